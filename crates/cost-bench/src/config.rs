@@ -1,0 +1,58 @@
+//! What a run is to do, checked and with every default filled in.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::generate::Mix;
+use crate::job::LibraryChoice;
+use crate::peers::Peer;
+
+/// Experiments to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Experiments {
+    pub(crate) crud: bool,
+    pub(crate) operations: bool,
+    pub(crate) scans: bool,
+}
+
+impl Experiments {
+    /// True when a database is needed whose statements are derived.
+    pub(crate) fn needs_subject(self) -> bool {
+        self.operations || self.scans
+    }
+}
+
+/// What a run is to do.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// The user's database; none to generate one.
+    pub(crate) database: Option<PathBuf>,
+    pub(crate) experiments: Experiments,
+    pub(crate) mixes: Vec<Mix>,
+    pub(crate) processes: u32,
+    /// Loops a process and block; none to fill `block_time`.
+    pub(crate) loops: Option<u64>,
+    pub(crate) rows: u64,
+    pub(crate) algorithm: String,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) library: LibraryChoice,
+    /// The library's name in reports.
+    pub(crate) library_origin: String,
+    pub(crate) journal_mode: String,
+    pub(crate) synchronous: String,
+    pub(crate) cache_size: i64,
+    /// None to keep the user's, 4096 for a generated database.
+    pub(crate) page_size_bytes: Option<u32>,
+    /// Directory that the copies' directory is made in.
+    pub(crate) directory: PathBuf,
+    pub(crate) restarts: u32,
+    pub(crate) pairs: u32,
+    pub(crate) block_time: Duration,
+    pub(crate) max_time: Duration,
+    /// Base against base.
+    pub(crate) control: bool,
+    pub(crate) seed: u64,
+    /// The command line that repeats the run.
+    pub(crate) command: String,
+    pub(crate) version: String,
+}

@@ -1,0 +1,248 @@
+//! Candidate statements of each type.
+
+mod read;
+mod write;
+
+use fastrand::Rng;
+use rusqlite::{Connection, params_from_iter};
+
+use super::sample::{Drawn, Sampled, key_list, read_drawn};
+use super::schema::{Table, quote};
+use super::{Candidate, Scans};
+use crate::job::{Operation, Planned, Variant};
+use crate::value::Value;
+
+/// Sets of values of a statement on one row, and how many of them a block runs.
+const POINT_VARIANTS: usize = 4 * POINT_BLOCK;
+const POINT_BLOCK: usize = 40;
+/// Sets of values of a statement on several rows, and how many of them a block runs.
+const RANGE_VARIANTS: usize = 4 * RANGE_BLOCK;
+const RANGE_BLOCK: usize = 8;
+/// Rows that a range or an index condition changes, at most.
+const RANGE_ROWS: usize = 50;
+/// Rows that a full scan statement reads, at most.
+const SCAN_ROWS: u32 = 1_000_000;
+
+/// How a statement finds its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One row by its key.
+    Key,
+    /// Rows by a secondary index.
+    Index,
+    /// A range of keys.
+    Range,
+    /// A range of an index.
+    IndexRange,
+    /// A range of rows with their parents.
+    Join,
+    /// All rows.
+    Scan,
+    /// One row by its key, changing an indexed column.
+    IndexedColumn,
+}
+
+struct Builder<'a> {
+    connection: &'a Connection,
+    sampled: &'a Sampled,
+    candidates: Vec<(usize, Candidate)>,
+    /// Order among candidates of the same table.
+    turn: usize,
+}
+
+/// Every candidate, those of different tables taking turns, the largest table first.
+pub(super) fn candidates(
+    connection: &Connection,
+    tables: &[Sampled],
+    rng: &mut Rng,
+) -> rusqlite::Result<Vec<Candidate>> {
+    let mut all = Vec::new();
+    for sampled in tables {
+        let mut builder = Builder { connection, sampled, candidates: Vec::new(), turn: 0 };
+        builder.selects(tables);
+        builder.inserts(rng)?;
+        builder.updates(rng)?;
+        builder.deletes()?;
+        all.extend(builder.candidates);
+    }
+    // Stable: within a turn the tables keep their order.
+    all.sort_by_key(|(turn, _)| *turn);
+    Ok(all.into_iter().map(|(_, candidate)| candidate).collect())
+}
+
+/// `REINDEX` of every index.
+pub(super) fn reindex(tables: &[Table]) -> Vec<Planned> {
+    let indexes = tables.iter().flat_map(|table| {
+        table
+            .indexes
+            .iter()
+            // The primary key of a table without rowid is the table itself, not an index.
+            .filter(|index| !index.primary || table.key.rowid)
+            .map(move |index| (table, index))
+    });
+    indexes
+        .map(|(table, index)| Planned {
+            operation: Operation::Reindex,
+            table: table.name.clone(),
+            what: format!("rebuild index {}", index.name),
+            sql: format!("REINDEX main.{}", quote(&index.name)),
+            undo_sql: None,
+            variants: vec![Variant::default()],
+            per_block: 1,
+        })
+        .collect()
+}
+
+/// Scans of the largest table.
+pub(super) fn scans(tables: &[Sampled]) -> Option<Scans> {
+    let largest = tables.first()?;
+    let table = &largest.table;
+    let (expression, _) = scan_expression(largest)?;
+    let name = table.quoted();
+    Some(Scans {
+        table: table.name.clone(),
+        rows: table.rows,
+        sum_sql: format!("SELECT sum({expression}) FROM {name} NOT INDEXED"),
+        count_sql: format!("SELECT count(*) FROM {name}"),
+    })
+}
+
+/// Something to add up over a table, and the column in it: a number if a column holds one, outside
+/// every index if possible, else a length.
+fn scan_expression(sampled: &Sampled) -> Option<(String, String)> {
+    let numeric = |index: usize| {
+        sampled
+            .rows
+            .iter()
+            .all(|row| matches!(row.values.get(index), Some(Value::Integer(_) | Value::Real(_))))
+    };
+    let columns: Vec<(usize, &str)> =
+        sampled.table.writable().map(|column| column.name.as_str()).enumerate().collect();
+    let best = columns.iter().rev().min_by_key(|(index, name)| {
+        (!numeric(*index), sampled.table.is_indexed(name), sampled.table.is_unique(name))
+    })?;
+    let quoted = quote(best.1);
+    let expression = if numeric(best.0) { quoted.clone() } else { format!("length({quoted})") };
+    Some((expression, quoted))
+}
+
+impl Builder<'_> {
+    fn push(&mut self, kind: Kind, planned: Planned) {
+        if !planned.variants.is_empty() {
+            self.candidates.push((self.turn, Candidate { kind, planned }));
+            self.turn += 1;
+        }
+    }
+
+    fn plan(
+        &self,
+        operation: Operation,
+        what: String,
+        sql: String,
+        undo_sql: Option<String>,
+        variants: Vec<Variant>,
+    ) -> Planned {
+        let table = self.sampled.table.name.clone();
+        let several = variants.iter().any(|variant| variant.undo.len() > 1);
+        let per_block =
+            if several || variants.len() <= RANGE_VARIANTS { RANGE_BLOCK } else { POINT_BLOCK };
+        Planned { operation, table, what, sql, undo_sql, variants, per_block }
+    }
+
+    /// One variant for each of the first drawn rows that give one.
+    fn variants(&self, most: usize, make: impl Fn(&Drawn) -> Option<Vec<Value>>) -> Vec<Variant> {
+        let made = self.sampled.rows.iter().filter_map(make).take(most);
+        made.map(|parameters| Variant { parameters, undo: Vec::new() }).collect()
+    }
+
+    fn position(&self, column: &str) -> Option<usize> {
+        self.sampled.table.writable().position(|own| own.name == column)
+    }
+
+    /// Leading columns of the secondary indexes, each once, with their place in a drawn row.
+    fn index_columns(&self) -> Vec<(String, usize)> {
+        let mut columns: Vec<(String, usize)> = Vec::new();
+        for index in self.sampled.table.indexes.iter().filter(|index| !index.partial) {
+            if let Some(Some(column)) = index.columns.first()
+                && let Some(position) = self.position(column)
+                && !columns.iter().any(|(known, _)| known == column)
+            {
+                columns.push((column.clone(), position));
+            }
+        }
+        columns
+    }
+
+    /// Ranges of a single-column key, from drawn rows on: first and last key, and the rows. Empty
+    /// for a key of several columns.
+    fn key_ranges(&self) -> rusqlite::Result<Vec<(Value, Value, Vec<Drawn>)>> {
+        let table = &self.sampled.table;
+        if table.key.columns.len() != 1 {
+            return Ok(Vec::new());
+        }
+        let key = key_list(table);
+        // Half of a small table at most, so that the other half still stands.
+        let most = (table.rows / 2).clamp(1, RANGE_ROWS as u64);
+        let sql = format!(
+            "SELECT {} FROM {} WHERE {key} >= ?1 ORDER BY {key} LIMIT {most}",
+            Sampled::row_columns(table),
+            table.quoted()
+        );
+        let mut ranges = Vec::new();
+        for row in self.sampled.rows.iter().take(RANGE_VARIANTS) {
+            let Some(rows) = self.rows_of(&sql, &row.key)? else { continue };
+            let ends = rows.first().zip(rows.last());
+            if let Some((Some(low), Some(high))) =
+                ends.map(|(first, last)| (first.key.first(), last.key.first()))
+            {
+                ranges.push((low.clone(), high.clone(), rows));
+            }
+        }
+        Ok(ranges)
+    }
+
+    /// Values of an indexed column that few rows share, each with its rows.
+    fn index_groups(
+        &self,
+        (column, position): (&str, usize),
+    ) -> rusqlite::Result<Vec<(Value, Vec<Drawn>)>> {
+        let table = &self.sampled.table;
+        let sql = format!(
+            "SELECT {} FROM {} WHERE {} = ?1 LIMIT {}",
+            Sampled::row_columns(table),
+            table.quoted(),
+            quote(column),
+            RANGE_ROWS + 1
+        );
+        let mut groups: Vec<(Value, Vec<Drawn>)> = Vec::new();
+        for row in &self.sampled.rows {
+            let Some(value) = row.values.get(position).filter(|value| **value != Value::Null)
+            else {
+                continue;
+            };
+            if groups.len() == RANGE_VARIANTS || groups.iter().any(|(known, _)| known == value) {
+                continue;
+            }
+            if let Some(rows) = self.rows_of(&sql, std::slice::from_ref(value))?
+                && (1..=RANGE_ROWS).contains(&rows.len())
+            {
+                groups.push((value.clone(), rows));
+            }
+        }
+        Ok(groups)
+    }
+
+    /// Rows of a query; `None` when one cannot travel.
+    fn rows_of(&self, sql: &str, values: &[Value]) -> rusqlite::Result<Option<Vec<Drawn>>> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut found = statement.query(params_from_iter(values))?;
+        let mut rows = Vec::new();
+        while let Some(row) = found.next()? {
+            match read_drawn(row, self.sampled.table.key.columns.len())? {
+                Some(drawn) => rows.push(drawn),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(rows))
+    }
+}

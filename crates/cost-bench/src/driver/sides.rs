@@ -1,0 +1,266 @@
+//! The sides of a comparison: how each opens a database, and how its copies are made.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tdekit_cost_report::{Library, Role, Side};
+
+use super::process::WorkerProcess;
+use crate::command::run;
+use crate::error::BenchError;
+use crate::job::{LibraryChoice, Reply, Request};
+use crate::peers::Peer;
+
+/// What the bench drives: the command and the extension as shipped.
+#[derive(Debug, Clone)]
+pub struct Tools {
+    /// A program that serves `bench-worker` by [`crate::worker_main`]; usually the running one.
+    pub worker: PathBuf,
+    /// The `tdekit` command, used as `key init`, `cert create` and `encrypt`.
+    pub tdekit: PathBuf,
+    /// The loadable extension.
+    pub extension: PathBuf,
+}
+
+/// How a side's copies are made from a plain database.
+enum Maker {
+    /// A plain copy.
+    Plain,
+    /// `tdekit encrypt`.
+    Encrypt { tdekit: PathBuf, algorithm: String },
+    /// The peer's own way.
+    Peer(Peer),
+}
+
+/// A side, ready to start workers and to make copies.
+pub(super) struct SideSpec {
+    pub(super) side: Side,
+    library: LibraryChoice,
+    extension: Option<PathBuf>,
+    environment: Vec<(OsString, OsString)>,
+    /// Further variables of its workers.
+    worker_environment: Vec<(OsString, OsString)>,
+    /// Statements that key a connection.
+    key_pragmas: Vec<String>,
+    maker: Maker,
+    worker: PathBuf,
+}
+
+/// What decides which sides there are.
+pub(super) struct SideChoice<'a> {
+    pub(super) tools: &'a Tools,
+    pub(super) library: LibraryChoice,
+    pub(super) origin: String,
+    /// Base against base instead of encrypted.
+    pub(super) control: bool,
+    pub(super) algorithm: &'a str,
+    pub(super) peers: &'a [Peer],
+    pub(super) page_size_bytes: u32,
+}
+
+/// Certificate of the bench's own key store.
+const CERTIFICATE: &str = "BenchCert";
+
+/// Sets up every side, base first. `directory` gets a key store for the encrypted one.
+pub(super) fn set_up(
+    choice: &SideChoice<'_>,
+    directory: &Path,
+) -> Result<Vec<SideSpec>, BenchError> {
+    let worker = &choice.tools.worker;
+    let spec = |id: &str, label: &str, role, maker| SideSpec {
+        side: Side {
+            id: id.to_owned(),
+            label: label.to_owned(),
+            role,
+            library: Library {
+                origin: choice.origin.clone(),
+                version: String::new(),
+                source_id: String::new(),
+                compile_options: Vec::new(),
+            },
+            cipher: None,
+            plain: None,
+        },
+        library: choice.library.clone(),
+        extension: None,
+        environment: Vec::new(),
+        worker_environment: Vec::new(),
+        key_pragmas: Vec::new(),
+        maker,
+        worker: worker.clone(),
+    };
+    let mut sides = vec![spec("base", "plain", Role::Base, Maker::Plain)];
+    if choice.control {
+        sides.push(spec("control", "plain again", Role::Encrypted, Maker::Plain));
+    } else {
+        let maker = Maker::Encrypt {
+            tdekit: choice.tools.tdekit.clone(),
+            algorithm: choice.algorithm.to_owned(),
+        };
+        let label = format!("tdekit {}", choice.algorithm);
+        let mut side = spec("tdekit", &label, Role::Encrypted, maker);
+        side.side.cipher = Some(choice.algorithm.to_owned());
+        side.extension = Some(choice.tools.extension.clone());
+        side.environment = key_store(&choice.tools.tdekit, directory)?;
+        // A backup of an encrypted database goes to an encrypted file.
+        side.worker_environment = vec![
+            ("TDEKIT_ENCRYPT_NEW".into(), CERTIFICATE.into()),
+            ("TDEKIT_ENCRYPT_NEW_ALGORITHM".into(), choice.algorithm.into()),
+        ];
+        sides.push(side);
+    }
+    for peer in choice.peers {
+        add_peer(&mut sides, peer, choice, &spec)?;
+    }
+    for side in &mut sides {
+        let (_, library) = side.start()?;
+        side.side.library = Library { origin: side.side.library.origin.clone(), ..library };
+    }
+    Ok(sides)
+}
+
+/// Adds a peer, and once for each library the plain side that it is held against.
+fn add_peer(
+    sides: &mut Vec<SideSpec>,
+    peer: &Peer,
+    choice: &SideChoice<'_>,
+    spec: &dyn Fn(&str, &str, Role, Maker) -> SideSpec,
+) -> Result<(), BenchError> {
+    let path = peer.library.locate()?;
+    let name = peer.library.name();
+    let plain_id = format!("{name}-plain");
+    let mut push = |mut side: SideSpec| {
+        side.library = LibraryChoice::Shared(path.clone());
+        peer.library.origin().clone_into(&mut side.side.library.origin);
+        sides.push(side);
+    };
+    let cipher = peer.cipher_name();
+    let (id, label) = match &peer.cipher {
+        Some(cipher) => (format!("{name}-{cipher}"), format!("{name} {cipher}")),
+        None => (name.to_owned(), format!("{name} {cipher}")),
+    };
+    let mut side = spec(&id, &label, Role::Peer, Maker::Peer(peer.clone()));
+    side.key_pragmas = peer.key_pragmas(choice.page_size_bytes);
+    side.side.cipher = Some(cipher);
+    side.side.plain = Some(plain_id.clone());
+    push(side);
+    if !sides.iter().any(|side| side.side.id == plain_id) {
+        let mut plain = spec(&plain_id, &format!("{name} plain"), Role::PeerPlain, Maker::Plain);
+        plain.library = LibraryChoice::Shared(path);
+        peer.library.origin().clone_into(&mut plain.side.library.origin);
+        sides.push(plain);
+    }
+    Ok(())
+}
+
+/// Makes a key store with one certificate, opened by a key file, and returns the environment that
+/// leads the command and the extension to it.
+fn key_store(tdekit: &Path, directory: &Path) -> Result<Vec<(OsString, OsString)>, BenchError> {
+    let home = directory.join("home");
+    let key_file = directory.join("key");
+    let random = random_key()?;
+    std::fs::write(&key_file, random).map_err(BenchError::file("cannot write", &key_file))?;
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&key_file, private)
+        .map_err(BenchError::file("cannot protect", &key_file))?;
+    let environment: Vec<(OsString, OsString)> = vec![
+        ("TDEKIT_HOME".into(), home.into_os_string()),
+        ("TDEKIT_KEY_FILE".into(), key_file.into_os_string()),
+    ];
+    let variables = || environment.iter().map(|(name, value)| (name, value));
+    run(Command::new(tdekit).args(["key", "init"]).envs(variables()))?;
+    run(Command::new(tdekit).args(["cert", "create", CERTIFICATE]).envs(variables()))?;
+    Ok(environment)
+}
+
+/// 32 bytes of the system's generator. They open a key store that lives as long as the run.
+fn random_key() -> Result<[u8; 32], BenchError> {
+    use std::io::Read;
+    let source = Path::new("/dev/urandom");
+    let mut key = [0; 32];
+    std::fs::File::open(source)
+        .and_then(|mut file| file.read_exact(&mut key))
+        .map_err(BenchError::file("cannot read", source))?;
+    Ok(key)
+}
+
+impl SideSpec {
+    /// Starts a worker with this side's library and extension.
+    pub(super) fn start(&self) -> Result<(WorkerProcess, Library), BenchError> {
+        self.start_with(self.extension.clone())
+    }
+
+    fn start_with(
+        &self,
+        extension: Option<PathBuf>,
+    ) -> Result<(WorkerProcess, Library), BenchError> {
+        let environment = [self.environment.as_slice(), &self.worker_environment].concat();
+        let mut worker = WorkerProcess::start(&self.worker, &self.side.id, &environment)?;
+        let request = Request::Setup { library: self.library.clone(), extension };
+        match worker.ask(&request)? {
+            Reply::Ready { version, source_id, compile_options } => {
+                let origin = String::new();
+                Ok((worker, Library { origin, version, source_id, compile_options }))
+            }
+            other => Err(worker.unexpected(&other)),
+        }
+    }
+
+    /// Statements that a connection of this side runs first: its key, then `settings`.
+    pub(super) fn on_open(&self, settings: &[String]) -> Vec<String> {
+        self.key_pragmas.iter().chain(settings).cloned().collect()
+    }
+
+    /// Makes this side's copy of the plain database `plain` at `target`, compact like the original.
+    pub(super) fn make_copy(
+        &self,
+        plain: &Path,
+        target: &Path,
+        page_size_bytes: u32,
+    ) -> Result<(), BenchError> {
+        match &self.maker {
+            Maker::Plain => copy_file(plain, target),
+            Maker::Encrypt { tdekit, algorithm } => {
+                copy_file(plain, target)?;
+                run(Command::new(tdekit)
+                    .arg("encrypt")
+                    .arg(target)
+                    .args(["--certificate", CERTIFICATE, "--algorithm", algorithm])
+                    .envs(self.environment.iter().map(|(name, value)| (name, value))))
+                .map(drop)
+            }
+            Maker::Peer(peer) => self.make_peer_copy(peer, plain, target, page_size_bytes),
+        }
+    }
+
+    fn make_peer_copy(
+        &self,
+        peer: &Peer,
+        plain: &Path,
+        target: &Path,
+        page_size_bytes: u32,
+    ) -> Result<(), BenchError> {
+        let (mut worker, _) = self.start()?;
+        let mut open = |path: &Path, on_open: Vec<String>, sql: Vec<String>| {
+            worker.open(path, on_open)?;
+            worker.do_it(&Request::Execute { sql })
+        };
+        if let Some(export) = peer.export(target, page_size_bytes) {
+            open(plain, Vec::new(), export)?;
+        } else {
+            copy_file(plain, target)?;
+            open(target, Vec::new(), peer.convert())?;
+        }
+        open(target, self.key_pragmas.clone(), vec!["VACUUM".to_owned()])
+    }
+}
+
+/// Copies a file and waits until it is on the device, so that its writing does not disturb what is
+/// measured next.
+pub(super) fn copy_file(from: &Path, to: &Path) -> Result<(), BenchError> {
+    std::fs::copy(from, to).map_err(BenchError::file("cannot copy to", to))?;
+    std::fs::File::open(to)
+        .and_then(|file| file.sync_all())
+        .map_err(BenchError::file("cannot write out", to))
+}

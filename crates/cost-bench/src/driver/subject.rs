@@ -1,0 +1,233 @@
+//! The databases of a run: a copy of the user's, or a generated one. The original is only read.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::error::BenchError;
+use crate::interrupt;
+
+/// Copies the database at `source` to `target`, compact, with `page_size_bytes` if given. Returns
+/// a note when the copy could not be made compact.
+pub(super) fn copy_database(
+    source: &Path,
+    target: &Path,
+    page_size_bytes: Option<u32>,
+) -> Result<Option<String>, BenchError> {
+    let before = Stamp::of(source)?;
+    // Opening a database in WAL mode makes files beside it, even for reading. When nobody has it
+    // open there is no log, and it can be read as an immutable file.
+    let quiet = before.log_bytes == 0;
+    let note = copy_open(source, target, page_size_bytes, quiet)?;
+    if quiet && Stamp::of(source)? != before {
+        remove(target)?;
+        return copy_open(source, target, page_size_bytes, false);
+    }
+    Ok(note)
+}
+
+/// What changes when somebody writes to a database.
+#[derive(PartialEq, Eq)]
+struct Stamp {
+    bytes: u64,
+    modified: Option<std::time::SystemTime>,
+    log_bytes: u64,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Result<Self, BenchError> {
+        let state = std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?;
+        let length =
+            |suffix: &str| std::fs::metadata(beside(path, suffix)).map_or(0, |state| state.len());
+        Ok(Self {
+            bytes: state.len(),
+            modified: state.modified().ok(),
+            log_bytes: length("-wal") + length("-journal"),
+        })
+    }
+}
+
+fn copy_open(
+    source: &Path,
+    target: &Path,
+    page_size_bytes: Option<u32>,
+    immutable: bool,
+) -> Result<Option<String>, BenchError> {
+    let failed = |error: rusqlite::Error| {
+        if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) {
+            BenchError::NotADatabase { path: source.to_owned() }
+        } else {
+            BenchError::sqlite(format!("cannot read {}", source.display()))(error)
+        }
+    };
+    let connection = open_to_read(source, immutable).map_err(failed)?;
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(failed)?;
+    if let Some(bytes) = page_size_bytes {
+        connection.execute_batch(&format!("PRAGMA page_size = {bytes}")).map_err(failed)?;
+    }
+    let name = target.to_string_lossy();
+    let Err(error) = connection.execute("VACUUM INTO ?1", [&*name]) else {
+        return settle(target, page_size_bytes).map(|()| None);
+    };
+    interrupt::check()?;
+    // VACUUM needs every function and collation of the application; a copy page by page does not.
+    remove(target)?;
+    copy_pages(&connection, target).map_err(failed)?;
+    settle(target, None)?;
+    Ok(Some(format!("The copy is page by page, since VACUUM INTO is not possible: {error}.")))
+}
+
+fn open_to_read(source: &Path, immutable: bool) -> rusqlite::Result<Connection> {
+    let mut uri = String::from("file:");
+    for byte in source.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
+            uri.push(char::from(*byte));
+        } else {
+            uri.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    uri.push_str("?mode=ro");
+    if immutable {
+        uri.push_str("&immutable=1");
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let mut connection = Connection::open_with_flags(uri, flags)?;
+    interrupt::watch(&mut connection)?;
+    Ok(connection)
+}
+
+fn copy_pages(source: &Connection, target: &Path) -> rusqlite::Result<()> {
+    let mut target = Connection::open(target)?;
+    rusqlite::backup::Backup::new(source, &mut target)?.run_to_completion(
+        4096,
+        std::time::Duration::ZERO,
+        None,
+    )
+}
+
+/// Leaves the copy in rollback mode, so that the file stands alone, and at the page size wanted.
+fn settle(target: &Path, page_size_bytes: Option<u32>) -> Result<(), BenchError> {
+    let doing = || BenchError::sqlite("cannot settle the copy");
+    let connection = Connection::open(target).map_err(doing())?;
+    connection.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(())).map_err(doing())?;
+    let Some(wanted) = page_size_bytes else { return Ok(()) };
+    if page_size(&connection)? != wanted {
+        connection
+            .execute_batch(&format!("PRAGMA page_size = {wanted}; VACUUM"))
+            .map_err(doing())?;
+    }
+    Ok(())
+}
+
+/// Page size of an open database.
+pub(super) fn page_size(connection: &Connection) -> Result<u32, BenchError> {
+    connection
+        .query_row("PRAGMA page_size", [], |row| row.get(0))
+        .map_err(BenchError::sqlite("cannot ask the page size"))
+}
+
+/// A file that SQLite keeps beside a database.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Removes a file that may not be there.
+pub(super) fn remove(path: &Path) -> Result<(), BenchError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(BenchError::file("cannot remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_quiet_wal_database_is_copied_without_a_trace() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("odd %3f? name#.db");
+        let connection = Connection::open(&source).unwrap();
+        connection
+            .execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t(a); INSERT INTO t VALUES (7)")
+            .unwrap();
+        drop(connection);
+        let bytes = std::fs::read(&source).unwrap();
+        let target = directory.path().join("copy.db");
+        assert_eq!(copy_database(&source, &target, Some(8192)).unwrap(), None);
+        assert_eq!(std::fs::read(&source).unwrap(), bytes);
+        assert_eq!(names(directory.path()), ["copy.db", "odd %3f? name#.db"]);
+        let copy = Connection::open(&target).unwrap();
+        assert_eq!(page_size(&copy).unwrap(), 8192);
+        let value: i64 = copy.query_row("SELECT a FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!(value, 7);
+    }
+
+    #[test]
+    fn a_live_database_is_copied_with_its_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("live.db");
+        let connection = Connection::open(&source).unwrap();
+        connection
+            .execute_batch(
+                "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t(a); \
+                 INSERT INTO t VALUES (7)",
+            )
+            .unwrap();
+        let target = directory.path().join("copy.db");
+        copy_database(&source, &target, None).unwrap();
+        let copy = Connection::open(&target).unwrap();
+        let value: i64 = copy.query_row("SELECT a FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!(value, 7);
+    }
+
+    #[test]
+    fn what_is_no_database_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("x.db");
+        std::fs::write(&source, [7_u8; 8192]).unwrap();
+        let target = directory.path().join("copy.db");
+        let error = copy_database(&source, &target, None).unwrap_err();
+        assert!(matches!(error, BenchError::NotADatabase { .. }), "{error}");
+        assert!(error.hint().is_some());
+        let missing = directory.path().join("missing.db");
+        let error = copy_database(&missing, &target, None).unwrap_err();
+        assert!(matches!(error, BenchError::File { .. }), "{error}");
+    }
+
+    /// A collation that only the application knows stops VACUUM, not the copy.
+    #[test]
+    fn unknown_collations_are_copied_page_by_page() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("app.db");
+        let connection = Connection::open(&source).unwrap();
+        connection.create_collation("APP", |one, other| one.cmp(other)).unwrap();
+        connection
+            .execute_batch(
+                "CREATE TABLE t(a TEXT COLLATE APP); CREATE INDEX i ON t(a); \
+                 INSERT INTO t VALUES ('x')",
+            )
+            .unwrap();
+        drop(connection);
+        let target = directory.path().join("copy.db");
+        let note = copy_database(&source, &target, None).unwrap();
+        assert!(note.is_some_and(|note| note.contains("page by page")));
+        let copy = Connection::open(&target).unwrap();
+        let count: i64 = copy.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!(count, 1);
+    }
+}

@@ -1,0 +1,155 @@
+//! Why a bench could not run, or not to its end.
+
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use tdekit_cost_report::JsonError;
+
+/// Why a bench could not run, or not to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// A file or directory could not be used.
+    #[error("{doing} {}: {source}", path.display())]
+    File {
+        /// What was tried, such as `cannot copy`.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The given file is no plain SQLite database.
+    #[error("{} is not a plain SQLite database", path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// SQLite refused a preparation.
+    #[error("{doing}: {source}")]
+    Sqlite {
+        /// What was tried.
+        doing: String,
+        /// SQLite's answer.
+        source: rusqlite::Error,
+    },
+    /// A worker process ended or answered nonsense.
+    #[error("worker of side {side} is lost: {detail}")]
+    WorkerLost {
+        /// Its side.
+        side: String,
+        /// Exit status and last words.
+        detail: String,
+    },
+    /// A worker process could not do what was asked.
+    #[error("side {side}: {message}")]
+    WorkerFailed {
+        /// Its side.
+        side: String,
+        /// The worker's words.
+        message: String,
+    },
+    /// A command that was needed failed.
+    #[error("{command} failed ({status}): {stderr}")]
+    Command {
+        /// Program and arguments.
+        command: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// What it said.
+        stderr: String,
+    },
+    /// A command that was needed could not be started.
+    #[error("cannot start {command}: {source}")]
+    Start {
+        /// Program and arguments.
+        command: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// Too little room for the copies.
+    #[error(
+        "the copies need {needed_bytes} bytes in {}, and {available_bytes} are free",
+        path.display()
+    )]
+    Space {
+        /// Directory of the copies.
+        path: PathBuf,
+        /// Estimated need.
+        needed_bytes: u64,
+        /// Free for this user.
+        available_bytes: u64,
+    },
+    /// An option's value cannot be used.
+    #[error("{option}: {reason}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// A peer library is not installed.
+    #[error("peer library {name} is not installed")]
+    PeerMissing {
+        /// Its name.
+        name: String,
+    },
+    /// No statement and no scan could be derived.
+    #[error("{} has no table that statements could be derived from", path.display())]
+    NothingDerived {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The report could not be made.
+    #[error(transparent)]
+    Report(#[from] JsonError),
+    /// The user or the system asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl BenchError {
+    /// What the user can do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotADatabase { .. } => Some(
+                "an encrypted database is benched on its plain copy: tdekit decrypt a copy first"
+                    .to_owned(),
+            ),
+            Self::Space { .. } => {
+                Some("--dir DIR puts the copies on another file system".to_owned())
+            }
+            Self::PeerMissing { name } => Some(format!("tdekit bench peers install {name}")),
+            Self::NothingDerived { .. } => {
+                Some("--experiment crud runs on a generated database".to_owned())
+            }
+            Self::File { .. }
+            | Self::Sqlite { .. }
+            | Self::WorkerLost { .. }
+            | Self::WorkerFailed { .. }
+            | Self::Command { .. }
+            | Self::Start { .. }
+            | Self::Option { .. }
+            | Self::Report(_)
+            | Self::Interrupted => None,
+        }
+    }
+
+    pub(crate) fn file(
+        doing: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { doing, path, source }
+    }
+
+    pub(crate) fn sqlite(doing: impl Into<String>) -> impl FnOnce(rusqlite::Error) -> Self {
+        let doing = doing.into();
+        move |source| match source.sqlite_error_code() {
+            // Only a stop request interrupts a statement; see `interrupt::watch`.
+            Some(rusqlite::ErrorCode::OperationInterrupted) => Self::Interrupted,
+            _ => Self::Sqlite { doing, source },
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What the driver asks of a worker, one JSON document a line on standard input, and what the
+//! worker answers, one line each on standard output.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::measure::Cost;
+use crate::value::Value;
+
+/// Where a worker takes SQLite from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LibraryChoice {
+    /// The library linked into this program.
+    Bundled,
+    /// A shared library, by path or by a name that the dynamic loader finds.
+    Shared(PathBuf),
+}
+
+/// A request. Times of `Crud`, `Checkpoint`, `Operation`, `Scan`, `Backup` and `OpenProbe` are
+/// measured; the rest is preparation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// First of all: loads the library and the extension.
+    Setup { library: LibraryChoice, extension: Option<PathBuf> },
+    /// Opens the database that later requests work on; `on_open` runs first on every connection.
+    Open { path: PathBuf, on_open: Vec<String> },
+    /// Runs statements.
+    Execute { sql: Vec<String> },
+    /// Loops of the CRUD experiment under the control row `control`.
+    Crud { control: i64, loops: u64, rows: u64, seed: u64 },
+    /// Copies the write-ahead log into the database.
+    Checkpoint,
+    /// Tries each statement and its undo for real, and tells which can be measured.
+    Rehearse { statements: Vec<Planned> },
+    /// The statements that `Operation` runs.
+    Plan { statements: Vec<Planned> },
+    /// Every statement of one operation, each with emptied caches.
+    Operation { operation: Operation, cold: bool, round: u32 },
+    /// One statement, with SQLite's cache emptied.
+    Scan { sql: String },
+    /// A copy by the backup interface to a new file, which is removed again.
+    Backup { to: PathBuf, on_open: Vec<String> },
+    /// Opens `first`, then measures opening `others`, then opening them again. The worker must not
+    /// have opened a database before.
+    OpenProbe { first: PathBuf, others: Vec<PathBuf>, on_open: Vec<String> },
+    /// Private memory of the worker.
+    Memory,
+}
+
+/// An answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// To `Setup`.
+    Ready { version: String, source_id: String, compile_options: Vec<String> },
+    /// To `Execute` and `Plan`.
+    Done,
+    /// To `Open`: the settings as the library reports them.
+    Opened(DatabaseState),
+    /// To measured requests.
+    Cost(Cost),
+    /// To `Operation`.
+    Operation { work: Cost, checkpoint: Option<Cost> },
+    /// To `Rehearse`, one for each statement.
+    Rehearsed(Vec<Rehearsal>),
+    /// To `OpenProbe`.
+    OpenTimes { other_ns: Vec<u64>, again_ns: Vec<u64> },
+    /// To `Memory`.
+    Memory { bytes: u64 },
+    /// The request failed; the worker may be asked again.
+    Failed { message: String },
+}
+
+/// Settings of an open database, which must be equal on every side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DatabaseState {
+    pub(crate) journal_mode: String,
+    pub(crate) synchronous: String,
+    pub(crate) cache_size: String,
+    pub(crate) page_size: String,
+    pub(crate) foreign_keys: String,
+    pub(crate) temp_store: String,
+}
+
+/// Statement types of document A.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Operation {
+    Select,
+    Insert,
+    Update,
+    Delete,
+    Reindex,
+}
+
+impl Operation {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Select, Self::Insert, Self::Update, Self::Delete, Self::Reindex];
+
+    /// Name in class ids.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Select => "select",
+            Self::Insert => "insert",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::Reindex => "reindex",
+        }
+    }
+
+    pub(crate) fn writes(self) -> bool {
+        self != Self::Select
+    }
+}
+
+/// A derived statement with its sets of values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Planned {
+    pub(crate) operation: Operation,
+    /// Table it works on.
+    pub(crate) table: String,
+    /// What it does, in words.
+    pub(crate) what: String,
+    pub(crate) sql: String,
+    /// Statement that takes back one row's change.
+    pub(crate) undo_sql: Option<String>,
+    pub(crate) variants: Vec<Variant>,
+    /// Variants that one block runs.
+    pub(crate) per_block: usize,
+}
+
+impl Planned {
+    /// The variants of a block: those that follow on the last block's, so that a block does not
+    /// find what the one before left in some cache.
+    pub(crate) fn block(&self, round: u32) -> impl Iterator<Item = &Variant> {
+        let count = self.per_block.min(self.variants.len());
+        let start = (round as usize * count).checked_rem(self.variants.len()).unwrap_or(0);
+        self.variants.iter().cycle().skip(start).take(count)
+    }
+}
+
+/// One set of values of a statement.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Variant {
+    pub(crate) parameters: Vec<Value>,
+    /// Values of the undo statement, one set for each row that the statement changes.
+    pub(crate) undo: Vec<Vec<Value>>,
+}
+
+/// How a statement fared when it was tried.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Rehearsal {
+    /// For each variant: why it cannot be measured, if so.
+    pub(crate) failures: Vec<Option<String>>,
+    /// Triggers or foreign keys changed further rows.
+    pub(crate) side_effects: bool,
+}

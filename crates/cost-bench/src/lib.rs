@@ -1,0 +1,36 @@
+//! Experiments that price encryption: base against encrypted, in interleaved pairs.
+//!
+//! Every side is driven as its users drive it: processes of its own, SQLite's C interface, a
+//! database opened by its path. Nothing of the encrypting code is linked here; the extension and
+//! the command are given as files ([`Tools`]).
+//!
+//! A program that offers the bench gives [`cli::run`] its arguments, and must serve the hidden
+//! command `bench-worker` by [`worker_main`].
+
+pub mod cli;
+mod command;
+mod config;
+mod derive;
+mod driver;
+mod environment;
+mod error;
+mod generate;
+mod interrupt;
+mod job;
+mod measure;
+mod peers;
+mod sqlite;
+mod sys;
+mod value;
+mod worker;
+
+pub use cli::{BenchArgs, Outcome, Tools};
+pub use error::BenchError;
+
+/// Serves a worker on standard input and output until the input ends.
+///
+/// # Errors
+/// Fails when the output cannot be written.
+pub fn worker_main() -> std::io::Result<()> {
+    worker::serve(std::io::stdin().lock(), std::io::stdout().lock())
+}

@@ -1,0 +1,337 @@
+//! Other encrypting SQLite libraries: where they come from and how they are keyed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use object::Endianness;
+use object::elf::{FileHeader64, STB_WEAK};
+use object::read::elf::{FileHeader, SectionHeader, Sym};
+
+use crate::command::run;
+use crate::error::BenchError;
+
+/// A raw key, so that no key derivation is measured. The databases hold generated or copied data
+/// for the time of a run; the key protects nothing.
+const RAW_KEY: &str = "2dd29ca851e7b56e4697b0e1f08507293d761a05ce4d1b628663f411a8086d99";
+
+/// A library that can be installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PeerLibrary {
+    /// SQLCipher 4 from the Python package sqlcipher3-wheels.
+    Sqlcipher,
+    /// SQLite3 Multiple Ciphers, compiled from the source in the Node package
+    /// better-sqlite3-multiple-ciphers.
+    Sqlite3mc,
+    /// SQLite3 Multiple Ciphers as built in the Python package apsw-sqlite3mc.
+    Sqlite3mcWheel,
+}
+
+/// A peer as asked for: library and cipher.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Peer {
+    pub(crate) library: PeerLibrary,
+    pub(crate) cipher: Option<String>,
+}
+
+/// Ciphers of SQLite3 Multiple Ciphers that take a raw key.
+const CIPHERS: [&str; 5] = ["aegis", "aes256cbc", "ascon128", "chacha20", "sqlcipher"];
+
+impl std::str::FromStr for Peer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, cipher) = match text.split_once(':') {
+            Some((name, cipher)) => (name, Some(cipher)),
+            None => (text, None),
+        };
+        let library = PeerLibrary::ALL
+            .into_iter()
+            .find(|library| library.name() == name)
+            .ok_or_else(|| format!("`{name}` is none of {}", PeerLibrary::names()))?;
+        match (library, cipher) {
+            (PeerLibrary::Sqlcipher, Some(_)) => Err("sqlcipher has one cipher".to_owned()),
+            (_, Some(cipher)) if !CIPHERS.contains(&cipher) => {
+                Err(format!("`{cipher}` is none of {}", CIPHERS.join(", ")))
+            }
+            _ => Ok(Self { library, cipher: cipher.map(str::to_owned) }),
+        }
+    }
+}
+
+impl Peer {
+    /// The cipher as the library names it.
+    pub(crate) fn cipher_name(&self) -> String {
+        match (self.library, &self.cipher) {
+            (PeerLibrary::Sqlcipher, _) => "aes-256-cbc, HMAC-SHA512".to_owned(),
+            // The library's own default.
+            (_, None) => "chacha20".to_owned(),
+            (_, Some(cipher)) => cipher.clone(),
+        }
+    }
+
+    /// Statements that key a fresh connection before any other.
+    pub(crate) fn key_pragmas(&self, page_size_bytes: u32) -> Vec<String> {
+        match self.library {
+            PeerLibrary::Sqlcipher => vec![
+                format!("PRAGMA key = \"x'{RAW_KEY}'\""),
+                format!("PRAGMA cipher_page_size = {page_size_bytes}"),
+            ],
+            PeerLibrary::Sqlite3mc | PeerLibrary::Sqlite3mcWheel => vec![
+                format!("PRAGMA cipher = '{}'", self.cipher_name()),
+                format!("PRAGMA key = 'raw:{RAW_KEY}'"),
+            ],
+        }
+    }
+
+    /// Statements that make an encrypted copy at `target` of the plain database that the
+    /// connection has open; `None` when the open file itself is to be converted by
+    /// [`Peer::convert`].
+    pub(crate) fn export(&self, target: &Path, page_size_bytes: u32) -> Option<Vec<String>> {
+        let target = target.to_string_lossy().replace('\'', "''");
+        (self.library == PeerLibrary::Sqlcipher).then(|| {
+            vec![
+                format!("ATTACH '{target}' AS sealed KEY \"x'{RAW_KEY}'\""),
+                format!("PRAGMA sealed.cipher_page_size = {page_size_bytes}"),
+                "SELECT sqlcipher_export('sealed')".to_owned(),
+                "DETACH sealed".to_owned(),
+            ]
+        })
+    }
+
+    /// Statements that encrypt the plain database that the connection has open, in place.
+    pub(crate) fn convert(&self) -> Vec<String> {
+        vec![
+            format!("PRAGMA cipher = '{}'", self.cipher_name()),
+            format!("PRAGMA rekey = 'raw:{RAW_KEY}'"),
+        ]
+    }
+}
+
+impl PeerLibrary {
+    pub(crate) const ALL: [Self; 3] = [Self::Sqlcipher, Self::Sqlite3mc, Self::Sqlite3mcWheel];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Sqlcipher => "sqlcipher",
+            Self::Sqlite3mc => "sqlite3mc",
+            Self::Sqlite3mcWheel => "sqlite3mc-wheel",
+        }
+    }
+
+    pub(crate) fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
+
+    /// Where it comes from, as shown in reports.
+    pub(crate) fn origin(self) -> &'static str {
+        match self {
+            Self::Sqlcipher => "PyPI sqlcipher3-wheels",
+            Self::Sqlite3mc => "npm better-sqlite3-multiple-ciphers, compiled with cc -O2",
+            Self::Sqlite3mcWheel => "PyPI apsw-sqlite3mc",
+        }
+    }
+
+    /// The installed library.
+    pub(crate) fn locate(self) -> Result<PathBuf, BenchError> {
+        let path = self.path()?;
+        if path.is_file() {
+            Ok(path)
+        } else {
+            Err(BenchError::PeerMissing { name: self.name().to_owned() })
+        }
+    }
+
+    fn path(self) -> Result<PathBuf, BenchError> {
+        Ok(cache_directory()?.join(format!("lib{}.so", self.name())))
+    }
+
+    /// Fetches the package with its own client and puts the library into the cache.
+    pub(crate) fn install(self) -> Result<PathBuf, BenchError> {
+        let target = self.path()?;
+        let cache = cache_directory()?;
+        std::fs::create_dir_all(&cache).map_err(BenchError::file("cannot create", &cache))?;
+        let work = tempfile::tempdir_in(&cache)
+            .map_err(BenchError::file("cannot create a directory in", &cache))?;
+        let built = match self {
+            Self::Sqlcipher => {
+                pip(work.path(), "sqlcipher3-wheels")?;
+                let module = find(work.path(), &|name| {
+                    name.starts_with("_sqlite3") && name.ends_with(".so")
+                })?;
+                weaken_undefined(&module, "Py")?;
+                module
+            }
+            Self::Sqlite3mcWheel => {
+                pip(work.path(), "apsw-sqlite3mc")?;
+                find(work.path(), &|name| name == "libsqlite3_tool.so")?
+            }
+            Self::Sqlite3mc => compile_sqlite3mc(work.path())?,
+        };
+        std::fs::rename(&built, &target).map_err(BenchError::file("cannot move to", &target))?;
+        Ok(target)
+    }
+}
+
+/// Where installed peers live: `$TDEKIT_PEERS`, or below the user's cache directory.
+fn cache_directory() -> Result<PathBuf, BenchError> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(path) = variable("TDEKIT_PEERS") {
+        return Ok(path.into());
+    }
+    let cache = variable("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".cache")))
+        .ok_or_else(|| BenchError::Option {
+            option: "HOME",
+            reason: "no home directory; TDEKIT_PEERS names a directory for peer libraries"
+                .to_owned(),
+        })?;
+    Ok(cache.join("tdekit").join("peers"))
+}
+
+fn pip(directory: &Path, package: &str) -> Result<(), BenchError> {
+    run(Command::new("python3")
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"])
+        .args(["--only-binary", ":all:", "--no-compile", "--target"])
+        .arg(directory)
+        .arg(package))
+    .map(drop)
+}
+
+/// Options as Debian builds its library, as far as they matter here: threads, optimisation,
+/// extensions that a database may need.
+const COMPILE: [&str; 14] = [
+    "-O2",
+    "-fPIC",
+    "-shared",
+    "-w",
+    "-DSQLITE_THREADSAFE=1",
+    "-DSQLITE_ENABLE_COLUMN_METADATA",
+    "-DSQLITE_ENABLE_DBSTAT_VTAB",
+    "-DSQLITE_ENABLE_FTS3",
+    "-DSQLITE_ENABLE_FTS4",
+    "-DSQLITE_ENABLE_FTS5",
+    "-DSQLITE_ENABLE_MATH_FUNCTIONS",
+    "-DSQLITE_ENABLE_RTREE",
+    "-DSQLITE_USE_URI=1",
+    "-DHAVE_USLEEP=1",
+];
+
+fn compile_sqlite3mc(directory: &Path) -> Result<PathBuf, BenchError> {
+    run(Command::new("npm")
+        .args(["pack", "--silent", "better-sqlite3-multiple-ciphers", "--pack-destination"])
+        .arg(directory))?;
+    let archive = find(directory, &|name| name.ends_with(".tgz"))?;
+    run(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(directory))?;
+    let source = find(directory, &|name| name == "sqlite3.c")?;
+    let library = directory.join("built.so");
+    run(Command::new("cc").args(COMPILE).arg(source).arg("-o").arg(&library).args([
+        "-lm",
+        "-lpthread",
+        "-ldl",
+    ]))?;
+    Ok(library)
+}
+
+/// The first file below `directory` whose name fits.
+fn find(directory: &Path, fits: &dyn Fn(&str) -> bool) -> Result<PathBuf, BenchError> {
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        let error = |source| BenchError::file("cannot list", &directory)(source);
+        for entry in std::fs::read_dir(&directory).map_err(error)? {
+            let entry = entry.map_err(BenchError::file("cannot list", &directory))?;
+            let kind = entry.file_type().map_err(BenchError::file("cannot list", entry.path()))?;
+            if kind.is_dir() {
+                waiting.push(entry.path());
+            } else if fits(&entry.file_name().to_string_lossy()) {
+                return Ok(entry.path());
+            }
+        }
+    }
+    Err(BenchError::File {
+        doing: "the package holds no library in",
+        path: directory.to_owned(),
+        source: std::io::ErrorKind::NotFound.into(),
+    })
+}
+
+/// Makes undefined symbols that begin with `prefix` weak, so that a Python module's library can be
+/// loaded without an interpreter: the loader then leaves them null instead of refusing. SQLite's
+/// own functions in it refer to none of them.
+fn weaken_undefined(path: &Path, prefix: &str) -> Result<(), BenchError> {
+    let mut bytes = std::fs::read(path).map_err(BenchError::file("cannot read", path))?;
+    let places = undefined_symbols(&bytes, prefix).map_err(|error| BenchError::File {
+        doing: "cannot read the symbols of",
+        path: path.to_owned(),
+        source: std::io::Error::other(error),
+    })?;
+    for place in places {
+        if let Some(info) = bytes.get_mut(place) {
+            *info = (STB_WEAK.0 << 4) | (*info & 0xf);
+        }
+    }
+    std::fs::write(path, bytes).map_err(BenchError::file("cannot write", path))
+}
+
+/// File offsets of the type-and-binding bytes of undefined dynamic symbols whose name begins with
+/// `prefix`, leading underscores aside. ELF gABI, "Symbol Table": the byte follows the 4-byte name
+/// in each 64-bit entry.
+fn undefined_symbols(bytes: &[u8], prefix: &str) -> object::read::Result<Vec<usize>> {
+    let header = FileHeader64::<Endianness>::parse(bytes)?;
+    let endian = header.endian()?;
+    let sections = header.sections(endian, bytes)?;
+    let symbols = sections.symbols(endian, bytes, object::elf::SHT_DYNSYM)?;
+    let section = sections.section(symbols.section())?;
+    let start = usize::try_from(section.sh_offset(endian)).unwrap_or(usize::MAX);
+    let mut places = Vec::new();
+    for (index, symbol) in symbols.symbols().iter().enumerate() {
+        let name = symbols.symbol_name(endian, symbol)?;
+        let name = String::from_utf8_lossy(name);
+        if symbol.is_undefined(endian) && name.trim_start_matches('_').starts_with(prefix) {
+            let entry = index * size_of_val(symbol);
+            places.push(start.saturating_add(entry).saturating_add(4));
+        }
+    }
+    Ok(places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_read_strictly() {
+        let peer: Peer = "sqlite3mc:aegis".parse().unwrap();
+        assert_eq!((peer.library, peer.cipher_name().as_str()), (PeerLibrary::Sqlite3mc, "aegis"));
+        assert_eq!("sqlite3mc".parse::<Peer>().unwrap().cipher_name(), "chacha20");
+        for bad in ["", "sqlcipher:aes", "sqlite3mc:rot13", "sqlite3mc:aegis'; --", "other"] {
+            assert!(bad.parse::<Peer>().is_err(), "{bad}");
+        }
+    }
+
+    /// A library that refers to data of a missing interpreter loads after its symbols were
+    /// weakened, and not before.
+    #[test]
+    fn weakened_libraries_load_without_their_interpreter() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("module.c");
+        let library = directory.path().join("module.so");
+        std::fs::write(
+            &source,
+            "extern int _Py_Missing; extern int Other_kept;\n\
+             int *missing(void) { return &_Py_Missing; } int seven(void) { return 7; }",
+        )
+        .unwrap();
+        run(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source))
+            .unwrap();
+        let flags = libloading::os::unix::RTLD_LAZY | libloading::os::unix::RTLD_LOCAL;
+        #[allow(unsafe_code)]
+        // SAFETY: the library was compiled above and has no constructors.
+        let load = || unsafe { libloading::os::unix::Library::open(Some(&library), flags) };
+        assert!(load().is_err());
+        weaken_undefined(&library, "Py").unwrap();
+        assert!(load().is_ok());
+        std::fs::write(&library, b"no elf").unwrap();
+        assert!(weaken_undefined(&library, "Py").is_err());
+    }
+}

@@ -1,0 +1,103 @@
+//! The table of SQLite's C functions, filled from the bundled library or from a shared one.
+
+use core::ffi::{c_char, c_int, c_uchar, c_uint, c_void};
+use std::path::{Path, PathBuf};
+
+use libsqlite3_sys as ffi;
+use libsqlite3_sys::{sqlite3, sqlite3_backup, sqlite3_destructor_type, sqlite3_stmt};
+
+/// Why a shared library cannot serve.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use {path} as a SQLite library: {reason}")]
+pub(crate) struct LibraryError {
+    pub(crate) path: PathBuf,
+    pub(crate) reason: String,
+}
+
+type BusyHandler = Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>;
+
+macro_rules! functions {
+    ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
+        /// SQLite's functions, all from one library. The library is never unloaded.
+        pub(super) struct Api {
+            $(pub(super) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+        }
+
+        impl Api {
+            /// The library that is linked into this program.
+            pub(super) fn bundled() -> Self {
+                Self { $($name: ffi::$name,)* }
+            }
+
+            /// A shared library, by path or by a name that the dynamic loader finds.
+            pub(super) fn shared(path: &Path) -> Result<Self, LibraryError> {
+                let error = |error: libloading::Error| LibraryError {
+                    path: path.to_owned(),
+                    reason: error.to_string(),
+                };
+                // Lazy binding: a peer's library taken from a Python module refers to functions of
+                // an interpreter that is not here and that SQLite's own functions never call.
+                let flags = libloading::os::unix::RTLD_LAZY | libloading::os::unix::RTLD_LOCAL;
+                // SAFETY: loading runs the library's constructors. The user chose the library, as
+                // with any program that links SQLite.
+                let library = unsafe { libloading::os::unix::Library::open(Some(path), flags) }
+                    .map_err(error)?;
+                let api = Self {
+                    $($name: {
+                        // SAFETY: the symbol is a function of SQLite's stable C interface, whose
+                        // signature is the type of the field.
+                        *unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) }
+                            .map_err(error)?
+                    },)*
+                };
+                // Extensions and statements may outlive every owner of the handle.
+                std::mem::forget(library);
+                Ok(api)
+            }
+        }
+    };
+}
+
+functions! {
+    sqlite3_libversion: fn() -> *const c_char;
+    sqlite3_sourceid: fn() -> *const c_char;
+    sqlite3_open_v2: fn(*const c_char, *mut *mut sqlite3, c_int, *const c_char) -> c_int;
+    sqlite3_close: fn(*mut sqlite3) -> c_int;
+    sqlite3_extended_errcode: fn(*mut sqlite3) -> c_int;
+    sqlite3_errmsg: fn(*mut sqlite3) -> *const c_char;
+    sqlite3_errstr: fn(c_int) -> *const c_char;
+    sqlite3_busy_handler: fn(*mut sqlite3, BusyHandler, *mut c_void) -> c_int;
+    sqlite3_enable_load_extension: fn(*mut sqlite3, c_int) -> c_int;
+    sqlite3_load_extension:
+        fn(*mut sqlite3, *const c_char, *const c_char, *mut *mut c_char) -> c_int;
+    sqlite3_free: fn(*mut c_void);
+    sqlite3_prepare_v3: fn(
+        *mut sqlite3, *const c_char, c_int, c_uint, *mut *mut sqlite3_stmt, *mut *const c_char
+    ) -> c_int;
+    sqlite3_step: fn(*mut sqlite3_stmt) -> c_int;
+    sqlite3_reset: fn(*mut sqlite3_stmt) -> c_int;
+    sqlite3_finalize: fn(*mut sqlite3_stmt) -> c_int;
+    sqlite3_bind_parameter_count: fn(*mut sqlite3_stmt) -> c_int;
+    sqlite3_bind_null: fn(*mut sqlite3_stmt, c_int) -> c_int;
+    sqlite3_bind_int64: fn(*mut sqlite3_stmt, c_int, i64) -> c_int;
+    sqlite3_bind_double: fn(*mut sqlite3_stmt, c_int, f64) -> c_int;
+    sqlite3_bind_text:
+        fn(*mut sqlite3_stmt, c_int, *const c_char, c_int, sqlite3_destructor_type) -> c_int;
+    sqlite3_bind_blob:
+        fn(*mut sqlite3_stmt, c_int, *const c_void, c_int, sqlite3_destructor_type) -> c_int;
+    sqlite3_column_count: fn(*mut sqlite3_stmt) -> c_int;
+    sqlite3_column_type: fn(*mut sqlite3_stmt, c_int) -> c_int;
+    sqlite3_column_int64: fn(*mut sqlite3_stmt, c_int) -> i64;
+    sqlite3_column_double: fn(*mut sqlite3_stmt, c_int) -> f64;
+    sqlite3_column_bytes: fn(*mut sqlite3_stmt, c_int) -> c_int;
+    sqlite3_column_text: fn(*mut sqlite3_stmt, c_int) -> *const c_uchar;
+    sqlite3_column_blob: fn(*mut sqlite3_stmt, c_int) -> *const c_void;
+    sqlite3_changes: fn(*mut sqlite3) -> c_int;
+    sqlite3_total_changes: fn(*mut sqlite3) -> c_int;
+    sqlite3_db_status: fn(*mut sqlite3, c_int, *mut c_int, *mut c_int, c_int) -> c_int;
+    sqlite3_db_release_memory: fn(*mut sqlite3) -> c_int;
+    sqlite3_backup_init:
+        fn(*mut sqlite3, *const c_char, *mut sqlite3, *const c_char) -> *mut sqlite3_backup;
+    sqlite3_backup_step: fn(*mut sqlite3_backup, c_int) -> c_int;
+    sqlite3_backup_finish: fn(*mut sqlite3_backup) -> c_int;
+}

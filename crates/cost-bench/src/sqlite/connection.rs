@@ -1,0 +1,323 @@
+//! Libraries and connections.
+
+use core::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, CString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use libsqlite3_sys as ffi;
+use libsqlite3_sys::sqlite3;
+
+use super::api::{Api, LibraryError};
+use super::statement::Statement;
+
+/// Wait of a connection that finds the database locked.
+pub(crate) const BUSY_WAIT: Duration = Duration::from_micros(100);
+/// Waits after which a lock is reported as an error: about a minute.
+const BUSY_LIMIT: c_int = 400_000;
+
+static RETRIES: AtomicU64 = AtomicU64::new(0);
+
+/// Times that a connection of this process found a database locked.
+pub(crate) fn retries() -> u64 {
+    RETRIES.load(Ordering::Relaxed)
+}
+
+/// What SQLite answered.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message} (SQLite code {code}) at: {doing}")]
+pub(crate) struct SqliteError {
+    /// Extended result code.
+    pub(crate) code: i32,
+    pub(crate) message: String,
+    /// Statement or call.
+    pub(crate) doing: String,
+}
+
+/// A SQLite library, loaded for the rest of the process's life.
+#[derive(Clone, Copy)]
+pub(crate) struct Library {
+    api: &'static Api,
+}
+
+impl Library {
+    pub(crate) fn bundled() -> Self {
+        Self { api: Box::leak(Box::new(Api::bundled())) }
+    }
+
+    pub(crate) fn shared(path: &Path) -> Result<Self, LibraryError> {
+        Ok(Self { api: Box::leak(Box::new(Api::shared(path)?)) })
+    }
+
+    pub(crate) fn version(self) -> String {
+        // SAFETY: takes nothing and returns a constant of the library, which is never unloaded.
+        let text = unsafe { CStr::from_ptr((self.api.sqlite3_libversion)()) };
+        text.to_string_lossy().into_owned()
+    }
+
+    pub(crate) fn source_id(self) -> String {
+        // SAFETY: as in `version`.
+        let text = unsafe { CStr::from_ptr((self.api.sqlite3_sourceid)()) };
+        text.to_string_lossy().into_owned()
+    }
+
+    /// Opens or creates a database by its path.
+    pub(crate) fn open(self, path: &Path) -> Result<Connection, SqliteError> {
+        let doing = || format!("open {}", path.display());
+        let name = c_string(path.as_os_str().as_bytes(), &doing())?;
+        let flags = ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;
+        let mut db: *mut sqlite3 = std::ptr::null_mut();
+        // SAFETY: `name` is a C string and `db` a valid place; both outlive the call.
+        let code = unsafe {
+            (self.api.sqlite3_open_v2)(name.as_ptr(), &raw mut db, flags, std::ptr::null())
+        };
+        // SQLite hands out a handle even when opening fails; `Handle` closes it in either case.
+        let connection = Connection { handle: Rc::new(Handle { api: self.api, db }) };
+        connection.check(code, doing)?;
+        // SAFETY: the handle is open; the callback takes no data and does not unwind.
+        let code = unsafe {
+            (self.api.sqlite3_busy_handler)(db, Some(wait_when_busy), std::ptr::null_mut())
+        };
+        connection.check(code, doing)?;
+        Ok(connection)
+    }
+
+    /// Loads an extension as a user does: into a connection, here a passing one.
+    pub(crate) fn load_extension(self, path: &Path) -> Result<(), SqliteError> {
+        let doing = || format!("load extension {}", path.display());
+        let name = c_string(path.as_os_str().as_bytes(), &doing())?;
+        let connection = self.open(Path::new(":memory:"))?;
+        let db = connection.handle.db;
+        // SAFETY: the handle is open.
+        let code = unsafe { (self.api.sqlite3_enable_load_extension)(db, 1) };
+        connection.check(code, doing)?;
+        let mut message: *mut c_char = std::ptr::null_mut();
+        // SAFETY: the handle is open, `name` is a C string, the entry point is SQLite's default
+        // and `message` is a valid place. The extension is the one that the user asked to price.
+        let code = unsafe {
+            (self.api.sqlite3_load_extension)(db, name.as_ptr(), std::ptr::null(), &raw mut message)
+        };
+        if code == ffi::SQLITE_OK {
+            return Ok(());
+        }
+        let text = if message.is_null() {
+            "no message".to_owned()
+        } else {
+            // SAFETY: SQLite made the message as a C string, and it is freed only below.
+            let text = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
+            // SAFETY: the message came from SQLite's allocator and is not used again.
+            unsafe { (self.api.sqlite3_free)(message.cast::<c_void>()) };
+            text
+        };
+        Err(SqliteError { code, message: text, doing: doing() })
+    }
+}
+
+/// Called by SQLite when a lock is held by another connection.
+unsafe extern "C" fn wait_when_busy(_data: *mut c_void, tried: c_int) -> c_int {
+    RETRIES.fetch_add(1, Ordering::Relaxed);
+    if tried >= BUSY_LIMIT {
+        return 0;
+    }
+    std::thread::sleep(BUSY_WAIT);
+    1
+}
+
+fn c_string(bytes: &[u8], doing: &str) -> Result<CString, SqliteError> {
+    CString::new(bytes).map_err(|_| SqliteError {
+        code: ffi::SQLITE_MISUSE,
+        message: "a zero byte in the text".to_owned(),
+        doing: doing.to_owned(),
+    })
+}
+
+/// An open database handle; closes when its connection and all its statements are gone.
+pub(super) struct Handle {
+    pub(super) api: &'static Api,
+    pub(super) db: *mut sqlite3,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: no statement is left, since each holds a reference to this handle; a null handle
+        // (out of memory while opening) is allowed.
+        unsafe { (self.api.sqlite3_close)(self.db) };
+    }
+}
+
+impl Handle {
+    pub(super) fn error(&self, code: c_int, doing: String) -> SqliteError {
+        if self.db.is_null() {
+            // SAFETY: any code is allowed; the answer is a constant of the library.
+            let text = unsafe { CStr::from_ptr((self.api.sqlite3_errstr)(code)) };
+            return SqliteError { code, message: text.to_string_lossy().into_owned(), doing };
+        }
+        // SAFETY: the handle is open (or half open, which this call allows).
+        let extended = unsafe { (self.api.sqlite3_extended_errcode)(self.db) };
+        // SAFETY: as above; the text is copied before any other call on the handle.
+        let text = unsafe { CStr::from_ptr((self.api.sqlite3_errmsg)(self.db)) };
+        let message = text.to_string_lossy().into_owned();
+        let code = if extended & 0xff == code & 0xff { extended } else { code };
+        SqliteError { code, message, doing }
+    }
+}
+
+/// Pages that SQLite did not find in its cache, and pages that it wrote.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CacheCounts {
+    pub(crate) misses: u64,
+    pub(crate) writes: u64,
+}
+
+/// An open database.
+pub(crate) struct Connection {
+    handle: Rc<Handle>,
+}
+
+impl Connection {
+    fn check(&self, code: c_int, doing: impl FnOnce() -> String) -> Result<(), SqliteError> {
+        if code == ffi::SQLITE_OK { Ok(()) } else { Err(self.handle.error(code, doing())) }
+    }
+
+    /// Prepares the first statement of `sql`, to be run many times.
+    pub(crate) fn prepare(&self, sql: &str) -> Result<Statement, SqliteError> {
+        self.prepare_first(sql).and_then(|(statement, _)| {
+            statement.ok_or_else(|| SqliteError {
+                code: ffi::SQLITE_MISUSE,
+                message: "no statement in the text".to_owned(),
+                doing: sql.to_owned(),
+            })
+        })
+    }
+
+    /// Runs every statement of `sql`, without values and without looking at rows.
+    pub(crate) fn execute(&self, sql: &str) -> Result<(), SqliteError> {
+        let mut rest = sql;
+        while !rest.trim().is_empty() {
+            let (statement, tail) = self.prepare_first(rest)?;
+            if let Some(statement) = statement {
+                statement.run()?;
+            }
+            rest = tail;
+        }
+        Ok(())
+    }
+
+    fn prepare_first<'a>(&self, sql: &'a str) -> Result<(Option<Statement>, &'a str), SqliteError> {
+        let doing = || sql.to_owned();
+        let Ok(length) = c_int::try_from(sql.len()) else {
+            return Err(self.handle.error(ffi::SQLITE_TOOBIG, doing()));
+        };
+        let start = sql.as_ptr().cast::<c_char>();
+        let mut raw = std::ptr::null_mut();
+        let mut tail = std::ptr::null();
+        // SAFETY: the handle is open, text and length describe one string, and the two places are
+        // valid. The handle lives as long as the statement, which holds a reference.
+        let code = unsafe {
+            (self.handle.api.sqlite3_prepare_v3)(
+                self.handle.db,
+                start,
+                length,
+                ffi::SQLITE_PREPARE_PERSISTENT,
+                &raw mut raw,
+                &raw mut tail,
+            )
+        };
+        self.check(code, doing)?;
+        let used = (tail as usize).saturating_sub(start as usize).min(sql.len());
+        let statement =
+            (!raw.is_null()).then(|| Statement::new(Rc::clone(&self.handle), raw, &sql[..used]));
+        Ok((statement, &sql[used..]))
+    }
+
+    /// First column of the first row as text; `None` without a row.
+    pub(crate) fn query_text(&self, sql: &str) -> Result<Option<String>, SqliteError> {
+        let statement = self.prepare(sql)?;
+        let text = if statement.step()? { Some(statement.text(0)) } else { None };
+        statement.reset()?;
+        Ok(text)
+    }
+
+    /// First columns of all rows as text.
+    pub(crate) fn query_column(&self, sql: &str) -> Result<Vec<String>, SqliteError> {
+        let statement = self.prepare(sql)?;
+        let mut texts = Vec::new();
+        while statement.step()? {
+            texts.push(statement.text(0));
+        }
+        Ok(texts)
+    }
+
+    /// Gives the page cache back, so that the next statement reads every page anew.
+    pub(crate) fn release_memory(&self) {
+        // SAFETY: the handle is open.
+        unsafe { (self.handle.api.sqlite3_db_release_memory)(self.handle.db) };
+    }
+
+    /// Rows that the last statement changed itself.
+    pub(crate) fn changes(&self) -> i64 {
+        // SAFETY: the handle is open.
+        i64::from(unsafe { (self.handle.api.sqlite3_changes)(self.handle.db) })
+    }
+
+    /// Rows changed since the connection opened, by triggers and foreign keys too.
+    pub(crate) fn total_changes(&self) -> i64 {
+        // SAFETY: the handle is open.
+        i64::from(unsafe { (self.handle.api.sqlite3_total_changes)(self.handle.db) })
+    }
+
+    /// Page counts since the last call.
+    pub(crate) fn take_cache_counts(&self) -> CacheCounts {
+        CacheCounts {
+            misses: self.take_status(ffi::SQLITE_DBSTATUS_CACHE_MISS),
+            writes: self.take_status(ffi::SQLITE_DBSTATUS_CACHE_WRITE),
+        }
+    }
+
+    fn take_status(&self, what: c_int) -> u64 {
+        let (mut current, mut high) = (0, 0);
+        // SAFETY: the handle is open and both places are valid. A library built without a counter
+        // answers an error and leaves them zero.
+        unsafe {
+            (self.handle.api.sqlite3_db_status)(
+                self.handle.db,
+                what,
+                &raw mut current,
+                &raw mut high,
+                1,
+            )
+        };
+        u64::try_from(current).unwrap_or(0)
+    }
+
+    /// Copies the whole database over `target` by the backup interface, in one step.
+    pub(crate) fn backup_to(&self, target: &Self) -> Result<(), SqliteError> {
+        let doing = || "backup".to_owned();
+        let api = self.handle.api;
+        // SAFETY: both handles are open, from the same library, and outlive the backup, which is
+        // finished below on every path. The names are C strings.
+        let backup = unsafe {
+            (api.sqlite3_backup_init)(
+                target.handle.db,
+                c"main".as_ptr(),
+                self.handle.db,
+                c"main".as_ptr(),
+            )
+        };
+        if backup.is_null() {
+            return Err(target.handle.error(ffi::SQLITE_ERROR, doing()));
+        }
+        // SAFETY: the backup was made just above.
+        let step = unsafe { (api.sqlite3_backup_step)(backup, -1) };
+        // SAFETY: as above; it is not used again.
+        let finish = unsafe { (api.sqlite3_backup_finish)(backup) };
+        if step == ffi::SQLITE_DONE && finish == ffi::SQLITE_OK {
+            return Ok(());
+        }
+        let code = if finish == ffi::SQLITE_OK { step } else { finish };
+        Err(target.handle.error(code, doing()))
+    }
+}

@@ -1,0 +1,196 @@
+//! Prepared statements. Nothing here allocates on the path bind, step, reset.
+
+use core::ffi::{c_char, c_int, c_void};
+use std::rc::Rc;
+
+use libsqlite3_sys as ffi;
+use libsqlite3_sys::sqlite3_stmt;
+
+use super::connection::{Handle, SqliteError};
+use crate::value::Value;
+
+/// A prepared statement; keeps its connection open.
+pub(crate) struct Statement {
+    handle: Rc<Handle>,
+    raw: *mut sqlite3_stmt,
+    sql: String,
+}
+
+impl Drop for Statement {
+    fn drop(&mut self) {
+        // SAFETY: the statement is live and not used again. The code repeats the last step's.
+        unsafe { (self.handle.api.sqlite3_finalize)(self.raw) };
+    }
+}
+
+impl Statement {
+    /// `raw` must be a live statement of `handle`, owned by nobody else.
+    pub(super) fn new(handle: Rc<Handle>, raw: *mut sqlite3_stmt, sql: &str) -> Self {
+        Self { handle, raw, sql: sql.trim().to_owned() }
+    }
+
+    fn check(&self, code: c_int) -> Result<(), SqliteError> {
+        if code == ffi::SQLITE_OK { Ok(()) } else { Err(self.failed(code)) }
+    }
+
+    #[cold]
+    fn failed(&self, code: c_int) -> SqliteError {
+        self.handle.error(code, self.sql.clone())
+    }
+
+    /// Goes to the next row: true when there is one.
+    #[inline]
+    pub(crate) fn step(&self) -> Result<bool, SqliteError> {
+        // SAFETY: the statement is live.
+        match unsafe { (self.handle.api.sqlite3_step)(self.raw) } {
+            ffi::SQLITE_ROW => Ok(true),
+            ffi::SQLITE_DONE => Ok(false),
+            code => Err(self.failed(code)),
+        }
+    }
+
+    /// Makes the statement ready to run again; reports the error of the last step, if any.
+    #[inline]
+    pub(crate) fn reset(&self) -> Result<(), SqliteError> {
+        // SAFETY: the statement is live.
+        self.check(unsafe { (self.handle.api.sqlite3_reset)(self.raw) })
+    }
+
+    /// Runs to the end, reads every column of every row, and resets. Returns a sum over what was
+    /// read, so that the reading cannot be optimised away.
+    #[inline]
+    pub(crate) fn run(&self) -> Result<u64, SqliteError> {
+        let mut sum = 0;
+        loop {
+            match self.step() {
+                Ok(true) => sum = self.read_row(sum),
+                Ok(false) => break,
+                Err(error) => {
+                    // SAFETY: the statement is live; the code only repeats the error at hand.
+                    unsafe { (self.handle.api.sqlite3_reset)(self.raw) };
+                    return Err(error);
+                }
+            }
+        }
+        self.reset()?;
+        Ok(sum)
+    }
+
+    #[inline]
+    fn read_row(&self, mut sum: u64) -> u64 {
+        let api = self.handle.api;
+        // SAFETY: the statement is live and stands on a row; each column index is below the count.
+        unsafe {
+            for column in 0..(api.sqlite3_column_count)(self.raw) {
+                let part = match (api.sqlite3_column_type)(self.raw, column) {
+                    ffi::SQLITE_INTEGER => {
+                        (api.sqlite3_column_int64)(self.raw, column).cast_unsigned()
+                    }
+                    ffi::SQLITE_FLOAT => (api.sqlite3_column_double)(self.raw, column).to_bits(),
+                    ffi::SQLITE_NULL => 0,
+                    _ => {
+                        let start = (api.sqlite3_column_blob)(self.raw, column);
+                        let length = (api.sqlite3_column_bytes)(self.raw, column);
+                        (start as u64 & 1) + u64::from(length.cast_unsigned())
+                    }
+                };
+                sum = sum.wrapping_add(part);
+            }
+        }
+        sum
+    }
+
+    /// An integer column of the current row.
+    #[inline]
+    pub(crate) fn integer(&self, column: c_int) -> i64 {
+        // SAFETY: the statement is live; a column out of range answers 0.
+        unsafe { (self.handle.api.sqlite3_column_int64)(self.raw, column) }
+    }
+
+    /// A column of the current row as text, empty for NULL.
+    pub(crate) fn text(&self, column: c_int) -> String {
+        // SAFETY: the statement is live; a column out of range answers null.
+        let start = unsafe { (self.handle.api.sqlite3_column_text)(self.raw, column) };
+        // SAFETY: as above; asked after the text, as SQLite requires.
+        let length = unsafe { (self.handle.api.sqlite3_column_bytes)(self.raw, column) };
+        let Ok(length) = usize::try_from(length) else { return String::new() };
+        if start.is_null() {
+            return String::new();
+        }
+        // SAFETY: SQLite keeps `length` bytes at `start` until the next call on the statement.
+        let bytes = unsafe { std::slice::from_raw_parts(start, length) };
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+
+    /// Binds an integer to the parameter `index`, counted from 1.
+    #[inline]
+    pub(crate) fn bind_integer(&self, index: c_int, value: i64) -> Result<(), SqliteError> {
+        // SAFETY: the statement is live; an index out of range answers an error.
+        self.check(unsafe { (self.handle.api.sqlite3_bind_int64)(self.raw, index, value) })
+    }
+
+    /// Binds text that lives as long as the program, without a copy.
+    #[inline]
+    pub(crate) fn bind_static_text(
+        &self,
+        index: c_int,
+        text: &'static str,
+    ) -> Result<(), SqliteError> {
+        let Ok(length) = c_int::try_from(text.len()) else {
+            return Err(self.failed(ffi::SQLITE_TOOBIG));
+        };
+        // SAFETY: the statement is live, and the text is never freed.
+        self.check(unsafe {
+            (self.handle.api.sqlite3_bind_text)(
+                self.raw,
+                index,
+                text.as_ptr().cast::<c_char>(),
+                length,
+                ffi::SQLITE_STATIC(),
+            )
+        })
+    }
+
+    /// Binds one value to each parameter; SQLite copies text and blobs.
+    pub(crate) fn bind_all(&self, values: &[Value]) -> Result<(), SqliteError> {
+        // SAFETY: the statement is live.
+        let wanted = unsafe { (self.handle.api.sqlite3_bind_parameter_count)(self.raw) };
+        if usize::try_from(wanted) != Ok(values.len()) {
+            return Err(SqliteError {
+                code: ffi::SQLITE_RANGE,
+                message: format!("{} values for {wanted} parameters", values.len()),
+                doing: self.sql.clone(),
+            });
+        }
+        (1..).zip(values).try_for_each(|(index, value)| self.bind(index, value))
+    }
+
+    fn bind(&self, index: c_int, value: &Value) -> Result<(), SqliteError> {
+        let api = self.handle.api;
+        let length =
+            |bytes: usize| c_int::try_from(bytes).map_err(|_| self.failed(ffi::SQLITE_TOOBIG));
+        // SAFETY: the statement is live; text and blobs are copied by SQLite within the call.
+        let code = unsafe {
+            match value {
+                Value::Null => (api.sqlite3_bind_null)(self.raw, index),
+                Value::Integer(number) => (api.sqlite3_bind_int64)(self.raw, index, *number),
+                Value::Real(number) => (api.sqlite3_bind_double)(self.raw, index, *number),
+                Value::Text(text) => (api.sqlite3_bind_text)(
+                    self.raw,
+                    index,
+                    text.as_ptr().cast::<c_char>(),
+                    length(text.len())?,
+                    ffi::SQLITE_TRANSIENT(),
+                ),
+                Value::Blob(bytes) => (api.sqlite3_bind_blob)(
+                    self.raw,
+                    index,
+                    bytes.as_ptr().cast::<c_void>(),
+                    length(bytes.len())?,
+                    ffi::SQLITE_TRANSIENT(),
+                ),
+            }
+        };
+        self.check(code)
+    }
+}

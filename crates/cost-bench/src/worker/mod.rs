@@ -1,0 +1,235 @@
+//! The worker: a process of its own that drives one database through one library, so that each
+//! side's SQLite state, CPU and memory are its own.
+
+mod crud;
+mod operations;
+
+use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
+
+use crate::job::{DatabaseState, LibraryChoice, Planned, Reply, Request};
+use crate::measure::{Meter, private_memory_bytes, wall_ns};
+use crate::sqlite::{Connection, Library, LibraryError, SqliteError};
+use crud::Crud;
+use operations::Operations;
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WorkerError {
+    #[error(transparent)]
+    Sqlite(#[from] SqliteError),
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    #[error("{doing} {path}: {source}")]
+    File { doing: &'static str, path: PathBuf, source: std::io::Error },
+    #[error("request out of order: {0}")]
+    Order(&'static str),
+    #[error("the control table stopped the test after {0} loops")]
+    Stopped(u64),
+}
+
+/// Serves requests until the input ends.
+pub(crate) fn serve(input: impl BufRead, mut output: impl Write) -> std::io::Result<()> {
+    let mut worker = Worker::default();
+    for line in input.lines() {
+        let reply = match serde_json::from_str(&line?) {
+            Ok(request) => worker
+                .handle(request)
+                .unwrap_or_else(|error| Reply::Failed { message: error.to_string() }),
+            Err(error) => Reply::Failed { message: format!("not a request: {error}") },
+        };
+        let mut text = serde_json::to_string(&reply)?;
+        text.push('\n');
+        output.write_all(text.as_bytes())?;
+        output.flush()?;
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Worker {
+    library: Option<Library>,
+    database: Option<Database>,
+    plan: Vec<Planned>,
+}
+
+/// The open database and what is prepared on it. Statements go before the connection they keep.
+struct Database {
+    crud: Option<Crud>,
+    operations: Option<Operations>,
+    connection: Connection,
+    path: PathBuf,
+    on_open: Vec<String>,
+}
+
+/// Opens a database as its application would: open, then settings.
+fn open(library: Library, path: &Path, on_open: &[String]) -> Result<Connection, SqliteError> {
+    let connection = library.open(path)?;
+    on_open.iter().try_for_each(|sql| connection.execute(sql))?;
+    Ok(connection)
+}
+
+fn state(connection: &Connection) -> Result<DatabaseState, SqliteError> {
+    let pragma = |name: &str| {
+        connection.query_text(&format!("PRAGMA {name}")).map(Option::unwrap_or_default)
+    };
+    Ok(DatabaseState {
+        journal_mode: pragma("journal_mode")?,
+        synchronous: pragma("synchronous")?,
+        cache_size: pragma("cache_size")?,
+        page_size: pragma("page_size")?,
+        foreign_keys: pragma("foreign_keys")?,
+        temp_store: pragma("temp_store")?,
+    })
+}
+
+impl Worker {
+    fn handle(&mut self, request: Request) -> Result<Reply, WorkerError> {
+        match request {
+            Request::Setup { library, extension } => self.set_up(&library, extension.as_deref()),
+            Request::Open { path, on_open } => {
+                self.database = None;
+                let connection = open(self.library()?, &path, &on_open)?;
+                let state = state(&connection)?;
+                self.database =
+                    Some(Database { crud: None, operations: None, connection, path, on_open });
+                Ok(Reply::Opened(state))
+            }
+            Request::Execute { sql } => {
+                let database = self.database()?;
+                sql.iter().try_for_each(|sql| database.connection.execute(sql))?;
+                Ok(Reply::Done)
+            }
+            Request::Crud { control, loops, rows, seed } => {
+                let Database { crud, connection, .. } = self.database()?;
+                let crud = match crud {
+                    Some(crud) => crud,
+                    none => none.insert(Crud::prepare(connection)?),
+                };
+                crud.run(connection, control, loops, rows, seed).map(Reply::Cost)
+            }
+            Request::Checkpoint => {
+                let database = self.database()?;
+                operations::checkpoint(&database.connection).map(Reply::Cost)
+            }
+            Request::Rehearse { statements } => {
+                let database = self.database()?;
+                Ok(Reply::Rehearsed(operations::rehearse(&database.connection, &statements)))
+            }
+            Request::Plan { statements } => {
+                self.database()?.operations = None;
+                self.plan = statements;
+                Ok(Reply::Done)
+            }
+            Request::Operation { operation, cold, round } => {
+                let library = self.library()?;
+                let plan = std::mem::take(&mut self.plan);
+                let result = self.database().and_then(|database| {
+                    if cold {
+                        operations::run_cold(library, database, &plan, operation, round)
+                    } else {
+                        operations::run_warm(database, &plan, operation, round)
+                    }
+                });
+                self.plan = plan;
+                let (work, checkpoint) = result?;
+                Ok(Reply::Operation { work, checkpoint })
+            }
+            Request::Scan { sql } => self.scan(&sql),
+            Request::Backup { to, on_open } => self.back_up(&to, &on_open),
+            Request::OpenProbe { first, others, on_open } => {
+                self.probe_open(&first, &others, &on_open)
+            }
+            Request::Memory => Ok(Reply::Memory { bytes: private_memory_bytes() }),
+        }
+    }
+
+    fn library(&self) -> Result<Library, WorkerError> {
+        self.library.ok_or(WorkerError::Order("no library is set up"))
+    }
+
+    fn database(&mut self) -> Result<&mut Database, WorkerError> {
+        self.database.as_mut().ok_or(WorkerError::Order("no database is open"))
+    }
+
+    fn set_up(
+        &mut self,
+        choice: &LibraryChoice,
+        extension: Option<&Path>,
+    ) -> Result<Reply, WorkerError> {
+        let library = match choice {
+            LibraryChoice::Bundled => Library::bundled(),
+            LibraryChoice::Shared(path) => Library::shared(path)?,
+        };
+        if let Some(path) = extension {
+            library.load_extension(path)?;
+        }
+        self.library = Some(library);
+        let memory = library.open(Path::new(":memory:"))?;
+        Ok(Reply::Ready {
+            version: library.version(),
+            source_id: library.source_id(),
+            compile_options: memory.query_column("PRAGMA compile_options")?,
+        })
+    }
+
+    fn scan(&mut self, sql: &str) -> Result<Reply, WorkerError> {
+        let connection = &self.database()?.connection;
+        let statement = connection.prepare(sql)?;
+        connection.release_memory();
+        let mut meter = Meter::start();
+        let (result, ..) = meter.part(connection, || statement.run());
+        result?;
+        Ok(Reply::Cost(meter.finish()))
+    }
+
+    fn back_up(&mut self, to: &Path, on_open: &[String]) -> Result<Reply, WorkerError> {
+        let library = self.library()?;
+        let connection = &self.database()?.connection;
+        let target = open(library, to, on_open)?;
+        connection.release_memory();
+        let mut meter = Meter::start();
+        let (result, ..) = meter.part(connection, || connection.backup_to(&target));
+        drop(target);
+        let cost = meter.finish();
+        for suffix in ["", "-journal", "-wal", "-shm"] {
+            let mut path = to.as_os_str().to_owned();
+            path.push(suffix);
+            remove_if_there(Path::new(&path))?;
+        }
+        result?;
+        Ok(Reply::Cost(cost))
+    }
+
+    fn probe_open(
+        &mut self,
+        first: &Path,
+        others: &[PathBuf],
+        on_open: &[String],
+    ) -> Result<Reply, WorkerError> {
+        let library = self.library()?;
+        let timed = |path: &Path| -> Result<u64, WorkerError> {
+            let start = wall_ns();
+            let connection = open(library, path, on_open)?;
+            connection.query_text("SELECT count(*) FROM sqlite_schema")?;
+            let elapsed = wall_ns() - start;
+            Ok(elapsed)
+        };
+        // Kept open, as the first database of an application would be.
+        let kept = open(library, first, on_open)?;
+        kept.query_text("SELECT count(*) FROM sqlite_schema")?;
+        let other_ns = others.iter().map(|path| timed(path)).collect::<Result<_, _>>()?;
+        let again_ns = others.iter().map(|path| timed(path)).collect::<Result<_, _>>()?;
+        drop(kept);
+        Ok(Reply::OpenTimes { other_ns, again_ns })
+    }
+}
+
+fn remove_if_there(path: &Path) -> Result<(), WorkerError> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(WorkerError::File { doing: "cannot remove", path: path.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,27 @@
+//! Renders a results document again: `render results.json report.html`.
+
+use std::process::ExitCode;
+
+use tdekit_cost_report::{from_json, html, summarize, terminal};
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(document), Some(page)) = (arguments.next(), arguments.next()) else {
+        eprintln!("error: render RESULTS.json REPORT.html");
+        return ExitCode::from(2);
+    };
+    let render = || -> Result<(), Box<dyn std::error::Error>> {
+        let mut results = from_json(&std::fs::read_to_string(&document)?)?;
+        results.summary = summarize(&results);
+        std::fs::write(&page, html(&results)?)?;
+        print!("{}", terminal(&results));
+        Ok(())
+    };
+    match render() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

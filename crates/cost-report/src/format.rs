@@ -1,0 +1,94 @@
+//! Numbers as people read them.
+
+/// A ratio as an overhead: 1.031 is `+3.1 %`, 5 is `+400 %`.
+pub(crate) fn percent(ratio: f64) -> String {
+    let overhead = (ratio - 1.0) * 100.0;
+    if overhead.abs() >= 99.95 {
+        format!("{overhead:+.0} %")
+    } else {
+        // Adding zero turns -0.0 into 0.0.
+        format!("{:+.1} %", (overhead * 10.0).round() / 10.0 + 0.0)
+    }
+}
+
+/// An interval of ratios as overheads: `-0.3 to +2.7`, `no interval` when it is absent.
+pub(crate) fn interval(low: Option<f64>, high: Option<f64>) -> String {
+    match (low, high) {
+        (Some(low), Some(high)) if low < 0.01 || high > 100.0 => "too wide to tell".to_owned(),
+        (Some(low), Some(high)) => {
+            let bare = |ratio: f64| percent(ratio).trim_end_matches(" %").to_owned();
+            format!("{} to {}", bare(low), bare(high))
+        }
+        _ => "no interval".to_owned(),
+    }
+}
+
+/// Nanoseconds with three significant digits and a unit.
+pub(crate) fn duration(nanoseconds: f64) -> String {
+    let (value, unit) = match nanoseconds.abs() {
+        size if size < 1e3 => (nanoseconds, "ns"),
+        size if size < 1e6 => (nanoseconds / 1e3, "us"),
+        size if size < 1e9 => (nanoseconds / 1e6, "ms"),
+        _ => (nanoseconds / 1e9, "s"),
+    };
+    format!("{} {unit}", significant(value))
+}
+
+/// Bytes with three significant digits and a unit of 1,000.
+pub(crate) fn bytes(count: f64) -> String {
+    let (value, unit) = match count.abs() {
+        size if size < 1e3 => return format!("{count:.0} B"),
+        size if size < 1e6 => (count / 1e3, "kB"),
+        size if size < 1e9 => (count / 1e6, "MB"),
+        _ => (count / 1e9, "GB"),
+    };
+    format!("{} {unit}", significant(value))
+}
+
+/// A count, grouped by thousands.
+pub(crate) fn count(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) && digit.is_ascii_digit() {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+fn significant(value: f64) -> String {
+    match value.abs() {
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overheads() {
+        assert_eq!(percent(1.0306), "+3.1 %");
+        assert_eq!(percent(0.9), "-10.0 %");
+        assert_eq!(percent(0.999_99), "+0.0 %");
+        assert_eq!(percent(5.0), "+400 %");
+        assert_eq!(interval(Some(0.997), Some(1.027)), "-0.3 to +2.7");
+        assert_eq!(interval(None, None), "no interval");
+        assert_eq!(interval(Some(0.5), Some(1e9)), "too wide to tell");
+    }
+
+    #[test]
+    fn units() {
+        assert_eq!(duration(12_340.0), "12.3 us");
+        assert_eq!(duration(1_234_000_000.0), "1.23 s");
+        assert_eq!(bytes(61_440_000.0), "61.4 MB");
+        assert_eq!(bytes(12.0), "12 B");
+        assert_eq!(count(1_234_567.0), "1,234,567");
+        assert_eq!(count(999.0), "999");
+        assert_eq!(count(1000.0), "1,000");
+    }
+}

@@ -1,0 +1,25 @@
+//! Statistics, terminal table, JSON and HTML page of a bench run.
+//!
+//! Everything here is pure: it takes measured [`Results`], computes a [`Summary`] and renders it.
+//! No file, socket, clock or product crate is touched.
+
+mod format;
+mod html;
+mod json;
+mod model;
+mod plot;
+mod published;
+pub mod stats;
+mod summary;
+mod terminal;
+
+pub use html::html;
+pub use json::{JsonError, from_json, to_json};
+pub use model::{
+    Class, Comparison, Difference, Environment, Experiment, Library, Metric, Probe, ProbeKind,
+    Results, Role, SCHEMA, Sample, Settings, Side, StatementInfo, StatementSample, Subject,
+    Summary, Tool, Totals,
+};
+pub use published::{PUBLISHED, Published};
+pub use summary::{summarize, verdict};
+pub use terminal::terminal;

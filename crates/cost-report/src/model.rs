@@ -1,0 +1,410 @@
+//! What a run measured, and what is computed from it. This is the JSON document's shape.
+
+use serde::{Deserialize, Serialize};
+
+/// Name and version of the JSON document's shape. The number rises when a reader of the older
+/// shape would misread the newer one.
+pub const SCHEMA: &str = "tdekit-bench/1";
+
+/// A whole run: how it was made, every measured block, and the summary.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// The program that measured.
+    pub tool: Tool,
+    /// Start of the run, RFC 3339.
+    pub started: String,
+    /// Length of the whole run, preparation included.
+    pub duration_s: f64,
+    /// Why the run is not complete; empty when it is.
+    pub incomplete: Vec<String>,
+    /// Things a reader should know before trusting a figure.
+    pub warnings: Vec<String>,
+    /// True for base against base: the true overhead is 0 %.
+    pub control: bool,
+    /// The command line that repeats this run.
+    pub command: String,
+    /// The machine.
+    pub environment: Environment,
+    /// What both sides were given alike.
+    pub settings: Settings,
+    /// The database measured on.
+    pub subject: Subject,
+    /// Base first, then what is compared with it.
+    pub sides: Vec<Side>,
+    /// Derived statements of the operations experiment, in order of their `index`.
+    pub statements: Vec<StatementInfo>,
+    /// Everything that was measured as a unit, in order of the report.
+    pub classes: Vec<Class>,
+    /// Every measured block.
+    pub samples: Vec<Sample>,
+    /// Single measured values beside the blocks.
+    pub probes: Vec<Probe>,
+    /// Computed from `samples` and `probes`.
+    pub summary: Summary,
+}
+
+/// The program that measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Program name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// The machine and where the files lay.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Operating system's pretty name.
+    pub os: String,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// Processor model.
+    pub cpu: String,
+    /// Processors that the run may use.
+    pub cpus: u64,
+    /// Memory of the machine.
+    pub memory_bytes: u64,
+    /// Type of the file system that held the copies.
+    pub file_system: String,
+    /// Load average (one minute) at the start.
+    pub load_average: String,
+}
+
+/// What every side was given alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// `PRAGMA journal_mode`.
+    pub journal_mode: String,
+    /// `PRAGMA synchronous`.
+    pub synchronous: String,
+    /// `PRAGMA cache_size`: pages, or KiB when negative.
+    pub cache_size: i64,
+    /// Page size of the copies.
+    pub page_size_bytes: u32,
+    /// Processes of the CRUD experiment.
+    pub processes: u32,
+    /// Rows a table of the generated database, when one was generated.
+    pub rows: Option<u64>,
+    /// Fresh processes on re-copied files.
+    pub restarts: u32,
+    /// Pairs a restart.
+    pub pairs: u32,
+    /// Wait of a connection that finds the database locked before it tries again.
+    pub busy_wait_us: u64,
+    /// Encryption algorithm of our side.
+    pub algorithm: String,
+    /// Confidence of every interval, between 0 and 1 in thousandths (950 is 95 %).
+    pub confidence_permille: u32,
+    /// Seed of every random choice.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// Confidence as a number between 0 and 1.
+    #[must_use]
+    pub fn confidence(&self) -> f64 {
+        f64::from(self.confidence_permille) / 1000.0
+    }
+}
+
+/// The database measured on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subject {
+    /// A file name, or what was generated.
+    pub label: String,
+    /// True for a database that the bench made.
+    pub generated: bool,
+    /// Size of the plain copy.
+    pub bytes: u64,
+    /// Page size of the plain copy.
+    pub page_size_bytes: u32,
+    /// Ordinary tables.
+    pub tables: u64,
+    /// Indexes on them.
+    pub indexes: u64,
+    /// What was left out of the derivation, and why.
+    pub notes: Vec<String>,
+}
+
+/// Role of a side in the comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Plain database, stock library.
+    Base,
+    /// Our extension on the same library.
+    Encrypted,
+    /// Another encrypting library.
+    Peer,
+    /// The peer's library with an unencrypted database.
+    PeerPlain,
+}
+
+/// A SQLite library.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Library {
+    /// `system`, `bundled`, or a path as given; for a peer the package it came from.
+    pub origin: String,
+    /// `sqlite3_libversion()`.
+    pub version: String,
+    /// `sqlite3_sourceid()`.
+    pub source_id: String,
+    /// `PRAGMA compile_options`.
+    pub compile_options: Vec<String>,
+}
+
+/// One side of the comparison.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Side {
+    /// Short name used in samples.
+    pub id: String,
+    /// Name shown.
+    pub label: String,
+    /// Its role.
+    pub role: Role,
+    /// Its library.
+    pub library: Library,
+    /// Its cipher, as the library names it; none for plain.
+    pub cipher: Option<String>,
+    /// The side with the same library and no cipher, when it is not the base.
+    pub plain: Option<String>,
+}
+
+/// A derived statement. Its text holds placeholders, never a value of the user's data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatementInfo {
+    /// Position in a sample's `statements`, counted within its class.
+    pub index: u32,
+    /// Operation it belongs to: `select`, `insert`, `update`, `delete`, `reindex`.
+    pub operation: String,
+    /// What it does, in words.
+    pub what: String,
+    /// SQL with placeholders.
+    pub sql: String,
+    /// Different sets of values it runs with.
+    pub variants: u32,
+}
+
+/// Experiments, named by the documents they follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Experiment {
+    /// Document E: mixes of reads, updates and inserts by several processes.
+    Crud,
+    /// Document A: statements by type with emptied caches, and rebuild of every index.
+    Operations,
+    /// Full scans and copies.
+    Scans,
+}
+
+impl Experiment {
+    /// Name shown.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Crud => "CRUD mixes",
+            Self::Operations => "operations",
+            Self::Scans => "scans",
+        }
+    }
+}
+
+/// Something measured as a unit: a mix, a statement class, a scan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Class {
+    /// Unique name, such as `crud/4-3-3` or `operations/select/warm`.
+    pub id: String,
+    /// Its experiment.
+    pub experiment: Experiment,
+    /// Name shown.
+    pub label: String,
+    /// What one block does, in words.
+    pub what: String,
+    /// Operations a block, all processes together.
+    pub operations: u64,
+    /// Name of one operation.
+    pub unit: String,
+}
+
+/// One measured block of one side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// [`Class::id`].
+    pub class: String,
+    /// [`Side::id`].
+    pub side: String,
+    /// Restart it belongs to, from 0.
+    pub restart: u32,
+    /// Pair within the restart and class, from 0.
+    pub pair: u32,
+    /// Place of this side in the random order of the pair, from 0.
+    pub position: u32,
+    /// Wall clock from the first process's start to the last one's end.
+    pub elapsed_ns: u64,
+    /// CPU of all its processes, from the process clock.
+    pub cpu_ns: u64,
+    /// User part by `getrusage`.
+    pub user_ns: u64,
+    /// System part by `getrusage`.
+    pub system_ns: u64,
+    /// Pages that were not in SQLite's cache.
+    pub logical_reads: u64,
+    /// Pages that SQLite wrote.
+    pub logical_writes: u64,
+    /// Bytes fetched from the device.
+    pub device_read_bytes: u64,
+    /// Bytes sent towards the device.
+    pub device_write_bytes: u64,
+    /// Times a connection found the database locked.
+    pub retries: u64,
+    /// Each derived statement's share, in order of [`StatementInfo::index`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub statements: Vec<StatementSample>,
+}
+
+/// One derived statement's share of a block, all its variants together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatementSample {
+    /// Wall clock.
+    pub elapsed_ns: u64,
+    /// CPU.
+    pub cpu_ns: u64,
+}
+
+/// What a probe measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeKind {
+    /// Open and first query of another database after one was opened in the process, ns.
+    OpenOther,
+    /// Open and first query of a database that the process had opened before, ns.
+    OpenAgain,
+    /// Private memory of a process with one connection after its work, bytes.
+    ProcessMemory,
+    /// Size of the database file, bytes.
+    FileBytes,
+}
+
+impl ProbeKind {
+    /// Name shown.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::OpenOther => "open another database, after the first in a process",
+            Self::OpenAgain => "open the same database again",
+            Self::ProcessMemory => "private memory of a process with one connection",
+            Self::FileBytes => "database file size",
+        }
+    }
+}
+
+/// A single measured value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    /// What it is.
+    pub kind: ProbeKind,
+    /// [`Side::id`].
+    pub side: String,
+    /// Restart it belongs to, from 0.
+    pub restart: u32,
+    /// Nanoseconds or bytes, by kind.
+    pub value: f64,
+}
+
+/// Everything computed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Ratios, by class, side, the side it is held against, and metric.
+    pub comparisons: Vec<Comparison>,
+    /// Medians of a block, by class and side.
+    pub totals: Vec<Totals>,
+    /// Probes compared.
+    pub differences: Vec<Difference>,
+}
+
+/// What a ratio is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Wall clock.
+    Elapsed,
+    /// User and system CPU.
+    Cpu,
+    /// User CPU.
+    User,
+    /// System CPU.
+    System,
+}
+
+/// One ratio with its interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// [`Class::id`].
+    pub class: String,
+    /// [`StatementInfo::index`] within the class's operation; none for the whole class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statement: Option<u32>,
+    /// What the ratio is of.
+    pub metric: Metric,
+    /// Numerator's [`Side::id`].
+    pub side: String,
+    /// Denominator's [`Side::id`].
+    pub against: String,
+    /// Side over against: 1 is as fast.
+    pub ratio: f64,
+    /// Lower end of the interval; none with fewer than two restarts.
+    pub low: Option<f64>,
+    /// Upper end of the interval.
+    pub high: Option<f64>,
+    /// Restarts it rests on.
+    pub restarts: u64,
+    /// Pairs it rests on.
+    pub pairs: u64,
+}
+
+/// Medians over the blocks of one class and side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// [`Class::id`].
+    pub class: String,
+    /// [`Side::id`].
+    pub side: String,
+    /// Blocks measured.
+    pub blocks: u64,
+    /// Median of [`Sample::elapsed_ns`].
+    pub elapsed_ns: f64,
+    /// Median of [`Sample::cpu_ns`].
+    pub cpu_ns: f64,
+    /// Median of [`Sample::logical_reads`].
+    pub logical_reads: f64,
+    /// Median of [`Sample::logical_writes`].
+    pub logical_writes: f64,
+    /// Median of [`Sample::device_read_bytes`].
+    pub device_read_bytes: f64,
+    /// Median of [`Sample::device_write_bytes`].
+    pub device_write_bytes: f64,
+}
+
+/// A probe of one side held against the base.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// What it is of.
+    pub kind: ProbeKind,
+    /// [`Side::id`].
+    pub side: String,
+    /// [`Side::id`] it is held against.
+    pub against: String,
+    /// Median of the side.
+    pub value: f64,
+    /// Median of the side it is held against.
+    pub against_value: f64,
+    /// Side minus against: mean over restarts of the difference of medians.
+    pub difference: f64,
+    /// Lower end of the difference's interval; none with fewer than two restarts.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}

@@ -1,0 +1,125 @@
+//! Time to seal and to open a page, by algorithm and page size.
+//!
+//! Measured is the thread's processor time, so that other work on the machine disturbs little.
+//!
+//! `cargo bench -p tdekit-key-crypto`; the table is in `docs/crypto.md`.
+#![allow(missing_docs)] // criterion's macros make undocumented functions
+#![allow(clippy::unwrap_used)]
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use rustix::time::{ClockId, clock_gettime};
+use tdekit_key_crypto::{Algorithm, NONCE_LEN, NonceSource, SealingKey, TAG_LEN};
+
+const SIZES: [usize; 4] = [1024, 4096, 16384, 65536];
+
+/// The length of what a page is bound to: file, kind, page number, key version, suite.
+const AAD: [u8; 32] = [1; 32];
+
+fn key(algorithm: Algorithm) -> SealingKey {
+    SealingKey::new(algorithm, &vec![7; algorithm.key_len()]).unwrap()
+}
+
+fn pages(criterion: &mut Criterion<ThreadTime>) {
+    for &algorithm in Algorithm::all().iter().filter(|a| a.seals_pages()) {
+        let mut group = criterion.benchmark_group(algorithm.name());
+        for size in SIZES {
+            group.throughput(Throughput::Bytes(size as u64));
+            let (mut key, mut nonces) = (key(algorithm), NonceSource::new());
+            let (plaintext, mut ciphertext) = (vec![5; size], vec![0; size]);
+            group.bench_function(BenchmarkId::new("seal", size), |bencher| {
+                bencher.iter(|| {
+                    let nonce = nonces.next().unwrap();
+                    key.seal(&nonce, &AAD, black_box(&plaintext), &mut ciphertext).unwrap()
+                });
+            });
+            let nonce = nonces.next().unwrap();
+            let tag = key.seal(&nonce, &AAD, &plaintext, &mut ciphertext).unwrap();
+            let mut opened = vec![0; size];
+            group.bench_function(BenchmarkId::new("open", size), |bencher| {
+                bencher.iter(|| {
+                    let ciphertext = black_box(&ciphertext);
+                    key.open(&nonce, &AAD, ciphertext, &tag, &mut opened).unwrap();
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
+/// What stands beside the cipher: a nonce, a subkey that is not the last one, a new subkey.
+fn parts(criterion: &mut Criterion<ThreadTime>) {
+    let mut nonces = NonceSource::new();
+    criterion.bench_function("nonce", |bencher| bencher.iter(|| nonces.next().unwrap()));
+
+    let (page, mut sealed) = ([5; 4096], [0; 4096]);
+    for (name, prefixes) in [("64 subkeys in turn", 64u32), ("new subkey each", u32::MAX)] {
+        let (mut key, mut number) = (key(Algorithm::Aes256), 0u32);
+        criterion.bench_function(&format!("AES_256/seal/4096, {name}"), |bencher| {
+            bencher.iter(|| -> [u8; TAG_LEN] {
+                number = (number + 1) % prefixes;
+                let mut nonce = [3; NONCE_LEN];
+                nonce[..4].copy_from_slice(&number.wrapping_mul(2_654_435_761).to_le_bytes());
+                key.seal(&nonce, &AAD, black_box(&page), &mut sealed).unwrap()
+            });
+        });
+    }
+
+    for size in SIZES {
+        let (source, mut target) = (vec![5u8; size], vec![0u8; size]);
+        criterion.bench_function(&format!("memcpy/{size}"), |bencher| {
+            bencher.iter(|| {
+                target.copy_from_slice(black_box(&source));
+                black_box(&mut target);
+            });
+        });
+    }
+}
+
+/// Processor time of the calling thread, in nanoseconds.
+struct ThreadTime;
+
+impl Measurement for ThreadTime {
+    type Intermediate = Duration;
+    type Value = Duration;
+
+    fn start(&self) -> Duration {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        now.try_into().unwrap()
+    }
+
+    fn end(&self, start: Duration) -> Duration {
+        self.start() - start
+    }
+
+    fn add(&self, a: &Duration, b: &Duration) -> Duration {
+        *a + *b
+    }
+
+    fn zero(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn to_f64(&self, value: &Duration) -> f64 {
+        WallTime.to_f64(value)
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        WallTime.formatter()
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .with_measurement(ThreadTime)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(700))
+        .sample_size(30)
+        .without_plots();
+    targets = pages, parts
+}
+criterion_main!(benches);

@@ -1,0 +1,93 @@
+//! The crate's one error type.
+
+use crate::Algorithm;
+
+/// What went wrong in a cryptographic operation.
+///
+/// No variant carries key, plaintext or password bytes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CryptoError {
+    /// A key of the wrong length was given.
+    #[error("{algorithm} takes a key of {expected} bytes, not {actual}")]
+    KeyLength {
+        /// The algorithm that was asked for.
+        algorithm: Algorithm,
+        /// Bytes the algorithm takes.
+        expected: usize,
+        /// Bytes that were given.
+        actual: usize,
+    },
+    /// An argument has a length outside its bounds.
+    #[error("{what} must be {min} to {max} bytes long, not {actual}")]
+    Length {
+        /// Which argument.
+        what: &'static str,
+        /// Least length, in bytes.
+        min: usize,
+        /// Greatest length, in bytes.
+        max: usize,
+        /// Length given, in bytes.
+        actual: usize,
+    },
+    /// Input and output buffers differ in length.
+    #[error("input of {input_len} bytes and output of {output_len} bytes differ in length")]
+    BufferMismatch {
+        /// Bytes in.
+        input_len: usize,
+        /// Bytes out.
+        output_len: usize,
+    },
+    /// The algorithm cannot seal pages (it exists for backups only).
+    #[error("{0} cannot seal pages")]
+    NotForPages(Algorithm),
+    /// A name that is no algorithm.
+    #[error("unknown algorithm {0:?}")]
+    UnknownAlgorithm(String),
+    /// A stored parameter is outside the bounds that this version accepts.
+    #[error("{what} is {actual}; accepted are {min} to {max}")]
+    Parameter {
+        /// Which parameter.
+        what: &'static str,
+        /// Least value accepted.
+        min: u64,
+        /// Greatest value accepted.
+        max: u64,
+        /// Value given.
+        actual: u64,
+    },
+    /// The data or what it is bound to was changed, or the key is another one.
+    #[error("authentication failed: wrong key, or the data was changed")]
+    Authentication,
+    /// One subkey sealed as many messages as it may.
+    #[error("a subkey sealed {limit} messages, its limit; draw a new nonce prefix")]
+    SealLimit {
+        /// The limit, in messages.
+        limit: u64,
+    },
+    /// The system's random generator failed.
+    #[error("the system's random generator failed")]
+    Random,
+    /// Memory for a secret could not be mapped.
+    #[error("no memory for a secret of {len} bytes (os error {os_error})")]
+    Memory {
+        /// Bytes asked for.
+        len: usize,
+        /// `errno` of the failing call.
+        os_error: i32,
+    },
+    /// Input has not the form its standard prescribes.
+    #[error("malformed {what}: {reason}")]
+    Malformed {
+        /// What was read.
+        what: &'static str,
+        /// Why it was refused.
+        reason: String,
+    },
+    /// A library refused an operation whose input was checked before.
+    #[error("the cryptographic library failed to {operation}")]
+    Library {
+        /// The operation, as a verb.
+        operation: &'static str,
+    },
+}

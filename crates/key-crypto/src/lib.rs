@@ -1,0 +1,31 @@
+//! Every cryptographic primitive that tdekit uses, each from a library.
+//!
+//! No other crate of the workspace names a cryptographic library. The constructions are in
+//! `docs/crypto.md`.
+
+pub mod algorithm;
+mod aws_lc;
+pub mod digest;
+pub mod error;
+pub mod fork;
+mod libaegis;
+mod memory;
+pub mod nonce;
+pub mod password;
+pub mod pem;
+pub mod pkcs12;
+pub mod rsa;
+pub mod sealing;
+pub mod secret;
+mod subkey;
+pub mod triple_des;
+pub mod wrap;
+pub mod x509;
+
+pub use algorithm::Algorithm;
+pub use digest::{hkdf_sha256, hmac_sha256, sha1_thumbprint, sha256, verify_hmac_sha256};
+pub use error::CryptoError;
+pub use fork::fork_generation;
+pub use nonce::{NonceSource, random_bytes};
+pub use sealing::{NONCE_LEN, SealingKey, TAG_LEN};
+pub use secret::SecretBytes;

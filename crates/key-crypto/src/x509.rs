@@ -1,0 +1,191 @@
+//! X.509 certificates (RFC 5280): made self-signed, and read.
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeyPair;
+use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA256};
+use rcgen::{
+    CertificateParams, DistinguishedName, DnType, IsCa, KeyUsagePurpose, PKCS_RSA_SHA256,
+    PublicKeyData, SerialNumber, SignatureAlgorithm, SigningKey,
+};
+use time::OffsetDateTime;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::rsa::{RsaPrivateKey, RsaPublicKey};
+use crate::{CryptoError, random_bytes};
+
+/// Longest certificate that is read, in bytes.
+pub const MAX_CERTIFICATE_LEN: usize = 16 * 1024;
+
+/// Longest common name, in characters (RFC 5280: `ub-common-name`).
+pub const MAX_COMMON_NAME_CHARS: usize = 64;
+
+/// What a certificate says.
+#[derive(Debug)]
+pub struct CertificateFacts {
+    /// The subject, such as `CN=AppCert`.
+    pub subject: String,
+    /// The subject's common name, where it has one.
+    pub common_name: Option<String>,
+    /// The issuer; equal to the subject when self-signed.
+    pub issuer: String,
+    /// The serial number in hexadecimal digits.
+    pub serial: String,
+    /// Start of validity, seconds since 1970.
+    pub not_before: i64,
+    /// End of validity, seconds since 1970.
+    pub not_after: i64,
+    /// The RSA public key.
+    pub public_key: RsaPublicKey,
+}
+
+/// Makes a self-signed certificate for wrapping keys, DER.
+///
+/// The key usage is `keyEncipherment`, it is no certificate authority, the serial number is
+/// random, the signature RSA with SHA-256. Times are seconds since 1970.
+///
+/// # Errors
+/// [`CryptoError::Length`] for a common name that is empty or longer than
+/// [`MAX_COMMON_NAME_CHARS`]; [`CryptoError::Malformed`] for times outside the years 1 to 9999.
+pub fn self_signed(
+    key: &RsaPrivateKey,
+    common_name: &str,
+    not_before: i64,
+    not_after: i64,
+) -> Result<Vec<u8>, CryptoError> {
+    let chars = common_name.chars().count();
+    if chars == 0 || chars > MAX_COMMON_NAME_CHARS {
+        let max = MAX_COMMON_NAME_CHARS;
+        return Err(CryptoError::Length { what: "subject", min: 1, max, actual: chars });
+    }
+    let mut serial = [0; 16];
+    random_bytes(&mut serial)?;
+    // A serial number is a positive integer; a first byte of 0x40 to 0x7F keeps its length fixed.
+    serial[0] = serial[0] & 0x3F | 0x40;
+    let mut params = CertificateParams::default();
+    params.not_before = moment(not_before)?;
+    params.not_after = moment(not_after)?;
+    params.serial_number = Some(SerialNumber::from_slice(&serial));
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.key_usages = vec![KeyUsagePurpose::KeyEncipherment];
+    let certificate = params
+        .self_signed(&Signer(key.signing_key()?))
+        .map_err(|_| CryptoError::Library { operation: "make a certificate" })?;
+    Ok(certificate.der().to_vec())
+}
+
+/// Reads a certificate with an RSA key of 2048 to 8192 bits. Its signature is not checked: a
+/// certificate that wraps keys is trusted because it was put into the store.
+///
+/// # Errors
+/// [`CryptoError::Malformed`].
+pub fn parse(der: &[u8]) -> Result<CertificateFacts, CryptoError> {
+    if der.len() > MAX_CERTIFICATE_LEN {
+        return Err(malformed("it is longer than 16 KiB".to_owned()));
+    }
+    let (rest, certificate) =
+        X509Certificate::from_der(der).map_err(|error| malformed(error.to_string()))?;
+    if !rest.is_empty() {
+        return Err(malformed(format!("{} bytes follow it", rest.len())));
+    }
+    Ok(CertificateFacts {
+        subject: certificate.subject().to_string(),
+        common_name: certificate
+            .subject()
+            .iter_common_name()
+            .find_map(|name| name.as_str().ok().map(str::to_owned)),
+        issuer: certificate.issuer().to_string(),
+        serial: certificate.raw_serial().iter().map(|byte| format!("{byte:02X}")).collect(),
+        not_before: certificate.validity().not_before.timestamp(),
+        not_after: certificate.validity().not_after.timestamp(),
+        public_key: RsaPublicKey::from_spki(certificate.public_key().raw)?,
+    })
+}
+
+fn moment(seconds: i64) -> Result<OffsetDateTime, CryptoError> {
+    OffsetDateTime::from_unix_timestamp(seconds)
+        .map_err(|_| malformed("its validity is out of range".to_owned()))
+}
+
+fn malformed(reason: String) -> CryptoError {
+    CryptoError::Malformed { what: "certificate", reason }
+}
+
+/// RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017).
+struct Signer(KeyPair);
+
+impl PublicKeyData for Signer {
+    fn der_bytes(&self) -> &[u8] {
+        self.0.public_key().as_ref()
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_RSA_SHA256
+    }
+}
+
+impl SigningKey for Signer {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
+        let mut signature = vec![0; self.0.public_modulus_len()];
+        self.0
+            .sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature)
+            .map_err(|_| rcgen::Error::RemoteKeyError)?;
+        Ok(signature)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
+
+    use super::*;
+    use crate::rsa::RsaBits;
+
+    const DAY: i64 = 86_400;
+
+    #[test]
+    fn makes_what_it_reads_and_its_signature_holds() {
+        let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
+        let der = self_signed(&key, "My DEK Certificate", 20_000 * DAY, 23_653 * DAY).unwrap();
+        let facts = parse(&der).unwrap();
+        assert_eq!(facts.subject, "CN=My DEK Certificate");
+        assert_eq!(facts.common_name.as_deref(), Some("My DEK Certificate"));
+        assert_eq!(facts.issuer, facts.subject);
+        assert_eq!((facts.not_before, facts.not_after), (20_000 * DAY, 23_653 * DAY));
+        assert_eq!(facts.public_key.spki(), key.public_key().spki());
+        assert_eq!(facts.serial.len(), 32);
+
+        let (_, parsed) = X509Certificate::from_der(&der).unwrap();
+        UnparsedPublicKey::new(
+            &RSA_PKCS1_2048_8192_SHA256,
+            key.signing_key().unwrap().public_key(),
+        )
+        .verify(parsed.tbs_certificate.as_ref(), &parsed.signature_value.data)
+        .unwrap();
+        let usage = parsed.key_usage().unwrap().unwrap();
+        assert!(usage.critical && usage.value.key_encipherment() && !parsed.is_ca());
+        assert_ne!(self_signed(&key, "My DEK Certificate", 0, DAY).unwrap(), der);
+    }
+
+    #[test]
+    fn rules_of_names_and_times() {
+        let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
+        assert!(self_signed(&key, "", 0, DAY).is_err());
+        assert!(self_signed(&key, &"x".repeat(65), 0, DAY).is_err());
+        assert!(self_signed(&key, &"ü".repeat(64), 0, DAY).is_ok());
+        assert!(self_signed(&key, "x", 0, i64::MAX).is_err());
+    }
+
+    #[test]
+    fn truncated_and_extended_certificates_are_refused() {
+        let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
+        let mut der = self_signed(&key, "x", 0, DAY).unwrap();
+        for cut in 0..der.len() {
+            assert!(parse(&der[..cut]).is_err(), "{cut}");
+        }
+        der.push(0);
+        assert!(parse(&der).is_err());
+        assert!(parse(&vec![0x30; MAX_CERTIFICATE_LEN + 1]).is_err());
+    }
+}

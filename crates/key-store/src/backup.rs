@@ -1,0 +1,143 @@
+//! The whole store as one backup file under a password of its own, and back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tdekit_key_crypto::password::PasswordParams;
+
+use crate::clock::now_seconds;
+use crate::disk;
+use crate::error::StoreError;
+use crate::file::{MAX_FILE_BYTES, StoreFile};
+use crate::lock::{self, WriterLock};
+use crate::provider::Unlock;
+use crate::store::{KeyStore, STORE_FILE_NAME};
+use crate::unlocked::Unlocked;
+
+/// What a restore did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restored {
+    /// There was no store: the backup is the store now.
+    Installed,
+    /// The store that was here has the backup's master key: it was kept, with all that came after
+    /// the backup, and its secret changed. This is the way out of a lost password.
+    SecretChanged,
+    /// Another store was here and was set aside.
+    Replaced,
+}
+
+/// The result of [`restore`].
+#[derive(Debug)]
+pub struct RestoreOutcome {
+    /// What was done.
+    pub done: Restored,
+    /// Where the store that was here went.
+    pub set_aside: Option<PathBuf>,
+    /// The store, open.
+    pub store: Unlocked,
+}
+
+impl Unlocked {
+    /// The store as a file of the same format that `secret` opens. Write it to disk, then call
+    /// [`Unlocked::mark_all_backed_up`]; in the file itself they are marked so.
+    ///
+    /// # Errors
+    /// `BadSecret`, `InsecureFile`, `Crypto`.
+    pub fn backup(&self, secret: &Unlock, cost: PasswordParams) -> Result<Vec<u8>, StoreError> {
+        let mut file = self.store().file().clone();
+        file.master_key.protectors = vec![self.protector(secret, cost)?];
+        file.written_at = now_seconds();
+        mark_backed_up(&mut file);
+        file.encode(|body| Ok(self.keys().mac(body)))
+    }
+}
+
+impl Unlocked {
+    /// Notes that the private keys in `backup`, which is on disk, are backed up.
+    ///
+    /// # Errors
+    /// `Locked`, `MasterKeyChanged`, `Io`.
+    pub fn mark_all_backed_up(&mut self, backup: &KeyStore) -> Result<(), StoreError> {
+        let held: Vec<_> = backup.certificates().iter().map(|info| info.sha256).collect();
+        self.update(|file, current| {
+            for (record, info) in file.certificates.iter_mut().zip(current.certificates()) {
+                if record.sealed_private_key.is_some() && held.contains(&info.sha256) {
+                    record.backed_up_at = Some(now_seconds());
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+fn mark_backed_up(file: &mut StoreFile) {
+    let now = now_seconds();
+    for record in &mut file.certificates {
+        if record.sealed_private_key.is_some() {
+            record.backed_up_at = Some(now);
+        }
+    }
+}
+
+/// Restores a backup into `dir`, see [`Restored`]. `secret` opens the backup; `new_secret` opens
+/// the store from then on, or `secret` where there is none.
+///
+/// # Errors
+/// `DifferentStore` when another store (or one with a newer master key, or a damaged one) is there
+/// and not `replace`; those of [`KeyStore::unlock`].
+pub fn restore(
+    dir: &Path,
+    backup: Vec<u8>,
+    secret: &Unlock,
+    new_secret: Option<&Unlock>,
+    cost: PasswordParams,
+    replace: bool,
+) -> Result<RestoreOutcome, StoreError> {
+    let backup = KeyStore::from_bytes(dir, backup)?.unlock(secret)?;
+    let protector = backup.protector(new_secret.unwrap_or(secret), cost)?;
+    disk::create_dir(dir)?;
+    let _lock = WriterLock::acquire(dir, lock::WAIT)?;
+    let path = dir.join(STORE_FILE_NAME);
+    let there = disk::read_limited(&path, MAX_FILE_BYTES)?;
+    let same = there.as_ref().and_then(|bytes| same_master_key(dir, bytes, &backup));
+    let (done, mut file) = match (&there, same) {
+        (None, _) => (Restored::Installed, backup.store().file().clone()),
+        (Some(_), Some(store)) => (Restored::SecretChanged, store.file().clone()),
+        (Some(_), None) if replace => (Restored::Replaced, backup.store().file().clone()),
+        (Some(_), None) => return Err(StoreError::DifferentStore { path }),
+    };
+    file.master_key.protectors = vec![protector];
+    file.sequence = file.sequence.saturating_add(1);
+    file.written_at = now_seconds();
+    let bytes = file.encode(|body| Ok(backup.keys().mac(body)))?;
+    let store = KeyStore::from_bytes(dir, bytes)?;
+    let set_aside = match done {
+        Restored::Replaced => Some(set_aside(&path)?),
+        Restored::Installed | Restored::SecretChanged => None,
+    };
+    disk::replace(&path, store.bytes(), &disk::go_on)?;
+    Ok(RestoreOutcome { done, set_aside, store: backup.with_store(store) })
+}
+
+/// The store in `bytes`, if it is whole and the backup's master key is its own.
+fn same_master_key(dir: &Path, bytes: &[u8], backup: &Unlocked) -> Option<KeyStore> {
+    let store = KeyStore::from_bytes(dir, bytes.to_vec()).ok()?;
+    let (here, there) = (store.file(), backup.store().file());
+    let same = here.store_id == there.store_id && here.master_key.id == there.master_key.id;
+    (same && backup.keys().verify(bytes).is_ok()).then_some(store)
+}
+
+/// Copies the store that will be replaced to a name of its own, so that nothing is lost.
+fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
+    let mut number = now_seconds();
+    loop {
+        let aside = path.with_file_name(format!("{STORE_FILE_NAME}.replaced-{number}"));
+        if aside.exists() {
+            number += 1;
+            continue;
+        }
+        let bytes = fs::read(path).map_err(StoreError::io("read", path))?;
+        disk::write_new(&aside, &bytes)?;
+        return Ok(aside);
+    }
+}

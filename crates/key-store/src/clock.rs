@@ -1,0 +1,37 @@
+//! Wall-clock time as seconds since 1970, and as ISO 8601.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// Seconds since 1970 by the system's clock.
+#[must_use]
+pub fn now_seconds() -> i64 {
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_secs()).map_or(i64::MIN, |s| -s),
+    }
+}
+
+/// ISO 8601 in UTC, such as `2036-11-21T00:00:00Z`; the bare number outside the years 0 to 9999.
+#[must_use]
+pub fn iso8601(seconds: i64) -> String {
+    OffsetDateTime::from_unix_timestamp(seconds)
+        .ok()
+        .and_then(|moment| moment.format(&Rfc3339).ok())
+        .unwrap_or_else(|| seconds.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_iso_8601() {
+        assert_eq!(iso8601(0), "1970-01-01T00:00:00Z");
+        assert_eq!(iso8601(2_110_752_000), "2036-11-20T00:00:00Z");
+        assert_eq!(iso8601(i64::MAX), i64::MAX.to_string());
+        assert!(now_seconds() > 1_700_000_000);
+    }
+}

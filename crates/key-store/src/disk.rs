@@ -1,0 +1,188 @@
+//! Files on disk: replaced so that a crash leaves the old or the new one, whole; read with a limit.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::StoreError;
+
+/// What [`replace`] has just done. A crash between any two steps leaves the old or the new file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The new file exists beside the old one, empty.
+    Created,
+    /// It has all its bytes, which may still be in the system's cache.
+    Written,
+    /// They are on disk.
+    Synced,
+    /// It took the old file's place.
+    Renamed,
+    /// That is on disk, too.
+    DirectorySynced,
+}
+
+/// Called after each step; an error stops [`replace`] there as a crash would, leaving all as it is.
+pub(crate) type OnStep<'a> = &'a (dyn Fn(Step) -> io::Result<()> + Send + Sync);
+
+/// The usual [`OnStep`]: goes on.
+pub(crate) fn go_on(_: Step) -> io::Result<()> {
+    Ok(())
+}
+
+/// Where a new file is prepared. One name, so that what a crash left is found and removed; only
+/// the holder of the writer lock touches it.
+pub(crate) fn prepared_path(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    path.with_file_name(name)
+}
+
+/// Puts `bytes` in the place of the file at `path`, readable by its owner only. On an error the
+/// old file is still in force.
+pub(crate) fn replace(path: &Path, bytes: &[u8], on_step: OnStep<'_>) -> Result<(), StoreError> {
+    let prepared = prepared_path(path);
+    let step = |step| on_step(step).map_err(StoreError::io("write", path));
+    match fs::remove_file(&prepared) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(StoreError::io("remove", &prepared)(error));
+        }
+        _ => {}
+    }
+    let mut file = create_new(&prepared)?;
+    step(Step::Created)?;
+    file.write_all(bytes).map_err(|error| discard(&prepared, "write", error))?;
+    step(Step::Written)?;
+    file.sync_all().map_err(|error| discard(&prepared, "sync", error))?;
+    step(Step::Synced)?;
+    fs::rename(&prepared, path).map_err(|error| discard(&prepared, "rename", error))?;
+    step(Step::Renamed)?;
+    sync_parent(path)?;
+    step(Step::DirectorySynced)
+}
+
+/// Writes a file that must not exist yet, readable by its owner only, and waits until it is on
+/// disk.
+///
+/// # Errors
+/// `Io`; what was written is removed then.
+pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let mut file = create_new(path)?;
+    file.write_all(bytes).map_err(|error| discard(path, "write", error))?;
+    file.sync_all().map_err(|error| discard(path, "sync", error))?;
+    sync_parent(path)
+}
+
+/// Reads a whole file of at most `max` bytes; `None` when there is none.
+///
+/// # Errors
+/// `Io`, also for a longer file.
+pub fn read_limited(path: &Path, max: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(StoreError::io("open", path)(error)),
+    };
+    let mut bytes = Vec::new();
+    file.take(max.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(StoreError::io("read", path))?;
+    if u64::try_from(bytes.len()).is_ok_and(|len| len <= max) {
+        return Ok(Some(bytes));
+    }
+    let source = io::Error::new(io::ErrorKind::FileTooLarge, format!("over {max} bytes"));
+    Err(StoreError::io("read", path)(source))
+}
+
+/// Makes a directory and those above it, for its owner only; one that exists stays as it is.
+pub(crate) fn create_dir(dir: &Path) -> Result<(), StoreError> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(StoreError::io("create", dir))?;
+    sync_parent(dir)
+}
+
+fn create_new(path: &Path) -> Result<File, StoreError> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(StoreError::io("create", path))
+}
+
+/// Removes a file that could not be finished; what is left of it would only take room.
+fn discard(path: &Path, action: &'static str, error: io::Error) -> StoreError {
+    let _ = fs::remove_file(path);
+    StoreError::io(action, path)(error)
+}
+
+fn sync_parent(path: &Path) -> Result<(), StoreError> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    File::open(parent)
+        .and_then(|directory| directory.sync_all())
+        .map_err(StoreError::io("sync", parent))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    const STEPS: [Step; 5] =
+        [Step::Created, Step::Written, Step::Synced, Step::Renamed, Step::DirectorySynced];
+
+    #[test]
+    fn steps_come_in_the_order_that_keeps_the_old_file_until_the_new_one_is_durable() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let seen = Mutex::new(Vec::new());
+        let record = |step| {
+            seen.lock().unwrap().push(step);
+            Ok(())
+        };
+        replace(&path, b"one", &record).unwrap();
+        assert_eq!(seen.into_inner().unwrap(), STEPS);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!prepared_path(&path).exists());
+    }
+
+    #[test]
+    fn a_crash_after_any_step_leaves_old_or_new_and_the_next_write_works() {
+        for (index, last) in STEPS.into_iter().enumerate() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("f");
+            replace(&path, b"old", &go_on).unwrap();
+            let crash = |step| match step == last {
+                true => Err(io::Error::other("crash")),
+                false => Ok(()),
+            };
+            replace(&path, b"newer", &crash).unwrap_err();
+            let expected: &[u8] = if index < 3 { b"old" } else { b"newer" };
+            assert_eq!(fs::read(&path).unwrap(), expected, "{last:?}");
+            replace(&path, b"newest", &go_on).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"newest");
+        }
+    }
+
+    #[test]
+    fn write_new_does_not_overwrite_and_reading_is_limited() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        write_new(&path, b"12345").unwrap();
+        assert!(write_new(&path, b"6").is_err());
+        assert_eq!(read_limited(&path, 5).unwrap().as_deref(), Some(b"12345".as_slice()));
+        assert!(read_limited(&path, 4).is_err());
+        assert!(read_limited(&dir.path().join("none"), 4).unwrap().is_none());
+    }
+}

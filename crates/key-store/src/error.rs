@@ -1,0 +1,260 @@
+//! What can go wrong with a key store, as facts with fields.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tdekit_key_crypto::CryptoError;
+
+use crate::file::ProtectorKind;
+
+/// An error of the key store. No variant carries a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Neither `TDEKIT_HOME` nor a home directory says where the store is.
+    #[error("there is no home directory, so the place of the key store is not known")]
+    NoHome,
+    /// There is no store at this place.
+    #[error("there is no key store at {}", .path.display())]
+    Missing {
+        /// The store file that was looked for.
+        path: PathBuf,
+    },
+    /// A store would be overwritten.
+    #[error("there is a key store already at {}", .path.display())]
+    AlreadyExists {
+        /// The store file that is there.
+        path: PathBuf,
+    },
+    /// The password does not open the master key.
+    #[error("wrong password for the key store")]
+    WrongPassword,
+    /// The key material does not open the master key.
+    #[error("the key from {origin} does not open the key store")]
+    WrongKey {
+        /// Where the key came from: a file's path or a variable's name.
+        origin: String,
+    },
+    /// No provider of the master key's secret is configured.
+    #[error("nothing is configured to open the key store, which needs {}", Listing(.accepts))]
+    NoProvider {
+        /// What the store can be opened with.
+        accepts: Vec<ProtectorKind>,
+    },
+    /// The secret that was given is of a kind that this store does not use.
+    #[error("the key store is opened with {}, not with {offered}", Listing(.accepts))]
+    ProviderMismatch {
+        /// What was given.
+        offered: ProtectorKind,
+        /// What the store can be opened with.
+        accepts: Vec<ProtectorKind>,
+    },
+    /// A password or key cannot be used as it is.
+    #[error("{origin}: {reason}")]
+    BadSecret {
+        /// Where the secret came from: a file's path or a variable's name.
+        origin: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A file with a secret could be read or changed by others.
+    #[error("{} has mode {mode:04o}: others could {threat} it", .path.display())]
+    InsecureFile {
+        /// The file or directory.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+        /// What others could do: "read" or "change".
+        threat: &'static str,
+    },
+    /// A configuration file in the store's directory is not valid.
+    #[error("{}: {reason}", .path.display())]
+    Config {
+        /// The configuration file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// None of these certificates is in the store.
+    #[error("the key store has no certificate {}", .wanted.join(", "))]
+    CertificateMissing {
+        /// Names or thumbprints that were looked for.
+        wanted: Vec<String>,
+    },
+    /// The store has the certificate, but not its private key.
+    #[error("the key store has certificate {name} ({thumbprint}) without its private key")]
+    PrivateKeyMissing {
+        /// The certificate's name.
+        name: String,
+        /// Its SHA-1 thumbprint.
+        thumbprint: String,
+    },
+    /// The name or thumbprint is taken.
+    #[error("the key store already has certificate {name}")]
+    CertificateExists {
+        /// The name, or name and thumbprint, that is taken.
+        name: String,
+    },
+    /// The certificate may no longer wrap new keys.
+    #[error("certificate {name} expired at {expired_at}")]
+    CertificateExpired {
+        /// The certificate's name.
+        name: String,
+        /// End of its validity, ISO 8601.
+        expired_at: String,
+    },
+    /// The certificate still wraps keys of known files.
+    #[error("certificate {name} still wraps the keys of {}", Files(.files))]
+    CertificateInUse {
+        /// The certificate's name.
+        name: String,
+        /// The files, as they were last seen.
+        files: Vec<PathBuf>,
+    },
+    /// The only copy of a private key would be lost.
+    #[error("certificate {name} ({thumbprint}) is in no backup")]
+    NotBackedUp {
+        /// The certificate's name.
+        name: String,
+        /// Its SHA-1 thumbprint.
+        thumbprint: String,
+    },
+    /// A certificate or private key that was read cannot be used.
+    #[error("{origin}: {reason}")]
+    BadCertificate {
+        /// Where it came from.
+        origin: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The password of a backup file is not right.
+    #[error("wrong password for the backup {origin}")]
+    WrongBackupPassword {
+        /// The backup file.
+        origin: String,
+    },
+    /// A private key does not belong to the certificate it came with.
+    #[error("the private key does not belong to certificate {thumbprint}")]
+    KeyMismatch {
+        /// SHA-1 thumbprint of the certificate.
+        thumbprint: String,
+    },
+    /// A name or option of a certificate is not allowed.
+    #[error("{what} {value:?}: {reason}")]
+    InvalidValue {
+        /// What the value is for: "certificate name", "subject".
+        what: &'static str,
+        /// The value.
+        value: String,
+        /// The rule that it breaks.
+        reason: &'static str,
+    },
+    /// A key was wrapped by a mechanism that this program does not have.
+    #[error("the key was wrapped by mechanism {mechanism}, which this program does not know")]
+    UnknownMechanism {
+        /// Identifier recorded beside the wrapped key.
+        mechanism: u16,
+    },
+    /// A wrapped key, addressed to a certificate we hold, does not open.
+    #[error("the key wrapped by certificate {thumbprint} is damaged")]
+    WrappedKeyDamaged {
+        /// SHA-1 thumbprint of the certificate.
+        thumbprint: String,
+    },
+    /// The store file, a wrapped key or a backup is damaged or was tampered with.
+    #[error("the key store is damaged: {field}: {reason}")]
+    Corrupt {
+        /// Which part.
+        field: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The store was written by a newer program.
+    #[error("the key store has format version {found}; this program reads up to {supported}")]
+    FutureVersion {
+        /// Version in the file.
+        found: u16,
+        /// Newest version that this program knows.
+        supported: u16,
+    },
+    /// Another process is changing the store.
+    #[error("another process{} is changing the key store {}", Holder(.holder), .path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// Process that holds the lock, where it could be told.
+        holder: Option<u32>,
+    },
+    /// The master key was changed since this process opened the store.
+    #[error("the master key was rotated since the key store was opened")]
+    MasterKeyChanged,
+    /// A backup belongs to another store than the one that is here.
+    #[error("the backup is of another key store than {}", .path.display())]
+    DifferentStore {
+        /// The store file that is here.
+        path: PathBuf,
+    },
+    /// The operating system refused something.
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io {
+        /// What was tried: "read", "write", "rename".
+        action: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// A cryptographic library refused something that should not fail.
+    #[error(transparent)]
+    Crypto(#[from] CryptoError),
+}
+
+impl StoreError {
+    pub(crate) fn corrupt(field: &'static str, reason: impl Into<String>) -> Self {
+        Self::Corrupt { field, reason: reason.into() }
+    }
+
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { action, path, source }
+    }
+}
+
+struct Listing<'a>(&'a [ProtectorKind]);
+
+impl fmt::Display for Listing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, kind) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { " or " };
+            write!(f, "{separator}{kind}")?;
+        }
+        Ok(())
+    }
+}
+
+struct Files<'a>(&'a [PathBuf]);
+
+impl fmt::Display for Files<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 5;
+        for (index, path) in self.0.iter().take(SHOWN).enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{}", path.display())?;
+        }
+        match self.0.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+struct Holder<'a>(&'a Option<u32>);
+
+impl fmt::Display for Holder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(pid) => write!(f, " (pid {pid})"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The key hierarchy on disk: master key, certificates, wrapped database encryption keys.
+//!
+//! A [`KeyStore`] is read without a secret and wraps keys; [`KeyStore::unlock`] opens the master
+//! key and gives an [`Unlocked`] store, which unwraps keys and makes every change. The format is
+//! in `docs/format/keystore.md`.
+
+mod backup;
+mod bytes;
+mod certificate;
+mod clock;
+mod derive;
+mod disk;
+mod error;
+mod file;
+mod lock;
+mod manage;
+mod provider;
+mod store;
+#[cfg(test)]
+mod tests;
+mod transfer;
+mod unlocked;
+mod uses;
+mod wrapped;
+
+pub use backup::{RestoreOutcome, Restored, restore};
+pub use certificate::CertificateInfo;
+pub use clock::{iso8601, now_seconds};
+pub use disk::{read_limited, write_new};
+pub use error::StoreError;
+pub use file::{
+    CertificateRecord, FORMAT_VERSION, MAGIC, MAX_FILE_BYTES, MAX_NAME_BYTES, MasterKeyRecord,
+    Protector, ProtectorKind, StoreFile,
+};
+pub use manage::{NewCertificate, Rotation};
+pub use provider::{
+    Binding, CONFIG_FILE_NAME, MIN_KEY_BYTES, Provider, Unlock, generate_key_file, password_cost,
+    read_key_file, read_password_file, unlocks_from_environment,
+};
+pub use store::{KeyStore, STORE_FILE_NAME, default_dir};
+pub use tdekit_key_crypto::SecretBytes;
+pub use tdekit_key_crypto::password::PasswordParams;
+pub use tdekit_key_crypto::rsa::RsaBits;
+pub use transfer::{CertificateBackup, PemBackup};
+pub use unlocked::Unlocked;
+pub use uses::Use;
+pub use wrapped::{MAX_BLOB_BYTES, WrapMechanism, WrappedDek, thumbprint};

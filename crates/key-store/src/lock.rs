@@ -1,0 +1,82 @@
+//! The lock that lets one process at a time change a store.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::StoreError;
+
+/// How long a writer waits for another one.
+pub(crate) const WAIT: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(20);
+const FILE_NAME: &str = "keystore.lock";
+
+/// An exclusive `flock` on a file beside the store; the kernel frees it when the process ends.
+///
+/// The store file itself cannot carry it, as each write puts another file in its place.
+#[derive(Debug)]
+pub(crate) struct WriterLock {
+    _file: File,
+}
+
+impl WriterLock {
+    pub(crate) fn acquire(dir: &Path, wait: Duration) -> Result<Self, StoreError> {
+        let path = dir.join(FILE_NAME);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(StoreError::io("open", &path))?;
+        let deadline = Instant::now() + wait;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(POLL),
+                Err(TryLockError::WouldBlock) => {
+                    let holder = read_holder(&mut file);
+                    return Err(StoreError::Locked { path, holder });
+                }
+                Err(TryLockError::Error(source)) => {
+                    return Err(StoreError::Io { action: "lock", path, source });
+                }
+            }
+        }
+        // Only a hint for the message of a process that waits: a failure changes nothing.
+        let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        Ok(Self { _file: file })
+    }
+}
+
+fn read_holder(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(16).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn second_writer_is_told_who_holds_it_and_gets_it_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = WriterLock::acquire(dir.path(), WAIT).unwrap();
+        let refused = WriterLock::acquire(dir.path(), Duration::from_millis(50)).unwrap_err();
+        match refused {
+            StoreError::Locked { holder, .. } => assert_eq!(holder, Some(std::process::id())),
+            other => panic!("{other}"),
+        }
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| WriterLock::acquire(dir.path(), WAIT));
+            thread::sleep(Duration::from_millis(50));
+            drop(first);
+            assert!(waiting.join().unwrap().is_ok());
+        });
+    }
+}

@@ -1,0 +1,141 @@
+//! What the environment and the store's configuration file say about opening the store.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use tdekit_key_crypto::SecretBytes;
+
+use super::Unlock;
+use super::secret_file::check_not_changeable;
+use crate::error::StoreError;
+
+/// Name of the configuration file in a store's directory.
+pub const CONFIG_FILE_NAME: &str = "config.toml";
+
+const MAX_CONFIG_BYTES: u64 = 64 << 10;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    #[serde(default)]
+    unlock: UnlockConfig,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UnlockConfig {
+    password_file: Option<PathBuf>,
+    key_file: Option<PathBuf>,
+}
+
+/// The ways to open the store in `dir` that are configured, in the order they count:
+/// `TDEKIT_PASSWORD`, `TDEKIT_PASSWORD_FILE`, `TDEKIT_KEY` (hexadecimal), `TDEKIT_KEY_FILE`, then
+/// `password_file` and `key_file` of the table `[unlock]` in `config.toml` beside the store
+/// (relative paths start at the store's directory). Nothing is asked on a terminal.
+///
+/// # Errors
+/// `BadSecret` when `TDEKIT_KEY` is not hexadecimal, `Config` or `InsecureFile` for the
+/// configuration file, `Io`.
+pub fn unlocks_from_environment(dir: &Path) -> Result<Vec<Unlock>, StoreError> {
+    let mut unlocks = from_variables(|name| env::var_os(name).filter(|value| !value.is_empty()))?;
+    let config = read_config(&dir.join(CONFIG_FILE_NAME))?.unlock;
+    unlocks.extend(config.password_file.map(|path| Unlock::PasswordFile(dir.join(path))));
+    unlocks.extend(config.key_file.map(|path| Unlock::KeyFile(dir.join(path))));
+    Ok(unlocks)
+}
+
+fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<Vec<Unlock>, StoreError> {
+    let mut unlocks = Vec::new();
+    if let Some(password) = get("TDEKIT_PASSWORD") {
+        unlocks.push(Unlock::Password(SecretBytes::from_slice(&password.into_vec())?));
+    }
+    if let Some(path) = get("TDEKIT_PASSWORD_FILE") {
+        unlocks.push(Unlock::PasswordFile(path.into()));
+    }
+    if let Some(text) = get("TDEKIT_KEY") {
+        let origin = "TDEKIT_KEY".to_owned();
+        let text = text.into_vec();
+        let mut key = SecretBytes::new_zeroed(text.trim_ascii().len() / 2)?;
+        if hex::decode_to_slice(text.trim_ascii(), key.expose_mut()).is_err() {
+            return Err(StoreError::BadSecret { origin, reason: "not hexadecimal digits" });
+        }
+        unlocks.push(Unlock::Key { key, origin });
+    }
+    if let Some(path) = get("TDEKIT_KEY_FILE") {
+        unlocks.push(Unlock::KeyFile(path.into()));
+    }
+    Ok(unlocks)
+}
+
+fn read_config(path: &Path) -> Result<Config, StoreError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Config::default()),
+        Err(error) => return Err(StoreError::io("open", path)(error)),
+    };
+    let metadata = file.metadata().map_err(StoreError::io("read", path))?;
+    // It says where the secret comes from: whoever changes it chooses what is tried.
+    check_not_changeable(path, &metadata)?;
+    let mut text = String::new();
+    file.take(MAX_CONFIG_BYTES).read_to_string(&mut text).map_err(StoreError::io("read", path))?;
+    toml::from_str(&text).map_err(|error| StoreError::Config {
+        path: path.to_owned(),
+        reason: error.to_string().trim_end().to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn only<'a>(pairs: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<OsString> + 'a {
+        |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+    }
+
+    #[test]
+    fn variables_count_in_their_order() {
+        let unlocks = from_variables(only(&[
+            ("TDEKIT_KEY_FILE", "/k"),
+            ("TDEKIT_PASSWORD", "p"),
+            ("TDEKIT_KEY", "00ff"),
+            ("TDEKIT_PASSWORD_FILE", "/p"),
+        ]));
+        match unlocks.unwrap().as_slice() {
+            [
+                Unlock::Password(p),
+                Unlock::PasswordFile(_),
+                Unlock::Key { key, .. },
+                Unlock::KeyFile(_),
+            ] => {
+                assert_eq!((p.expose(), key.expose()), (b"p".as_slice(), [0, 255].as_slice()));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(from_variables(only(&[])).unwrap().is_empty());
+        for wrong in ["xy", "0", "00 "] {
+            let result = from_variables(only(&[("TDEKIT_KEY", wrong)]));
+            assert_eq!(result.is_err(), wrong != "00 ", "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn configuration_is_read_strictly() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(CONFIG_FILE_NAME);
+        assert!(read_config(&path).unwrap().unlock.key_file.is_none());
+        fs::write(&path, "[unlock]\nkey_file = \"k\"\n").unwrap();
+        assert_eq!(read_config(&path).unwrap().unlock.key_file, Some("k".into()));
+        fs::write(&path, "[unlock]\nkeyfile = \"k\"\n").unwrap();
+        assert!(matches!(read_config(&path), Err(StoreError::Config { .. })));
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        fs::set_permissions(&path, open).unwrap();
+        assert!(matches!(read_config(&path), Err(StoreError::InsecureFile { .. })));
+    }
+}

@@ -1,0 +1,114 @@
+//! Providers: what opens the master key. One file each.
+
+mod environment;
+mod key_material;
+mod password;
+mod secret_file;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use tdekit_key_crypto::SecretBytes;
+use tdekit_key_crypto::password::PasswordParams;
+
+pub use environment::{CONFIG_FILE_NAME, unlocks_from_environment};
+pub use key_material::{MIN_KEY_BYTES, generate_key_file};
+pub use password::password_cost;
+pub use secret_file::{read_key_file, read_password_file};
+
+pub use crate::derive::Binding;
+use crate::error::StoreError;
+use crate::file::{Protector, ProtectorKind};
+
+use key_material::KeyMaterial;
+use password::Password;
+
+/// Seals and opens the master key with a secret of its own: a password, a key, a token's slot.
+///
+/// A provider that keeps its secret elsewhere (a hardware token, a key service) puts what it needs
+/// to find it into [`Protector::params`] and whatever it gets back into [`Protector::sealed`].
+pub trait Provider: Send + Sync {
+    /// The kind of protector that it makes and opens.
+    fn kind(&self) -> ProtectorKind;
+
+    /// Seals `master_key`, bound to `binding`.
+    ///
+    /// # Errors
+    /// `BadSecret`, `Crypto`, or what the provider's device answers.
+    fn seal(&self, master_key: &SecretBytes, binding: &Binding) -> Result<Protector, StoreError>;
+
+    /// Opens what [`Provider::seal`] sealed. `protector.kind` is this provider's.
+    ///
+    /// # Errors
+    /// `WrongPassword` or `WrongKey` when the secret is not the one, `Corrupt` when the protector
+    /// is damaged.
+    fn open(&self, protector: &Protector, binding: &Binding) -> Result<SecretBytes, StoreError>;
+}
+
+/// A secret that opens a store, or where to find it.
+pub enum Unlock {
+    /// A password.
+    Password(SecretBytes),
+    /// A file whose first line is the password.
+    PasswordFile(PathBuf),
+    /// Key material of at least [`MIN_KEY_BYTES`].
+    Key {
+        /// The key.
+        key: SecretBytes,
+        /// Where it came from, for messages.
+        origin: String,
+    },
+    /// A file whose bytes are the key.
+    KeyFile(PathBuf),
+    /// A provider of the caller's own.
+    Provider(Box<dyn Provider>),
+}
+
+impl Unlock {
+    /// The kind of protector that this opens.
+    #[must_use]
+    pub fn kind(&self) -> ProtectorKind {
+        match self {
+            Self::Password(_) | Self::PasswordFile(_) => ProtectorKind::Password,
+            Self::Key { .. } | Self::KeyFile(_) => ProtectorKind::KeyMaterial,
+            Self::Provider(provider) => provider.kind(),
+        }
+    }
+
+    /// Calls `f` with the provider; reads the secret from its file first where it is in one.
+    /// `cost` counts for a password that seals; one that opens takes what the store says.
+    ///
+    /// # Errors
+    /// `BadSecret`, `InsecureFile`, `Io`; what `f` gives.
+    pub fn with_provider<T>(
+        &self,
+        cost: PasswordParams,
+        f: impl FnOnce(&dyn Provider) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        match self {
+            Self::Password(password) => f(&Password::new(password.try_clone()?, "password", cost)?),
+            Self::PasswordFile(path) => {
+                f(&Password::new(read_password_file(path)?, &shown(path), cost)?)
+            }
+            Self::Key { key, origin } => f(&KeyMaterial::new(key.try_clone()?, origin)?),
+            Self::KeyFile(path) => f(&KeyMaterial::new(read_key_file(path)?, &shown(path))?),
+            Self::Provider(provider) => f(provider.as_ref()),
+        }
+    }
+}
+
+impl fmt::Debug for Unlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Password(_) => f.write_str("Password(redacted)"),
+            Self::PasswordFile(path) => write!(f, "PasswordFile({})", path.display()),
+            Self::Key { origin, .. } => write!(f, "Key({origin}, redacted)"),
+            Self::KeyFile(path) => write!(f, "KeyFile({})", path.display()),
+            Self::Provider(provider) => write!(f, "Provider({})", provider.kind()),
+        }
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,143 @@
+//! Files that hold a secret: read only when nobody else can read or change them.
+
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use tdekit_key_crypto::SecretBytes;
+
+use crate::error::StoreError;
+
+/// Most bytes of a password or key file.
+const MAX_SECRET_BYTES: usize = 4096;
+
+/// Reads a password: the file's content without one line end at its end.
+///
+/// # Errors
+/// `InsecureFile` when others can read or change it, `BadSecret` when it has several lines or more
+/// than 4096 bytes, `Io`.
+pub fn read_password_file(path: &Path) -> Result<SecretBytes, StoreError> {
+    let mut password = read_key_file(path)?;
+    let content = password.expose();
+    let line = content.strip_suffix(b"\n").unwrap_or(content);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let len = line.len();
+    if line.iter().any(|byte| matches!(byte, b'\n' | b'\0')) {
+        return Err(bad(path, "a password file has one line of text"));
+    }
+    password.truncate(len);
+    Ok(password)
+}
+
+/// Reads a key: the file's bytes as they are.
+///
+/// # Errors
+/// `InsecureFile` when others can read or change it, `BadSecret` for more than 4096 bytes, `Io`.
+pub fn read_key_file(path: &Path) -> Result<SecretBytes, StoreError> {
+    let mut file = File::open(path).map_err(StoreError::io("open", path))?;
+    let metadata = file.metadata().map_err(StoreError::io("read", path))?;
+    // A pipe has no place on disk; who made it decided who reads it.
+    if metadata.is_file() {
+        check_private(path, &metadata)?;
+    }
+    let mut secret = SecretBytes::new_zeroed(MAX_SECRET_BYTES + 1)?;
+    let mut len = 0;
+    while len < secret.len() {
+        let rest = secret.expose_mut().get_mut(len..).unwrap_or_default();
+        match file.read(rest) {
+            Ok(0) => break,
+            Ok(count) => len += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(StoreError::io("read", path)(error)),
+        }
+    }
+    if len > MAX_SECRET_BYTES {
+        return Err(bad(path, "a password or key has at most 4096 bytes"));
+    }
+    secret.truncate(len);
+    Ok(secret)
+}
+
+/// Refuses a file that others could read or change. As PostgreSQL does for its private key, a
+/// file of root's may be readable by its group, which is how services get secrets.
+fn check_private(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
+    let mode = metadata.permissions().mode() & 0o7777;
+    let readable = if metadata.uid() == 0 { 0o007 } else { 0o077 };
+    let insecure = |threat| StoreError::InsecureFile { path: path.to_owned(), mode, threat };
+    if mode & readable != 0 {
+        return Err(insecure("read"));
+    }
+    check_not_changeable(path, metadata)
+}
+
+/// Refuses a file that others could change.
+pub(super) fn check_not_changeable(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
+    let mode = metadata.permissions().mode() & 0o7777;
+    let me = rustix::process::geteuid().as_raw();
+    let foreign = me != 0 && metadata.uid() != me && metadata.uid() != 0;
+    if mode & 0o022 != 0 || foreign {
+        return Err(StoreError::InsecureFile { path: path.to_owned(), mode, threat: "change" });
+    }
+    Ok(())
+}
+
+fn bad(path: &Path, reason: &'static str) -> StoreError {
+    StoreError::BadSecret { origin: path.display().to_string(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn file(dir: &Path, content: &[u8], mode: u32) -> PathBuf {
+        let path = dir.join("secret");
+        let _ = fs::remove_file(&path);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_line_end_is_not_part_of_the_password() {
+        let dir = tempfile::tempdir().unwrap();
+        for content in [b"two words".as_slice(), b"two words\n", b"two words\r\n"] {
+            let path = file(dir.path(), content, 0o600);
+            assert_eq!(read_password_file(&path).unwrap().expose(), b"two words");
+            assert_eq!(read_key_file(&path).unwrap().expose(), content);
+        }
+        let two_lines = file(dir.path(), b"one\ntwo\n", 0o600);
+        assert!(matches!(read_password_file(&two_lines), Err(StoreError::BadSecret { .. })));
+    }
+
+    #[test]
+    fn files_that_others_read_or_change_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for (mode, expected) in
+            [(0o604, "read"), (0o644, "read"), (0o602, "read"), (0o620, "change")]
+        {
+            // As root, a group may read: the mode 0620 is then refused for its write bit.
+            let path = file(dir.path(), b"secret", mode);
+            match read_key_file(&path) {
+                Err(StoreError::InsecureFile { threat, .. }) => {
+                    assert!(threat == expected || mode == 0o620, "{mode:o} {threat}");
+                }
+                other => panic!("{mode:o} {other:?}"),
+            }
+        }
+        for mode in [0o600, 0o400] {
+            assert!(read_key_file(&file(dir.path(), b"secret", mode)).is_ok());
+        }
+    }
+
+    #[test]
+    fn length_is_limited() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read_key_file(&file(dir.path(), &[7; 4096], 0o600)).unwrap().len(), 4096);
+        assert!(read_key_file(&file(dir.path(), &[7; 4097], 0o600)).is_err());
+        assert!(read_key_file(&dir.path().join("none")).is_err());
+    }
+}

@@ -1,0 +1,313 @@
+//! A store as anyone may read it: certificates and wrapping need no secret.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use tdekit_key_crypto::password::PasswordParams;
+use tdekit_key_crypto::{SecretBytes, random_bytes, x509};
+
+use crate::certificate::{CertificateInfo, select, select_one};
+use crate::clock::{iso8601, now_seconds};
+use crate::derive::{MASTER_KEY_LEN, StoreKeys};
+use crate::disk;
+use crate::error::StoreError;
+use crate::file::{
+    CertificateRecord, MAX_FILE_BYTES, MasterKeyRecord, Protector, ProtectorKind, StoreFile,
+};
+use crate::lock::{self, WriterLock};
+use crate::provider::{Binding, Provider, Unlock, unlocks_from_environment};
+use crate::unlocked::Unlocked;
+use crate::wrapped::{WrapMechanism, WrappedDek};
+
+/// Name of the store file in its directory.
+pub const STORE_FILE_NAME: &str = "keystore.tdk";
+
+/// The directory of the user's store: `TDEKIT_HOME`, else `tdekit` in `XDG_DATA_HOME` or in
+/// `~/.local/share`.
+///
+/// # Errors
+/// `NoHome` when none of these is known.
+pub fn default_dir() -> Result<PathBuf, StoreError> {
+    let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(dir) = variable("TDEKIT_HOME") {
+        return Ok(dir);
+    }
+    // The XDG base directory specification has relative paths ignored.
+    let data = variable("XDG_DATA_HOME").filter(|dir| dir.is_absolute());
+    let data = data.or_else(|| Some(env::home_dir()?.join(".local/share")));
+    data.map(|data| data.join("tdekit")).ok_or(StoreError::NoHome)
+}
+
+/// A store that was read. It is a snapshot: what others write later is not seen.
+///
+/// Its digest was checked, so damage is known; tampering is found by [`Self::unlock`] only.
+#[derive(Debug, Clone)]
+pub struct KeyStore {
+    dir: PathBuf,
+    bytes: Vec<u8>,
+    file: StoreFile,
+    certificates: Vec<CertificateInfo>,
+}
+
+impl KeyStore {
+    /// Reads the store in `dir`. Needs no secret.
+    ///
+    /// # Errors
+    /// `Missing`, `Corrupt`, `FutureVersion`, `Io`.
+    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        let path = dir.join(STORE_FILE_NAME);
+        match disk::read_limited(&path, MAX_FILE_BYTES)? {
+            Some(bytes) => Self::from_bytes(dir, bytes),
+            None => Err(StoreError::Missing { path }),
+        }
+    }
+
+    /// Reads a backup that [`Unlocked::backup`] made, as the store that it would be in `dir`.
+    ///
+    /// # Errors
+    /// `Corrupt`, `FutureVersion`.
+    pub fn from_backup(dir: &Path, bytes: Vec<u8>) -> Result<Self, StoreError> {
+        Self::from_bytes(dir, bytes)
+    }
+
+    pub(crate) fn from_bytes(dir: &Path, bytes: Vec<u8>) -> Result<Self, StoreError> {
+        let file = StoreFile::decode(&bytes)?;
+        let certificates = file
+            .certificates
+            .iter()
+            .map(|record| {
+                CertificateInfo::of(record)
+                    .map_err(|error| StoreError::corrupt("certificate", error.to_string()))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { dir: dir.to_owned(), bytes, file, certificates })
+    }
+
+    /// Makes a store in `dir` (and the directory, for its owner only) with a new master key that
+    /// `secret` opens; `cost` is that of guessing a password.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, `BadSecret`, `InsecureFile`, `Locked`, `Io`.
+    pub fn create(
+        dir: &Path,
+        secret: &Unlock,
+        cost: PasswordParams,
+    ) -> Result<Unlocked, StoreError> {
+        let path = dir.join(STORE_FILE_NAME);
+        let taken = || StoreError::AlreadyExists { path: path.clone() };
+        if path.exists() {
+            return Err(taken());
+        }
+        let master_key = SecretBytes::random(MASTER_KEY_LEN)?;
+        let store_id = random_id()?;
+        let record = new_master_key_record(&master_key, store_id, secret, cost)?;
+        let keys = StoreKeys::derive(&master_key, &store_id, &record.id)?;
+        let file = StoreFile {
+            store_id,
+            sequence: 1,
+            written_at: now_seconds(),
+            master_key: record,
+            certificates: Vec::new(),
+        };
+        let bytes = file.encode(|body| Ok(keys.mac(body)))?;
+        disk::create_dir(dir)?;
+        let _lock = WriterLock::acquire(dir, lock::WAIT)?;
+        if path.exists() {
+            return Err(taken());
+        }
+        disk::replace(&path, &bytes, &disk::go_on)?;
+        Ok(Unlocked::new(Self::from_bytes(dir, bytes)?, master_key, keys))
+    }
+
+    /// The store's directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The store file.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.dir.join(STORE_FILE_NAME)
+    }
+
+    /// Everything the store file says.
+    #[must_use]
+    pub fn file(&self) -> &StoreFile {
+        &self.file
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// All certificates, with all their generations, in the order they came.
+    #[must_use]
+    pub fn certificates(&self) -> &[CertificateInfo] {
+        &self.certificates
+    }
+
+    /// The active generation of the certificate with this name, or the certificate with this
+    /// SHA-1 or SHA-256 thumbprint (hexadecimal digits, with or without `0x`).
+    ///
+    /// # Errors
+    /// `CertificateMissing`.
+    pub fn find(&self, name_or_thumbprint: &str) -> Result<&CertificateInfo, StoreError> {
+        select_one(&self.certificates, name_or_thumbprint)
+    }
+
+    /// All generations of the certificate with this name, or the one with this thumbprint.
+    ///
+    /// # Errors
+    /// `CertificateMissing`.
+    pub fn find_all(&self, name_or_thumbprint: &str) -> Result<Vec<&CertificateInfo>, StoreError> {
+        select(&self.certificates, name_or_thumbprint)
+    }
+
+    /// The certificate with this SHA-256.
+    #[must_use]
+    pub fn by_sha256(&self, sha256: &[u8; 32]) -> Option<&CertificateInfo> {
+        self.certificates.iter().find(|info| info.sha256 == *sha256)
+    }
+
+    pub(crate) fn record(&self, sha256: &[u8; 32]) -> Option<&CertificateRecord> {
+        let at = self.certificates.iter().position(|info| info.sha256 == *sha256)?;
+        self.file.certificates.get(at)
+    }
+
+    /// The certificate's X.509 DER, for another machine that only wraps.
+    ///
+    /// # Errors
+    /// `CertificateMissing`.
+    pub fn certificate_der(&self, name_or_thumbprint: &str) -> Result<&[u8], StoreError> {
+        let info = self.find(name_or_thumbprint)?;
+        let missing = || StoreError::CertificateMissing { wanted: vec![info.thumbprint()] };
+        self.record(&info.sha256).map(|record| record.der.as_slice()).ok_or_else(missing)
+    }
+
+    /// Wraps a key of at most 190 bytes for a certificate. Needs no secret.
+    ///
+    /// Whoever can write the store's directory could put a certificate of their own into a store
+    /// that was only read. Where the store is unlocked, [`Unlocked::wrap_dek`] rules that out.
+    ///
+    /// # Errors
+    /// `CertificateMissing`, `CertificateExpired`, `Crypto` for the key's length.
+    pub fn wrap_dek(
+        &self,
+        name_or_thumbprint: &str,
+        dek: &SecretBytes,
+    ) -> Result<WrappedDek, StoreError> {
+        let info = self.find(name_or_thumbprint)?;
+        if info.not_after < now_seconds() {
+            let expired_at = iso8601(info.not_after);
+            return Err(StoreError::CertificateExpired { name: info.name.clone(), expired_at });
+        }
+        let facts = x509::parse(self.certificate_der(name_or_thumbprint)?)?;
+        Ok(WrappedDek {
+            mechanism: WrapMechanism::RsaOaepSha256,
+            sha256: info.sha256,
+            sha1: info.sha1,
+            public_key_sha256: info.public_key_sha256,
+            blob: facts.public_key.wrap(dek.expose())?,
+        })
+    }
+
+    /// What the store can be opened with.
+    #[must_use]
+    pub fn accepts(&self) -> Vec<ProtectorKind> {
+        let mut kinds = Vec::new();
+        for protector in &self.file.master_key.protectors {
+            if !kinds.contains(&protector.kind) {
+                kinds.push(protector.kind);
+            }
+        }
+        kinds
+    }
+
+    /// Opens the master key and checks the store's MAC.
+    ///
+    /// # Errors
+    /// `WrongPassword`, `WrongKey`, `ProviderMismatch`, `BadSecret`, `InsecureFile`, `Corrupt`,
+    /// `Io`.
+    pub fn unlock(&self, source: &Unlock) -> Result<Unlocked, StoreError> {
+        let offered = source.kind();
+        if !self.accepts().contains(&offered) {
+            return Err(StoreError::ProviderMismatch { offered, accepts: self.accepts() });
+        }
+        let master_key =
+            source.with_provider(PasswordParams::default(), |provider| self.open_with(provider))?;
+        let keys = StoreKeys::derive(&master_key, &self.file.store_id, &self.file.master_key.id)?;
+        keys.verify(&self.bytes)?;
+        Ok(Unlocked::new(self.clone(), master_key, keys))
+    }
+
+    /// Opens the store with what the environment or the store's configuration file names, in the
+    /// order of [`unlocks_from_environment`]: the first of a kind that the store accepts. Never
+    /// asks on a terminal.
+    ///
+    /// # Errors
+    /// `NoProvider` when nothing is configured, `ProviderMismatch` when nothing of it is of a kind
+    /// that the store accepts; those of [`Self::unlock`].
+    pub fn unlock_from_environment(&self) -> Result<Unlocked, StoreError> {
+        let accepts = self.accepts();
+        let unlocks = unlocks_from_environment(&self.dir)?;
+        match unlocks.iter().find(|unlock| accepts.contains(&unlock.kind())) {
+            Some(unlock) => self.unlock(unlock),
+            None => Err(match unlocks.first() {
+                Some(unlock) => StoreError::ProviderMismatch { offered: unlock.kind(), accepts },
+                None => StoreError::NoProvider { accepts },
+            }),
+        }
+    }
+
+    fn open_with(&self, provider: &dyn Provider) -> Result<SecretBytes, StoreError> {
+        let mut refusal = None;
+        let of_kind = |protector: &&Protector| protector.kind == provider.kind();
+        for protector in self.file.master_key.protectors.iter().filter(of_kind) {
+            let binding = Binding {
+                store_id: self.file.store_id,
+                master_key_id: self.file.master_key.id,
+                protector_id: protector.id,
+                created_at: protector.created_at,
+            };
+            match provider.open(protector, &binding) {
+                Ok(master_key) => return Ok(master_key),
+                Err(error) => refusal = Some(error),
+            }
+        }
+        let offered = provider.kind();
+        let mismatch = || StoreError::ProviderMismatch { offered, accepts: self.accepts() };
+        Err(refusal.unwrap_or_else(mismatch))
+    }
+}
+
+/// A new record, with a new identifier, of a master key that `secret` opens.
+pub(crate) fn new_master_key_record(
+    master_key: &SecretBytes,
+    store_id: [u8; 16],
+    secret: &Unlock,
+    cost: PasswordParams,
+) -> Result<MasterKeyRecord, StoreError> {
+    let id = random_id()?;
+    let protector = new_protector(master_key, store_id, id, secret, cost)?;
+    Ok(MasterKeyRecord { id, created_at: protector.created_at, protectors: vec![protector] })
+}
+
+/// Seals a master key for `secret`.
+pub(crate) fn new_protector(
+    master_key: &SecretBytes,
+    store_id: [u8; 16],
+    master_key_id: [u8; 16],
+    secret: &Unlock,
+    cost: PasswordParams,
+) -> Result<Protector, StoreError> {
+    let binding =
+        Binding { store_id, master_key_id, protector_id: random_id()?, created_at: now_seconds() };
+    secret.with_provider(cost, |provider| provider.seal(master_key, &binding))
+}
+
+fn random_id() -> Result<[u8; 16], StoreError> {
+    let mut id = [0; 16];
+    random_bytes(&mut id)?;
+    Ok(id)
+}

@@ -1,0 +1,190 @@
+//! Crashes between the steps of a write: the store opens as the old or the new one, always.
+
+use std::io;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::disk::{Step, prepared_path};
+use crate::{
+    KeyStore, NewCertificate, PasswordParams, RsaBits, SecretBytes, StoreError, Unlock, Unlocked,
+    WrappedDek, now_seconds,
+};
+
+const STEPS: [Step; 5] =
+    [Step::Created, Step::Written, Step::Synced, Step::Renamed, Step::DirectorySynced];
+
+fn key(byte: u8) -> Unlock {
+    let key = SecretBytes::from_slice(&[byte; 32]).unwrap();
+    Unlock::Key { key, origin: "test".to_owned() }
+}
+
+fn new_certificate(name: &str) -> NewCertificate<'_> {
+    let expires_at = now_seconds() + 86_400;
+    NewCertificate { name, subject: None, bits: RsaBits::Rsa3072, expires_at }
+}
+
+/// A store with one certificate and a key that it wrapped.
+struct Case {
+    dir: TempDir,
+    wrapped: WrappedDek,
+}
+
+impl Case {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = KeyStore::create(dir.path(), &key(1), PasswordParams::default()).unwrap();
+        store.create_certificate(&new_certificate("AppCert")).unwrap();
+        let dek = SecretBytes::from_slice(&[42; 32]).unwrap();
+        let wrapped = store.wrap_dek("AppCert", &dek).unwrap();
+        Self { dir, wrapped }
+    }
+
+    fn copy(&self) -> TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for entry in std::fs::read_dir(self.dir.path()).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+        }
+        dir
+    }
+}
+
+fn open(dir: &Path, byte: u8) -> Result<Unlocked, StoreError> {
+    KeyStore::open(dir)?.unlock(&key(byte))
+}
+
+/// Runs `change` on a copy of the store, stopped after each step in turn, and gives `check` the
+/// directory and whether the rename was reached.
+fn crash_after_each_step(
+    case: &Case,
+    change: impl Fn(&mut Unlocked) -> Result<(), StoreError>,
+    check: impl Fn(&Path, bool),
+) {
+    for (index, last) in STEPS.into_iter().enumerate() {
+        let dir = case.copy();
+        let mut store = open(dir.path(), 1).unwrap();
+        store.set_on_step(Box::new(move |step| match step == last {
+            true => Err(io::Error::other("crash")),
+            false => Ok(()),
+        }));
+        assert!(change(&mut store).is_err(), "{last:?} was not reached");
+        check(dir.path(), index >= 3);
+        // What the crash left does not hinder the next write, whatever it is.
+        let byte = if open(dir.path(), 1).is_ok() { 1 } else { 2 };
+        std::fs::write(prepared_path(&dir.path().join("keystore.tdk")), b"torn").unwrap();
+        let mut store = open(dir.path(), byte).unwrap();
+        store.change_secret(&key(3), PasswordParams::default()).unwrap();
+        let dek = open(dir.path(), 3).unwrap();
+        let dek = dek.unwrap_dek(std::slice::from_ref(&case.wrapped)).unwrap();
+        assert_eq!(dek.expose(), [42; 32]);
+    }
+}
+
+#[test]
+fn master_key_rotation_can_be_killed_at_any_point() {
+    let case = Case::new();
+    let before = KeyStore::open(case.dir.path()).unwrap().file().master_key.id;
+    crash_after_each_step(
+        &case,
+        |store| store.rotate_master_key(&key(2), PasswordParams::default()),
+        |dir, renamed| {
+            let (now, gone) = if renamed { (2, 1) } else { (1, 2) };
+            let store = open(dir, now).unwrap();
+            assert_eq!(store.store().file().master_key.id == before, !renamed);
+            let dek = store.unwrap_dek(std::slice::from_ref(&case.wrapped)).unwrap();
+            assert_eq!(dek.expose(), [42; 32]);
+            assert!(matches!(open(dir, gone), Err(StoreError::WrongKey { .. })));
+        },
+    );
+}
+
+#[test]
+fn certificate_changes_can_be_killed_at_any_point() {
+    let case = Case::new();
+    let count = |dir: &Path| open(dir, 1).unwrap().store().certificates().len();
+    crash_after_each_step(
+        &case,
+        |store| store.create_certificate(&new_certificate("Second")).map(drop),
+        |dir, renamed| assert_eq!(count(dir), if renamed { 2 } else { 1 }),
+    );
+    crash_after_each_step(
+        &case,
+        |store| store.rotate_certificate(&new_certificate("AppCert")).map(drop),
+        |dir, renamed| {
+            assert_eq!(count(dir), if renamed { 2 } else { 1 });
+            let store = open(dir, 1).unwrap();
+            let active = store.store().find("AppCert").unwrap().generation;
+            assert_eq!(active, if renamed { 2 } else { 1 });
+        },
+    );
+}
+
+/// Every state that the prepared file can be in while the old one is still in force.
+#[test]
+fn a_prepared_file_of_any_length_is_no_store() {
+    let case = Case::new();
+    let store_path = case.dir.path().join("keystore.tdk");
+    let bytes = std::fs::read(&store_path).unwrap();
+    for len in (0..=bytes.len()).step_by(97) {
+        std::fs::write(prepared_path(&store_path), &bytes[..len]).unwrap();
+        assert!(open(case.dir.path(), 1).is_ok());
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_store_and_no_litter() {
+    let case = Case::new();
+    let path = case.dir.path().join("keystore.tdk");
+    let mut store = open(case.dir.path(), 1).unwrap();
+    // A directory in the way of the prepared file stands for any refusal of the file system.
+    std::fs::create_dir(prepared_path(&path)).unwrap();
+    let error = store.rotate_master_key(&key(2), PasswordParams::default()).unwrap_err();
+    assert!(matches!(error, StoreError::Io { .. }));
+    assert!(open(case.dir.path(), 1).is_ok());
+    std::fs::remove_dir(prepared_path(&path)).unwrap();
+    store.rotate_master_key(&key(2), PasswordParams::default()).unwrap();
+    assert!(open(case.dir.path(), 2).is_ok());
+}
+
+#[test]
+fn a_reader_sees_what_others_write_and_is_told_of_a_new_master_key() {
+    let case = Case::new();
+    let mut reader = open(case.dir.path(), 1).unwrap();
+    let mut writer = open(case.dir.path(), 1).unwrap();
+    writer.create_certificate(&new_certificate("Second")).unwrap();
+    let dek = SecretBytes::from_slice(&[9; 32]).unwrap();
+    let wrapped = writer.wrap_dek("Second", &dek).unwrap();
+    let missing = reader.unwrap_dek(std::slice::from_ref(&wrapped)).unwrap_err();
+    match missing {
+        StoreError::CertificateMissing { wanted } => assert_eq!(wanted, [wrapped.thumbprint()]),
+        other => panic!("{other}"),
+    }
+    reader.refresh().unwrap();
+    assert_eq!(reader.unwrap_dek(&[wrapped]).unwrap().expose(), [9; 32]);
+
+    writer.rotate_master_key(&key(2), PasswordParams::default()).unwrap();
+    assert!(matches!(reader.refresh(), Err(StoreError::MasterKeyChanged)));
+    let refused = reader.create_certificate(&new_certificate("Third")).unwrap_err();
+    assert!(matches!(refused, StoreError::MasterKeyChanged));
+    // What it holds already goes on serving.
+    assert!(reader.unwrap_dek(std::slice::from_ref(&case.wrapped)).is_ok());
+}
+
+#[test]
+fn two_writers_do_not_lose_each_others_certificates() {
+    let case = Case::new();
+    std::thread::scope(|scope| {
+        for name in ["A", "B", "C"] {
+            let dir = case.dir.path();
+            scope.spawn(move || {
+                open(dir, 1).unwrap().create_certificate(&new_certificate(name)).unwrap();
+            });
+        }
+    });
+    let store = open(case.dir.path(), 1).unwrap();
+    let mut names: Vec<_> = store.store().certificates().iter().map(|c| &c.name).collect();
+    names.sort();
+    assert_eq!(names, ["A", "AppCert", "B", "C"]);
+    assert_eq!(store.store().file().sequence, 5);
+}

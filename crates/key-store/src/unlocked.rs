@@ -1,0 +1,274 @@
+//! A store whose master key is open: unwrapping, and every change.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tdekit_key_crypto::password::PasswordParams;
+use tdekit_key_crypto::rsa::RsaPrivateKey;
+use tdekit_key_crypto::{SecretBytes, sha256};
+
+use crate::certificate::CertificateInfo;
+use crate::clock::now_seconds;
+use crate::derive::{MASTER_KEY_LEN, PrivateKeyPlace, StoreKeys};
+use crate::disk::{self, Step};
+use crate::error::StoreError;
+use crate::file::{Protector, StoreFile};
+use crate::lock::{self, WriterLock};
+use crate::provider::Unlock;
+use crate::store::{KeyStore, new_master_key_record, new_protector};
+use crate::wrapped::{WrapMechanism, WrappedDek};
+
+type StepHook = Box<dyn Fn(Step) -> std::io::Result<()> + Send + Sync>;
+
+/// A store with its master key open. May be shared between threads.
+pub struct Unlocked {
+    store: KeyStore,
+    master_key: SecretBytes,
+    keys: StoreKeys,
+    private_keys: Mutex<HashMap<[u8; 32], Arc<RsaPrivateKey>>>,
+    on_step: StepHook,
+}
+
+impl Unlocked {
+    pub(crate) fn new(store: KeyStore, master_key: SecretBytes, keys: StoreKeys) -> Self {
+        let private_keys = Mutex::new(HashMap::new());
+        Self { store, master_key, keys, private_keys, on_step: Box::new(disk::go_on) }
+    }
+
+    /// The store, whose MAC was checked.
+    #[must_use]
+    pub fn store(&self) -> &KeyStore {
+        &self.store
+    }
+
+    /// As [`KeyStore::wrap_dek`], with certificates that are known to be the store's own.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wrap_dek(
+        &self,
+        name_or_thumbprint: &str,
+        dek: &SecretBytes,
+    ) -> Result<WrappedDek, StoreError> {
+        self.store.wrap_dek(name_or_thumbprint, dek)
+    }
+
+    /// Unwraps a key for the first recipient whose private key is here, by its public key: a
+    /// renewed certificate of the same key serves.
+    ///
+    /// # Errors
+    /// When no recipient serves, the most telling of: `WrappedKeyDamaged`, `UnknownMechanism`,
+    /// `PrivateKeyMissing`, `CertificateMissing` with all the thumbprints; `Corrupt` when there is
+    /// no recipient at all.
+    pub fn unwrap_dek(&self, wrapped: &[WrappedDek]) -> Result<SecretBytes, StoreError> {
+        let mut damaged = None;
+        let mut keyless = None;
+        let mut missing = Vec::new();
+        for recipient in wrapped {
+            let mut of_key = self
+                .store
+                .certificates()
+                .iter()
+                .filter(|info| info.public_key_sha256 == recipient.public_key_sha256)
+                .peekable();
+            if of_key.peek().is_none() {
+                missing.push(recipient.thumbprint());
+            }
+            for info in of_key {
+                let WrapMechanism::RsaOaepSha256 = recipient.mechanism else {
+                    let mechanism = recipient.mechanism.id();
+                    damaged.get_or_insert(StoreError::UnknownMechanism { mechanism });
+                    continue;
+                };
+                match self.private_key(info) {
+                    Ok(key) => match key.unwrap(&recipient.blob) {
+                        Ok(dek) => return Ok(dek),
+                        Err(_) => {
+                            let thumbprint = recipient.thumbprint();
+                            damaged = Some(StoreError::WrappedKeyDamaged { thumbprint });
+                        }
+                    },
+                    Err(error @ StoreError::PrivateKeyMissing { .. }) => keyless = Some(error),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        if wrapped.is_empty() {
+            return Err(StoreError::corrupt("wrapped keys", "there are none"));
+        }
+        Err(damaged.or(keyless).unwrap_or(StoreError::CertificateMissing { wanted: missing }))
+    }
+
+    /// Reads the store again, for certificates that others made meanwhile.
+    ///
+    /// # Errors
+    /// `MasterKeyChanged` when the store has to be unlocked anew; those of [`KeyStore::open`].
+    pub fn refresh(&mut self) -> Result<(), StoreError> {
+        self.store = self.read_current()?;
+        Ok(())
+    }
+
+    /// Puts a new master key in the old one's place and seals all private keys under it. Afterwards
+    /// `secret` alone opens the store. Wrapped keys and certificates stay as they are.
+    ///
+    /// # Errors
+    /// `BadSecret`, `InsecureFile`, `Locked`, `MasterKeyChanged`, `Corrupt`, `Io`.
+    pub fn rotate_master_key(
+        &mut self,
+        secret: &Unlock,
+        cost: PasswordParams,
+    ) -> Result<(), StoreError> {
+        let store_id = self.store.file().store_id;
+        let master_key = SecretBytes::random(MASTER_KEY_LEN)?;
+        let record = new_master_key_record(&master_key, store_id, secret, cost)?;
+        let keys = StoreKeys::derive(&master_key, &store_id, &record.id)?;
+        let _lock = WriterLock::acquire(self.store.dir(), lock::WAIT)?;
+        let current = self.read_current()?;
+        let mut file = current.file().clone();
+        let old_id = file.master_key.id;
+        for (certificate, info) in file.certificates.iter_mut().zip(current.certificates()) {
+            let Some(sealed) = &mut certificate.sealed_private_key else { continue };
+            let place = |master_key_id| PrivateKeyPlace {
+                store_id: &store_id,
+                master_key_id,
+                certificate_sha256: &info.sha256,
+            };
+            let pkcs8 = self.keys.open_private_key(&place(&old_id), sealed)?;
+            *sealed = keys.seal_private_key(&place(&record.id), &pkcs8)?;
+        }
+        file.master_key = record;
+        self.store = self.write(file, &keys)?;
+        self.keys = keys;
+        self.master_key = master_key;
+        Ok(())
+    }
+
+    /// Has the same master key opened by `secret` alone from now on.
+    ///
+    /// Whoever has an older copy of the store and its password still gets the master key; after a
+    /// leak, [`Self::rotate_master_key`] is what helps.
+    ///
+    /// # Errors
+    /// As [`Self::rotate_master_key`].
+    pub fn change_secret(
+        &mut self,
+        secret: &Unlock,
+        cost: PasswordParams,
+    ) -> Result<(), StoreError> {
+        let protector = self.protector(secret, cost)?;
+        self.update(|file, _| {
+            file.master_key.protectors = vec![protector];
+            Ok(())
+        })
+    }
+
+    /// Opens every private key of the store.
+    ///
+    /// # Errors
+    /// `Corrupt` for one that does not open or does not belong to its certificate.
+    pub fn check_private_keys(&self) -> Result<(), StoreError> {
+        for info in self.store.certificates().iter().filter(|info| info.has_private_key) {
+            let key = self.private_key(info)?;
+            if sha256(&[key.public_key().spki()]) != info.public_key_sha256 {
+                return Err(StoreError::corrupt("private key", "of another certificate"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The private key of a certificate of this store, prepared once.
+    pub(crate) fn private_key(
+        &self,
+        info: &CertificateInfo,
+    ) -> Result<Arc<RsaPrivateKey>, StoreError> {
+        let mut prepared = self.private_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(key) = prepared.get(&info.sha256) {
+            return Ok(Arc::clone(key));
+        }
+        let record = self.store.record(&info.sha256);
+        let sealed = record.and_then(|record| record.sealed_private_key.as_deref());
+        let Some(sealed) = sealed else {
+            let (name, thumbprint) = (info.name.clone(), info.thumbprint());
+            return Err(StoreError::PrivateKeyMissing { name, thumbprint });
+        };
+        let file = self.store.file();
+        let place = PrivateKeyPlace {
+            store_id: &file.store_id,
+            master_key_id: &file.master_key.id,
+            certificate_sha256: &info.sha256,
+        };
+        let pkcs8 = self.keys.open_private_key(&place, sealed)?;
+        let key = RsaPrivateKey::from_pkcs8(pkcs8.expose())
+            .map_err(|error| StoreError::corrupt("private key", error.to_string()))?;
+        let key = Arc::new(key);
+        prepared.insert(info.sha256, Arc::clone(&key));
+        Ok(key)
+    }
+
+    pub(crate) fn protector(
+        &self,
+        secret: &Unlock,
+        cost: PasswordParams,
+    ) -> Result<Protector, StoreError> {
+        let file = self.store.file();
+        new_protector(&self.master_key, file.store_id, file.master_key.id, secret, cost)
+    }
+
+    /// The same master key with another state of its store, whose MAC the caller made.
+    pub(crate) fn with_store(mut self, store: KeyStore) -> Self {
+        self.store = store;
+        self
+    }
+
+    pub(crate) fn keys(&self) -> &StoreKeys {
+        &self.keys
+    }
+
+    /// Changes the store as it is on disk now, under the writer lock, so that two writers never
+    /// lose each other's changes. `change` gets the certificates of what it changes.
+    pub(crate) fn update<T>(
+        &mut self,
+        change: impl FnOnce(&mut StoreFile, &KeyStore) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let _lock = WriterLock::acquire(self.store.dir(), lock::WAIT)?;
+        let current = self.read_current()?;
+        let mut file = current.file().clone();
+        let result = change(&mut file, &current)?;
+        self.store = self.write(file, &self.keys)?;
+        Ok(result)
+    }
+
+    fn read_current(&self) -> Result<KeyStore, StoreError> {
+        let current = KeyStore::open(self.store.dir())?;
+        let (ours, theirs) = (self.store.file(), current.file());
+        if (ours.store_id, ours.master_key.id) != (theirs.store_id, theirs.master_key.id) {
+            return Err(StoreError::MasterKeyChanged);
+        }
+        self.keys.verify(current.bytes())?;
+        Ok(current)
+    }
+
+    fn write(&self, mut file: StoreFile, keys: &StoreKeys) -> Result<KeyStore, StoreError> {
+        file.sequence = file.sequence.saturating_add(1);
+        file.written_at = now_seconds();
+        let bytes = file.encode(|body| Ok(keys.mac(body)))?;
+        // Read back before it is written: what cannot be read must not replace what can.
+        let store = KeyStore::from_bytes(self.store.dir(), bytes)?;
+        disk::replace(&store.path(), store.bytes(), &self.on_step)?;
+        Ok(store)
+    }
+}
+
+impl fmt::Debug for Unlocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Unlocked({}, keys redacted)", self.store.dir().display())
+    }
+}
+
+#[cfg(test)]
+impl Unlocked {
+    pub(crate) fn set_on_step(&mut self, on_step: StepHook) {
+        self.on_step = on_step;
+    }
+}

@@ -1,0 +1,62 @@
+//! One error for the harness; a broken promise of the database is a [`Error::Broken`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What a suite can stop with.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// SQLite refused a call.
+    #[error("SQLite: {0}")]
+    Sql(#[from] SqlError),
+    /// The file system refused a call that the harness made itself.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The harness cannot run here, for example because a library cannot be loaded.
+    #[error("setup: {0}")]
+    Setup(String),
+    /// The database broke a promise: an illegal state, wrong bytes, a leak.
+    #[error("broken promise: {0}")]
+    Broken(String),
+}
+
+/// Result of the harness.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error code of SQLite with its message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message} (extended code {extended})")]
+pub struct SqlError {
+    /// Extended result code; the primary one is its low byte.
+    pub extended: i32,
+    /// Text of `sqlite3_errmsg`.
+    pub message: String,
+}
+
+impl SqlError {
+    /// Primary result code.
+    #[must_use]
+    pub fn primary(&self) -> i32 {
+        self.extended & 0xff
+    }
+}
+
+impl Error {
+    /// Primary SQLite code, when SQLite gave the error.
+    #[must_use]
+    pub fn sqlite_code(&self) -> Option<i32> {
+        match self {
+            Self::Sql(error) => Some(error.primary()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        move |source| Self::Io { path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,39 @@
+//! Fault suites for encrypted SQLite databases.
+//!
+//! Layers, top first: SQLite, the VFS under test ([`top::Top`]), the VFS `crash`
+//! ([`ffi::crash_vfs`]), the system's `unix` VFS. `crash` keeps a totally ordered log of every
+//! write, truncation, sync, creation and deletion ([`record`]); [`disk`] replays a log up to any
+//! point and gives the files that a killed process or a power cut could have left behind.
+//! All suites run on plain SQLite too: that is how the harness itself is checked.
+//!
+//! | suite | module | test |
+//! |---|---|---|
+//! | crashes at every operation | [`crash`], [`matrix`], [`ledger`] | `crash` |
+//! | flipped bits | [`flip`] | `flip` |
+//! | moved, foreign, old, cut pages and files | [`flip`] | `tamper` |
+//! | killed, racing, forked processes | [`crowd`] | `kill` |
+//! | full disk, broken calls | [`inject`] | `inject` |
+//! | a planted marker | [`leak`] | `leak` |
+//! | random scripts against plain SQLite | [`differential`] | `differential` |
+//!
+//! Environment:
+//! - `TDEKIT_EXHAUSTIVE=1`: the long form of every suite;
+//! - `TDEKIT_FAULTS_SQLITE=libsqlite3.so.0`: this shared library instead of the bundled SQLite;
+//! - `TDEKIT_FAULTS_ONLY=text`: of the crash matrix the configurations whose name has the text;
+//! - `TDEKIT_FAULTS_LOG=dir`: every failure of the crash suite, in full, into a file there;
+//! - `TDEKIT_FAULTS_KEEP=dir`: the files of each failing crash state, for a look by hand.
+
+pub mod crash;
+pub mod crowd;
+pub mod differential;
+pub mod disk;
+pub mod error;
+pub mod ffi;
+pub mod flip;
+pub mod inject;
+pub mod leak;
+pub mod ledger;
+pub mod matrix;
+pub mod record;
+pub mod rng;
+pub mod top;

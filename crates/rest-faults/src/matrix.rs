@@ -1,0 +1,99 @@
+//! Which configurations the crash suite runs.
+
+use crate::crash::{Effort, Model, Recording, Report, exhaustive};
+use crate::error::{Error, Result};
+use crate::ledger::{Config, Journal, Synchronous};
+use crate::top::Top;
+
+const TRANSACTIONS: u32 = 8;
+const SEEDS: [u64; 1] = [7];
+const MORE_SEEDS: [u64; 3] = [7, 8, 9];
+
+/// Every configuration with `journal` that CI runs, or all with `TDEKIT_EXHAUSTIVE`.
+#[must_use]
+pub fn configs(top: Top, journal: Journal) -> Vec<Config> {
+    let mut configs = Vec::new();
+    let levels = [Synchronous::Off, Synchronous::Normal, Synchronous::Full, Synchronous::Extra];
+    for synchronous in levels {
+        for page_size in [1024, 4096, 65536] {
+            for (spill, databases) in [(false, 1), (true, 1), (false, 2), (true, 2)] {
+                let config = Config {
+                    top,
+                    journal,
+                    synchronous,
+                    page_size,
+                    spill,
+                    databases,
+                    transactions: TRANSACTIONS,
+                };
+                if exhaustive() || in_ci(&config) {
+                    configs.push(config);
+                }
+            }
+        }
+    }
+    configs
+}
+
+/// Spill and level of syncing are crossed at 4 KiB; page sizes and several databases are sampled.
+fn in_ci(config: &Config) -> bool {
+    let full = config.synchronous == Synchronous::Full;
+    match (config.page_size, config.databases) {
+        (4096, 1) => {
+            // EXTRA differs from FULL for a journal that is deleted.
+            config.synchronous != Synchronous::Extra || config.journal == Journal::Delete
+        }
+        (4096, _) => {
+            let normal = config.synchronous == Synchronous::Normal;
+            (full && config.spill) || (normal && !config.spill)
+        }
+        (1024, 1) => full && config.spill,
+        (_, 1) => full && !config.spill,
+        _ => false,
+    }
+}
+
+/// Records each configuration and crashes it at every operation, killed and by power cut.
+///
+/// # Errors
+/// Those of the harness; broken promises are in the report.
+pub fn run(configs: &[Config], effort: Effort) -> Result<Report> {
+    let mut total = Report::default();
+    let seeds: &[u64] = if exhaustive() { &MORE_SEEDS } else { &SEEDS };
+    for config in configs {
+        for seed in seeds {
+            run_one(*config, *seed, effort, &mut total)?;
+        }
+    }
+    Ok(total)
+}
+
+/// Runs one configuration with one seed.
+///
+/// # Errors
+/// Those of the harness; broken promises are in the report.
+pub fn run_one(config: Config, seed: u64, effort: Effort, report: &mut Report) -> Result<()> {
+    let directory = scratch()?;
+    let recording = Recording::make(config, seed, directory.path())?;
+    recording.crash_everywhere(Model::Kill, effort, report)?;
+    if config.synchronous != Synchronous::Off {
+        recording.crash_everywhere(Model::Power, effort, report)?;
+    }
+    Ok(())
+}
+
+/// A directory for one case, in memory where the system has such a place.
+///
+/// # Errors
+/// The file system's.
+pub fn scratch() -> Result<tempfile::TempDir> {
+    let memory = std::path::Path::new("/dev/shm");
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("tdekit-faults-");
+    let made = if memory.is_dir() && std::env::var_os("TMPDIR").is_none() {
+        builder.tempdir_in(memory)
+    } else {
+        builder.tempdir()
+    };
+    made.map_err(Error::io(memory))
+}

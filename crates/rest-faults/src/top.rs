@@ -1,0 +1,96 @@
+//! What stands on top: plain SQLite on `crash`, or the encrypting VFS on `crash`.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::error::Result;
+use crate::ffi::db::Db;
+use crate::ffi::{crash_vfs, tdekit};
+
+/// The layer under test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Top {
+    /// SQLite, crash, unix: checks the harness.
+    Plain,
+    /// SQLite, tdekit, crash, unix.
+    Tdekit,
+}
+
+impl Top {
+    /// Name of the VFS to open databases with; registers it at the first call.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Setup`] when it cannot be registered.
+    pub fn vfs(self) -> Result<&'static str> {
+        // Both in every process: the second changes the environment, which no thread may read
+        // then.
+        tdekit::install()?;
+        match self {
+            Self::Plain => crash_vfs::install(),
+            Self::Tdekit => Ok(tdekit_sqlite::VFS_NAME),
+        }
+    }
+
+    /// URI of `path`, with `parameters` such as `immutable=1&mode=ro`.
+    #[must_use]
+    pub fn uri(self, path: &Path, parameters: &str) -> String {
+        let mut uri = String::from("file:");
+        for c in path.to_string_lossy().chars() {
+            match c {
+                '%' | '?' | '#' => uri.push_str(&format!("%{:02x}", u32::from(c))),
+                c => uri.push(c),
+            }
+        }
+        if !parameters.is_empty() {
+            uri.push('?');
+            uri.push_str(parameters);
+        }
+        uri
+    }
+
+    /// Opens the database at `path`; a new one is of this layer's kind.
+    ///
+    /// # Errors
+    /// SQLite's own.
+    pub fn open(self, path: &Path) -> Result<Db> {
+        Db::open(&self.new_uri(path), Some(self.vfs()?), true)
+    }
+
+    /// URI with which a database is opened, or made as this layer's kind; also for ATTACH.
+    #[must_use]
+    pub fn new_uri(self, path: &Path) -> String {
+        match self {
+            Self::Plain => self.uri(path, ""),
+            Self::Tdekit => self.uri(path, &format!("tdekit_certificate={}", tdekit::CERTIFICATE)),
+        }
+    }
+
+    /// Layout of the log's file: bytes before the first frame, and bytes of each frame.
+    #[must_use]
+    pub fn log_layout(self, page_size: usize) -> (usize, usize) {
+        match self {
+            // SQLite's file format, 4.1.
+            Self::Plain => (32, 24 + page_size),
+            // docs/format/page.md.
+            Self::Tdekit => (1024, 72 + page_size),
+        }
+    }
+
+    /// True when the layer promises that every byte on disk is sealed.
+    #[must_use]
+    pub fn seals(self) -> bool {
+        match self {
+            Self::Plain => false,
+            Self::Tdekit => true,
+        }
+    }
+}
+
+impl fmt::Display for Top {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "plain",
+            Self::Tdekit => "tdekit",
+        })
+    }
+}

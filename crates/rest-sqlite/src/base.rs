@@ -1,0 +1,348 @@
+//! A file of the VFS below, with its mapping, behind safe methods.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+
+use crate::VfsError;
+use crate::ffi::{self, File, IoMethods};
+
+/// The most that SQLite's own default allows to be mapped.
+const MAP_LIMIT_BYTES: i64 = 0x7fff_0000;
+/// Most bytes of one read or write: SQLite's unix VFS takes the length modulo 128 KiB.
+pub(crate) const MAX_TRANSFER_LEN: usize = 124 * 1024;
+/// Forward steps in a row after which a scan is assumed.
+const SCAN_LEN: u32 = 8;
+/// Most bytes that a scan skips from one range to the next.
+const SCAN_STRIDE_LEN: u64 = 256 * 1024;
+/// How far ahead of a scan the system is asked to read.
+const READ_AHEAD_LEN: u64 = 1 << 20;
+/// Reads that miss the mapping before its growth is looked for.
+const MISSES_BEFORE_REMAP: u32 = 16;
+
+/// Whether a read found all the bytes that it asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Read {
+    Full,
+    /// The file ended first; the rest of the buffer is zero.
+    Short,
+}
+
+/// A file that the VFS below opened in the memory behind our own `sqlite3_file`.
+pub(crate) struct BaseFile {
+    file: *mut File,
+    methods: &'static IoMethods,
+    mapping: Mapping,
+}
+
+/// What we know of the mapping that the VFS below keeps.
+#[derive(Default)]
+struct Mapping {
+    allowed: bool,
+    /// Size of the file when it was last mapped.
+    len: u64,
+    misses: u32,
+    /// Where the file's first byte is mapped; 0 before anything was.
+    start: usize,
+    /// End of the range that was read last, and how many in a row began where one ended.
+    last_end: u64,
+    in_sequence: u32,
+    /// The system was asked to read ahead up to here.
+    ahead_end: u64,
+}
+
+impl Mapping {
+    /// Tells the system how the mapping is read. Left alone, it reads megabytes around each fault
+    /// where a `pread` of one page reads that page; and it takes no notice of scans.
+    fn advise(&mut self, at: usize, offset: u64, len: u64) {
+        let start = at.wrapping_sub(usize::try_from(offset).unwrap_or(0));
+        if start != self.start {
+            self.start = start;
+            (self.in_sequence, self.ahead_end) = (0, 0);
+            self.advise_range(0, self.len, libc::MADV_RANDOM);
+        }
+        let end = offset + len;
+        // A table's pages stand among those of its indexes, so a scan strides forward.
+        let follows = offset >= self.last_end && offset - self.last_end <= SCAN_STRIDE_LEN;
+        self.in_sequence = if follows { self.in_sequence.saturating_add(1) } else { 0 };
+        self.last_end = end;
+        if !follows {
+            self.ahead_end = 0;
+        } else if self.in_sequence >= SCAN_LEN && end + READ_AHEAD_LEN / 2 > self.ahead_end {
+            let ahead_end = (end + READ_AHEAD_LEN).min(self.len);
+            self.advise_range(end.max(self.ahead_end), ahead_end, libc::MADV_WILLNEED);
+            self.ahead_end = end + READ_AHEAD_LEN;
+        }
+    }
+
+    /// Advises on whole system pages; advice may fail without harm.
+    fn advise_range(&self, from: u64, to: u64, advice: c_int) {
+        const PAGE: u64 = 4096;
+        let from = from / PAGE * PAGE;
+        let (Ok(skip), Ok(len)) = (usize::try_from(from), usize::try_from(to.saturating_sub(from)))
+        else {
+            return;
+        };
+        if len > 0 {
+            // SAFETY: both kinds of advice leave every byte as it is, whatever is mapped there.
+            unsafe { libc::madvise((self.start + skip) as *mut c_void, len, advice) };
+        }
+    }
+}
+
+fn check(code: c_int) -> Result<(), VfsError> {
+    if code == ffi::OK { Ok(()) } else { Err(VfsError::Base(code)) }
+}
+
+fn signed(offset: u64) -> Result<i64, VfsError> {
+    i64::try_from(offset).map_err(|_| VfsError::Base(ffi::IOERR))
+}
+
+macro_rules! method {
+    ($self:ident.$name:ident($($arg:expr),*)) => {
+        match $self.methods.$name {
+            // SAFETY: `file` was opened by the VFS below and is not yet closed (`new`); the
+            // arguments are those that SQLite itself may pass.
+            Some(f) => unsafe { f($self.file, $($arg),*) },
+            None => ffi::NOTFOUND,
+        }
+    };
+}
+
+impl BaseFile {
+    /// Takes over a file that the VFS below has opened.
+    ///
+    /// # Safety
+    /// `file` is open, its methods live for ever, and nothing else closes it.
+    pub(crate) unsafe fn new(file: *mut File) -> Option<Self> {
+        // SAFETY: an open file has methods that its VFS owns for the life of the process.
+        let methods = unsafe { (*file).methods.as_ref() }?;
+        Some(Self { file, methods, mapping: Mapping::default() })
+    }
+
+    /// Lets the VFS below map the file, for `with_mapped`.
+    pub(crate) fn allow_mapping(&mut self) {
+        if self.methods.version < 3 || std::env::var_os("TDEKIT_MMAP").is_some_and(|v| v == "off") {
+            return;
+        }
+        let mut limit = MAP_LIMIT_BYTES;
+        let argument: *mut i64 = &mut limit;
+        let code = method!(self.file_control(ffi::FCNTL_MMAP_SIZE, argument.cast()));
+        self.mapping.allowed = code == ffi::OK;
+    }
+
+    /// Runs `f` on `len` bytes at `offset` of the mapped file; `None` where they are not mapped.
+    pub(crate) fn with_mapped<R>(
+        &mut self,
+        offset: u64,
+        len: usize,
+        f: impl FnOnce(&[u8]) -> R,
+    ) -> Option<R> {
+        if !self.mapping.allowed {
+            return None;
+        }
+        let fetch = self.methods.fetch?;
+        let unfetch = self.methods.unfetch?;
+        let (at, amount) = (i64::try_from(offset).ok()?, c_int::try_from(len).ok()?);
+        if self.mapping.len == 0 {
+            self.mapping.len = self.size().ok()?;
+        }
+        let mut bytes: *mut c_void = std::ptr::null_mut();
+        // SAFETY: as in `method!`; on success `bytes` is null or `amount` mapped bytes.
+        let mut code = unsafe { fetch(self.file, at, amount, &mut bytes) };
+        if code == ffi::OK && bytes.is_null() && self.remap_if_grown(offset + len as u64) {
+            // SAFETY: as above.
+            code = unsafe { fetch(self.file, at, amount, &mut bytes) };
+            // The file may have grown again before it was mapped: `len` must not be less than
+            // what is mapped, or a file cut back to between the two would fault.
+            self.mapping.len = self.mapping.len.max(self.size().unwrap_or(0));
+        }
+        if code != ffi::OK || bytes.is_null() {
+            return None;
+        }
+        self.mapping.advise(bytes as usize, offset, len as u64);
+        // SAFETY: the VFS below keeps the bytes mapped until `unfetch`. Another process may
+        // write them meanwhile; every reader of them authenticates what it read.
+        let result = f(unsafe { std::slice::from_raw_parts(bytes.cast(), len) });
+        // SAFETY: gives back what `fetch` gave out.
+        unsafe { unfetch(self.file, at, bytes) };
+        Some(result)
+    }
+
+    /// Drops the mapping when the file has grown past it; tells whether to try again.
+    fn remap_if_grown(&mut self, end: u64) -> bool {
+        self.mapping.misses += 1;
+        if self.mapping.misses < MISSES_BEFORE_REMAP && self.mapping.len != 0 {
+            return false;
+        }
+        self.mapping.misses = 0;
+        match self.size() {
+            Ok(size) if size > self.mapping.len && size >= end => {
+                self.unmap();
+                self.mapping.len = size;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn unmap(&mut self) {
+        if let Some(unfetch) = self.methods.unfetch.filter(|_| self.mapping.allowed) {
+            // SAFETY: a null pointer asks the VFS below to drop its mapping; none is in use.
+            unsafe { unfetch(self.file, 0, std::ptr::null_mut()) };
+        }
+    }
+
+    /// Fills `out` from `offset`.
+    pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
+        let mut at = signed(offset)?;
+        if self.mapping.len != 0 && offset + out.len() as u64 > self.mapping.len {
+            // The VFS below serves reads from its mapping: drop one that outlives the bytes.
+            self.size()?;
+        }
+        let mut result = Read::Full;
+        for chunk in out.chunks_mut(MAX_TRANSFER_LEN) {
+            let len = c_int::try_from(chunk.len()).map_err(|_| VfsError::Base(ffi::IOERR_READ))?;
+            match method!(self.read(chunk.as_mut_ptr().cast(), len, at)) {
+                ffi::OK => {}
+                ffi::IOERR_SHORT_READ => result = Read::Short,
+                code => return Err(VfsError::Base(code)),
+            }
+            at = at.saturating_add(i64::from(len));
+        }
+        Ok(result)
+    }
+
+    /// Writes all of `data` at `offset`.
+    pub(crate) fn write(&mut self, data: &[u8], offset: u64) -> Result<(), VfsError> {
+        let mut at = signed(offset)?;
+        for chunk in data.chunks(MAX_TRANSFER_LEN) {
+            let len = c_int::try_from(chunk.len()).map_err(|_| VfsError::Base(ffi::IOERR_WRITE))?;
+            check(method!(self.write(chunk.as_ptr().cast(), len, at)))?;
+            at = at.saturating_add(i64::from(len));
+        }
+        Ok(())
+    }
+
+    /// Cuts the file to `len` bytes.
+    pub(crate) fn truncate(&mut self, len: u64) -> Result<(), VfsError> {
+        if len < self.mapping.len {
+            self.unmap();
+            self.mapping.len = 0;
+        }
+        check(method!(self.truncate(signed(len)?)))
+    }
+
+    /// Makes what was written durable.
+    pub(crate) fn sync(&mut self, flags: c_int) -> Result<(), VfsError> {
+        check(method!(self.sync(flags)))
+    }
+
+    /// Bytes of the file. Drops a mapping that is longer: someone cut the file.
+    pub(crate) fn size(&mut self) -> Result<u64, VfsError> {
+        let mut size = 0;
+        check(method!(self.file_size(&mut size)))?;
+        let size = u64::try_from(size).map_err(|_| VfsError::Base(ffi::IOERR))?;
+        if size < self.mapping.len {
+            self.unmap();
+            self.mapping.len = 0;
+        }
+        Ok(size)
+    }
+
+    /// Takes a lock of SQLite's.
+    pub(crate) fn lock(&mut self, level: c_int) -> Result<(), VfsError> {
+        check(method!(self.lock(level)))
+    }
+
+    /// Steps down to a lock of SQLite's.
+    pub(crate) fn unlock(&mut self, level: c_int) -> Result<(), VfsError> {
+        check(method!(self.unlock(level)))
+    }
+
+    /// Whether some connection holds RESERVED or more.
+    pub(crate) fn check_reserved_lock(&mut self, out: &mut c_int) -> c_int {
+        method!(self.check_reserved_lock(out))
+    }
+
+    /// Passes a file control on as it is.
+    ///
+    /// # Safety
+    /// `argument` is what SQLite's caller passed for `op`.
+    pub(crate) unsafe fn control(&mut self, op: c_int, argument: *mut c_void) -> c_int {
+        method!(self.file_control(op, argument))
+    }
+
+    /// Sector size of the device, bytes.
+    pub(crate) fn sector_size(&mut self) -> c_int {
+        self.methods.sector_size.map_or(4096, |f| {
+            // SAFETY: as in `method!`.
+            unsafe { f(self.file) }
+        })
+    }
+
+    /// The device's `SQLITE_IOCAP` bits.
+    pub(crate) fn device_characteristics(&mut self) -> c_int {
+        self.methods.device_characteristics.map_or(0, |f| {
+            // SAFETY: as in `method!`.
+            unsafe { f(self.file) }
+        })
+    }
+
+    /// Whether the VFS below has shared memory (and so WAL).
+    pub(crate) fn has_shm(&self) -> bool {
+        self.methods.version >= 2 && self.methods.shm_map.is_some()
+    }
+
+    /// Maps a region of the WAL index.
+    pub(crate) fn shm_map(
+        &mut self,
+        region: c_int,
+        len: c_int,
+        extend: c_int,
+        out: *mut *mut c_void,
+    ) -> c_int {
+        method!(self.shm_map(region, len, extend, out))
+    }
+
+    /// Locks slots of the WAL index.
+    pub(crate) fn shm_lock(&mut self, offset: c_int, n: c_int, flags: c_int) -> c_int {
+        method!(self.shm_lock(offset, n, flags))
+    }
+
+    /// Orders accesses to the WAL index.
+    pub(crate) fn shm_barrier(&mut self) {
+        if let Some(f) = self.methods.shm_barrier {
+            // SAFETY: as in `method!`.
+            unsafe { f(self.file) }
+        }
+    }
+
+    /// Unmaps, and on request deletes, the WAL index.
+    pub(crate) fn shm_unmap(&mut self, delete: c_int) -> c_int {
+        method!(self.shm_unmap(delete))
+    }
+
+    /// Hands a mapped range to SQLite itself: for plain files only.
+    pub(crate) fn fetch(&mut self, offset: i64, len: c_int, out: *mut *mut c_void) -> c_int {
+        if self.methods.version < 3 || self.methods.fetch.is_none() {
+            // SAFETY: SQLite passes a place for the pointer; null means "read instead".
+            unsafe { *out = std::ptr::null_mut() };
+            return ffi::OK;
+        }
+        method!(self.fetch(offset, len, out))
+    }
+
+    /// Takes back a mapped range from SQLite.
+    pub(crate) fn unfetch(&mut self, offset: i64, bytes: *mut c_void) -> c_int {
+        method!(self.unfetch(offset, bytes))
+    }
+}
+
+impl Drop for BaseFile {
+    fn drop(&mut self) {
+        if let Some(close) = self.methods.close {
+            // SAFETY: the file is open and this is its only owner (`new`).
+            unsafe { close(self.file) };
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What can go wrong below SQLite, and the result code that each becomes.
+
+use std::ffi::c_int;
+
+use tdekit_key_store::StoreError;
+use tdekit_rest_page::PageError;
+
+use crate::ffi;
+
+/// A failure of the VFS.
+#[derive(Debug, thiserror::Error)]
+pub enum VfsError {
+    /// The VFS below answered with this result code.
+    #[error("the operating system's VFS answered with code {0}")]
+    Base(c_int),
+    /// Bytes of an encrypted file that are not what was written.
+    #[error(transparent)]
+    Page(#[from] PageError),
+    /// The key store has no key for the file, or did not open.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No key could be had for an encrypted file.
+    #[error("the database's key did not open: {0}")]
+    Key(#[source] StoreError),
+    /// A journal that is damaged or belongs to another database.
+    #[error("the rollback journal is damaged or belongs to another database")]
+    Journal,
+    /// A page of an encrypted database would be written to a plain one.
+    #[error("pages of an encrypted database may not be written to a plain one")]
+    PlainTarget,
+    /// Pages without room for a seal would be written to an encrypted database.
+    #[error("page 1 reserves {reserved} bytes where an encrypted database needs 48")]
+    Reserve {
+        /// Reserved bytes that page 1 declares.
+        reserved: u8,
+    },
+    /// `VACUUM` or a backup would change the page size of an encrypted database in place.
+    #[error(
+        "the page size of an encrypted database does not change in place ({from} to {to}): \
+         use VACUUM INTO"
+    )]
+    PageSize {
+        /// Size of the pages that were written.
+        from: u32,
+        /// Size that page 1 declares.
+        to: u32,
+    },
+    /// An access that SQLite does not make of this kind of file.
+    #[error("unexpected access of {len} bytes at {offset} to {file}")]
+    Access {
+        /// Kind of file.
+        file: &'static str,
+        /// Offset as SQLite sees the file.
+        offset: u64,
+        /// Bytes.
+        len: usize,
+    },
+    /// The file is truncated inside a unit.
+    #[error("the file ends inside page {page}")]
+    Truncated {
+        /// Page number, from 1.
+        page: u32,
+    },
+    /// A name given for a new database is not usable.
+    #[error("{what} is not usable: {value}")]
+    Setting {
+        /// The setting.
+        what: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// The host's SQLite library is too old.
+    #[error("SQLite {0} is older than 3.39, the first that tdekit works with")]
+    HostTooOld(c_int),
+}
+
+impl VfsError {
+    /// The SQLite result code that stands for this failure. `write` tells reads from writes.
+    pub(crate) fn code(&self, write: bool) -> c_int {
+        match self {
+            Self::Base(code) => *code,
+            Self::Page(error) => page_code(error),
+            Self::Store(_) | Self::Key(_) => ffi::AUTH,
+            Self::Journal | Self::Truncated { .. } => ffi::IOERR_DATA,
+            Self::PlainTarget | Self::Reserve { .. } | Self::PageSize { .. } => ffi::IOERR_AUTH,
+            Self::Access { .. } => {
+                if write {
+                    ffi::IOERR_WRITE
+                } else {
+                    ffi::IOERR_READ
+                }
+            }
+            Self::Setting { .. } => ffi::CANTOPEN,
+            Self::HostTooOld(_) => ffi::ERROR,
+        }
+    }
+}
+
+fn page_code(error: &PageError) -> c_int {
+    match error {
+        PageError::Header { .. } | PageError::FutureVersion { .. } => ffi::NOTADB,
+        PageError::UnknownAlgorithm { .. } => ffi::NOTADB,
+        PageError::KeyMismatch => ffi::AUTH,
+        PageError::Page { .. }
+        | PageError::Frame { .. }
+        | PageError::Extent { .. }
+        | PageError::UnknownKeyVersion { .. } => ffi::IOERR_DATA,
+        PageError::ReserveInUse { .. } => ffi::IOERR_AUTH,
+        PageError::HeaderFull { .. } => ffi::FULL,
+        PageError::Size { .. } => ffi::CORRUPT,
+        PageError::Crypto(_) => ffi::IOERR,
+    }
+}

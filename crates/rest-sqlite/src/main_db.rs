@@ -1,0 +1,356 @@
+//! The main file of an encrypted database.
+
+use std::ffi::c_int;
+use std::rc::Rc;
+
+use tdekit_rest_page::{HEADER_AREA_LEN, MAX_PAGE_SIZE, PageError, PageSize, RESERVE_LEN};
+
+use crate::VfsError;
+use crate::base::{BaseFile, MAX_TRANSFER_LEN, Read};
+use crate::ffi;
+use crate::shared::Shared;
+
+/// Most sealed bytes that are gathered before they are written.
+const MAX_PENDING_LEN: usize = MAX_TRANSFER_LEN;
+/// Bytes of SQLite's own database header.
+const SQLITE_HEADER_LEN: usize = 100;
+
+/// The main file of an encrypted database.
+pub(crate) struct MainFile {
+    pub(crate) base: BaseFile,
+    pub(crate) shared: Rc<Shared>,
+    pending: Pending,
+    /// Bytes below this offset exist in the file or in `pending`; 0 where nothing is known.
+    known_end: u64,
+    sealed: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+/// Sealed pages that follow each other in the file and are not yet written.
+#[derive(Default)]
+struct Pending {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Pending {
+    fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+}
+
+impl MainFile {
+    pub(crate) fn new(mut base: BaseFile, shared: Rc<Shared>) -> Self {
+        base.allow_mapping();
+        Self {
+            base,
+            shared,
+            pending: Pending::default(),
+            known_end: 0,
+            sealed: Vec::new(),
+            plain: Vec::new(),
+        }
+    }
+
+    /// Reads plaintext at SQLite's offset.
+    pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
+        self.flush()?;
+        let size = self.shared.page_size.get();
+        if out.len() == size.len() && offset.is_multiple_of(u64::from(size.bytes())) {
+            let page = page_at(offset, size)?;
+            return match self.read_page(page, size, out) {
+                Err(VfsError::Page(PageError::Page { page: 1 })) => self.read_resized(out),
+                other => other,
+            };
+        }
+        self.read_part(out, offset)
+    }
+
+    /// Seals a page and gathers it to be written.
+    pub(crate) fn write(&mut self, plain: &[u8], offset: u64) -> Result<(), VfsError> {
+        let unexpected = VfsError::Access { file: "main file", offset, len: plain.len() };
+        let size = PageSize::of(plain).map_err(|_| unexpected)?;
+        let page = page_at(offset, size)?;
+        if self.shared.checkpoint.get() && self.shared.sealed_page.replace(0) == page {
+            let at = size.page_offset(page);
+            self.fill_gap(at, size)?;
+            self.base.write(plain, at)?;
+            self.known_end = self.known_end.max(at + plain.len() as u64);
+            return Ok(());
+        }
+        if page == 1 {
+            check_page_one(plain, size)?;
+        }
+        // A new database may spill other pages before page 1.
+        self.shared.page_size.set(size);
+        self.gather(page, size, plain)
+    }
+
+    /// Cuts or extends the file to `len` of SQLite's bytes.
+    pub(crate) fn truncate(&mut self, len: u64) -> Result<(), VfsError> {
+        self.flush()?;
+        self.shared.flush_journal()?;
+        self.known_end = 0;
+        let end = HEADER_AREA_LEN + len;
+        if self.base.size()? < end {
+            self.fill_gap(end, self.shared.page_size.get())
+        } else {
+            self.base.truncate(end)
+        }
+    }
+
+    /// Makes the file durable.
+    pub(crate) fn sync(&mut self, flags: c_int) -> Result<(), VfsError> {
+        self.flush()?;
+        self.base.sync(flags)
+    }
+
+    /// Size of the file as SQLite sees it.
+    pub(crate) fn size(&mut self) -> Result<u64, VfsError> {
+        self.flush()?;
+        Ok(self.base.size()?.saturating_sub(HEADER_AREA_LEN))
+    }
+
+    /// Takes a lock; what others did before is not known after it.
+    pub(crate) fn lock(&mut self, level: c_int) -> Result<(), VfsError> {
+        self.flush()?;
+        self.known_end = 0;
+        self.base.lock(level)
+    }
+
+    /// Steps down to a lock.
+    pub(crate) fn unlock(&mut self, level: c_int) -> Result<(), VfsError> {
+        let flushed = self.flush();
+        // SQLite gives the transaction up; without the lock the journal alone speaks for it.
+        self.pending.bytes.clear();
+        self.base.unlock(level)?;
+        flushed
+    }
+
+    /// Begins or ends the part of a checkpoint that copies pages.
+    pub(crate) fn set_checkpoint(&mut self, running: bool) -> Result<(), VfsError> {
+        self.flush()?;
+        self.known_end = 0;
+        self.shared.sealed_page.set(0);
+        self.shared.checkpoint.set(running);
+        Ok(())
+    }
+
+    /// Writes the gathered pages, after the journal that can undo them.
+    pub(crate) fn flush(&mut self) -> Result<(), VfsError> {
+        if self.pending.bytes.is_empty() {
+            return Ok(());
+        }
+        let written = self
+            .shared
+            .flush_journal()
+            .and_then(|()| self.base.write(&self.pending.bytes, self.pending.offset));
+        // SQLite was told that they are written: a later call, its sync at the latest, tries again.
+        match written {
+            Ok(()) => self.pending.bytes.clear(),
+            Err(_) => self.known_end = 0,
+        }
+        written
+    }
+
+    fn gather(&mut self, page: u32, size: PageSize, plain: &[u8]) -> Result<(), VfsError> {
+        let at = size.page_offset(page);
+        let full = self.pending.bytes.len() + size.len() > MAX_PENDING_LEN;
+        if full || self.pending.end() != at {
+            self.flush()?;
+        }
+        self.fill_gap(at, size)?;
+        if self.pending.bytes.is_empty() {
+            self.pending.offset = at;
+        }
+        let start = self.pending.bytes.len();
+        self.pending.bytes.resize(start + size.len(), 0);
+        let sealed = self.shared.seal_page(page, plain, &mut self.pending.bytes[start..]);
+        if sealed.is_err() {
+            self.pending.bytes.truncate(start);
+        }
+        self.known_end = self.known_end.max(self.pending.end());
+        Ok(sealed?)
+    }
+
+    /// Writes sealed zero pages between the end of the file and `at`: a hole would not open, and
+    /// zeros that opened as zeros would let anyone blank a page.
+    fn fill_gap(&mut self, at: u64, size: PageSize) -> Result<(), VfsError> {
+        if at <= self.known_end {
+            return Ok(());
+        }
+        let pending = if self.pending.bytes.is_empty() { 0 } else { self.pending.end() };
+        self.known_end = self.base.size()?.max(pending).max(HEADER_AREA_LEN);
+        if at <= self.known_end {
+            return Ok(());
+        }
+        self.flush()?;
+        self.shared.flush_journal()?;
+        let zeros = vec![0; size.len()];
+        let mut sealed = vec![0; size.len()];
+        // A page that the file ends inside was never whole: it is filled, too.
+        let first = (self.known_end - HEADER_AREA_LEN) / u64::from(size.bytes());
+        let mut page = u32::try_from(first + 1).map_err(|_| VfsError::Base(ffi::FULL))?;
+        while size.page_offset(page) < at {
+            self.shared.seal_page(page, &zeros, &mut sealed)?;
+            self.base.write(&sealed, size.page_offset(page))?;
+            page = page.checked_add(1).ok_or(VfsError::Base(ffi::FULL))?;
+        }
+        self.known_end = at;
+        Ok(())
+    }
+
+    fn read_page(&mut self, page: u32, size: PageSize, out: &mut [u8]) -> Result<Read, VfsError> {
+        let at = size.page_offset(page);
+        let shared = &self.shared;
+        if let Some(opened) =
+            self.base.with_mapped(at, size.len(), |sealed| shared.open_page(page, sealed, out))
+        {
+            opened?;
+            return Ok(Read::Full);
+        }
+        self.sealed.resize(size.len(), 0);
+        match self.base.read(&mut self.sealed, at)? {
+            Read::Full => {
+                self.shared.open_page(page, &self.sealed, out)?;
+                Ok(Read::Full)
+            }
+            Read::Short if self.base.size()? <= at => {
+                out.fill(0);
+                Ok(Read::Short)
+            }
+            Read::Short => Err(VfsError::Truncated { page }),
+        }
+    }
+
+    /// Reads any range, page by page.
+    fn read_part(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
+        let in_header = offset + out.len() as u64 <= SQLITE_HEADER_LEN as u64;
+        if in_header {
+            return self.read_header(out, offset);
+        }
+        let size = self.shared.page_size.get();
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.resize(size.len(), 0);
+        let result = self.read_pages(out, offset, size, &mut plain);
+        self.plain = plain;
+        result
+    }
+
+    fn read_pages(
+        &mut self,
+        out: &mut [u8],
+        offset: u64,
+        size: PageSize,
+        plain: &mut [u8],
+    ) -> Result<Read, VfsError> {
+        let mut result = Read::Full;
+        let (mut done, mut at) = (0, offset);
+        while done < out.len() {
+            let start = usize::try_from(at % u64::from(size.bytes())).unwrap_or(0);
+            let page = page_at(at - start as u64, size)?;
+            if self.read_page(page, size, plain)? == Read::Short {
+                result = Read::Short;
+            }
+            let n = (size.len() - start).min(out.len() - done);
+            out[done..done + n].copy_from_slice(&plain[start..start + n]);
+            (done, at) = (done + n, at + n as u64);
+        }
+        Ok(result)
+    }
+
+    /// Reads within SQLite's 100-byte header. It reads all of them without a lock when it opens
+    /// the file, perhaps while another process writes page 1.
+    fn read_header(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
+        let start = usize::try_from(offset).unwrap_or(0);
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.resize(self.shared.page_size.get().len(), 0);
+        let size = self.shared.page_size.get();
+        let result = match self.read_page(1, size, &mut plain) {
+            Err(VfsError::Page(_) | VfsError::Truncated { .. }) => self.detect_size(&mut plain),
+            other => other,
+        };
+        let result = match result {
+            Err(VfsError::Page(_)) if start == 0 && out.len() == SQLITE_HEADER_LEN => {
+                // Without a lock this may be a page half written. What SQLite takes from here it
+                // reads again under a lock, where damage is an error.
+                provisional_header(&mut plain, size);
+                Ok(Read::Full)
+            }
+            other => other,
+        };
+        if result.is_ok() {
+            out.copy_from_slice(&plain[start..start + out.len()]);
+        }
+        self.plain = plain;
+        result
+    }
+
+    /// Page 1 at the page size that SQLite believes in does not open: another connection may
+    /// have changed the size (`VACUUM`). SQLite learns the new one from the header in `out`.
+    fn read_resized(&mut self, out: &mut [u8]) -> Result<Read, VfsError> {
+        let mut plain = Vec::new();
+        self.detect_size(&mut plain)?;
+        let n = plain.len().min(out.len());
+        out.fill(0);
+        out[..n].copy_from_slice(&plain[..n]);
+        Ok(Read::Full)
+    }
+
+    /// Finds the size at which page 1 authenticates and opens it into `plain`.
+    fn detect_size(&mut self, plain: &mut Vec<u8>) -> Result<Read, VfsError> {
+        for size in PageSize::all() {
+            plain.resize(size.len(), 0);
+            match self.read_page(1, size, plain) {
+                Ok(read) => {
+                    self.shared.page_size.set(size);
+                    return Ok(read);
+                }
+                Err(VfsError::Page(_) | VfsError::Truncated { .. }) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        plain.resize(self.shared.page_size.get().len(), 0);
+        Err(PageError::Page { page: 1 }.into())
+    }
+}
+
+impl Drop for MainFile {
+    fn drop(&mut self) {
+        // SQLite has synced or rolled back before it closes; an error has nowhere to go.
+        let _ = self.flush();
+        self.plain.fill(0);
+    }
+}
+
+fn page_at(offset: u64, size: PageSize) -> Result<u32, VfsError> {
+    let bytes = u64::from(size.bytes());
+    let unexpected = VfsError::Access { file: "main file", offset, len: size.len() };
+    if !offset.is_multiple_of(bytes) {
+        return Err(unexpected);
+    }
+    u32::try_from(offset / bytes + 1).map_err(|_| unexpected)
+}
+
+/// Page 1 must reserve the bytes of the seal, and declare the size that it is written with:
+/// `VACUUM` to another page size writes new pages in units of the old size.
+fn check_page_one(plain: &[u8], size: PageSize) -> Result<(), VfsError> {
+    let reserved = plain.get(20).copied().unwrap_or(0);
+    if usize::from(reserved) != RESERVE_LEN {
+        return Err(VfsError::Reserve { reserved });
+    }
+    let stored = u16::from_be_bytes([plain[16], plain[17]]);
+    let to = if stored == 1 { MAX_PAGE_SIZE } else { u32::from(stored) };
+    if to == size.bytes() { Ok(()) } else { Err(VfsError::PageSize { from: size.bytes(), to }) }
+}
+
+/// The fields that SQLite takes from its first, unlocked read of the header.
+fn provisional_header(plain: &mut Vec<u8>, size: PageSize) {
+    plain.resize(size.len().max(SQLITE_HEADER_LEN), 0);
+    plain.fill(0);
+    plain[..16].copy_from_slice(b"SQLite format 3\0");
+    // 65536 is stored as 1 (SQLite file format, 1.3.2).
+    let stored = u16::try_from(size.bytes()).unwrap_or(1);
+    plain[16..18].copy_from_slice(&stored.to_be_bytes());
+    plain[18..24].copy_from_slice(&[1, 1, RESERVE_LEN.to_le_bytes()[0], 64, 32, 32]);
+}

@@ -1,0 +1,105 @@
+//! What the command line takes. Each plane's own arguments stand beside its code.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use tdekit_cost_bench::BenchArgs;
+
+use crate::commands::decrypt::DecryptArgs;
+use crate::commands::encrypt::EncryptArgs;
+use crate::commands::rewrap::RewrapArgs;
+use crate::commands::shell_init::ShellInitArgs;
+use crate::commands::sqlite::SqliteCommand;
+use crate::commands::status::StatusArgs;
+use crate::commands::{cert::CertCommand, key::KeyCommand};
+
+const AFTER_HELP: &str = "\
+The key store is opened with the first of these that is set:
+  --password-file, --key-file, TDEKIT_PASSWORD, TDEKIT_PASSWORD_FILE, TDEKIT_KEY (hexadecimal),
+  TDEKIT_KEY_FILE, `password_file` or `key_file` under [unlock] in config.toml beside the store,
+  and last a prompt, on a terminal only.
+
+Exit codes: 0 done, 1 refused or failed, 2 wrong use, 3 key, password or certificate missing or
+wrong, 4 damaged data or of a newer version, 5 locked, in use or changed by another process,
+6 input/output or a full disk.";
+
+/// Encrypt a database at rest, in its backups and on the wire, and know what each costs.
+#[derive(Debug, Parser)]
+#[command(name = "tdekit", version, about, after_help = AFTER_HELP)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Arguments that every command takes.
+#[derive(Debug, Args)]
+pub(crate) struct GlobalArgs {
+    /// Directory of the key store [default: $TDEKIT_HOME, else ~/.local/share/tdekit]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) store: Option<PathBuf>,
+    /// Open the key store with the password in this file
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "key_file")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Open the key store with the key in this file
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+/// The planes of the command.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The master key: make, show, rotate, back up, restore
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// Certificates: make, list, back up, restore, rotate, drop
+    #[command(subcommand)]
+    Cert(CertCommand),
+    /// Encrypt a database
+    Encrypt(EncryptArgs),
+    /// Decrypt a database
+    Decrypt(DecryptArgs),
+    /// Show whether and how databases are encrypted
+    Status(StatusArgs),
+    /// Wrap databases' keys by other certificates, such as one that was rotated
+    Rewrap(RewrapArgs),
+    /// The SQLite extension
+    #[command(subcommand)]
+    Sqlite(SqliteCommand),
+    /// Print how a shell or a language loads the SQLite extension
+    ShellInit(ShellInitArgs),
+    /// Tell what encryption costs, on a database of yours or on one made for it
+    Bench(Box<BenchArgs>),
+    /// Serves one side of a bench
+    #[command(hide = true)]
+    BenchWorker,
+}
+
+impl Command {
+    /// Whether the process shall leave no core dump. A process that cannot be dumped cannot read
+    /// all of its own /proc entries either, which a measurement needs.
+    pub(crate) fn handles_secrets(&self) -> bool {
+        match self {
+            Self::Key(_)
+            | Self::Cert(_)
+            | Self::Encrypt(_)
+            | Self::Decrypt(_)
+            | Self::Status(_)
+            | Self::Rewrap(_) => true,
+            Self::Sqlite(_) | Self::ShellInit(_) | Self::Bench(_) | Self::BenchWorker => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

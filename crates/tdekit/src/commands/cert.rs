@@ -1,0 +1,457 @@
+//! `tdekit cert`: certificates, which wrap the keys of databases and backups.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use tdekit_key_store::{
+    CertificateBackup, CertificateInfo, NewCertificate, RsaBits, SecretBytes, Unlocked, Use,
+    iso8601, read_limited, thumbprint, write_new,
+};
+
+use crate::cli::GlobalArgs;
+use crate::convert::rewrap::rewrap;
+use crate::convert::step::StopAfter;
+use crate::error::CommandError;
+use crate::output;
+use crate::session::{self, Ask};
+use crate::when::parse_expiry;
+
+/// Most bytes of a certificate's backup that are read.
+const MAX_BACKUP_BYTES: u64 = 1 << 20;
+
+/// The verbs of `tdekit cert`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CertCommand {
+    /// Make a key pair and a self-signed certificate
+    Create(CreateArgs),
+    /// List the certificates
+    List(ListArgs),
+    /// Write a certificate and its private key to PEM files or a PKCS#12 file
+    Backup(BackupArgs),
+    /// Take a certificate from PEM files or a PKCS#12 file
+    Restore(RestoreArgs),
+    /// Make a new key pair and certificate under the same name; the old one goes on unwrapping
+    Rotate(CreateArgs),
+    /// Remove a certificate that no known file needs
+    Drop(DropArgs),
+}
+
+/// Size of a key.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Bits {
+    /// RSA, 3072 bits
+    #[value(name = "3072")]
+    Rsa3072,
+    /// RSA, 4096 bits
+    #[value(name = "4096")]
+    Rsa4096,
+}
+
+/// Arguments of `cert create` and `cert rotate`.
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Name of the certificate
+    name: String,
+    /// Common name of its subject, at most 64 characters [default: the name, or as it was]
+    #[arg(long, value_name = "TEXT")]
+    subject: Option<String>,
+    /// End of its validity: 10y, 90d, 2036-11-21 or a time of RFC 3339
+    #[arg(long, value_name = "WHEN", default_value = "10y", value_parser = parse_expiry)]
+    expires: i64,
+    /// Size of the RSA key
+    #[arg(long, value_enum, default_value = "3072")]
+    bits: Bits,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `cert list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Open the master key and check that nothing was tampered with
+    #[arg(long)]
+    verify: bool,
+}
+
+/// Arguments of `cert backup`.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("to").required(true).multiple(false).args(["out", "pkcs12"])))]
+pub(crate) struct BackupArgs {
+    /// Name or thumbprint of the certificate
+    certificate: String,
+    /// PEM file for the certificate; it must not exist
+    #[arg(long, value_name = "FILE", requires = "key_out")]
+    out: Option<PathBuf>,
+    /// PEM file for the private key, encrypted; it must not exist
+    #[arg(long, value_name = "FILE", requires = "out")]
+    key_out: Option<PathBuf>,
+    /// PKCS#12 file for both; it must not exist
+    #[arg(long, value_name = "FILE")]
+    pkcs12: Option<PathBuf>,
+    /// File with the password of the backup [default: $TDEKIT_BACKUP_PASSWORD, else a prompt]
+    #[arg(long, value_name = "FILE")]
+    backup_password_file: Option<PathBuf>,
+}
+
+/// Arguments of `cert restore`.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("from").required(true).multiple(false).args(["input", "pkcs12"])))]
+pub(crate) struct RestoreArgs {
+    /// Name for the certificate [default: the one in the PKCS#12 file]
+    name: Option<String>,
+    /// PEM file with the certificate, and its private key unless --key-in names another file
+    #[arg(long = "in", value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// PEM file with the private key
+    #[arg(long, value_name = "FILE", requires = "input")]
+    key_in: Option<PathBuf>,
+    /// PKCS#12 file with both
+    #[arg(long, value_name = "FILE")]
+    pkcs12: Option<PathBuf>,
+    /// File with the password of the backup [default: $TDEKIT_BACKUP_PASSWORD, else a prompt]
+    #[arg(long, value_name = "FILE")]
+    backup_password_file: Option<PathBuf>,
+}
+
+/// Arguments of `cert drop`.
+#[derive(Debug, Args)]
+pub(crate) struct DropArgs {
+    /// Name, for all its generations, or the thumbprint of one
+    certificate: String,
+    /// Drop it although files need it or it is in no backup
+    #[arg(long)]
+    force: bool,
+}
+
+/// Runs a verb.
+pub(crate) fn run(command: &CertCommand, global: &GlobalArgs) -> Result<(), CommandError> {
+    match command {
+        CertCommand::Create(args) => create(args, global),
+        CertCommand::List(args) => list(args, global),
+        CertCommand::Backup(args) => backup(args, global),
+        CertCommand::Restore(args) => restore(args, global),
+        CertCommand::Rotate(args) => rotate(args, global),
+        CertCommand::Drop(args) => drop_certificate(args, global),
+    }
+}
+
+fn create(args: &CreateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let mut store = session::open_unlocked_store(global)?;
+    let info = store.create_certificate(&args.new_certificate())?;
+    if args.json {
+        output::json(&Certificate::of(&info, &[]))?;
+    } else {
+        output::line(format_args!("Made certificate {}", info.name))?;
+        print_facts(&info)?;
+    }
+    output::warn_not_backed_up(store.store(), &info);
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Rotated {
+    old: Certificate,
+    new: Certificate,
+    /// Files whose keys the new generation wraps now.
+    wrapped_anew: Vec<PathBuf>,
+    /// Files whose keys are still wrapped by older generations.
+    to_wrap_anew: Vec<KnownUse>,
+}
+
+fn rotate(args: &CreateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let mut store = session::open_unlocked_store(global)?;
+    let rotation = store.rotate_certificate(&args.new_certificate())?;
+    let unlocked = Arc::new(store);
+    let (wrapped_anew, left) = rewrap_files(&rotation.files, &unlocked);
+    if args.json {
+        output::json(&Rotated {
+            old: Certificate::of(&rotation.old, &[]),
+            new: Certificate::of(&rotation.new, &[]),
+            wrapped_anew,
+            to_wrap_anew: left.iter().map(|(known, _)| KnownUse::of(known)).collect(),
+        })?;
+    } else {
+        let (name, generation) = (&rotation.new.name, rotation.new.generation);
+        output::line(format_args!("Made generation {generation} of certificate {name}"))?;
+        print_facts(&rotation.new)?;
+        output::line(format_args!(
+            "Generation {} ({}) stays for unwrapping.",
+            rotation.old.generation,
+            rotation.old.thumbprint()
+        ))?;
+        for path in &wrapped_anew {
+            output::line(format_args!("Wrapped anew: {}", path.display()))?;
+        }
+        if !left.is_empty() {
+            output::line("The keys of these files are still wrapped by older generations:")?;
+            for (known, error) in &left {
+                output::line(format_args!("  {} ({error})", known.path.display()))?;
+            }
+            output::line("`tdekit rewrap FILE` wraps them anew.")?;
+        }
+    }
+    output::warn_not_backed_up(unlocked.store(), &rotation.new);
+    Ok(())
+}
+
+/// Wraps the keys of databases for the active generation; gives the paths of those that are, and
+/// the others with what stopped it. They open as before.
+fn rewrap_files<'a>(
+    files: &'a [Use],
+    unlocked: &Arc<Unlocked>,
+) -> (Vec<PathBuf>, Vec<(&'a Use, CommandError)>) {
+    let (mut done, mut left) = (Vec::new(), Vec::new());
+    let mut seen = Vec::new();
+    for known in files.iter() {
+        if seen.contains(&known.file_id) {
+            continue;
+        }
+        seen.push(known.file_id);
+        match rewrap(&known.path, Some(known.file_id), &[], unlocked, StopAfter::default()) {
+            Ok(rewrapped) => done.push(rewrapped.path),
+            Err(error) => left.push((known, error)),
+        }
+    }
+    (done, left)
+}
+
+fn list(args: &ListArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let mut store = session::open_store(global)?;
+    if args.verify {
+        let unlocked = session::open_unlocked_store(global)?;
+        unlocked.check_private_keys()?;
+        store = unlocked.store().clone();
+    }
+    let uses = store.uses()?;
+    let listed: Vec<_> =
+        store.certificates().iter().map(|info| Certificate::of(info, &uses)).collect();
+    if args.json {
+        return output::json(&listed);
+    }
+    if listed.is_empty() {
+        return output::line("There are no certificates; `tdekit cert create NAME` makes one.");
+    }
+    let header = [
+        "NAME",
+        "GENERATION",
+        "SUBJECT",
+        "THUMBPRINT",
+        "CREATED",
+        "EXPIRES",
+        "BITS",
+        "PRIVATE KEY",
+        "BACKED UP",
+        "USED BY",
+    ];
+    let row = |listed: &Certificate| {
+        let active = if listed.active { " (active)" } else { "" };
+        vec![
+            listed.name.clone(),
+            format!("{}{active}", listed.generation),
+            listed.subject.clone(),
+            listed.thumbprint.clone(),
+            listed.created_at.clone(),
+            listed.expires_at.clone(),
+            listed.key_bits.to_string(),
+            if listed.has_private_key { "yes" } else { "no" }.to_owned(),
+            listed.backed_up_at.clone().unwrap_or_else(|| "never".to_owned()),
+            listed.used_by.len().to_string(),
+        ]
+    };
+    output::table(&header, listed.iter().map(row).collect())
+}
+
+fn backup(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let mut store = session::open_unlocked_store(global)?;
+    let info = store.store().find(&args.certificate)?.clone();
+    let password = session::backup_password(args.backup_password_file.as_deref(), Ask::New)?;
+    let mut written = Written::default();
+    match (&args.out, &args.key_out, &args.pkcs12) {
+        (Some(out), Some(key_out), None) => {
+            let pem = store.export_pem(&args.certificate, &password)?;
+            written.write(out, pem.certificate.as_bytes())?;
+            written.write(key_out, pem.private_key.as_bytes())?;
+            read_pem(out, Some(key_out), || Ok(password))?;
+        }
+        (None, None, Some(file)) => {
+            written.write(file, &store.export_pkcs12(&args.certificate, &password)?)?;
+            CertificateBackup::from_pkcs12(&read(file)?, file, &password)?;
+        }
+        _ => return Err(CommandError::Usage("give --out and --key-out, or --pkcs12".to_owned())),
+    }
+    store.mark_backed_up(&info.sha256)?;
+    output::line(format_args!("Backed up certificate {} ({})", info.name, info.thumbprint()))?;
+    for path in written.keep() {
+        output::line(format_args!("  {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn restore(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let file = args.backup_password_file.as_deref();
+    let password = || session::backup_password(file, Ask::Existing);
+    let backup = match (&args.input, &args.pkcs12) {
+        (Some(input), None) => read_pem(input, args.key_in.as_deref(), password)?,
+        (None, Some(path)) => CertificateBackup::from_pkcs12(&read(path)?, path, &password()?)?,
+        _ => return Err(CommandError::Usage("give --in or --pkcs12".to_owned())),
+    };
+    let name = args.name.as_ref().or(backup.friendly_name.as_ref()).ok_or_else(|| {
+        CommandError::Usage("the backup has no name for the certificate: give one".to_owned())
+    })?;
+    let mut store = session::open_unlocked_store(global)?;
+    let info = store.import_certificate(name, &backup)?;
+    output::line(format_args!("Restored certificate {}", info.name))?;
+    print_facts(&info)?;
+    if !info.has_private_key {
+        output::warning("the private key was not in the backup: it can wrap, and never unwrap");
+    }
+    Ok(())
+}
+
+fn drop_certificate(args: &DropArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let mut store = session::open_unlocked_store(global)?;
+    for info in store.drop_certificate(&args.certificate, args.force)? {
+        let (name, generation) = (&info.name, info.generation);
+        output::line(format_args!(
+            "Dropped generation {generation} of certificate {name} ({})",
+            info.thumbprint()
+        ))?;
+    }
+    Ok(())
+}
+
+impl CreateArgs {
+    fn new_certificate(&self) -> NewCertificate<'_> {
+        NewCertificate {
+            name: &self.name,
+            subject: self.subject.as_deref(),
+            bits: match self.bits {
+                Bits::Rsa3072 => RsaBits::Rsa3072,
+                Bits::Rsa4096 => RsaBits::Rsa4096,
+            },
+            expires_at: self.expires,
+        }
+    }
+}
+
+/// A certificate as it is printed.
+#[derive(Serialize)]
+struct Certificate {
+    name: String,
+    generation: u32,
+    active: bool,
+    subject: String,
+    serial: String,
+    /// SHA-1, as SQL Server shows it.
+    thumbprint: String,
+    thumbprint_sha256: String,
+    created_at: String,
+    valid_from: String,
+    expires_at: String,
+    key_bits: u32,
+    has_private_key: bool,
+    backed_up_at: Option<String>,
+    used_by: Vec<KnownUse>,
+}
+
+#[derive(Serialize)]
+struct KnownUse {
+    path: PathBuf,
+    file_id: String,
+    recorded_at: String,
+}
+
+impl Certificate {
+    fn of(info: &CertificateInfo, uses: &[Use]) -> Self {
+        let of_this = uses.iter().filter(|known| known.sha256 == info.sha256);
+        Self {
+            name: info.name.clone(),
+            generation: info.generation,
+            active: info.active,
+            subject: info.subject.clone(),
+            serial: info.serial.clone(),
+            thumbprint: info.thumbprint(),
+            thumbprint_sha256: thumbprint(&info.sha256),
+            created_at: iso8601(info.created_at),
+            valid_from: iso8601(info.not_before),
+            expires_at: iso8601(info.not_after),
+            key_bits: info.key_bits,
+            has_private_key: info.has_private_key,
+            backed_up_at: info.backed_up_at.map(iso8601),
+            used_by: of_this.map(KnownUse::of).collect(),
+        }
+    }
+}
+
+impl KnownUse {
+    fn of(known: &Use) -> Self {
+        Self {
+            path: known.path.clone(),
+            file_id: known.file_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            recorded_at: iso8601(known.recorded_at),
+        }
+    }
+}
+
+/// Files that were written and go again unless they are kept.
+#[derive(Default)]
+struct Written(Vec<PathBuf>);
+
+impl Written {
+    fn write(&mut self, path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
+        write_new(path, bytes)?;
+        self.0.push(path.to_owned());
+        Ok(())
+    }
+
+    fn keep(mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn print_facts(info: &CertificateInfo) -> Result<(), CommandError> {
+    output::line(format_args!("  Subject     {}", info.subject))?;
+    output::line(format_args!("  Thumbprint  {}", info.thumbprint()))?;
+    output::line(format_args!("  SHA-256     {}", thumbprint(&info.sha256)))?;
+    output::line(format_args!("  Key         RSA, {} bits", info.key_bits))?;
+    output::line(format_args!("  Expires     {}", iso8601(info.not_after)))
+}
+
+/// Reads a certificate and its key from PEM files; asks for the password only if it takes one.
+fn read_pem(
+    certificate: &Path,
+    private_key: Option<&Path>,
+    password: impl FnOnce() -> Result<SecretBytes, CommandError>,
+) -> Result<CertificateBackup, CommandError> {
+    let certificate_bytes = read(certificate)?;
+    let key_bytes = private_key.map(read).transpose()?;
+    let with_key = key_bytes.as_deref().unwrap_or(&certificate_bytes);
+    let marker = b"-----BEGIN ENCRYPTED PRIVATE KEY-----";
+    let encrypted = with_key.windows(marker.len()).any(|window| window == marker);
+    let password = if encrypted { Some(password()?) } else { None };
+    let key = key_bytes.as_deref().zip(private_key);
+    Ok(CertificateBackup::from_pem((&certificate_bytes, certificate), key, password.as_ref())?)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, CommandError> {
+    read_limited(path, MAX_BACKUP_BYTES)?.ok_or_else(|| CommandError::Io {
+        action: "open",
+        path: path.to_owned(),
+        source: std::io::ErrorKind::NotFound.into(),
+    })
+}

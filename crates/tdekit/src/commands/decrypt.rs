@@ -1,0 +1,42 @@
+//! `tdekit decrypt`: makes an encrypted database a plain one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+
+use crate::cli::GlobalArgs;
+use crate::commands::encrypt::warn_unchecked;
+use crate::convert::step::StopAfter;
+use crate::convert::{Form, Options, convert};
+use crate::error::CommandError;
+use crate::{output, session};
+
+/// Arguments of `decrypt`.
+#[derive(Debug, Args)]
+pub(crate) struct DecryptArgs {
+    /// The database
+    database: PathBuf,
+    /// Before the original goes, check the copy's structure and compare every row
+    #[arg(long)]
+    verify: bool,
+    #[command(flatten)]
+    stop_after: StopAfter,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &DecryptArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let unlocked = Arc::new(session::open_unlocked_store(global)?);
+    let options =
+        Options { verify: args.verify, stop_after: args.stop_after, ..Options::default() };
+    let done = convert(&args.database, &Form::Plain, &options, &unlocked)?;
+    output::line(format_args!("Decrypted {}", done.path.display()))?;
+    warn_unchecked(args.verify, &done.unknown);
+    if let Some(error) = &done.not_synced {
+        output::warning(format_args!("a power cut now may bring the old database back: {error}"));
+    }
+    if let Some(error) = done.not_recorded {
+        output::warning(format_args!("the key store still lists the file: {error}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! `tdekit encrypt`: makes a plain database an encrypted one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use tdekit_key_crypto::{Algorithm, SecretBytes};
+use tdekit_key_store::{CertificateInfo, StoreError, Unlocked};
+use tdekit_rest_page::PageSize;
+use tdekit_rest_page::header::MAX_RECIPIENTS;
+use tdekit_rest_page::keys::DEK_LEN;
+
+use crate::cli::GlobalArgs;
+use crate::convert::step::StopAfter;
+use crate::convert::{Form, Options, Unknown, convert};
+use crate::error::CommandError;
+use crate::{output, session};
+
+/// What the name of a kept original adds to the database's.
+const KEEP_SUFFIX: &str = ".plain";
+
+/// Arguments of `encrypt`.
+#[derive(Debug, Args)]
+pub(crate) struct EncryptArgs {
+    /// The database
+    database: PathBuf,
+    /// Certificate that wraps the database's key, by name or thumbprint; may be given repeatedly:
+    /// then each of them opens it
+    #[arg(long, value_name = "NAME", required = true)]
+    certificate: Vec<String>,
+    /// Algorithm that seals its pages
+    #[arg(long, value_name = "NAME", default_value = Algorithm::Aes256.name(),
+        value_parser = PossibleValuesParser::new(page_algorithms()), ignore_case = true)]
+    algorithm: String,
+    /// Keep the plain original [default: DATABASE.plain]
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true)]
+    keep_plain: Option<Option<PathBuf>>,
+    /// Page size of the encrypted database, bytes [default: as it is, at least 1024]
+    #[arg(long, value_name = "BYTES", value_parser = parse_page_size)]
+    page_size: Option<PageSize>,
+    /// Before the original goes, check the copy's structure and compare every row
+    #[arg(long)]
+    verify: bool,
+    #[command(flatten)]
+    stop_after: StopAfter,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let algorithm = args.algorithm.parse::<Algorithm>().map_err(StoreError::Crypto)?;
+    let unlocked = Arc::new(session::open_unlocked_store(global)?);
+    let certificates = find_certificates(&unlocked, &args.certificate)?;
+    let keep = args.keep_plain.as_ref().map(|path| match path {
+        Some(path) => path.clone(),
+        None => {
+            let mut name = args.database.clone().into_os_string();
+            name.push(KEEP_SUFFIX);
+            name.into()
+        }
+    });
+    let options = Options {
+        page_size: args.page_size,
+        keep: keep.clone(),
+        verify: args.verify,
+        stop_after: args.stop_after,
+    };
+    let form = Form::Encrypted { certificates: certificates.clone(), algorithm };
+    let done = convert(&args.database, &form, &options, &unlocked)?;
+    let names: Vec<_> = certificates.iter().map(|info| info.name.as_str()).collect();
+    output::line(format_args!(
+        "Encrypted {} with {algorithm}, certificate {}",
+        done.path.display(),
+        names.join(", ")
+    ))?;
+    if done.page_size != done.old_page_size {
+        output::line(format_args!(
+            "  Its pages have {} bytes now, {} before.",
+            done.page_size, done.old_page_size
+        ))?;
+    }
+    if let Some(keep) = keep {
+        output::line(format_args!("  The plain database is kept as {}", keep.display()))?;
+    }
+    warn_unchecked(args.verify, &done.unknown);
+    if let Some(error) = &done.not_synced {
+        output::warning(format_args!("a power cut now may bring the old database back: {error}"));
+    }
+    if let Some(error) = done.not_recorded {
+        output::warning(format_args!("the key store could not note the file: {error}"));
+    }
+    certificates.iter().for_each(|info| output::warn_not_backed_up(unlocked.store(), info));
+    Ok(())
+}
+
+/// Says what `--verify` left out.
+pub(crate) fn warn_unchecked(verify: bool, unknown: &Unknown) {
+    let names = [unknown.functions.as_slice(), unknown.collations.as_slice()].concat().join(", ");
+    if verify && !unknown.functions.is_empty() {
+        output::warning(format_args!(
+            "every row was compared, but SQLite's own integrity_check was left out: it needs what \
+             only your application has ({names})"
+        ));
+    } else if verify && !unknown.collations.is_empty() {
+        output::warning(format_args!(
+            "the order of indexes was not checked: only your application has it ({names})"
+        ));
+    }
+}
+
+/// Finds the certificates, each once, and makes sure that they wrap and that one of them unwraps.
+pub(crate) fn find_certificates(
+    unlocked: &Unlocked,
+    selectors: &[String],
+) -> Result<Vec<CertificateInfo>, CommandError> {
+    let mut found: Vec<CertificateInfo> = Vec::new();
+    let trial = SecretBytes::new_zeroed(DEK_LEN).map_err(StoreError::Crypto)?;
+    for selector in selectors {
+        let info = unlocked.store().find(selector)?;
+        unlocked.wrap_dek(&info.thumbprint(), &trial)?;
+        if !found.iter().any(|known| known.sha256 == info.sha256) {
+            found.push(info.clone());
+        }
+    }
+    if found.len() > MAX_RECIPIENTS {
+        return Err(CommandError::Usage(format!(
+            "a database's key is wrapped by at most {MAX_RECIPIENTS} certificates"
+        )));
+    }
+    match found.first() {
+        Some(info) if !found.iter().any(|info| info.has_private_key) => {
+            let (name, thumbprint) = (info.name.clone(), info.thumbprint());
+            Err(StoreError::PrivateKeyMissing { name, thumbprint }.into())
+        }
+        _ => Ok(found),
+    }
+}
+
+fn page_algorithms() -> Vec<&'static str> {
+    let pages = Algorithm::all().iter().filter(|algorithm| algorithm.seals_pages());
+    pages.map(|algorithm| algorithm.name()).collect()
+}
+
+fn parse_page_size(text: &str) -> Result<PageSize, String> {
+    let size = text.parse().ok().and_then(|bytes| PageSize::new(bytes).ok());
+    size.ok_or_else(|| "not a power of two from 1024 to 65536".to_owned())
+}

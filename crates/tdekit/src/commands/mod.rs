@@ -1,0 +1,33 @@
+//! The commands, one file a plane.
+
+pub(crate) mod bench;
+pub(crate) mod cert;
+pub(crate) mod decrypt;
+pub(crate) mod encrypt;
+pub(crate) mod key;
+pub(crate) mod rewrap;
+pub(crate) mod shell_init;
+pub(crate) mod sqlite;
+pub(crate) mod status;
+
+use std::process::ExitCode;
+
+use crate::cli::{Cli, Command};
+use crate::error::CommandError;
+
+/// Runs the command.
+pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
+    match &cli.command {
+        Command::Bench(args) => return bench::run(args),
+        Command::BenchWorker => bench::serve_worker(),
+        Command::Key(command) => key::run(command, &cli.global),
+        Command::Cert(command) => cert::run(command, &cli.global),
+        Command::Encrypt(args) => encrypt::run(args, &cli.global),
+        Command::Decrypt(args) => decrypt::run(args, &cli.global),
+        Command::Status(args) => status::run(args, &cli.global),
+        Command::Rewrap(args) => rewrap::run(args, &cli.global),
+        Command::Sqlite(command) => sqlite::run(command),
+        Command::ShellInit(args) => shell_init::run(args),
+    }?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,53 @@
+//! `tdekit rewrap`: has other certificates open an encrypted database.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+
+use crate::cli::GlobalArgs;
+use crate::commands::encrypt::find_certificates;
+use crate::convert::rewrap::rewrap;
+use crate::convert::step::StopAfter;
+use crate::error::CommandError;
+use crate::{output, session};
+
+/// Arguments of `rewrap`.
+#[derive(Debug, Args)]
+pub(crate) struct RewrapArgs {
+    /// The databases
+    #[arg(required = true)]
+    database: Vec<PathBuf>,
+    /// Certificate that shall open it, by name or thumbprint; may be given repeatedly. Those that
+    /// are not given open it no more [default: the active generations of those that open it]
+    #[arg(long, value_name = "NAME")]
+    certificate: Vec<String>,
+    #[command(flatten)]
+    stop_after: StopAfter,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &RewrapArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let unlocked = Arc::new(session::open_unlocked_store(global)?);
+    let certificates = find_certificates(&unlocked, &args.certificate)?;
+    for database in &args.database {
+        let done = rewrap(database, None, &certificates, &unlocked, args.stop_after)?;
+        let names: Vec<_> = done
+            .certificates
+            .iter()
+            .map(|info| format!("{} (generation {})", info.name, info.generation))
+            .collect();
+        let did = if done.changed { "Wrapped anew" } else { "Left as it was" };
+        let by = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
+        output::line(format_args!("{did}: {}{by}", done.path.display()))?;
+        if let Some(error) = done.not_recorded {
+            output::warning(format_args!("the key store could not note the file: {error}"));
+        }
+        if done.changed {
+            done.certificates
+                .iter()
+                .for_each(|info| output::warn_not_backed_up(unlocked.store(), info));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! `tdekit shell-init`: how each shell and language loads the SQLite extension.
+//!
+//! What is printed are the files under `interop/`, which the interoperability tests run.
+
+use clap::{Args, ValueEnum};
+
+use crate::commands::sqlite::extension;
+use crate::error::CommandError;
+use crate::output;
+
+const BASH: &str = include_str!("../../../../interop/sqlite-shell/tdekit.bash");
+const PYTHON: &str = include_str!("../../../../interop/python/tdekit.py");
+const NODE: &str = include_str!("../../../../interop/node/tdekit.js");
+const GO: &str = include_str!("../../../../interop/go/tdekit.go");
+const JAVA: &str = include_str!("../../../../interop/java/Tdekit.java");
+
+const BASH_USE: &str = "\
+# To have this in every shell, put this line in ~/.bashrc or ~/.zshrc:
+#   eval \"$(tdekit shell-init bash)\"
+#
+";
+const PYTHON_USE: &str = "\
+# To have every Python program of yours open encrypted databases, without a change to any:
+#   dir=\"$(python3 -m site --user-site)\" && mkdir -p \"$dir\"
+#   tdekit shell-init python >\"$dir/tdekit.py\"
+#   echo 'import tdekit; tdekit.load()' >\"$dir/tdekit.pth\"
+# (Python runs the lines of .pth files that begin with `import` when it starts.) In a virtual
+# environment the directory is what `python3 -c 'import site; print(site.getsitepackages()[0])'`
+# prints. Without the .pth file, a program calls `tdekit.load()` itself, once.
+";
+const NODE_USE: &str = "\
+// Save this as tdekit.js beside your program:
+//   tdekit shell-init node >tdekit.js
+// To load it without a change to the program, save beside it
+//   echo \"require('./tdekit').load(require('better-sqlite3'))\" >tdekit-preload.js
+// and start it with `node --require ./tdekit-preload.js` (or NODE_OPTIONS in its environment).
+";
+const GO_USE: &str = "\
+// Save this as tdekit.go in your program's main package:
+//   tdekit shell-init go >tdekit.go
+// and have it run before main:
+//   func init() {
+//       path, err := extensionPath()
+//       if err == nil {
+//           err = loadTdekit(path)
+//       }
+//       if err != nil {
+//           log.Fatal(err)
+//       }
+//   }
+";
+const JAVA_USE: &str = "\
+// Save this as Tdekit.java among your program's sources:
+//   tdekit shell-init java >Tdekit.java
+// and call Tdekit.load() first in main (or in a static block of the main class).
+";
+
+/// What can load the extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Host {
+    /// A bash or zsh function around the stock sqlite3 shell
+    Bash,
+    /// Lines for ~/.sqliterc
+    Sqlite,
+    /// A module for the stock sqlite3 module of Python
+    Python,
+    /// A module for better-sqlite3 of Node
+    Node,
+    /// A file for mattn/go-sqlite3 of Go
+    Go,
+    /// A class for sqlite-jdbc of Java
+    Java,
+}
+
+/// Arguments of `shell-init`.
+#[derive(Debug, Args)]
+pub(crate) struct ShellInitArgs {
+    /// What shall load the extension
+    #[arg(value_enum, default_value = "bash")]
+    host: Host,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ShellInitArgs) -> Result<(), CommandError> {
+    let (about, text) = match args.host {
+        Host::Bash => (BASH_USE, BASH.to_owned()),
+        Host::Sqlite => ("", sqliterc()?),
+        Host::Python => (PYTHON_USE, PYTHON.to_owned()),
+        Host::Node => (NODE_USE, NODE.to_owned()),
+        Host::Go => (GO_USE, GO.to_owned()),
+        Host::Java => (JAVA_USE, JAVA.to_owned()),
+    };
+    output::line(format_args!("{about}{}", text.trim_end()))
+}
+
+fn sqliterc() -> Result<String, CommandError> {
+    let path = extension()?.display().to_string();
+    let quoted = path.replace('\\', "\\\\").replace('"', "\\\"");
+    Ok(format!(
+        "-- For ~/.sqliterc: tdekit shell-init sqlite >>~/.sqliterc\n\
+         -- The shell opens the file named on its command line before it reads this, and a\n\
+         -- connection keeps the VFS that it was opened with: start the shell without a file and\n\
+         -- type `.open app.db`, or use the function that `tdekit shell-init bash` prints.\n\
+         .load \"{quoted}\"\n"
+    ))
+}

@@ -1,0 +1,129 @@
+//! `tdekit status`: whether and how databases are encrypted.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::cli::GlobalArgs;
+use crate::convert::status::{Certificate, Encryption, Lazy, Status, Store, status};
+use crate::error::CommandError;
+use crate::{output, session};
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// The databases
+    #[arg(required = true)]
+    database: Vec<PathBuf>,
+    /// Print JSON: a list with an object for each
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is printed for a file.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Listed<'a> {
+    Told(Box<Status>),
+    Failed { path: &'a PathBuf, error: String },
+}
+
+/// Runs the command. It asks for nothing and needs no key.
+pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let store = Store {
+        store: Lazy::new(Box::new(|| session::open_store(global))),
+        unlocked: Lazy::new(Box::new(|| session::open_unlocked_store_unasked(global))),
+    };
+    let mut errors = Vec::new();
+    let mut listed = Vec::new();
+    for database in &args.database {
+        listed.push(match status(database, &store) {
+            Ok(status) => Listed::Told(Box::new(status)),
+            Err(error) => {
+                let failed = Listed::Failed { path: database, error: error.to_string() };
+                errors.push(error);
+                failed
+            }
+        });
+    }
+    if args.json {
+        output::json(&listed)?;
+    } else {
+        for (index, listed) in listed.iter().enumerate() {
+            if index > 0 {
+                output::line("")?;
+            }
+            print(listed)?;
+        }
+    }
+    errors.into_iter().next().map_or(Ok(()), Err)
+}
+
+fn print(listed: &Listed<'_>) -> Result<(), CommandError> {
+    match listed {
+        Listed::Told(status) => print_status(status),
+        Listed::Failed { path, error } => {
+            output::line(path.display())?;
+            output::line(format_args!("  {error}"))
+        }
+    }
+}
+
+fn print_status(status: &Status) -> Result<(), CommandError> {
+    let fact = |name: &str, value: &str| output::line(format_args!("  {name:<14}{value}"));
+    output::line(status.path.display())?;
+    let (number, name) = (status.encryption_state, status.encryption_state_desc);
+    fact("State", &format!("{number} {name}"))?;
+    if let Some(encryption) = &status.encryption {
+        print_encryption(encryption, &fact)?;
+        fact("Complete", &format!("{} % (no scan is running)", status.percent_complete))?;
+    }
+    if let Some(size) = status.page_size {
+        fact("Page size", &size.to_string())?;
+    }
+    fact("File size", &format!("{} bytes", status.size_bytes))?;
+    for (name, bytes) in [("WAL", status.wal_bytes), ("Journal", status.journal_bytes)] {
+        if let Some(bytes) = bytes {
+            fact(name, &format!("{bytes} bytes"))?;
+        }
+    }
+    Ok(())
+}
+
+fn print_encryption(
+    encryption: &Encryption,
+    fact: &dyn Fn(&str, &str) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
+    fact("Algorithm", encryption.algorithm)?;
+    let version = encryption.key_version;
+    fact("Key version", &format!("{version}, made {}", encryption.key_created_at))?;
+    for certificate in &encryption.certificates {
+        fact("Certificate", &describe(certificate))?;
+    }
+    match &encryption.key_problem {
+        None => fact("Key", "opens here")?,
+        Some(problem) => fact("Key", &format!("does not open here: {problem}"))?,
+    }
+    fact("File id", &encryption.file_id)?;
+    if encryption.intact_header_slots < 2 {
+        fact("Header", "one of its two copies is damaged; the other serves")?;
+    }
+    Ok(())
+}
+
+fn describe(certificate: &Certificate) -> String {
+    let Some(name) = &certificate.name else {
+        return format!("{}, not in the key store", certificate.thumbprint);
+    };
+    let generation = match (certificate.generation, certificate.active) {
+        (Some(generation), Some(false)) => format!(" (generation {generation}, rotated since)"),
+        _ => String::new(),
+    };
+    let backup = match (&certificate.backed_up_at, certificate.has_private_key) {
+        (Some(at), _) => format!("backed up {at}"),
+        (None, true) => "never backed up".to_owned(),
+        (None, false) => "without its private key".to_owned(),
+    };
+    format!("{name}{generation}, {}, {backup}", certificate.thumbprint)
+}

@@ -1,0 +1,139 @@
+//! Opening the key store for a command, and the secrets that commands ask for.
+
+use std::env;
+use std::io::{self, IsTerminal};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use tdekit_key_store::{
+    KeyStore, ProtectorKind, SecretBytes, StoreError, Unlock, Unlocked, default_dir,
+    read_password_file, unlocks_from_environment,
+};
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::cli::GlobalArgs;
+use crate::error::CommandError;
+
+/// Whether a password is to be set, and so is asked for twice, or exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Existing,
+    New,
+}
+
+/// The directory of the key store.
+pub(crate) fn store_dir(global: &GlobalArgs) -> Result<PathBuf, CommandError> {
+    match &global.store {
+        Some(dir) => Ok(dir.clone()),
+        None => Ok(default_dir()?),
+    }
+}
+
+/// Reads the key store; needs no secret.
+pub(crate) fn open_store(global: &GlobalArgs) -> Result<KeyStore, CommandError> {
+    Ok(KeyStore::open(&store_dir(global)?)?)
+}
+
+/// Reads the key store and opens its master key with what the arguments, the environment, the
+/// configuration file or the user at the terminal give, in this order.
+pub(crate) fn open_unlocked_store(global: &GlobalArgs) -> Result<Unlocked, CommandError> {
+    Ok(open_with_secret(global)?.0)
+}
+
+/// As [`open_unlocked_store`], with the secret that opened it.
+pub(crate) fn open_with_secret(global: &GlobalArgs) -> Result<(Unlocked, Unlock), CommandError> {
+    let store = open_store(global)?;
+    let accepts = store.accepts();
+    let mut configured = configured_secrets(global, store.dir())?;
+    let fitting = configured.iter().position(|secret| accepts.contains(&secret.kind()));
+    let secret = match fitting {
+        Some(at) => configured.swap_remove(at),
+        None => match configured.into_iter().next() {
+            // Of the wrong kind: opening says so.
+            Some(secret) => secret,
+            None if accepts.contains(&ProtectorKind::Password) && on_terminal() => {
+                Unlock::Password(prompt("Password of the key store", Ask::Existing)?)
+            }
+            None => return Err(StoreError::NoProvider { accepts }.into()),
+        },
+    };
+    Ok((store.unlock(&secret)?, secret))
+}
+
+/// As [`open_unlocked_store`], but asks for nothing.
+pub(crate) fn open_unlocked_store_unasked(global: &GlobalArgs) -> Result<Unlocked, CommandError> {
+    let store = open_store(global)?;
+    let accepts = store.accepts();
+    let configured = configured_secrets(global, store.dir())?;
+    let fitting = configured.iter().find(|secret| accepts.contains(&secret.kind()));
+    match fitting.or(configured.first()) {
+        Some(secret) => Ok(store.unlock(secret)?),
+        None => Err(StoreError::NoProvider { accepts }.into()),
+    }
+}
+
+/// The secret that shall open a store that is made now.
+pub(crate) fn secret_to_set(global: &GlobalArgs, dir: &Path) -> Result<Unlock, CommandError> {
+    match configured_secrets(global, dir)?.into_iter().next() {
+        Some(secret) => Ok(secret),
+        None if on_terminal() => {
+            Ok(Unlock::Password(prompt("New password of the key store", Ask::New)?))
+        }
+        None => Err(CommandError::NoSecret {
+            what: "password or key for the new key store",
+            ways: "`tdekit --help` lists the ways to give one",
+        }),
+    }
+}
+
+/// The password of a backup, from its file, `TDEKIT_BACKUP_PASSWORD` or the terminal.
+pub(crate) fn backup_password(file: Option<&Path>, ask: Ask) -> Result<SecretBytes, CommandError> {
+    if let Some(file) = file {
+        return Ok(read_password_file(file)?);
+    }
+    let variable = env::var_os("TDEKIT_BACKUP_PASSWORD").filter(|value| !value.is_empty());
+    if let Some(password) = variable {
+        return secret(password.into_vec());
+    }
+    if on_terminal() {
+        return prompt("Password of the backup", ask);
+    }
+    Err(CommandError::NoSecret {
+        what: "password for the backup",
+        ways: "give it with --backup-password-file or TDEKIT_BACKUP_PASSWORD, or on a terminal",
+    })
+}
+
+/// Whether somebody can be asked.
+pub(crate) fn on_terminal() -> bool {
+    io::stdin().is_terminal()
+}
+
+/// Asks for a password on the terminal, without showing it.
+pub(crate) fn prompt(text: &str, ask: Ask) -> Result<SecretBytes, CommandError> {
+    let password = rpassword::prompt_password(format!("{text}: "))?;
+    let password = Zeroizing::new(password);
+    if ask == Ask::New {
+        let again = Zeroizing::new(rpassword::prompt_password("Once more: ")?);
+        if *password != *again {
+            return Err(CommandError::PasswordsDiffer);
+        }
+    }
+    secret(password.as_bytes().to_vec())
+}
+
+fn configured_secrets(global: &GlobalArgs, dir: &Path) -> Result<Vec<Unlock>, CommandError> {
+    if let Some(path) = &global.password_file {
+        return Ok(vec![Unlock::PasswordFile(path.clone())]);
+    }
+    if let Some(path) = &global.key_file {
+        return Ok(vec![Unlock::KeyFile(path.clone())]);
+    }
+    Ok(unlocks_from_environment(dir)?)
+}
+
+fn secret(mut bytes: Vec<u8>) -> Result<SecretBytes, CommandError> {
+    let secret = SecretBytes::from_slice(&bytes).map_err(StoreError::Crypto);
+    bytes.zeroize();
+    Ok(secret?)
+}

@@ -1,0 +1,57 @@
+//! Points in time as users write them.
+
+use time::format_description::well_known::Rfc3339;
+use time::macros::format_description;
+use time::{Date, Duration, Month, OffsetDateTime};
+
+/// Reads an end of validity: `10y`, `90d`, `2036-11-21` (its start, UTC) or a time of RFC 3339.
+/// Gives seconds since 1970.
+pub(crate) fn parse_expiry(text: &str) -> Result<i64, String> {
+    expiry_from(text, OffsetDateTime::now_utc())
+        .ok_or_else(|| "neither like 10y or 90d nor like 2036-11-21".to_owned())
+}
+
+fn expiry_from(text: &str, now: OffsetDateTime) -> Option<i64> {
+    if let Some(years) = text.strip_suffix('y') {
+        let year = now.year().checked_add(years.parse::<u16>().ok()?.into())?;
+        return Some(now.replace_date(same_day(now.date(), year)?).unix_timestamp());
+    }
+    if let Some(days) = text.strip_suffix('d') {
+        let days = Duration::days(days.parse::<u32>().ok()?.into());
+        return Some(now.checked_add(days)?.unix_timestamp());
+    }
+    if let Ok(date) = Date::parse(text, format_description!("[year]-[month]-[day]")) {
+        return Some(date.midnight().assume_utc().unix_timestamp());
+    }
+    OffsetDateTime::parse(text, &Rfc3339).ok().map(OffsetDateTime::unix_timestamp)
+}
+
+/// The same day of another year; 28 February for the 29th of a year that has none.
+fn same_day(date: Date, year: i32) -> Option<Date> {
+    let day = date.replace_year(year);
+    day.or_else(|_| Date::from_calendar_date(year, Month::February, 28)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+
+    #[test]
+    fn reads_the_forms_of_an_expiry() {
+        let now = datetime!(2028-02-29 12:00 UTC);
+        let seconds = |moment: OffsetDateTime| Some(moment.unix_timestamp());
+        assert_eq!(expiry_from("10y", now), seconds(datetime!(2038-02-28 12:00 UTC)));
+        assert_eq!(expiry_from("4y", now), seconds(datetime!(2032-02-29 12:00 UTC)));
+        assert_eq!(expiry_from("2d", now), seconds(datetime!(2028-03-02 12:00 UTC)));
+        assert_eq!(expiry_from("2036-11-21", now), seconds(datetime!(2036-11-21 0:00 UTC)));
+        assert_eq!(
+            expiry_from("2036-11-21T01:00:00+01:00", now),
+            seconds(datetime!(2036-11-21 0:00 UTC))
+        );
+        for wrong in ["", "y", "-1y", "10", "99999y", "2036-13-01", "5000000d", "tomorrow"] {
+            assert_eq!(expiry_from(wrong, now), None, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Databases for tests of the command, and connections that open them as an application does.
+#![allow(dead_code, unreachable_pub, unsafe_code, clippy::unwrap_used, clippy::panic)]
+
+use std::ffi::{c_char, c_int};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use rusqlite::Connection;
+use rusqlite::ffi::{SQLITE_OK, SQLITE_OK_LOAD_PERMANENTLY, sqlite3, sqlite3_api_routines};
+use tdekit_key_store::{KeyStore, SecretBytes, Unlock};
+
+use crate::common::{Place, Run};
+
+/// In every row of [`fill`].
+pub const MARKER: &str = "Zanzibar-Marker-4711";
+pub const CERTIFICATES: [&str; 2] = ["AppCert", "Second"];
+
+/// The store that the connections of this process use, with [`CERTIFICATES`], backed up.
+pub fn place() -> &'static Place {
+    static PLACE: OnceLock<Place> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        let place = Place::with_store();
+        for name in CERTIFICATES {
+            place.ok(["cert", "create", name]);
+            place.ok(["cert", "backup", name, "--pkcs12", &format!("{name}.p12")]);
+        }
+        place
+    })
+}
+
+/// A directory for one test's databases.
+pub struct Dir(pub tempfile::TempDir);
+
+impl Dir {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        // The command prints resolved paths.
+        fs::canonicalize(self.0.path()).unwrap().join(name)
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The files that hold the marker, in any of SQLite's encodings.
+    pub fn files_with_marker(&self) -> Vec<String> {
+        let wide: Vec<u8> = MARKER.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = MARKER.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        let has = |bytes: &[u8], text: &[u8]| bytes.windows(text.len()).any(|w| w == text);
+        let mut names = self.names();
+        names.retain(|name| {
+            let bytes = fs::read(self.0.path().join(name)).unwrap();
+            [MARKER.as_bytes(), &wide, &big].into_iter().any(|text| has(&bytes, text))
+        });
+        names
+    }
+}
+
+/// Opens a plain or an encrypted database through the VFS, with the store of [`place`].
+pub fn open(path: &Path) -> Connection {
+    register();
+    let store = KeyStore::open(&place().home()).unwrap();
+    let password = Unlock::Password(SecretBytes::from_slice(b"secret").unwrap());
+    tdekit_sqlite::keyring::set_unlocked(Arc::new(store.unlock(&password).unwrap()));
+    Connection::open(path).unwrap()
+}
+
+/// Opens a plain database, without a store.
+pub fn open_plain(path: &Path) -> Connection {
+    assert!(is_plain(path));
+    Connection::open(path).unwrap()
+}
+
+/// Makes a plain database.
+pub fn create(path: &Path, sql: &str) -> Connection {
+    register();
+    let db = Connection::open(path).unwrap();
+    db.execute_batch(sql).unwrap();
+    db
+}
+
+/// Makes a plain database with `rows` rows that hold the marker.
+pub fn fill(path: &Path, rows: u32) {
+    let db = create(path, "");
+    insert(&db, rows);
+}
+
+pub fn insert(db: &Connection, rows: u32) {
+    db.execute_batch(&format!(
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b BLOB); CREATE INDEX i ON t(a);
+         WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < {rows})
+         INSERT INTO t SELECT x, '{MARKER} ' || x, randomblob(x % 300) FROM n"
+    ))
+    .unwrap();
+}
+
+/// The only column of the only row.
+pub fn one<T: rusqlite::types::FromSql>(db: &Connection, sql: &str) -> T {
+    db.query_row(sql, [], |row| row.get(0)).unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+/// Schema, settings and every row with its row number.
+pub fn dump(db: &Connection) -> Vec<String> {
+    let mut lines = Vec::new();
+    for name in ["encoding", "user_version", "application_id", "auto_vacuum", "journal_mode"] {
+        let value: rusqlite::types::Value =
+            db.pragma_query_value(None, name, |row| row.get(0)).unwrap();
+        lines.push(format!("{name} {value:?}"));
+    }
+    lines.extend(strings(
+        db,
+        "SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, '')
+         FROM sqlite_schema ORDER BY 1",
+    ));
+    let tables = strings(
+        db,
+        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'shadow')
+         AND name <> 'sqlite_schema' ORDER BY 1",
+    );
+    for table in tables {
+        let has_rowid: bool =
+            one(db, &format!("SELECT NOT wr FROM pragma_table_list WHERE name = '{table}'"));
+        let quoted = table.replace('"', "\"\"");
+        let columns = strings(
+            db,
+            &format!(
+                "SELECT 'quote(\"' || replace(name, '\"', '\"\"') || '\")'
+                 FROM pragma_table_xinfo('{table}') WHERE hidden IN (0, 3)"
+            ),
+        );
+        let rowid = if has_rowid { "rowid || " } else { "" };
+        lines.push(format!("== {table}"));
+        lines.extend(strings(
+            db,
+            &format!(
+                "SELECT {rowid}' ' || {} FROM \"{quoted}\" NOT INDEXED",
+                columns.join(" || '|' || ")
+            ),
+        ));
+    }
+    lines
+}
+
+pub fn strings(db: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = db.prepare(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let rows = statement.query_map([], |row| row.get(0)).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+pub fn is_plain(path: &Path) -> bool {
+    fs::read(path).unwrap().starts_with(b"SQLite format 3\0")
+}
+
+pub fn is_encrypted(path: &Path) -> bool {
+    fs::read(path).unwrap().starts_with(b"tdekit database\0")
+}
+
+/// Encrypts for the first certificate.
+pub fn encrypt(path: &Path, more: &[&str]) -> Run {
+    place().ok(encrypt_args(path, more))
+}
+
+/// Encrypts, which must fail with `code`; gives what it says.
+pub fn encrypt_fails(code: i32, path: &Path, more: &[&str]) -> String {
+    place().fails(code, encrypt_args(path, more))
+}
+
+pub fn encrypt_args(path: &Path, more: &[&str]) -> Vec<std::ffi::OsString> {
+    let mut args = vec!["encrypt".into(), path.as_os_str().to_owned()];
+    args.extend(["--certificate", CERTIFICATES[0]].map(Into::into));
+    args.extend(more.iter().map(Into::into));
+    args
+}
+
+/// Runs a command of the database's path.
+pub fn ok(command: &str, path: &Path) -> Run {
+    place().ok([command.as_ref(), path.as_os_str()])
+}
+
+pub fn fails(code: i32, command: &str, path: &Path) -> String {
+    place().fails(code, [command.as_ref(), path.as_os_str()])
+}
+
+fn register() {
+    static ONCE: OnceLock<()> = OnceLock::new();
+    ONCE.get_or_init(|| {
+        // SAFETY: `init` has the signature of an extension's entry point.
+        let code = unsafe { rusqlite::ffi::sqlite3_auto_extension(Some(init)) };
+        assert_eq!(code, SQLITE_OK);
+        drop(Connection::open_in_memory().unwrap());
+    });
+}
+
+unsafe extern "C" fn init(
+    db: *mut sqlite3,
+    message: *mut *mut c_char,
+    routines: *const sqlite3_api_routines,
+) -> c_int {
+    // SAFETY: SQLite calls this as an extension's entry point.
+    let code =
+        unsafe { tdekit_sqlite::sqlite3_extension_init(db.cast(), message, routines.cast()) };
+    if code == SQLITE_OK_LOAD_PERMANENTLY { SQLITE_OK } else { code }
+}

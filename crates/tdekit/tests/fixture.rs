@@ -1,0 +1,89 @@
+//! Databases of format version 1, made by the release that fixed it, still open.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+mod databases;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use common::Place;
+use databases::{Dir, create, dump, is_plain, open_plain};
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/1/sqlite")
+}
+
+/// A copy of the fixture, and a place whose store is the fixture's.
+fn copy(dir: &Dir) -> Place {
+    for entry in fs::read_dir(fixture()).unwrap().map(Result::unwrap) {
+        if entry.path().is_file() {
+            fs::copy(entry.path(), dir.path("").join(entry.file_name())).unwrap();
+        }
+    }
+    // A checkout does not keep that others may not read it.
+    fs::set_permissions(dir.path("key"), fs::Permissions::from_mode(0o600)).unwrap();
+    let mut place = Place::empty();
+    place.set("TDEKIT_KEY_FILE", dir.path("key").to_str().unwrap());
+    fs::create_dir(place.home()).unwrap();
+    fs::set_permissions(place.home(), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::copy(fixture().join("store/keystore.tdk"), place.store_file()).unwrap();
+    place
+}
+
+#[test]
+fn every_database_holds_what_it_held() {
+    let dir = Dir::new();
+    let place = copy(&dir);
+    let sql = |name: &str| fs::read_to_string(dir.path(name)).unwrap();
+    let content = sql("content.sql");
+    let changed = format!("PRAGMA journal_mode = WAL; {content} {}", sql("changes.sql"));
+    for (name, before, content) in [
+        ("aes_256.db", "", &content),
+        ("aegis_256x2.db", "PRAGMA auto_vacuum = 1;", &content),
+        ("live.db", "", &changed),
+        ("hot.db", "", &content),
+    ] {
+        let expected = dump(&create(&dir.path("expected.db"), &format!("{before} {content}")));
+        let path = dir.path(name);
+        let database = path.to_str().unwrap();
+        let told = place.json(["status", database, "--json"]);
+        assert_eq!(told[0]["encryption"]["format_version"], 1);
+        assert_eq!(told[0]["encryption"]["key_opens"], true, "{told}");
+        assert_eq!(told[0]["encryption"]["certificates"][0]["name"], "Fixture");
+        assert_eq!(told[0]["wal_bytes"].is_u64(), name == "live.db");
+        assert_eq!(told[0]["journal_bytes"].is_u64(), name == "hot.db");
+        place.ok(["decrypt", database, "--verify"]);
+        assert!(is_plain(&path));
+        assert_eq!(dump(&open_plain(&path)), expected, "{name}");
+        fs::remove_file(dir.path("expected.db")).unwrap();
+    }
+}
+
+#[test]
+fn the_log_and_the_journal_matter() {
+    for (name, side) in [("live.db", "-wal"), ("hot.db", "-journal")] {
+        let dir = Dir::new();
+        let place = copy(&dir);
+        let path = dir.path(name);
+        fs::remove_file(dir.path(&format!("{name}{side}"))).unwrap();
+        // Without its journal the database is half changed, which may even show.
+        let run = place.run(["decrypt", path.to_str().unwrap()]);
+        assert!(run.code == 0 || name == "hot.db", "{run:?}");
+        if run.code == 0 {
+            let expected = fs::read_to_string(dir.path("content.sql")).unwrap();
+            let whole = dump(&create(&dir.path("expected.db"), &expected));
+            let rest = dump(&open_plain(&path));
+            let content = |lines: &[String]| -> Vec<String> {
+                let mut lines = lines.to_vec();
+                lines.retain(|line| !line.starts_with("journal_mode"));
+                lines
+            };
+            match name {
+                "live.db" => assert_eq!(content(&rest), content(&whole)),
+                _ => assert_ne!(content(&rest), content(&whole)),
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `sqlite path` and `shell-init`.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+mod databases;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::{Place, Run};
+use databases::{Dir, encrypt, fill, place};
+
+/// The command alone, in a directory of its own.
+fn installed(dir: &Dir) -> std::path::PathBuf {
+    fs::create_dir(dir.path("bin")).unwrap();
+    let command = dir.path("bin/tdekit");
+    fs::copy(env!("CARGO_BIN_EXE_tdekit"), &command).unwrap();
+    command
+}
+
+fn run(command: &Path, extension: Option<&Path>) -> Run {
+    let mut run = Command::new(command);
+    run.args(["sqlite", "path"]).env_clear();
+    if let Some(extension) = extension {
+        run.env("TDEKIT_EXTENSION", extension);
+    }
+    Run::of(&run.output().unwrap())
+}
+
+#[test]
+fn the_extension_is_found_where_it_was_put() {
+    let dir = Dir::new();
+    let command = installed(&dir);
+    let missing = run(&command, None);
+    assert_eq!(missing.code, 1, "{missing:?}");
+    assert!(missing.err.contains("hint: ") && missing.err.contains("TDEKIT_EXTENSION"));
+    let name =
+        format!("{}tdekit_sqlite{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    fs::create_dir_all(dir.path("lib/tdekit")).unwrap();
+    let library = dir.path("lib/tdekit").join(&name);
+    fs::write(&library, "").unwrap();
+    assert_eq!(run(&command, None).out, format!("{}\n", library.display()));
+    let beside = dir.path("bin").join(&name);
+    fs::write(&beside, "").unwrap();
+    assert_eq!(run(&command, None).out, format!("{}\n", beside.display()));
+    let named = dir.path("else.so");
+    let missing = run(&command, Some(&named));
+    assert!(missing.code == 1 && missing.err.contains("else.so"), "{missing:?}");
+    fs::write(&named, "").unwrap();
+    assert_eq!(run(&command, Some(&named)).out, format!("{}\n", named.display()));
+}
+
+#[test]
+fn what_is_printed_is_what_the_interoperability_tests_run() {
+    let interop = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop");
+    for (host, file) in [
+        ("bash", "sqlite-shell/tdekit.bash"),
+        ("python", "python/tdekit.py"),
+        ("node", "node/tdekit.js"),
+        ("go", "go/tdekit.go"),
+        ("java", "java/Tdekit.java"),
+    ] {
+        let text = fs::read_to_string(interop.join(file)).unwrap();
+        let printed = Place::empty().ok(["shell-init", host]).out;
+        assert!(printed.ends_with(&text), "{host}");
+        assert!(printed.contains(&format!("tdekit shell-init {host}")), "{host}");
+    }
+    let nothing = Place::empty();
+    assert_eq!(nothing.ok(["shell-init"]).out, nothing.ok(["shell-init", "bash"]).out);
+    assert_eq!(nothing.run(["shell-init", "cobol"]).code, 2);
+}
+
+/// The extension of this build, where it was built.
+fn extension() -> Option<String> {
+    let run = place().run(["sqlite", "path"]);
+    (run.code == 0).then(|| run.out.trim().to_owned())
+}
+
+fn with_store(command: &mut Command) -> &mut Command {
+    let bin = Path::new(env!("CARGO_BIN_EXE_tdekit")).parent().unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    let mut paths = vec![bin.to_owned()];
+    paths.extend(std::env::split_paths(&path));
+    command
+        .env("PATH", std::env::join_paths(paths).unwrap())
+        .env("TDEKIT_HOME", place().home())
+        .env("TDEKIT_PASSWORD", "secret")
+}
+
+#[test]
+fn the_stock_shell_opens_an_encrypted_database_through_either_text() {
+    if extension().is_none() {
+        return eprintln!("skipped: the extension is not built");
+    }
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    fill(&path, 321);
+    encrypt(&path, &[]);
+    let script = "eval \"$(tdekit shell-init bash)\"; sqlite3 \"$1\" 'SELECT count(*) FROM t'";
+    let mut bash = Command::new("bash");
+    let run = Run::of(&with_store(bash.args(["-c", script, "bash"]).arg(&path)).output().unwrap());
+    assert_eq!((run.code, run.out.as_str()), (0, "321\n"), "{run:?}");
+    // In place of ~/.sqliterc, which the shell looks for in the home of the user database.
+    let init = dir.path("sqliterc");
+    fs::write(&init, place().ok(["shell-init", "sqlite"]).out).unwrap();
+    let open = format!(".open \"{}\"", path.display());
+    let mut shell = Command::new("sqlite3");
+    shell.arg("-init").arg(&init).args([":memory:", &open, "SELECT count(*) FROM t"]);
+    let run = Run::of(&with_store(&mut shell).output().unwrap());
+    assert_eq!((run.code, run.out.as_str()), (0, "321\n"), "{run:?}");
+}
+
+#[test]
+fn python_opens_it_without_a_change_to_the_program() {
+    let has_python = Command::new("python3").arg("--version").output().is_ok();
+    if extension().is_none() || !has_python {
+        return eprintln!("skipped: needs the extension and Python");
+    }
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    fill(&path, 123);
+    encrypt(&path, &[]);
+    // As the printed text says, with another user's directory.
+    let script = "
+        dir=\"$(python3 -m site --user-site)\" && mkdir -p \"$dir\"
+        tdekit shell-init python >\"$dir/tdekit.py\"
+        echo 'import tdekit; tdekit.load()' >\"$dir/tdekit.pth\"
+        python3 -c \"import sqlite3, sys
+print(sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM t').fetchone()[0])\" \"$1\"";
+    let mut bash = Command::new("bash");
+    bash.args(["-c", script, "bash"]).arg(&path).env("PYTHONUSERBASE", dir.path("user"));
+    let run = Run::of(&with_store(&mut bash).output().unwrap());
+    assert_eq!((run.code, run.out.as_str()), (0, "123\n"), "{run:?}");
+}

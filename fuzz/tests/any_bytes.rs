@@ -1,0 +1,66 @@
+//! The fuzz targets on stable Rust: random bytes, and random changes of a few bytes.
+
+#![allow(clippy::unwrap_used)]
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Mostly zeros: as a change, it flips bits in a few places of a sealed unit.
+fn sparse() -> impl Strategy<Value = Vec<u8>> {
+    (any::<[u8; 4]>(), vec((0..1100_usize, any::<u8>()), 0..4)).prop_map(|(number, changes)| {
+        let mut bytes = number.to_vec();
+        for (at, change) in changes {
+            bytes.resize(bytes.len().max(at + 1), 0);
+            bytes[at] = change;
+        }
+        bytes
+    })
+}
+
+/// A target's seed with up to three bytes changed, and perhaps cut.
+fn near_seed(target: &str) -> impl Strategy<Value = Vec<u8>> {
+    let seeds = tdekit_fuzz::seeds::seeds();
+    let (_, seed) = seeds.into_iter().find(|(name, _)| *name == target).unwrap();
+    let places = vec((0..seed.len(), any::<u8>()), 0..4);
+    (places, prop_oneof![9 => Just(seed.len()), 1 => 0..seed.len()]).prop_map(
+        move |(changes, length)| {
+            let mut bytes = seed.clone();
+            for (at, change) in changes {
+                bytes[at] ^= change;
+            }
+            bytes.truncate(length);
+            bytes
+        },
+    )
+}
+
+fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![vec(any::<u8>(), 0..1500), sparse()]
+}
+
+/// A change near to what a target's parser reads to the end, or anything.
+fn input(target: &str) -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![any_bytes(), near_seed(target)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn keystore(data in input("keystore")) { tdekit_fuzz::keystore(&data); }
+
+    #[test]
+    fn wrapped_dek(data in input("wrapped_dek")) { tdekit_fuzz::wrapped_dek(&data); }
+
+    #[test]
+    fn header(data in input("header")) { tdekit_fuzz::header(&data); }
+
+    #[test]
+    fn page(data in any_bytes()) { tdekit_fuzz::page(&data); }
+
+    #[test]
+    fn wal(data in any_bytes()) { tdekit_fuzz::wal(&data); }
+
+    #[test]
+    fn journal(data in any_bytes()) { tdekit_fuzz::journal(&data); }
+}

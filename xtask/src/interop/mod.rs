@@ -1,0 +1,121 @@
+//! `cargo xtask interop`: each language's stock SQLite driver works with an encrypted database.
+//!
+//! For each program in `interop/`: the same seed twice, once plain and once encrypted; the program
+//! runs on both and checks itself; then the encrypted one is decrypted, and both must hold the
+//! same. Then databases from Debian packages: encrypted, queried by the stock shell, decrypted.
+
+mod packages;
+mod programs;
+mod shell;
+mod store;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{output, run, target_dir};
+use crate::release;
+use crate::tally::Tally;
+use packages::PACKAGES;
+use programs::{PROGRAMS, Program};
+use shell::{same_content, sql};
+use store::Store;
+
+/// Stands in each seed and in all that the programs write; no raw file may show it.
+const MARKER: &str = "marker-7d1f40c2-planted";
+
+/// Runs every program and package, or the one called `name`, and counts.
+///
+/// # Errors
+/// When there is none of that name, or the release build or the key store cannot be made.
+pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
+    let chosen = |each: &str| name.is_none_or(|name| name == each);
+    let programs: Vec<_> = PROGRAMS.iter().filter(|program| chosen(program.name)).collect();
+    let packages: Vec<_> = PACKAGES.iter().filter(|package| chosen(package.name)).collect();
+    if programs.is_empty() && packages.is_empty() {
+        let names = PROGRAMS.iter().map(|each| each.name);
+        let names: Vec<_> = names.chain(PACKAGES.iter().map(|each| each.name)).collect();
+        bail!("nothing is called that; there are: {}", names.join(", "));
+    }
+    let top = target_dir().join("interop");
+    let store = if plain {
+        None
+    } else {
+        release::build()?;
+        Some(Store::create(&top.join("store"))?)
+    };
+    let mut tally = Tally::default();
+    for program in programs {
+        let result = roundtrip(program, &top, store.as_ref());
+        count(&mut tally, program.name, result);
+    }
+    if let Some(store) = &store {
+        for package in packages {
+            let result = packages::roundtrip(package, &top, store);
+            count(&mut tally, package.name, result);
+        }
+    }
+    Ok(tally)
+}
+
+fn count(tally: &mut Tally, name: &str, result: Result<()>) {
+    match result {
+        Ok(()) => tally.passed += 1,
+        Err(error) => {
+            eprintln!("interop {name}: FAILED: {error:#}");
+            tally.failures.push(format!("interop {name}"));
+        }
+    }
+}
+
+fn roundtrip(program: &Program, top: &Path, store: Option<&Store>) -> Result<()> {
+    let build = top.join(program.source);
+    (program.prepare)(&build).with_context(|| format!("prepare {}", program.name))?;
+
+    let plain = seed(&top.join(program.name).join("plain"))?;
+    let mut command = program.command(&build, &plain);
+    run(command.env("INTEROP_MARKER", MARKER))?;
+
+    let Some(store) = store else { return Ok(()) };
+    let sealed = seed(&top.join(program.name).join("sealed"))?;
+    store.encrypt(&sealed)?;
+    let mut command = program.command(&build, &sealed);
+    store.give_to(&mut command);
+    run(command.env("INTEROP_MARKER", MARKER))?;
+
+    store.decrypt(&sealed)?;
+    same_content(&plain, &sealed).context("the decrypted database, and the same work in plain")?;
+    let side = |database: &Path| database.with_file_name("side.db");
+    same_content(&side(&plain), &side(&sealed)).context("the attached database")
+}
+
+/// Makes `app.db` and the plain `side.db` in `directory`, which is emptied first; returns the
+/// path of `app.db`.
+fn seed(directory: &Path) -> Result<PathBuf> {
+    empty(directory)?;
+    let database = directory.join("app.db");
+    let script = format!(
+        "CREATE TABLE seed(id INTEGER PRIMARY KEY, name TEXT UNIQUE, body BLOB);
+         CREATE VIEW seed_view AS SELECT id, length(body) AS bytes FROM seed;
+         CREATE TRIGGER seed_stays BEFORE DELETE ON seed
+           BEGIN SELECT raise(ABORT, 'seed stays'); END;
+         WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<500)
+         INSERT INTO seed SELECT i, 'seed '||i||' {MARKER}', CAST(printf('%0200d', i) AS BLOB)
+           FROM c;"
+    );
+    output(&mut sql(&database, &script))?;
+    let side = "CREATE TABLE side(id INTEGER PRIMARY KEY, label TEXT);
+         WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<10)
+         INSERT INTO side SELECT i, 'side '||i FROM c;";
+    output(&mut sql(&directory.join("side.db"), side))?;
+    Ok(database)
+}
+
+/// Makes `directory` anew, with nothing in it.
+fn empty(directory: &Path) -> Result<()> {
+    if directory.exists() {
+        std::fs::remove_dir_all(directory)
+            .with_context(|| format!("empty {}", directory.display()))?;
+    }
+    std::fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))
+}

@@ -1,0 +1,163 @@
+//! The programs in `interop/`: how each is built and started.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::store::forget_tdekit;
+use crate::process::{find_program, output, root, run, run_quietly};
+
+/// One program that uses a database through a stock driver.
+pub(super) struct Program {
+    /// What the user calls it.
+    pub(super) name: &'static str,
+    /// Its folder in `interop/`, and in the build directory.
+    pub(super) source: &'static str,
+    /// Builds it in the given directory, out of the source tree.
+    pub(super) prepare: fn(&Path) -> Result<()>,
+    /// Its command line, up to the database; takes the directory it was built in.
+    start: fn(&Path) -> Command,
+}
+
+impl Program {
+    /// The command line for `database`.
+    pub(super) fn command(&self, build: &Path, database: &Path) -> Command {
+        let mut command = (self.start)(build);
+        forget_tdekit(&mut command);
+        command.arg(database);
+        command
+    }
+}
+
+pub(super) const PROGRAMS: &[Program] = &[
+    Program {
+        name: "sqlite-shell",
+        source: "sqlite-shell",
+        prepare: |_| Ok(()),
+        start: |_| {
+            let mut command = Command::new("bash");
+            command.arg(source("sqlite-shell").join("roundtrip.bash"));
+            command
+        },
+    },
+    Program {
+        name: "python",
+        source: "python",
+        prepare: |_| Ok(()),
+        // The distribution's own has `load_extension`; one from elsewhere may lack it.
+        start: |_| {
+            let own = "/usr/bin/python3";
+            python(if Path::new(own).is_file() { own } else { "python3" })
+        },
+    },
+    Program {
+        name: "python-ctypes",
+        source: "python",
+        prepare: |_| Ok(()),
+        start: |_| {
+            let mut command = python("python3");
+            command.env("INTEROP_PYTHON_CTYPES", "1");
+            command
+        },
+    },
+    Program { name: "node", source: "node", prepare: prepare_node, start: node },
+    Program {
+        name: "go",
+        source: "go",
+        prepare: prepare_go,
+        start: |build| Command::new(binary(build)),
+    },
+    Program { name: "java", source: "java", prepare: prepare_java, start: java },
+];
+
+fn source(name: &str) -> PathBuf {
+    root().join("interop").join(name)
+}
+
+/// Copies the sources to where they are built, so that the source tree stays as git has it.
+fn copy_sources(name: &str, build: &Path) -> Result<()> {
+    std::fs::create_dir_all(build).with_context(|| format!("make {}", build.display()))?;
+    for entry in std::fs::read_dir(source(name))? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            std::fs::copy(entry.path(), build.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+fn python(interpreter: &str) -> Command {
+    let mut command = Command::new(interpreter);
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    command.arg(source("python").join("roundtrip.py"));
+    command
+}
+
+/// Installs better-sqlite3 and builds its native part from source: its ready-made binaries lie
+/// outside npm's registry.
+fn prepare_node(build: &Path) -> Result<()> {
+    copy_sources("node", build)?;
+    let node =
+        output(Command::new("node").args(["-p", "process.version + ' ' + process.execPath"]))?;
+    let lock = std::fs::read_to_string(build.join("package-lock.json"))?;
+    let wanted = format!("{node}\n{lock}");
+    let stamp = build.join("node_modules/.built-for");
+    if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+        return Ok(());
+    }
+    let mut install = Command::new("npm");
+    install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(build);
+    run(&mut install)?;
+    let mut rebuild = Command::new("node_modules/.bin/node-gyp");
+    rebuild.args(["rebuild", "--release", "--directory=node_modules/better-sqlite3"]);
+    if let Some(prefix) = node_prefix() {
+        rebuild.arg(format!("--nodedir={}", prefix.display()));
+    }
+    rebuild.env("CFLAGS", "-w").env("CXXFLAGS", "-w").current_dir(build);
+    run_quietly(&mut rebuild)?;
+    std::fs::write(&stamp, wanted).context("write the stamp of the build")
+}
+
+/// Where Node.js stands, if its headers stand there too. Otherwise node-gyp fetches them.
+fn node_prefix() -> Option<PathBuf> {
+    let node = find_program("node")?.canonicalize().ok()?;
+    let prefix = node.parent()?.parent()?;
+    prefix.join("include/node/node.h").is_file().then(|| prefix.to_path_buf())
+}
+
+fn node(build: &Path) -> Command {
+    let mut command = Command::new("node");
+    command.arg(build.join("roundtrip.js"));
+    command
+}
+
+fn binary(build: &Path) -> PathBuf {
+    build.join("roundtrip")
+}
+
+fn prepare_go(build: &Path) -> Result<()> {
+    std::fs::create_dir_all(build).with_context(|| format!("make {}", build.display()))?;
+    let mut command = Command::new("go");
+    command.args(["build", "-buildvcs=false", "-o"]).arg(binary(build)).arg(".");
+    // A cgo compiler's warnings on SQLite's own source are not ours to mend.
+    run(command.env("CGO_ENABLED", "1").env("CGO_CFLAGS", "-O2 -w").current_dir(source("go")))
+}
+
+fn prepare_java(build: &Path) -> Result<()> {
+    copy_sources("java", build)?;
+    let mut maven = Command::new("mvn");
+    maven.args(["--quiet", "--batch-mode", "-Dstyle.color=never"]);
+    maven.args(["dependency:copy-dependencies", "-DoutputDirectory=lib"]);
+    run_quietly(maven.current_dir(build))?;
+    let mut javac = Command::new("javac");
+    javac.args(["-encoding", "UTF-8", "-classpath", "lib/*", "-d", "classes"]);
+    run(javac.args(["Tdekit.java", "Roundtrip.java"]).current_dir(build))
+}
+
+fn java(build: &Path) -> Command {
+    let mut command = Command::new("java");
+    let classes = [build.join("classes"), build.join("lib/*")].map(|path| path.into_os_string());
+    command.arg("-classpath").arg(classes.join(":".as_ref())).arg("Roundtrip");
+    command
+}

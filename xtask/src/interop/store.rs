@@ -1,0 +1,80 @@
+//! A key store of its own, and the release build's command working with it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::{empty, output};
+use crate::release::{command_path, extension_path};
+
+const CERTIFICATE: &str = "AppCert";
+const PASSWORD: &str = "only for the interop tests";
+
+/// A key store with one certificate.
+pub(super) struct Store {
+    home: PathBuf,
+}
+
+impl Store {
+    /// Makes a new store in `home`, which is emptied first.
+    ///
+    /// # Errors
+    /// When the command refuses.
+    pub(super) fn create(home: &Path) -> Result<Self> {
+        empty(home)?;
+        let store = Self { home: home.to_path_buf() };
+        store.tdekit(&["key", "init"], None)?;
+        store.tdekit(&["cert", "create", CERTIFICATE], None)?;
+        Ok(store)
+    }
+
+    /// Encrypts `database`, and checks that its status tells so.
+    ///
+    /// # Errors
+    /// When the command refuses, or the status does not name the certificate.
+    pub(super) fn encrypt(&self, database: &Path) -> Result<()> {
+        self.tdekit(&["encrypt", "--certificate", CERTIFICATE], Some(database))?;
+        let status = self.tdekit(&["status", "--json"], Some(database))?;
+        for word in [CERTIFICATE, "AES_256"] {
+            if !status.contains(word) {
+                bail!("the status does not tell {word}: {status}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Decrypts `database`.
+    ///
+    /// # Errors
+    /// When the command refuses.
+    pub(super) fn decrypt(&self, database: &Path) -> Result<()> {
+        self.tdekit(&["decrypt"], Some(database)).map(drop)
+    }
+
+    /// Lets `command` open encrypted databases: where the extension is, and the keys.
+    pub(super) fn give_to(&self, command: &mut Command) {
+        command
+            .env("TDEKIT_EXTENSION", extension_path())
+            .env("TDEKIT_HOME", &self.home)
+            .env("TDEKIT_PASSWORD", PASSWORD);
+    }
+
+    fn tdekit(&self, arguments: &[&str], database: Option<&Path>) -> Result<String> {
+        let mut command = Command::new(command_path());
+        forget_tdekit(&mut command);
+        self.give_to(&mut command);
+        command.args(arguments).args(database);
+        output(&mut command).with_context(|| format!("tdekit {}", arguments.join(" ")))
+    }
+}
+
+/// Takes every setting of tdekit out of `command`'s environment: what the user has set for
+/// databases of their own would open, or change, those of the tests.
+pub(super) fn forget_tdekit(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TDEKIT_") {
+            command.env_remove(name);
+        }
+    }
+}

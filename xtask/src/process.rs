@@ -1,0 +1,117 @@
+//! Running other programs: every command line is shown before it runs.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// The workspace's root directory.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target_dir() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => root().join(dir),
+        None => root().join("target"),
+    }
+}
+
+/// The cargo that runs this program.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// A command line as a person would type it.
+pub(crate) fn shown(command: &Command) -> String {
+    let program = command.get_program();
+    let is_cargo = std::env::var_os("CARGO").is_some_and(|cargo| cargo == program);
+    let program = if is_cargo { OsStr::new("cargo") } else { program };
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.into_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// Shows and runs `command`; what it prints goes where our own output goes.
+///
+/// # Errors
+/// When it cannot be started, or ends with a failure.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    eprintln!("$ {}", shown(command));
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("cannot start `{}`", shown(command)))?;
+    if status.success() { Ok(()) } else { bail!("`{}` failed: {status}", shown(command)) }
+}
+
+/// Shows and runs `command`; what it prints is shown only if it fails.
+///
+/// # Errors
+/// When it cannot be started, or ends with a failure; the error holds what it said.
+pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
+    eprintln!("$ {}", shown(command));
+    output(command).map(drop)
+}
+
+/// Runs `command` and returns what it printed, without the last line's end.
+///
+/// # Errors
+/// When it cannot be started or ends with a failure; the error holds what it said.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start `{}`", shown(command)))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.trim();
+        bail!("`{}` failed: {}: {said}", shown(command), output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}
+
+/// The path of the program `name` on the search path.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_are_shown_quoted() {
+        let mut command = Command::new("sqlite3");
+        command.args(["app.db", "SELECT 'a'", ""]);
+        assert_eq!(shown(&command), r"sqlite3 app.db 'SELECT '\''a'\''' ''");
+    }
+
+    #[test]
+    fn a_failure_tells_its_command_and_what_it_said() {
+        let error = output(Command::new("sh").args(["-c", "echo broken >&2; exit 3"]));
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("broken") && text.contains('3') && text.contains("sh -c"), "{text}");
+    }
+
+    #[test]
+    fn programs_are_found_on_the_path_only() {
+        assert!(find_program("sh").is_some());
+        assert_eq!(find_program("no-such-program-of-tdekit"), None);
+    }
+}

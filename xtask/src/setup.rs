@@ -1,0 +1,192 @@
+//! `cargo xtask setup`: installs the system packages that are missing, and nothing else.
+//!
+//! Every [`Need`] is looked for before it is installed, so a program that came from elsewhere
+//! (rustup, a language's own installer) is left alone. Runs in containers and CI as root, and
+//! through sudo otherwise.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+
+use crate::process::{find_program, output, run};
+
+/// What is to be done with the machine; each holds the needs of those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Purpose {
+    /// Build the workspace.
+    Build,
+    /// Run the bench.
+    Bench,
+    /// Run every test.
+    Test,
+}
+
+/// How a need's presence is found out.
+enum Probe {
+    /// A program on the search path.
+    Program(&'static str),
+    /// A file.
+    File(&'static str),
+    /// A shared library that the loader knows.
+    Library(&'static str),
+    /// The headers of the Node.js that is installed.
+    NodeHeaders,
+}
+
+/// Something that a purpose needs, and the Debian package that brings it.
+struct Need {
+    purpose: Purpose,
+    probe: Probe,
+    package: &'static str,
+}
+
+const fn need(purpose: Purpose, probe: Probe, package: &'static str) -> Need {
+    Need { purpose, probe, package }
+}
+
+/// The file of `proj-data` that `interop` encrypts: views, triggers, 9 MB.
+pub(crate) const PROJ_DATABASE: &str = "/usr/share/proj/proj.db";
+/// The file of `qtsvg5-doc` that `interop` encrypts: compressed pages as BLOBs.
+pub(crate) const QCH_DATABASE: &str = "/usr/share/qt5/doc/qtsvg.qch";
+
+const NEEDS: &[Need] = &[
+    need(Purpose::Build, Probe::Program("cc"), "gcc"),
+    need(Purpose::Build, Probe::Program("c++"), "g++"),
+    need(Purpose::Build, Probe::Program("make"), "make"),
+    need(Purpose::Build, Probe::Program("cmake"), "cmake"),
+    need(Purpose::Build, Probe::Program("pkg-config"), "pkg-config"),
+    need(Purpose::Build, Probe::Program("git"), "git"),
+    need(Purpose::Bench, Probe::Library("libsqlite3.so.0"), "libsqlite3-0"),
+    need(Purpose::Bench, Probe::Program("sqlite3"), "sqlite3"),
+    need(Purpose::Test, Probe::Program("strace"), "strace"),
+    need(Purpose::Test, Probe::Program("python3"), "python3"),
+    need(Purpose::Test, Probe::Program("openssl"), "openssl"),
+    need(Purpose::Test, Probe::Program("node"), "nodejs"),
+    need(Purpose::Test, Probe::Program("npm"), "npm"),
+    need(Purpose::Test, Probe::NodeHeaders, "libnode-dev"),
+    need(Purpose::Test, Probe::Program("go"), "golang-go"),
+    need(Purpose::Test, Probe::Program("javac"), "default-jdk-headless"),
+    need(Purpose::Test, Probe::Program("mvn"), "maven"),
+    // Needed with a Go, Node or Maven of the distribution, which trust the system's store alone.
+    need(Purpose::Test, Probe::File("/etc/ssl/certs/ca-certificates.crt"), "ca-certificates"),
+    need(Purpose::Test, Probe::File(PROJ_DATABASE), "proj-data"),
+    need(Purpose::Test, Probe::File(QCH_DATABASE), "qtsvg5-doc"),
+];
+
+impl Probe {
+    fn is_there(&self) -> bool {
+        match self {
+            Self::Program(name) => find_program(name).is_some(),
+            Self::File(path) => Path::new(path).is_file(),
+            Self::Library(name) => has_library(name),
+            Self::NodeHeaders => has_node_headers(),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Program(name) | Self::File(name) | Self::Library(name) => name,
+            Self::NodeHeaders => "Node.js headers",
+        }
+    }
+}
+
+fn has_library(name: &str) -> bool {
+    ["ldconfig", "/sbin/ldconfig"]
+        .iter()
+        .find_map(|program| output(Command::new(program).arg("-p")).ok())
+        .is_some_and(|list| list.lines().any(|line| line.trim_start().starts_with(name)))
+}
+
+/// Whether native modules can be built without fetching headers.
+///
+/// A Node.js of the distribution has them in a package of its own. One from elsewhere has them
+/// beside itself, and where it has not, the distribution's are of another version: node-gyp
+/// fetches the right ones.
+fn has_node_headers() -> bool {
+    let distribution = Path::new("/usr/bin/node");
+    let other = find_program("node").is_some_and(|node| node != distribution);
+    other || Path::new("/usr/include/node/node.h").is_file()
+}
+
+/// The packages that `purpose` still needs.
+fn missing(purpose: Purpose) -> Vec<&'static Need> {
+    NEEDS.iter().filter(|need| need.purpose <= purpose && !need.probe.is_there()).collect()
+}
+
+/// Installs what `purpose` needs and the machine does not have.
+///
+/// # Errors
+/// When something is missing and cannot be installed from here; the error names it.
+pub(crate) fn setup(purpose: Purpose) -> Result<()> {
+    let needs = missing(purpose);
+    if needs.is_empty() {
+        eprintln!("setup: everything is there");
+        return Ok(());
+    }
+    for need in &needs {
+        eprintln!("setup: missing: {} (package {})", need.probe.name(), need.package);
+    }
+    let packages: Vec<_> = needs.iter().map(|need| need.package).collect();
+    install(&packages)
+        .with_context(|| format!("install these yourself, then again: {}", packages.join(" ")))?;
+    let still = missing(purpose);
+    if still.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = still.iter().map(|need| need.probe.name()).collect();
+    bail!("still missing after the installation: {}", names.join(", "))
+}
+
+fn install(packages: &[&str]) -> Result<()> {
+    if find_program("apt-get").is_none() {
+        bail!("this system has no apt-get");
+    }
+    let root = output(Command::new("id").arg("-u"))? == "0";
+    if !root && find_program("sudo").is_none() {
+        bail!("not root, and sudo is not installed");
+    }
+    run(apt_get(root).arg("update"))?;
+    run(apt_get(root).args(["install", "--yes", "--no-install-recommends"]).args(packages))
+}
+
+fn apt_get(root: bool) -> Command {
+    let mut command = if root {
+        Command::new("apt-get")
+    } else {
+        let mut sudo = Command::new("sudo");
+        // Without a terminal a password cannot be asked for: fail at once instead of waiting.
+        if !std::io::stderr().is_terminal() {
+            sudo.arg("--non-interactive");
+        }
+        sudo.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+        sudo
+    };
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_tell_present_from_absent() {
+        assert!(Probe::Program("cargo").is_there() || Probe::Program("sh").is_there());
+        assert!(!Probe::Program("no-such-program-of-tdekit").is_there());
+        assert!(Probe::Library("libc.so.6").is_there());
+        assert!(!Probe::Library("libno-such-library-of-tdekit.so").is_there());
+        assert!(!Probe::File("/no/such/file").is_there());
+    }
+
+    #[test]
+    fn a_purpose_holds_the_needs_of_those_before_it() {
+        let count = |purpose| NEEDS.iter().filter(|need| need.purpose <= purpose).count();
+        assert!(0 < count(Purpose::Build));
+        assert!(count(Purpose::Build) < count(Purpose::Bench));
+        assert_eq!(count(Purpose::Test), NEEDS.len());
+    }
+}

@@ -1,0 +1,186 @@
+//! Rules on the graph of packages: who may depend on whom, and who names cryptography.
+
+use cargo_metadata::{DependencyKind, Package};
+
+use super::Finding;
+
+/// The prefix of the product's packages.
+const PREFIX: &str = "tdekit-";
+/// The one package that names cryptographic libraries.
+const CRYPTO: &str = "tdekit-key-crypto";
+
+/// Every product package and the product packages it may use. A new package gets its line here
+/// and in ARCHITECTURE.md; a line never names a package that stands below it.
+const MAY_USE: &[(&str, &[&str])] = &[
+    // key plane
+    ("tdekit-key-crypto", &[]),
+    ("tdekit-key-store", &["tdekit-key-crypto"]),
+    // rest plane
+    ("tdekit-rest-page", &["tdekit-key-crypto", "tdekit-key-store"]),
+    ("tdekit-rest-sqlite", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-rest-page"]),
+    // cost plane: drives what is shipped, from outside
+    ("tdekit-cost-report", &[]),
+    ("tdekit-cost-bench", &["tdekit-cost-report"]),
+    // the command
+    (
+        "tdekit",
+        &[
+            "tdekit-key-crypto",
+            "tdekit-key-store",
+            "tdekit-rest-page",
+            "tdekit-rest-sqlite",
+            "tdekit-cost-report",
+            "tdekit-cost-bench",
+        ],
+    ),
+    // tests only: nothing depends on them
+    (
+        "tdekit-rest-faults",
+        &["tdekit-key-crypto", "tdekit-key-store", "tdekit-rest-page", "tdekit-rest-sqlite"],
+    ),
+    ("tdekit-fuzz", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-rest-page"]),
+];
+
+/// Libraries that do cryptography; `*` stands for the rest of a name.
+const CRYPTO_LIBRARIES: &[&str] = &[
+    "aead",
+    "aegis",
+    "aes",
+    "aes-*",
+    "argon2",
+    "aws-lc-*",
+    "blake2",
+    "blake3",
+    "bcrypt",
+    "cbc",
+    "cbc-mac",
+    "chacha20*",
+    "cipher",
+    "cmac",
+    "cms",
+    "cryptoki",
+    "ctr",
+    "curve25519-dalek",
+    "des",
+    "digest",
+    "ecdsa",
+    "ed25519*",
+    "ghash",
+    "hkdf",
+    "hmac",
+    "k256",
+    "libsodium-sys*",
+    "md-5",
+    "openssl",
+    "openssl-sys",
+    "orion",
+    "p12-keystore",
+    "p256",
+    "p384",
+    "pbkdf2",
+    "pkcs12",
+    "pkcs5",
+    "pkcs8",
+    "polyval",
+    "rcgen",
+    "ring",
+    "rsa",
+    "scrypt",
+    "sha1",
+    "sha2",
+    "sha3",
+    "signature",
+    "sodiumoxide",
+    "x509-parser",
+    "x25519-dalek",
+    "xts-mode",
+];
+
+fn is_crypto_library(name: &str) -> bool {
+    CRYPTO_LIBRARIES.iter().any(|pattern| match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == *pattern,
+    })
+}
+
+/// Checks every package of the workspace.
+pub(super) fn check(packages: &[Package]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in packages {
+        let dependencies = package.dependencies.iter();
+        let names = dependencies.map(|each| (each.name.as_str(), each.kind));
+        findings.extend(check_package(&package.name, names));
+    }
+    findings
+}
+
+fn check_package<'a>(
+    package: &str,
+    dependencies: impl Iterator<Item = (&'a str, DependencyKind)>,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let product = package == "tdekit" || package.starts_with(PREFIX);
+    let line = MAY_USE.iter().find(|(name, _)| *name == package);
+    if product && line.is_none() {
+        findings.push(Finding::Broken(format!(
+            "package {package} has no line in the table of xtask/src/tidy/graph.rs"
+        )));
+    }
+    let allowed = line.map_or(&[][..], |(_, allowed)| allowed);
+    for (name, kind) in dependencies {
+        if name.starts_with(PREFIX) && !allowed.contains(&name) {
+            findings.push(Finding::Broken(format!(
+                "{package} may not depend on {name} ({kind} dependency)"
+            )));
+        }
+        if is_crypto_library(name) && package != CRYPTO {
+            findings.push(Finding::Broken(format!(
+                "{package} names the cryptographic library {name}: only {CRYPTO} may"
+            )));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(package: &str, dependencies: &[&str]) -> usize {
+        check_package(package, dependencies.iter().map(|name| (*name, DependencyKind::Normal)))
+            .len()
+    }
+
+    #[test]
+    fn dependencies_point_down_only() {
+        assert_eq!(findings("tdekit-rest-sqlite", &["tdekit-rest-page", "libc"]), 0);
+        assert_eq!(findings("tdekit-rest-page", &["tdekit-rest-sqlite"]), 1);
+        assert_eq!(findings("tdekit-key-crypto", &["tdekit-key-store"]), 1);
+        assert_eq!(findings("tdekit-cost-bench", &["tdekit-cost-report"]), 0);
+        assert_eq!(findings("tdekit-cost-bench", &["tdekit-key-crypto"]), 1);
+        assert_eq!(findings("xtask", &["tdekit-key-crypto"]), 1);
+    }
+
+    #[test]
+    fn only_one_package_names_cryptography() {
+        assert_eq!(findings("tdekit-key-crypto", &["aws-lc-rs", "aegis", "rsa"]), 0);
+        assert_eq!(findings("tdekit-key-store", &["aws-lc-rs", "sha2", "libc"]), 2);
+        assert_eq!(findings("xtask", &["aes-gcm"]), 1);
+        assert_eq!(findings("tdekit", &["aesthetic", "ringbuf"]), 0);
+    }
+
+    #[test]
+    fn a_new_package_needs_its_line() {
+        assert_eq!(findings("tdekit-backup-media", &[]), 1);
+    }
+
+    #[test]
+    fn no_line_names_a_package_below_it() {
+        for (at, (package, allowed)) in MAY_USE.iter().enumerate() {
+            for name in *allowed {
+                let place = MAY_USE.iter().position(|(other, _)| other == name);
+                assert!(place.is_some_and(|place| place < at), "{package} uses {name}");
+            }
+        }
+    }
+}

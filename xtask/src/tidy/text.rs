@@ -1,0 +1,214 @@
+//! Rules on the text of tracked files: length, lines, words, links, and documents that must be.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::Finding;
+use crate::process::output;
+
+const MAX_FILE_LINES: usize = 700;
+const NEAR_FILE_LINES: usize = 600;
+const MAX_LINE_CHARS: usize = 100;
+
+/// Kinds of file that people write as source.
+const SOURCE: &[&str] = &["rs", "py", "js", "go", "java", "bash", "sh"];
+/// Files whose lines a tool writes.
+const GENERATED: &[&str] = &["Cargo.lock", "go.sum", "package-lock.json"];
+
+/// Words that finished source does not hold, put together so that this file passes.
+const FORBIDDEN_IN_RUST: &[&str] = &[
+    concat!("todo", "!("),
+    concat!("unimplemented", "!("),
+    concat!("dbg", "!("),
+    concat!("#[ign", "ore"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X:"),
+];
+/// Paths of somebody's machine; no tracked file names one.
+const FORBIDDEN_ANYWHERE: &[&str] =
+    &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/fa", "rm/")];
+
+/// Packages that open no file and no socket (ARCHITECTURE.md).
+const PURE: &[&str] =
+    &["crates/rest-page/src/", "crates/backup-media/src/", "crates/wire-tds/src/"];
+const FORBIDDEN_IN_PURE: &[&str] = &["std::fs", "std::net", "std::process", "std::env", "libc::"];
+
+/// A package that defines a format, and the document that lays it down.
+const FORMATS: &[(&str, &str)] = &[
+    ("crates/key-store", "docs/format/keystore.md"),
+    ("crates/rest-page", "docs/format/page.md"),
+    ("crates/backup-media", "docs/format/media.md"),
+];
+
+/// Documents of the repository itself.
+const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "docs/threat-model.md",
+];
+
+/// Checks every file that git tracks or would track.
+///
+/// # Errors
+/// When git does not list the files or one cannot be read.
+pub(super) fn check(root: &Path) -> Result<Vec<Finding>> {
+    let mut git = Command::new("git");
+    git.current_dir(root).args(["ls-files", "--cached", "--others", "--exclude-standard"]);
+    let list = output(&mut git)?;
+    let mut findings = documents(root);
+    for name in list.lines() {
+        let path = root.join(name);
+        if !path.is_file() {
+            continue; // deleted, and not yet committed
+        }
+        let bytes = std::fs::read(&path).with_context(|| format!("read {name}"))?;
+        if let Ok(text) = std::str::from_utf8(&bytes) {
+            findings.extend(check_file(name, text));
+            if has_extension(name, "md") {
+                findings.extend(links(root, name, text));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+fn has_extension(name: &str, extension: &str) -> bool {
+    Path::new(name).extension().is_some_and(|found| found == extension)
+}
+
+fn documents(root: &Path) -> Vec<Finding> {
+    let of_formats = FORMATS.iter().filter(|(package, _)| root.join(package).is_dir());
+    of_formats
+        .map(|(_, document)| document)
+        .chain(DOCUMENTS)
+        .filter(|document| !root.join(document).is_file())
+        .map(|document| Finding::Broken(format!("{document} is missing")))
+        .collect()
+}
+
+fn check_file(name: &str, text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if GENERATED.iter().any(|generated| name.ends_with(generated)) {
+        return findings;
+    }
+    let rust = has_extension(name, "rs");
+    let source = SOURCE.iter().any(|extension| has_extension(name, extension));
+    if rust {
+        findings.extend(file_length(name, text.lines().count()));
+    }
+    for (at, line) in text.lines().enumerate() {
+        let mut broken = |what: String| {
+            findings.push(Finding::Broken(format!("{name}:{}: {what}", at + 1)));
+        };
+        let chars = line.chars().count();
+        if source && chars > MAX_LINE_CHARS {
+            broken(format!("{chars} characters, {MAX_LINE_CHARS} at most"));
+        }
+        let words = if rust { FORBIDDEN_IN_RUST } else { &[] };
+        for word in words.iter().chain(FORBIDDEN_ANYWHERE).filter(|word| line.contains(**word)) {
+            broken(format!("holds `{word}`"));
+        }
+        if rust && PURE.iter().any(|pure| name.starts_with(pure)) {
+            for word in FORBIDDEN_IN_PURE.iter().filter(|word| line.contains(**word)) {
+                broken(format!("`{word}` in a package that opens no file and no socket"));
+            }
+        }
+    }
+    findings
+}
+
+fn file_length(name: &str, lines: usize) -> Option<Finding> {
+    if lines > MAX_FILE_LINES {
+        let what = format!("{name}: {lines} lines, {MAX_FILE_LINES} at most");
+        Some(Finding::Broken(what))
+    } else if lines > NEAR_FILE_LINES {
+        Some(Finding::Near(format!("{name}: {lines} lines")))
+    } else {
+        None
+    }
+}
+
+/// Links from one document to a file that is not there.
+fn links(root: &Path, name: &str, text: &str) -> Vec<Finding> {
+    let directory = root.join(name).parent().map(Path::to_path_buf).unwrap_or_default();
+    let mut findings = Vec::new();
+    for rest in text.split("](").skip(1) {
+        let Some(target) = rest.split(')').next() else { continue };
+        let file = target.split('#').next().unwrap_or_default();
+        if file.is_empty() || target.contains("://") || target.contains(char::is_whitespace) {
+            continue;
+        }
+        if !directory.join(file).exists() {
+            findings.push(Finding::Broken(format!("{name}: dead link to {target}")));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(name: &str, text: &str) -> usize {
+        check_file(name, text)
+            .iter()
+            .filter(|finding| matches!(finding, Finding::Broken(_)))
+            .count()
+    }
+
+    #[test]
+    fn long_files_and_lines_are_found() {
+        assert_eq!(broken("a.rs", &"x\n".repeat(700)), 0);
+        assert_eq!(broken("a.rs", &"x\n".repeat(701)), 1);
+        assert_eq!(check_file("a.rs", &"x\n".repeat(601)).len(), 1);
+        assert_eq!(broken("a.rs", &"é".repeat(100)), 0);
+        assert_eq!(broken("a.py", &"é".repeat(101)), 1);
+        assert_eq!(broken("a.md", &"é".repeat(101)), 0);
+    }
+
+    #[test]
+    fn forbidden_words_are_found_with_their_line() {
+        let text = format!("fn a() {{\n    {}\n}}", concat!("todo", "!()"));
+        let found = check_file("crates/a.rs", &text);
+        assert_eq!(
+            found,
+            [Finding::Broken(format!("crates/a.rs:2: holds `{}`", concat!("todo", "!(")))]
+        );
+        assert_eq!(broken("README.md", &text), 0);
+        assert_eq!(broken("README.md", concat!("see /wo", "rk/main")), 1);
+    }
+
+    #[test]
+    fn pure_packages_open_nothing() {
+        assert_eq!(broken("crates/rest-page/src/lib.rs", "use std::fs::File;"), 1);
+        assert_eq!(broken("crates/rest-page/tests/a.rs", "use std::fs::File;"), 0);
+        assert_eq!(broken("crates/rest-sqlite/src/lib.rs", "use std::fs::File;"), 0);
+    }
+
+    #[test]
+    fn generated_files_are_left_alone() {
+        assert_eq!(broken("Cargo.lock", concat!("/wo", "rk/", "main")), 0);
+    }
+
+    #[test]
+    fn dead_links_are_found() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("there.md"), "").unwrap();
+        let text = "[a](there.md#x) [b](gone.md) [c](#y) [d](https://example.org/z)";
+        let found = links(root.path(), "README.md", text);
+        assert_eq!(found, [Finding::Broken("README.md: dead link to gone.md".into())]);
+    }
+
+    #[test]
+    fn documents_of_formats_must_be() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(documents(root.path()).len(), DOCUMENTS.len());
+        std::fs::create_dir_all(root.path().join("crates/rest-page")).unwrap();
+        assert_eq!(documents(root.path()).len(), DOCUMENTS.len() + 1);
+    }
+}
