@@ -2,12 +2,17 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{cargo, output, run, shown};
+use crate::process::{cargo, kill_tree, output, run, shown};
 use crate::tally::Tally;
 use crate::tidy::tidy;
+
+/// A test that prints nothing for so long hangs: it is killed, and is a failure.
+const SILENCE_LIMIT: Duration = Duration::from_mins(10);
 
 /// Format, rules, lints and documents with every warning denied, and the tests if asked. Each step
 /// runs, whatever became of those before it: one run shows all there is to mend.
@@ -44,27 +49,52 @@ pub(crate) fn check(tests: bool) -> Result<()> {
 /// Runs the tests of every package, shows what they print, and counts.
 ///
 /// # Errors
-/// When cargo cannot be started or its output cannot be read. Failing tests are no error here.
+/// When a test cannot be compiled, cargo cannot be started or its output cannot be read. Failing
+/// tests are no error here.
 pub(crate) fn cargo_test() -> Result<Tally> {
+    // First, so that the compiler's silence is not taken for a test's.
+    run(cargo().args(["test", "--workspace", "--no-run", "--quiet"]))?;
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-fail-fast"]);
     eprintln!("$ {}", shown(&command));
-    run_counted(&mut command, &mut std::io::stdout())
+    run_counted(&mut command, SILENCE_LIMIT, &mut std::io::stdout())
 }
 
-fn run_counted(command: &mut Command, shown_on: &mut impl Write) -> Result<Tally> {
+fn run_counted(
+    command: &mut Command,
+    silence_limit: Duration,
+    shown_on: &mut impl Write,
+) -> Result<Tally> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start `{}`", shown(command)))?;
-    let mut tally = Tally::default();
-    if let Some(stdout) = child.stdout.take() {
+    let stdout = child.stdout.take().context("a piped child has no standard output")?;
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || {
         for line in BufReader::new(stdout).split(b'\n') {
-            let line = line?;
-            let line = String::from_utf8_lossy(&line);
-            writeln!(shown_on, "{line}")?;
-            tally.add_line(&line);
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let mut tally = Tally::default();
+    let mut last = String::new();
+    loop {
+        match lines.recv_timeout(silence_limit) {
+            Ok(line) => {
+                last = String::from_utf8_lossy(&line?).into_owned();
+                writeln!(shown_on, "{last}")?;
+                tally.add_line(&last);
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                kill_tree(child.id());
+                let minutes = silence_limit.as_secs() / 60;
+                tally.failures.push(format!("silent for {minutes} minutes after: {last}"));
+                break;
+            }
         }
     }
     let status = child.wait()?;
@@ -80,7 +110,8 @@ mod tests {
     use super::*;
 
     fn counted(script: &str) -> Tally {
-        run_counted(Command::new("sh").args(["-c", script]), &mut std::io::sink()).unwrap()
+        let limit = Duration::from_secs(2);
+        run_counted(Command::new("sh").args(["-c", script]), limit, &mut std::io::sink()).unwrap()
     }
 
     #[test]
@@ -93,5 +124,14 @@ mod tests {
     fn a_failed_test_counts_once() {
         let tally = counted("echo 'test a ... FAILED'; echo 'test b ... ok'; exit 101");
         assert_eq!(tally, Tally { passed: 1, failures: vec!["a".into()] });
+    }
+
+    #[test]
+    fn what_hangs_is_killed_with_its_children() {
+        let begun = std::time::Instant::now();
+        let tally = counted("echo 'test a ... ok'; sh -c 'sleep 600; true'; true");
+        assert_eq!(tally.passed, 1);
+        assert!(tally.failures[0].contains("test a ... ok"), "{:?}", tally.failures);
+        assert!(begun.elapsed() < Duration::from_mins(1));
     }
 }

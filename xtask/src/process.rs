@@ -85,6 +85,26 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
 
+/// Kills a process and all that it started; what ends meanwhile is no error.
+pub(crate) fn kill_tree(pid: u32) {
+    // Stopped first, so that it starts nothing while its children are read.
+    signal("-STOP", pid);
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    for task in tasks {
+        let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in children.split_ascii_whitespace().filter_map(|word| word.parse().ok()) {
+            kill_tree(child);
+        }
+    }
+    signal("-KILL", pid);
+}
+
+fn signal(name: &str, pid: u32) {
+    // Fails only for a process that has ended.
+    let _ =
+        Command::new("kill").args([name, "--", &pid.to_string()]).stderr(Stdio::null()).status();
+}
+
 /// The path of the program `name` on the search path.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
