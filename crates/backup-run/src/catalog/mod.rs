@@ -1,0 +1,342 @@
+//! The backup history: an SQLite database beside the key store, with the columns of SQL Server's
+//! `msdb.dbo.backupset`.
+//!
+//! It only tells; no restore needs it, and [`Catalog::record`] of each set in the media sets that
+//! are at hand makes it anew. Several processes may write at once.
+
+mod row;
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
+
+pub use row::{CatalogDevice, CatalogEncryptor, CatalogSet, date_of_ms};
+
+use crate::RunError;
+
+/// Name of the catalog in the key store's directory.
+pub const CATALOG_FILE_NAME: &str = "history.db";
+
+/// `PRAGMA user_version` of the tables below.
+const VERSION: u16 = 1;
+/// `PRAGMA application_id`: "tdkh".
+const APPLICATION_ID: i64 = 0x7464_6b68;
+/// How long another writer is waited for.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+const TABLES: &str = "
+    CREATE TABLE backupset(
+        backup_set_id INTEGER PRIMARY KEY AUTOINCREMENT,
+        backup_set_uuid TEXT NOT NULL UNIQUE,
+        media_uuid TEXT NOT NULL,
+        name TEXT NOT NULL,
+        description TEXT NOT NULL,
+        position INTEGER NOT NULL,
+        type TEXT NOT NULL CHECK(type IN ('D', 'I')),
+        database_name TEXT NOT NULL,
+        database_path TEXT NOT NULL,
+        database_guid TEXT,
+        server_name TEXT NOT NULL,
+        user_name TEXT NOT NULL,
+        software_name TEXT NOT NULL,
+        backup_start_date TEXT NOT NULL,
+        backup_finish_date TEXT NOT NULL,
+        expiration_date TEXT,
+        backup_size INTEGER NOT NULL,
+        compressed_backup_size INTEGER NOT NULL,
+        compression_algorithm TEXT,
+        key_algorithm TEXT,
+        encryptor_thumbprint TEXT,
+        encryptor_type TEXT,
+        is_copy_only INTEGER NOT NULL,
+        is_source_encrypted INTEGER NOT NULL,
+        is_stream INTEGER NOT NULL,
+        is_signed INTEGER NOT NULL,
+        has_backup_checksums INTEGER NOT NULL,
+        page_size INTEGER NOT NULL,
+        pages INTEGER NOT NULL,
+        differential_base_guid TEXT);
+    CREATE INDEX backupset_by_database ON backupset(database_name, backup_start_date);
+    CREATE TABLE backupsetencryptor(
+        backup_set_uuid TEXT NOT NULL,
+        ordinal INTEGER NOT NULL,
+        certificate_name TEXT NOT NULL,
+        thumbprint TEXT NOT NULL,
+        thumbprint_sha256 TEXT NOT NULL,
+        PRIMARY KEY(backup_set_uuid, thumbprint_sha256)) WITHOUT ROWID;
+    CREATE TABLE backupmediafamily(
+        media_uuid TEXT NOT NULL,
+        family_sequence_number INTEGER NOT NULL,
+        physical_device_name TEXT NOT NULL,
+        PRIMARY KEY(media_uuid, family_sequence_number, physical_device_name)) WITHOUT ROWID;
+    CREATE TABLE restorehistory(
+        restore_history_id INTEGER PRIMARY KEY AUTOINCREMENT,
+        restore_date TEXT NOT NULL,
+        restore_type TEXT NOT NULL CHECK(restore_type IN ('D', 'S', 'V')),
+        backup_set_uuid TEXT NOT NULL,
+        destination_database_name TEXT,
+        user_name TEXT NOT NULL);";
+
+const UPSERT: &str = "
+    INSERT INTO backupset(backup_set_uuid, media_uuid, name, description, position, type,
+        database_name, database_path, database_guid, server_name, user_name, software_name,
+        backup_start_date, backup_finish_date, expiration_date, backup_size,
+        compressed_backup_size, compression_algorithm, key_algorithm, encryptor_thumbprint,
+        encryptor_type, is_copy_only, is_source_encrypted, is_stream, is_signed,
+        has_backup_checksums, page_size, pages, differential_base_guid)
+    VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+        ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)
+    ON CONFLICT(backup_set_uuid) DO UPDATE SET is_signed = max(is_signed, excluded.is_signed)";
+
+/// What was done with a set of the media, for [`Catalog::record_use`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CatalogUse {
+    /// A database was restored.
+    Database,
+    /// A stream was restored.
+    Stream,
+    /// It was verified with the key.
+    Verified,
+}
+
+/// Which rows of the history are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct CatalogFilter {
+    /// Only of the database with this name or this path.
+    pub database: Option<String>,
+}
+
+/// The history, open.
+#[derive(Debug)]
+pub struct Catalog {
+    db: Connection,
+    path: PathBuf,
+}
+
+impl Catalog {
+    /// Opens the history in the directory of the key store; makes it, and the directory, for
+    /// their owner only, where it is missing.
+    ///
+    /// # Errors
+    /// `Io`, `Database`, `FutureVersion`.
+    pub fn open(dir: &Path) -> Result<Self, RunError> {
+        let path = dir.join(CATALOG_FILE_NAME);
+        if !dir.is_dir() {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+            made.map_err(RunError::io("create", dir))?;
+        }
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        match made {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(RunError::io("create", &path)(error));
+            }
+            _ => {}
+        }
+        let mut catalog = Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        catalog.prepare()?;
+        Ok(catalog)
+    }
+
+    /// Opens the history to read; `None` where there is none.
+    ///
+    /// # Errors
+    /// `Database`, `FutureVersion`.
+    pub fn open_existing(dir: &Path) -> Result<Option<Self>, RunError> {
+        let path = dir.join(CATALOG_FILE_NAME);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let catalog = Self::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        // Made and not yet filled, by a process that is just beginning.
+        Ok(catalog.has_tables()?.then_some(catalog))
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Records a set. One that is known gets what was added since: recipients, places, a
+    /// signature. Tells whether it was new.
+    ///
+    /// # Errors
+    /// `Database`.
+    pub fn record(&mut self, set: &CatalogSet) -> Result<bool, RunError> {
+        let path = self.path.clone();
+        self.record_in_transaction(set).map_err(failed("record a set in", &path))
+    }
+
+    fn record_in_transaction(&mut self, set: &CatalogSet) -> rusqlite::Result<bool> {
+        let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let known = "SELECT count(*) FROM backupset WHERE backup_set_uuid = ?1";
+        let known: i64 = transaction.query_row(known, [&set.backup_set_uuid], |row| row.get(0))?;
+        set.write(&mut transaction.prepare(UPSERT)?)?;
+        for (ordinal, encryptor) in (1i64..).zip(&set.encryptors) {
+            transaction.execute(
+                "INSERT OR IGNORE INTO backupsetencryptor VALUES(?1, ?2, ?3, ?4, ?5)",
+                params![
+                    set.backup_set_uuid,
+                    ordinal,
+                    encryptor.certificate_name,
+                    encryptor.thumbprint,
+                    encryptor.thumbprint_sha256,
+                ],
+            )?;
+        }
+        for device in &set.devices {
+            transaction.execute(
+                "INSERT OR IGNORE INTO backupmediafamily VALUES(?1, ?2, ?3)",
+                params![
+                    set.media_uuid,
+                    device.family_sequence_number,
+                    device.physical_device_name
+                ],
+            )?;
+        }
+        transaction.commit()?;
+        Ok(known == 0)
+    }
+
+    /// Records that a set was restored or verified. `set_uuid` as [`CatalogSet::backup_set_uuid`];
+    /// the time is milliseconds since 1970.
+    ///
+    /// # Errors
+    /// `Database`.
+    pub fn record_use(
+        &mut self,
+        set_uuid: &str,
+        done: CatalogUse,
+        destination: Option<&str>,
+        user: &str,
+        at_ms: i64,
+    ) -> Result<(), RunError> {
+        let kind = match done {
+            CatalogUse::Database => "D",
+            CatalogUse::Stream => "S",
+            CatalogUse::Verified => "V",
+        };
+        let sql = "INSERT INTO restorehistory(restore_date, restore_type, backup_set_uuid,
+             destination_database_name, user_name) VALUES(?1, ?2, ?3, ?4, ?5)";
+        self.db
+            .execute(sql, params![date_of_ms(at_ms), kind, set_uuid, destination, user])
+            .map_err(failed("record a restore in", &self.path))?;
+        Ok(())
+    }
+
+    /// The sets, by the time when they were begun.
+    ///
+    /// # Errors
+    /// `Database`.
+    pub fn sets(&self, filter: &CatalogFilter) -> Result<Vec<CatalogSet>, RunError> {
+        self.read_sets(filter).map_err(failed("read", &self.path))
+    }
+
+    fn read_sets(&self, filter: &CatalogFilter) -> rusqlite::Result<Vec<CatalogSet>> {
+        let mut list = self.db.prepare(
+            "SELECT * FROM backupset
+             WHERE ?1 IS NULL OR database_name = ?1 OR database_path = ?1
+             ORDER BY backup_start_date, backup_set_id",
+        )?;
+        let sets = list.query_map([&filter.database], CatalogSet::read)?;
+        let mut sets = sets.collect::<rusqlite::Result<Vec<_>>>()?;
+        let mut encryptors = self.db.prepare(
+            "SELECT certificate_name, thumbprint, thumbprint_sha256 FROM backupsetencryptor
+             WHERE backup_set_uuid = ?1 ORDER BY ordinal, thumbprint_sha256",
+        )?;
+        let mut devices = self.db.prepare(
+            "SELECT family_sequence_number, physical_device_name FROM backupmediafamily
+             WHERE media_uuid = ?1 ORDER BY family_sequence_number, physical_device_name",
+        )?;
+        for set in &mut sets {
+            set.encryptors = encryptors
+                .query_map([&set.backup_set_uuid], CatalogEncryptor::read)?
+                .collect::<rusqlite::Result<_>>()?;
+            set.devices = devices
+                .query_map([&set.media_uuid], CatalogDevice::read)?
+                .collect::<rusqlite::Result<_>>()?;
+        }
+        Ok(sets)
+    }
+
+    fn connect(path: PathBuf, flags: OpenFlags) -> Result<Self, RunError> {
+        let flags = flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let failed = || failed("open", &path);
+        // Plain, whatever the environment says of new databases: it holds what the headers of the
+        // media tell anyone.
+        let uri = format!("{}?tdekit=plain", file_uri(&path));
+        let db = Connection::open_with_flags(uri, flags).map_err(failed())?;
+        db.busy_timeout(BUSY_WAIT).map_err(failed())?;
+        let catalog = Self { db, path: path.clone() };
+        let (application, version) = catalog.marks().map_err(failed())?;
+        match (application, version) {
+            (0, 0) | (APPLICATION_ID, VERSION) => Ok(catalog),
+            (APPLICATION_ID, version) => {
+                Err(RunError::FutureVersion { media: path.display().to_string(), version })
+            }
+            _ => Err(failed()(rusqlite::Error::SqliteFailure(
+                rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOTADB),
+                Some("it is no backup history".to_owned()),
+            ))),
+        }
+    }
+
+    fn marks(&self) -> rusqlite::Result<(i64, u16)> {
+        let pragma = |name| self.db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let version = u16::try_from(pragma("user_version")?).unwrap_or(u16::MAX);
+        Ok((pragma("application_id")?, version))
+    }
+
+    fn has_tables(&self) -> Result<bool, RunError> {
+        Ok(self.marks().map_err(failed("read", &self.path))?.0 == APPLICATION_ID)
+    }
+
+    /// Makes the tables where they are missing.
+    fn prepare(&mut self) -> Result<(), RunError> {
+        if self.has_tables()? {
+            return Ok(());
+        }
+        let path = self.path.clone();
+        let make = || -> rusqlite::Result<()> {
+            let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let made: i64 =
+                transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
+            // Another process may have been first.
+            if made != APPLICATION_ID {
+                transaction.execute_batch(TABLES)?;
+                transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+                transaction.pragma_update(None, "user_version", VERSION)?;
+            }
+            transaction.commit()
+        };
+        make().map_err(failed("make the tables of", &path))
+    }
+}
+
+/// For `map_err`: what SQLite refused on the catalog.
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(rusqlite::Error) -> RunError + use<> {
+    let path = path.to_path_buf();
+    move |source| RunError::Database { action, path, source }
+}
+
+/// The URI of a file, with every byte quoted that could mean something else.
+fn file_uri(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    let mut uri = "file:".to_owned();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push(char::from(byte));
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+use std::os::unix::fs::PermissionsExt;
+use std::thread;
+
+use tdekit_key_crypto::Algorithm;
+use tdekit_key_store::{WrapMechanism, WrappedDek};
+
+use super::*;
+use crate::{Compression, Recipient, SetInfo, SetKind, SourceKind};
+
+fn info(position: u32) -> SetInfo {
+    let recipient = Recipient {
+        name: "BackupCert".to_owned(),
+        wrapped: WrappedDek {
+            mechanism: WrapMechanism::RsaOaepSha256,
+            sha256: [0xAB; 32],
+            sha1: [0xCD; 20],
+            public_key_sha256: [3; 32],
+            blob: vec![0; 8],
+        },
+    };
+    let mut set_id = [7; 16];
+    set_id[..4].copy_from_slice(&position.to_le_bytes());
+    SetInfo {
+        position,
+        ordinal: position,
+        set_id,
+        kind: if position == 1 { SetKind::Full } else { SetKind::Differential },
+        source: SourceKind::Database,
+        compression: Compression::Zstd { level: 1 },
+        algorithm: Some(Algorithm::Aes256),
+        copy_only: false,
+        source_encrypted: true,
+        page_map: true,
+        block_size: 1 << 20,
+        page_size: 4096,
+        pages: 25,
+        begun_ms: 1_700_000_000_123 + i64::from(position),
+        finished_ms: 1_700_000_005_000,
+        expires_ms: if position == 1 { 0 } else { 1_800_000_000_000 },
+        database_id: [9; 16],
+        base: (position != 1).then_some([7; 16]),
+        name: "nightly".to_owned(),
+        database_name: "app.db".to_owned(),
+        path: "/data/app.db".to_owned(),
+        host: "host".to_owned(),
+        user: "me".to_owned(),
+        description: "d".to_owned(),
+        program: "tdekit 0.1.0".to_owned(),
+        recipients: vec![recipient],
+        signatures: Vec::new(),
+        blocks: 3,
+        payload_bytes: 102_400,
+        stored_bytes: 50_000,
+        record_bytes: 52_000,
+        families: 1,
+        damage: None,
+    }
+}
+
+fn device(name: &str) -> CatalogDevice {
+    CatalogDevice { family_sequence_number: 1, physical_device_name: name.to_owned() }
+}
+
+fn row(position: u32, place: &str) -> CatalogSet {
+    CatalogSet::of(&info(position), &[5; 16], &[device(place)])
+}
+
+fn all(catalog: &Catalog) -> Vec<CatalogSet> {
+    catalog.sets(&CatalogFilter::default()).unwrap()
+}
+
+#[test]
+fn what_is_recorded_comes_back_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("a/home ?#%");
+    assert!(Catalog::open_existing(&home).unwrap().is_none());
+    let mut catalog = Catalog::open(&home).unwrap();
+    assert!(catalog.record(&row(2, "/b/app.bak")).unwrap());
+    assert!(catalog.record(&row(1, "/b/app.bak")).unwrap());
+    assert!(!catalog.record(&row(1, "/b/app.bak")).unwrap());
+    drop(catalog);
+    let mode = std::fs::metadata(home.join(CATALOG_FILE_NAME)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let catalog = Catalog::open_existing(&home).unwrap().unwrap();
+    assert_eq!(all(&catalog), [row(1, "/b/app.bak"), row(2, "/b/app.bak")]);
+    let first = &all(&catalog)[0];
+    assert_eq!(first.backup_start_date, "2023-11-14T22:13:20.124Z");
+    assert_eq!((first.kind.as_str(), first.position), ("D", 1));
+    assert_eq!(first.encryptor_thumbprint.as_deref(), Some(&*format!("0x{}", "CD".repeat(20))));
+    for (database, count) in [("app.db", 2), ("/data/app.db", 2), ("other.db", 0)] {
+        let filter = CatalogFilter { database: Some(database.to_owned()) };
+        assert_eq!(catalog.sets(&filter).unwrap().len(), count, "{database}");
+    }
+}
+
+#[test]
+fn a_known_set_gets_what_was_added_since() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut catalog = Catalog::open(dir.path()).unwrap();
+    catalog.record(&row(1, "/old")).unwrap();
+    let mut newer = row(1, "/new");
+    newer.is_signed = true;
+    newer.encryptors.push(CatalogEncryptor {
+        certificate_name: "Second".to_owned(),
+        thumbprint: "0x00".to_owned(),
+        thumbprint_sha256: "0x01".to_owned(),
+    });
+    assert!(!catalog.record(&newer).unwrap());
+    catalog.record(&row(1, "/new")).unwrap();
+    let found = all(&catalog).remove(0);
+    assert!(found.is_signed);
+    assert_eq!(found.encryptors, newer.encryptors);
+    assert_eq!(found.devices, [device("/new"), device("/old")]);
+    catalog
+        .record_use(&found.backup_set_uuid, CatalogUse::Database, Some("/r.db"), "me", 1000)
+        .unwrap();
+    let uses: (String, String) = catalog
+        .db
+        .query_row("SELECT restore_date, restore_type FROM restorehistory", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .unwrap();
+    assert_eq!(uses, ("1970-01-01T00:00:01.000Z".to_owned(), "D".to_owned()));
+}
+
+#[test]
+fn several_processes_may_begin_and_write_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    thread::scope(|scope| {
+        for writer in 0..8u32 {
+            let dir = dir.path();
+            scope.spawn(move || {
+                for set in 0..5 {
+                    let position = 1 + writer * 100 + set;
+                    Catalog::open(dir).unwrap().record(&row(position, "/m")).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(all(&Catalog::open(dir.path()).unwrap()).len(), 40);
+}
+
+#[test]
+fn what_is_no_history_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(CATALOG_FILE_NAME);
+    std::fs::write(&path, vec![7; 5000]).unwrap();
+    assert!(matches!(Catalog::open(dir.path()), Err(RunError::Database { .. })));
+    assert_eq!(std::fs::read(&path).unwrap(), vec![7; 5000]);
+    std::fs::remove_file(&path).unwrap();
+    let foreign = Connection::open(&path).unwrap();
+    foreign.execute_batch("PRAGMA application_id = 7; CREATE TABLE t(a)").unwrap();
+    assert!(matches!(Catalog::open(dir.path()), Err(RunError::Database { .. })));
+    foreign.execute_batch("DROP TABLE t").unwrap();
+    foreign.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+    foreign.pragma_update(None, "user_version", 2).unwrap();
+    let newer = Catalog::open(dir.path());
+    assert!(matches!(newer, Err(RunError::FutureVersion { version: 2, .. })));
+}

@@ -1,0 +1,216 @@
+//! The crate's one error type: facts with fields.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tdekit_key_crypto::CryptoError;
+use tdekit_key_store::StoreError;
+
+/// What stopped a backup, a restore or a reading of media. No variant carries a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A file or device failed.
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The target has no room left.
+    #[error("no space left for {}", .path.display())]
+    NoSpace {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process writes there.
+    #[error("{} is being written by another process", .path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Something would be overwritten.
+    #[error("{} exists already", .path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is nothing to read.
+    #[error("there is nothing at {}", .path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A part of a media set is not there.
+    #[error("{media} has no part {part}")]
+    NoPart {
+        /// The media.
+        media: String,
+        /// The part.
+        part: u32,
+    },
+    /// A file ended before what its headers promise.
+    #[error("{media} ends before offset {end}")]
+    ShortRead {
+        /// The media.
+        media: String,
+        /// Where the bytes that were asked for end.
+        end: u64,
+    },
+    /// What stands there is no media set.
+    #[error("{media} is no media set of tdekit")]
+    NotMedia {
+        /// The media.
+        media: String,
+    },
+    /// It was written by a newer program.
+    #[error("{media} has format version {version}; this program reads version 1")]
+    FutureVersion {
+        /// The media.
+        media: String,
+        /// The version.
+        version: u16,
+    },
+    /// Bytes of the media set are not what they must be.
+    #[error("{media}: {what} is damaged: {reason}")]
+    Damaged {
+        /// The media.
+        media: String,
+        /// Which part of it, such as "block 7 of set 2".
+        what: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Bytes of the media set were changed by somebody who has not the key, or the key is wrong.
+    #[error("{media}: {what} was changed: it does not authenticate")]
+    Tampered {
+        /// The media.
+        media: String,
+        /// Which part of it.
+        what: String,
+    },
+    /// The unwrapped secret is not that of the set.
+    #[error("the key that the certificate gives is not the key of set {position}")]
+    WrongKey {
+        /// The set.
+        position: u32,
+    },
+    /// The set is encrypted and no keys were given.
+    #[error("set {position} is encrypted, and no key is at hand")]
+    KeyNeeded {
+        /// The set.
+        position: u32,
+    },
+    /// There is no such set.
+    #[error("the media set has no set at position {position}: it has {sets}")]
+    NoSet {
+        /// The position that was asked for; 0 for the last.
+        position: u32,
+        /// How many sets there are.
+        sets: u32,
+    },
+    /// Files of different media sets were given together.
+    #[error("{media} is of another media set than {first}")]
+    OtherMedia {
+        /// The first file.
+        first: String,
+        /// The file that does not fit.
+        media: String,
+    },
+    /// A file of a striped media set is not at hand.
+    #[error("file {family} of the {families} that the media set is striped over is missing")]
+    MissingFamily {
+        /// Its number, from 0.
+        family: u16,
+        /// How many there are.
+        families: u16,
+    },
+    /// Targets do not fit the media set: another number of stripes, or mirrors that differ.
+    #[error("the targets do not fit the media set: {reason}")]
+    TargetsDiffer {
+        /// What does not fit.
+        reason: String,
+    },
+    /// The base of a differential set is not there or cannot serve.
+    #[error("no base for a differential set: {reason}")]
+    NoBase {
+        /// Why.
+        reason: String,
+    },
+    /// An encrypted set would join plain ones, or the reverse.
+    #[error("the media set has {} sets: allow mixing, or take other media", .has)]
+    MixedEncryption {
+        /// "plain" or "encrypted".
+        has: &'static str,
+    },
+    /// The set is not of the kind that was asked for.
+    #[error("set {position} holds {holds}, which cannot be restored as {wanted}")]
+    WrongSource {
+        /// The set.
+        position: u32,
+        /// What it holds.
+        holds: &'static str,
+        /// As what it was to be restored.
+        wanted: &'static str,
+    },
+    /// The database cannot be read.
+    #[error("cannot {action} database {}: {source}", .path.display())]
+    Database {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// The database.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// The database's file was replaced, cut or written past SQLite's locks during the backup.
+    #[error("database {} was changed from outside during the backup: {reason}", .path.display())]
+    SourceChanged {
+        /// The database.
+        path: PathBuf,
+        /// What was seen.
+        reason: String,
+    },
+    /// The stream that is backed up failed.
+    #[error("cannot read the stream: {source}")]
+    Stream {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An option cannot be honoured.
+    #[error("{what}: {reason}")]
+    Option {
+        /// Which option.
+        what: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// The run was cancelled.
+    #[error("cancelled")]
+    Cancelled,
+    /// A thread of the run failed in a way that is a fault of the program.
+    #[error("internal fault: {0}")]
+    Internal(&'static str),
+    /// The key store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Cryptography failed.
+    #[error(transparent)]
+    Crypto(#[from] CryptoError),
+    /// A sink or target of the caller failed.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl RunError {
+    /// For `map_err`: a failed system call on a path.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_path_buf();
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path },
+            _ => Self::Io { action, path, source },
+        }
+    }
+}

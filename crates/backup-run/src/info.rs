@@ -1,0 +1,167 @@
+//! What a media set tells of its sets, without a key.
+
+use tdekit_key_crypto::Algorithm;
+use tdekit_key_store::WrappedDek;
+
+use crate::Compression;
+
+/// One who can open a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipient {
+    /// Name of the certificate as it was when the key was wrapped.
+    pub name: String,
+    /// The wrapped secret, with thumbprints and mechanism.
+    pub wrapped: WrappedDek,
+}
+
+/// What a set holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetKind {
+    /// Everything.
+    Full,
+    /// What changed since its base.
+    Differential,
+}
+
+/// What a set was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceKind {
+    /// An SQLite database.
+    Database,
+    /// A stream of bytes.
+    Stream,
+}
+
+/// A signature on a set, as it stands in the media set: not checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignatureInfo {
+    /// When, milliseconds since 1970.
+    pub signed_ms: i64,
+    /// Certificate of the signer, X.509 DER.
+    pub certificate_der: Vec<u8>,
+    /// RSASSA-PSS over `message`.
+    pub signature: Vec<u8>,
+    /// The bytes that are signed: made from this set, not from what the record claims.
+    pub message: Vec<u8>,
+}
+
+/// A backup set. All is read without a key, and without one unverified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetInfo {
+    /// 1 for the first set of the media set.
+    pub position: u32,
+    /// Number of its record, 1 for the first.
+    pub ordinal: u32,
+    /// Its id.
+    pub set_id: [u8; 16],
+    /// Full or differential.
+    pub kind: SetKind,
+    /// What it was made of.
+    pub source: SourceKind,
+    /// Compression.
+    pub compression: Compression,
+    /// Encryption; `None` for plaintext.
+    pub algorithm: Option<Algorithm>,
+    /// Whether it is no base of differential sets.
+    pub copy_only: bool,
+    /// Whether the database was encrypted at rest.
+    pub source_encrypted: bool,
+    /// Whether it has the page map that a differential set needs of its base.
+    pub page_map: bool,
+    /// Plaintext bytes of a full block.
+    pub block_size: u32,
+    /// Page size of the database; 0 for a stream.
+    pub page_size: u32,
+    /// Pages of the database; 0 for a stream.
+    pub pages: u64,
+    /// When it was begun, milliseconds since 1970.
+    pub begun_ms: i64,
+    /// When it was finished.
+    pub finished_ms: i64,
+    /// When it expires; 0 for never.
+    pub expires_ms: i64,
+    /// File id of an encrypted database; zeros otherwise.
+    pub database_id: [u8; 16],
+    /// Set id of the full set that a differential set stands on.
+    pub base: Option<[u8; 16]>,
+    /// Name of the set.
+    pub name: String,
+    /// Name of the database.
+    pub database_name: String,
+    /// Path of the database.
+    pub path: String,
+    /// Host.
+    pub host: String,
+    /// User.
+    pub user: String,
+    /// Free text.
+    pub description: String,
+    /// Program that wrote it.
+    pub program: String,
+    /// Who can open it, those added later included; empty for plaintext.
+    pub recipients: Vec<Recipient>,
+    /// Signatures.
+    pub signatures: Vec<SignatureInfo>,
+    /// Blocks of any kind, over all families.
+    pub blocks: u64,
+    /// Bytes before compression.
+    pub payload_bytes: u64,
+    /// Bytes of the blocks as stored.
+    pub stored_bytes: u64,
+    /// Bytes of the records, headers and trailers included.
+    pub record_bytes: u64,
+    /// Files that it is split over.
+    pub families: u16,
+    /// What is wrong with its header, trailer or index; `None` where nothing is. Blocks are seen
+    /// by verifying only.
+    pub damage: Option<String>,
+}
+
+/// Something about a media set that its reader should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// Behind the last record stand bytes of one that was never finished; they are ignored, and
+    /// cut off by the next append.
+    UnfinishedTail {
+        /// The file or object.
+        media: String,
+        /// Where they begin.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+    },
+    /// A record cannot be used. Others can.
+    DamagedRecord {
+        /// The file or object.
+        media: String,
+        /// Number of the record, where that is known.
+        ordinal: Option<u32>,
+        /// Where it begins.
+        offset: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A record says what the one before it was, and another one stands there.
+    BrokenChain {
+        /// The file or object.
+        media: String,
+        /// Number of the record.
+        ordinal: u32,
+    },
+    /// A file of a striped media set is not at hand: its sets cannot be restored.
+    MissingFamily {
+        /// The number of the file, from 0.
+        family: u16,
+        /// How many there are.
+        families: u16,
+    },
+    /// Mirrors are not equal; what one lacks is read from the other.
+    MirrorsDiffer {
+        /// The file that lacks records.
+        media: String,
+        /// Records it has.
+        records: u32,
+        /// Records the other has.
+        of: u32,
+    },
+}

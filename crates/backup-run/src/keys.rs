@@ -1,0 +1,71 @@
+//! Who wraps and unwraps a set's secret, and who signs.
+
+use std::fmt;
+
+use tdekit_key_crypto::SecretBytes;
+use tdekit_key_store::{KeyStore, StoreError, Unlocked, WrappedDek};
+
+use crate::Recipient;
+
+/// Wraps the secret of a new set for its recipients.
+pub trait WrapSecret {
+    /// One entry for each recipient, 1 to 64.
+    ///
+    /// # Errors
+    /// What the key store says: no such certificate, expired, not readable.
+    fn wrap_secret(&self, secret: &SecretBytes) -> Result<Vec<Recipient>, StoreError>;
+}
+
+/// Unwraps the secret of a set that is read.
+pub trait UnwrapSecret: Sync {
+    /// The secret, by the first recipient whose private key is at hand. The caller checks the key
+    /// commitment of the set, so a wrong secret does no harm.
+    ///
+    /// # Errors
+    /// What the key store says, [`StoreError::CertificateMissing`] with all thumbprints where no
+    /// recipient is known.
+    fn unwrap_secret(&self, wrapped: &[WrappedDek]) -> Result<SecretBytes, StoreError>;
+}
+
+impl UnwrapSecret for Unlocked {
+    fn unwrap_secret(&self, wrapped: &[WrappedDek]) -> Result<SecretBytes, StoreError> {
+        self.unwrap_dek(wrapped)
+    }
+}
+
+/// Certificates of a key store by name or thumbprint, as recipients.
+#[derive(Clone, Copy)]
+pub struct CertificateNames<'a> {
+    /// The store; that of an [`Unlocked`] one is known to be unchanged by others.
+    pub store: &'a KeyStore,
+    /// Names or thumbprints, 1 to 64.
+    pub names: &'a [String],
+}
+
+impl WrapSecret for CertificateNames<'_> {
+    fn wrap_secret(&self, secret: &SecretBytes) -> Result<Vec<Recipient>, StoreError> {
+        let wrap = |selector: &String| {
+            let name = self.store.find(selector)?.name.clone();
+            Ok(Recipient { name, wrapped: self.store.wrap_dek(selector, secret)? })
+        };
+        self.names.iter().map(wrap).collect()
+    }
+}
+
+impl fmt::Debug for CertificateNames<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CertificateNames").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+/// Signs a set: RSASSA-PSS with SHA-256, MGF1 of SHA-256 and a salt of 32 bytes.
+pub trait Sign {
+    /// The signer's certificate, X.509 DER.
+    fn certificate_der(&self) -> &[u8];
+
+    /// The signature over `message`.
+    ///
+    /// # Errors
+    /// What the key store says.
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, StoreError>;
+}

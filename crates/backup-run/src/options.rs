@@ -1,0 +1,166 @@
+//! What to back up, and how.
+
+use std::fmt;
+use std::io::Read;
+use std::path::PathBuf;
+
+use rusqlite::Connection;
+use tdekit_key_crypto::Algorithm;
+
+use crate::keys::{UnwrapSecret, WrapSecret};
+
+/// How blocks are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// As they are.
+    None,
+    /// LZ4 block format.
+    Lz4,
+    /// Zstandard, one frame a block.
+    Zstd {
+        /// 1 to 19 (22 needs more memory); negative levels are faster.
+        level: i8,
+    },
+}
+
+/// What is backed up.
+pub enum Source {
+    /// An SQLite database, by an open connection.
+    Database(DatabaseSource),
+    /// Any bytes.
+    Stream(StreamSource),
+}
+
+/// An SQLite database that may be in use.
+///
+/// In WAL mode writers go on during the backup. Outside WAL mode the snapshot is a shared lock:
+/// readers go on, writers wait (`SQLITE_BUSY`) until the backup ends, as with `VACUUM INTO`.
+pub struct DatabaseSource {
+    /// A connection to the database as `main`, without a transaction; it is closed at the end.
+    /// For an encrypted database it goes through the VFS that decrypts.
+    pub connection: Connection,
+    /// The database's file.
+    pub path: PathBuf,
+    /// The file id of an encrypted database; `None` for a plain one. Its reserved bytes are kept
+    /// as zeros.
+    pub encrypted_file_id: Option<[u8; 16]>,
+}
+
+/// A stream of bytes, read once to its end.
+pub struct StreamSource {
+    /// The bytes.
+    pub reader: Box<dyn Read + Send>,
+}
+
+/// How several targets share a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Layout {
+    /// Every target gets all bytes; they stay equal.
+    #[default]
+    Mirrors,
+    /// Each target is a family: blocks go to them in turn.
+    Stripes,
+}
+
+/// What happens with what stands at the targets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Nothing may stand there.
+    #[default]
+    Create,
+    /// The set is appended to the media set; where there is none, one is made.
+    Append,
+    /// A new media set takes the place of what is there, once it is whole.
+    Replace,
+}
+
+/// Encryption of a set.
+#[derive(Clone, Copy)]
+pub struct Encryption<'a> {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Wraps the set's secret for its recipients.
+    pub recipients: &'a dyn WrapSecret,
+}
+
+/// Texts that a set's header tells without a key. Each is at most 65,535 bytes, without control
+/// characters (others are replaced).
+#[derive(Debug, Clone, Default)]
+pub struct Labels {
+    /// Name of the set.
+    pub set_name: String,
+    /// Name of the database.
+    pub database_name: String,
+    /// Path of the database, or empty.
+    pub path: String,
+    /// Host.
+    pub host: String,
+    /// User.
+    pub user: String,
+    /// Free text.
+    pub description: String,
+    /// Program that writes, such as "tdekit 0.1.0".
+    pub program: String,
+}
+
+/// A backup to make.
+pub struct BackupJob<'a> {
+    /// What is backed up.
+    pub source: Source,
+    /// How several targets share the set.
+    pub layout: Layout,
+    /// What happens with what stands at the targets.
+    pub mode: Mode,
+    /// A set of the pages that changed since the last full set of the same media set that is not
+    /// copy-only.
+    pub differential: bool,
+    /// The set is no base of later differential ones.
+    pub copy_only: bool,
+    /// Whether a full set gets the page map that a differential one needs.
+    pub page_map: bool,
+    /// Compression.
+    pub compression: Compression,
+    /// Encryption; `None` writes plaintext.
+    pub encryption: Option<Encryption<'a>>,
+    /// Opens the base of a differential set, where that is encrypted.
+    pub base_keys: Option<&'a dyn UnwrapSecret>,
+    /// Whether an encrypted set may join plain ones in a media set, and the reverse.
+    pub allow_mixed: bool,
+    /// Milliseconds since 1970 after which the set may be thrown away; 0 for never.
+    pub expires_ms: i64,
+    /// Texts.
+    pub labels: Labels,
+}
+
+impl<'a> BackupJob<'a> {
+    /// A full set, compressed with zstd level 1, not encrypted, on new media.
+    #[must_use]
+    pub fn new(source: Source) -> Self {
+        Self {
+            source,
+            layout: Layout::default(),
+            mode: Mode::default(),
+            differential: false,
+            copy_only: false,
+            page_map: true,
+            compression: Compression::Zstd { level: 1 },
+            encryption: None,
+            base_keys: None,
+            allow_mixed: false,
+            expires_ms: 0,
+            labels: Labels::default(),
+        }
+    }
+}
+
+impl fmt::Debug for BackupJob<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackupJob")
+            .field("layout", &self.layout)
+            .field("mode", &self.mode)
+            .field("differential", &self.differential)
+            .field("compression", &self.compression)
+            .field("algorithm", &self.encryption.map(|encryption| encryption.algorithm))
+            .finish_non_exhaustive()
+    }
+}

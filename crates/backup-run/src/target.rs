@@ -1,0 +1,167 @@
+//! Where media sets stand: what reads them by range, and what appends to them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::RunError;
+
+/// One family of a media set, read by range. May be read by several threads at once.
+///
+/// A file has one part. On an object store each append made a new part; every part begins with a
+/// media header.
+pub trait MediaSource: Send + Sync {
+    /// Path or address, for messages.
+    fn name(&self) -> String;
+
+    /// Number of parts, at least 1.
+    fn parts(&self) -> u32;
+
+    /// Length of a part in bytes.
+    ///
+    /// # Errors
+    /// [`RunError::Io`], [`RunError::NoPart`].
+    fn part_len(&self, part: u32) -> Result<u64, RunError>;
+
+    /// Fills `buf` from `offset` of a part. Callers ask for up to some MiB at once.
+    ///
+    /// # Errors
+    /// [`RunError::Io`]; [`RunError::ShortRead`] when the part ends before `buf` is full.
+    fn read_at(&self, part: u32, offset: u64, buf: &mut [u8]) -> Result<(), RunError>;
+}
+
+/// Where a record goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A new media set that begins with the bytes that are written first (its media header).
+    /// `replace` allows what stands there to be replaced; it goes when the new one is published.
+    New {
+        /// Whether something may stand there.
+        replace: bool,
+    },
+    /// Behind the last whole record: `end` bytes of the last part are whole, and what follows them
+    /// is an unfinished tail.
+    Behind {
+        /// The last part.
+        part: u32,
+        /// Its whole bytes.
+        end: u64,
+    },
+}
+
+/// A place that records can be appended to.
+pub trait Target: Send {
+    /// Path or address, for messages.
+    fn name(&self) -> String;
+
+    /// Keeps other writers out until this target is dropped, and gives what stands there; `None`
+    /// when there is nothing.
+    ///
+    /// # Errors
+    /// [`RunError::Locked`], [`RunError::Io`].
+    fn open(&mut self) -> Result<Option<Arc<dyn MediaSource>>, RunError>;
+
+    /// Whether every append makes a new part, which then begins with a media header of its own.
+    fn part_per_record(&self) -> bool;
+
+    /// Begins to append. With [`Place::Behind`] and parts, the new part is the next one.
+    ///
+    /// # Errors
+    /// [`RunError::Exists`], [`RunError::Io`].
+    fn append(&mut self, place: Place) -> Result<Box<dyn Append>, RunError>;
+}
+
+/// Bytes on their way to a target. Dropped before it is published, it leaves what stood there as
+/// it was (an unfinished tail at most).
+pub trait Append: Send {
+    /// Takes the next bytes. It may block, and may report a failure of earlier bytes.
+    ///
+    /// # Errors
+    /// [`RunError::Io`].
+    fn write(&mut self, bytes: &[u8]) -> Result<(), RunError>;
+
+    /// Waits until all bytes so far are durable.
+    ///
+    /// # Errors
+    /// [`RunError::Io`].
+    fn sync(&mut self) -> Result<(), RunError>;
+
+    /// Writes the trailer and waits until it is durable; from then on the record counts. Called
+    /// once, after [`Self::sync`].
+    ///
+    /// # Errors
+    /// [`RunError::Io`].
+    fn publish(&mut self, trailer: &[u8]) -> Result<(), RunError>;
+
+    /// Takes back what [`Self::publish`] did, because a mirror failed to do the same.
+    ///
+    /// # Errors
+    /// [`RunError::Io`].
+    fn withdraw(&mut self) -> Result<(), RunError>;
+}
+
+/// A media file that is read.
+#[derive(Debug)]
+pub struct FileMedia {
+    path: PathBuf,
+}
+
+impl FileMedia {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// [`RunError::Io`].
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, RunError> {
+        Ok(Self { path: path.into() })
+    }
+}
+
+impl MediaSource for FileMedia {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn parts(&self) -> u32 {
+        1
+    }
+
+    fn part_len(&self, part: u32) -> Result<u64, RunError> {
+        Err(RunError::NoPart { media: self.name(), part })
+    }
+
+    fn read_at(&self, part: u32, _offset: u64, _buf: &mut [u8]) -> Result<(), RunError> {
+        Err(RunError::NoPart { media: self.name(), part })
+    }
+}
+
+/// A media file that is written: a new one beside its final name, which it gets when it is
+/// published; an append at its end.
+#[derive(Debug)]
+pub struct FileTarget {
+    path: PathBuf,
+}
+
+impl FileTarget {
+    /// A target at this path; nothing is opened yet.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+}
+
+impl Target for FileTarget {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn open(&mut self) -> Result<Option<Arc<dyn MediaSource>>, RunError> {
+        Ok(None)
+    }
+
+    fn part_per_record(&self) -> bool {
+        false
+    }
+
+    fn append(&mut self, _place: Place) -> Result<Box<dyn Append>, RunError> {
+        Err(RunError::NoPart { media: self.name(), part: 0 })
+    }
+}
