@@ -69,6 +69,9 @@ pub enum VfsError {
         /// Its value.
         value: String,
     },
+    /// A file that this library writes itself.
+    #[error("a temporary file cannot be written: {0}")]
+    File(#[source] std::io::Error),
     /// The host's SQLite library is too old.
     #[error("SQLite {0} is older than 3.39, the first that tdekit works with")]
     HostTooOld(c_int),
@@ -91,6 +94,7 @@ impl VfsError {
                 }
             }
             Self::Setting { .. } => ffi::CANTOPEN,
+            Self::File(_) => ffi::IOERR_WRITE,
             Self::HostTooOld(_) => ffi::ERROR,
         }
     }

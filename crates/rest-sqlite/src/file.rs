@@ -15,6 +15,7 @@ use crate::journal::JournalFile;
 use crate::main_db::MainFile;
 use crate::new_db::NewFile;
 use crate::plain::{PlainFile, device_characteristics};
+use crate::scratch::ScratchFile;
 use crate::shared::Shared;
 use crate::temp::TempFile;
 use crate::wal::WalFile;
@@ -44,6 +45,8 @@ pub(crate) enum Kind {
     Journal(Rc<RefCell<JournalFile>>),
     /// A temporary file of any connection.
     Temp(TempFile),
+    /// A plain database that this process keeps sealed; only read.
+    Scratch(ScratchFile),
     /// A file of a plain database.
     Plain(PlainFile),
     /// A main file that is still empty.
@@ -159,6 +162,7 @@ impl Kind {
             Self::Wal(wal) => f(&mut wal.base),
             Self::Journal(journal) => f(journal.borrow_mut().base()),
             Self::Temp(temp) => f(&mut temp.base),
+            Self::Scratch(scratch) => f(&mut scratch.base),
             Self::Plain(plain) => f(&mut plain.base),
             Self::New(new) => f(new.base()?),
         })
@@ -170,6 +174,7 @@ impl Kind {
             Self::Wal(wal) => wal.read(out, offset),
             Self::Journal(journal) => journal.borrow_mut().read(out, offset),
             Self::Temp(temp) => temp.read(out, offset),
+            Self::Scratch(scratch) => scratch.read(out, offset),
             Self::Plain(plain) => plain.base.read(out, offset),
             Self::New(_) => {
                 out.fill(0);
@@ -186,6 +191,9 @@ impl Kind {
             Self::Temp(temp) => temp.write(data, offset),
             Self::Plain(plain) => plain.write(data, offset),
             Self::New(_) => Err(VfsError::Access { file: "empty", offset, len: data.len() }),
+            Self::Scratch(_) => {
+                Err(VfsError::Access { file: "scratch", offset, len: data.len() })
+            }
         }
     }
 
@@ -195,6 +203,7 @@ impl Kind {
             Self::Wal(wal) => wal.truncate(len),
             Self::Journal(journal) => journal.borrow_mut().truncate(len),
             Self::Temp(temp) => temp.truncate(len),
+            Self::Scratch(_) => Err(VfsError::Access { file: "scratch", offset: len, len: 0 }),
             Self::Plain(plain) => plain.base.truncate(len),
             Self::New(new) => new.base()?.truncate(len),
         }
@@ -206,6 +215,7 @@ impl Kind {
             Self::Wal(wal) => wal.sync(flags),
             Self::Journal(journal) => journal.borrow_mut().sync(flags),
             Self::Temp(temp) => temp.sync(flags),
+            Self::Scratch(_) => Ok(()),
             Self::Plain(plain) => plain.base.sync(flags),
             Self::New(new) => new.base()?.sync(flags),
         }
@@ -217,6 +227,7 @@ impl Kind {
             Self::Wal(wal) => wal.size(),
             Self::Journal(journal) => journal.borrow_mut().size(),
             Self::Temp(temp) => Ok(temp.size()),
+            Self::Scratch(scratch) => Ok(scratch.size()),
             Self::Plain(plain) => plain.base.size(),
             Self::New(_) => Ok(0),
         }

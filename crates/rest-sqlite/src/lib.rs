@@ -17,6 +17,7 @@ pub mod keyring;
 mod main_db;
 mod new_db;
 mod plain;
+pub mod scratch;
 mod shared;
 mod temp;
 mod vfs;

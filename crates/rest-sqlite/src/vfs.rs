@@ -18,6 +18,7 @@ use crate::journal::JournalFile;
 use crate::keyring::{keys_of, open_header};
 use crate::new_db::{Request, open_main};
 use crate::plain::PlainFile;
+use crate::scratch::{self, ScratchFile};
 use crate::temp::TempFile;
 use crate::wal::WalFile;
 
@@ -146,6 +147,10 @@ unsafe fn kind_of(
         return Ok(Kind::Temp(TempFile::new(base)?));
     }
     if flags & ffi::OPEN_MAIN_DB != 0 {
+        // SAFETY: this function's own contract.
+        if let Some(id) = unsafe { api.uri_parameter(name, scratch::PARAMETER) } {
+            return Ok(Kind::Scratch(ScratchFile::new(base, &id)?));
+        }
         // SAFETY: this function's own contract.
         let request = unsafe { Request::read(api, name) }?;
         return open_main(base, request, api);
