@@ -5,6 +5,7 @@
 //! them. The bytes are described in `docs/format/media.md` and are `backup-media`'s part.
 
 mod backup;
+mod catalog;
 mod control;
 mod error;
 mod info;
@@ -15,6 +16,10 @@ mod sink;
 mod target;
 
 pub use backup::{BackupOutcome, add_recipients, backup, sign};
+pub use catalog::{
+    CATALOG_FILE_NAME, Catalog, CatalogDevice, CatalogEncryptor, CatalogFilter, CatalogSet,
+    CatalogUse, date_of_ms,
+};
 pub use control::{Progress, Run};
 pub use error::RunError;
 pub use info::{Finding, Recipient, SetInfo, SetKind, SignatureInfo, SourceKind};

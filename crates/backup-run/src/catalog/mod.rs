@@ -191,11 +191,7 @@ impl Catalog {
         for device in &set.devices {
             transaction.execute(
                 "INSERT OR IGNORE INTO backupmediafamily VALUES(?1, ?2, ?3)",
-                params![
-                    set.media_uuid,
-                    device.family_sequence_number,
-                    device.physical_device_name
-                ],
+                params![set.media_uuid, device.family_sequence_number, device.physical_device_name],
             )?;
         }
         transaction.commit()?;
@@ -301,7 +297,7 @@ impl Catalog {
             return Ok(());
         }
         let path = self.path.clone();
-        let make = || -> rusqlite::Result<()> {
+        let mut make = || -> rusqlite::Result<()> {
             let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let made: i64 =
                 transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
