@@ -1,0 +1,258 @@
+//! Record headers: of a backup set, of added recipients, of a signature.
+
+mod set;
+mod text;
+
+pub(crate) use set::context_len;
+pub use set::{
+    Base, Compression, EncodedSet, MAX_BLOCK_SIZE, MIN_BLOCK_SIZE, Recipient, SetHeader, SetKind,
+    SetTexts, Source,
+};
+pub use text::{MAX_TEXT_LEN, clean_text};
+
+use tdekit_key_crypto::sha256;
+
+use crate::bytes::Reader;
+use crate::error::{MediaError, Part};
+use crate::keys::SetKeys;
+use crate::signature::SignatureHeader;
+use crate::{Digest, Id};
+
+/// Longest record header in bytes.
+pub const MAX_HEADER_LEN: usize = 1024 * 1024;
+/// Bytes that tell a record header's length: see [`header_len`].
+pub const HEADER_PREFIX_LEN: usize = 12;
+/// Most recipients of a set, or of a recipients record.
+pub const MAX_RECIPIENTS: usize = 64;
+
+/// Bytes before the fields of a kind.
+const COMMON_LEN: usize = 64;
+const CHECKSUM_LEN: usize = 32;
+const MAC_LEN: usize = 32;
+const PART: Part = Part::RecordHeader;
+
+/// A kind of record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RecordKind {
+    /// A backup set.
+    Set,
+    /// More recipients for an earlier set.
+    Recipients,
+    /// A signature on an earlier set.
+    Signature,
+}
+
+impl RecordKind {
+    /// The number in a trailer.
+    #[must_use]
+    pub fn id(self) -> u8 {
+        match self {
+            Self::Set => 1,
+            Self::Recipients => 2,
+            Self::Signature => 3,
+        }
+    }
+
+    /// The kind with this number.
+    #[must_use]
+    pub fn from_id(id: u8) -> Option<Self> {
+        [Self::Set, Self::Recipients, Self::Signature].into_iter().find(|kind| kind.id() == id)
+    }
+
+    fn magic(self) -> [u8; 8] {
+        match self {
+            Self::Set => *b"tdekset\n",
+            Self::Recipients => *b"tdekrcp\n",
+            Self::Signature => *b"tdeksig\n",
+        }
+    }
+
+    fn from_magic(magic: [u8; 8]) -> Option<Self> {
+        let kinds = [Self::Set, Self::Recipients, Self::Signature];
+        kinds.into_iter().find(|kind| kind.magic() == magic)
+    }
+}
+
+/// Where a record stands, and of which set it speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordPlace {
+    /// 1 for the first record of a media set, one more for each.
+    pub ordinal: u32,
+    /// SHA-256 of the trailer of the record before, of the media header for the first.
+    pub previous: Digest,
+    /// Random identity of the set: of this one, or of the one that the record speaks of.
+    pub set_id: Id,
+}
+
+/// What a record header holds beside its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordFields {
+    /// A backup set.
+    Set(Box<SetHeader>),
+    /// More recipients for an earlier set.
+    Recipients(RecipientsHeader),
+    /// A signature on an earlier set.
+    Signature(SignatureHeader),
+}
+
+/// A record header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordHeader {
+    /// Where it stands.
+    pub place: RecordPlace,
+    /// What it holds.
+    pub fields: RecordFields,
+}
+
+impl RecordHeader {
+    /// Reads a whole header. Its checksum is checked; its MAC needs the key: see
+    /// [`SetKeys::of_set`] and [`SetKeys::check_recipients`].
+    ///
+    /// # Errors
+    /// [`MediaError::Truncated`], [`MediaError::Damaged`], [`MediaError::Malformed`],
+    /// [`MediaError::Limit`], [`MediaError::UnknownAlgorithm`],
+    /// [`MediaError::UnknownCompression`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, MediaError> {
+        let (kind, body) = split(bytes)?;
+        let mut reader = Reader::new(PART, body);
+        reader.take(HEADER_PREFIX_LEN)?;
+        let place = RecordPlace {
+            ordinal: reader.u32()?,
+            previous: reader.array()?,
+            set_id: reader.array()?,
+        };
+        if place.ordinal == 0 {
+            return Err(MediaError::malformed(PART, "ordinals begin with 1"));
+        }
+        let fields = match kind {
+            RecordKind::Set => RecordFields::Set(Box::new(SetHeader::read(&mut reader)?)),
+            RecordKind::Recipients => {
+                RecordFields::Recipients(RecipientsHeader::read(&mut reader)?)
+            }
+            RecordKind::Signature => RecordFields::Signature(SignatureHeader::read(&mut reader)?),
+        };
+        reader.end()?;
+        Ok(Self { place, fields })
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> RecordKind {
+        match self.fields {
+            RecordFields::Set(_) => RecordKind::Set,
+            RecordFields::Recipients(_) => RecordKind::Recipients,
+            RecordFields::Signature(_) => RecordKind::Signature,
+        }
+    }
+
+    /// The header of a backup set, if it is one.
+    #[must_use]
+    pub fn as_set(&self) -> Option<&SetHeader> {
+        match &self.fields {
+            RecordFields::Set(set) => Some(set),
+            _ => None,
+        }
+    }
+}
+
+/// The length of a record header, from its first [`HEADER_PREFIX_LEN`] bytes.
+///
+/// # Errors
+/// [`MediaError::Truncated`]; [`MediaError::Damaged`] where no record begins;
+/// [`MediaError::Limit`]; [`MediaError::Malformed`].
+pub fn header_len(prefix: &[u8]) -> Result<usize, MediaError> {
+    kind_and_len(prefix).map(|(_, len)| len)
+}
+
+fn kind_and_len(prefix: &[u8]) -> Result<(RecordKind, usize), MediaError> {
+    let mut reader = Reader::new(PART, prefix);
+    let kind = RecordKind::from_magic(reader.array()?)
+        .ok_or(MediaError::damaged(PART, "no record begins here"))?;
+    let len = reader.u32()?;
+    MediaError::check_limit(PART, "its length", len.into(), MAX_HEADER_LEN as u64)?;
+    let len = usize::try_from(len).unwrap_or(usize::MAX);
+    if len < COMMON_LEN + CHECKSUM_LEN + MAC_LEN {
+        return Err(MediaError::malformed(PART, "its length is too short"));
+    }
+    Ok((kind, len))
+}
+
+/// Checks frame and checksum of a whole header; gives its kind and the bytes before the checksum.
+fn split(bytes: &[u8]) -> Result<(RecordKind, &[u8]), MediaError> {
+    let (kind, len) = kind_and_len(bytes)?;
+    let mut reader = Reader::new(PART, bytes);
+    let body = reader.take(len - CHECKSUM_LEN - MAC_LEN)?;
+    let checksum: [u8; CHECKSUM_LEN] = reader.array()?;
+    reader.take(MAC_LEN)?;
+    reader.end()?;
+    if checksum != sha256(&[body]) {
+        return Err(MediaError::damaged(PART, "its checksum does not match"));
+    }
+    Ok((kind, body))
+}
+
+/// Begins a header; [`finish`] ends it.
+pub(crate) fn begin(kind: RecordKind, place: &RecordPlace) -> Vec<u8> {
+    let mut out = kind.magic().to_vec();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&place.ordinal.to_le_bytes());
+    out.extend_from_slice(&place.previous);
+    out.extend_from_slice(&place.set_id);
+    out
+}
+
+/// Writes the length that a header has when `more` bytes stand between `out` and its checksum.
+pub(crate) fn set_len(out: &mut [u8], more: usize) -> Result<(), MediaError> {
+    let len = out.len() + more + CHECKSUM_LEN + MAC_LEN;
+    MediaError::check_limit(PART, "its length", len as u64, MAX_HEADER_LEN as u64)?;
+    let len = u32::try_from(len).unwrap_or(u32::MAX);
+    if let Some(field) = out.get_mut(8..HEADER_PREFIX_LEN) {
+        field.copy_from_slice(&len.to_le_bytes());
+    }
+    Ok(())
+}
+
+/// Ends a header: checksum, then the MAC of all before it, or zeros without a key.
+pub(crate) fn finish(mut out: Vec<u8>, keys: Option<&SetKeys>) -> Vec<u8> {
+    let checksum = sha256(&[&out]);
+    out.extend_from_slice(&checksum);
+    let mac = keys.map_or([0; MAC_LEN], |keys| keys.header_mac(&out));
+    out.extend_from_slice(&mac);
+    out
+}
+
+/// More recipients for an earlier set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecipientsHeader {
+    /// When they were added, milliseconds since 1970-01-01 UTC.
+    pub time_ms: i64,
+    /// The set's secret, wrapped for each: 1 to [`MAX_RECIPIENTS`].
+    pub recipients: Vec<Recipient>,
+}
+
+impl RecipientsHeader {
+    /// The bytes of the header. `keys` are those of the set that `place` names.
+    ///
+    /// # Errors
+    /// [`MediaError::Limit`], [`MediaError::Malformed`].
+    pub fn encode(&self, place: &RecordPlace, keys: &SetKeys) -> Result<Vec<u8>, MediaError> {
+        keys.check_set(&place.set_id)?;
+        let mut out = begin(RecordKind::Recipients, place);
+        out.extend_from_slice(&self.time_ms.to_le_bytes());
+        if self.recipients.is_empty() {
+            return Err(MediaError::malformed(PART, "there is no recipient"));
+        }
+        set::put_recipients(&mut out, &self.recipients)?;
+        set_len(&mut out, 0)?;
+        Ok(finish(out, Some(keys)))
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, MediaError> {
+        let time_ms = reader.i64()?;
+        let recipients = set::read_recipients(reader)?;
+        if recipients.is_empty() {
+            return Err(MediaError::malformed(PART, "there is no recipient"));
+        }
+        Ok(Self { time_ms, recipients })
+    }
+}

@@ -1,0 +1,427 @@
+//! The header of a backup set.
+
+use tdekit_key_crypto::Algorithm;
+use tdekit_key_store::WrappedDek;
+
+use super::text::MAX_TEXT_LEN;
+use super::{COMMON_LEN, MAX_RECIPIENTS, PART, RecordKind, RecordPlace, begin, finish, set_len};
+use crate::block::BlockRules;
+use crate::bytes::{Reader, put_short, put_text};
+use crate::error::MediaError;
+use crate::keys::{COMMITMENT_LEN, SetKeys, SetSecret};
+use crate::media::Family;
+use crate::{Digest, Id};
+
+/// Least block size in bytes.
+pub const MIN_BLOCK_SIZE: u32 = 4096;
+/// Greatest block size in bytes.
+pub const MAX_BLOCK_SIZE: u32 = 8 * 1024 * 1024 - 4096;
+
+/// From `position` to `base trailer`.
+const FIXED_LEN: usize = 112;
+const MAX_WRAPPED_LEN: usize = 4096;
+const COPY_ONLY: u8 = 1;
+const SOURCE_ENCRYPTED: u8 = 2;
+const HAS_PAGE_MAP: u8 = 4;
+
+/// How a set's blocks are compressed, each on its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// LZ4, block format.
+    Lz4,
+    /// zstd, one frame a block, at this level (-7 to 22, not 0).
+    Zstd(i8),
+}
+
+impl Compression {
+    /// Its name on every surface.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Lz4 => "lz4",
+            Self::Zstd(_) => "zstd",
+        }
+    }
+
+    fn id_and_level(self) -> (u8, i8) {
+        match self {
+            Self::None => (0, 0),
+            Self::Lz4 => (1, 0),
+            Self::Zstd(level) => (2, level),
+        }
+    }
+
+    fn from_id_and_level(id: u8, level: i8) -> Result<Self, MediaError> {
+        match (id, level) {
+            (0, 0) => Ok(Self::None),
+            (1, 0) => Ok(Self::Lz4),
+            (2, level) => Ok(Self::Zstd(level)),
+            (0 | 1, _) => Err(MediaError::malformed(PART, "this compression has no level")),
+            (id, _) => Err(MediaError::UnknownCompression { id }),
+        }
+    }
+}
+
+/// The full set that a differential set stands on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Base {
+    /// Its set id.
+    pub set_id: Id,
+    /// SHA-256 of its trailer in family 0.
+    pub trailer_sha256: Digest,
+}
+
+/// What a set holds of its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetKind {
+    /// Everything.
+    Full,
+    /// The pages that changed since a full set.
+    Differential(Base),
+}
+
+/// What was backed up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// A SQLite database.
+    Database {
+        /// Page size in bytes: a power of two from 512 to 65536.
+        page_size: u32,
+        /// Pages of the database in this state.
+        pages: u32,
+    },
+    /// A stream of bytes.
+    Stream,
+}
+
+impl Source {
+    /// Pages of the database; 0 for a stream.
+    #[must_use]
+    pub fn pages(self) -> u32 {
+        match self {
+            Self::Database { pages, .. } => pages,
+            Self::Stream => 0,
+        }
+    }
+
+    /// Page size of the database in bytes; 0 for a stream.
+    #[must_use]
+    pub fn page_size(self) -> u32 {
+        match self {
+            Self::Database { page_size, .. } => page_size,
+            Self::Stream => 0,
+        }
+    }
+}
+
+/// The texts of a set. Each has at most [`MAX_TEXT_LEN`] bytes and no control character
+/// ([`super::clean_text`]).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SetTexts {
+    /// Name of the set.
+    pub name: String,
+    /// Name of the database.
+    pub database: String,
+    /// Path of the database.
+    pub path: String,
+    /// Host that it was backed up on.
+    pub host: String,
+    /// User who backed it up.
+    pub user: String,
+    /// The user's description.
+    pub description: String,
+    /// Program that wrote the set, such as `tdekit 0.1.0`.
+    pub program: String,
+}
+
+impl SetTexts {
+    fn each(&self) -> [&String; 7] {
+        let Self { name, database, path, host, user, description, program } = self;
+        [name, database, path, host, user, description, program]
+    }
+}
+
+/// A set's secret, wrapped for one certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipient {
+    /// Name of the certificate.
+    pub name: String,
+    /// The wrapped secret, with the certificate's thumbprints.
+    pub wrapped: WrappedDek,
+}
+
+/// The header of a backup set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetHeader {
+    /// 1 for the first set of the media, one more for each set.
+    pub position: u32,
+    /// What it holds of its source.
+    pub kind: SetKind,
+    /// What was backed up.
+    pub source: Source,
+    /// How blocks are compressed.
+    pub compression: Compression,
+    /// How blocks are sealed; `None` is plain.
+    pub algorithm: Option<Algorithm>,
+    /// Whether a later differential set must not stand on it.
+    pub copy_only: bool,
+    /// Whether the source was an encrypted database.
+    pub source_encrypted: bool,
+    /// Whether page-map blocks tell each page's fingerprint.
+    pub has_page_map: bool,
+    /// Which file of a striped set.
+    pub family: Family,
+    /// Plaintext bytes of a full data block: [`MIN_BLOCK_SIZE`] to [`MAX_BLOCK_SIZE`], a multiple
+    /// of 4096 and of the page size.
+    pub block_size: u32,
+    /// When the backup began, milliseconds since 1970-01-01 UTC.
+    pub begun_ms: i64,
+    /// When it may be overwritten, milliseconds since 1970-01-01 UTC; 0 never.
+    pub expires_ms: i64,
+    /// File id of an encrypted database, zeros otherwise.
+    pub database_id: Id,
+    /// Names.
+    pub texts: SetTexts,
+    /// The set's secret, wrapped for each: 1 to [`MAX_RECIPIENTS`], none exactly where there is
+    /// no algorithm.
+    pub recipients: Vec<Recipient>,
+}
+
+/// The bytes of a set's header, and the keys that serve under it.
+#[derive(Debug)]
+pub struct EncodedSet {
+    /// The whole header.
+    pub bytes: Vec<u8>,
+    /// `None` exactly where the set has no algorithm.
+    pub keys: Option<SetKeys>,
+}
+
+impl SetHeader {
+    /// The bytes of the header, and the keys that they give with `secret`, which is `Some` exactly
+    /// where there is an algorithm. The families of a striped set have one secret, and each its
+    /// own header.
+    ///
+    /// # Errors
+    /// [`MediaError::Malformed`], [`MediaError::Limit`], [`MediaError::Crypto`].
+    pub fn encode(
+        &self,
+        place: &RecordPlace,
+        secret: Option<&SetSecret>,
+    ) -> Result<EncodedSet, MediaError> {
+        self.check()?;
+        if secret.is_some() != self.algorithm.is_some() {
+            return Err(MediaError::malformed(PART, "a secret goes with an algorithm"));
+        }
+        let mut out = begin(RecordKind::Set, place);
+        self.put_fixed(&mut out);
+        for text in self.texts.each() {
+            put_text(&mut out, PART, "a text's length", text, MAX_TEXT_LEN)?;
+        }
+        let mut tail = Vec::new();
+        put_recipients(&mut tail, &self.recipients)?;
+        let Some((secret, algorithm)) = secret.zip(self.algorithm) else {
+            set_len(&mut out, tail.len())?;
+            out.extend_from_slice(&tail);
+            return Ok(EncodedSet { bytes: finish(out, None), keys: None });
+        };
+        set_len(&mut out, COMMITMENT_LEN + tail.len())?;
+        let (keys, commitment) =
+            SetKeys::derive(secret, algorithm, place.set_id, self.family.index, &out)?;
+        out.extend_from_slice(&commitment);
+        out.extend_from_slice(&tail);
+        Ok(EncodedSet { bytes: finish(out, Some(&keys)), keys: Some(keys) })
+    }
+
+    /// What its blocks must keep to.
+    #[must_use]
+    pub fn block_rules(&self) -> BlockRules {
+        BlockRules::new(self)
+    }
+
+    /// Pages in each data block of a full set but the last; 0 for a stream.
+    #[must_use]
+    pub fn pages_per_block(&self) -> u32 {
+        self.block_size.checked_div(self.source.page_size()).unwrap_or(0)
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, MediaError> {
+        let mut set = Self::read_fixed(reader)?;
+        let texts = &mut set.texts;
+        let SetTexts { name, database, path, host, user, description, program } = texts;
+        for text in [name, database, path, host, user, description, program] {
+            *text = reader.text("a text's length", MAX_TEXT_LEN)?;
+        }
+        if set.algorithm.is_some() {
+            reader.take(COMMITMENT_LEN)?;
+        }
+        set.recipients = read_recipients(reader)?;
+        set.check()?;
+        Ok(set)
+    }
+
+    fn put_fixed(&self, out: &mut Vec<u8>) {
+        let base = match self.kind {
+            SetKind::Full => Base { set_id: [0; 16], trailer_sha256: [0; 32] },
+            SetKind::Differential(base) => base,
+        };
+        let (compression, level) = self.compression.id_and_level();
+        let flags = if self.copy_only { COPY_ONLY } else { 0 }
+            | if self.source_encrypted { SOURCE_ENCRYPTED } else { 0 }
+            | if self.has_page_map { HAS_PAGE_MAP } else { 0 };
+        out.extend_from_slice(&self.position.to_le_bytes());
+        out.push(if self.kind == SetKind::Full { 1 } else { 2 });
+        out.push(if self.source == Source::Stream { 2 } else { 1 });
+        out.push(compression);
+        out.push(self.algorithm.map_or(0, Algorithm::id));
+        out.push(flags);
+        out.extend_from_slice(&level.to_le_bytes());
+        out.extend_from_slice(&self.family.index.to_le_bytes());
+        out.extend_from_slice(&self.family.count.to_le_bytes());
+        out.extend_from_slice(&[0; 2]);
+        out.extend_from_slice(&self.block_size.to_le_bytes());
+        out.extend_from_slice(&self.source.page_size().to_le_bytes());
+        out.extend_from_slice(&u64::from(self.source.pages()).to_le_bytes());
+        out.extend_from_slice(&self.begun_ms.to_le_bytes());
+        out.extend_from_slice(&self.expires_ms.to_le_bytes());
+        out.extend_from_slice(&self.database_id);
+        out.extend_from_slice(&base.set_id);
+        out.extend_from_slice(&base.trailer_sha256);
+        debug_assert_eq!(out.len(), COMMON_LEN + FIXED_LEN);
+    }
+
+    fn read_fixed(reader: &mut Reader<'_>) -> Result<Self, MediaError> {
+        let position = reader.u32()?;
+        let (kind, source) = (reader.u8()?, reader.u8()?);
+        let (compression, algorithm) = (reader.u8()?, reader.u8()?);
+        let (flags, level) = (reader.u8()?, i8::from_le_bytes(reader.array()?));
+        let family = Family { index: reader.u16()?, count: reader.u16()? };
+        reader.zeros(2)?;
+        let (block_size, page_size, pages) = (reader.u32()?, reader.u32()?, reader.u64()?);
+        let (begun_ms, expires_ms) = (reader.i64()?, reader.i64()?);
+        let database_id = reader.array()?;
+        let base = Base { set_id: reader.array()?, trailer_sha256: reader.array()? };
+        let no_base = base.set_id == [0; 16] && base.trailer_sha256 == [0; 32];
+        let kind = match kind {
+            1 if no_base => SetKind::Full,
+            2 if !no_base => SetKind::Differential(base),
+            1 | 2 => return Err(MediaError::malformed(PART, "type and base do not agree")),
+            _ => return Err(MediaError::malformed(PART, "there is no such type of set")),
+        };
+        let source = match source {
+            1 => Source::Database {
+                page_size,
+                pages: u32::try_from(pages).map_err(|_| MediaError::Limit {
+                    part: PART,
+                    what: "pages",
+                    value: pages,
+                    limit: u32::MAX.into(),
+                })?,
+            },
+            2 if page_size == 0 && pages == 0 => Source::Stream,
+            2 => return Err(MediaError::malformed(PART, "a stream has no pages")),
+            _ => return Err(MediaError::malformed(PART, "there is no such source")),
+        };
+        let compression = Compression::from_id_and_level(compression, level)?;
+        let algorithm = match algorithm {
+            0 => None,
+            id => Some(Algorithm::from_id(id).ok_or(MediaError::UnknownAlgorithm { id })?),
+        };
+        if flags & !(COPY_ONLY | SOURCE_ENCRYPTED | HAS_PAGE_MAP) != 0 {
+            return Err(MediaError::malformed(PART, "there is no such flag"));
+        }
+        Ok(Self {
+            position,
+            kind,
+            source,
+            compression,
+            algorithm,
+            copy_only: flags & COPY_ONLY != 0,
+            source_encrypted: flags & SOURCE_ENCRYPTED != 0,
+            has_page_map: flags & HAS_PAGE_MAP != 0,
+            family,
+            block_size,
+            begun_ms,
+            expires_ms,
+            database_id,
+            texts: SetTexts::default(),
+            recipients: Vec::new(),
+        })
+    }
+
+    /// The rules that reading and writing share.
+    fn check(&self) -> Result<(), MediaError> {
+        let rule = |holds: bool, reason| match holds {
+            true => Ok(()),
+            false => Err(MediaError::malformed(PART, reason)),
+        };
+        self.family.check(PART)?;
+        rule(self.position > 0, "positions begin with 1")?;
+        let sizes = MIN_BLOCK_SIZE..=MAX_BLOCK_SIZE;
+        rule(sizes.contains(&self.block_size), "its block size is out of bounds")?;
+        rule(self.block_size.is_multiple_of(4096), "its block size is no multiple of 4096")?;
+        if let Source::Database { page_size, .. } = self.source {
+            let valid = page_size.is_power_of_two() && (512..=65536).contains(&page_size);
+            rule(valid, "there is no such page size")?;
+            let whole = self.block_size.is_multiple_of(page_size);
+            rule(whole, "its block size is no multiple of its page size")?;
+        } else {
+            rule(self.kind == SetKind::Full, "a stream has no differential set")?;
+            rule(!self.has_page_map, "a stream has no page map")?;
+        }
+        if let SetKind::Differential(base) = self.kind {
+            rule(base.set_id != [0; 16], "a differential set needs its base")?;
+        }
+        if let Compression::Zstd(level) = self.compression {
+            rule((-7..=22).contains(&level) && level != 0, "there is no such level of zstd")?;
+        }
+        let sealed = self.algorithm.is_some();
+        rule(sealed != self.recipients.is_empty(), "recipients and algorithm do not agree")
+    }
+}
+
+/// How many bytes of a set's header stand before its commitment: the context of its keys.
+pub(crate) fn context_len(header: &[u8]) -> Result<usize, MediaError> {
+    let mut reader = Reader::new(PART, header);
+    reader.take(COMMON_LEN + FIXED_LEN)?;
+    for _ in 0..7 {
+        reader.short("a text's length", MAX_TEXT_LEN)?;
+    }
+    Ok(header.len() - reader.rest_len())
+}
+
+pub(super) fn put_recipients(
+    out: &mut Vec<u8>,
+    recipients: &[Recipient],
+) -> Result<(), MediaError> {
+    let (count, limit) = (recipients.len(), MAX_RECIPIENTS);
+    MediaError::check_limit(PART, "recipients", count as u64, limit as u64)?;
+    out.extend_from_slice(&u16::try_from(count).unwrap_or(u16::MAX).to_le_bytes());
+    for recipient in recipients {
+        put_text(out, PART, "a name's length", &recipient.name, MAX_TEXT_LEN)?;
+        let wrapped = recipient.wrapped.encode();
+        let wrapped =
+            wrapped.map_err(|_| MediaError::malformed(PART, "a wrapped key is too long"))?;
+        put_short(out, PART, "a wrapped key's length", &wrapped, MAX_WRAPPED_LEN)?;
+    }
+    Ok(())
+}
+
+pub(super) fn read_recipients(reader: &mut Reader<'_>) -> Result<Vec<Recipient>, MediaError> {
+    let count = reader.u16()?;
+    MediaError::check_limit(PART, "recipients", count.into(), MAX_RECIPIENTS as u64)?;
+    let mut recipients = Vec::new();
+    for _ in 0..count {
+        let name = reader.text("a name's length", MAX_TEXT_LEN)?;
+        let bytes = reader.short("a wrapped key's length", MAX_WRAPPED_LEN)?;
+        let unreadable = |_| MediaError::malformed(PART, "a wrapped key cannot be read");
+        let (wrapped, len) = WrappedDek::decode(bytes).map_err(unreadable)?;
+        if len != bytes.len() {
+            return Err(MediaError::malformed(PART, "bytes follow a wrapped key"));
+        }
+        recipients.push(Recipient { name, wrapped });
+    }
+    Ok(recipients)
+}

@@ -1,0 +1,195 @@
+//! The secret of a set, and the keys that it gives under one header.
+
+use std::fmt;
+
+use tdekit_key_crypto::{
+    Algorithm, SecretBytes, hkdf_sha256, hmac_sha256, sha256, verify_hmac_sha256,
+};
+
+use crate::error::{MediaError, Part};
+use crate::header::{RecordFields, RecordHeader, context_len};
+use crate::seal::BlockKey;
+use crate::trailer::{self, TRAILER_LEN};
+use crate::{Digest, Id};
+
+/// Length of a set's secret in bytes.
+pub const SECRET_LEN: usize = 32;
+
+pub(crate) const COMMITMENT_LEN: usize = 32;
+
+const MAC_LEN: usize = 32;
+
+/// The random secret of one backup set, which its recipients unwrap.
+pub struct SetSecret(SecretBytes);
+
+impl SetSecret {
+    /// A new secret.
+    ///
+    /// # Errors
+    /// [`MediaError::Crypto`].
+    pub fn random() -> Result<Self, MediaError> {
+        Ok(Self(SecretBytes::random(SECRET_LEN)?))
+    }
+
+    /// The secret that a recipient unwrapped.
+    ///
+    /// # Errors
+    /// [`MediaError::WrongKey`] when it has not [`SECRET_LEN`] bytes.
+    pub fn from_unwrapped(secret: SecretBytes) -> Result<Self, MediaError> {
+        if secret.len() == SECRET_LEN { Ok(Self(secret)) } else { Err(MediaError::WrongKey) }
+    }
+
+    /// The bytes, to be wrapped.
+    #[must_use]
+    pub fn as_bytes(&self) -> &SecretBytes {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SetSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SetSecret(redacted)")
+    }
+}
+
+/// The keys of one set in one family: of blocks, of the header's and of the trailer's MAC.
+///
+/// They are bound to all of the header that stands before the commitment.
+pub struct SetKeys {
+    algorithm: Algorithm,
+    set_id: Id,
+    family: u16,
+    block: SecretBytes,
+    header_mac: SecretBytes,
+    trailer_mac: SecretBytes,
+}
+
+impl SetKeys {
+    /// The keys of the set whose whole header is `header`. Checks the secret against the
+    /// commitment, then the header's MAC.
+    ///
+    /// # Errors
+    /// [`MediaError::WrongKey`]; [`MediaError::Forged`]; those of [`RecordHeader::decode`];
+    /// [`MediaError::Malformed`] when it is no header of an encrypted set;
+    /// [`MediaError::Crypto`].
+    pub fn of_set(header: &[u8], secret: &SetSecret) -> Result<Self, MediaError> {
+        const PART: Part = Part::RecordHeader;
+        let decoded = RecordHeader::decode(header)?;
+        let RecordFields::Set(set) = &decoded.fields else {
+            return Err(MediaError::malformed(PART, "it is not of a backup set"));
+        };
+        let Some(algorithm) = set.algorithm else {
+            return Err(MediaError::malformed(PART, "the set is not encrypted"));
+        };
+        let at = context_len(header)?;
+        let context = header.get(..at).unwrap_or_default();
+        let stored = header.get(at..at + COMMITMENT_LEN).unwrap_or_default();
+        let set_id = decoded.place.set_id;
+        let (keys, commitment) =
+            Self::derive(secret, algorithm, set_id, set.family.index, context)?;
+        if commitment != stored {
+            return Err(MediaError::WrongKey);
+        }
+        keys.check_header_mac(header)?;
+        Ok(keys)
+    }
+
+    /// Derives the keys, and the commitment to the secret; `context` is the set's header before
+    /// its commitment.
+    pub(crate) fn derive(
+        secret: &SetSecret,
+        algorithm: Algorithm,
+        set_id: Id,
+        family: u16,
+        context: &[u8],
+    ) -> Result<(Self, [u8; COMMITMENT_LEN]), MediaError> {
+        let context = sha256(&[context]);
+        let derive = |purpose: &str, out: &mut [u8]| {
+            let info: [&[u8]; 6] = [
+                b"tdekit backup/1/",
+                purpose.as_bytes(),
+                b"/",
+                algorithm.name().as_bytes(),
+                b"/",
+                &context,
+            ];
+            hkdf_sha256(secret.0.expose(), &set_id, &info, out)
+        };
+        let key = |purpose, len| -> Result<SecretBytes, MediaError> {
+            let mut key = SecretBytes::new_zeroed(len)?;
+            derive(purpose, key.expose_mut())?;
+            Ok(key)
+        };
+        let mut commitment = [0; COMMITMENT_LEN];
+        derive("commitment", &mut commitment)?;
+        let block = key("block", algorithm.key_len())?;
+        let (header_mac, trailer_mac) = (key("header mac", MAC_LEN)?, key("trailer mac", MAC_LEN)?);
+        Ok((Self { algorithm, set_id, family, block, header_mac, trailer_mac }, commitment))
+    }
+
+    /// Checks the MAC of a recipients record's header, which must name this set.
+    ///
+    /// # Errors
+    /// [`MediaError::Forged`]; [`MediaError::Disagreement`]; those of [`RecordHeader::decode`].
+    pub fn check_recipients(&self, header: &[u8]) -> Result<(), MediaError> {
+        let decoded = RecordHeader::decode(header)?;
+        self.check_set(&decoded.place.set_id)?;
+        self.check_header_mac(header)
+    }
+
+    /// Checks the MAC of the trailer of the set, or of a recipients record for it.
+    ///
+    /// # Errors
+    /// [`MediaError::Forged`].
+    pub fn check_trailer(&self, trailer: &[u8; TRAILER_LEN]) -> Result<(), MediaError> {
+        let (bound, mac) = trailer::mac_parts(trailer);
+        if verify_hmac_sha256(self.trailer_mac.expose(), &[bound], mac) {
+            return Ok(());
+        }
+        Err(MediaError::Forged { part: Part::Trailer })
+    }
+
+    /// The key of blocks, prepared; one for each thread.
+    ///
+    /// # Errors
+    /// [`MediaError::Crypto`].
+    pub fn block_key(&self) -> Result<BlockKey, MediaError> {
+        BlockKey::new(self.algorithm, self.block.expose(), self.set_id, self.family)
+    }
+
+    /// The set's algorithm.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    pub(crate) fn header_mac(&self, bytes: &[u8]) -> Digest {
+        hmac_sha256(self.header_mac.expose(), &[bytes])
+    }
+
+    pub(crate) fn trailer_mac(&self, bytes: &[u8]) -> Digest {
+        hmac_sha256(self.trailer_mac.expose(), &[bytes])
+    }
+
+    pub(crate) fn check_set(&self, set_id: &Id) -> Result<(), MediaError> {
+        if *set_id == self.set_id {
+            return Ok(());
+        }
+        Err(MediaError::Disagreement { what: "the set of the record and the set of the key" })
+    }
+
+    fn check_header_mac(&self, header: &[u8]) -> Result<(), MediaError> {
+        let forged = MediaError::Forged { part: Part::RecordHeader };
+        let Some((bound, mac)) = header.split_last_chunk::<MAC_LEN>() else { return Err(forged) };
+        if verify_hmac_sha256(self.header_mac.expose(), &[bound], mac) {
+            return Ok(());
+        }
+        Err(forged)
+    }
+}
+
+impl fmt::Debug for SetKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SetKeys({}, redacted)", self.algorithm)
+    }
+}

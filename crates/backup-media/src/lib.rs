@@ -1,0 +1,43 @@
+//! Pure codec of backup media sets: headers, sealed blocks, index, trailer, signatures.
+//!
+//! Nothing here opens a file or a socket: every function maps bytes to bytes. The byte layouts
+//! are written down in `docs/format/media.md`.
+//!
+//! To write a set: [`SetHeader::encode`], then for each block [`BlockSealer::seal`] (any thread,
+//! in any order; the writer sets [`IndexEntry::offset`]), [`Index::encode`], [`Trailer::encode`].
+//! To read one: [`Scan`], [`SetKeys::of_set`] and [`SetKeys::check_trailer`], [`Index::open`], and
+//! for each block [`BlockHeader::decode`], [`IndexEntry::check`], [`BlockOpener::open`].
+
+pub mod block;
+mod bytes;
+mod checksum;
+mod compress;
+pub mod error;
+pub mod header;
+pub mod index;
+pub mod keys;
+pub mod media;
+pub mod payload;
+pub mod scan;
+pub mod seal;
+pub mod signature;
+pub mod trailer;
+
+/// A random identity: of a media set, of a backup set.
+pub type Id = [u8; 16];
+/// A SHA-256 digest.
+pub type Digest = [u8; 32];
+
+pub use block::{BLOCK_HEADER_LEN, BlockHeader, BlockKind, BlockRules, MAX_PAYLOAD_LEN};
+pub use error::{MediaError, Part};
+pub use header::{
+    Base, Compression, EncodedSet, Recipient, RecipientsHeader, RecordFields, RecordHeader,
+    RecordKind, RecordPlace, SetHeader, SetKind, SetTexts, Source, clean_text,
+};
+pub use index::{Index, IndexEntry};
+pub use keys::{SetKeys, SetSecret};
+pub use media::{Family, MEDIA_HEADER_LEN, MediaHeader, is_media};
+pub use scan::{Gap, GapKind, Record, Scan, Scanned};
+pub use seal::{Block, BlockKey, BlockOpener, BlockSealer};
+pub use signature::{ContentDigest, SignatureHeader, block_digest};
+pub use trailer::{TRAILER_LEN, Trailer, trailer_digest};

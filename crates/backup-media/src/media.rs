@@ -1,0 +1,135 @@
+//! The media header: the first 96 bytes of every file of a media set.
+
+use tdekit_key_crypto::sha256;
+
+use crate::bytes::Reader;
+use crate::error::{MediaError, Part};
+use crate::{Digest, Id};
+
+/// First bytes of every file of a media set.
+pub const MAGIC: [u8; 16] = *b"tdekit backup\0\0\0";
+/// The format version that this build writes, and the newest that it reads.
+pub const FORMAT_VERSION: u16 = 1;
+/// Length of the media header in bytes.
+pub const MEDIA_HEADER_LEN: usize = 96;
+/// Files that one media set may be striped over.
+pub const MAX_FAMILIES: u16 = 256;
+
+const BODY_LEN: usize = 64;
+const PART: Part = Part::MediaHeader;
+
+/// Which file of a striped media set: blocks go round the families.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Family {
+    /// From 0.
+    pub index: u16,
+    /// How many there are, 1 to [`MAX_FAMILIES`].
+    pub count: u16,
+}
+
+impl Family {
+    /// The only family of a media set that is not striped.
+    pub const SINGLE: Self = Self { index: 0, count: 1 };
+
+    /// The family that holds data block `number`, counted from 0 over all families.
+    #[must_use]
+    pub fn of_block(number: u64, count: u16) -> u16 {
+        u16::try_from(number % u64::from(count.max(1))).unwrap_or(0)
+    }
+
+    /// How many of `total` data blocks stand in this family.
+    #[must_use]
+    pub fn share(self, total: u64) -> u64 {
+        let (index, count) = (u64::from(self.index), u64::from(self.count.max(1)));
+        total.saturating_sub(index).div_ceil(count)
+    }
+
+    pub(crate) fn check(self, part: Part) -> Result<(), MediaError> {
+        let limit = MAX_FAMILIES.into();
+        MediaError::check_limit(part, "count of families", self.count.into(), limit)?;
+        if self.index < self.count {
+            return Ok(());
+        }
+        Err(MediaError::malformed(part, "the family is not below the count of families"))
+    }
+}
+
+/// The media header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MediaHeader {
+    /// Random identity of the media set, equal in all its files.
+    pub media_id: Id,
+    /// Which file of a striped set.
+    pub family: Family,
+    /// 0 for a file; on an object store, the number of the object.
+    pub part: u32,
+    /// When it was made, milliseconds since 1970-01-01 UTC.
+    pub made_ms: i64,
+}
+
+impl MediaHeader {
+    /// The bytes.
+    ///
+    /// # Errors
+    /// [`MediaError::Malformed`] or [`MediaError::Limit`] for a family that there cannot be.
+    pub fn encode(&self) -> Result<[u8; MEDIA_HEADER_LEN], MediaError> {
+        self.family.check(PART)?;
+        let mut out = [0; MEDIA_HEADER_LEN];
+        let (body, checksum) = out.split_at_mut(BODY_LEN);
+        body[..16].copy_from_slice(&MAGIC);
+        body[16..18].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        body[20..36].copy_from_slice(&self.media_id);
+        body[36..38].copy_from_slice(&self.family.index.to_le_bytes());
+        body[38..40].copy_from_slice(&self.family.count.to_le_bytes());
+        body[40..44].copy_from_slice(&self.part.to_le_bytes());
+        body[44..52].copy_from_slice(&self.made_ms.to_le_bytes());
+        checksum.copy_from_slice(&sha256(&[body]));
+        Ok(out)
+    }
+
+    /// Reads the header from the first [`MEDIA_HEADER_LEN`] bytes of a file.
+    ///
+    /// # Errors
+    /// [`MediaError::NotMedia`], [`MediaError::Truncated`], [`MediaError::FutureVersion`],
+    /// [`MediaError::Damaged`], [`MediaError::Malformed`], [`MediaError::Limit`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, MediaError> {
+        if !is_media(bytes) {
+            return Err(MediaError::NotMedia);
+        }
+        let mut reader = Reader::new(PART, bytes);
+        reader.take(MAGIC.len())?;
+        let version = reader.u16()?;
+        if version > FORMAT_VERSION {
+            return Err(MediaError::FutureVersion { found: version, supported: FORMAT_VERSION });
+        }
+        let mut whole = Reader::new(PART, bytes);
+        let body = whole.take(BODY_LEN)?;
+        if whole.array::<32>()? != sha256(&[body]) {
+            return Err(MediaError::damaged(PART, "its checksum does not match"));
+        }
+        if version == 0 {
+            return Err(MediaError::malformed(PART, "there is no format version 0"));
+        }
+        reader.zeros(2)?;
+        let media_id = reader.array()?;
+        let family = Family { index: reader.u16()?, count: reader.u16()? };
+        family.check(PART)?;
+        let header = Self { media_id, family, part: reader.u32()?, made_ms: reader.i64()? };
+        reader.zeros(12)?;
+        Ok(header)
+    }
+
+    /// SHA-256 of the header: what the first record of the file names as `previous`.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn digest(&self) -> Result<Digest, MediaError> {
+        Ok(sha256(&[&self.encode()?]))
+    }
+}
+
+/// Whether a file that begins with `bytes` (16 or more) is a media set.
+#[must_use]
+pub fn is_media(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}

@@ -1,0 +1,110 @@
+//! Signatures on a set: what is signed, and the record that holds it.
+
+use tdekit_key_crypto::sha256;
+
+use crate::bytes::{Reader, put_short};
+use crate::error::{MediaError, Part};
+use crate::header::{RecordKind, RecordPlace, begin, finish, set_len};
+use crate::{Digest, Id};
+
+/// Longest certificate in a signature record, in bytes of DER.
+pub const MAX_CERTIFICATE_LEN: usize = 16 * 1024;
+/// Longest signature in bytes: RSA of 8192 bits.
+pub const MAX_SIGNATURE_LEN: usize = 1024;
+
+const PART: Part = Part::RecordHeader;
+const LABEL: &[u8] = b"tdekit backup signature/1";
+
+/// A signature on an earlier set.
+///
+/// It holds for the whole record of that set: its header and index through the trailer, and its
+/// blocks through `content_sha256`. The checksums of an index would not do: others than the
+/// signer could find other blocks for them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignatureHeader {
+    /// When it was signed, milliseconds since 1970-01-01 UTC.
+    pub time_ms: i64,
+    /// SHA-256 of the trailer of the signed set.
+    pub trailer_sha256: Digest,
+    /// [`ContentDigest`] of the signed set.
+    pub content_sha256: Digest,
+    /// The signer's certificate, X.509 DER.
+    pub certificate: Vec<u8>,
+    /// RSASSA-PSS with SHA-256 over [`message`].
+    pub signature: Vec<u8>,
+}
+
+impl SignatureHeader {
+    /// The bytes of the header.
+    ///
+    /// # Errors
+    /// [`MediaError::Limit`].
+    pub fn encode(&self, place: &RecordPlace) -> Result<Vec<u8>, MediaError> {
+        let mut out = begin(RecordKind::Signature, place);
+        out.extend_from_slice(&self.time_ms.to_le_bytes());
+        out.extend_from_slice(&self.trailer_sha256);
+        out.extend_from_slice(&self.content_sha256);
+        let what = "a certificate's length";
+        put_short(&mut out, PART, what, &self.certificate, MAX_CERTIFICATE_LEN)?;
+        put_short(&mut out, PART, "a signature's length", &self.signature, MAX_SIGNATURE_LEN)?;
+        set_len(&mut out, 0)?;
+        Ok(finish(out, None))
+    }
+
+    /// What the signature is over, in the media set `media_id` and for the set `set_id`.
+    #[must_use]
+    pub fn message(&self, media_id: &Id, set_id: &Id) -> Vec<u8> {
+        message(media_id, set_id, &self.trailer_sha256, &self.content_sha256)
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, MediaError> {
+        Ok(Self {
+            time_ms: reader.i64()?,
+            trailer_sha256: reader.array()?,
+            content_sha256: reader.array()?,
+            certificate: reader.short("a certificate's length", MAX_CERTIFICATE_LEN)?.to_vec(),
+            signature: reader.short("a signature's length", MAX_SIGNATURE_LEN)?.to_vec(),
+        })
+    }
+}
+
+/// What a signature is over.
+#[must_use]
+pub fn message(
+    media_id: &Id,
+    set_id: &Id,
+    trailer_sha256: &Digest,
+    content_sha256: &Digest,
+) -> Vec<u8> {
+    [LABEL, media_id, set_id, trailer_sha256, content_sha256].concat()
+}
+
+/// SHA-256 of a whole block, header and what is stored: a leaf of [`ContentDigest`]. Threads can
+/// compute it apart.
+#[must_use]
+pub fn block_digest(block: &[u8]) -> Digest {
+    sha256(&[block])
+}
+
+/// The digest of all blocks of a set in one family: SHA-256 over their [`block_digest`]s in order.
+#[derive(Debug, Default)]
+pub struct ContentDigest(Vec<u8>);
+
+impl ContentDigest {
+    /// Of no block yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the digest of the next block.
+    pub fn push(&mut self, block_digest: &Digest) {
+        self.0.extend_from_slice(block_digest);
+    }
+
+    /// The digest.
+    #[must_use]
+    pub fn finish(self) -> Digest {
+        sha256(&[&self.0])
+    }
+}
