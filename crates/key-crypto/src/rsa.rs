@@ -1,12 +1,15 @@
-//! RSA keys of certificates: wrapping by OAEP-SHA-256 (RFC 8017), PKCS#8 (RFC 5958).
+//! RSA keys of certificates: wrapping by OAEP-SHA-256, signatures by PSS (RFC 8017), PKCS#8
+//! (RFC 5958).
 
 use std::fmt;
 
 use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{
     KeyPair, KeySize, OAEP_SHA256_MGF1SHA256, OaepPrivateDecryptingKey, OaepPublicEncryptingKey,
     PrivateDecryptingKey, PublicEncryptingKey,
 };
+use aws_lc_rs::signature::{RSA_PSS_2048_8192_SHA256, RSA_PSS_SHA256, UnparsedPublicKey};
 
 use crate::{CryptoError, SecretBytes};
 
@@ -132,7 +135,20 @@ impl RsaPrivateKey {
         Ok(key)
     }
 
-    /// The same key, prepared for signing a certificate.
+    /// Signs by RSASSA-PSS with SHA-256, MGF1 of SHA-256 and a salt of 32 bytes. As long as the
+    /// modulus; differs at each call.
+    ///
+    /// # Errors
+    /// [`CryptoError::Library`]; [`CryptoError::Memory`].
+    pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        let key = self.signing_key()?;
+        let mut signature = vec![0; key.public_modulus_len()];
+        key.sign(&RSA_PSS_SHA256, &SystemRandom::new(), message, &mut signature)
+            .map_err(|_| CryptoError::Library { operation: "sign by RSA-PSS" })?;
+        Ok(signature)
+    }
+
+    /// The same key, prepared for signing.
     pub(crate) fn signing_key(&self) -> Result<KeyPair, CryptoError> {
         KeyPair::from_pkcs8(self.to_pkcs8()?.expose())
             .map_err(|_| CryptoError::Library { operation: "prepare an RSA key" })
@@ -200,6 +216,13 @@ impl RsaPublicKey {
         wrapped.truncate(len);
         Ok(wrapped)
     }
+
+    /// Whether `signature` is one that [`RsaPrivateKey::sign`] made of `message`.
+    #[must_use]
+    pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        let key = UnparsedPublicKey::new(&RSA_PSS_2048_8192_SHA256, &self.spki);
+        key.verify(message, signature).is_ok()
+    }
 }
 
 impl fmt::Debug for RsaPublicKey {
@@ -247,6 +270,21 @@ mod tests {
         assert!(key.public_key().wrap(&[]).is_err());
         assert!(key.public_key().wrap(&[0; MAX_WRAPPED_KEY_LEN + 1]).is_err());
         assert!(key.public_key().wrap(&[0; MAX_WRAPPED_KEY_LEN]).is_ok());
+    }
+
+    #[test]
+    fn a_signature_is_of_its_message_and_key() {
+        let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
+        let other = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
+        let mut signature = key.sign(b"message").unwrap();
+        assert_eq!(signature.len(), 384);
+        assert!(key.public_key().verifies(b"message", &signature));
+        assert!(!key.public_key().verifies(b"messagE", &signature));
+        assert!(!other.public_key().verifies(b"message", &signature));
+        assert!(!key.public_key().verifies(b"message", &signature[1..]));
+        assert!(!key.public_key().verifies(b"message", &[]));
+        signature[100] ^= 1;
+        assert!(!key.public_key().verifies(b"message", &signature));
     }
 
     #[test]

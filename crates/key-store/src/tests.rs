@@ -7,8 +7,8 @@ use tempfile::TempDir;
 
 use crate::disk::{Step, prepared_path};
 use crate::{
-    KeyStore, NewCertificate, PasswordParams, RsaBits, SecretBytes, StoreError, Unlock, Unlocked,
-    WrappedDek, now_seconds,
+    CertificateBackup, KeyStore, NewCertificate, PasswordParams, RsaBits, SecretBytes, StoreError,
+    Unlock, Unlocked, WrappedDek, now_seconds,
 };
 
 const STEPS: [Step; 5] =
@@ -187,4 +187,43 @@ fn two_writers_do_not_lose_each_others_certificates() {
     names.sort();
     assert_eq!(names, ["A", "AppCert", "B", "C"]);
     assert_eq!(store.store().file().sequence, 5);
+}
+
+#[test]
+fn a_backup_alone_unwraps_for_its_own_certificate() {
+    let case = Case::new();
+    let mut store = open(case.dir.path(), 1).unwrap();
+    store.create_certificate(&new_certificate("Second")).unwrap();
+    let password = SecretBytes::from_slice(b"backup").unwrap();
+    let origin = Path::new("p12");
+    let backup = |name| {
+        let bytes = store.export_pkcs12(name, &password).unwrap();
+        CertificateBackup::from_pkcs12(&bytes, origin, &password).unwrap()
+    };
+    let (own, other) = (backup("AppCert"), backup("Second"));
+    let dek = SecretBytes::from_slice(&[9; 32]).unwrap();
+    let wrapped = [store.wrap_dek("AppCert", &dek).unwrap()];
+    assert_eq!(own.unwrap_dek(&wrapped).unwrap().expose(), [9; 32]);
+    assert!(own.not_after().unwrap() > now_seconds());
+    assert!(matches!(other.unwrap_dek(&wrapped), Err(StoreError::CertificateMissing { wanted })
+        if wanted == [wrapped[0].thumbprint()]));
+    let mut damaged = wrapped.clone();
+    damaged[0].blob[7] ^= 1;
+    let refused = own.unwrap_dek(&damaged);
+    assert!(matches!(refused, Err(StoreError::WrappedKeyDamaged { .. })));
+    let pem = store.export_pem("AppCert", &password).unwrap();
+    let public =
+        CertificateBackup::from_pem((pem.certificate.as_bytes(), origin), None, None).unwrap();
+    assert!(matches!(public.unwrap_dek(&wrapped), Err(StoreError::PrivateKeyMissing { .. })));
+}
+
+#[test]
+fn a_signature_verifies_by_its_certificate() {
+    let case = Case::new();
+    let store = open(case.dir.path(), 1).unwrap();
+    let signature = store.sign("AppCert", b"message").unwrap();
+    let der = store.store().certificate_der("AppCert").unwrap();
+    let key = tdekit_key_crypto::x509::parse(der).unwrap().public_key;
+    assert!(key.verifies(b"message", &signature) && !key.verifies(b"other", &signature));
+    assert!(store.sign("None", b"message").is_err());
 }

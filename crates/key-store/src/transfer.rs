@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::file::CertificateRecord;
 use crate::manage::{refuse_bad_name, seal_private_key};
 use crate::unlocked::Unlocked;
-use crate::wrapped::thumbprint;
+use crate::wrapped::{WrapMechanism, WrappedDek, thumbprint};
 
 /// A certificate and its private key as PEM texts.
 #[derive(Debug)]
@@ -73,6 +73,45 @@ impl CertificateBackup {
             pkcs12::decode(bytes, utf8(password)?).map_err(|error| backup_error(error, origin))?;
         let key = content.keys.into_iter().next();
         Self::matching(content.certificates, key, content.friendly_name, origin)
+    }
+
+    /// Unwraps a key with the private key alone, in no store: for a machine that only restores.
+    ///
+    /// # Errors
+    /// `PrivateKeyMissing` when the backup has none; `CertificateMissing` with the thumbprints
+    /// that would serve, `WrappedKeyDamaged`, `UnknownMechanism`.
+    pub fn unwrap_dek(&self, wrapped: &[WrappedDek]) -> Result<SecretBytes, StoreError> {
+        let Some(key) = &self.key else {
+            let thumbprint = thumbprint(&sha1_thumbprint(&self.der));
+            let name = x509::parse(&self.der)?.subject;
+            return Err(StoreError::PrivateKeyMissing { name, thumbprint });
+        };
+        let own = sha256(&[key.public_key().spki()]);
+        let mut failure = None;
+        for recipient in wrapped.iter().filter(|wrapped| wrapped.public_key_sha256 == own) {
+            let WrapMechanism::RsaOaepSha256 = recipient.mechanism else {
+                let mechanism = recipient.mechanism.id();
+                failure.get_or_insert(StoreError::UnknownMechanism { mechanism });
+                continue;
+            };
+            match key.unwrap(&recipient.blob) {
+                Ok(dek) => return Ok(dek),
+                Err(_) => {
+                    let thumbprint = recipient.thumbprint();
+                    failure = Some(StoreError::WrappedKeyDamaged { thumbprint });
+                }
+            }
+        }
+        let wanted = || wrapped.iter().map(WrappedDek::thumbprint).collect();
+        Err(failure.unwrap_or_else(|| StoreError::CertificateMissing { wanted: wanted() }))
+    }
+
+    /// End of the certificate's validity, seconds since 1970.
+    ///
+    /// # Errors
+    /// `Crypto`.
+    pub fn not_after(&self) -> Result<i64, StoreError> {
+        Ok(x509::parse(&self.der)?.not_after)
     }
 
     /// Takes the certificate of the key from among several, or the only certificate.

@@ -9,7 +9,7 @@ use tdekit_key_crypto::rsa::RsaPrivateKey;
 use tdekit_key_crypto::{SecretBytes, sha256};
 
 use crate::certificate::CertificateInfo;
-use crate::clock::now_seconds;
+use crate::clock::{iso8601, now_seconds};
 use crate::derive::{MASTER_KEY_LEN, PrivateKeyPlace, StoreKeys};
 use crate::disk::{self, Step};
 use crate::error::StoreError;
@@ -98,6 +98,20 @@ impl Unlocked {
             return Err(StoreError::corrupt("wrapped keys", "there are none"));
         }
         Err(damaged.or(keyless).unwrap_or(StoreError::CertificateMissing { wanted: missing }))
+    }
+
+    /// Signs with a certificate's private key: RSASSA-PSS with SHA-256, MGF1 of SHA-256 and a salt
+    /// of 32 bytes.
+    ///
+    /// # Errors
+    /// `CertificateMissing`, `PrivateKeyMissing`, `CertificateExpired`.
+    pub fn sign(&self, name_or_thumbprint: &str, message: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let info = self.store.find(name_or_thumbprint)?;
+        if info.not_after < now_seconds() {
+            let expired_at = iso8601(info.not_after);
+            return Err(StoreError::CertificateExpired { name: info.name.clone(), expired_at });
+        }
+        Ok(self.private_key(info)?.sign(message)?)
     }
 
     /// Reads the store again, for certificates that others made meanwhile.
