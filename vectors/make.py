@@ -256,6 +256,15 @@ def constructions():
                         "sealed": triple_des_segment(key, nonce, aad, pt).hex()})
     write("tdekit-triple-des.json", "computed by make.py (OpenSSL)", "as tdekit", vectors)
 
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    vectors = []
+    for len_ in (512, 4096, 65536):
+        key, page = fill(f"fingerprint key {len_}", 32), fill(f"fingerprint page {len_}", len_)
+        tag = AESGCM(key).encrypt(bytes(12), b"", page)
+        vectors.append({"key": key.hex(), "page_shake128": f"fingerprint page {len_}",
+                        "page_len": len_, "tag": tag.hex()})
+    write("tdekit-fingerprint.json", "computed by make.py (OpenSSL)", "as tdekit", vectors)
+
     from argon2.low_level import Type, hash_secret_raw
     vectors = []
     for password, memory_kib, passes, lanes, len_ in (

@@ -12,7 +12,7 @@ use std::time::Duration;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rustix::time::{ClockId, clock_gettime};
-use tdekit_key_crypto::{Algorithm, NONCE_LEN, NonceSource, SealingKey, TAG_LEN};
+use tdekit_key_crypto::{Algorithm, NONCE_LEN, NonceSource, PageFingerprint, SealingKey, TAG_LEN};
 
 const SIZES: [usize; 4] = [1024, 4096, 16384, 65536];
 
@@ -56,6 +56,10 @@ fn parts(criterion: &mut Criterion<ThreadTime>) {
     criterion.bench_function("nonce", |bencher| bencher.iter(|| nonces.next().unwrap()));
 
     let (page, mut sealed) = ([5; 4096], [0; 4096]);
+    let fingerprint = PageFingerprint::new(&[7; 32]).unwrap();
+    criterion.bench_function("fingerprint/4096", |bencher| {
+        bencher.iter(|| fingerprint.of(black_box(&page)).unwrap());
+    });
     for (name, prefixes) in [("64 subkeys in turn", 64u32), ("new subkey each", u32::MAX)] {
         let (mut key, mut number) = (key(Algorithm::Aes256), 0u32);
         criterion.bench_function(&format!("AES_256/seal/4096, {name}"), |bencher| {

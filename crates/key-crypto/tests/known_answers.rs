@@ -15,8 +15,8 @@ use tdekit_key_crypto::password::{PasswordParams, derive_key};
 use tdekit_key_crypto::triple_des::{open_segment, seal_segment};
 use tdekit_key_crypto::wrap::{unwrap_key, wrap_key};
 use tdekit_key_crypto::{
-    Algorithm, CryptoError, SealingKey, hkdf_sha256, hmac_sha256, sha1_thumbprint, sha256,
-    verify_hmac_sha256,
+    Algorithm, CryptoError, PageFingerprint, SealingKey, hkdf_sha256, hmac_sha256, sha1_thumbprint,
+    sha256, verify_hmac_sha256,
 };
 
 #[derive(Deserialize)]
@@ -371,4 +371,23 @@ fn keys_from_passwords_agree_with_the_reference_program() {
     }
     let first = PasswordParams::new(all[0].memory_kib, all[0].passes, all[0].lanes);
     assert_eq!(first, Ok(PasswordParams::default()), "the default is among the vectors");
+}
+
+#[test]
+fn fingerprints_are_tags_of_aes_256_gcm() {
+    #[derive(Deserialize)]
+    struct Fingerprint {
+        key: Hex,
+        page_shake128: String,
+        page_len: usize,
+        tag: Hex,
+    }
+    for v in vectors::<Fingerprint>("tdekit-fingerprint.json") {
+        let mut page = vec![0; v.page_len];
+        let mut shake = shake::Shake128::default();
+        shake.update(v.page_shake128.as_bytes());
+        shake.finalize_xof().read(&mut page);
+        let tag = PageFingerprint::new(&v.key).unwrap().of(&page).unwrap();
+        assert_eq!(hex::encode(tag), hex::encode(&*v.tag));
+    }
 }

@@ -1,0 +1,72 @@
+//! Keyed fingerprints of pages: which pages changed, told without keeping the pages.
+
+use std::fmt;
+
+use crate::aws_lc::GcmContexts;
+use crate::{Algorithm, CryptoError};
+
+/// Length of a fingerprint in bytes.
+pub const FINGERPRINT_LEN: usize = 16;
+
+/// Length of the key in bytes.
+pub const FINGERPRINT_KEY_LEN: usize = 32;
+
+/// A prepared key of fingerprints: the tag of AES-256-GCM with a nonce of 12 zero bytes, no
+/// plaintext, and the page as AAD.
+///
+/// Two different pages have one fingerprint with a chance of at most (blocks + 1) / 2^128, where
+/// blocks counts 16 bytes each, for whoever chooses pages without seeing key or fingerprints. Who
+/// sees them can find the key of the hash: fingerprints are to be stored sealed, and the key seals
+/// nothing else. Equal pages have equal fingerprints.
+pub struct PageFingerprint(GcmContexts);
+
+impl PageFingerprint {
+    /// Prepares a key of [`FINGERPRINT_KEY_LEN`] bytes.
+    ///
+    /// # Errors
+    /// [`CryptoError::KeyLength`]; [`CryptoError::Memory`].
+    pub fn new(key: &[u8]) -> Result<Self, CryptoError> {
+        let (algorithm, expected) = (Algorithm::Aes256, FINGERPRINT_KEY_LEN);
+        if key.len() != expected {
+            return Err(CryptoError::KeyLength { algorithm, expected, actual: key.len() });
+        }
+        let mut contexts = GcmContexts::new(algorithm)?;
+        contexts.push(key)?;
+        Ok(Self(contexts))
+    }
+
+    /// The fingerprint of a page.
+    ///
+    /// # Errors
+    /// [`CryptoError::Library`].
+    #[inline]
+    pub fn of(&self, page: &[u8]) -> Result<[u8; FINGERPRINT_LEN], CryptoError> {
+        self.0.seal(0, &[0; 12], page, &[], &mut [])
+    }
+}
+
+impl fmt::Debug for PageFingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PageFingerprint(redacted)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_and_keys_differ() {
+        let one = PageFingerprint::new(&[1; 32]).unwrap();
+        let other = PageFingerprint::new(&[2; 32]).unwrap();
+        let mut page = vec![7; 4096];
+        let before = one.of(&page).unwrap();
+        assert_eq!(before, one.of(&page).unwrap());
+        assert_ne!(before, other.of(&page).unwrap());
+        page[4095] ^= 1;
+        assert_ne!(before, one.of(&page).unwrap());
+        assert_ne!(one.of(&page[..4095]).unwrap(), one.of(&page).unwrap());
+        assert!(PageFingerprint::new(&[1; 16]).is_err());
+        assert_eq!(format!("{one:?}"), "PageFingerprint(redacted)");
+    }
+}
