@@ -5,15 +5,17 @@ mod fuzz;
 mod interop;
 mod process;
 mod release;
+mod s3_server;
 mod setup;
 mod tally;
 mod tidy;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 
+use crate::s3_server::S3Server;
 use crate::setup::Purpose;
 
 #[derive(Parser)]
@@ -55,6 +57,12 @@ enum Task {
         #[arg(long)]
         plain: bool,
     },
+    /// Run a command beside the S3 server of the tests, told of it by the environment.
+    S3 {
+        /// The command, such as `cargo test -p tdekit-backup-run`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<String>,
+    },
     /// Fuzz one target, or each in turn; needs nightly Rust and cargo-fuzz.
     Fuzz {
         /// The target's name.
@@ -86,6 +94,7 @@ fn run(task: Task) -> Result<()> {
             let tally = interop::interop(name.as_deref(), plain)?;
             close(&tally)
         }
+        Task::S3 { command } => beside_s3(&command),
         Task::Fuzz { target, seconds } => fuzz::fuzz(target.as_deref(), seconds),
     }
 }
@@ -93,9 +102,17 @@ fn run(task: Task) -> Result<()> {
 fn test() -> Result<()> {
     setup::setup(Purpose::Test)?;
     release::build()?;
-    let mut tally = check::cargo_test()?;
+    let server = S3Server::start()?;
+    let mut tally = check::cargo_test(Some(&server))?;
+    drop(server);
     tally.add(interop::interop(None, false)?);
     close(&tally)
+}
+
+fn beside_s3(words: &[String]) -> Result<()> {
+    let server = S3Server::start()?;
+    let (program, arguments) = words.split_first().context("no command")?;
+    process::run(Command::new(program).args(arguments).envs(server.environment()))
 }
 
 /// Prints the closing line.

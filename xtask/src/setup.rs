@@ -34,6 +34,8 @@ enum Probe {
     Library(&'static str),
     /// The headers of the Node.js that is installed.
     NodeHeaders,
+    /// A module of Python.
+    PythonModule(&'static str),
 }
 
 /// Something that a purpose needs, and the Debian package that brings it.
@@ -63,6 +65,7 @@ const NEEDS: &[Need] = &[
     need(Purpose::Bench, Probe::Program("sqlite3"), "sqlite3"),
     need(Purpose::Test, Probe::Program("strace"), "strace"),
     need(Purpose::Test, Probe::Program("python3"), "python3"),
+    need(Purpose::Test, Probe::PythonModule("pip"), "python3-pip"),
     need(Purpose::Test, Probe::Program("openssl"), "openssl"),
     need(Purpose::Test, Probe::Program("node"), "nodejs"),
     need(Purpose::Test, Probe::Program("npm"), "npm"),
@@ -83,12 +86,18 @@ impl Probe {
             Self::File(path) => Path::new(path).is_file(),
             Self::Library(name) => has_library(name),
             Self::NodeHeaders => has_node_headers(),
+            Self::PythonModule(name) => {
+                output(Command::new("python3").args(["-c", &format!("import {name}")])).is_ok()
+            }
         }
     }
 
     fn name(&self) -> &'static str {
         match self {
-            Self::Program(name) | Self::File(name) | Self::Library(name) => name,
+            Self::Program(name)
+            | Self::File(name)
+            | Self::Library(name)
+            | Self::PythonModule(name) => name,
             Self::NodeHeaders => "Node.js headers",
         }
     }
@@ -180,6 +189,7 @@ mod tests {
         assert!(Probe::Library("libc.so.6").is_there());
         assert!(!Probe::Library("libno-such-library-of-tdekit.so").is_there());
         assert!(!Probe::File("/no/such/file").is_there());
+        assert!(!Probe::PythonModule("no_such_module_of_tdekit").is_there());
     }
 
     #[test]
