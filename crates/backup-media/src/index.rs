@@ -171,7 +171,7 @@ impl Index {
         sha256(&[encoded])
     }
 
-    fn check(&self, set: &SetHeader, trailer: &Trailer) -> Result<(), MediaError> {
+    pub(crate) fn check(&self, set: &SetHeader, trailer: &Trailer) -> Result<(), MediaError> {
         let rules = set.block_rules();
         let mut plan = Plan::new(set, trailer);
         let mut offset = u64::from(trailer.header_len);

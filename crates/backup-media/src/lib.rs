@@ -4,11 +4,12 @@
 //! are written down in `docs/format/media.md`.
 //!
 //! To write a set: [`SetHeader::encode`], then for each block [`BlockSealer::seal`] (any thread,
-//! in any order; the writer sets [`IndexEntry::offset`]), [`Index::encode`], [`Trailer::encode`].
+//! in any order), whose entries [`SetBuilder`] gathers; it gives index and trailer.
 //! To read one: [`Scan`], [`SetKeys::of_set`] and [`SetKeys::check_trailer`], [`Index::open`], and
 //! for each block [`BlockHeader::decode`], [`IndexEntry::check`], [`BlockOpener::open`].
 
 pub mod block;
+pub mod builder;
 mod bytes;
 mod checksum;
 mod compress;
@@ -29,6 +30,7 @@ pub type Id = [u8; 16];
 pub type Digest = [u8; 32];
 
 pub use block::{BLOCK_HEADER_LEN, BlockHeader, BlockKind, BlockRules, MAX_PAYLOAD_LEN};
+pub use builder::SetBuilder;
 pub use error::{MediaError, Part};
 pub use header::{
     Base, Compression, EncodedSet, Recipient, RecipientsHeader, RecordFields, RecordHeader,

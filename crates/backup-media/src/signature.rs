@@ -51,10 +51,10 @@ impl SignatureHeader {
         Ok(finish(out, None))
     }
 
-    /// What the signature is over, in the media set `media_id` and for the set `set_id`.
+    /// What the signature is over, for the set that `place` names.
     #[must_use]
-    pub fn message(&self, media_id: &Id, set_id: &Id) -> Vec<u8> {
-        message(media_id, set_id, &self.trailer_sha256, &self.content_sha256)
+    pub fn message(&self, place: &RecordPlace) -> Vec<u8> {
+        message(&place.media_id, &place.set_id, &self.trailer_sha256, &self.content_sha256)
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, MediaError> {

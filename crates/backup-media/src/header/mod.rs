@@ -26,7 +26,7 @@ pub const HEADER_PREFIX_LEN: usize = 12;
 pub const MAX_RECIPIENTS: usize = 64;
 
 /// Bytes before the fields of a kind.
-const COMMON_LEN: usize = 64;
+const COMMON_LEN: usize = 80;
 const CHECKSUM_LEN: usize = 32;
 const MAC_LEN: usize = 32;
 const PART: Part = Part::RecordHeader;
@@ -80,6 +80,8 @@ pub struct RecordPlace {
     pub ordinal: u32,
     /// SHA-256 of the trailer of the record before, of the media header for the first.
     pub previous: Digest,
+    /// Identity of the media set.
+    pub media_id: Id,
     /// Random identity of the set: of this one, or of the one that the record speaks of.
     pub set_id: Id,
 }
@@ -119,6 +121,7 @@ impl RecordHeader {
         let place = RecordPlace {
             ordinal: reader.u32()?,
             previous: reader.array()?,
+            media_id: reader.array()?,
             set_id: reader.array()?,
         };
         if place.ordinal == 0 {
@@ -197,6 +200,7 @@ pub(crate) fn begin(kind: RecordKind, place: &RecordPlace) -> Vec<u8> {
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&place.ordinal.to_le_bytes());
     out.extend_from_slice(&place.previous);
+    out.extend_from_slice(&place.media_id);
     out.extend_from_slice(&place.set_id);
     out
 }
