@@ -5,7 +5,7 @@ use tdekit_key_crypto::sha256;
 use crate::Digest;
 use crate::bytes::Reader;
 use crate::error::{MediaError, Part};
-use crate::header::RecordKind;
+use crate::header::{MAX_HEADER_LEN, RecordKind};
 use crate::keys::SetKeys;
 
 /// Length of a trailer in bytes.
@@ -63,7 +63,7 @@ impl Trailer {
         header: &[u8],
         finished_ms: i64,
     ) -> Result<Self, MediaError> {
-        let limit = u64::from(u32::MAX);
+        let limit = MAX_HEADER_LEN as u64;
         let len = header.len() as u64;
         MediaError::check_limit(PART, "the header's length", len, limit)?;
         Ok(Self {
@@ -165,6 +165,8 @@ impl Trailer {
     /// Lengths must add up: header, blocks, index, trailer, and nothing between.
     fn check(&self) -> Result<(), MediaError> {
         let header_len = u64::from(self.header_len);
+        let limit = MAX_HEADER_LEN as u64;
+        MediaError::check_limit(PART, "the header's length", header_len, limit)?;
         let end = header_len.checked_add(self.stored_bytes);
         let len = end
             .and_then(|end| end.checked_add(self.index_len))

@@ -1,11 +1,15 @@
 //! Finding the records of a file: backwards from its end, and forwards where that fails.
 
+mod walk;
+
+pub use walk::Scan;
+
 use std::ops::Range;
 
 use crate::Digest;
 use crate::error::MediaError;
 use crate::header::RecordHeader;
-use crate::media::MediaHeader;
+use crate::media::{MEDIA_HEADER_LEN, MediaHeader};
 use crate::trailer::{TRAILER_LEN, Trailer};
 
 /// Most records in one file.
@@ -28,6 +32,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// Where it ends in the file.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.start.saturating_add(self.trailer.record_len)
+    }
+
     /// SHA-256 of its trailer.
     #[must_use]
     pub fn digest(&self) -> Digest {
@@ -68,51 +78,6 @@ pub struct Scanned {
     pub gaps: Vec<Gap>,
 }
 
-/// Walks over a file that it asks for piece by piece. It does no I/O:
-///
-/// ```text
-/// let mut scan = Scan::new(file_len);
-/// while let Some(range) = scan.wanted() { scan.feed(&read(range)?)?; }
-/// let scanned = scan.finish()?;
-/// ```
-#[derive(Debug)]
-pub struct Scan {
-    file_len: u64,
-}
-
-impl Scan {
-    /// Of a file with so many bytes.
-    #[must_use]
-    pub fn new(file_len: u64) -> Self {
-        Self { file_len }
-    }
-
-    /// The bytes that it needs next, at most 1 MiB; `None` when it is done.
-    #[must_use]
-    pub fn wanted(&self) -> Option<Range<u64>> {
-        let _ = self.file_len;
-        None
-    }
-
-    /// Takes the bytes that [`Self::wanted`] asked for.
-    ///
-    /// # Errors
-    /// Those of [`MediaHeader::decode`], without which nothing can be told;
-    /// [`MediaError::Truncated`] for fewer bytes than were asked for; [`MediaError::Limit`].
-    /// What is wrong further on is no error here: it is in [`Scanned`].
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), MediaError> {
-        MediaHeader::decode(bytes).map(drop)
-    }
-
-    /// What was found.
-    ///
-    /// # Errors
-    /// [`MediaError::Truncated`] when it was not done.
-    pub fn finish(self) -> Result<Scanned, MediaError> {
-        Err(MediaError::NotMedia)
-    }
-}
-
 impl Scanned {
     /// Where the next record goes: behind the last whole one. `None` where damage forbids it.
     #[must_use]
@@ -120,8 +85,7 @@ impl Scanned {
         if self.gaps.iter().any(|gap| gap.kind == GapKind::Damaged) {
             return None;
         }
-        let header_len = crate::media::MEDIA_HEADER_LEN as u64;
-        Some(self.records.last().map_or(header_len, |last| last.start + last.trailer.record_len))
+        Some(self.records.last().map_or(MEDIA_HEADER_LEN as u64, Record::end))
     }
 
     /// The digest that the next record names as `previous`, and its ordinal.
@@ -131,5 +95,27 @@ impl Scanned {
             Some(last) => (last.digest(), last.trailer.ordinal.saturating_add(1)),
             None => (self.header_digest, 1),
         }
+    }
+
+    /// Checks that each record follows the one before: its ordinal, and the digest that it names.
+    /// Behind a gap there is nothing to compare with. That the last record is missing, no file can
+    /// tell.
+    ///
+    /// # Errors
+    /// [`MediaError::Chain`].
+    pub fn check_chain(&self) -> Result<(), MediaError> {
+        let first_part = self.header.part == 0;
+        let mut before = first_part.then_some((MEDIA_HEADER_LEN as u64, 0, self.header_digest));
+        for record in &self.records {
+            let ordinal = record.trailer.ordinal;
+            if let (Some((end, last, digest)), Ok(header)) = (before, &record.header)
+                && end == record.start
+                && (ordinal.checked_sub(1) != Some(last) || header.place.previous != digest)
+            {
+                return Err(MediaError::Chain { ordinal });
+            }
+            before = Some((record.end(), ordinal, record.digest()));
+        }
+        Ok(())
     }
 }
