@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use tdekit_cost_report::{Results, html, terminal, to_json};
 
+use crate::backup::{self, BackupArgs};
 use crate::command::shell_line;
 use crate::config::{Config, Experiments};
 use crate::driver;
@@ -19,7 +20,7 @@ use crate::job::LibraryChoice;
 use crate::peers::{Peer, PeerLibrary};
 use crate::sqlite::Library;
 
-pub use driver::Tools;
+pub use crate::tools::Tools;
 
 /// Name by which the dynamic loader finds the system's SQLite.
 const SYSTEM_LIBRARY: &str = "libsqlite3.so.0";
@@ -35,8 +36,9 @@ pub struct BenchArgs {
     /// database is generated.
     database: Option<PathBuf>,
     /// What to run: `crud` (mixes by several processes, on a generated database), `operations`
-    /// (statements derived from the database, and rebuild of its indexes), `scans`, `all`. Default:
-    /// `all`, with DB `operations` and `scans`. May be repeated.
+    /// (statements derived from the database, rebuild of its indexes, full backups), `scans`,
+    /// `backup` (the matrix of ciphers, compressions and devices), `all`. Default: `crud`,
+    /// `operations` and `scans`, with DB the last two. May be repeated.
     #[arg(long, value_enum)]
     experiment: Vec<ExperimentName>,
     /// A mix of the crud experiment: READS/UPDATES/INSERTS of every 10 loops, or `load`. May be
@@ -88,14 +90,15 @@ pub struct BenchArgs {
     /// A rough answer in some 20 seconds.
     #[arg(long)]
     quick: bool,
-    /// Fresh processes on re-copied files; the unit of the interval. Default: 8, with --quick 3.
+    /// Fresh processes on re-copied files; the unit of the interval. Default: 8, with --quick 3. For
+    /// `backup` the repeats of the matrix. Default: 10, with --quick 3.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     restarts: Option<u32>,
     /// Pairs of blocks a restart and class. Default: 3, with --quick 1.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: Option<u32>,
-    /// Seconds of measuring after which no restart begins, beyond the first two. Default: 150, with
-    /// --quick 30.
+    /// Seconds of measuring after which no restart begins, beyond the first two; the backup matrix
+    /// has as many of its own. Default: 150, with --quick 30.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     max_time: Option<u64>,
     /// Base against base: shows what the method itself reports when the true overhead is 0 %.
@@ -104,6 +107,8 @@ pub struct BenchArgs {
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    backup: BackupArgs,
 }
 
 #[derive(Debug, Clone, Subcommand)]
@@ -120,7 +125,7 @@ enum PeersCommand {
         /// Names; without any all.
         names: Vec<Peer>,
     },
-    /// Lists libraries, and whether each is installed.
+    /// Lists libraries and backup tools, and whether each is installed.
     List {
         /// As JSON.
         #[arg(long)]
@@ -133,6 +138,7 @@ enum ExperimentName {
     Crud,
     Operations,
     Scans,
+    Backup,
     All,
 }
 
@@ -257,6 +263,7 @@ fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
         max_time: Duration::from_secs(args.max_time.unwrap_or(by_quick_u64(30, 150))),
         control: args.control,
         seed: args.seed,
+        backup: args.backup.plan(args.quick, args.restarts)?,
         command: shell_line(std::iter::once("tdekit".to_owned()).chain(std::env::args().skip(1))),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })
@@ -265,12 +272,13 @@ fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
 fn experiments(names: &[ExperimentName], has_database: bool) -> Experiments {
     let named = |name| names.contains(&name) || names.contains(&ExperimentName::All);
     if names.is_empty() {
-        return Experiments { crud: !has_database, operations: true, scans: true };
+        return Experiments { crud: !has_database, operations: true, scans: true, backup: false };
     }
     Experiments {
         crud: named(ExperimentName::Crud),
         operations: named(ExperimentName::Operations),
         scans: named(ExperimentName::Scans),
+        backup: named(ExperimentName::Backup),
     }
 }
 
@@ -374,6 +382,13 @@ fn peers(command: &PeersCommand) -> Result<(), BenchError> {
                         "path": library.locate().ok(),
                     })
                 })
+                .chain(backup::available().into_iter().map(|(tool, packages, there)| {
+                    serde_json::json!({
+                        "name": tool.name(),
+                        "from": format!("Debian {packages}"),
+                        "installed": there,
+                    })
+                }))
                 .collect();
             if *json {
                 return print(&format!("{:#}\n", serde_json::Value::Array(rows)));
@@ -381,6 +396,11 @@ fn peers(command: &PeersCommand) -> Result<(), BenchError> {
             for library in PeerLibrary::ALL {
                 let state = if library.locate().is_ok() { "installed" } else { "not installed" };
                 print(&format!("{:16} {state:14} {}\n", library.name(), library.origin()))?;
+            }
+            for (tool, packages, there) in backup::available() {
+                let state = if there { "installed" } else { "not installed" };
+                let from = format!("backup tool, apt-get install {packages}");
+                print(&format!("{:16} {state:14} {from}\n", tool.name()))?;
             }
             Ok(())
         }

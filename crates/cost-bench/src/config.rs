@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::backup::BackupPlan;
 use crate::generate::Mix;
 use crate::job::LibraryChoice;
 use crate::peers::Peer;
@@ -13,9 +14,15 @@ pub(crate) struct Experiments {
     pub(crate) crud: bool,
     pub(crate) operations: bool,
     pub(crate) scans: bool,
+    pub(crate) backup: bool,
 }
 
 impl Experiments {
+    /// True when anything runs that compares sides: all but the backup matrix.
+    pub(crate) fn needs_sides(self) -> bool {
+        self.crud || self.operations || self.scans
+    }
+
     /// True when a database is needed whose statements are derived.
     pub(crate) fn needs_subject(self) -> bool {
         self.operations || self.scans
@@ -52,6 +59,7 @@ pub(crate) struct Config {
     /// Base against base.
     pub(crate) control: bool,
     pub(crate) seed: u64,
+    pub(crate) backup: BackupPlan,
     /// The command line that repeats the run.
     pub(crate) command: String,
     pub(crate) version: String,

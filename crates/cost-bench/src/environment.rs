@@ -15,9 +15,6 @@ pub(crate) fn describe(directory: &Path) -> Environment {
         let line = text.lines().find(|line| line.starts_with("model name"))?;
         Some(line.split_once(':')?.1.trim().to_owned())
     });
-    let memory = read("/proc/meminfo")
-        .and_then(|text| value_of(&text, "MemTotal:"))
-        .and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     let load =
         read("/proc/loadavg").and_then(|text| text.split_whitespace().next().map(str::to_owned));
     let unknown = || "unknown".to_owned();
@@ -30,7 +27,7 @@ pub(crate) fn describe(directory: &Path) -> Environment {
         ),
         cpu: cpu.unwrap_or_else(unknown),
         cpus: processors() as u64,
-        memory_bytes: memory.unwrap_or(0) * 1024,
+        memory_bytes: memory_bytes("MemTotal:"),
         file_system: file_system(directory).unwrap_or_else(unknown),
         load_average: load.unwrap_or_else(unknown),
     }
@@ -61,12 +58,28 @@ fn file_system_in(mounts: &str, path: &Path) -> Option<String> {
         .map(|(_, kind)| kind)
 }
 
-/// Fails unless `directory` has room for `needed_bytes`.
-pub(crate) fn check_space(directory: &Path, needed_bytes: u64) -> Result<(), BenchError> {
+/// Memory that programs can still take.
+pub(crate) fn available_memory_bytes() -> u64 {
+    memory_bytes("MemAvailable:")
+}
+
+fn memory_bytes(field: &str) -> u64 {
+    let line = read("/proc/meminfo").and_then(|text| value_of(&text, field));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0).saturating_mul(1024)
+}
+
+/// Bytes that this user may still write to the file system of `directory`.
+pub(crate) fn free_bytes(directory: &Path) -> Result<u64, BenchError> {
     let state = rustix::fs::statvfs(directory).map_err(|errno| {
         BenchError::file("cannot ask the free space of", directory)(errno.into())
     })?;
-    let available_bytes = state.f_bavail.saturating_mul(state.f_frsize);
+    Ok(state.f_bavail.saturating_mul(state.f_frsize))
+}
+
+/// Fails unless `directory` has room for `needed_bytes`.
+pub(crate) fn check_space(directory: &Path, needed_bytes: u64) -> Result<(), BenchError> {
+    let available_bytes = free_bytes(directory)?;
     if available_bytes < needed_bytes {
         return Err(BenchError::Space {
             path: directory.to_owned(),

@@ -59,6 +59,24 @@ pub enum BenchError {
         /// What it said.
         stderr: String,
     },
+    /// A measured command failed.
+    #[error("{command} failed ({status}): {stderr}")]
+    Run {
+        /// Program and arguments.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// What it said.
+        stderr: String,
+    },
+    /// A command made a backup that is not what was asked for, or restored other data.
+    #[error("{what}: {detail}")]
+    Mismatch {
+        /// The backup.
+        what: String,
+        /// What differs.
+        detail: String,
+    },
     /// A command that was needed could not be started.
     #[error("cannot start {command}: {source}")]
     Start {
@@ -67,13 +85,13 @@ pub enum BenchError {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// Too little room for the copies.
+    /// Too little room for the files of the run.
     #[error(
-        "the copies need {needed_bytes} bytes in {}, and {available_bytes} are free",
+        "the run needs {needed_bytes} bytes in {}, and {available_bytes} are free",
         path.display()
     )]
     Space {
-        /// Directory of the copies.
+        /// Directory of the files.
         path: PathBuf,
         /// Estimated need.
         needed_bytes: u64,
@@ -93,6 +111,20 @@ pub enum BenchError {
     PeerMissing {
         /// Its name.
         name: String,
+    },
+    /// Another backup tool is not installed.
+    #[error("{name} is not installed")]
+    ToolMissing {
+        /// Its name here.
+        name: String,
+        /// Debian's packages that bring it.
+        packages: String,
+    },
+    /// The command cannot back up.
+    #[error("{} has no command `backup`", command.display())]
+    NoBackup {
+        /// The command.
+        command: PathBuf,
     },
     /// No statement and no scan could be derived.
     #[error("{} has no table that statements could be derived from", path.display())]
@@ -117,9 +149,12 @@ impl BenchError {
                 "an encrypted database is benched on its plain copy: tdekit decrypt a copy first"
                     .to_owned(),
             ),
-            Self::Space { .. } => {
-                Some("--dir DIR puts the copies on another file system".to_owned())
-            }
+            Self::Space { .. } => Some(
+                "--dir DIR puts the copies on another file system, --device those of the \
+                      backup matrix, and --size makes its database smaller"
+                    .to_owned(),
+            ),
+            Self::ToolMissing { packages, .. } => Some(format!("apt-get install {packages}")),
             Self::PeerMissing { name } => Some(format!("tdekit bench peers install {name}")),
             Self::NothingDerived { .. } => {
                 Some("--experiment crud runs on a generated database".to_owned())
@@ -129,6 +164,9 @@ impl BenchError {
             | Self::WorkerLost { .. }
             | Self::WorkerFailed { .. }
             | Self::Command { .. }
+            | Self::Run { .. }
+            | Self::Mismatch { .. }
+            | Self::NoBackup { .. }
             | Self::Start { .. }
             | Self::Option { .. }
             | Self::Report(_)

@@ -1,10 +1,12 @@
 //! What the driver asks of a worker, one JSON document a line on standard input, and what the
 //! worker answers, one line each on standard output.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::shell_line;
 use crate::measure::Cost;
 use crate::value::Value;
 
@@ -17,8 +19,8 @@ pub(crate) enum LibraryChoice {
     Shared(PathBuf),
 }
 
-/// A request. Times of `Crud`, `Checkpoint`, `Operation`, `Scan`, `Backup` and `OpenProbe` are
-/// measured; the rest is preparation.
+/// A request. Times of `Crud`, `Checkpoint`, `Operation`, `Scan`, `Backup`, `OpenProbe` and `Run`
+/// are measured; the rest is preparation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// First of all: loads the library and the extension.
@@ -46,6 +48,45 @@ pub(crate) enum Request {
     OpenProbe { first: PathBuf, others: Vec<PathBuf>, on_open: Vec<String> },
     /// Private memory of the worker.
     Memory,
+    /// Runs a command to its end. Needs no library.
+    Run(RunSpec),
+}
+
+/// A command to run and to measure.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RunSpec {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// Files and directories that it reads: their pages are dropped from the system's cache first.
+    pub(crate) drop_cached: Vec<PathBuf>,
+    /// What it makes, a file or a directory: written out to the device on the clock.
+    pub(crate) output: PathBuf,
+}
+
+impl RunSpec {
+    /// The command line as errors show it.
+    pub(crate) fn shown(&self) -> String {
+        let words = self.arguments.iter().map(|word| word.to_string_lossy().into_owned());
+        shell_line(std::iter::once(self.program.display().to_string()).chain(words))
+    }
+}
+
+/// What a command cost, from its start until its output was on the device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ran {
+    pub(crate) elapsed_ns: u64,
+    pub(crate) user_ns: u64,
+    pub(crate) system_ns: u64,
+    pub(crate) peak_memory_bytes: u64,
+    pub(crate) device_read_bytes: u64,
+    pub(crate) device_write_bytes: u64,
+    /// Size of its output, of a directory that of all files in it.
+    pub(crate) output_bytes: u64,
+    /// How it ended, unless it succeeded.
+    pub(crate) failure: Option<String>,
+    /// The end of what it said.
+    pub(crate) stderr: String,
 }
 
 /// An answer.
@@ -67,6 +108,8 @@ pub(crate) enum Reply {
     OpenTimes { other_ns: Vec<u64>, again_ns: Vec<u64> },
     /// To `Memory`.
     Memory { bytes: u64 },
+    /// To `Run`.
+    Ran(Ran),
     /// The request failed; the worker may be asked again.
     Failed { message: String },
 }

@@ -7,6 +7,7 @@
 //! A program that offers the bench gives [`cli::run`] its arguments, and must serve the hidden
 //! command `bench-worker` by [`worker_main`].
 
+mod backup;
 pub mod cli;
 mod command;
 mod config;
@@ -17,10 +18,15 @@ mod error;
 mod generate;
 mod interrupt;
 mod job;
+mod key_store;
 mod measure;
 mod peers;
+mod process;
+mod progress;
 mod sqlite;
+mod subject;
 mod sys;
+mod tools;
 mod value;
 mod worker;
 

@@ -2,6 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
 
 /// CPU of the own process, split by mode.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,10 +21,63 @@ pub(crate) fn cpu_split() -> CpuSplit {
         libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
         usage.assume_init()
     };
+    split(&usage)
+}
+
+fn split(usage: &libc::rusage) -> CpuSplit {
     let nanoseconds = |time: libc::timeval| {
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
         let microseconds = u64::try_from(time.tv_usec).unwrap_or(0);
         seconds * 1_000_000_000 + microseconds * 1_000
     };
     CpuSplit { user_ns: nanoseconds(usage.ru_utime), system_ns: nanoseconds(usage.ru_stime) }
+}
+
+/// What a process and its reaped descendants used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Usage {
+    pub(crate) cpu: CpuSplit,
+    /// Largest resident set of one of them; never less than that of the process that started it.
+    pub(crate) peak_memory_bytes: u64,
+    pub(crate) device_read_bytes: u64,
+    pub(crate) device_write_bytes: u64,
+}
+
+/// Reaps a child: its status and what it used (`wait4`).
+pub(crate) fn wait_with_usage(child: Child) -> std::io::Result<(ExitStatus, Usage)> {
+    let pid = child.id().cast_signed();
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    loop {
+        // SAFETY: both places are valid for what the call writes.
+        let waited = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
+        if waited == pid {
+            break;
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    // SAFETY: all-zero bytes are a valid `rusage`, and the call succeeded.
+    let usage = unsafe { usage.assume_init() };
+    // getrusage(2): kibibytes, and blocks of 512 bytes.
+    let units = |count: libc::c_long, bytes: u64| u64::try_from(count).unwrap_or(0) * bytes;
+    let used = Usage {
+        cpu: split(&usage),
+        peak_memory_bytes: units(usage.ru_maxrss, 1024),
+        device_read_bytes: units(usage.ru_inblock, 512),
+        device_write_bytes: units(usage.ru_oublock, 512),
+    };
+    Ok((ExitStatus::from_raw(status), used))
+}
+
+/// Lets the kernel kill the command when the thread that starts it ends.
+pub(crate) fn die_with_parent(command: &mut Command) -> &mut Command {
+    let ask = || {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes one system call and takes no memory.
+    unsafe { command.pre_exec(ask) }
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use tdekit_cost_report::{from_json, html, summarize, terminal};
+use tdekit_cost_report::{from_json, html, summarize, summarize_backup, terminal};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -13,6 +13,10 @@ fn main() -> ExitCode {
     let render = || -> Result<(), Box<dyn std::error::Error>> {
         let mut results = from_json(&std::fs::read_to_string(&document)?)?;
         results.summary = summarize(&results);
+        let confidence = results.settings.confidence();
+        if let Some(matrix) = &mut results.backup {
+            matrix.summary = summarize_backup(matrix, confidence);
+        }
         std::fs::write(&page, html(&results)?)?;
         print!("{}", terminal(&results));
         Ok(())

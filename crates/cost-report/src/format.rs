@@ -11,6 +11,17 @@ pub(crate) fn percent(ratio: f64) -> String {
     }
 }
 
+/// A ratio near 1 as an overhead with three decimals: 1.0002 is `+0.020 %`.
+pub(crate) fn fine_percent(ratio: f64) -> String {
+    // Adding zero turns -0.0 into 0.0.
+    format!("{:+.3} %", ((ratio - 1.0) * 1e5).round() / 1e3 + 0.0)
+}
+
+/// A ratio as a factor: `x0.28`.
+pub(crate) fn times(ratio: f64) -> String {
+    format!("x{ratio:.2}")
+}
+
 /// An interval of ratios as overheads: `-0.3 to +2.7`, `no interval` when it is absent.
 pub(crate) fn interval(low: Option<f64>, high: Option<f64>) -> String {
     match (low, high) {
@@ -76,6 +87,9 @@ mod tests {
         assert_eq!(percent(0.9), "-10.0 %");
         assert_eq!(percent(0.999_99), "+0.0 %");
         assert_eq!(percent(5.0), "+400 %");
+        assert_eq!(fine_percent(1.0003), "+0.030 %");
+        assert_eq!(fine_percent(0.999_999_9), "+0.000 %");
+        assert_eq!(times(0.275), "x0.28");
         assert_eq!(interval(Some(0.997), Some(1.027)), "-0.3 to +2.7");
         assert_eq!(interval(None, None), "no interval");
         assert_eq!(interval(Some(0.5), Some(1e9)), "too wide to tell");

@@ -2,6 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use crate::backup;
 use crate::format::{bytes, count, duration, interval, percent};
 use crate::json::{JsonError, to_json};
 use crate::model::{Class, Comparison, Experiment, Metric, Results, Role, Side};
@@ -42,6 +43,7 @@ pub fn html(results: &Results) -> Result<String, JsonError> {
                         (published(results, side, base))
                     }
                     (probes(results))
+                    @if let Some(matrix) = &results.backup { (backup::section(matrix)) }
                     @if let (Some(base), Some(side)) = (base, side) {
                         (statements(results, side, base))
                     }
@@ -387,26 +389,31 @@ fn statements(results: &Results, side: &Side, base: &Side) -> Markup {
 fn circumstances(results: &Results) -> Markup {
     let environment = &results.environment;
     let settings = &results.settings;
-    let rows = [
+    let mut rows = vec![
         ("Operating system", format!("{}, {}", environment.os, environment.kernel)),
         ("Processor", format!("{}, {} usable", environment.cpu, environment.cpus)),
         ("Memory", bytes(float(environment.memory_bytes))),
         ("File system", environment.file_system.clone()),
         ("Load average at the start", environment.load_average.clone()),
-        ("journal_mode", settings.journal_mode.clone()),
-        ("synchronous", settings.synchronous.clone()),
-        ("cache_size", settings.cache_size.to_string()),
         ("Page size", settings.page_size_bytes.to_string()),
-        ("Processes of the mixes", settings.processes.to_string()),
-        ("Wait before a locked database is tried again", format!("{} us", settings.busy_wait_us)),
         ("Seed", settings.seed.to_string()),
     ];
+    if !results.sides.is_empty() {
+        let wait = format!("{} us", settings.busy_wait_us);
+        rows.extend([
+            ("journal_mode", settings.journal_mode.clone()),
+            ("synchronous", settings.synchronous.clone()),
+            ("cache_size", settings.cache_size.to_string()),
+            ("Processes of the mixes", settings.processes.to_string()),
+            ("Wait before a locked database is tried again", wait),
+        ]);
+    }
     html! {
         section {
             h2 { "Environment and settings" }
             p { "The same on every side." }
             dl { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } }
-            h3 { "Sides" }
+            @if !results.sides.is_empty() { h3 { "Sides" } }
             ul { @for side in &results.sides { li {
                 strong { (side.label) } ": SQLite " (side.library.version) " ("
                 (side.library.origin) ")"
@@ -422,10 +429,35 @@ fn circumstances(results: &Results) -> Markup {
 }
 
 fn method(results: &Results) -> Markup {
-    let settings = &results.settings;
     html! {
         section {
             h2 { "Method" }
+            @if !results.classes.is_empty() { (method_of_sides(results)) }
+            @if let Some(matrix) = &results.backup { (backup::method(matrix)) }
+            h3 { "Run it again" }
+            pre { code { (results.command) } }
+            p {
+                (results.tool.name) " " (results.tool.version) ", " (blocks(results)) " in "
+                (duration(results.duration_s * 1e9)) ". Each stands in this page's source, in the \
+                 element with the id \"results\", as JSON."
+            }
+        }
+    }
+}
+
+/// How much was measured, in words.
+fn blocks(results: &Results) -> String {
+    let runs = results.backup.as_ref().map_or(0, |matrix| matrix.runs.len());
+    match (results.samples.len(), runs) {
+        (blocks, 0) => format!("{blocks} blocks"),
+        (0, runs) => format!("{runs} backups and restores"),
+        (blocks, runs) => format!("{blocks} blocks, {runs} backups and restores"),
+    }
+}
+
+fn method_of_sides(results: &Results) -> Markup {
+    let settings = &results.settings;
+    html! {
             p {
                 "Each block of work runs on every side in random order, directly one after \
                  the other; \
@@ -444,14 +476,6 @@ fn method(results: &Results) -> Markup {
             ul { @for class in &results.classes {
                 li { strong { (class.label) } ": " (class.what) }
             } }
-            h3 { "Run it again" }
-            pre { code { (results.command) } }
-            p {
-                (results.tool.name) " " (results.tool.version) ", " (results.samples.len())
-                " blocks in " (duration(results.duration_s * 1e9)) ". Every block stands in this \
-                 page's source, in the element with the id \"results\", as JSON."
-            }
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::model::{Results, SCHEMA};
+use crate::model::{OLDER_SCHEMAS, Results, SCHEMA};
 
 /// Why a document could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -31,14 +31,14 @@ pub fn to_json(results: &Results) -> Result<String, JsonError> {
 /// Reads a document.
 ///
 /// # Errors
-/// Fails on anything but a document of [`SCHEMA`].
+/// Fails on anything but a document of [`SCHEMA`] or an older one.
 pub fn from_json(text: &str) -> Result<Results, JsonError> {
     #[derive(Deserialize)]
     struct Head {
         schema: String,
     }
     let head: Head = serde_json::from_str(text)?;
-    if head.schema != SCHEMA {
+    if head.schema != SCHEMA && !OLDER_SCHEMAS.contains(&head.schema.as_str()) {
         return Err(JsonError::Schema { found: head.schema });
     }
     Ok(serde_json::from_str(text)?)
@@ -159,6 +159,7 @@ pub(crate) mod tests {
             samples,
             probes,
             summary: Summary::default(),
+            backup: None,
         };
         results.summary = summarize(&results);
         results
@@ -172,11 +173,28 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn backups_make_the_round_trip_too() {
+        let mut results = example();
+        results.backup = Some(crate::backup::tests::matrix());
+        let text = to_json(&results).unwrap();
+        assert_eq!(from_json(&text).unwrap(), results);
+    }
+
+    #[test]
+    fn a_document_of_the_older_schema_is_read() {
+        let mut results = example();
+        "tdekit-bench/1".clone_into(&mut results.schema);
+        let text = to_json(&results).unwrap();
+        assert!(!text.contains("\"backup\""));
+        assert_eq!(from_json(&text).unwrap(), results);
+    }
+
+    #[test]
     fn another_schema_is_refused() {
-        let text = to_json(&example()).unwrap().replace(SCHEMA, "tdekit-bench/2");
+        let text = to_json(&example()).unwrap().replace(SCHEMA, "tdekit-bench/3");
         assert!(matches!(
             from_json(&text),
-            Err(JsonError::Schema { found }) if found == "tdekit-bench/2"
+            Err(JsonError::Schema { found }) if found == "tdekit-bench/3"
         ));
         assert!(matches!(from_json("{}"), Err(JsonError::Shape(_))));
         assert!(matches!(from_json("not json"), Err(JsonError::Shape(_))));

@@ -3,6 +3,7 @@
 //! Everything here is pure: it takes measured [`Results`], computes a [`Summary`] and renders it.
 //! No file, socket, clock or product crate is touched.
 
+mod backup;
 mod format;
 mod html;
 mod json;
@@ -13,6 +14,10 @@ pub mod stats;
 mod summary;
 mod terminal;
 
+pub use backup::{
+    Action, BackupMatrix, BackupMetric, BackupRatio, BackupRun, BackupSummary, BackupTool, Cell,
+    CellRole, CellSummary, Device, PooledRatio, summarize_backup,
+};
 pub use html::html;
 pub use json::{JsonError, from_json, to_json};
 pub use model::{
@@ -20,6 +25,8 @@ pub use model::{
     Results, Role, SCHEMA, Sample, Settings, Side, StatementInfo, StatementSample, Subject,
     Summary, Tool, Totals,
 };
-pub use published::{PUBLISHED, Published};
+pub use published::{
+    PUBLISHED, PUBLISHED_BACKUP, PUBLISHED_BACKUP_SOURCE, Published, PublishedBackup,
+};
 pub use summary::{summarize, verdict};
 pub use terminal::terminal;

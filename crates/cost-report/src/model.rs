@@ -2,14 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::backup::BackupMatrix;
+
 /// Name and version of the JSON document's shape. The number rises when a reader of the older
 /// shape would misread the newer one.
-pub const SCHEMA: &str = "tdekit-bench/1";
+pub const SCHEMA: &str = "tdekit-bench/2";
+
+/// Older shapes that are read too: 1 lacks [`Results::backup`], and always has sides and classes.
+pub(crate) const OLDER_SCHEMAS: &[&str] = &["tdekit-bench/1"];
 
 /// A whole run: how it was made, every measured block, and the summary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// Always [`SCHEMA`].
+    /// [`SCHEMA`], or an older one in a document that was read.
     pub schema: String,
     /// The program that measured.
     pub tool: Tool,
@@ -31,7 +36,7 @@ pub struct Results {
     pub settings: Settings,
     /// The database measured on.
     pub subject: Subject,
-    /// Base first, then what is compared with it.
+    /// Base first, then what is compared with it; empty when only backups were measured.
     pub sides: Vec<Side>,
     /// Derived statements of the operations experiment, in order of their `index`.
     pub statements: Vec<StatementInfo>,
@@ -43,6 +48,9 @@ pub struct Results {
     pub probes: Vec<Probe>,
     /// Computed from `samples` and `probes`.
     pub summary: Summary,
+    /// Experiment B, when it was run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<BackupMatrix>,
 }
 
 /// The program that measured.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::backup;
 use crate::format::percent;
 use crate::model::{
     Class, Comparison, Difference, Experiment, Metric, ProbeKind, Results, Role, Sample, Side,
@@ -235,6 +236,20 @@ impl Summary {
 /// The answer in sentences, most important first. Empty when nothing was compared.
 #[must_use]
 pub fn verdict(results: &Results) -> Vec<String> {
+    let mut sentences = of_sides(results);
+    if let Some(matrix) = &results.backup {
+        let costs = backup::verdict(matrix, &results.settings.algorithm);
+        if results.control && sentences.is_empty() && !costs.is_empty() {
+            sentences.push(CONTROL.to_owned());
+        }
+        sentences.extend(costs);
+    }
+    sentences
+}
+
+const CONTROL: &str = "Base against base, a control: the true overhead is 0 %. Found were:";
+
+fn of_sides(results: &Results) -> Vec<String> {
     let Some(base) = results.sides.iter().find(|side| side.role == Role::Base) else {
         return Vec::new();
     };
@@ -242,7 +257,7 @@ pub fn verdict(results: &Results) -> Vec<String> {
         return Vec::new();
     };
     let mut sentences = vec![if results.control {
-        "Base against base, a control: the true overhead is 0 %. Found were:".to_owned()
+        CONTROL.to_owned()
     } else {
         format!("Encryption with {} costs:", results.settings.algorithm)
     }];
@@ -271,7 +286,7 @@ type Group = (&'static str, fn(&Class) -> bool);
 
 const GROUPS: [Group; 4] = [
     ("CRUD mixes", |class| class.experiment == Experiment::Crud),
-    ("Statements and index rebuild", |class| {
+    ("Statements, index rebuild, backup", |class| {
         class.experiment == Experiment::Operations && class.id.ends_with("/warm")
     }),
     ("The same with cold files", |class| {

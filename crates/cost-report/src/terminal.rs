@@ -2,6 +2,7 @@
 
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 
+use crate::backup;
 use crate::format::{bytes, duration, interval, percent};
 use crate::model::{Class, Comparison, Difference, Metric, ProbeKind, Results, Role, Side};
 use crate::summary::verdict;
@@ -25,6 +26,9 @@ pub fn terminal(results: &Results) -> String {
         }
     }
     text.push_str(&probe_table(results));
+    if let Some(matrix) = &results.backup {
+        text.push_str(&backup::tables(matrix, results.settings.confidence()));
+    }
     for warning in &results.warnings {
         text.push_str(&format!("\nwarning: {warning}\n"));
     }
@@ -36,9 +40,11 @@ pub fn terminal(results: &Results) -> String {
 
 fn heading(results: &Results) -> String {
     let subject = &results.subject;
-    let library = results.sides.first().map_or_else(String::new, |side| {
-        format!("SQLite {} ({})", side.library.version, side.library.origin)
-    });
+    let Some(side) = results.sides.first() else {
+        let size = bytes(float(subject.bytes));
+        return format!("{}, {size}, page size {}\n", subject.label, subject.page_size_bytes);
+    };
+    let library = format!("SQLite {} ({})", side.library.version, side.library.origin);
     let settings = &results.settings;
     format!(
         "{}, {}, page size {}; {library}; journal_mode {}, synchronous {}, cache_size {}\n",
@@ -51,7 +57,7 @@ fn heading(results: &Results) -> String {
     )
 }
 
-fn new_table(header: Vec<String>) -> Table {
+pub(crate) fn new_table(header: Vec<String>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING.header_separator(LineStyle::new('─', '─', '─', '─')));
     let columns = header.len();
@@ -213,6 +219,18 @@ mod tests {
         ] {
             assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn backups_alone_are_a_report() {
+        let mut results = example();
+        results.sides.clear();
+        results.samples.clear();
+        results.classes.clear();
+        results.summary = crate::summary::summarize(&results);
+        results.backup = Some(crate::backup::tests::matrix());
+        let text = terminal(&results);
+        assert!(!text.contains("journal_mode") && text.contains("cost of the cipher"), "{text}");
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(super) enum Work {
     Scan { sql: String },
     /// A copy by the backup interface.
     Backup,
+    /// A full backup by the shipped command, of base and encrypted side only.
+    FullBackup { compression: &'static str },
 }
 
 /// Id of the class that holds the checkpoint after an index rebuild.
@@ -138,6 +140,28 @@ fn operation_class(
         operations: runs as u64,
         unit: unit.to_owned(),
     }
+}
+
+/// Full backups through the command: a plain database to a plain backup, an encrypted one to an
+/// encrypted backup.
+pub(super) fn full_backups() -> Vec<Task> {
+    [("backup-compressed", "full backup, zstd", "zstd"), ("backup-plain", "full backup", "none")]
+        .map(|(id, label, compression)| Task {
+            class: Class {
+                id: format!("operations/{id}/warm"),
+                experiment: Experiment::Operations,
+                label: label.to_owned(),
+                what: format!(
+                    "`tdekit backup` with compression {compression}, from the start of its process \
+                     until the backup is on the device: of a plain database without encryption, \
+                     and of an encrypted one with encryption."
+                ),
+                operations: 1,
+                unit: "backup".to_owned(),
+            },
+            work: Work::FullBackup { compression },
+        })
+        .into()
 }
 
 /// The class of the checkpoint after an index rebuild, where there is one.

@@ -2,15 +2,12 @@
 
 mod classes;
 mod prepare;
-mod process;
 mod restart;
 mod sides;
-mod subject;
 
 use std::time::Instant;
 
 use fastrand::Rng;
-use indicatif::{ProgressBar, ProgressStyle};
 use tdekit_cost_report::{
     Class, Environment, Probe, ProbeKind, Results, SCHEMA, Sample, Settings, Subject, Summary,
     Tool, summarize,
@@ -18,15 +15,17 @@ use tdekit_cost_report::{
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::backup;
 use crate::config::Config;
 use crate::environment;
 use crate::error::BenchError;
 use crate::interrupt;
+use crate::progress::Progress;
 use crate::sqlite::BUSY_WAIT;
+use crate::tools::Tools;
 use classes::{Task, Work};
 use prepare::Prepared;
 use restart::Restart;
-pub use sides::Tools;
 
 /// Confidence of every interval, in thousandths.
 const CONFIDENCE_PERMILLE: u32 = 950;
@@ -44,22 +43,65 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results, BenchError>
     let started = now.replace_nanosecond(0).unwrap_or(now).format(&Rfc3339).unwrap_or_default();
     let environment = environment::describe(&config.directory);
     let progress = Progress::new();
-    let prepared = prepare::prepare(config, tools, &progress)?;
-    let mut measured = Measured::default();
-    let outcome = measure(config, &prepared, &progress, &mut measured);
-    progress.bar.finish_and_clear();
-    let mut incomplete = Vec::new();
-    if let Err(error) = outcome {
-        if measured.samples.is_empty() {
-            return Err(error);
-        }
-        incomplete.push(error.to_string());
+    let mut results = empty(config, environment, started);
+    if config.experiments.backup && !tools.can_back_up() {
+        return Err(BenchError::NoBackup { command: tools.tdekit.clone() });
     }
-    let mut results = assemble(config, prepared, environment, started, measured);
-    results.incomplete = incomplete;
+    if config.experiments.needs_sides() {
+        run_sides(config, tools, &progress, &mut results)?;
+    }
+    if config.experiments.backup && results.incomplete.is_empty() {
+        run_backup(config, tools, &progress, &mut results)?;
+    }
+    progress.finish();
+    results.warnings.extend(doubts(&results.environment, &results.samples));
     results.duration_s = start.elapsed().as_secs_f64();
     results.summary = summarize(&results);
     Ok(results)
+}
+
+/// Everything that compares sides.
+fn run_sides(
+    config: &Config,
+    tools: &Tools,
+    progress: &Progress,
+    results: &mut Results,
+) -> Result<(), BenchError> {
+    let prepared = prepare::prepare(config, tools, progress)?;
+    let mut measured = Measured::default();
+    if let Err(error) = measure(config, &prepared, progress, &mut measured) {
+        if measured.samples.is_empty() {
+            return Err(error);
+        }
+        results.incomplete.push(error.to_string());
+    }
+    add_sides(results, prepared, measured);
+    Ok(())
+}
+
+/// The backup matrix. Its failure keeps what the sides gave.
+fn run_backup(
+    config: &Config,
+    tools: &Tools,
+    progress: &Progress,
+    results: &mut Results,
+) -> Result<(), BenchError> {
+    let confidence = results.settings.confidence();
+    let outcome = match backup::run(config, tools, confidence, progress) {
+        Err(error) if !results.samples.is_empty() => {
+            results.incomplete.push(error.to_string());
+            return Ok(());
+        }
+        outcome => outcome?,
+    };
+    if results.sides.is_empty() {
+        results.settings.page_size_bytes = outcome.subject.page_size_bytes;
+        results.subject = outcome.subject;
+    }
+    results.backup = Some(outcome.matrix);
+    results.warnings.extend(outcome.warnings);
+    results.incomplete.extend(outcome.failure.map(|error| error.to_string()));
+    Ok(())
 }
 
 /// What was measured so far.
@@ -68,31 +110,6 @@ struct Measured {
     samples: Vec<Sample>,
     probes: Vec<Probe>,
     warnings: Vec<String>,
-}
-
-/// Shows what is going on, on a terminal only.
-struct Progress {
-    bar: ProgressBar,
-}
-
-impl Progress {
-    fn new() -> Self {
-        let bar = ProgressBar::new_spinner();
-        bar.enable_steady_tick(std::time::Duration::from_millis(200));
-        Self { bar }
-    }
-
-    fn say(&self, what: impl Into<String>) {
-        self.bar.set_message(what.into());
-    }
-
-    /// Switches from preparing to counting rounds.
-    fn count(&self, rounds: u64) {
-        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} {eta} {msg:32!}") {
-            self.bar.set_style(style);
-        }
-        self.bar.set_length(rounds);
-    }
 }
 
 fn measure(
@@ -122,7 +139,7 @@ fn measure(
         restart.warm_up(&mut rng)?;
         for pair in 0..config.pairs {
             if pair >= pairs {
-                progress.bar.inc(rounds);
+                progress.step(rounds);
                 continue;
             }
             let round_began = Instant::now();
@@ -175,43 +192,27 @@ fn round(
         if pair.is_multiple_of(2) || !matches!(task.work, Work::Operation { cold: true, .. }) {
             let seed = rng.u64(..);
             let mut order: Vec<usize> = (0..prepared.sides.len()).collect();
+            order.retain(|side| prepared.runs(task, *side));
             rng.shuffle(&mut order);
             for (position, side) in (0..).zip(order) {
                 interrupt::check()?;
                 measured.samples.extend(restart.block(task, side, pair, position, seed)?);
             }
         }
-        progress.bar.inc(1);
+        progress.step(1);
     }
     Ok(())
 }
 
-fn assemble(
-    config: &Config,
-    prepared: Prepared,
-    environment: Environment,
-    started: String,
-    measured: Measured,
-) -> Results {
-    let mut warnings = measured.warnings;
-    warnings.extend(doubts(&environment, &measured.samples));
-    let mut probes = measured.probes;
-    for (side, bytes) in &prepared.file_bytes {
-        probes.push(Probe {
-            kind: ProbeKind::FileBytes,
-            side: side.clone(),
-            restart: 0,
-            value: *bytes,
-        });
-    }
-    let classes = ordered_classes(&prepared, &measured.samples);
+/// Results without anything measured.
+fn empty(config: &Config, environment: Environment, started: String) -> Results {
     Results {
         schema: SCHEMA.to_owned(),
         tool: Tool { name: "tdekit".to_owned(), version: config.version.clone() },
         started,
         duration_s: 0.0,
         incomplete: Vec::new(),
-        warnings,
+        warnings: Vec::new(),
         control: config.control,
         command: config.command.clone(),
         environment,
@@ -219,9 +220,9 @@ fn assemble(
             journal_mode: config.journal_mode.clone(),
             synchronous: config.synchronous.clone(),
             cache_size: config.cache_size,
-            page_size_bytes: prepared.page_size_bytes,
+            page_size_bytes: 0,
             processes: config.processes,
-            rows: prepared.generated_rows,
+            rows: None,
             restarts: config.restarts,
             pairs: config.pairs,
             busy_wait_us: u64::try_from(BUSY_WAIT.as_micros()).unwrap_or(u64::MAX),
@@ -230,21 +231,50 @@ fn assemble(
             seed: config.seed,
         },
         subject: Subject {
-            label: prepared.label,
+            label: String::new(),
             generated: config.database.is_none(),
-            bytes: prepared.bytes,
-            page_size_bytes: prepared.page_size_bytes,
-            tables: prepared.tables,
-            indexes: prepared.indexes,
-            notes: prepared.notes,
+            bytes: 0,
+            page_size_bytes: 0,
+            tables: 0,
+            indexes: 0,
+            notes: Vec::new(),
         },
-        sides: prepared.sides.into_iter().map(|side| side.side).collect(),
-        statements: prepared.statements,
-        classes,
-        samples: measured.samples,
-        probes,
+        sides: Vec::new(),
+        statements: Vec::new(),
+        classes: Vec::new(),
+        samples: Vec::new(),
+        probes: Vec::new(),
         summary: Summary::default(),
+        backup: None,
     }
+}
+
+fn add_sides(results: &mut Results, prepared: Prepared, measured: Measured) {
+    results.warnings.extend(measured.warnings);
+    results.probes = measured.probes;
+    for (side, bytes) in &prepared.file_bytes {
+        results.probes.push(Probe {
+            kind: ProbeKind::FileBytes,
+            side: side.clone(),
+            restart: 0,
+            value: *bytes,
+        });
+    }
+    results.classes = ordered_classes(&prepared, &measured.samples);
+    results.samples = measured.samples;
+    results.settings.page_size_bytes = prepared.page_size_bytes;
+    results.settings.rows = prepared.generated_rows;
+    results.subject = Subject {
+        label: prepared.label,
+        bytes: prepared.bytes,
+        page_size_bytes: prepared.page_size_bytes,
+        tables: prepared.tables,
+        indexes: prepared.indexes,
+        notes: prepared.notes,
+        ..results.subject.clone()
+    };
+    results.sides = prepared.sides.into_iter().map(|side| side.side).collect();
+    results.statements = prepared.statements;
 }
 
 /// Classes in the order of the report; a checkpoint's only when it was measured.

@@ -5,15 +5,12 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use rusqlite::{Connection, OpenFlags};
-use tdekit_cost_report::StatementInfo;
+use tdekit_cost_report::{Role, StatementInfo};
 use tempfile::TempDir;
 
-use super::classes::{self, Task};
-use super::process::WorkerProcess;
+use super::classes::{self, Task, Work};
 use super::restart::{crud_settings, operation_settings};
 use super::sides::{self, SideChoice, SideSpec, copy_file};
-use super::subject::{beside, copy_database, page_size, remove};
-use super::{Progress, Tools};
 use crate::config::Config;
 use crate::derive::{self, Derived};
 use crate::environment::check_space;
@@ -21,6 +18,11 @@ use crate::error::BenchError;
 use crate::generate::generate;
 use crate::interrupt;
 use crate::job::{DatabaseState, Planned, Reply, Request};
+use crate::key_store::{self, KeyEnvironment};
+use crate::process::WorkerProcess;
+use crate::progress::Progress;
+use crate::subject::{beside, copy_database, page_size, remove};
+use crate::tools::Tools;
 
 /// Rows a table of the small databases whose opening is timed.
 const OPEN_ROWS: u64 = 100;
@@ -38,6 +40,8 @@ pub(super) const SUBJECT: &str = "subject.db";
 pub(super) struct Prepared {
     pub(super) directory: TempDir,
     pub(super) sides: Vec<SideSpec>,
+    /// What full backups need, where the command can back up.
+    pub(super) backups: Option<Backups>,
     pub(super) tasks: Vec<Task>,
     pub(super) plan: Vec<Planned>,
     pub(super) statements: Vec<StatementInfo>,
@@ -56,7 +60,22 @@ pub(super) struct Prepared {
     pub(super) file_bytes: Vec<(String, f64)>,
 }
 
+/// The command and the key store for full backups.
+pub(super) struct Backups {
+    pub(super) tools: Tools,
+    pub(super) keys: KeyEnvironment,
+}
+
 impl Prepared {
+    /// Whether a side takes part in a task: peers have no backup command.
+    pub(super) fn runs(&self, task: &Task, side: usize) -> bool {
+        !matches!(task.work, Work::FullBackup { .. })
+            || self
+                .sides
+                .get(side)
+                .is_some_and(|side| matches!(side.side.role, Role::Base | Role::Encrypted))
+    }
+
     /// A side's untouched copy of a database.
     pub(super) fn pristine(&self, side: &SideSpec, name: &str) -> PathBuf {
         pristine(self.directory.path(), &side.side.id, name)
@@ -97,10 +116,17 @@ pub(super) fn prepare(
         peers: &config.peers,
         page_size_bytes: plain.page_size_bytes,
     };
-    let sides = sides::set_up(&choice, directory.path())?;
+    let can_back_up = config.experiments.operations && tools.can_back_up();
+    let keys = if config.control && !can_back_up {
+        KeyEnvironment::new()
+    } else {
+        key_store::make(&tools.tdekit, directory.path())?
+    };
+    let sides = sides::set_up(&choice, &keys)?;
     let mut prepared = Prepared {
         directory,
         sides,
+        backups: can_back_up.then(|| Backups { tools: tools.clone(), keys }),
         tasks: Vec::new(),
         plan: Vec::new(),
         statements: Vec::new(),
@@ -356,6 +382,9 @@ fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<
         prepared.notes.extend(notes);
         prepared.tasks.extend(classes::operations(config, &plan));
         prepared.statements = classes::statement_infos(&plan);
+        if prepared.backups.is_some() {
+            prepared.tasks.extend(classes::full_backups());
+        }
         prepared.plan = plan;
     }
     if config.experiments.scans

@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
-use tdekit_cost_report::{Probe, ProbeKind, Sample, StatementSample};
+use tdekit_cost_report::{Probe, ProbeKind, Role, Sample, StatementSample};
 
 use super::classes::{Task, Work, checkpoint_id};
-use super::prepare::{OPEN_OTHERS, Prepared, open_name};
-use super::process::WorkerProcess;
+use super::prepare::{Backups, OPEN_OTHERS, Prepared, open_name};
 use super::sides::{SideSpec, copy_file};
 use crate::config::Config;
 use crate::error::BenchError;
 use crate::job::{DatabaseState, Operation, Reply, Request};
 use crate::measure::Cost;
+use crate::process::WorkerProcess;
+use crate::subject::remove;
 
 /// The part of a mix's loops that warms a side up.
 const WARM_UP_SHARE: u64 = 8;
@@ -55,12 +56,15 @@ pub(super) struct Restart<'a> {
     number: u32,
     /// In the order of `prepared.sides`.
     workers: Vec<SideWorkers>,
+    /// Runs full backups.
+    runner: Option<WorkerProcess>,
     directory: PathBuf,
 }
 
 impl Drop for Restart<'_> {
     fn drop(&mut self) {
         self.workers.clear();
+        self.runner = None;
         // The run's directory goes as a whole in the end; here only room is saved.
         let _ = std::fs::remove_dir_all(&self.directory);
     }
@@ -77,7 +81,11 @@ impl<'a> Restart<'a> {
         let directory = prepared.directory.path().join(format!("restart-{number}"));
         let mut order: Vec<usize> = (0..prepared.sides.len()).collect();
         rng.shuffle(&mut order);
-        let mut restart = Self { config, prepared, number, workers: Vec::new(), directory };
+        let mut restart =
+            Self { config, prepared, number, workers: Vec::new(), runner: None, directory };
+        if let Some(Backups { tools, keys }) = &prepared.backups {
+            restart.runner = Some(WorkerProcess::start(&tools.worker, "backup", keys)?);
+        }
         let mut started: Vec<(usize, SideWorkers)> = Vec::new();
         let mut states: Vec<(DatabaseState, Option<DatabaseState>)> = Vec::new();
         for index in order {
@@ -215,6 +223,16 @@ impl<'a> Restart<'a> {
         let Some(workers) = self.workers.get_mut(side) else {
             return Ok((Cost::default(), None));
         };
+        if let Work::FullBackup { compression } = work {
+            let encrypted = prepared_role(self.prepared, side) == Some(Role::Encrypted);
+            let cipher =
+                (encrypted && !self.config.control).then_some(self.config.algorithm.as_str());
+            let (Some(runner), Some(backups)) = (&mut self.runner, &self.prepared.backups) else {
+                return Ok((Cost::default(), None));
+            };
+            return full_backup(runner, backups, &workers.directory, compression, cipher)
+                .map(|cost| (cost, None));
+        }
         if let Work::Crud { control, loops, writes } = work {
             let checkpoint = *writes && self.config.journal_mode == "wal";
             let rows = self.config.rows;
@@ -229,7 +247,7 @@ impl<'a> Restart<'a> {
             return Ok((Cost::default(), None));
         };
         match work {
-            Work::Crud { .. } => Ok((Cost::default(), None)),
+            Work::Crud { .. } | Work::FullBackup { .. } => Ok((Cost::default(), None)),
             Work::Operation { operation, cold } => {
                 let round = self.number.wrapping_mul(self.config.pairs + 1).wrapping_add(pair);
                 let request = Request::Operation { operation: *operation, cold: *cold, round };
@@ -297,6 +315,41 @@ fn number_probe(restart: u32, kind: ProbeKind, side: &SideSpec, value: u64) -> P
     #[allow(clippy::cast_precision_loss, reason = "nanoseconds and bytes stay below 2^53")]
     let value = value as f64;
     Probe { kind, side: side.side.id.clone(), restart, value }
+}
+
+fn prepared_role(prepared: &Prepared, side: usize) -> Option<Role> {
+    prepared.sides.get(side).map(|side| side.side.role)
+}
+
+/// A full backup of a side's database, which its worker has open, by the command.
+fn full_backup(
+    runner: &mut WorkerProcess,
+    backups: &Backups,
+    directory: &Path,
+    compression: &str,
+    cipher: Option<&str>,
+) -> Result<Cost, BenchError> {
+    let target = directory.join("full.bak");
+    let paths = (directory.join("subject.db"), target.clone());
+    let spec = crate::backup::back_up(
+        &backups.tools,
+        &backups.keys,
+        (&paths.0, &paths.1),
+        compression,
+        cipher,
+    );
+    let ran = runner.run(&spec)?;
+    remove(&target)?;
+    Ok(Cost {
+        elapsed_ns: ran.elapsed_ns,
+        cpu_ns: ran.user_ns.saturating_add(ran.system_ns),
+        user_ns: ran.user_ns,
+        system_ns: ran.system_ns,
+        device_read_bytes: ran.device_read_bytes,
+        device_write_bytes: ran.device_write_bytes,
+        operations: 1,
+        ..Cost::default()
+    })
 }
 
 /// A block of a mix by all processes at once, and the checkpoint after it.

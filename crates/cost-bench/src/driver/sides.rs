@@ -1,27 +1,16 @@
 //! The sides of a comparison: how each opens a database, and how its copies are made.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tdekit_cost_report::{Library, Role, Side};
 
-use super::process::WorkerProcess;
 use crate::command::run;
 use crate::error::BenchError;
 use crate::job::{LibraryChoice, Reply, Request};
+use crate::key_store::{self, CERTIFICATE, KeyEnvironment};
 use crate::peers::Peer;
-
-/// What the bench drives: the command and the extension as shipped.
-#[derive(Debug, Clone)]
-pub struct Tools {
-    /// A program that serves `bench-worker` by [`crate::worker_main`]; usually the running one.
-    pub worker: PathBuf,
-    /// The `tdekit` command, used as `key init`, `cert create` and `encrypt`.
-    pub tdekit: PathBuf,
-    /// The loadable extension.
-    pub extension: PathBuf,
-}
+use crate::process::WorkerProcess;
+use crate::tools::Tools;
 
 /// How a side's copies are made from a plain database.
 enum Maker {
@@ -38,9 +27,9 @@ pub(super) struct SideSpec {
     pub(super) side: Side,
     library: LibraryChoice,
     extension: Option<PathBuf>,
-    environment: Vec<(OsString, OsString)>,
+    environment: KeyEnvironment,
     /// Further variables of its workers.
-    worker_environment: Vec<(OsString, OsString)>,
+    worker_environment: KeyEnvironment,
     /// Statements that key a connection.
     key_pragmas: Vec<String>,
     maker: Maker,
@@ -59,13 +48,10 @@ pub(super) struct SideChoice<'a> {
     pub(super) page_size_bytes: u32,
 }
 
-/// Certificate of the bench's own key store.
-const CERTIFICATE: &str = "BenchCert";
-
-/// Sets up every side, base first. `directory` gets a key store for the encrypted one.
+/// Sets up every side, base first; `keys` leads to the key store of the encrypted one.
 pub(super) fn set_up(
     choice: &SideChoice<'_>,
-    directory: &Path,
+    keys: &KeyEnvironment,
 ) -> Result<Vec<SideSpec>, BenchError> {
     let worker = &choice.tools.worker;
     let spec = |id: &str, label: &str, role, maker| SideSpec {
@@ -102,7 +88,7 @@ pub(super) fn set_up(
         let mut side = spec("tdekit", &label, Role::Encrypted, maker);
         side.side.cipher = Some(choice.algorithm.to_owned());
         side.extension = Some(choice.tools.extension.clone());
-        side.environment = key_store(&choice.tools.tdekit, directory)?;
+        side.environment = keys.clone();
         // A backup of an encrypted database goes to an encrypted file.
         side.worker_environment = vec![
             ("TDEKIT_ENCRYPT_NEW".into(), CERTIFICATE.into()),
@@ -154,37 +140,6 @@ fn add_peer(
     Ok(())
 }
 
-/// Makes a key store with one certificate, opened by a key file, and returns the environment that
-/// leads the command and the extension to it.
-fn key_store(tdekit: &Path, directory: &Path) -> Result<Vec<(OsString, OsString)>, BenchError> {
-    let home = directory.join("home");
-    let key_file = directory.join("key");
-    let random = random_key()?;
-    std::fs::write(&key_file, random).map_err(BenchError::file("cannot write", &key_file))?;
-    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    std::fs::set_permissions(&key_file, private)
-        .map_err(BenchError::file("cannot protect", &key_file))?;
-    let environment: Vec<(OsString, OsString)> = vec![
-        ("TDEKIT_HOME".into(), home.into_os_string()),
-        ("TDEKIT_KEY_FILE".into(), key_file.into_os_string()),
-    ];
-    let variables = || environment.iter().map(|(name, value)| (name, value));
-    run(Command::new(tdekit).args(["key", "init"]).envs(variables()))?;
-    run(Command::new(tdekit).args(["cert", "create", CERTIFICATE]).envs(variables()))?;
-    Ok(environment)
-}
-
-/// 32 bytes of the system's generator. They open a key store that lives as long as the run.
-fn random_key() -> Result<[u8; 32], BenchError> {
-    use std::io::Read;
-    let source = Path::new("/dev/urandom");
-    let mut key = [0; 32];
-    std::fs::File::open(source)
-        .and_then(|mut file| file.read_exact(&mut key))
-        .map_err(BenchError::file("cannot read", source))?;
-    Ok(key)
-}
-
 impl SideSpec {
     /// Starts a worker with this side's library and extension.
     pub(super) fn start(&self) -> Result<(WorkerProcess, Library), BenchError> {
@@ -223,11 +178,10 @@ impl SideSpec {
             Maker::Plain => copy_file(plain, target),
             Maker::Encrypt { tdekit, algorithm } => {
                 copy_file(plain, target)?;
-                run(Command::new(tdekit)
+                run(key_store::command(tdekit, &self.environment)
                     .arg("encrypt")
                     .arg(target)
-                    .args(["--certificate", CERTIFICATE, "--algorithm", algorithm])
-                    .envs(self.environment.iter().map(|(name, value)| (name, value))))
+                    .args(["--certificate", CERTIFICATE, "--algorithm", algorithm]))
                 .map(drop)
             }
             Maker::Peer(peer) => self.make_peer_copy(peer, plain, target, page_size_bytes),

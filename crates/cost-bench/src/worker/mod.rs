@@ -1,6 +1,7 @@
 //! The worker: a process of its own that drives one database through one library, so that each
 //! side's SQLite state, CPU and memory are its own.
 
+mod command;
 mod crud;
 mod operations;
 
@@ -141,6 +142,7 @@ impl Worker {
                 self.probe_open(&first, &others, &on_open)
             }
             Request::Memory => Ok(Reply::Memory { bytes: private_memory_bytes() }),
+            Request::Run(spec) => command::run(&spec).map(Reply::Ran),
         }
     }
 

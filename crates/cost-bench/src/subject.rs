@@ -10,7 +10,7 @@ use crate::interrupt;
 
 /// Copies the database at `source` to `target`, compact, with `page_size_bytes` if given. Returns
 /// a note when the copy could not be made compact.
-pub(super) fn copy_database(
+pub(crate) fn copy_database(
     source: &Path,
     target: &Path,
     page_size_bytes: Option<u32>,
@@ -121,21 +121,21 @@ fn settle(target: &Path, page_size_bytes: Option<u32>) -> Result<(), BenchError>
 }
 
 /// Page size of an open database.
-pub(super) fn page_size(connection: &Connection) -> Result<u32, BenchError> {
+pub(crate) fn page_size(connection: &Connection) -> Result<u32, BenchError> {
     connection
         .query_row("PRAGMA page_size", [], |row| row.get(0))
         .map_err(BenchError::sqlite("cannot ask the page size"))
 }
 
 /// A file that SQLite keeps beside a database.
-pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
 /// Removes a file that may not be there.
-pub(super) fn remove(path: &Path) -> Result<(), BenchError> {
+pub(crate) fn remove(path: &Path) -> Result<(), BenchError> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(BenchError::file("cannot remove", path)(error))

@@ -1,17 +1,19 @@
-//! Worker processes as the driver sees them.
+//! Worker processes as those see them who drive them.
 
-use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::job::{DatabaseState, Reply, Request};
+use crate::job::{DatabaseState, Ran, Reply, Request, RunSpec};
+use crate::key_store::{self, KeyEnvironment};
 use crate::measure::Cost;
 
 /// Last words of a worker that are kept for an error.
@@ -20,24 +22,24 @@ const LAST_WORDS: usize = 4096;
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A running worker. Dropping it ends the process.
-pub(super) struct WorkerProcess {
+pub(crate) struct WorkerProcess {
     side: String,
     child: Child,
     input: Option<ChildStdin>,
     replies: Receiver<String>,
     errors: Arc<Mutex<Vec<u8>>>,
+    reaped: bool,
 }
 
 impl WorkerProcess {
     /// Starts `program bench-worker` with further environment variables.
-    pub(super) fn start(
+    pub(crate) fn start(
         program: &Path,
         side: &str,
-        environment: &[(OsString, OsString)],
+        environment: &KeyEnvironment,
     ) -> Result<Self, BenchError> {
-        let mut child = Command::new(program)
+        let mut child = key_store::command(program, environment)
             .arg("bench-worker")
-            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -73,11 +75,11 @@ impl WorkerProcess {
                 }
             });
         }
-        Ok(Self { side: side.to_owned(), child, input, replies, errors })
+        Ok(Self { side: side.to_owned(), child, input, replies, errors, reaped: false })
     }
 
     /// Sends a request without waiting for its reply.
-    pub(super) fn send(&mut self, request: &Request) -> Result<(), BenchError> {
+    pub(crate) fn send(&mut self, request: &Request) -> Result<(), BenchError> {
         let mut line =
             serde_json::to_string(request).map_err(|error| BenchError::WorkerFailed {
                 side: self.side.clone(),
@@ -92,7 +94,7 @@ impl WorkerProcess {
     }
 
     /// Waits for the next reply; a stop request or the worker's death ends the waiting.
-    pub(super) fn receive(&mut self) -> Result<Reply, BenchError> {
+    pub(crate) fn receive(&mut self) -> Result<Reply, BenchError> {
         let line = loop {
             interrupt::check()?;
             match self.replies.recv_timeout(Duration::from_millis(100)) {
@@ -114,13 +116,13 @@ impl WorkerProcess {
     }
 
     /// Sends a request and waits for its reply.
-    pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, BenchError> {
+    pub(crate) fn ask(&mut self, request: &Request) -> Result<Reply, BenchError> {
         self.send(request)?;
         self.receive()
     }
 
     /// Asks for something that answers `Done`.
-    pub(super) fn do_it(&mut self, request: &Request) -> Result<(), BenchError> {
+    pub(crate) fn do_it(&mut self, request: &Request) -> Result<(), BenchError> {
         match self.ask(request)? {
             Reply::Done => Ok(()),
             other => Err(self.unexpected(&other)),
@@ -128,7 +130,7 @@ impl WorkerProcess {
     }
 
     /// Opens the database that later requests work on.
-    pub(super) fn open(
+    pub(crate) fn open(
         &mut self,
         path: &Path,
         on_open: Vec<String>,
@@ -140,15 +142,28 @@ impl WorkerProcess {
     }
 
     /// Asks for something that answers a cost.
-    pub(super) fn cost(&mut self, request: &Request) -> Result<Cost, BenchError> {
+    pub(crate) fn cost(&mut self, request: &Request) -> Result<Cost, BenchError> {
         match self.ask(request)? {
             Reply::Cost(cost) => Ok(cost),
             other => Err(self.unexpected(&other)),
         }
     }
 
+    /// Runs a command to its end and fails unless it succeeded.
+    pub(crate) fn run(&mut self, spec: &RunSpec) -> Result<Ran, BenchError> {
+        match self.ask(&Request::Run(spec.clone()))? {
+            Reply::Ran(ran) if ran.failure.is_none() => Ok(ran),
+            Reply::Ran(ran) => Err(BenchError::Run {
+                command: spec.shown(),
+                status: ran.failure.unwrap_or_default(),
+                stderr: last_lines(&ran.stderr),
+            }),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
     /// The error for a reply that does not fit its request.
-    pub(super) fn unexpected(&self, reply: &Reply) -> BenchError {
+    pub(crate) fn unexpected(&self, reply: &Reply) -> BenchError {
         BenchError::WorkerLost {
             side: self.side.clone(),
             detail: format!("unexpected reply {reply:?}"),
@@ -157,7 +172,7 @@ impl WorkerProcess {
 
     fn lost(&mut self) -> BenchError {
         self.input = None;
-        let status = wait(&mut self.child, GRACE);
+        let status = self.end(GRACE);
         let words = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         let words = String::from_utf8_lossy(&words).trim().to_owned();
         let ended = status.unwrap_or_else(|| "it does not answer".to_owned());
@@ -166,28 +181,50 @@ impl WorkerProcess {
     }
 }
 
+impl WorkerProcess {
+    /// Waits for the end of the process, kills what is left of its group, such as a command that it
+    /// runs, and reaps it. Its status in words, `None` when it had to be killed.
+    fn end(&mut self, grace: Duration) -> Option<String> {
+        let ended = has_ended(&self.child, grace);
+        // The worker leads its group, and is not reaped yet: the group's number is still its own.
+        if let (false, Some(group)) = (self.reaped, Pid::from_raw(self.child.id().cast_signed())) {
+            // It may hold nobody any more.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let status = self.child.wait();
+        self.reaped = true;
+        status.ok().filter(|_| ended).map(|status| status.to_string())
+    }
+}
+
 impl Drop for WorkerProcess {
     fn drop(&mut self) {
         self.input = None;
         let grace = if interrupt::check().is_err() { Duration::ZERO } else { GRACE };
-        if wait(&mut self.child, grace).is_none() {
-            // It may have ended meanwhile; either way it is reaped below.
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+        if !self.reaped {
+            self.end(grace);
         }
     }
 }
 
-/// Waits for the end of a process: its status in words, `None` when it goes on.
-fn wait(child: &mut Child, grace: Duration) -> Option<String> {
+/// Waits for the end of a process without reaping it.
+fn has_ended(child: &Child, grace: Duration) -> bool {
+    let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return true };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     let start = Instant::now();
     loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status.to_string()),
+        match waitid(WaitId::Pid(pid), options) {
             Ok(None) if start.elapsed() < grace => {
                 std::thread::sleep(Duration::from_millis(2));
             }
-            _ => return None,
+            Ok(None) => return false,
+            _ => return true,
         }
     }
+}
+
+/// The end of what a command said.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.trim().lines().collect();
+    lines[lines.len().saturating_sub(8)..].join("\n")
 }

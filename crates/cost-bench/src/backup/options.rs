@@ -1,0 +1,294 @@
+//! Options of the backup matrix, and their defaults.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args};
+
+use super::tools::PeerTool;
+use crate::error::BenchError;
+
+/// Ciphers of the document and of this time. Triple DES takes ten times as long as all others.
+const CIPHERS: [&str; 5] = ["AES_128", "AES_192", "AES_256", "AEGIS_128X2", "AEGIS_256X2"];
+const LEGACY: &str = "TRIPLE_DES_3KEY";
+const COMPRESSIONS: [&str; 3] = ["none", "lz4", "zstd"];
+/// Repeats of the document.
+const BLOCKS: u32 = 10;
+const QUICK_BLOCKS: u32 = 3;
+const SIZE_BYTES: u64 = 200_000_000;
+const QUICK_SIZE_BYTES: u64 = 20_000_000;
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of --experiment backup")]
+pub(crate) struct BackupArgs {
+    /// A directory that stands for a device, such as `hdd=/mnt/disk`: backups are written there, and
+    /// databases read, unless --source-device names others. May be repeated. Default: `disk`, the
+    /// file system of --dir, and `memory`, /dev/shm where it has room.
+    #[arg(long, value_name = "NAME=DIR")]
+    device: Vec<DeviceDirectory>,
+    /// A directory that databases are read from and restored to. May be repeated.
+    #[arg(long, value_name = "NAME=DIR")]
+    source_device: Vec<DeviceDirectory>,
+    /// Size of the generated database, such as 1500MB. Default: 200MB, with --quick 20MB.
+    #[arg(long, value_parser = size)]
+    size: Option<u64>,
+    /// A cipher of the matrix; `none` is always there. May be repeated. Default: AES_128, AES_192,
+    /// AES_256, AEGIS_128X2, AEGIS_256X2; beside other tools AES_256.
+    #[arg(long, value_name = "NAME")]
+    cipher: Vec<String>,
+    /// Also TRIPLE_DES_3KEY, which takes ten times as long as all others.
+    #[arg(long)]
+    legacy: bool,
+    /// A compression of the matrix: none, lz4, zstd or zstd:LEVEL. May be repeated. Default: all
+    /// three; beside other tools lz4 and zstd.
+    #[arg(long, value_parser = compression)]
+    compression: Vec<String>,
+    /// Leave what a run reads in the system's cache. Else it is dropped before each run, without
+    /// which the source device would not matter.
+    #[arg(long)]
+    warm: bool,
+    /// Do not restore.
+    #[arg(long = "no-restore", action = ArgAction::SetFalse)]
+    restore: bool,
+    /// Another backup tool to run beside: cp, zstd-age, lz4-age, restic, borg or all. May be
+    /// repeated; see `bench peers list`.
+    #[arg(long, value_name = "TOOL", value_parser = peer)]
+    backup_peer: Vec<Peers>,
+}
+
+/// `NAME=DIR`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DeviceDirectory {
+    pub(crate) name: String,
+    pub(crate) directory: PathBuf,
+}
+
+impl std::str::FromStr for DeviceDirectory {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let plain = |name: &str| {
+            !name.is_empty()
+                && name.len() <= 32
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        };
+        match text.split_once('=') {
+            Some((name, directory)) if plain(name) && !directory.is_empty() => {
+                Ok(Self { name: name.to_owned(), directory: directory.into() })
+            }
+            _ => Err("expected NAME=DIR, NAME of letters, digits, `-`, `_` and `.`".to_owned()),
+        }
+    }
+}
+
+/// What `--backup-peer` names: one tool, or all that are installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Peers {
+    One(PeerTool),
+    All,
+}
+
+fn peer(text: &str) -> Result<Peers, String> {
+    if text == "all" { Ok(Peers::All) } else { text.parse().map(Peers::One) }
+}
+
+fn compression(text: &str) -> Result<String, String> {
+    let known = match text.split_once(':') {
+        Some(("zstd", level)) => level.parse::<i8>().is_ok(),
+        Some(_) => false,
+        None => COMPRESSIONS.contains(&text),
+    };
+    if known {
+        Ok(text.to_owned())
+    } else {
+        Err("expected none, lz4, zstd or zstd:LEVEL".to_owned())
+    }
+}
+
+/// Bytes, with kB, MB or GB (of 1,000) or KiB, MiB or GiB.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" => 1_000,
+        "m" | "mb" => 1_000_000,
+        "g" | "gb" => 1_000_000_000,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        _ => 0,
+    };
+    digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|count| count.checked_mul(unit))
+        .filter(|bytes| (100_000..=1 << 40).contains(bytes))
+        .ok_or_else(|| "expected a size from 100kB to 1TB, such as 200MB".to_owned())
+}
+
+/// What the matrix is to hold, with every default filled in.
+#[derive(Debug, Clone)]
+pub(crate) struct BackupPlan {
+    /// Without `none`.
+    pub(crate) ciphers: Vec<String>,
+    pub(crate) compressions: Vec<String>,
+    /// Devices that backups are written to; empty for the default ones.
+    pub(crate) targets: Vec<DeviceDirectory>,
+    /// Devices that databases are read from; empty for the same as `targets`.
+    pub(crate) sources: Vec<DeviceDirectory>,
+    /// Of the generated database.
+    pub(crate) size_bytes: u64,
+    pub(crate) blocks: u32,
+    pub(crate) cold: bool,
+    pub(crate) restore: bool,
+    pub(crate) peers: Vec<PeerTool>,
+}
+
+impl BackupArgs {
+    /// The plan; `blocks` is what the user gave.
+    pub(crate) fn plan(&self, quick: bool, blocks: Option<u32>) -> Result<BackupPlan, BenchError> {
+        let mut peers = Vec::new();
+        for peer in &self.backup_peer {
+            match peer {
+                Peers::One(tool) => peers.push(*tool),
+                Peers::All => {
+                    peers.extend(PeerTool::ALL.into_iter().filter(|tool| tool.is_there()))
+                }
+            }
+        }
+        peers.dedup();
+        let or_default = |given: &[String], usual: &[&str]| -> Vec<String> {
+            if given.is_empty() {
+                usual.iter().copied().map(str::to_owned).collect()
+            } else {
+                given.to_vec()
+            }
+        };
+        let beside = !peers.is_empty();
+        let mut ciphers = or_default(&self.cipher, if beside { &["AES_256"] } else { &CIPHERS });
+        ciphers.retain(|cipher| cipher != "none");
+        if self.legacy && !ciphers.iter().any(|cipher| cipher == LEGACY) {
+            ciphers.push(LEGACY.to_owned());
+        }
+        let usual = if beside { &COMPRESSIONS[1..] } else { &COMPRESSIONS[..] };
+        let plan = BackupPlan {
+            ciphers,
+            compressions: or_default(&self.compression, usual),
+            targets: self.device.clone(),
+            sources: self.source_device.clone(),
+            size_bytes: self.size.unwrap_or(if quick { QUICK_SIZE_BYTES } else { SIZE_BYTES }),
+            blocks: blocks.unwrap_or(if quick { QUICK_BLOCKS } else { BLOCKS }),
+            cold: !self.warm,
+            restore: self.restore,
+            peers,
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+}
+
+impl BackupPlan {
+    fn check(&self) -> Result<(), BenchError> {
+        let twice = |option, names: Vec<&str>| {
+            let mut seen = Vec::new();
+            for name in names {
+                if seen.contains(&name) {
+                    let reason = format!("{name} is given twice");
+                    return Err(BenchError::Option { option, reason });
+                }
+                seen.push(name);
+            }
+            Ok(())
+        };
+        let texts = |list: &'_ [String]| list.to_vec();
+        let (ciphers, compressions) = (texts(&self.ciphers), texts(&self.compressions));
+        twice("--cipher", ciphers.iter().map(String::as_str).collect())?;
+        twice("--compression", compressions.iter().map(String::as_str).collect())?;
+        twice("--device", self.targets.iter().map(|device| device.name.as_str()).collect())?;
+        twice("--source-device", self.sources.iter().map(|device| device.name.as_str()).collect())?;
+        for source in &self.sources {
+            // One name for two directories would put their times together.
+            if self.targets.iter().any(|target| target.name == source.name && target != source) {
+                let reason = format!("{} is also another --device", source.name);
+                return Err(BenchError::Option { option: "--source-device", reason });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: BackupArgs,
+    }
+
+    fn plan(words: &[&str]) -> Result<BackupPlan, String> {
+        let line = Line::try_parse_from(std::iter::once("bench").chain(words.iter().copied()))
+            .map_err(|error| error.to_string())?;
+        line.args.plan(false, None).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_default_is_the_documents_matrix_and_more() {
+        let found = plan(&[]).unwrap();
+        assert_eq!(found.ciphers, CIPHERS);
+        assert_eq!(found.compressions, COMPRESSIONS);
+        assert_eq!((found.blocks, found.size_bytes), (10, 200_000_000));
+        assert!(found.cold && found.restore && found.peers.is_empty());
+        let legacy = plan(&["--legacy", "--cipher", "AES_256", "--cipher", "none"]).unwrap();
+        assert_eq!(legacy.ciphers, ["AES_256", "TRIPLE_DES_3KEY"]);
+        let off = plan(&["--warm", "--no-restore", "--compression", "zstd:9"]).unwrap();
+        assert!(!off.cold && !off.restore);
+        assert_eq!(off.compressions, ["zstd:9"]);
+    }
+
+    #[test]
+    fn beside_other_tools_the_matrix_is_small() {
+        let found = plan(&["--backup-peer", "cp", "--backup-peer", "zstd-age"]).unwrap();
+        assert_eq!(found.peers, [PeerTool::Cp, PeerTool::ZstdAge]);
+        assert_eq!(found.ciphers, ["AES_256"]);
+        assert_eq!(found.compressions, ["lz4", "zstd"]);
+    }
+
+    #[test]
+    fn devices_are_named_directories() {
+        let found = plan(&["--device", "hdd=/mnt/a=b", "--source-device", "ssd=x"]).unwrap();
+        assert_eq!(found.targets[0].directory, PathBuf::from("/mnt/a=b"));
+        assert_eq!(found.sources[0].name, "ssd");
+        for bad in [
+            ["--device", "=x"],
+            ["--device", "x="],
+            ["--device", "/mnt/hdd"],
+            ["--device", "a/b=x"],
+            ["--backup-peer", "tar"],
+            ["--compression", "gzip"],
+            ["--compression", "lz4:3"],
+            ["--size", "10"],
+            ["--size", "5XB"],
+            ["--size", "99999999999999999999"],
+        ] {
+            assert!(plan(&bad).is_err(), "{bad:?}");
+        }
+        for twice in [
+            ["--device", "a=x", "--device", "a=y"],
+            ["--device", "a=x", "--source-device", "a=y"],
+            ["--cipher", "AES_256", "--cipher", "AES_256"],
+        ] {
+            assert!(plan(&twice).is_err(), "{twice:?}");
+        }
+        assert!(plan(&["--device", "a=x", "--source-device", "a=x"]).is_ok());
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("1500MB"), Ok(1_500_000_000));
+        assert_eq!(size("2GiB"), Ok(2 << 30));
+        assert_eq!(size("200000"), Ok(200_000));
+    }
+}

@@ -1,0 +1,268 @@
+//! Other backup tools, as an administrator uses them: what each makes, needs and runs.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command::run;
+use crate::environment::processors;
+use crate::error::BenchError;
+
+/// A tool beside ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PeerTool {
+    /// A plain copy: what the devices allow.
+    Cp,
+    /// `zstd -1 -T`, then `age` with a recipient.
+    ZstdAge,
+    /// `lz4 -1`, then `age` with a recipient.
+    Lz4Age,
+    /// A fresh repository.
+    Restic,
+    /// A fresh repository, `repokey-blake2`, lz4.
+    Borg,
+}
+
+/// Protects the repositories of a run, which hold generated or copied data and are removed.
+const PASSPHRASE: &str = "of a bench run";
+
+impl std::str::FromStr for PeerTool {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|tool| tool.name() == text).ok_or_else(|| {
+            format!("`{text}` is none of {}, all", Self::ALL.map(Self::name).join(", "))
+        })
+    }
+}
+
+impl PeerTool {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Cp, Self::ZstdAge, Self::Lz4Age, Self::Restic, Self::Borg];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Cp => "cp",
+            Self::ZstdAge => "zstd-age",
+            Self::Lz4Age => "lz4-age",
+            Self::Restic => "restic",
+            Self::Borg => "borg",
+        }
+    }
+
+    /// Cipher and compression of what it makes.
+    pub(super) fn makes(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Cp => ("none", "none"),
+            Self::ZstdAge => ("ChaCha20-Poly1305", "zstd:1"),
+            Self::Lz4Age => ("ChaCha20-Poly1305", "lz4"),
+            Self::Restic => ("AES-256-CTR, Poly1305", "zstd, its default"),
+            Self::Borg => ("AES-256-CTR, BLAKE2b", "lz4"),
+        }
+    }
+
+    /// Programs that it needs, and Debian's packages that bring them.
+    pub(crate) fn needs(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Cp => &[("cp", "coreutils")],
+            Self::ZstdAge => &[("zstd", "zstd"), ("age", "age"), ("age-keygen", "age")],
+            Self::Lz4Age => &[("lz4", "lz4"), ("age", "age"), ("age-keygen", "age")],
+            Self::Restic => &[("restic", "restic")],
+            Self::Borg => &[("borg", "borgbackup")],
+        }
+    }
+
+    pub(crate) fn is_there(self) -> bool {
+        self.needs().iter().all(|(program, _)| find_program(program).is_some())
+    }
+
+    fn check(self) -> Result<(), BenchError> {
+        if self.is_there() {
+            return Ok(());
+        }
+        let mut packages: Vec<&str> = self.needs().iter().map(|(_, package)| *package).collect();
+        packages.dedup();
+        Err(BenchError::ToolMissing { name: self.name().to_owned(), packages: packages.join(" ") })
+    }
+
+    /// The first line that each of its programs says of its version.
+    pub(super) fn version(self) -> String {
+        let mut versions = Vec::new();
+        for (program, _) in self.needs().iter().filter(|(program, _)| *program != "age-keygen") {
+            let word = if self == Self::Restic { "version" } else { "--version" };
+            let said = run(Command::new(program).arg(word)).unwrap_or_default();
+            let said = String::from_utf8_lossy(&said);
+            let line = said.lines().next().unwrap_or_default().trim_matches(['*', ' ']).to_owned();
+            let named = line.to_lowercase().contains(program);
+            versions.push(if named { line } else { format!("{program} {line}") });
+        }
+        versions.join("; ")
+    }
+
+    /// The script that backs up `$1` to `$2`, which does not exist, on `$3` processors.
+    fn backup_script(self) -> &'static str {
+        match self {
+            Self::Cp => "exec cp -- \"$1\" \"$2\"",
+            Self::ZstdAge => {
+                "zstd -q -1 -T\"$3\" -c -- \"$1\" | age -r \"$BENCH_RECIPIENT\" -o \"$2\""
+            }
+            Self::Lz4Age => "lz4 -q -1 -c -- \"$1\" | age -r \"$BENCH_RECIPIENT\" -o \"$2\"",
+            Self::Restic => {
+                "cd -- \"$(dirname -- \"$1\")\" && exec restic -q backup \"$(basename -- \"$1\")\""
+            }
+            Self::Borg => {
+                "cd -- \"$(dirname -- \"$1\")\" && \
+                 exec borg create --compression lz4 ::one \"$(basename -- \"$1\")\""
+            }
+        }
+    }
+
+    /// The script that restores `$2` to the file `$1`, whose directory is empty.
+    fn restore_script(self) -> &'static str {
+        match self {
+            Self::Cp => "exec cp -- \"$2\" \"$1\"",
+            Self::ZstdAge => "age -d -i \"$BENCH_IDENTITY\" -- \"$2\" | zstd -q -d -c > \"$1\"",
+            Self::Lz4Age => "age -d -i \"$BENCH_IDENTITY\" -- \"$2\" | lz4 -q -d -c > \"$1\"",
+            Self::Restic => "exec restic -q restore latest --target \"$(dirname -- \"$1\")\"",
+            Self::Borg => "cd -- \"$(dirname -- \"$1\")\" && exec borg extract ::one",
+        }
+    }
+
+    /// The script that makes an empty repository, off the clock.
+    fn prepare_script(self) -> Option<&'static str> {
+        match self {
+            Self::Cp | Self::ZstdAge | Self::Lz4Age => None,
+            Self::Restic => Some("exec restic -q init"),
+            Self::Borg => Some("exec borg init --encryption repokey-blake2"),
+        }
+    }
+}
+
+/// A tool that is installed, with a key of the run's own.
+pub(super) struct ReadyTool {
+    tool: PeerTool,
+    recipient: OsString,
+    identity: PathBuf,
+    scratch: PathBuf,
+}
+
+/// A shell's arguments and environment.
+pub(super) struct ShellCommand {
+    pub(super) arguments: Vec<OsString>,
+    pub(super) environment: Vec<(OsString, OsString)>,
+}
+
+impl ReadyTool {
+    /// Checks that the tool is there and makes its key in `directory`.
+    pub(super) fn new(tool: PeerTool, directory: &Path) -> Result<Self, BenchError> {
+        tool.check()?;
+        let scratch = directory.join(tool.name());
+        std::fs::create_dir_all(&scratch).map_err(BenchError::file("cannot create", &scratch))?;
+        let identity = scratch.join("identity");
+        let mut recipient = String::new();
+        if matches!(tool, PeerTool::ZstdAge | PeerTool::Lz4Age) {
+            run(Command::new("age-keygen").arg("-o").arg(&identity))?;
+            let said = run(Command::new("age-keygen").arg("-y").arg(&identity))?;
+            recipient = String::from_utf8_lossy(&said).trim().to_owned();
+        }
+        Ok(Self { tool, recipient: recipient.into(), identity, scratch })
+    }
+
+    pub(super) fn tool(&self) -> PeerTool {
+        self.tool
+    }
+
+    pub(super) fn backup(&self, source: &Path, target: &Path) -> ShellCommand {
+        self.shell(self.tool.backup_script(), source, target)
+    }
+
+    pub(super) fn restore(&self, restored: &Path, backup: &Path) -> ShellCommand {
+        self.shell(self.tool.restore_script(), restored, backup)
+    }
+
+    /// Makes an empty repository at `target` where the tool needs one.
+    pub(super) fn prepare(&self, target: &Path) -> Result<(), BenchError> {
+        let Some(script) = self.tool.prepare_script() else { return Ok(()) };
+        let shell = self.shell(script, Path::new(""), target);
+        run(Command::new("sh").args(shell.arguments).envs(shell.environment)).map(drop)
+    }
+
+    fn shell(&self, script: &str, database: &Path, backup: &Path) -> ShellCommand {
+        let variable = |name: &str, value: &Path| (name.into(), value.as_os_str().to_owned());
+        ShellCommand {
+            arguments: vec![
+                "-c".into(),
+                script.into(),
+                self.tool.name().into(),
+                database.into(),
+                backup.into(),
+                processors().to_string().into(),
+            ],
+            environment: vec![
+                ("BENCH_RECIPIENT".into(), self.recipient.clone()),
+                variable("BENCH_IDENTITY", &self.identity),
+                variable("RESTIC_REPOSITORY", backup),
+                ("RESTIC_PASSWORD".into(), PASSPHRASE.into()),
+                variable("RESTIC_CACHE_DIR", &self.scratch),
+                variable("BORG_REPO", backup),
+                ("BORG_PASSPHRASE".into(), PASSPHRASE.into()),
+                variable("BORG_BASE_DIR", &self.scratch),
+            ],
+        }
+    }
+}
+
+/// The first program of that name on the search path.
+fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.is_file())
+}
+
+/// Every tool with its packages, and whether it is there, for `bench peers list`.
+pub(crate) fn available() -> Vec<(PeerTool, String, bool)> {
+    PeerTool::ALL
+        .into_iter()
+        .map(|tool| {
+            let mut packages: Vec<&str> = tool.needs().iter().map(|(_, name)| *name).collect();
+            packages.dedup();
+            (tool, packages.join(" "), tool.is_there())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_read_strictly_and_missing_ones_named() {
+        assert_eq!("lz4-age".parse(), Ok(PeerTool::Lz4Age));
+        assert!("tar".parse::<PeerTool>().is_err_and(|said| said.contains("restic")));
+        assert!(PeerTool::Cp.is_there());
+        assert_eq!(available().len(), 5);
+    }
+
+    /// What each installed tool backs up it restores, with paths that a shell would take apart.
+    #[test]
+    fn installed_tools_restore_what_they_backed_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("a b").join("it's.db");
+        let restored = directory.path().join("r $HOME").join("it's.db");
+        for path in [&source, &restored] {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        }
+        let data: Vec<u8> = (0..200_000_u32).flat_map(u32::to_le_bytes).collect();
+        std::fs::write(&source, &data).unwrap();
+        for tool in PeerTool::ALL.into_iter().filter(|tool| tool.is_there()) {
+            let ready = ReadyTool::new(tool, directory.path()).unwrap();
+            let target = directory.path().join(format!("{} \"out\"", tool.name()));
+            ready.prepare(&target).unwrap();
+            for shell in [ready.backup(&source, &target), ready.restore(&restored, &target)] {
+                run(Command::new("sh").args(shell.arguments).envs(shell.environment)).unwrap();
+            }
+            assert!(std::fs::read(&restored).unwrap() == data, "{}", tool.name());
+            std::fs::remove_file(&restored).unwrap();
+            assert!(!tool.version().is_empty());
+        }
+    }
+}
