@@ -7,7 +7,10 @@
 // A target reports a finding by panicking: that is what libFuzzer and the test harness look for.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
+mod media;
 pub mod seeds;
+
+pub use media::{media, media_block};
 
 use tdekit_key_crypto::{Algorithm, SecretBytes, sha256};
 use tdekit_key_store::{FORMAT_VERSION, MAGIC, StoreFile, WrappedDek};
@@ -215,7 +218,15 @@ fn change_bytes(bytes: &mut [u8], change: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tdekit_backup_media::RecordHeader;
+
     use super::*;
+
+    fn read_media(seed: &[u8]) -> bool {
+        let file = [&seeds::media_header(), seed].concat();
+        media::scan(&file).is_ok_and(|scanned| scanned.records.len() == 3)
+            || RecordHeader::decode(&media::framed_header(seed)).is_ok()
+    }
 
     /// Otherwise the fuzzer and the tests would start from bytes that are refused at once.
     #[test]
@@ -225,6 +236,7 @@ mod tests {
                 "keystore" => StoreFile::decode(&framed_keystore(&seed)).is_ok(),
                 "wrapped_dek" => WrappedDek::decode(&seed).is_ok(),
                 "header" => decode_slot(&framed_slot(&seed)).is_ok(),
+                "media" => read_media(&seed),
                 _ => false,
             };
             assert!(read, "{target}");

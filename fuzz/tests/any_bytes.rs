@@ -20,7 +20,12 @@ fn sparse() -> impl Strategy<Value = Vec<u8>> {
 /// A target's seed with up to three bytes changed, and perhaps cut.
 fn near_seed(target: &str) -> impl Strategy<Value = Vec<u8>> {
     let seeds = tdekit_fuzz::seeds::seeds();
-    let (_, seed) = seeds.into_iter().find(|(name, _)| *name == target).unwrap();
+    let seeds: Vec<_> =
+        seeds.into_iter().filter(|(name, _)| *name == target).map(|(_, seed)| seed).collect();
+    proptest::sample::select(seeds).prop_flat_map(near)
+}
+
+fn near(seed: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
     let places = vec((0..seed.len(), any::<u8>()), 0..4);
     (places, prop_oneof![9 => Just(seed.len()), 1 => 0..seed.len()]).prop_map(
         move |(changes, length)| {
@@ -63,4 +68,10 @@ proptest! {
 
     #[test]
     fn journal(data in any_bytes()) { tdekit_fuzz::journal(&data); }
+
+    #[test]
+    fn media(data in input("media")) { tdekit_fuzz::media(&data); }
+
+    #[test]
+    fn media_block(data in any_bytes()) { tdekit_fuzz::media_block(&data); }
 }

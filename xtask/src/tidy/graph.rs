@@ -43,7 +43,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "tdekit-rest-faults",
         &["tdekit-key-crypto", "tdekit-key-store", "tdekit-rest-page", "tdekit-rest-sqlite"],
     ),
-    ("tdekit-fuzz", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-rest-page"]),
+    (
+        "tdekit-fuzz",
+        &["tdekit-key-crypto", "tdekit-key-store", "tdekit-rest-page", "tdekit-backup-media"],
+    ),
 ];
 
 /// Libraries that do cryptography; `*` stands for the rest of a name.

@@ -135,6 +135,12 @@ impl RecordHeader {
             RecordKind::Signature => RecordFields::Signature(SignatureHeader::read(&mut reader)?),
         };
         reader.end()?;
+        if let RecordFields::Set(set) = &fields
+            && set.algorithm.is_none()
+            && !bytes.ends_with(&[0; MAC_LEN])
+        {
+            return Err(MediaError::malformed(PART, "it has a MAC, and no key"));
+        }
         Ok(Self { place, fields })
     }
 
@@ -186,10 +192,13 @@ fn split(bytes: &[u8]) -> Result<(RecordKind, &[u8]), MediaError> {
     let mut reader = Reader::new(PART, bytes);
     let body = reader.take(len - CHECKSUM_LEN - MAC_LEN)?;
     let checksum: [u8; CHECKSUM_LEN] = reader.array()?;
-    reader.take(MAC_LEN)?;
+    let mac: [u8; MAC_LEN] = reader.array()?;
     reader.end()?;
     if checksum != sha256(&[body]) {
         return Err(MediaError::damaged(PART, "its checksum does not match"));
+    }
+    if kind == RecordKind::Signature && mac != [0; MAC_LEN] {
+        return Err(MediaError::malformed(PART, "it has a MAC, and no key"));
     }
     Ok((kind, body))
 }

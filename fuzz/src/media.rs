@@ -1,0 +1,210 @@
+//! Backup media sets: every part of a file, the walk over it, and sealed blocks.
+
+use tdekit_backup_media::header::{HEADER_PREFIX_LEN, header_len};
+use tdekit_backup_media::payload::{
+    ChangedPages, ChangedPagesBuilder, Metadata, PageMapBlock, Pages, put_page_map, put_pages_head,
+};
+use tdekit_backup_media::{
+    BLOCK_HEADER_LEN, Block, BlockHeader, BlockKey, BlockKind, BlockOpener, BlockSealer,
+    Compression, Index, MEDIA_HEADER_LEN, MediaError, MediaHeader, RecordFields, RecordHeader,
+    Scan, Scanned, SetKeys, SetSecret, TRAILER_LEN, Trailer,
+};
+use tdekit_key_crypto::{Algorithm, sha256};
+
+use crate::{change_bytes, dek, seeds};
+
+/// A media set: the bytes as they are, as each part of a file, and as the content of parts whose
+/// frame is right.
+pub fn media(data: &[u8]) {
+    file(data);
+    let mut framed = seeds::media_header();
+    framed.extend_from_slice(data);
+    file(&framed);
+    media_header(data);
+    record_header(data);
+    record_header(&framed_header(data));
+    trailer(data);
+    trailer(&framed_trailer(data));
+    blocks_and_index(data);
+    payloads(data);
+}
+
+/// A record header around `data`, its kind first: a right length, a right checksum and no MAC.
+pub(crate) fn framed_header(data: &[u8]) -> Vec<u8> {
+    let (kind, fields) = data.split_first().unwrap_or((&0, data));
+    let magics = [b"tdekset\n", b"tdekrcp\n", b"tdeksig\n"];
+    let mut header = magics[usize::from(*kind) % magics.len()].to_vec();
+    header.extend_from_slice(&[0; 4]);
+    header.extend_from_slice(fields);
+    let len = u32::try_from(header.len() + 64).unwrap_or(u32::MAX);
+    header[8..HEADER_PREFIX_LEN].copy_from_slice(&len.to_le_bytes());
+    let checksum = sha256(&[&header]);
+    header.extend_from_slice(&checksum);
+    header.extend_from_slice(&[0; 32]);
+    header
+}
+
+/// A trailer around `data`: its first bytes with a right checksum.
+fn framed_trailer(data: &[u8]) -> Vec<u8> {
+    let mut trailer = b"tdekend\n".to_vec();
+    trailer.extend_from_slice(data);
+    trailer.resize(184, 0);
+    let checksum = sha256(&[&trailer]);
+    trailer.extend_from_slice(&checksum);
+    trailer.extend_from_slice(&[0; 32]);
+    trailer.extend_from_slice(b"tdekit]\n");
+    trailer
+}
+
+/// The walk ends, and finds records only where they are.
+fn file(bytes: &[u8]) {
+    let Ok(scanned) = scan(bytes) else { return };
+    let mut end = MEDIA_HEADER_LEN as u64;
+    for record in &scanned.records {
+        assert!(record.start >= end, "records do not overlap");
+        end = record.end();
+    }
+    for gap in &scanned.gaps {
+        assert!(gap.range.start < gap.range.end);
+        end = end.max(gap.range.end);
+    }
+    assert_eq!(end, bytes.len() as u64, "every byte is a record's or a gap's");
+    let _ = (scanned.append_at(), scanned.next_link(), scanned.check_chain());
+}
+
+pub(crate) fn scan(bytes: &[u8]) -> Result<Scanned, MediaError> {
+    let mut scan = Scan::new(bytes.len() as u64);
+    let mut pieces = 0_usize;
+    while let Some(range) = scan.wanted() {
+        let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+        scan.feed(&bytes[range])?;
+        pieces += 1;
+        assert!(pieces <= 1000 + bytes.len(), "the walk goes on");
+    }
+    scan.finish()
+}
+
+fn media_header(data: &[u8]) {
+    let Ok(header) = MediaHeader::decode(data) else { return };
+    assert_eq!(header.encode().unwrap(), data[..MEDIA_HEADER_LEN]);
+}
+
+fn record_header(bytes: &[u8]) {
+    let len = header_len(bytes);
+    let Ok(header) = RecordHeader::decode(bytes) else { return };
+    assert_eq!(len.unwrap(), bytes.len());
+    let again = match &header.fields {
+        RecordFields::Signature(signature) => signature.encode(&header.place).unwrap(),
+        RecordFields::Set(set) if set.algorithm.is_none() => {
+            set.encode(&header.place, None).unwrap().bytes
+        }
+        RecordFields::Set(set) => {
+            let secret = SetSecret::from_unwrapped(dek()).unwrap();
+            assert!(SetKeys::of_set(bytes, &secret).is_err(), "nobody made it with this key");
+            let encoded = set.encode(&header.place, Some(&secret)).unwrap();
+            assert_eq!(RecordHeader::decode(&encoded.bytes).unwrap(), header);
+            SetKeys::of_set(&encoded.bytes, &secret).unwrap();
+            return;
+        }
+        RecordFields::Recipients(_) => return,
+    };
+    assert!(again == bytes, "a header that decodes encodes to the same bytes");
+}
+
+fn trailer(bytes: &[u8]) {
+    let Some(bytes) = bytes.first_chunk::<TRAILER_LEN>() else { return };
+    let Ok(trailer) = Trailer::decode(bytes) else { return };
+    assert_eq!(trailer.encode(None).unwrap()[..216], bytes[..216]);
+    assert!(u64::from(trailer.header_len) <= trailer.record_len);
+}
+
+fn blocks_and_index(data: &[u8]) {
+    if let Some(bytes) = data.first_chunk::<BLOCK_HEADER_LEN>()
+        && let Ok(header) = BlockHeader::decode(bytes)
+    {
+        assert_eq!(header.encode(), *bytes);
+        let _ = header.check_stored(&data[BLOCK_HEADER_LEN..]);
+    }
+    let entries = u32::try_from(data.len() / 32).unwrap_or(u32::MAX).to_le_bytes();
+    let framed = [b"tidx", &entries[..], &data[..data.len() / 32 * 32]].concat();
+    for bytes in [data, &framed] {
+        if let Ok(index) = Index::decode(bytes) {
+            assert_eq!(index.encode().unwrap(), bytes);
+        }
+    }
+}
+
+fn payloads(data: &[u8]) {
+    for page_size in [512, 1024] {
+        if let Ok(pages) = Pages::decode(0, data, page_size) {
+            assert_eq!([&put_pages_head(pages.first_page), pages.bytes].concat(), data);
+        }
+        if let Ok(changed) = ChangedPages::decode(0, data, page_size) {
+            let mut builder = ChangedPagesBuilder::new(8 * 1024 * 1024 - 4096, page_size);
+            for (number, page) in changed.iter() {
+                builder.push(number, page).unwrap();
+            }
+            let mut again = Vec::new();
+            assert_eq!(builder.finish(&mut again), changed.bounds().0);
+            assert_eq!(again, data);
+        }
+    }
+    if let Ok(map) = PageMapBlock::decode(0, data) {
+        let mut again = Vec::new();
+        put_page_map(map.first_page, map.fingerprints, &mut again).unwrap();
+        assert_eq!(again, data);
+    }
+    if let Ok(metadata) = Metadata::decode(data) {
+        let again = metadata.encode().unwrap();
+        Metadata::decode(&again).unwrap();
+    }
+}
+
+/// A sealed block: nothing opens but what was sealed, whatever is changed in it; and nothing but
+/// an error comes of the bytes as a compressed block.
+pub fn media_block(data: &[u8]) {
+    let (choice, change) = data.split_first().unwrap_or((&0, data));
+    let algorithms = Algorithm::all();
+    let algorithm = algorithms[usize::from(*choice) % algorithms.len()];
+    let compressions = [Compression::None, Compression::Lz4, Compression::Zstd(1)];
+    let compression = compressions[usize::from(*choice / 8) % compressions.len()];
+    let mut key = seeds::set_keys(algorithm).block_key().unwrap();
+    let mut opener = BlockOpener::new(compression).unwrap();
+    let payload: Vec<u8> = (0..600_u32).map(|at| (at / 7).to_le_bytes()[0]).collect();
+    let mut sealed = vec![0; BlockSealer::room(payload.len())];
+    let block = Block { kind: BlockKind::Data, index: 3, first_page: 0, payload: &payload };
+    let mut sealer = BlockSealer::new(compression).unwrap();
+    let entry = sealer.seal(&mut key, &block, &mut sealed).unwrap();
+    sealed.truncate(usize::try_from(entry.block_len()).unwrap());
+    let changed = change_bytes(&mut sealed, change);
+    let head = BlockHeader::decode(sealed.first_chunk().unwrap());
+    if let Ok(head) = head
+        && entry.check(3, &head).is_ok()
+    {
+        let mut opened = vec![0; payload.len()];
+        let result = opener.open(&mut key, &head, &sealed[BLOCK_HEADER_LEN..], &mut opened);
+        assert_eq!(result.is_err(), changed, "{algorithm} {compression:?}");
+        assert!(changed || opened == payload);
+    } else {
+        assert!(changed);
+    }
+    decompress(&mut opener, change);
+}
+
+/// The bytes as what is stored of a compressed block in a set without encryption.
+fn decompress(opener: &mut BlockOpener, bytes: &[u8]) {
+    let header = BlockHeader {
+        kind: BlockKind::Data,
+        compressed: true,
+        index: 0,
+        payload_len: 600,
+        stored_len: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+        nonce: [0; 24],
+        checksum: 0,
+    };
+    let checksum = seeds::checksum(&header.encode()[..48], bytes);
+    let header = BlockHeader { checksum, ..header };
+    let mut key = BlockKey::plain([1; 16], 0);
+    let mut out = vec![0; 600];
+    let _ = opener.open(&mut key, &header, bytes, &mut out);
+}
