@@ -2,8 +2,10 @@
 //!
 //! For each program in `interop/`: the same seed twice, once plain and once encrypted; the program
 //! runs on both and checks itself; then the encrypted one is decrypted, and both must hold the
-//! same. Then databases from Debian packages: encrypted, queried by the stock shell, decrypted.
+//! same. Then databases from Debian packages: encrypted, queried by the stock shell, decrypted. And
+//! backup sets, restored by a reader that knows nothing of tdekit.
 
+mod media;
 mod packages;
 mod programs;
 mod shell;
@@ -32,13 +34,16 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
     let chosen = |each: &str| name.is_none_or(|name| name == each);
     let programs: Vec<_> = PROGRAMS.iter().filter(|program| chosen(program.name)).collect();
     let packages: Vec<_> = PACKAGES.iter().filter(|package| chosen(package.name)).collect();
-    if programs.is_empty() && packages.is_empty() {
+    let media_reader = chosen(media::NAME);
+    if programs.is_empty() && packages.is_empty() && !media_reader {
         let names = PROGRAMS.iter().map(|each| each.name);
-        let names: Vec<_> = names.chain(PACKAGES.iter().map(|each| each.name)).collect();
+        let names = names.chain(PACKAGES.iter().map(|each| each.name));
+        let names: Vec<_> = names.chain([media::NAME]).collect();
         bail!("nothing is called that; there are: {}", names.join(", "));
     }
     let top = target_dir().join("interop");
-    let store = if plain {
+    let needs_store = !programs.is_empty() || !packages.is_empty();
+    let store = if plain || !needs_store {
         None
     } else {
         release::build()?;
@@ -55,7 +60,16 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
             count(&mut tally, package.name, result);
         }
     }
+    if media_reader {
+        count(&mut tally, media::NAME, restore_media(&top.join(media::NAME)));
+    }
     Ok(tally)
+}
+
+/// Backup sets through the reader in `interop/media-reader`.
+fn restore_media(top: &Path) -> Result<()> {
+    let reader = media::Reader::prepare(&top.join("build")).context("prepare the reader")?;
+    media::fixtures(&reader, &top.join("fixtures"))
 }
 
 fn count(tally: &mut Tally, name: &str, result: Result<()>) {

@@ -71,7 +71,8 @@ pub(super) const PROGRAMS: &[Program] = &[
     Program { name: "java", source: "java", prepare: prepare_java, start: java },
 ];
 
-fn source(name: &str) -> PathBuf {
+/// A program's folder.
+pub(super) fn source(name: &str) -> PathBuf {
     root().join("interop").join(name)
 }
 

@@ -28,6 +28,9 @@ pub(crate) struct Spec {
     pub(crate) page_map: bool,
     pub(crate) block_size: u32,
     pub(crate) family: Family,
+    /// The whole database, where the page map is to be of it.
+    pub(crate) state: Option<Vec<u8>>,
+    pub(crate) recipients: Vec<Recipient>,
 }
 
 impl Spec {
@@ -38,7 +41,17 @@ impl Spec {
     ) -> Self {
         let page_map = content.page_size() > 0;
         let family = Family::SINGLE;
-        Self { content, algorithm, compression, page_map, block_size: 4096, family }
+        let recipients = algorithm.map(|_| recipient("Cert")).into_iter().collect();
+        Self {
+            content,
+            algorithm,
+            compression,
+            page_map,
+            block_size: 4096,
+            family,
+            state: None,
+            recipients,
+        }
     }
 }
 
@@ -121,7 +134,7 @@ pub(crate) fn header(spec: &Spec, position: u32) -> SetHeader {
         expires_ms: 0,
         database_id: [9; 16],
         texts: SetTexts { name: "nightly".into(), database: "app".into(), ..SetTexts::default() },
-        recipients: spec.algorithm.map(|_| recipient("Cert")).into_iter().collect(),
+        recipients: spec.recipients.clone(),
     }
 }
 
@@ -154,10 +167,21 @@ pub(crate) fn next_place(media: &[u8], set_id: Id) -> RecordPlace {
 
 /// Appends a set; its id is `id` sixteen times.
 pub(crate) fn append(media: &mut Vec<u8>, spec: &Spec, id: u8) {
+    let position = next_place(media, [id; 16]).ordinal;
+    append_with(media, spec, id, position, &secret());
+}
+
+/// Appends a set with this secret, and returns its keys.
+pub(crate) fn append_with(
+    media: &mut Vec<u8>,
+    spec: &Spec,
+    id: u8,
+    position: u32,
+    secret: &SetSecret,
+) -> Option<SetKeys> {
     let place = next_place(media, [id; 16]);
-    let set = header(spec, place.ordinal);
-    let secret = secret();
-    let encoded = set.encode(&place, spec.algorithm.map(|_| &secret)).unwrap();
+    let set = header(spec, position);
+    let encoded = set.encode(&place, spec.algorithm.map(|_| secret)).unwrap();
     let mut key = match &encoded.keys {
         Some(keys) => keys.block_key().unwrap(),
         None => BlockKey::plain(place.set_id, spec.family.index),
@@ -189,8 +213,8 @@ pub(crate) fn append(media: &mut Vec<u8>, spec: &Spec, id: u8) {
         metadata.tables = vec!["t".into()];
         let pages = spec.content.source().pages() as usize;
         let fingerprint = PageFingerprint::new(&MAP_KEY).unwrap();
-        let map: Vec<_> =
-            (0..pages).map(|page| fingerprint.of(&page.to_le_bytes()).unwrap()).collect();
+        let state = spec.state.clone().unwrap_or_else(|| vec![0; pages * PAGE]);
+        let map: Vec<_> = state.chunks(PAGE).map(|page| fingerprint.of(page).unwrap()).collect();
         if !map.is_empty() {
             let mut payload = Vec::new();
             put_page_map(1, &map, &mut payload).unwrap();
@@ -202,10 +226,20 @@ pub(crate) fn append(media: &mut Vec<u8>, spec: &Spec, id: u8) {
         builder.finish(data_blocks, 1_700_000_001_000, encoded.keys.as_ref()).unwrap();
     media.extend_from_slice(&index);
     media.extend_from_slice(&trailer);
+    encoded.keys
 }
 
 /// Reads one set as `restore` would, checking everything.
 pub(crate) fn read_set(media: &[u8], record: &Record) -> Result<Content, MediaError> {
+    read_set_with(media, record, &secret())
+}
+
+/// As [`read_set`], with this secret.
+pub(crate) fn read_set_with(
+    media: &[u8],
+    record: &Record,
+    secret: &SetSecret,
+) -> Result<Content, MediaError> {
     let place;
     let set = match &record.header {
         Ok(header) => {
@@ -216,7 +250,7 @@ pub(crate) fn read_set(media: &[u8], record: &Record) -> Result<Content, MediaEr
     };
     let mut key = match set.algorithm {
         Some(_) => {
-            let keys = SetKeys::of_set(&record.header_bytes, &secret())?;
+            let keys = SetKeys::of_set(&record.header_bytes, secret)?;
             keys.check_trailer(&record.trailer_bytes)?;
             keys.block_key()?
         }

@@ -1,0 +1,95 @@
+//! The second reader of backup media sets: `interop/media-reader`, in Python.
+//!
+//! It was written from the documents of the formats and shares no code with tdekit. It restores
+//! the sets of `fixtures/1/media`, and refuses them with any bit changed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::programs::source;
+use super::store::forget_tdekit;
+use crate::process::{root, run, run_quietly};
+
+/// What the user calls it, and its folder in `interop/`.
+pub(super) const NAME: &str = "media-reader";
+
+/// Passwords of the private keys in the fixtures.
+const FIXTURE_PASSWORD: &str = "backup password";
+
+/// Sets of the fixture by position, and the file that holds their content: AES_256 with zstd,
+/// a differential set on it, a stream.
+const FIXTURES: &[(u32, &str)] = &[(12, "base.db"), (22, "changed.db"), (23, "base.db")];
+
+/// The set that is flipped bit by bit: a differential one, with its base.
+const FLIPPED: u32 = 22;
+
+/// The reader with its libraries.
+pub(super) struct Reader {
+    site: PathBuf,
+}
+
+impl Reader {
+    /// Installs the libraries into `build`, once for each list of requirements.
+    ///
+    /// # Errors
+    /// When pip fails.
+    pub(super) fn prepare(build: &Path) -> Result<Self> {
+        let requirements = source(NAME).join("requirements.txt");
+        let wanted = std::fs::read_to_string(&requirements).context("read the requirements")?;
+        let site = build.join("site");
+        let stamp = build.join("installed.txt");
+        if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+            return Ok(Self { site });
+        }
+        super::empty(build)?;
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        pip.args(["--only-binary", ":all:", "--target"]).arg(&site);
+        run_quietly(pip.arg("--requirement").arg(&requirements))?;
+        std::fs::write(&stamp, wanted).context("write the stamp of the installation")?;
+        Ok(Self { site })
+    }
+
+    /// The command line for a set of `media`, opened by the private key in `key`.
+    fn command(&self, media: &Path, key: &Path, password: &str, position: u32) -> Command {
+        let mut command = Command::new("python3");
+        forget_tdekit(&mut command);
+        command.env("PYTHONPATH", &self.site).env("PYTHONDONTWRITEBYTECODE", "1");
+        command.arg(source(NAME).join("media_reader.py")).arg(media);
+        command.arg("--key").arg(key).args(["--password", password]);
+        command.args(["--position", &position.to_string()]);
+        command
+    }
+
+    /// Restores a set and compares it with what it must be.
+    ///
+    /// # Errors
+    /// When the reader refuses the set, or its content differs.
+    fn restores(&self, mut command: Command, to: &Path, expected: &Path) -> Result<()> {
+        run(command.arg("--to").arg(to))?;
+        let read =
+            |path: &Path| std::fs::read(path).with_context(|| format!("read {}", path.display()));
+        if read(to)? != read(expected)? {
+            bail!("{} and {} differ", to.display(), expected.display());
+        }
+        Ok(())
+    }
+}
+
+/// Reads the fixtures.
+///
+/// # Errors
+/// When a set is not restored to what it was, or a changed one is.
+pub(super) fn fixtures(reader: &Reader, directory: &Path) -> Result<()> {
+    super::empty(directory)?;
+    let fixtures = root().join("fixtures/1/media");
+    let (media, key) = (fixtures.join("sets.bak"), fixtures.join("../keystore/private-key.pem"));
+    for (position, expected) in FIXTURES {
+        let command = reader.command(&media, &key, FIXTURE_PASSWORD, *position);
+        let to = directory.join(format!("{position}.restored"));
+        reader.restores(command, &to, &fixtures.join(expected))?;
+    }
+    run(reader.command(&media, &key, FIXTURE_PASSWORD, FLIPPED).arg("--flip"))
+}
