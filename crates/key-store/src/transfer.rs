@@ -106,6 +106,13 @@ impl CertificateBackup {
         Err(failure.unwrap_or_else(|| StoreError::CertificateMissing { wanted: wanted() }))
     }
 
+    /// Whether a key was wrapped for this certificate or another one of its key.
+    #[must_use]
+    pub fn unwraps(&self, wrapped: &WrappedDek) -> bool {
+        let own = self.key.as_ref().map(|key| sha256(&[key.public_key().spki()]));
+        own == Some(wrapped.public_key_sha256)
+    }
+
     /// End of the certificate's validity, seconds since 1970.
     ///
     /// # Errors

@@ -5,12 +5,18 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use tdekit_cost_bench::BenchArgs;
 
+use crate::commands::backup::BackupArgs;
+use crate::commands::backup_key::BackupKeyCommand;
 use crate::commands::decrypt::DecryptArgs;
 use crate::commands::encrypt::EncryptArgs;
+use crate::commands::history::HistoryArgs;
+use crate::commands::inspect::InspectArgs;
+use crate::commands::restore::RestoreArgs;
 use crate::commands::rewrap::RewrapArgs;
 use crate::commands::shell_init::ShellInitArgs;
 use crate::commands::sqlite::SqliteCommand;
 use crate::commands::status::StatusArgs;
+use crate::commands::verify::VerifyArgs;
 use crate::commands::{cert::CertCommand, key::KeyCommand};
 
 const AFTER_HELP: &str = "\
@@ -34,7 +40,7 @@ pub(crate) struct Cli {
 }
 
 /// Arguments that every command takes.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct GlobalArgs {
     /// Directory of the key store [default: $TDEKIT_HOME, else ~/.local/share/tdekit]
     #[arg(long, global = true, value_name = "DIR")]
@@ -64,6 +70,19 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Wrap databases' keys by other certificates, such as one that was rotated
     Rewrap(RewrapArgs),
+    /// Make a backup set of a database or of standard input
+    Backup(Box<BackupArgs>),
+    /// Restore a database or a stream from a backup set
+    Restore(Box<RestoreArgs>),
+    /// Check that backup sets hold what was written
+    Verify(VerifyArgs),
+    /// Show what a media set tells without a key
+    Inspect(InspectArgs),
+    /// Show the backup history, or make it anew
+    History(HistoryArgs),
+    /// Who can open existing backup sets
+    #[command(subcommand)]
+    BackupKey(BackupKeyCommand),
     /// The SQLite extension
     #[command(subcommand)]
     Sqlite(SqliteCommand),
@@ -86,7 +105,12 @@ impl Command {
             | Self::Encrypt(_)
             | Self::Decrypt(_)
             | Self::Status(_)
-            | Self::Rewrap(_) => true,
+            | Self::Rewrap(_)
+            | Self::Backup(_)
+            | Self::Restore(_)
+            | Self::Verify(_)
+            | Self::BackupKey(_) => true,
+            Self::Inspect(_) | Self::History(_) => false,
             Self::Sqlite(_) | Self::ShellInit(_) | Self::Bench(_) | Self::BenchWorker => false,
         }
     }

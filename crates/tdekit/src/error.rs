@@ -4,9 +4,11 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use tdekit_backup_run::RunError;
 use tdekit_cost_bench::BenchError;
 use tdekit_key_store::StoreError;
 
+use crate::backup::error::{BackupError, run_exit, run_hint};
 use crate::convert::error::DatabaseError;
 
 /// What stops a command.
@@ -18,6 +20,12 @@ pub(crate) enum CommandError {
     /// A database file.
     #[error(transparent)]
     Database(#[from] DatabaseError),
+    /// The engine of backups.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A backup.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
     /// The bench.
     #[error(transparent)]
     Bench(#[from] BenchError),
@@ -86,6 +94,8 @@ fn exit(error: &CommandError) -> Exit {
     match error {
         CommandError::Store(error) => store_exit(error),
         CommandError::Database(error) => error.exit(),
+        CommandError::Run(error) => run_exit(error),
+        CommandError::Backup(error) => error.exit(),
         CommandError::Bench(_) => Exit::Error,
         CommandError::Usage(_) => Exit::Usage,
         CommandError::PasswordsDiffer | CommandError::NoSecret { .. } => Exit::Key,
@@ -93,7 +103,8 @@ fn exit(error: &CommandError) -> Exit {
     }
 }
 
-fn store_exit(error: &StoreError) -> Exit {
+/// The exit code of what the key store says.
+pub(crate) fn store_exit(error: &StoreError) -> Exit {
     match error {
         StoreError::NoHome | StoreError::Config { .. } | StoreError::InvalidValue { .. } => {
             Exit::Usage
@@ -130,6 +141,8 @@ fn hint(error: &CommandError) -> Option<String> {
     match error {
         CommandError::Store(error) => store_hint(error),
         CommandError::Database(error) => error.hint().map(str::to_owned),
+        CommandError::Run(error) => run_hint(error),
+        CommandError::Backup(error) => error.hint().map(str::to_owned),
         CommandError::Bench(error) => error.hint(),
         CommandError::NoSecret { ways, .. } => Some((*ways).to_owned()),
         CommandError::Usage(_)
@@ -139,7 +152,8 @@ fn hint(error: &CommandError) -> Option<String> {
     }
 }
 
-fn store_hint(error: &StoreError) -> Option<String> {
+/// What the user may do about what the key store says.
+pub(crate) fn store_hint(error: &StoreError) -> Option<String> {
     let hint = match error {
         StoreError::NoHome => "name the directory with --store or TDEKIT_HOME",
         StoreError::Missing { .. } => {

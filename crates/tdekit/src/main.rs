@@ -1,5 +1,6 @@
 //! The tdekit command.
 
+mod backup;
 mod cli;
 mod commands;
 mod convert;

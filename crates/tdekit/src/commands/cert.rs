@@ -433,7 +433,7 @@ fn print_facts(info: &CertificateInfo) -> Result<(), CommandError> {
 }
 
 /// Reads a certificate and its key from PEM files; asks for the password only if it takes one.
-fn read_pem(
+pub(crate) fn read_pem(
     certificate: &Path,
     private_key: Option<&Path>,
     password: impl FnOnce() -> Result<SecretBytes, CommandError>,
@@ -448,7 +448,8 @@ fn read_pem(
     Ok(CertificateBackup::from_pem((&certificate_bytes, certificate), key, password.as_ref())?)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, CommandError> {
+/// Reads the file of a certificate's backup.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, CommandError> {
     read_limited(path, MAX_BACKUP_BYTES)?.ok_or_else(|| CommandError::Io {
         action: "open",
         path: path.to_owned(),

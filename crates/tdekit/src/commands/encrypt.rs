@@ -136,7 +136,8 @@ pub(crate) fn find_certificates(
     }
 }
 
-fn page_algorithms() -> Vec<&'static str> {
+/// Names of the algorithms that seal pages.
+pub(crate) fn page_algorithms() -> Vec<&'static str> {
     let pages = Algorithm::all().iter().filter(|algorithm| algorithm.seals_pages());
     pages.map(|algorithm| algorithm.name()).collect()
 }

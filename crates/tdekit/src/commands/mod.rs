@@ -1,14 +1,20 @@
 //! The commands, one file a plane.
 
+pub(crate) mod backup;
+pub(crate) mod backup_key;
 pub(crate) mod bench;
 pub(crate) mod cert;
 pub(crate) mod decrypt;
 pub(crate) mod encrypt;
+pub(crate) mod history;
+pub(crate) mod inspect;
 pub(crate) mod key;
+pub(crate) mod restore;
 pub(crate) mod rewrap;
 pub(crate) mod shell_init;
 pub(crate) mod sqlite;
 pub(crate) mod status;
+pub(crate) mod verify;
 
 use std::process::ExitCode;
 
@@ -26,6 +32,12 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Decrypt(args) => decrypt::run(args, &cli.global),
         Command::Status(args) => status::run(args, &cli.global),
         Command::Rewrap(args) => rewrap::run(args, &cli.global),
+        Command::Backup(args) => backup::run(args, &cli.global),
+        Command::Restore(args) => restore::run(args, &cli.global),
+        Command::Verify(args) => verify::run(args, &cli.global),
+        Command::Inspect(args) => inspect::run(args, &cli.global),
+        Command::History(args) => history::run(args, &cli.global),
+        Command::BackupKey(command) => backup_key::run(command, &cli.global),
         Command::Sqlite(command) => sqlite::run(command),
         Command::ShellInit(args) => shell_init::run(args),
     }?;

@@ -280,7 +280,8 @@ fn header_exit(error: &PageError) -> Exit {
     }
 }
 
-fn sqlite_exit(error: &rusqlite::Error) -> Exit {
+/// The exit code of what SQLite says.
+pub(crate) fn sqlite_exit(error: &rusqlite::Error) -> Exit {
     // SQLITE_IOERR_DATA: what was read does not authenticate.
     const IOERR_DATA: i32 = rusqlite::ffi::SQLITE_IOERR | (32 << 8);
     match error.sqlite_error() {

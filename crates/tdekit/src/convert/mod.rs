@@ -6,16 +6,16 @@
 
 mod copy;
 pub(crate) mod error;
-mod ffi;
+pub(crate) mod ffi;
 mod holders;
 pub(crate) mod inspect;
 mod keep;
-mod progress;
+pub(crate) mod progress;
 pub(crate) mod rewrap;
-mod source;
+pub(crate) mod source;
 pub(crate) mod status;
 pub(crate) mod step;
-mod target;
+pub(crate) mod target;
 mod verify;
 
 use std::fs::File;
@@ -117,6 +117,24 @@ pub(crate) fn convert(
     work.replace(&mut target, &copied)
 }
 
+/// Fills the empty `target` with an encrypted copy of what `source` holds, and checks the copy as
+/// [`convert`] does. Gives the new file's identifier.
+///
+/// # Errors
+/// As [`convert`]; the target is to be removed then.
+pub(crate) fn copy_encrypted(
+    source: Source,
+    form: &Form,
+    unlocked: &Unlocked,
+    target: &Target,
+) -> Result<[u8; 16], CommandError> {
+    let options = Options::default();
+    let work = Work::over(source, Vec::new(), form, &options, unlocked)?;
+    work.copy_into(target)?;
+    let copied = work.check(target)?;
+    copied.file_id.ok_or_else(|| work.wrong("it is not encrypted").into())
+}
+
 /// A conversion on its way.
 struct Work<'a> {
     source: Source,
@@ -150,6 +168,16 @@ impl<'a> Work<'a> {
             Kept::check(keep, &source.file)?;
         }
         refuse_other_names(path, &source.file, options.keep.as_deref())?;
+        Self::over(source, area, form, options, unlocked)
+    }
+
+    fn over(
+        source: Source,
+        area: Vec<u8>,
+        form: &'a Form,
+        options: &'a Options,
+        unlocked: &'a Unlocked,
+    ) -> Result<Self, CommandError> {
         let numbers = || -> rusqlite::Result<(u32, u32, u32)> {
             let db = &source.db;
             Ok((pragma(db, "page_size")?, pragma(db, "page_count")?, pragma(db, "freelist_count")?))

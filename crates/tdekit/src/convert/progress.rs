@@ -30,6 +30,11 @@ pub(crate) fn go_on() -> Result<(), DatabaseError> {
     }
 }
 
+/// Becomes true when the user wants to stop.
+pub(crate) fn stop_flag() -> &'static AtomicBool {
+    &STOP
+}
+
 /// A bar over `total_bytes` on a terminal; nothing elsewhere.
 pub(crate) fn bar(what: &'static str, total_bytes: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total_bytes), ProgressDrawTarget::stderr());

@@ -196,7 +196,8 @@ pub(crate) fn pragma<T: rusqlite::types::FromSql>(
     db.pragma_query_value(Some("main"), name, |row| row.get(0))
 }
 
-fn check_alone(path: &Path, file: &File) -> Result<(), CommandError> {
+/// Fails when another process has the file open.
+pub(crate) fn check_alone(path: &Path, file: &File) -> Result<(), CommandError> {
     let metadata = file.metadata().map_err(io_error("examine", path))?;
     let end = Instant::now() + PASSING;
     loop {

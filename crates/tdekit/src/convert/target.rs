@@ -6,8 +6,11 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr, statvfs};
+use rustix::fs::{
+    CWD, RenameFlags, XattrFlags, fgetxattr, flistxattr, fsetxattr, renameat_with, statvfs,
+};
 use rustix::io::Errno;
+use tdekit_sqlite::scratch;
 
 use crate::convert::error::{DatabaseError, io_error};
 use crate::convert::inspect::{FileKind, read_area};
@@ -35,7 +38,12 @@ impl Target {
     /// # Errors
     /// `Converting` while another run has it, `Occupied` where a file of that name is not ours.
     pub(crate) fn create(database: &Path) -> Result<Self, CommandError> {
-        let path = with_suffix(database, SUFFIX);
+        Self::create_with(database, SUFFIX)
+    }
+
+    /// As [`Self::create`], under another suffix.
+    pub(crate) fn create_with(database: &Path, suffix: &str) -> Result<Self, CommandError> {
+        let path = with_suffix(database, suffix);
         loop {
             let file = OpenOptions::new()
                 .read(true)
@@ -131,6 +139,31 @@ impl Target {
         Ok(())
     }
 
+    /// Gives the copy the database's name, which must be free.
+    ///
+    /// # Errors
+    /// `Occupied` when it is not.
+    pub(crate) fn take_free_name(&mut self) -> Result<(), CommandError> {
+        let flags = RenameFlags::NOREPLACE;
+        match renameat_with(CWD, &self.path, CWD, &self.database, flags) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => {
+                return Err(
+                    DatabaseError::Occupied { path: self.database.clone(), reason: "" }.into()
+                );
+            }
+            // The file system cannot: a second name that must not exist does the same in two steps.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                fs::hard_link(&self.path, &self.database)
+                    .and_then(|()| fs::remove_file(&self.path))
+                    .map_err(io_error("create", &self.database))?;
+            }
+            Err(error) => return Err(io_error("create", &self.database)(error.into())),
+        }
+        self.in_place = true;
+        Ok(())
+    }
+
     fn remove_side_files(&self) -> Result<(), CommandError> {
         remove_side_files(&self.path).map(|_| ())
     }
@@ -196,8 +229,9 @@ fn refuse_foreign(path: &Path, file: &File) -> Result<(), CommandError> {
     let area = read_area(file).map_err(io_error("read", path))?;
     // A plain copy gets its first page last.
     let unfinished = area.iter().take(16).all(|&byte| byte == 0);
+    let staged = area.starts_with(&scratch::MAGIC);
     match FileKind::of(&area) {
-        FileKind::Other if !unfinished => {
+        FileKind::Other if !unfinished && !staged => {
             Err(occupied(" and was not left there by tdekit: move it away").into())
         }
         _ => Ok(()),

@@ -1,0 +1,260 @@
+//! Where media sets are: files, objects on a store, standard output.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader};
+use tdekit_backup_run::{
+    Append, CatalogDevice, FileMedia, FileTarget, Media, MediaSource, Place as Where, RunError,
+    Target,
+};
+
+use crate::error::CommandError;
+
+/// What stands for standard output and input.
+const STANDARD: &str = "-";
+
+/// A place of a media set, as the user named it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A file.
+    File(PathBuf),
+    /// An object, by its address.
+    Object(String),
+    /// Standard output.
+    Standard,
+}
+
+/// A media set that was opened, and where.
+pub(crate) struct Opened {
+    pub(crate) media: Media,
+    pub(crate) devices: Vec<CatalogDevice>,
+}
+
+impl Place {
+    /// Takes an argument: `-`, an address like `s3://bucket/name`, else the path of a file.
+    pub(crate) fn of(argument: &OsStr) -> Self {
+        match argument.to_str() {
+            Some(STANDARD) => Self::Standard,
+            Some(text) if is_address(text) => Self::Object(text.to_owned()),
+            _ => Self::File(PathBuf::from(argument)),
+        }
+    }
+
+    /// All arguments.
+    ///
+    /// # Errors
+    /// `Usage` when one is given twice.
+    pub(crate) fn all(arguments: &[OsString]) -> Result<Vec<Self>, CommandError> {
+        let places: Vec<_> = arguments.iter().map(|argument| Self::of(argument)).collect();
+        for (at, place) in places.iter().enumerate() {
+            if places.iter().take(at).any(|other| other.is(place)) {
+                let told = format!("{} is given twice", place.shown());
+                return Err(CommandError::Usage(told));
+            }
+        }
+        Ok(places)
+    }
+
+    /// What writes there.
+    ///
+    /// # Errors
+    /// `Option` for an address that no store is known for.
+    pub(crate) fn target(&self) -> Result<Box<dyn Target>, CommandError> {
+        Ok(match self {
+            Self::File(path) => Box::new(FileTarget::new(path)),
+            Self::Object(address) => return Err(unknown_store(address).into()),
+            Self::Standard => Box::new(StandardOutput),
+        })
+    }
+
+    /// What reads from there.
+    ///
+    /// # Errors
+    /// `Io`; `Usage` for standard input, which cannot be read twice.
+    pub(crate) fn source(&self) -> Result<Arc<dyn MediaSource>, CommandError> {
+        Ok(match self {
+            Self::File(path) => Arc::new(FileMedia::open(path)?),
+            Self::Object(address) => return Err(unknown_store(address).into()),
+            Self::Standard => {
+                let told = "a media set is not read from standard input: write it to a file first";
+                return Err(CommandError::Usage(told.to_owned()));
+            }
+        })
+    }
+
+    /// How it is told to users.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Object(address) => address.clone(),
+            Self::Standard => "standard output".to_owned(),
+        }
+    }
+
+    /// As what it is recorded: an absolute path, or the address.
+    pub(crate) fn recorded(&self) -> Option<PathBuf> {
+        match self {
+            Self::File(path) => {
+                let resolved = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+                Some(resolved.unwrap_or_else(|_| path.clone()))
+            }
+            Self::Object(address) => Some(address.into()),
+            Self::Standard => None,
+        }
+    }
+
+    /// Whether `path` names this file.
+    pub(crate) fn is_file(&self, path: &Path) -> bool {
+        let Self::File(own) = self else { return false };
+        match (fs::metadata(own), fs::metadata(path)) {
+            (Ok(own), Ok(other)) => (own.dev(), own.ino()) == (other.dev(), other.ino()),
+            _ => own == path,
+        }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        match other {
+            Self::File(path) => self.is_file(path),
+            _ => self == other,
+        }
+    }
+}
+
+/// Opens the media set at `places`.
+///
+/// # Errors
+/// Those of [`Media::open`].
+pub(crate) fn open(places: &[Place]) -> Result<Opened, CommandError> {
+    let sources = places.iter().map(Place::source).collect::<Result<Vec<_>, _>>()?;
+    let mut devices = Vec::with_capacity(places.len());
+    for (place, source) in places.iter().zip(&sources) {
+        let Some(recorded) = place.recorded() else { continue };
+        devices.push(CatalogDevice {
+            family_sequence_number: family_of(source.as_ref()),
+            physical_device_name: recorded.to_string_lossy().into_owned(),
+        });
+    }
+    Ok(Opened { media: Media::open(sources)?, devices })
+}
+
+/// What writes to each of `places`.
+///
+/// # Errors
+/// As [`Place::target`].
+pub(crate) fn targets(places: &[Place]) -> Result<Vec<Box<dyn Target>>, CommandError> {
+    places.iter().map(Place::target).collect()
+}
+
+fn is_address(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, rest)| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+';
+        scheme.len() > 1 && scheme.bytes().all(plain) && !rest.is_empty()
+    })
+}
+
+fn unknown_store(address: &str) -> RunError {
+    RunError::Option { what: "address", reason: format!("no store is known for {address}") }
+}
+
+/// The number of a striped media set's file, from 1; 1 where it cannot be read.
+fn family_of(source: &dyn MediaSource) -> u32 {
+    let mut head = [0; MEDIA_HEADER_LEN];
+    let read = source.read_at(0, 0, &mut head);
+    let header = read.ok().and_then(|()| MediaHeader::decode(&head).ok());
+    header.map_or(1, |header| u32::from(header.family.index) + 1)
+}
+
+/// A new media set to standard output. It is never durable, and nothing is taken back.
+struct StandardOutput;
+
+impl Target for StandardOutput {
+    fn name(&self) -> String {
+        Place::Standard.shown()
+    }
+
+    fn open(&mut self) -> Result<Option<Arc<dyn MediaSource>>, RunError> {
+        match io::stdout().is_terminal() {
+            true => Err(RunError::Option {
+                what: "--to -",
+                reason: "standard output is a terminal".to_owned(),
+            }),
+            false => Ok(None),
+        }
+    }
+
+    fn part_per_record(&self) -> bool {
+        false
+    }
+
+    fn append(&mut self, place: Where) -> Result<Box<dyn Append>, RunError> {
+        match place {
+            Where::New { .. } => Ok(Box::new(Self)),
+            Where::Behind { part, .. } => Err(RunError::NoPart { media: self.name(), part }),
+        }
+    }
+}
+
+impl StandardOutput {
+    fn put(&self, bytes: &[u8]) -> Result<(), RunError> {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes).and_then(|()| out.flush()).map_err(|source| RunError::Io {
+            action: "write",
+            path: Place::Standard.shown().into(),
+            source,
+        })
+    }
+}
+
+impl Append for StandardOutput {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), RunError> {
+        self.put(bytes)
+    }
+
+    fn sync(&mut self) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    fn publish(&mut self, trailer: &[u8]) -> Result<(), RunError> {
+        self.put(trailer)
+    }
+
+    fn withdraw(&mut self) -> Result<(), RunError> {
+        let source = io::ErrorKind::Unsupported.into();
+        Err(RunError::Io { action: "take back", path: Place::Standard.shown().into(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_files_from_addresses() {
+        let object = |text: &str| Place::Object(text.to_owned());
+        let file = |text: &str| Place::File(text.into());
+        assert_eq!(Place::of("-".as_ref()), Place::Standard);
+        assert_eq!(Place::of("s3://bucket/a.bak".as_ref()), object("s3://bucket/a.bak"));
+        for name in ["a.bak", "/a/b://c", "://x", "s3://", "c://x", "./-", "s3:/a"] {
+            assert_eq!(Place::of(name.as_ref()), file(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn one_place_is_not_given_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        fs::write(&path, "").unwrap();
+        let other = dir.path().join("./a");
+        let twice = [path.clone().into_os_string(), other.into_os_string()];
+        assert!(Place::all(&twice).is_err());
+        let none: [OsString; 2] = ["b".into(), "b".into()];
+        assert!(Place::all(&none).is_err());
+        let two = [path.into_os_string(), "b".into()];
+        assert_eq!(Place::all(&two).unwrap().len(), 2);
+    }
+}

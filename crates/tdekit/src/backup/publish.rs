@@ -1,0 +1,136 @@
+//! Giving a restored file its name, in place of what stood there if that may go.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use tdekit_rest_page::HEADER_AREA_LEN;
+
+use crate::convert::error::{DatabaseError, io_error};
+use crate::convert::inspect::{FileKind, read_area};
+use crate::convert::progress::go_on;
+use crate::convert::source::{Hold, Source, check_alone, database_path, open_file};
+use crate::convert::target::{
+    SIDE_SUFFIXES, Target, remove_side_files, spoil_unlinked, sync_directory, with_suffix,
+};
+use crate::error::{CommandError, Exit};
+
+/// Why a name is not free, where `--replace` would help.
+const REPLACE: &str = "; --replace puts the restored one in its place";
+
+/// Resolves the name of what is to be restored, and looks whether it is free or may be replaced,
+/// before any work.
+///
+/// # Errors
+/// `NotAFile`, `Occupied` without `replace`, `InUse`, `Io`.
+pub(crate) fn destination(name: &Path, replace: bool) -> Result<PathBuf, CommandError> {
+    if fs::symlink_metadata(name).is_ok() {
+        let path = database_path(name)?;
+        if !replace {
+            return Err(DatabaseError::Occupied { path, reason: REPLACE }.into());
+        }
+        check_alone(&path, &open_file(&path)?)?;
+        return Ok(path);
+    }
+    let parent = match name.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let Some(file_name) = name.file_name() else {
+        let problem = "is not the path of a file";
+        return Err(DatabaseError::NotAFile { path: name.to_owned(), problem }.into());
+    };
+    let path = fs::canonicalize(parent).map_err(io_error("open", parent))?.join(file_name);
+    // SQLite would take them for those of the restored database.
+    for suffix in SIDE_SUFFIXES {
+        let side = with_suffix(&path, suffix);
+        if !replace && fs::symlink_metadata(&side).is_ok() {
+            let reason = " beside the name of the new database; --replace removes it";
+            return Err(DatabaseError::Occupied { path: side, reason }.into());
+        }
+    }
+    Ok(path)
+}
+
+/// Gives the finished `target` the name `path`. Tells why that may not be on disk yet.
+///
+/// # Errors
+/// `Occupied`, `InUse`, `Io`; what stood there stands there still.
+pub(crate) fn publish(
+    target: &mut Target,
+    path: &Path,
+    replace: bool,
+) -> Result<Option<CommandError>, CommandError> {
+    let old = replace && fs::symlink_metadata(path).is_ok();
+    if old {
+        return replace_old(target, path);
+    }
+    target.sync()?;
+    go_on()?;
+    if replace && remove_side_files(path)? {
+        sync_directory(path)?;
+    }
+    target.take_free_name()?;
+    Ok(sync_directory(path).err())
+}
+
+fn replace_old(target: &mut Target, path: &Path) -> Result<Option<CommandError>, CommandError> {
+    let old = Old::keep_others_out(path)?;
+    target.take_metadata(old.file())?;
+    target.sync()?;
+    go_on()?;
+    old.check_alone(path)?;
+    // Journal and log before the database: the restored one must not find them, whenever the power
+    // fails. Where the old one could be opened, nothing of it is in them any more.
+    if remove_side_files(path)? {
+        sync_directory(path)?;
+    }
+    target.replace_database()?;
+    let synced = sync_directory(path);
+    if synced.is_ok() {
+        spoil_unlinked(old.file(), old.page_one());
+    }
+    Ok(synced.err())
+}
+
+/// What is replaced.
+enum Old {
+    /// A database, recovered, and locked until this is dropped.
+    Locked(Source),
+    /// What SQLite does not open here: damaged, of a key that is not at hand, no database.
+    Unopened(File),
+}
+
+impl Old {
+    fn keep_others_out(path: &Path) -> Result<Self, CommandError> {
+        match Source::open(path, Hold::Everyone) {
+            Ok(source) => Ok(Self::Locked(source)),
+            Err(CommandError::Database(error)) if error.exit() == Exit::Busy => Err(error.into()),
+            Err(_) => {
+                let file = open_file(path)?;
+                check_alone(path, &file)?;
+                Ok(Self::Unopened(file))
+            }
+        }
+    }
+
+    fn file(&self) -> &File {
+        match self {
+            Self::Locked(source) => &source.file,
+            Self::Unopened(file) => file,
+        }
+    }
+
+    fn check_alone(&self, path: &Path) -> Result<(), CommandError> {
+        match self {
+            Self::Locked(source) => source.check_alone(),
+            Self::Unopened(file) => check_alone(path, file),
+        }
+    }
+
+    fn page_one(&self) -> u64 {
+        match read_area(self.file()).map(|area| FileKind::of(&area)) {
+            Ok(FileKind::Encrypted) => HEADER_AREA_LEN,
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What is told of a media set and its sets, as lines and as JSON.
+
+use serde::Serialize;
+use tdekit_backup_run::{
+    CatalogDevice, CatalogSet, Compression, Finding, Media, SetInfo, SetKind, SourceKind,
+};
+use tdekit_key_store::KeyStore;
+
+use crate::backup::place::Opened;
+use crate::backup::signature::Signature;
+use crate::error::CommandError;
+use crate::output;
+
+/// A media set.
+#[derive(Debug, Serialize)]
+pub(crate) struct MediaReport {
+    pub(crate) media_uuid: String,
+    /// Always false: what a header says is checked against its MAC by `verify` and `restore` only.
+    pub(crate) verified: bool,
+    pub(crate) devices: Vec<CatalogDevice>,
+    /// What a reader should know: unfinished tails, damaged records, missing stripes.
+    pub(crate) findings: Vec<FindingReport>,
+    pub(crate) sets: Vec<SetReport>,
+}
+
+/// A set: the columns of the history, and what only the media set tells.
+#[derive(Debug, Serialize)]
+pub(crate) struct SetReport {
+    #[serde(flatten)]
+    pub(crate) set: CatalogSet,
+    /// Level of zstd.
+    pub(crate) compression_level: Option<i8>,
+    pub(crate) block_size: u32,
+    pub(crate) blocks: u64,
+    /// Files that it is split over.
+    pub(crate) families: u16,
+    /// Whether a differential set may stand on it.
+    pub(crate) has_page_map: bool,
+    pub(crate) signatures: Vec<Signature>,
+    /// What is wrong with its header, trailer or index.
+    pub(crate) damage: Option<String>,
+}
+
+/// A finding of a reader.
+#[derive(Debug, Serialize)]
+pub(crate) struct FindingReport {
+    /// Such as `unfinished_tail`.
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
+}
+
+impl MediaReport {
+    /// Reports what was opened; `store` names certificates that signed.
+    pub(crate) fn of(opened: &Opened, store: Option<&KeyStore>) -> Self {
+        let Opened { media, devices } = opened;
+        let set = |info| SetReport::of(info, media, devices, store);
+        Self {
+            media_uuid: media.id().iter().map(|byte| format!("{byte:02x}")).collect(),
+            verified: false,
+            devices: devices.clone(),
+            findings: media.findings().iter().map(FindingReport::of).collect(),
+            sets: media.sets().iter().map(set).collect(),
+        }
+    }
+}
+
+impl SetReport {
+    /// Reports a set.
+    pub(crate) fn of(
+        info: &SetInfo,
+        media: &Media,
+        devices: &[CatalogDevice],
+        store: Option<&KeyStore>,
+    ) -> Self {
+        Self {
+            set: CatalogSet::of(info, &media.id(), devices),
+            compression_level: match info.compression {
+                Compression::Zstd { level } => Some(level),
+                Compression::None | Compression::Lz4 => None,
+            },
+            block_size: info.block_size,
+            blocks: info.blocks,
+            families: info.families,
+            has_page_map: info.page_map,
+            signatures: info.signatures.iter().map(|each| Signature::of(each, store)).collect(),
+            damage: info.damage.clone(),
+        }
+    }
+}
+
+impl FindingReport {
+    pub(crate) fn of(finding: &Finding) -> Self {
+        let (kind, message) = match finding {
+            Finding::UnfinishedTail { media, offset, bytes } => (
+                "unfinished_tail",
+                format!(
+                    "{media}: {bytes} bytes from offset {offset} on are of a set that was never \
+                     finished; the next append cuts them off"
+                ),
+            ),
+            Finding::DamagedRecord { media, ordinal, offset, reason } => {
+                let which = ordinal.map_or("a record".to_owned(), |n| format!("record {n}"));
+                ("damaged_record", format!("{media}: {which} at offset {offset}: {reason}"))
+            }
+            Finding::BrokenChain { media, ordinal } => (
+                "broken_chain",
+                format!("{media}: the record before record {ordinal} is not the one it followed"),
+            ),
+            Finding::MissingFamily { family, families } => (
+                "missing_family",
+                format!(
+                    "file {} of the {families} of this striped media set is missing",
+                    family + 1
+                ),
+            ),
+            Finding::MirrorsDiffer { media, records, of } => {
+                ("mirrors_differ", format!("{media} has {records} records, its mirror {of}"))
+            }
+        };
+        Self { kind, message }
+    }
+}
+
+/// Prints warnings for what readers found.
+pub(crate) fn warn_findings(findings: &[Finding]) {
+    for finding in findings {
+        output::warning(FindingReport::of(finding).message);
+    }
+}
+
+/// `full`, `differential` or `stream`.
+pub(crate) fn kind_of(info: &SetInfo) -> &'static str {
+    match (info.source, info.kind) {
+        (SourceKind::Stream, _) => "stream",
+        (SourceKind::Database, SetKind::Full) => "full",
+        (SourceKind::Database, SetKind::Differential) => "differential",
+    }
+}
+
+/// `none`, `lz4` or `zstd:1`.
+pub(crate) fn compression_of(compression: Compression) -> String {
+    match compression {
+        Compression::None => "none".to_owned(),
+        Compression::Lz4 => "lz4".to_owned(),
+        Compression::Zstd { level } => format!("zstd:{level}"),
+    }
+}
+
+/// How many times smaller what is stored is.
+pub(crate) fn ratio(payload_bytes: u64, stored_bytes: u64) -> String {
+    match stored_bytes {
+        0 => "-".to_owned(),
+        #[allow(clippy::cast_precision_loss)]
+        stored => format!("{:.2}", payload_bytes as f64 / stored as f64),
+    }
+}
+
+/// Bytes in decimal units.
+pub(crate) fn size(bytes: u64) -> String {
+    indicatif::DecimalBytes(bytes).to_string()
+}
+
+/// Prints the certificates of a set, and its signatures.
+pub(crate) fn print_keys(position: u32, report: &SetReport) -> Result<(), CommandError> {
+    for encryptor in &report.set.encryptors {
+        output::line(format_args!(
+            "Set {position}: opened by certificate {}, {}",
+            encryptor.certificate_name, encryptor.thumbprint
+        ))?;
+    }
+    for signature in &report.signatures {
+        output::line(format_args!("Set {position}: {}", signature.line()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,304 @@
+//! Where the pages of a restored database go: to a plain file, to an encrypted one, or to one that
+//! is sealed for this process alone, to be copied to an encrypted one from there.
+//!
+//! All are written beside the final name, which [`DatabaseSink::publish`] gives at the end. No page
+//! of a database that shall be encrypted is on disk in the clear at any time.
+
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::{Connection, OpenFlags};
+use tdekit_backup_run::{PageSink, RunError};
+use tdekit_key_store::{StoreError, Unlocked, thumbprint};
+use tdekit_rest_page::{FileKeys, HEADER_AREA_LEN, PageCodec, PageSize};
+use tdekit_sqlite::keyring::{self, NewDatabase};
+use tdekit_sqlite::scratch::Scratch;
+
+use crate::backup::publish::publish;
+use crate::convert::error::{DatabaseError, io_error};
+use crate::convert::ffi::register;
+use crate::convert::progress::{spinner, watch};
+use crate::convert::source::{Source, file_uri, pragma};
+use crate::convert::target::Target;
+use crate::convert::{Form, copy_encrypted};
+use crate::error::CommandError;
+
+/// What the name of the staged pages adds to the database's.
+const STAGE_SUFFIX: &str = ".tdekit-stage";
+/// Room beyond the pages, as a conversion keeps.
+const EXTRA_BYTES: u64 = 1 << 20;
+/// Bytes 18 and 19 of a database whose journal is a write-ahead log (SQLite file format, 1.3.3).
+const WAL_VERSIONS: &[u8] = &[2, 2];
+
+/// What a restored database shall become.
+pub(crate) struct Wanted {
+    /// Its final path, resolved.
+    pub(crate) path: PathBuf,
+    /// Whether what stands there may go.
+    pub(crate) replace: bool,
+    /// Plain or encrypted.
+    pub(crate) form: Form,
+    /// Whether its pages have room for a seal: the database that was backed up was encrypted.
+    pub(crate) sealable: bool,
+    /// Whether SQLite shall check the whole file before it gets its name.
+    pub(crate) check: bool,
+}
+
+/// What was made.
+#[derive(Debug)]
+pub(crate) struct Published {
+    /// Why the new name may not be on disk yet, if it may not.
+    pub(crate) not_synced: Option<CommandError>,
+    /// Why the key store could not take note of an encrypted database, if it could not.
+    pub(crate) not_recorded: Option<StoreError>,
+}
+
+/// A database on its way to its name.
+pub(crate) struct DatabaseSink {
+    wanted: Wanted,
+    unlocked: Option<Arc<Unlocked>>,
+    target: Target,
+    pages: Option<Pages>,
+    count: u32,
+    complete: bool,
+    failure: Mutex<Option<CommandError>>,
+}
+
+/// How pages are written.
+enum Pages {
+    Plain { page_size: u32 },
+    Sealed { keys: FileKeys, size: PageSize, codecs: Mutex<Vec<PageCodec>> },
+    Staged(Box<Staged>),
+}
+
+/// Pages that lie sealed beside the database to be.
+struct Staged {
+    scratch: Scratch,
+    stage: Target,
+    /// Whether the database's journal is a write-ahead log.
+    wal: AtomicBool,
+}
+
+impl DatabaseSink {
+    /// Makes the empty file beside the final name. An encrypted database needs the store.
+    ///
+    /// # Errors
+    /// `Converting` while another run writes there, `Occupied`, `Io`.
+    pub(crate) fn new(
+        wanted: Wanted,
+        unlocked: Option<Arc<Unlocked>>,
+    ) -> Result<Self, CommandError> {
+        register().map_err(DatabaseError::sqlite("prepare to restore", &wanted.path, None))?;
+        let target = Target::create(&wanted.path)?;
+        let failure = Mutex::new(None);
+        Ok(Self { wanted, unlocked, target, pages: None, count: 0, complete: false, failure })
+    }
+
+    /// The error behind the last `Other` that the engine got from here.
+    pub(crate) fn take_failure(&self) -> Option<CommandError> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Finishes the database and gives it its name.
+    ///
+    /// # Errors
+    /// `InUse`, `Verification`, `Io`; nothing stands under the name that did not before.
+    pub(crate) fn publish(mut self) -> Result<Published, CommandError> {
+        let unfinished = || DatabaseError::Verification {
+            path: self.wanted.path.clone(),
+            problem: "pages are missing".to_owned(),
+        };
+        let pages = self.pages.take().filter(|_| self.complete).ok_or_else(unfinished)?;
+        let file_id = match pages {
+            Pages::Plain { page_size } => {
+                self.set_len(u64::from(self.count) * u64::from(page_size))?;
+                None
+            }
+            Pages::Sealed { keys, size, .. } => {
+                let pages = u64::from(self.count) * u64::from(size.bytes());
+                self.set_len(HEADER_AREA_LEN + pages)?;
+                Some(keys.file_id)
+            }
+            Pages::Staged(staged) => Some(self.copy_staged(&staged)?),
+        };
+        if self.wanted.check {
+            self.check()?;
+        }
+        let recorded = file_id.map_or(Ok(()), |file_id| self.record(file_id));
+        let not_synced = publish(&mut self.target, &self.wanted.path, self.wanted.replace)?;
+        Ok(Published { not_synced, not_recorded: recorded.err() })
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<(), CommandError> {
+        self.target.file().set_len(bytes).map_err(io_error("truncate", self.target.path()))
+    }
+
+    fn start(&mut self, page_size: u32, pages: u64) -> Result<Pages, CommandError> {
+        self.count = u32::try_from(pages).map_err(|_| DatabaseError::Verification {
+            path: self.wanted.path.clone(),
+            problem: format!("SQLite has no database of {pages} pages"),
+        })?;
+        let bytes = pages.saturating_mul(u64::from(page_size));
+        let header = |source| DatabaseError::Header { path: self.wanted.path.clone(), source };
+        let Form::Encrypted { certificates, algorithm } = &self.wanted.form else {
+            self.target.check_space(bytes)?;
+            return Ok(Pages::Plain { page_size });
+        };
+        if !self.wanted.sealable {
+            self.target.check_space(bytes.saturating_mul(2).saturating_add(EXTRA_BYTES))?;
+            let stage = Target::create_with(&self.wanted.path, STAGE_SUFFIX)?;
+            let file = stage.file().try_clone().map_err(io_error("open", stage.path()))?;
+            let scratch = Scratch::new(file, page_size).map_err(|error| self.vfs(error))?;
+            let wal = AtomicBool::new(false);
+            return Ok(Pages::Staged(Box::new(Staged { scratch, stage, wal })));
+        }
+        self.target.check_space(bytes.saturating_add(HEADER_AREA_LEN))?;
+        let size = PageSize::new(u64::from(page_size)).map_err(header)?;
+        let certificates = certificates.iter().map(|info| thumbprint(&info.sha256)).collect();
+        let new = NewDatabase { certificates, algorithm: *algorithm };
+        let (opened, area) = keyring::create_header(&new, size).map_err(|error| self.vfs(error))?;
+        let target = &self.target;
+        target.file().write_all_at(&area, 0).map_err(io_error("write", target.path()))?;
+        Ok(Pages::Sealed { keys: opened.keys, size, codecs: Mutex::new(Vec::new()) })
+    }
+
+    fn put(&self, first: u32, bytes: &[u8]) -> Result<(), CommandError> {
+        let (file, path) = (self.target.file(), self.target.path());
+        match &self.pages {
+            None => Err(self.wrong("it has pages before its size is known")),
+            Some(Pages::Plain { page_size }) => {
+                let at = u64::from(first.saturating_sub(1)) * u64::from(*page_size);
+                file.write_all_at(bytes, at).map_err(io_error("write", path))
+            }
+            Some(Pages::Sealed { keys, size, codecs }) => {
+                let take = || codecs.lock().unwrap_or_else(PoisonError::into_inner);
+                let codec = take().pop();
+                let mut codec = codec.unwrap_or_else(|| PageCodec::new(keys.clone()));
+                let mut sealed = vec![0; bytes.len()];
+                let pages = bytes.chunks_exact(size.len()).zip(sealed.chunks_exact_mut(size.len()));
+                for (page, (plain, sealed)) in (first..).zip(pages) {
+                    codec.seal(page, plain, sealed).map_err(|source| DatabaseError::Header {
+                        path: self.wanted.path.clone(),
+                        source,
+                    })?;
+                }
+                take().push(codec);
+                file.write_all_at(&sealed, size.page_offset(first)).map_err(io_error("write", path))
+            }
+            Some(Pages::Staged(staged)) => {
+                if first == 1 {
+                    staged.wal.store(bytes.get(18..20) == Some(WAL_VERSIONS), Ordering::Relaxed);
+                }
+                staged.scratch.write(first, bytes).map_err(|error| self.vfs(error))
+            }
+        }
+    }
+
+    /// Copies the staged pages to the encrypted database. Gives its identifier.
+    fn copy_staged(&self, staged: &Staged) -> Result<[u8; 16], CommandError> {
+        let Staged { scratch, stage, wal } = staged;
+        scratch.set_pages(self.count);
+        let path = &self.wanted.path;
+        let uri = format!("{}?{}", file_uri(stage.path()), scratch.parameters());
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(uri, flags).map_err(DatabaseError::sqlite(
+            "read back",
+            path,
+            None,
+        ))?;
+        let file = stage.file().try_clone().map_err(io_error("open", stage.path()))?;
+        let wal = wal.load(Ordering::Relaxed);
+        let source = Source { db, file, path: path.clone(), wal };
+        let unlocked = self.unlocked.as_ref().ok_or_else(|| self.wrong("no key store is open"))?;
+        copy_encrypted(source, &self.wanted.form, unlocked, &self.target)
+    }
+
+    /// Has SQLite check the file as it is, without a journal or log of its own.
+    fn check(&self) -> Result<(), CommandError> {
+        let plain = match self.wanted.form {
+            Form::Plain => "&tdekit=plain",
+            Form::Encrypted { .. } => "",
+        };
+        let uri = format!("{}?mode=ro&immutable=1{plain}", file_uri(self.target.path()));
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let failed = |db| DatabaseError::sqlite("check", &self.wanted.path, db);
+        let db = Connection::open_with_flags(uri, flags).map_err(failed(None))?;
+        let spinner = spinner("checking: integrity_check".to_owned());
+        let found = watch(&db, &spinner, indicatif::ProgressBar::tick, || {
+            pragma::<String>(&db, "integrity_check")
+        });
+        spinner.finish_and_clear();
+        match found.map_err(failed(Some(&db)))? {
+            found if found == "ok" => Ok(()),
+            found => Err(self.wrong(&format!("integrity_check: {found}"))),
+        }
+    }
+
+    /// Has the key store know the new file before it has its name, so that no crash leaves a
+    /// file whose certificate it lets go.
+    fn record(&self, file_id: [u8; 16]) -> Result<(), StoreError> {
+        let (Form::Encrypted { certificates, .. }, Some(unlocked)) =
+            (&self.wanted.form, &self.unlocked)
+        else {
+            return Ok(());
+        };
+        let store = unlocked.store();
+        certificates
+            .iter()
+            .try_for_each(|info| store.record_use(&info.sha256, file_id, &self.wanted.path))
+    }
+
+    fn wrong(&self, problem: &str) -> CommandError {
+        let path = self.wanted.path.clone();
+        DatabaseError::Verification { path, problem: problem.to_owned() }.into()
+    }
+
+    fn vfs(&self, source: tdekit_sqlite::VfsError) -> CommandError {
+        vfs_error(&self.wanted.path, source)
+    }
+
+    /// Keeps what happened for the command, and stops the engine.
+    fn stop(&self, error: CommandError) -> RunError {
+        let told = error.to_string();
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        RunError::Other(told)
+    }
+}
+
+impl PageSink for DatabaseSink {
+    fn begin(&mut self, page_size: u32, pages: u64) -> Result<(), RunError> {
+        let started = self.start(page_size, pages).map_err(|error| self.stop(error))?;
+        self.pages = Some(started);
+        Ok(())
+    }
+
+    fn write(&self, first: u32, bytes: &[u8]) -> Result<(), RunError> {
+        self.put(first, bytes).map_err(|error| self.stop(error))
+    }
+
+    /// Only notes that all pages came: the name is given by [`DatabaseSink::publish`].
+    fn finish(&mut self) -> Result<(), RunError> {
+        self.complete = true;
+        Ok(())
+    }
+}
+
+/// What the VFS's own code says of the database at `path`.
+fn vfs_error(path: &Path, error: tdekit_sqlite::VfsError) -> CommandError {
+    use tdekit_sqlite::VfsError;
+    match error {
+        VfsError::Store(error) | VfsError::Key(error) => error.into(),
+        VfsError::Page(source) => DatabaseError::Header { path: path.to_owned(), source }.into(),
+        VfsError::File(source) => io_error("write", path)(source),
+        other => {
+            let problem = other.to_string();
+            DatabaseError::Verification { path: path.to_owned(), problem }.into()
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! `tdekit backup`: a backup set of a database, or of standard input.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+use serde::Serialize;
+use tdekit_backup_run::{
+    BackupJob, BackupOutcome, CertificateNames, Compression, Encryption, Labels, Layout, Mode,
+    RunError, SetKind, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
+};
+use tdekit_key_crypto::Algorithm;
+use tdekit_key_store::{CertificateInfo, KeyStore, Unlocked};
+
+use crate::backup::error::BackupError;
+use crate::backup::labels::{host, now_ms, program, user};
+use crate::backup::place::{Opened, Place, open, targets};
+use crate::backup::progress::{Reporter, rate, run as steer};
+use crate::backup::report::{SetReport, compression_of, ratio, size, warn_findings};
+use crate::backup::signature::Signer;
+use crate::backup::source::{Chosen, Database, Wrapping, choose, open as open_database};
+use crate::backup::value::{
+    EncryptionChoice, parse_bytes, parse_compression, parse_encryption, parse_expire,
+};
+use crate::backup::{history, place};
+use crate::cli::GlobalArgs;
+use crate::convert::progress::heed_signals;
+use crate::error::CommandError;
+use crate::{output, session};
+
+/// Arguments of `backup`.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("source").required(true).args(["database", "stdin"])))]
+#[command(group(ArgGroup::new("onto").args(["append", "init"])))]
+pub(crate) struct BackupArgs {
+    /// The database, plain or encrypted; it may be in use
+    database: Option<PathBuf>,
+    /// Back up the bytes of standard input
+    #[arg(long, requires = "name", conflicts_with_all = ["differential", "copy_only"])]
+    stdin: bool,
+    /// Name of the set; with --stdin also of what the bytes are of
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// The media set: a file, an address such as s3://BUCKET/NAME, or - for standard output; given
+    /// repeatedly, each gets the same bytes (mirrors), or its share with --stripe
+    #[arg(long, value_name = "FILE", required = true)]
+    to: Vec<OsString>,
+    /// Split the set over the files of --to
+    #[arg(long)]
+    stripe: bool,
+    /// Add the set to the media set that is there; where there is none, make one
+    #[arg(long)]
+    append: bool,
+    /// Make a new media set in place of one whose sets have all expired
+    #[arg(long)]
+    init: bool,
+    /// With --init: whatever is there
+    #[arg(long, requires = "init")]
+    replace: bool,
+    /// none, lz4, zstd or zstd:LEVEL (-7 to 19)
+    #[arg(long, value_name = "HOW", default_value = "zstd", value_parser = parse_compression)]
+    compression: Compression,
+    /// AES_128, AES_192, AES_256, AEGIS_128X2, AEGIS_256X2, TRIPLE_DES_3KEY (legacy), or none
+    /// [default: AES_256 for an encrypted database or with --certificate, else none]
+    #[arg(long, value_name = "ALGORITHM", value_parser = parse_encryption)]
+    encryption: Option<EncryptionChoice>,
+    /// Certificate that opens the set, by name or thumbprint; may be given repeatedly: then each of
+    /// them does [default: those of the encrypted database]
+    #[arg(long, value_name = "NAME")]
+    certificate: Vec<String>,
+    /// Text that the set's header tells
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    description: String,
+    /// When the set may be overwritten: a number of days, or as 90d, 2y, 2036-11-21 [default: never]
+    #[arg(long, value_name = "WHEN", value_parser = parse_expire)]
+    expire: Option<i64>,
+    /// The set is no base of differential ones
+    #[arg(long, conflicts_with = "differential")]
+    copy_only: bool,
+    /// Only the pages that changed since the last full set of the same media set; appends
+    #[arg(long, conflicts_with = "init")]
+    differential: bool,
+    /// Most bytes of the source to read in a second, such as 50MB
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    throttle: Option<u64>,
+    /// Threads that compress and seal [default: as many as there are cores]
+    #[arg(long, value_name = "COUNT", default_value = "0", hide_default_value = true)]
+    threads: usize,
+    /// Sign the set with this certificate
+    #[arg(long, value_name = "NAME")]
+    sign: Option<String>,
+    /// Let plain and encrypted sets stand in one media set
+    #[arg(long)]
+    mixed: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Tell on standard error each time that so many percents are done
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true,
+        default_missing_value = "10", value_parser = clap::value_parser!(u8).range(1..=100))]
+    stats: Option<u8>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    heed_signals();
+    let places = Place::all(&args.to)?;
+    args.check(&places)?;
+    let database = match &args.database {
+        Some(name) => Some(open_database(name, global)?),
+        None => None,
+    };
+    let wrapping = || Wrapping::open(global);
+    let chosen = choose(args.encryption, &args.certificate, database.as_ref(), wrapping)?;
+    let signer = args.signer(global, database.as_ref(), chosen.as_ref())?;
+    let mode = args.mode(&places)?;
+    let (source, labels, unlocked) = args.source(database)?;
+    let base_keys = args.base_keys(global, unlocked)?;
+    let names: Vec<_> = chosen.iter().flat_map(|(chosen, _)| &chosen.certificates).collect();
+    let names: Vec<_> = names.iter().map(|info| info.thumbprint()).collect();
+    let recipients = chosen
+        .as_ref()
+        .map(|(_, wrapping)| CertificateNames { store: wrapping.store(), names: &names });
+    let job = BackupJob {
+        layout: if args.stripe { Layout::Stripes } else { Layout::Mirrors },
+        mode,
+        differential: args.differential,
+        copy_only: args.copy_only,
+        compression: args.compression,
+        encryption: chosen.as_ref().zip(recipients.as_ref()).map(|((chosen, _), recipients)| {
+            Encryption { algorithm: chosen.algorithm, recipients }
+        }),
+        base_keys: base_keys.as_deref().map(|keys| keys as &dyn UnwrapSecret),
+        allow_mixed: args.mixed,
+        expires_ms: args.expire.map_or(0, |seconds| seconds.saturating_mul(1000)),
+        labels,
+        ..BackupJob::new(source)
+    };
+    let reporter = Reporter::new("backup", args.stats);
+    let report = |progress| reporter.at(progress);
+    let outcome = backup(job, targets(&places)?, &steer(args.threads, args.throttle, &report))?;
+    let elapsed = reporter.end();
+    if let Some(signer) = &signer {
+        sign(targets(&places)?, Some(outcome.position), signer)?;
+    }
+    let chosen = chosen.as_ref().map(|(chosen, wrapping)| (chosen, wrapping.store()));
+    args.tell(global, &places, &outcome, elapsed, chosen)
+}
+
+impl BackupArgs {
+    /// What the parser cannot know.
+    fn check(&self, places: &[Place]) -> Result<(), CommandError> {
+        let usage = |told: &str| Err(CommandError::Usage(told.to_owned()));
+        if places.contains(&Place::Standard) {
+            if places.len() > 1 || self.append || self.init || self.differential {
+                return usage("--to - makes one new media set, and nothing beside it");
+            }
+            if self.json || self.sign.is_some() {
+                return usage("--to - does not go together with --json or --sign");
+            }
+        }
+        if self.stripe && places.len() < 2 {
+            return usage("--stripe needs several files: give --to repeatedly");
+        }
+        if self.stdin && io::stdin().is_terminal() {
+            return usage("--stdin: standard input is a terminal");
+        }
+        if let Some(EncryptionChoice::Algorithm(Algorithm::TripleDes3Key)) = self.encryption {
+            output::warning(
+                "TRIPLE_DES_3KEY is legacy: it is a hundred times slower than AES_256 and no \
+                 safer; use it only for readers that know nothing else",
+            );
+        }
+        Ok(())
+    }
+
+    /// What happens with what stands at the places.
+    fn mode(&self, places: &[Place]) -> Result<Mode, CommandError> {
+        if self.append || self.differential {
+            return Ok(Mode::Append);
+        }
+        if !self.init {
+            return Ok(Mode::Create);
+        }
+        if self.replace {
+            return Ok(Mode::Replace);
+        }
+        for place in places {
+            let opened = match open(std::slice::from_ref(place)) {
+                Ok(opened) => opened,
+                Err(CommandError::Run(RunError::Missing { .. })) => continue,
+                Err(error) => return Err(error),
+            };
+            let now = now_ms();
+            let wanted = |expires_ms| expires_ms == 0 || expires_ms > now;
+            let sets = opened.media.sets().iter().filter(|set| wanted(set.expires_ms)).count();
+            if sets > 0 {
+                return Err(BackupError::NotExpired { media: place.shown(), sets }.into());
+            }
+        }
+        Ok(Mode::Replace)
+    }
+
+    fn source(
+        &self,
+        database: Option<Database>,
+    ) -> Result<(Source, Labels, Option<Arc<Unlocked>>), CommandError> {
+        let mut labels = Labels {
+            set_name: self.name.clone().unwrap_or_default(),
+            host: host(),
+            user: user(),
+            description: self.description.clone(),
+            program: program(),
+            ..Labels::default()
+        };
+        let Some(database) = database else {
+            labels.database_name.clone_from(&labels.set_name);
+            let reader = Box::new(io::stdin());
+            return Ok((Source::Stream(StreamSource { reader }), labels, None));
+        };
+        let path = &database.source.path;
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        labels.database_name = name.to_string_lossy().into_owned();
+        labels.path = path.to_string_lossy().into_owned();
+        Ok((Source::Database(database.source), labels, database.unlocked))
+    }
+
+    /// The store that signs, once it has proved that it can.
+    fn signer(
+        &self,
+        global: &GlobalArgs,
+        database: Option<&Database>,
+        chosen: Option<&(Chosen, Wrapping)>,
+    ) -> Result<Option<Signer>, CommandError> {
+        let Some(selector) = &self.sign else { return Ok(None) };
+        let unlocked = match (database.and_then(|each| each.unlocked.as_ref()), chosen) {
+            (Some(unlocked), _) | (None, Some((_, Wrapping::Unlocked(unlocked)))) => {
+                Arc::clone(unlocked)
+            }
+            _ => Arc::new(session::open_unlocked_store(global)?),
+        };
+        Ok(Some(Signer::new(unlocked, selector)?))
+    }
+
+    /// What opens the base of a differential set, where that is encrypted: the key store, if it
+    /// opens.
+    fn base_keys(
+        &self,
+        global: &GlobalArgs,
+        unlocked: Option<Arc<Unlocked>>,
+    ) -> Result<Option<Arc<Unlocked>>, CommandError> {
+        if !self.differential || unlocked.is_some() {
+            return Ok(unlocked);
+        }
+        let places = Place::all(&self.to)?;
+        let encrypted = open(&places)?.media.sets().iter().any(|set| set.algorithm.is_some());
+        match encrypted {
+            true => Ok(Some(Arc::new(session::open_unlocked_store(global)?))),
+            false => Ok(None),
+        }
+    }
+
+    /// Tells what was made, and notes it in the history and the key store.
+    fn tell(
+        &self,
+        global: &GlobalArgs,
+        places: &[Place],
+        outcome: &BackupOutcome,
+        elapsed: Duration,
+        chosen: Option<(&Chosen, &KeyStore)>,
+    ) -> Result<(), CommandError> {
+        warn_findings(&outcome.findings);
+        if places.contains(&Place::Standard) {
+            eprintln!("{}", summary(outcome, elapsed, self.compression, chosen));
+        } else {
+            let opened = place::open(places)?;
+            self.print(&opened, outcome, elapsed, chosen)?;
+            history::record(global, &opened.media, &opened.devices, &[outcome.position]);
+        }
+        if let Some((chosen, store)) = chosen {
+            note_uses(store, &chosen.certificates, outcome.media_id, places);
+            chosen.certificates.iter().for_each(|info| output::warn_not_backed_up(store, info));
+        }
+        Ok(())
+    }
+
+    fn print(
+        &self,
+        opened: &Opened,
+        outcome: &BackupOutcome,
+        elapsed: Duration,
+        chosen: Option<(&Chosen, &KeyStore)>,
+    ) -> Result<(), CommandError> {
+        let Opened { media, devices } = opened;
+        if self.json {
+            let store = chosen.map(|(_, store)| store);
+            return output::json(&Made {
+                set: SetReport::of(media.set(Some(outcome.position))?, media, devices, store),
+                differential_base_position: outcome.base_position,
+                pages_stored: outcome.pages_stored,
+                elapsed_s: elapsed.as_secs_f64(),
+            });
+        }
+        output::line(summary(outcome, elapsed, self.compression, chosen))?;
+        for device in devices {
+            output::line(format_args!("  {}", device.physical_device_name))?;
+        }
+        if let (SetKind::Differential, Some(base)) = (outcome.kind, outcome.base_position) {
+            output::line(format_args!(
+                "  {} of {} pages changed since set {base}",
+                outcome.pages_stored, outcome.pages
+            ))?;
+        }
+        if let Some(expires) = self.expire {
+            let at = date_of_ms(expires.saturating_mul(1000));
+            output::line(format_args!("  It may be overwritten after {at}"))?;
+        }
+        if let Some(certificate) = &self.sign {
+            output::line(format_args!("  Signed by certificate {certificate}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// What was made, as JSON.
+#[derive(Serialize)]
+struct Made {
+    #[serde(flatten)]
+    set: SetReport,
+    differential_base_position: Option<u32>,
+    /// Pages that the set holds.
+    pages_stored: u64,
+    elapsed_s: f64,
+}
+
+fn summary(
+    outcome: &BackupOutcome,
+    elapsed: Duration,
+    compression: Compression,
+    chosen: Option<(&Chosen, &KeyStore)>,
+) -> String {
+    let kind = match (outcome.page_size, outcome.kind) {
+        (0, _) => "stream",
+        (_, SetKind::Full) => "full set",
+        (_, SetKind::Differential) => "differential set",
+    };
+    let sealed = match chosen {
+        None => "not encrypted".to_owned(),
+        Some((chosen, _)) => {
+            let names: Vec<_> = chosen.certificates.iter().map(|info| info.name.as_str()).collect();
+            format!("{}, certificate {}", chosen.algorithm, names.join(", "))
+        }
+    };
+    format!(
+        "Backed up {kind} at position {}: {} in {} ({} times smaller, {}), {:.1} s, {:.1} MB/s, \
+         {sealed}",
+        outcome.position,
+        size(outcome.source_bytes),
+        size(outcome.media_bytes),
+        ratio(outcome.payload_bytes, outcome.media_bytes),
+        compression_of(compression),
+        elapsed.as_secs_f64(),
+        rate(outcome.source_bytes, elapsed) / 1e6
+    )
+}
+
+/// Has the key store know that the media set needs these certificates, so that none is dropped.
+pub(crate) fn note_uses(
+    store: &KeyStore,
+    certificates: &[CertificateInfo],
+    media_id: [u8; 16],
+    places: &[Place],
+) {
+    let Some(path) = places.iter().find_map(Place::recorded) else { return };
+    let noted =
+        certificates.iter().try_for_each(|info| store.record_use(&info.sha256, media_id, &path));
+    if let Err(error) = noted {
+        output::warning(format_args!("the key store could not note the media set: {error}"));
+    }
+}

@@ -1,0 +1,113 @@
+//! `tdekit inspect`: what a media set tells without a key.
+
+use std::ffi::OsString;
+
+use clap::Args;
+use tdekit_backup_run::{SetInfo, date_of_ms};
+
+use crate::backup::labels::now_ms;
+use crate::backup::place::{Place, open};
+use crate::backup::report::{
+    MediaReport, SetReport, compression_of, kind_of, print_keys, ratio, size, warn_findings,
+};
+use crate::cli::GlobalArgs;
+use crate::error::CommandError;
+use crate::{output, session};
+
+/// Arguments of `inspect`.
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// The media set: its file or address, any of its mirrors, all of its stripes
+    #[arg(required = true)]
+    media: Vec<OsString>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command. It needs no key store and asks for nothing.
+pub(crate) fn run(args: &InspectArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let opened = open(&Place::all(&args.media)?)?;
+    // For the names of certificates that signed.
+    let store = session::open_store(global).ok();
+    let report = MediaReport::of(&opened, store.as_ref());
+    if args.json {
+        return output::json(&report);
+    }
+    let sets = opened.media.sets();
+    output::line(format_args!(
+        "Media set {}: {} set(s). Read without a key, so unverified.",
+        report.media_uuid,
+        sets.len()
+    ))?;
+    if !sets.is_empty() {
+        let header = [
+            "POSITION",
+            "TYPE",
+            "NAME",
+            "DATABASE",
+            "BEGUN",
+            "FINISHED",
+            "SIZE",
+            "STORED",
+            "RATIO",
+            "COMPRESSION",
+            "ENCRYPTION",
+            "BY",
+            "EXPIRES",
+            "FLAGS",
+        ];
+        let rows = sets.iter().zip(&report.sets).map(|(info, told)| row(info, told));
+        output::table(&header, rows.collect())?;
+    }
+    for (info, told) in sets.iter().zip(&report.sets) {
+        print_keys(info.position, told)?;
+        if !info.description.is_empty() {
+            output::line(format_args!("Set {}: {}", info.position, info.description))?;
+        }
+    }
+    warn_findings(opened.media.findings());
+    Ok(())
+}
+
+fn row(info: &SetInfo, told: &SetReport) -> Vec<String> {
+    let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+    let encryption = match (&told.set.key_algorithm, &told.set.encryptor_type) {
+        (Some(algorithm), Some(kind)) => format!("{algorithm} by {kind}"),
+        _ => "none".to_owned(),
+    };
+    vec![
+        info.position.to_string(),
+        kind_of(info).to_owned(),
+        or_dash(&info.name),
+        or_dash(&info.database_name),
+        date_of_ms(info.begun_ms),
+        date_of_ms(info.finished_ms),
+        size(info.payload_bytes),
+        size(info.record_bytes),
+        ratio(info.payload_bytes, info.record_bytes),
+        compression_of(info.compression),
+        encryption,
+        or_dash(&format!("{}@{}", info.user, info.host)),
+        if info.expires_ms == 0 { "never".to_owned() } else { date_of_ms(info.expires_ms) },
+        or_dash(&flags(info, told).join(", ")),
+    ]
+}
+
+fn flags(info: &SetInfo, told: &SetReport) -> Vec<String> {
+    let mut flags = Vec::new();
+    let mut flag = |on: bool, name: &str| {
+        if on {
+            flags.push(name.to_owned());
+        }
+    };
+    flag(info.copy_only, "copy only");
+    flag(info.source_encrypted, "from an encrypted database");
+    flag(info.families > 1, "striped");
+    flag(info.expires_ms != 0 && info.expires_ms < now_ms(), "expired");
+    flag(!told.signatures.is_empty(), "signed");
+    if let Some(damage) = &info.damage {
+        flags.push(format!("DAMAGED: {damage}"));
+    }
+    flags
+}

@@ -1,0 +1,383 @@
+//! `tdekit restore`: a database or a stream from a backup set.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use serde::Serialize;
+use tdekit_backup_run::{
+    CatalogUse, Media, Recipient, RestoreOutcome, RunError, SetInfo, SourceKind, UnwrapSecret,
+};
+use tdekit_key_crypto::Algorithm;
+use tdekit_key_store::{CertificateInfo, KeyStore, StoreError, Unlocked, now_seconds};
+use tdekit_sqlite::keyring;
+
+use crate::backup::error::BackupError;
+use crate::backup::keys::{KeyArgs, Keys};
+use crate::backup::place::{Opened, Place, open};
+use crate::backup::progress::{Reporter, run as steer};
+use crate::backup::report::{kind_of, size, warn_findings};
+use crate::backup::signature::{Signature, refuse_unsigned};
+use crate::backup::sink::{DatabaseSink, Wanted};
+use crate::backup::stream::StreamFile;
+use crate::backup::value::parse_bytes;
+use crate::backup::{destination, history};
+use crate::cli::GlobalArgs;
+use crate::commands::encrypt::{find_certificates, page_algorithms};
+use crate::convert::Form;
+use crate::convert::progress::heed_signals;
+use crate::error::CommandError;
+use crate::{output, session};
+
+/// What stands for standard output.
+const STANDARD: &str = "-";
+
+/// Arguments of `restore`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The media set: its file or address, any of its mirrors, all of its stripes
+    #[arg(required = true)]
+    media: Vec<OsString>,
+    /// The set to restore; a differential one with the full one that it stands on [default: last]
+    #[arg(long, value_name = "NUMBER")]
+    position: Option<u32>,
+    /// The file that is made; - writes a stream to standard output
+    #[arg(long, value_name = "FILE")]
+    to: PathBuf,
+    /// Put it in the place of what stands there
+    #[arg(long)]
+    replace: bool,
+    #[command(flatten)]
+    keys: KeyArgs,
+    /// Restore the backup of an encrypted database in the clear
+    #[arg(long, conflicts_with = "certificate")]
+    plain: bool,
+    /// Encrypt the restored database for this certificate, by name or thumbprint; may be given
+    /// repeatedly [default: for an encrypted database, its own or those that open the set]
+    #[arg(long, value_name = "NAME")]
+    certificate: Vec<String>,
+    /// Algorithm that seals the pages of an encrypted database
+    #[arg(long, value_name = "NAME", default_value = Algorithm::Aes256.name(),
+        value_parser = PossibleValuesParser::new(page_algorithms()), ignore_case = true,
+        conflicts_with = "plain")]
+    algorithm: String,
+    /// Have SQLite check the whole database before it gets its name
+    #[arg(long)]
+    check: bool,
+    /// Fail unless the set, and its base, are signed by this certificate: its name in the key
+    /// store, or its thumbprint
+    #[arg(long, value_name = "NAME")]
+    signed_by: Option<String>,
+    /// Most bytes to restore in a second, such as 50MB
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    throttle: Option<u64>,
+    /// Threads that open and decompress [default: as many as there are cores]
+    #[arg(long, value_name = "COUNT", default_value = "0", hide_default_value = true)]
+    threads: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Tell on standard error each time that so many percents are done
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true,
+        default_missing_value = "10", value_parser = clap::value_parser!(u8).range(1..=100))]
+    stats: Option<u8>,
+}
+
+/// What was restored, as JSON.
+#[derive(Serialize)]
+struct Restored {
+    path: Option<PathBuf>,
+    media_uuid: String,
+    /// Of the sets that were used.
+    positions: Vec<u32>,
+    backup_set_uuid: String,
+    bytes: u64,
+    page_size: u32,
+    pages: u64,
+    /// Algorithm of the restored database; null for a plain one.
+    encrypted_with: Option<String>,
+    certificates: Vec<String>,
+    healed_blocks: u64,
+    elapsed_s: f64,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    heed_signals();
+    let places = Place::all(&args.media)?;
+    let opened = open(&places)?;
+    let set = opened.media.set(args.position)?;
+    let chain = chain_of(&opened.media, set);
+    if !args.json {
+        warn_findings(opened.media.findings());
+    }
+    args.check_signatures(global, &chain)?;
+    let keys = match chain.iter().any(|set| set.algorithm.is_some()) {
+        true => Some(args.keys.open(global)?),
+        false => None,
+    };
+    if let Some(keys) = &keys {
+        warn_expired(keys, &chain);
+    }
+    let work = Work { args, global, opened: &opened, set, keys };
+    match set.source {
+        SourceKind::Stream => work.stream(&places),
+        SourceKind::Database => work.database(&places),
+    }
+}
+
+/// The set, and the one that it stands on.
+fn chain_of<'a>(media: &'a Media, set: &'a SetInfo) -> Vec<&'a SetInfo> {
+    let base = set.base.and_then(|base| media.sets().iter().find(|each| each.set_id == base));
+    [Some(set), base].into_iter().flatten().collect()
+}
+
+fn warn_expired(keys: &Keys, chain: &[&SetInfo]) {
+    let recipients: Vec<Recipient> =
+        chain.iter().flat_map(|set| set.recipients.iter().cloned()).collect();
+    let mut told = Vec::new();
+    for (name, at) in keys.expired(&recipients) {
+        if !told.contains(&name) {
+            output::warning(format_args!("certificate {name} expired at {at}; it still opens"));
+            told.push(name);
+        }
+    }
+}
+
+impl RestoreArgs {
+    fn check_signatures(
+        &self,
+        global: &GlobalArgs,
+        chain: &[&SetInfo],
+    ) -> Result<(), CommandError> {
+        let Some(certificate) = &self.signed_by else { return Ok(()) };
+        let store = session::open_store(&self.keys.for_store(global)).ok();
+        for set in chain {
+            let signatures = set.signatures.iter();
+            let signatures: Vec<_> =
+                signatures.map(|each| Signature::of(each, store.as_ref())).collect();
+            refuse_unsigned(set.position, &signatures, certificate)?;
+        }
+        Ok(())
+    }
+}
+
+/// A restore on its way.
+struct Work<'a> {
+    args: &'a RestoreArgs,
+    global: &'a GlobalArgs,
+    opened: &'a Opened,
+    set: &'a SetInfo,
+    keys: Option<Keys>,
+}
+
+impl Work<'_> {
+    fn keys(&self) -> Option<&dyn UnwrapSecret> {
+        self.keys.as_ref().map(|keys| keys as &dyn UnwrapSecret)
+    }
+
+    fn to_standard(&self) -> bool {
+        self.args.to.as_os_str() == STANDARD
+    }
+
+    /// Resolves the name, and makes sure that it is not that of the backup.
+    fn destination(&self, places: &[Place]) -> Result<PathBuf, CommandError> {
+        let path = destination(&self.args.to, self.args.replace)?;
+        match places.iter().any(|place| place.is_file(&path)) {
+            true => Err(BackupError::OntoMedia { path }.into()),
+            false => Ok(path),
+        }
+    }
+
+    fn stream(&self, places: &[Place]) -> Result<(), CommandError> {
+        let args = self.args;
+        if args.plain || args.check || !args.certificate.is_empty() {
+            let told = "the set holds a stream of bytes: --plain, --certificate and --check are of \
+                        databases";
+            return Err(CommandError::Usage(told.to_owned()));
+        }
+        let position = Some(self.set.position);
+        let reporter = Reporter::new("restore", args.stats);
+        let report = |progress| reporter.at(progress);
+        let steered = steer(args.threads, args.throttle, &report);
+        let media = &self.opened.media;
+        if self.to_standard() {
+            let mut out = io::stdout();
+            media.restore_stream(position, self.keys(), &mut out, &steered)?;
+            reporter.end();
+            history::record_use(self.global, media, self.set.position, CatalogUse::Stream, None);
+            return Ok(());
+        }
+        let path = self.destination(places)?;
+        let mut file = StreamFile::create(&path, args.replace)?;
+        let outcome = media.restore_stream(position, self.keys(), &mut file, &steered)?;
+        let not_synced = file.publish()?;
+        let elapsed = reporter.end();
+        warn_not_synced(not_synced.as_ref());
+        self.tell(&path, &outcome, elapsed.as_secs_f64(), &Form::Plain)?;
+        let done = CatalogUse::Stream;
+        history::record_use(self.global, media, self.set.position, done, Some(&path));
+        Ok(())
+    }
+
+    fn database(&self, places: &[Place]) -> Result<(), CommandError> {
+        if self.to_standard() {
+            let told = "a database is restored to a file, not to standard output";
+            return Err(CommandError::Usage(told.to_owned()));
+        }
+        let path = self.destination(places)?;
+        let (form, unlocked) = self.form(&path)?;
+        let wanted = Wanted {
+            path: path.clone(),
+            replace: self.args.replace,
+            form: form.clone(),
+            sealable: self.set.source_encrypted,
+            check: self.args.check,
+        };
+        let mut sink = DatabaseSink::new(wanted, unlocked.clone())?;
+        let reporter = Reporter::new("restore", self.args.stats);
+        let report = |progress| reporter.at(progress);
+        let steered = steer(self.args.threads, self.args.throttle, &report);
+        let media = &self.opened.media;
+        let position = Some(self.set.position);
+        let restored = media.restore_database(position, self.keys(), &mut sink, &steered);
+        let elapsed = reporter.end();
+        let outcome = match restored {
+            Ok(outcome) => outcome,
+            Err(RunError::Other(told)) => {
+                return Err(sink.take_failure().unwrap_or(RunError::Other(told).into()));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let published = sink.publish()?;
+        warn_not_synced(published.not_synced.as_ref());
+        if let Some(error) = published.not_recorded {
+            output::warning(format_args!("the key store could not note the file: {error}"));
+        }
+        self.tell(&path, &outcome, elapsed.as_secs_f64(), &form)?;
+        if let (Form::Encrypted { certificates, .. }, Some(unlocked)) = (&form, &unlocked) {
+            certificates.iter().for_each(|info| output::warn_not_backed_up(unlocked.store(), info));
+        }
+        let done = CatalogUse::Database;
+        history::record_use(self.global, media, self.set.position, done, Some(&path));
+        Ok(())
+    }
+
+    /// What the restored database becomes, and the store that encrypts it. What was encrypted stays
+    /// so unless `--plain` says otherwise.
+    fn form(&self, path: &Path) -> Result<(Form, Option<Arc<Unlocked>>), CommandError> {
+        let args = self.args;
+        let again = self.set.source_encrypted && !args.plain;
+        if !again && args.certificate.is_empty() {
+            return Ok((Form::Plain, None));
+        }
+        let unlocked = match &self.keys {
+            Some(Keys::Store(unlocked)) => Arc::clone(unlocked),
+            _ => match session::open_unlocked_store(&args.keys.for_store(self.global)) {
+                Ok(unlocked) => Arc::new(unlocked),
+                Err(CommandError::Store(StoreError::Missing { .. }))
+                    if args.certificate.is_empty() =>
+                {
+                    return Err(BackupError::NoCertificate { path: path.to_owned() }.into());
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        keyring::set_unlocked(Arc::clone(&unlocked));
+        let selectors = match args.certificate.is_empty() {
+            false => args.certificate.clone(),
+            true => certificates_for(self.set, unlocked.store())
+                .iter()
+                .map(CertificateInfo::thumbprint)
+                .collect(),
+        };
+        if selectors.is_empty() {
+            return Err(BackupError::NoCertificate { path: path.to_owned() }.into());
+        }
+        let certificates = find_certificates(&unlocked, &selectors)?;
+        let algorithm = args.algorithm.parse().map_err(StoreError::Crypto)?;
+        Ok((Form::Encrypted { certificates, algorithm }, Some(unlocked)))
+    }
+
+    fn tell(
+        &self,
+        path: &Path,
+        outcome: &RestoreOutcome,
+        elapsed_s: f64,
+        form: &Form,
+    ) -> Result<(), CommandError> {
+        let (algorithm, certificates) = match form {
+            Form::Plain => (None, Vec::new()),
+            Form::Encrypted { certificates, algorithm } => (
+                Some(algorithm.name().to_owned()),
+                certificates.iter().map(|info| info.name.clone()).collect(),
+            ),
+        };
+        if self.args.json {
+            let hex = |id: [u8; 16]| id.iter().map(|byte| format!("{byte:02x}")).collect();
+            return output::json(&Restored {
+                path: Some(path.to_owned()),
+                media_uuid: hex(self.opened.media.id()),
+                positions: outcome.positions.clone(),
+                backup_set_uuid: hex(self.set.set_id),
+                bytes: outcome.bytes,
+                page_size: outcome.page_size,
+                pages: outcome.pages,
+                encrypted_with: algorithm,
+                certificates,
+                healed_blocks: outcome.healed_blocks,
+                elapsed_s,
+            });
+        }
+        let positions: Vec<_> = outcome.positions.iter().map(u32::to_string).collect();
+        let sealed = match algorithm {
+            Some(algorithm) => {
+                format!("encrypted with {algorithm}, certificate {}", certificates.join(", "))
+            }
+            None => "not encrypted".to_owned(),
+        };
+        output::line(format_args!(
+            "Restored {} from set {} ({}): {}, {elapsed_s:.1} s, {sealed}",
+            path.display(),
+            positions.join(" and "),
+            kind_of(self.set),
+            size(outcome.bytes),
+        ))?;
+        if outcome.healed_blocks > 0 {
+            output::warning(format_args!(
+                "{} blocks were damaged in one mirror and read from another",
+                outcome.healed_blocks
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The certificates of the store that the restored database is encrypted for when nobody says: as
+/// far as they are known those of the database itself, else those that open the set.
+fn certificates_for(set: &SetInfo, store: &KeyStore) -> Vec<CertificateInfo> {
+    let active = |sha256: &[u8; 32]| {
+        let info = store.by_sha256(sha256)?;
+        let active = store.find(&info.name).ok()?;
+        (active.not_after >= now_seconds()).then(|| active.clone())
+    };
+    let uses = store.uses().unwrap_or_default();
+    let of_database = uses
+        .iter()
+        .filter(|known| set.database_id != [0; 16] && known.file_id == set.database_id)
+        .filter_map(|known| active(&known.sha256));
+    let own: Vec<_> = of_database.collect();
+    if !own.is_empty() {
+        return own;
+    }
+    set.recipients.iter().filter_map(|recipient| active(&recipient.wrapped.sha256)).collect()
+}
+
+fn warn_not_synced(error: Option<&CommandError>) {
+    if let Some(error) = error {
+        output::warning(format_args!("a power cut now may take the file back: {error}"));
+    }
+}
