@@ -90,8 +90,8 @@ pub struct BenchArgs {
     /// A rough answer in some 20 seconds.
     #[arg(long)]
     quick: bool,
-    /// Fresh processes on re-copied files; the unit of the interval. Default: 8, with --quick 3. For
-    /// `backup` the repeats of the matrix. Default: 10, with --quick 3.
+    /// Fresh processes on re-copied files; the unit of the interval. Default: 8, with --quick 3.
+    /// For `backup` the repeats of the matrix. Default: 10, with --quick 3.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     restarts: Option<u32>,
     /// Pairs of blocks a restart and class. Default: 3, with --quick 1.

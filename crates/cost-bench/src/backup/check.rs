@@ -40,15 +40,14 @@ pub(super) fn check_cipher(
     }
 }
 
-/// The first cipher that a document names anywhere.
+/// The first `key_algorithm` of a document that is not null.
 fn named_cipher(value: &Value) -> Option<&str> {
-    const BEGINNINGS: [&str; 3] = ["AES_", "AEGIS_", "TRIPLE_DES"];
     match value {
-        Value::String(text) => {
-            BEGINNINGS.iter().any(|start| text.starts_with(start)).then_some(text.as_str())
-        }
         Value::Array(values) => values.iter().find_map(named_cipher),
-        Value::Object(fields) => fields.values().find_map(named_cipher),
+        Value::Object(fields) => match fields.get("key_algorithm") {
+            Some(Value::String(name)) => Some(name),
+            _ => fields.values().find_map(named_cipher),
+        },
         _ => None,
     }
 }
@@ -126,7 +125,7 @@ mod tests {
     fn the_cipher_is_found_wherever_it_stands() {
         let facts = serde_json::json!({"sets": [{"position": 1, "key_algorithm": "AES_256"}]});
         assert_eq!(named_cipher(&facts), Some("AES_256"));
-        let facts = serde_json::json!({"sets": [{"key_algorithm": null, "name": "a"}]});
+        let facts = serde_json::json!({"sets": [{"key_algorithm": null, "name": "AES_1"}]});
         assert_eq!(named_cipher(&facts), None);
     }
 }

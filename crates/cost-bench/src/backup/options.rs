@@ -20,9 +20,9 @@ const QUICK_SIZE_BYTES: u64 = 20_000_000;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of --experiment backup")]
 pub(crate) struct BackupArgs {
-    /// A directory that stands for a device, such as `hdd=/mnt/disk`: backups are written there, and
-    /// databases read, unless --source-device names others. May be repeated. Default: `disk`, the
-    /// file system of --dir, and `memory`, /dev/shm where it has room.
+    /// A directory that stands for a device, such as `hdd=/mnt/disk`: backups are written there,
+    /// and databases read, unless --source-device names others. May be repeated. Default: `disk`,
+    /// the file system of --dir, and `memory`, /dev/shm where it has room.
     #[arg(long, value_name = "NAME=DIR")]
     device: Vec<DeviceDirectory>,
     /// A directory that databases are read from and restored to. May be repeated.

@@ -113,7 +113,7 @@ pub struct BackupRun {
     pub block: u32,
     /// Place in the random order of the block, from 0.
     pub position: u32,
-    /// Wall clock from the start of the command to its end and the end of `fdatasync` on its output.
+    /// Wall clock from the start of the command to its end and that of `fdatasync` on its output.
     pub elapsed_ns: u64,
     /// User CPU of the command and its descendants.
     pub user_ns: u64,
