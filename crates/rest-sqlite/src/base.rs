@@ -5,17 +5,12 @@ use std::ffi::{c_int, c_void};
 
 use crate::VfsError;
 use crate::ffi::{self, File, IoMethods};
+use crate::mapping::Mapping;
 
 /// The most that SQLite's own default allows to be mapped.
 const MAP_LIMIT_BYTES: i64 = 0x7fff_0000;
 /// Most bytes of one read or write: SQLite's unix VFS takes the length modulo 128 KiB.
 pub(crate) const MAX_TRANSFER_LEN: usize = 124 * 1024;
-/// Forward steps in a row after which a scan is assumed.
-const SCAN_LEN: u32 = 8;
-/// Most bytes that a scan skips from one range to the next.
-const SCAN_STRIDE_LEN: u64 = 256 * 1024;
-/// How far ahead of a scan the system is asked to read.
-const READ_AHEAD_LEN: u64 = 1 << 20;
 /// Reads that miss the mapping before its growth is looked for.
 const MISSES_BEFORE_REMAP: u32 = 16;
 
@@ -32,61 +27,6 @@ pub(crate) struct BaseFile {
     file: *mut File,
     methods: &'static IoMethods,
     mapping: Mapping,
-}
-
-/// What we know of the mapping that the VFS below keeps.
-#[derive(Default)]
-struct Mapping {
-    allowed: bool,
-    /// Size of the file when it was last mapped.
-    len: u64,
-    misses: u32,
-    /// Where the file's first byte is mapped; 0 before anything was.
-    start: usize,
-    /// End of the range that was read last, and how many in a row began where one ended.
-    last_end: u64,
-    in_sequence: u32,
-    /// The system was asked to read ahead up to here.
-    ahead_end: u64,
-}
-
-impl Mapping {
-    /// Tells the system how the mapping is read. Left alone, it reads megabytes around each fault
-    /// where a `pread` of one page reads that page; and it takes no notice of scans.
-    fn advise(&mut self, at: usize, offset: u64, len: u64) {
-        let start = at.wrapping_sub(usize::try_from(offset).unwrap_or(0));
-        if start != self.start {
-            self.start = start;
-            (self.in_sequence, self.ahead_end) = (0, 0);
-            self.advise_range(0, self.len, libc::MADV_RANDOM);
-        }
-        let end = offset + len;
-        // A table's pages stand among those of its indexes, so a scan strides forward.
-        let follows = offset >= self.last_end && offset - self.last_end <= SCAN_STRIDE_LEN;
-        self.in_sequence = if follows { self.in_sequence.saturating_add(1) } else { 0 };
-        self.last_end = end;
-        if !follows {
-            self.ahead_end = 0;
-        } else if self.in_sequence >= SCAN_LEN && end + READ_AHEAD_LEN / 2 > self.ahead_end {
-            let ahead_end = (end + READ_AHEAD_LEN).min(self.len);
-            self.advise_range(end.max(self.ahead_end), ahead_end, libc::MADV_WILLNEED);
-            self.ahead_end = end + READ_AHEAD_LEN;
-        }
-    }
-
-    /// Advises on whole system pages; advice may fail without harm.
-    fn advise_range(&self, from: u64, to: u64, advice: c_int) {
-        const PAGE: u64 = 4096;
-        let from = from / PAGE * PAGE;
-        let (Ok(skip), Ok(len)) = (usize::try_from(from), usize::try_from(to.saturating_sub(from)))
-        else {
-            return;
-        };
-        if len > 0 {
-            // SAFETY: both kinds of advice leave every byte as it is, whatever is mapped there.
-            unsafe { libc::madvise((self.start + skip) as *mut c_void, len, advice) };
-        }
-    }
 }
 
 fn check(code: c_int) -> Result<(), VfsError> {
@@ -109,14 +49,14 @@ macro_rules! method {
 }
 
 impl BaseFile {
-    /// Takes over a file that the VFS below has opened.
+    /// Takes over a file that the VFS below has opened, for writing or only for reading.
     ///
     /// # Safety
     /// `file` is open, its methods live for ever, and nothing else closes it.
-    pub(crate) unsafe fn new(file: *mut File) -> Option<Self> {
+    pub(crate) unsafe fn new(file: *mut File, writable: bool) -> Option<Self> {
         // SAFETY: an open file has methods that its VFS owns for the life of the process.
         let methods = unsafe { (*file).methods.as_ref() }?;
-        Some(Self { file, methods, mapping: Mapping::default() })
+        Some(Self { file, methods, mapping: Mapping::new(writable) })
     }
 
     /// Lets the VFS below map the file, for `with_mapped`.
@@ -131,10 +71,12 @@ impl BaseFile {
     }
 
     /// Runs `f` on `len` bytes at `offset` of the mapped file; `None` where they are not mapped.
+    /// As many at `next`, when given, are likely to be asked for after them.
     pub(crate) fn with_mapped<R>(
         &mut self,
         offset: u64,
         len: usize,
+        next: Option<u64>,
         f: impl FnOnce(&[u8]) -> R,
     ) -> Option<R> {
         if !self.mapping.allowed {
@@ -159,13 +101,19 @@ impl BaseFile {
         if code != ffi::OK || bytes.is_null() {
             return None;
         }
-        self.mapping.advise(bytes as usize, offset, len as u64);
+        self.mapping.advise(bytes as usize, offset, len);
         // SAFETY: the VFS below keeps the bytes mapped until `unfetch`. Another process may
         // write them meanwhile; every reader of them authenticates what it read.
         let result = f(unsafe { std::slice::from_raw_parts(bytes.cast(), len) });
+        self.mapping.expect(bytes as usize, len, next);
         // SAFETY: gives back what `fetch` gave out.
         unsafe { unfetch(self.file, at, bytes) };
         Some(result)
+    }
+
+    /// Whether the last mapped ranges were those of a scan.
+    pub(crate) fn is_scan(&self) -> bool {
+        self.mapping.is_scan()
     }
 
     /// Drops the mapping when the file has grown past it; tells whether to try again.

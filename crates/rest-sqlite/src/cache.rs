@@ -13,8 +13,13 @@ const SEEN_ENTRIES: usize = 4096;
 const WAYS: usize = 4;
 /// After this many insertions without enough hits, insertion pauses.
 const TRIAL_INSERTIONS: u32 = 1024;
-/// Pages in a row after which a scan is assumed.
+/// Steps forward after which a scan is assumed.
 const SCAN_LEN: u32 = 8;
+/// Most bytes that a scan steps forward: a table's pages stand among those of its indexes.
+const SCAN_STRIDE_LEN: usize = 256 * 1024;
+/// Most steps that count. A scan leaves its row at each interior page, so a gap takes back
+/// `SCAN_LEN` of them and not all.
+const MAX_SCAN_LEN: u32 = 4 * SCAN_LEN;
 /// Misses for which a pause lasts.
 const PAUSE_MISSES: u32 = 16 * 1024;
 
@@ -28,9 +33,9 @@ pub(crate) struct PageCache {
     entries: Vec<Option<Entry>>,
     next_way: u8,
     seen: Vec<u64>,
-    /// The page offered last, and how many in a row followed their predecessor.
+    /// The page offered last, and how many steps forward led to it, less the gaps.
     last_page: u32,
-    in_sequence: u32,
+    steps: u32,
     insertions: u32,
     hits: u32,
     paused: u32,
@@ -50,7 +55,7 @@ impl PageCache {
             next_way: 0,
             seen: Vec::new(),
             last_page: 0,
-            in_sequence: 0,
+            steps: 0,
             insertions: 0,
             hits: 0,
             paused: 0,
@@ -84,10 +89,15 @@ impl PageCache {
         if plain.len() != self.page_len {
             self.reset(plain.len());
         }
-        let follows = page == self.last_page.wrapping_add(1);
+        let step = page.wrapping_sub(self.last_page);
+        let follows = step > 0 && step as usize <= SCAN_STRIDE_LEN / self.page_len.max(1);
         self.last_page = page;
-        self.in_sequence = if follows { self.in_sequence.saturating_add(1) } else { 0 };
-        if self.in_sequence >= SCAN_LEN {
+        self.steps = if follows {
+            (self.steps + 1).min(MAX_SCAN_LEN)
+        } else {
+            self.steps.saturating_sub(SCAN_LEN)
+        };
+        if self.steps >= SCAN_LEN {
             return;
         }
         if self.paused > 0 {
@@ -194,6 +204,23 @@ mod tests {
         }
         let kept = cache.entries.iter().flatten().count();
         assert!(kept <= SCAN_LEN as usize, "{kept}");
+    }
+
+    #[test]
+    fn a_scan_that_skips_interior_pages_does_not_fill_the_cache() {
+        let mut cache = PageCache::new();
+        for _ in 0..3 {
+            for page in (1..1000).filter(|page| page % 60 != 0) {
+                cache.offer(page, &[1; 48], &[5; 4096]);
+            }
+        }
+        let kept = cache.entries.iter().flatten().count();
+        assert!(kept <= SCAN_LEN as usize, "{kept}");
+        for page in [3, 900, 41, 500, 7] {
+            cache.offer(page, &[2; 48], &[5; 4096]);
+            cache.offer(page, &[2; 48], &[5; 4096]);
+        }
+        assert!(cache.get(7, &[2; 48], &mut [0; 4096]));
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub(crate) const IOERR_WRITE: c_int = IOERR | (3 << 8);
 pub(crate) const IOERR_AUTH: c_int = IOERR | (28 << 8);
 pub(crate) const IOERR_DATA: c_int = IOERR | (32 << 8);
 
+pub(crate) const OPEN_READONLY: c_int = 0x1;
 pub(crate) const OPEN_MAIN_DB: c_int = 0x100;
 pub(crate) const OPEN_TEMP_DB: c_int = 0x200;
 pub(crate) const OPEN_TRANSIENT_DB: c_int = 0x400;

@@ -191,9 +191,7 @@ impl Kind {
             Self::Temp(temp) => temp.write(data, offset),
             Self::Plain(plain) => plain.write(data, offset),
             Self::New(_) => Err(VfsError::Access { file: "empty", offset, len: data.len() }),
-            Self::Scratch(_) => {
-                Err(VfsError::Access { file: "scratch", offset, len: data.len() })
-            }
+            Self::Scratch(_) => Err(VfsError::Access { file: "scratch", offset, len: data.len() }),
         }
     }
 

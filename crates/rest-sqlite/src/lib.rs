@@ -7,6 +7,7 @@
 mod api;
 mod base;
 mod cache;
+mod children;
 mod entry;
 mod error;
 mod ffi;
@@ -15,6 +16,7 @@ mod functions;
 mod journal;
 pub mod keyring;
 mod main_db;
+mod mapping;
 mod new_db;
 mod plain;
 pub mod scratch;

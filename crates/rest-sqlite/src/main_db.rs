@@ -7,6 +7,7 @@ use tdekit_rest_page::{HEADER_AREA_LEN, MAX_PAGE_SIZE, PageError, PageSize, RESE
 
 use crate::VfsError;
 use crate::base::{BaseFile, MAX_TRANSFER_LEN, Read};
+use crate::children::Children;
 use crate::ffi;
 use crate::shared::Shared;
 
@@ -22,6 +23,7 @@ pub(crate) struct MainFile {
     pending: Pending,
     /// Bytes below this offset exist in the file or in `pending`; 0 where nothing is known.
     known_end: u64,
+    children: Children,
     sealed: Vec<u8>,
     plain: Vec<u8>,
 }
@@ -47,6 +49,7 @@ impl MainFile {
             shared,
             pending: Pending::default(),
             known_end: 0,
+            children: Children::default(),
             sealed: Vec::new(),
             plain: Vec::new(),
         }
@@ -202,11 +205,14 @@ impl MainFile {
 
     fn read_page(&mut self, page: u32, size: PageSize, out: &mut [u8]) -> Result<Read, VfsError> {
         let at = size.page_offset(page);
+        let next = self.children.after(page).map(|next| size.page_offset(next));
         let shared = &self.shared;
-        if let Some(opened) =
-            self.base.with_mapped(at, size.len(), |sealed| shared.open_page(page, sealed, out))
-        {
+        let open = |sealed: &[u8]| shared.open_page(page, sealed, out);
+        if let Some(opened) = self.base.with_mapped(at, size.len(), next, open) {
             opened?;
+            if self.base.is_scan() {
+                self.children.note(page, out);
+            }
             return Ok(Read::Full);
         }
         self.sealed.resize(size.len(), 0);

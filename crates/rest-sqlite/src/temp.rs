@@ -192,7 +192,7 @@ impl TempFile {
             key.open(&nonce, &block.to_le_bytes(), ciphertext, &tag, out)
                 .map_err(|_| VfsError::Base(ffi::IOERR_DATA))
         };
-        if let Some(opened) = self.base.with_mapped(at, STRIDE, &mut open) {
+        if let Some(opened) = self.base.with_mapped(at, STRIDE, None, &mut open) {
             return opened;
         }
         self.sealed.resize(STRIDE, 0);

@@ -110,8 +110,11 @@ unsafe extern "C" fn open(
         Some(f) => unsafe { f(host.below, name, below, flags, out_flags) },
         None => ffi::CANTOPEN,
     };
+    // SAFETY: SQLite passes null or a place that the VFS below fills when it opens a file.
+    let opened = unsafe { out_flags.as_ref() }.copied().unwrap_or(flags);
+    let writable = opened & ffi::OPEN_READONLY == 0;
     // SAFETY: open or not, the VFS below left null or valid methods.
-    let base = unsafe { BaseFile::new(below) };
+    let base = unsafe { BaseFile::new(below, writable) };
     let base = match (code, base) {
         (ffi::OK, Some(base)) => base,
         (ffi::OK, None) => return ffi::CANTOPEN,

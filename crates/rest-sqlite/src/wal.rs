@@ -241,7 +241,7 @@ impl WalFile {
             }
             shared.open_page(page, sealed, out)
         };
-        if let Some(opened) = self.base.with_mapped(at, len, |bytes| open(bytes, out)) {
+        if let Some(opened) = self.base.with_mapped(at, len, None, |bytes| open(bytes, out)) {
             opened?;
             return Ok(Read::Full);
         }

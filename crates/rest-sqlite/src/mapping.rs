@@ -1,0 +1,217 @@
+//! How a mapped file is read: advice to the system, and to the processor.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+
+/// Forward steps in a row after which a scan is assumed.
+const SCAN_LEN: u32 = 8;
+/// Most steps that count. A scan of an index leaves its row at each interior page, so a stray
+/// read takes back `SCAN_LEN` of them and not all.
+const MAX_SCAN_LEN: u32 = 4 * SCAN_LEN;
+/// Most bytes that a scan skips from one range to the next.
+const SCAN_STRIDE_LEN: u64 = 256 * 1024;
+/// How far ahead of a scan the system is asked to read, bytes: at first, and at most. Each
+/// request follows when the scan has reached what the one before asked for.
+const FIRST_AHEAD_LEN: u64 = 16 * 1024;
+const MAX_AHEAD_LEN: u64 = 1 << 20;
+/// By how much requests grow.
+const AHEAD_GROWTH: u64 = 4;
+/// Beginnings of scans in a row that found all in memory before some are not looked at, and the
+/// most, as a power of two, that are passed over for each one that is looked at.
+const WARM_STARTS: u32 = 4;
+const MAX_SKIPPED_LOG2: u32 = 6;
+const SYSTEM_PAGE_LEN: u64 = 4096;
+/// Bytes that the processor fetches at once.
+const LINE_LEN: usize = 64;
+/// Lines at the start of a range that are asked for before it is read: after them the processor
+/// has seen that it is read from start to end, and asks for the rest itself.
+const FIRST_LINES: usize = 16;
+
+/// What we know of the mapping that the VFS below keeps.
+#[derive(Default)]
+pub(crate) struct Mapping {
+    pub(crate) allowed: bool,
+    /// Whether the file was opened for writing.
+    writable: bool,
+    /// Size of the file when it was last mapped.
+    pub(crate) len: u64,
+    pub(crate) misses: u32,
+    /// Where the file's first byte is mapped; 0 before anything was.
+    start: usize,
+    /// End of the range that was read last.
+    last_end: u64,
+    /// Whether that range began where one before it ended.
+    adjacent: bool,
+    scan: Scan,
+    /// Beginnings of scans in a row that found all in memory, and how many are passed over.
+    warm_starts: u32,
+    skipped: u32,
+}
+
+/// Reads that go forward through the file.
+#[derive(Default)]
+struct Scan {
+    /// Steps forward, less the stray reads.
+    steps: u32,
+    /// End of the last step's range.
+    end: u64,
+    /// Bytes of the next request to read ahead; 0 before the first one.
+    ahead_len: u64,
+    /// What was asked for ends here, and the next request is due when a step has passed `due`.
+    ahead_end: u64,
+    due: u64,
+}
+
+impl Mapping {
+    /// Nothing is mapped yet of a file that was opened for writing, or only for reading.
+    pub(crate) fn new(writable: bool) -> Self {
+        Self { writable, ..Self::default() }
+    }
+
+    /// Tells the system how the mapping is read. Left alone, it reads megabytes around each fault
+    /// where a `pread` of one page reads that page; and it takes no notice of scans.
+    #[inline]
+    pub(crate) fn advise(&mut self, at: usize, offset: u64, len: usize) {
+        let start = at.wrapping_sub(usize::try_from(offset).unwrap_or(0));
+        if start != self.start {
+            self.start = start;
+            self.scan = Scan::default();
+            self.advise_range(0, self.len, libc::MADV_RANDOM);
+        }
+        prefetch(at, len);
+        let (last_end, end) = (self.last_end, offset + len as u64);
+        self.last_end = end;
+        let goes_on = is_step(self.scan.end, offset);
+        self.adjacent = offset == last_end || (goes_on && offset == self.scan.end);
+        if !goes_on && !is_step(last_end, offset) {
+            self.scan.stray();
+            return;
+        }
+        self.scan.steps = (self.scan.steps + 1).min(MAX_SCAN_LEN);
+        self.scan.end = end;
+        if !goes_on || self.scan.ahead_len == 0 {
+            self.scan.ahead_len = 0;
+            if self.adjacent || self.is_scan() {
+                self.begin_ahead(offset);
+            }
+        } else if end > self.scan.due {
+            self.read_ahead();
+        }
+    }
+
+    /// Whether the last reads are part of a scan.
+    #[inline]
+    pub(crate) fn is_scan(&self) -> bool {
+        self.scan.steps >= SCAN_LEN
+    }
+
+    /// Asks the processor for the range that is likely to be read after the one at `at`: `next`
+    /// bytes from the file's start when that is known, else the one behind it.
+    #[inline]
+    pub(crate) fn expect(&self, at: usize, len: usize, next: Option<u64>) {
+        match next.map(usize::try_from) {
+            Some(Ok(next)) => prefetch(self.start.wrapping_add(next), len),
+            _ if self.adjacent => prefetch(at.wrapping_add(len), len),
+            _ => {}
+        }
+    }
+
+    /// Begins to read ahead of a scan that has come to `offset`. Where scans find all in memory
+    /// again and again, most short ones are not worth the question.
+    fn begin_ahead(&mut self, offset: u64) {
+        (self.scan.ahead_len, self.scan.ahead_end) = (FIRST_AHEAD_LEN, offset);
+        if self.skipped > 0 && !self.is_scan() {
+            self.skipped -= 1;
+            self.scan.due = offset + 2 * FIRST_AHEAD_LEN;
+        } else {
+            self.read_ahead();
+        }
+    }
+
+    /// Has the system read the next part of a scan, unless it is there.
+    #[cold]
+    fn read_ahead(&mut self) {
+        let (scan, first) = (&self.scan, self.scan.ahead_len == FIRST_AHEAD_LEN);
+        let from = if first { scan.ahead_end } else { scan.ahead_end.max(scan.end) }.min(self.len);
+        let to = (from + scan.ahead_len).min(self.len);
+        // To ask for what is there looks up every page, which costs a scan of cached pages 3 %.
+        let there = self.is_cached(from) && (first || self.is_cached(to.saturating_sub(1)));
+        if there {
+            self.warm_starts = self.warm_starts.saturating_add(u32::from(first));
+            let log2 = self.warm_starts.saturating_sub(WARM_STARTS).min(MAX_SKIPPED_LOG2);
+            self.skipped = (1 << log2) - 1;
+        } else {
+            (self.warm_starts, self.skipped) = (0, 0);
+            self.advise_range(from, to, libc::MADV_WILLNEED);
+        }
+        self.scan.ahead_end = from + self.scan.ahead_len;
+        self.scan.due = from;
+        let growth = if there { MAX_AHEAD_LEN } else { AHEAD_GROWTH };
+        self.scan.ahead_len = self.scan.ahead_len.saturating_mul(growth).min(MAX_AHEAD_LEN);
+    }
+
+    /// Whether the system has the page at `offset` in memory. Of a file that others alone may
+    /// write Linux (since 5.2) does not tell, and says yes: there the answer is always no.
+    fn is_cached(&self, offset: u64) -> bool {
+        if !self.writable {
+            return false;
+        }
+        let at = offset.min(self.len.saturating_sub(1)) / SYSTEM_PAGE_LEN * SYSTEM_PAGE_LEN;
+        let Ok(skip) = usize::try_from(at) else { return false };
+        let mut state = 0_u8;
+        let place: *mut u8 = &mut state;
+        // SAFETY: one byte is written for the one page asked for, whatever is mapped there.
+        let code = unsafe { libc::mincore((self.start + skip) as *mut c_void, 1, place.cast()) };
+        code == 0 && state & 1 == 1
+    }
+
+    /// Advises on whole system pages; advice may fail without harm.
+    fn advise_range(&self, from: u64, to: u64, advice: c_int) {
+        let from = from / SYSTEM_PAGE_LEN * SYSTEM_PAGE_LEN;
+        let (Ok(skip), Ok(len)) = (usize::try_from(from), usize::try_from(to.saturating_sub(from)))
+        else {
+            return;
+        };
+        if len > 0 {
+            // SAFETY: both kinds of advice leave every byte as it is, whatever is mapped there.
+            unsafe { libc::madvise((self.start + skip) as *mut c_void, len, advice) };
+        }
+    }
+}
+
+impl Scan {
+    fn stray(&mut self) {
+        self.steps = self.steps.saturating_sub(SCAN_LEN);
+        if self.steps < SCAN_LEN {
+            *self = Self::default();
+        }
+    }
+}
+
+/// Whether a scan that has come to `from` goes on at `offset`. A table's pages stand among those
+/// of its indexes, so it may stride forward.
+#[inline]
+fn is_step(from: u64, offset: u64) -> bool {
+    from != 0 && offset >= from && offset - from <= SCAN_STRIDE_LEN
+}
+
+/// Asks the processor for the start of a range, and for the end, where a page has its seal.
+#[inline]
+fn prefetch(at: usize, len: usize) {
+    for line in 0..FIRST_LINES {
+        prefetch_line(at.wrapping_add(line * LINE_LEN));
+    }
+    prefetch_line(at.wrapping_add(len.saturating_sub(1)));
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn prefetch_line(at: usize) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a hint; it neither faults nor changes anything at any address.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(at as *const i8) };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn prefetch_line(_at: usize) {}
