@@ -9,6 +9,7 @@ use tdekit_key_crypto::{Algorithm, PageFingerprint, SecretBytes};
 use tdekit_key_store::{WrapMechanism, WrappedDek};
 
 pub(crate) const PAGE: usize = 512;
+const PAGE_SIZE: u32 = 512;
 pub(crate) const MEDIA_ID: Id = [0xA1; 16];
 const MAP_KEY: [u8; 32] = [0x5C; 32];
 
@@ -57,7 +58,7 @@ impl Spec {
 
 impl Content {
     fn page_size(&self) -> u32 {
-        if matches!(self, Self::Stream(_)) { 0 } else { PAGE as u32 }
+        if matches!(self, Self::Stream(_)) { 0 } else { PAGE_SIZE }
     }
 
     fn source(&self) -> Source {
@@ -66,7 +67,7 @@ impl Content {
             Self::Full(bytes) => u32::try_from(bytes.len() / PAGE).unwrap(),
             Self::Changed { pages, .. } => *pages,
         };
-        Source::Database { page_size: PAGE as u32, pages }
+        Source::Database { page_size: PAGE_SIZE, pages }
     }
 
     /// All data payloads with their first page.
@@ -81,7 +82,7 @@ impl Content {
                 })
                 .collect(),
             Self::Changed { changed, .. } => {
-                let mut builder = ChangedPagesBuilder::new(block_size, PAGE as u32);
+                let mut builder = ChangedPagesBuilder::new(block_size, PAGE_SIZE);
                 let (mut payloads, mut out) = (Vec::new(), Vec::new());
                 for (number, page) in changed {
                     builder.push(*number, page).unwrap();
@@ -323,7 +324,7 @@ pub(crate) fn sample(len: usize) -> Vec<u8> {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            if at % 64 < 32 { b"abcdefgh"[at % 8] } else { (state >> 32) as u8 }
+            if at % 64 < 32 { b"abcdefgh"[at % 8] } else { state.to_le_bytes()[4] }
         })
         .collect()
 }
