@@ -61,7 +61,11 @@ impl KeyStore {
         file_id: [u8; 16],
         path: &Path,
     ) -> Result<(), StoreError> {
-        let path = std::path::absolute(path).map_err(StoreError::io("resolve", path))?;
+        let path = match path.to_str() {
+            // The address of an object on a store.
+            Some(text) if text.contains("://") => path.to_owned(),
+            _ => std::path::absolute(path).map_err(StoreError::io("resolve", path))?,
+        };
         let same = |known: &Use| known.sha256 == *certificate_sha256 && known.file_id == file_id;
         if self.uses()?.iter().any(|known| same(known) && known.path == path) {
             return Ok(());
