@@ -3,8 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tdekit_backup_media::MediaError;
 use tdekit_key_crypto::CryptoError;
 use tdekit_key_store::StoreError;
+
+use crate::ObjectFault;
 
 /// What stopped a backup, a restore or a reading of media. No variant carries a secret.
 #[derive(Debug, thiserror::Error)]
@@ -84,12 +87,14 @@ pub enum RunError {
         reason: String,
     },
     /// Bytes of the media set were changed by somebody who has not the key, or the key is wrong.
-    #[error("{media}: {what} was changed: it does not authenticate")]
+    #[error("{media}: {what} was changed: {reason}")]
     Tampered {
         /// The media.
         media: String,
         /// Which part of it.
         what: String,
+        /// What does not hold.
+        reason: String,
     },
     /// The unwrapped secret is not that of the set.
     #[error("the key that the certificate gives is not the key of set {position}")]
@@ -179,6 +184,16 @@ pub enum RunError {
         /// What the system said.
         source: io::Error,
     },
+    /// An object store did not do what was asked.
+    #[error("cannot {action} {address}: {fault}")]
+    Object {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// The object.
+        address: String,
+        /// Why not.
+        fault: ObjectFault,
+    },
     /// An option cannot be honoured.
     #[error("{what}: {reason}")]
     Option {
@@ -190,6 +205,12 @@ pub enum RunError {
     /// The run was cancelled.
     #[error("cancelled")]
     Cancelled,
+    /// The system gives no thread.
+    #[error("cannot start a thread: {source}")]
+    Thread {
+        /// What the system said.
+        source: io::Error,
+    },
     /// A thread of the run failed in a way that is a fault of the program.
     #[error("internal fault: {0}")]
     Internal(&'static str),
@@ -202,6 +223,41 @@ pub enum RunError {
     /// A sink or target of the caller failed.
     #[error("{0}")]
     Other(String),
+}
+
+/// Where in a media set something was found, for messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At<'a> {
+    /// The file or object.
+    pub(crate) media: &'a str,
+    /// Position of the set; 0 where it is not known.
+    pub(crate) position: u32,
+}
+
+impl At<'_> {
+    /// For `map_err`: what the codec says, here.
+    pub(crate) fn error(self, error: MediaError) -> RunError {
+        let media = self.media.to_owned();
+        let what = match self.position {
+            0 => "the media set".to_owned(),
+            position => format!("set {position}"),
+        };
+        match error {
+            MediaError::NotMedia => RunError::NotMedia { media },
+            MediaError::FutureVersion { found, .. } => {
+                RunError::FutureVersion { media, version: found }
+            }
+            MediaError::WrongKey => RunError::WrongKey { position: self.position },
+            MediaError::Crypto(error) => RunError::Crypto(error),
+            MediaError::Forged { .. }
+            | MediaError::Authentication { .. }
+            | MediaError::Signature
+            | MediaError::Chain { .. } => {
+                RunError::Tampered { media, what, reason: error.to_string() }
+            }
+            _ => RunError::Damaged { media, what, reason: error.to_string() },
+        }
+    }
 }
 
 impl RunError {

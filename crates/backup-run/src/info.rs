@@ -1,18 +1,9 @@
 //! What a media set tells of its sets, without a key.
 
+use tdekit_backup_media::Recipient;
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::WrappedDek;
 
 use crate::Compression;
-
-/// One who can open a set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recipient {
-    /// Name of the certificate as it was when the key was wrapped.
-    pub name: String,
-    /// The wrapped secret, with thumbprints and mechanism.
-    pub wrapped: WrappedDek,
-}
 
 /// What a set holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,17 +23,24 @@ pub enum SourceKind {
     Stream,
 }
 
-/// A signature on a set, as it stands in the media set: not checked.
+/// A signature on a set, as it stands in the media set: [`crate::Media::verify`] checks it. A
+/// striped set has one for each file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureInfo {
+    /// The file of a striped media set, from 0.
+    pub family: u16,
     /// When, milliseconds since 1970.
     pub signed_ms: i64,
     /// Certificate of the signer, X.509 DER.
     pub certificate_der: Vec<u8>,
     /// RSASSA-PSS over `message`.
     pub signature: Vec<u8>,
-    /// The bytes that are signed: made from this set, not from what the record claims.
+    /// The bytes that are signed.
     pub message: Vec<u8>,
+    /// What `message` says of the set's trailer: SHA-256.
+    pub trailer_sha256: [u8; 32],
+    /// What `message` says of the set's blocks: SHA-256 over their SHA-256s.
+    pub content_sha256: [u8; 32],
 }
 
 /// A backup set. All is read without a key, and without one unverified.

@@ -1,7 +1,5 @@
 //! Where the pages of a restored database go.
 
-use std::path::PathBuf;
-
 use crate::RunError;
 
 /// Takes the pages of a database that is restored. Nothing stands under the final name until
@@ -27,40 +25,4 @@ pub trait PageSink: Send + Sync {
     /// # Errors
     /// Those of the sink.
     fn finish(&mut self) -> Result<(), RunError>;
-}
-
-/// A plain database file: written beside, synced, renamed, directory synced. Dropped before
-/// [`PageSink::finish`] it leaves nothing.
-#[derive(Debug)]
-pub struct FileSink {
-    path: PathBuf,
-    replace: bool,
-}
-
-impl FileSink {
-    /// A file at `path`; without `replace` nothing may stand there, and with it the database's
-    /// `-wal`, `-shm` and `-journal` files go as well.
-    ///
-    /// # Errors
-    /// [`RunError::Exists`].
-    pub fn new(path: impl Into<PathBuf>, replace: bool) -> Result<Self, RunError> {
-        Ok(Self { path: path.into(), replace })
-    }
-}
-
-impl PageSink for FileSink {
-    fn begin(&mut self, _page_size: u32, _pages: u64) -> Result<(), RunError> {
-        Ok(())
-    }
-
-    fn write(&self, _first: u32, _bytes: &[u8]) -> Result<(), RunError> {
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<(), RunError> {
-        match self.replace {
-            true => Ok(()),
-            false => Err(RunError::Exists { path: self.path.clone() }),
-        }
-    }
 }

@@ -1,6 +1,5 @@
 //! Where media sets stand: what reads them by range, and what appends to them.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::RunError;
@@ -97,71 +96,4 @@ pub trait Append: Send {
     /// # Errors
     /// [`RunError::Io`].
     fn withdraw(&mut self) -> Result<(), RunError>;
-}
-
-/// A media file that is read.
-#[derive(Debug)]
-pub struct FileMedia {
-    path: PathBuf,
-}
-
-impl FileMedia {
-    /// Opens a file.
-    ///
-    /// # Errors
-    /// [`RunError::Io`].
-    pub fn open(path: impl Into<PathBuf>) -> Result<Self, RunError> {
-        Ok(Self { path: path.into() })
-    }
-}
-
-impl MediaSource for FileMedia {
-    fn name(&self) -> String {
-        self.path.display().to_string()
-    }
-
-    fn parts(&self) -> u32 {
-        1
-    }
-
-    fn part_len(&self, part: u32) -> Result<u64, RunError> {
-        Err(RunError::NoPart { media: self.name(), part })
-    }
-
-    fn read_at(&self, part: u32, _offset: u64, _buf: &mut [u8]) -> Result<(), RunError> {
-        Err(RunError::NoPart { media: self.name(), part })
-    }
-}
-
-/// A media file that is written: a new one beside its final name, which it gets when it is
-/// published; an append at its end.
-#[derive(Debug)]
-pub struct FileTarget {
-    path: PathBuf,
-}
-
-impl FileTarget {
-    /// A target at this path; nothing is opened yet.
-    #[must_use]
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
-    }
-}
-
-impl Target for FileTarget {
-    fn name(&self) -> String {
-        self.path.display().to_string()
-    }
-
-    fn open(&mut self) -> Result<Option<Arc<dyn MediaSource>>, RunError> {
-        Ok(None)
-    }
-
-    fn part_per_record(&self) -> bool {
-        false
-    }
-
-    fn append(&mut self, _place: Place) -> Result<Box<dyn Append>, RunError> {
-        Err(RunError::NoPart { media: self.name(), part: 0 })
-    }
 }

@@ -1,0 +1,284 @@
+//! Making a backup set.
+
+mod plan;
+mod publish;
+mod record;
+mod write;
+
+pub use record::{add_recipients, sign};
+
+use std::io::Read;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tdekit_backup_media::payload::MAP_KEY_LEN;
+use tdekit_backup_media::{
+    Compression as StoredCompression, Family, Id, SetHeader, SetKind as StoredKind, SetSecret,
+    SetTexts, Source as StoredSource, clean_text,
+};
+use tdekit_key_crypto::SecretBytes;
+
+use self::plan::Plan;
+use self::write::Record;
+use crate::error::At;
+use crate::media::base::{self, OpenBase};
+use crate::options::{BackupJob, Compression, Labels, Mode, Source};
+use crate::snapshot::Snapshot;
+use crate::{Finding, Media, Recipient, Run, RunError, SetKind, Target, UnwrapSecret};
+
+/// What a backup made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupOutcome {
+    /// The media set.
+    pub media_id: [u8; 16],
+    /// The set.
+    pub set_id: [u8; 16],
+    /// Its position.
+    pub position: u32,
+    /// Full or differential.
+    pub kind: SetKind,
+    /// Position of the base of a differential set.
+    pub base_position: Option<u32>,
+    /// Set id of that base.
+    pub base: Option<[u8; 16]>,
+    /// Who can open it.
+    pub recipients: Vec<Recipient>,
+    /// Pages of the database; 0 for a stream.
+    pub pages: u64,
+    /// Page size; 0 for a stream.
+    pub page_size: u32,
+    /// Pages that the set holds: those that changed, for a differential one.
+    pub pages_stored: u64,
+    /// Bytes of the source.
+    pub source_bytes: u64,
+    /// Bytes before compression.
+    pub payload_bytes: u64,
+    /// Bytes of the blocks as stored, over all families.
+    pub stored_bytes: u64,
+    /// Bytes added to each copy of the media set, over all families.
+    pub media_bytes: u64,
+    /// When it was begun, milliseconds since 1970.
+    pub begun_ms: i64,
+    /// When it was finished.
+    pub finished_ms: i64,
+    /// What was found at the targets: an unfinished tail that was cut off, damaged records.
+    pub findings: Vec<Finding>,
+}
+
+/// Bytes of a full data block, before compression.
+const BLOCK_SIZE: u32 = 1 << 20;
+/// With more blocks than this they grow, so that the index stays small in memory.
+const MANY_BLOCKS: u64 = 256 << 10;
+const MAX_BLOCK_SIZE: u32 = 4 << 20;
+
+/// Makes a backup set at one or more targets: all or nothing.
+///
+/// # Errors
+/// Whatever keeps the set from being made; earlier sets at the targets are as they were.
+pub fn backup(
+    job: BackupJob<'_>,
+    targets: Vec<Box<dyn Target>>,
+    run: &Run<'_>,
+) -> Result<BackupOutcome, RunError> {
+    run.check()?;
+    check_options(&job)?;
+    let mut plan = Plan::open(targets, job.layout, job.mode, now_ms())?;
+    let media = plan.media.take();
+    if !job.allow_mixed {
+        refuse_mixed(media.as_ref(), job.encryption.is_some())?;
+    }
+    let begun_ms = now_ms();
+    let source = match job.source {
+        Source::Database(source) => Opened::Database(Box::new(Snapshot::open(source)?)),
+        Source::Stream(source) => Opened::Stream(source.reader),
+    };
+    let base = match (&source, job.differential) {
+        (Opened::Database(snapshot), true) => {
+            Some(open_base(media.as_ref(), snapshot, &job.labels, job.base_keys)?)
+        }
+        _ => None,
+    };
+    let (secret, recipients) = match job.encryption {
+        Some(encryption) => {
+            let secret = SetSecret::random().map_err(|error| new_set().error(error))?;
+            let recipients = encryption.recipients.wrap_secret(secret.as_bytes())?;
+            (Some(secret), recipients)
+        }
+        None => (None, Vec::new()),
+    };
+    let map_key = match (&base, &source) {
+        (Some(base), _) => Some(base.map_key.try_clone()?),
+        (None, Opened::Database(_)) if job.page_map && !job.copy_only => {
+            Some(SecretBytes::random(MAP_KEY_LEN)?)
+        }
+        _ => None,
+    };
+    let header = SetHeader {
+        position: plan.position,
+        kind: base.as_ref().map_or(StoredKind::Full, |base| StoredKind::Differential(base.base)),
+        source: source.stored(),
+        compression: stored_compression(job.compression),
+        algorithm: job.encryption.map(|encryption| encryption.algorithm),
+        copy_only: job.copy_only,
+        source_encrypted: source.encrypted_file_id().is_some(),
+        has_page_map: map_key.is_some(),
+        family: Family::SINGLE,
+        block_size: block_size(source.bytes().unwrap_or(0)),
+        begun_ms,
+        expires_ms: job.expires_ms,
+        database_id: source.encrypted_file_id().unwrap_or([0; 16]),
+        texts: texts(&job.labels),
+        recipients: recipients.clone(),
+    };
+    let record = Record::begin(&mut plan, header, secret.as_ref())?;
+    drop(secret);
+    let body = record.write(source, base.as_ref(), map_key, run)?;
+    let (kind, base) = (if base.is_some() { SetKind::Differential } else { SetKind::Full }, base);
+    Ok(BackupOutcome {
+        media_id: plan.media_id,
+        set_id: body.set_id,
+        position: plan.position,
+        kind,
+        base_position: base.as_ref().map(OpenBase::position),
+        base: base.as_ref().map(|base| base.base.set_id),
+        recipients,
+        pages: body.pages,
+        page_size: body.page_size,
+        pages_stored: body.pages_stored,
+        source_bytes: body.source_bytes,
+        payload_bytes: body.payload_bytes,
+        stored_bytes: body.stored_bytes,
+        media_bytes: body.media_bytes,
+        begun_ms,
+        finished_ms: body.finished_ms,
+        findings: plan.findings,
+    })
+}
+
+/// A source that is being read.
+enum Opened {
+    Database(Box<Snapshot>),
+    Stream(Box<dyn Read + Send>),
+}
+
+impl Opened {
+    fn stored(&self) -> StoredSource {
+        match self {
+            Self::Database(snapshot) => {
+                StoredSource::Database { page_size: snapshot.page_size(), pages: snapshot.pages() }
+            }
+            Self::Stream(_) => StoredSource::Stream,
+        }
+    }
+
+    fn encrypted_file_id(&self) -> Option<Id> {
+        match self {
+            Self::Database(snapshot) => snapshot.encrypted_file_id(),
+            Self::Stream(_) => None,
+        }
+    }
+
+    /// `None` for a stream, whose end is not known.
+    fn bytes(&self) -> Option<u64> {
+        match self {
+            Self::Database(snapshot) => {
+                Some(u64::from(snapshot.pages()) * u64::from(snapshot.page_size()))
+            }
+            Self::Stream(_) => None,
+        }
+    }
+}
+
+fn check_options(job: &BackupJob<'_>) -> Result<(), RunError> {
+    let refuse = |what, reason: &str| Err(RunError::Option { what, reason: reason.to_owned() });
+    if let Compression::Zstd { level } = job.compression
+        && !((-7..=22).contains(&level) && level != 0)
+    {
+        return refuse("compression", "levels of zstd are -7 to -1 and 1 to 22");
+    }
+    match (&job.source, job.differential) {
+        (Source::Stream(_), true) => refuse("differential", "a stream has no pages to compare"),
+        (_, true) if job.copy_only => refuse("differential", "a set that is no base has none"),
+        (_, true) if job.mode != Mode::Append => {
+            refuse("differential", "it is appended to the media set of its base")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refuse_mixed(media: Option<&Media>, encrypted: bool) -> Result<(), RunError> {
+    let Some(media) = media else { return Ok(()) };
+    match media.sets().iter().find(|set| set.algorithm.is_some() != encrypted) {
+        Some(_) => {
+            Err(RunError::MixedEncryption { has: if encrypted { "plain" } else { "encrypted" } })
+        }
+        None => Ok(()),
+    }
+}
+
+fn open_base<'a>(
+    media: Option<&'a Media>,
+    snapshot: &Snapshot,
+    labels: &Labels,
+    keys: Option<&dyn UnwrapSecret>,
+) -> Result<OpenBase<'a>, RunError> {
+    let none = |reason: &str| RunError::NoBase { reason: reason.to_owned() };
+    let media = media.ok_or_else(|| none("the media set is new"))?;
+    let database_id = snapshot.encrypted_file_id().unwrap_or([0; 16]);
+    let name = clean_text(&labels.database_name);
+    let info = base::find(media.sets(), &name, &database_id)?;
+    let base = OpenBase::open(media.volumes(), info, keys)?;
+    if base.page_size() != snapshot.page_size() {
+        return Err(none("the database's page size has changed since"));
+    }
+    Ok(base)
+}
+
+fn texts(labels: &Labels) -> SetTexts {
+    SetTexts {
+        name: clean_text(&labels.set_name),
+        database: clean_text(&labels.database_name),
+        path: clean_text(&labels.path),
+        host: clean_text(&labels.host),
+        user: clean_text(&labels.user),
+        description: clean_text(&labels.description),
+        program: clean_text(&labels.program),
+    }
+}
+
+fn stored_compression(compression: Compression) -> StoredCompression {
+    match compression {
+        Compression::None => StoredCompression::None,
+        Compression::Lz4 => StoredCompression::Lz4,
+        Compression::Zstd { level } => StoredCompression::Zstd(level),
+    }
+}
+
+fn block_size(bytes: u64) -> u32 {
+    let mut size = BLOCK_SIZE;
+    while size < MAX_BLOCK_SIZE && bytes / u64::from(size) > MANY_BLOCKS {
+        size *= 2;
+    }
+    size
+}
+
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn new_set() -> At<'static> {
+    At { media: "the new set", position: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_greater_database_has_greater_blocks() {
+        assert_eq!(block_size(0), 1 << 20);
+        assert_eq!(block_size(256 << 30), 1 << 20);
+        assert_eq!(block_size(300 << 30), 2 << 20);
+        assert_eq!(block_size(1 << 60), 4 << 20);
+    }
+}

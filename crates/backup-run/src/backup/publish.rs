@@ -1,0 +1,39 @@
+//! Making a record count: at all targets, or at none.
+
+use tdekit_backup_media::TRAILER_LEN;
+
+use crate::RunError;
+use crate::target::Append;
+
+/// A record that is written but for its trailer, in one family.
+pub(super) struct Unpublished {
+    pub(super) copies: Vec<Box<dyn Append>>,
+    pub(super) trailer: [u8; TRAILER_LEN],
+}
+
+/// Waits until all bytes of all copies are durable.
+pub(super) fn sync(copies: &mut [Box<dyn Append>]) -> Result<(), RunError> {
+    copies.iter_mut().try_for_each(|copy| copy.sync())
+}
+
+/// Publishes a record whose bytes are durable. Where one copy fails, what was published before is
+/// taken back.
+pub(super) fn publish(mut families: Vec<Unpublished>) -> Result<(), RunError> {
+    let mut published: Vec<&mut Box<dyn Append>> = Vec::new();
+    let mut failed = None;
+    for family in &mut families {
+        for copy in &mut family.copies {
+            if failed.is_none() {
+                failed = copy.publish(&family.trailer).err();
+                // A copy that failed may have been published all the same.
+                published.push(copy);
+            }
+        }
+    }
+    let Some(error) = failed else { return Ok(()) };
+    for copy in published {
+        // The error that is told is the cause of all; what stays is seen by every reader.
+        let _ = copy.withdraw();
+    }
+    Err(error)
+}

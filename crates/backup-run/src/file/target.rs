@@ -1,0 +1,187 @@
+//! A media file that is written.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::beside::Beside;
+use super::media::FileMedia;
+use super::writer::Writer;
+use super::{is_at, lock, sync_parent};
+use crate::RunError;
+use crate::target::{Append, MediaSource, Place, Target};
+
+/// How often another writer may replace the file between opening and locking.
+const ATTEMPTS: usize = 16;
+
+/// A media file that is written: a new one beside its final name, which it gets when it is
+/// published; an append at its end. New files are readable by their owner only.
+#[derive(Debug)]
+pub struct FileTarget {
+    path: PathBuf,
+    existing: Option<File>,
+}
+
+impl FileTarget {
+    /// A target at this path; nothing is opened yet.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), existing: None }
+    }
+
+    /// Opens and locks the file that is there.
+    fn open_locked(&self) -> Result<Option<File>, RunError> {
+        for _ in 0..ATTEMPTS {
+            let file = match OpenOptions::new().read(true).write(true).open(&self.path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(RunError::io("open", &self.path)(error)),
+            };
+            lock(&file, &self.path)?;
+            if is_at(&file, &self.path).map_err(RunError::io("open", &self.path))? {
+                return Ok(Some(file));
+            }
+        }
+        Err(RunError::Locked { path: self.path.clone() })
+    }
+
+    fn failed(&self, action: &'static str) -> impl FnOnce(io::Error) -> RunError + use<> {
+        RunError::io(action, &self.path)
+    }
+}
+
+impl Target for FileTarget {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn open(&mut self) -> Result<Option<Arc<dyn MediaSource>>, RunError> {
+        match fs::metadata(&self.path) {
+            Ok(metadata) if metadata.is_file() => {
+                // Replacing a link would leave the file that it names as it is.
+                self.path = self.path.canonicalize().map_err(self.failed("open"))?;
+            }
+            Ok(_) => {
+                let reason = format!("{} is no file", self.path.display());
+                return Err(RunError::Option { what: "target", reason });
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.failed("open")(error)),
+        }
+        self.existing = self.open_locked()?;
+        let Some(file) = &self.existing else { return Ok(None) };
+        let file = file.try_clone().map_err(self.failed("open"))?;
+        Ok(Some(Arc::new(FileMedia::new(file, &self.path))))
+    }
+
+    fn part_per_record(&self) -> bool {
+        false
+    }
+
+    fn append(&mut self, place: Place) -> Result<Box<dyn Append>, RunError> {
+        match place {
+            Place::New { replace } => Ok(Box::new(NewFile::create(&self.path, replace)?)),
+            Place::Behind { part, end } => {
+                let Some(file) = self.existing.as_ref().filter(|_| part == 0) else {
+                    return Err(RunError::NoPart { media: self.name(), part });
+                };
+                let file = file.try_clone().map_err(self.failed("open"))?;
+                Ok(Box::new(Behind::new(file, &self.path, end)?))
+            }
+        }
+    }
+}
+
+/// A new media file.
+struct NewFile {
+    beside: Beside,
+    writer: Writer,
+    replace: bool,
+}
+
+impl NewFile {
+    fn create(path: &Path, replace: bool) -> Result<Self, RunError> {
+        if !replace && path.symlink_metadata().is_ok() {
+            return Err(RunError::Exists { path: path.to_path_buf() });
+        }
+        let beside = Beside::create(path)?;
+        let writer = Writer::new(beside.file(), beside.beside(), 0)?;
+        Ok(Self { beside, writer, replace })
+    }
+}
+
+impl Append for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), RunError> {
+        self.writer.write(bytes)
+    }
+
+    fn sync(&mut self) -> Result<(), RunError> {
+        self.writer.sync()
+    }
+
+    fn publish(&mut self, trailer: &[u8]) -> Result<(), RunError> {
+        self.writer.write(trailer)?;
+        self.writer.sync()?;
+        self.beside.place(self.replace)
+    }
+
+    fn withdraw(&mut self) -> Result<(), RunError> {
+        self.beside.withdraw()
+    }
+}
+
+/// Bytes behind the last whole record of a media file.
+struct Behind {
+    writer: Writer,
+    file: File,
+    path: PathBuf,
+    /// Where they begin.
+    begin: u64,
+    published: bool,
+}
+
+impl Behind {
+    fn new(file: File, path: &Path, begin: u64) -> Result<Self, RunError> {
+        file.set_len(begin).map_err(RunError::io("write", path))?;
+        let writer = Writer::new(&file, path, begin)?;
+        Ok(Self { writer, file, path: path.to_path_buf(), begin, published: false })
+    }
+}
+
+impl Append for Behind {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), RunError> {
+        self.writer.write(bytes)
+    }
+
+    fn sync(&mut self) -> Result<(), RunError> {
+        self.writer.sync()
+    }
+
+    fn publish(&mut self, trailer: &[u8]) -> Result<(), RunError> {
+        self.writer.write(trailer)?;
+        self.writer.sync()?;
+        self.published = true;
+        Ok(())
+    }
+
+    fn withdraw(&mut self) -> Result<(), RunError> {
+        self.published = false;
+        self.file
+            .set_len(self.begin)
+            .and_then(|()| self.file.sync_all())
+            .map_err(RunError::io("write", &self.path))?;
+        sync_parent(&self.path)
+    }
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        if !self.published {
+            // What stays is an unfinished tail.
+            let _ = self.writer.settle().and_then(|()| {
+                self.file.set_len(self.begin).map_err(RunError::io("write", &self.path))
+            });
+        }
+    }
+}

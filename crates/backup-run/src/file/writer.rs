@@ -1,0 +1,265 @@
+//! Bytes written one behind the other, past the page cache where the file system allows.
+//!
+//! Fresh memory in the page cache costs more than sealing: bytes are gathered in aligned buffers
+//! that threads write with `O_DIRECT`. What is not aligned (the first and last bytes) goes the
+//! usual way.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use crate::RunError;
+use crate::buffer::{ALIGN, ALIGN_OFFSET, Aligned, is_aligned};
+
+/// Bytes of a buffer.
+const STAGE_LEN: usize = 1 << 20;
+/// Buffers of a writer: one that is filled, two that are written, one that waits.
+const STAGES: usize = 4;
+const THREADS: usize = 2;
+
+/// Writes bytes at rising offsets of a file.
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    /// Offset of the next byte.
+    end: u64,
+    stage: Option<Stage>,
+    full: Option<Sender<Stage>>,
+    free: Receiver<Stage>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    path: PathBuf,
+    file: File,
+    direct: Option<File>,
+    error: Mutex<Option<io::Error>>,
+}
+
+/// A buffer for the bytes of the file from `offset` on, a multiple of [`ALIGN`]; those from `from`
+/// to `to` are to be written.
+struct Stage {
+    bytes: Aligned,
+    offset: u64,
+    from: usize,
+    to: usize,
+}
+
+impl Writer {
+    /// Appends to `file` from `end` on; `path` names it now.
+    pub(super) fn new(file: &File, path: &Path, end: u64) -> Result<Self, RunError> {
+        let failed = || RunError::io("write", path);
+        let shared = Arc::new(Shared {
+            path: path.to_path_buf(),
+            file: file.try_clone().map_err(failed())?,
+            direct: open_direct(path),
+            error: Mutex::new(None),
+        });
+        let (full, stages) = channel::<Stage>();
+        let (done, free) = channel();
+        let stages = Arc::new(Mutex::new(stages));
+        for _ in 0..STAGES {
+            let bytes = Aligned::new(STAGE_LEN);
+            // The receiver is in scope.
+            let _ = done.send(Stage { bytes, offset: 0, from: 0, to: 0 });
+        }
+        let mut threads = Vec::new();
+        for _ in 0..THREADS {
+            let (shared, stages, done) = (Arc::clone(&shared), Arc::clone(&stages), done.clone());
+            let name = "tdekit-write".to_owned();
+            let run = move || shared.run(&stages, &done);
+            threads.push(thread::Builder::new().name(name).spawn(run).map_err(failed())?);
+        }
+        Ok(Self { shared, end, stage: None, full: Some(full), free, threads })
+    }
+
+    /// Takes the next bytes.
+    pub(super) fn write(&mut self, mut bytes: &[u8]) -> Result<(), RunError> {
+        while !bytes.is_empty() {
+            let mut stage = match self.stage.take() {
+                Some(stage) => stage,
+                None => self.begin_stage()?,
+            };
+            let n = bytes.len().min(STAGE_LEN - stage.to);
+            let (now, later) = bytes.split_at(n);
+            stage.bytes[stage.to..stage.to + n].copy_from_slice(now);
+            stage.to += n;
+            self.end += n as u64;
+            bytes = later;
+            if stage.to == STAGE_LEN {
+                self.send(stage)?;
+            } else {
+                self.stage = Some(stage);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all bytes so far are in the file, and durable.
+    pub(super) fn sync(&mut self) -> Result<(), RunError> {
+        self.settle()?;
+        self.shared.file.sync_data().map_err(RunError::io("sync", &self.shared.path))
+    }
+
+    /// Waits until all bytes so far are in the file.
+    pub(super) fn settle(&mut self) -> Result<(), RunError> {
+        if let Some(stage) = self.stage.take() {
+            self.send(stage)?;
+        }
+        let mut idle = Vec::new();
+        while idle.len() < STAGES {
+            idle.push(self.free.recv().map_err(|_| RunError::Internal("a writer ended"))?);
+        }
+        self.restock(idle)?;
+        self.shared.check()
+    }
+
+    fn begin_stage(&mut self) -> Result<Stage, RunError> {
+        self.shared.check()?;
+        let mut stage = self.free.recv().map_err(|_| RunError::Internal("a writer ended"))?;
+        let head = self.end % ALIGN_OFFSET;
+        stage.offset = self.end - head;
+        stage.from = usize::try_from(head).unwrap_or(0);
+        stage.to = stage.from;
+        Ok(stage)
+    }
+
+    fn send(&self, stage: Stage) -> Result<(), RunError> {
+        let sent = self.full.as_ref().map(|full| full.send(stage));
+        sent.and_then(Result::ok).ok_or(RunError::Internal("a writer ended"))
+    }
+
+    /// Sends idle buffers round, so that they come back as free ones.
+    fn restock(&self, idle: Vec<Stage>) -> Result<(), RunError> {
+        for mut stage in idle {
+            (stage.from, stage.to) = (0, 0);
+            self.send(stage)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.full = None;
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has written nothing more.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self, stages: &Mutex<Receiver<Stage>>, done: &Sender<Stage>) {
+        loop {
+            let next = stages.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(stage) = next else { return };
+            if stage.from < stage.to
+                && self.check_quietly()
+                && let Err(error) = self.write(&stage)
+            {
+                self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+            if done.send(stage).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn check_quietly(&self) -> bool {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// The first failure of a thread, told to every caller.
+    fn check(&self) -> Result<(), RunError> {
+        let error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*error {
+            None => Ok(()),
+            Some(error) => {
+                let again = match error.raw_os_error() {
+                    Some(number) => io::Error::from_raw_os_error(number),
+                    None => io::Error::from(error.kind()),
+                };
+                Err(RunError::io("write", &self.path)(again))
+            }
+        }
+    }
+
+    fn write(&self, stage: &Stage) -> io::Result<()> {
+        // The first whole page of the file, and the end of the last one, within the buffer.
+        let first = stage.from.next_multiple_of(ALIGN).min(stage.to);
+        let last = first.max(stage.to - stage.to % ALIGN);
+        for (from, to) in [(stage.from, first), (first, last), (last, stage.to)] {
+            write_at(
+                (&self.file, self.direct.as_ref()),
+                &stage.bytes[from..to],
+                stage.offset + from as u64,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes past the page cache where there is a file for that and the bytes are aligned.
+pub(super) fn write_at(
+    (file, direct): (&File, Option<&File>),
+    bytes: &[u8],
+    offset: u64,
+) -> io::Result<()> {
+    if let Some(direct) = direct.filter(|_| !bytes.is_empty() && is_aligned(bytes, offset)) {
+        match direct.write_all_at(bytes, offset) {
+            // The file system takes the flag and not the write.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+            other => return other,
+        }
+    }
+    file.write_all_at(bytes, offset)
+}
+
+/// The file at `path` for direct I/O, where its file system has that.
+pub(super) fn open_direct(path: &Path) -> Option<File> {
+    const DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+    OpenOptions::new().write(true).custom_flags(DIRECT).open(path).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_stand_where_they_belong_whatever_their_pieces() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let text: Vec<u8> = (0..5_000_001_u32).map(|n| n.to_le_bytes()[n as usize % 3]).collect();
+        for (begin, piece) in [(0, 700_001), (96, 1 << 20), (4095, 3), (8192, 5_000_001)] {
+            let begin_bytes = &text[..begin];
+            std::fs::write(&path, begin_bytes).unwrap();
+            let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+            let mut writer = Writer::new(&file, &path, begin as u64).unwrap();
+            let end = if piece == 3 { begin + 10_000 } else { text.len() };
+            for bytes in text[begin..end].chunks(piece) {
+                writer.write(bytes).unwrap();
+            }
+            writer.sync().unwrap();
+            writer.write(b"trailer").unwrap();
+            writer.sync().unwrap();
+            let found = std::fs::read(&path).unwrap();
+            assert_eq!(found.len(), end + 7);
+            assert!(found[..end] == text[..end] && &found[end..] == b"trailer", "{begin} {piece}");
+        }
+    }
+
+    #[test]
+    fn a_failed_write_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        std::fs::write(&path, "").unwrap();
+        let read_only = File::open(&path).unwrap();
+        let mut writer = Writer::new(&read_only, Path::new("/nowhere"), 0).unwrap();
+        writer.write(b"abc").unwrap();
+        assert!(matches!(writer.sync(), Err(RunError::Io { action: "write", .. })));
+    }
+}

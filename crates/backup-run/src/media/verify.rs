@@ -1,0 +1,242 @@
+//! Checking a set without restoring it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tdekit_backup_media::payload::{ChangedPages, Metadata, PageMapBlock, Pages};
+use tdekit_backup_media::signature::{ContentDigest, block_digest};
+use tdekit_backup_media::{BlockKind, Digest, SetKind, Source};
+use tdekit_key_crypto::x509;
+
+use super::opened::{BlockReader, OpenSet};
+use super::{SignatureCheck, VerifyReport};
+use crate::error::At;
+use crate::output::{Fate, lock};
+use crate::pipeline::{run_threads, threads};
+use crate::progress::Meter;
+use crate::{Run, RunError, SetInfo};
+
+/// Most damages that are told one by one.
+const MAX_DAMAGES: usize = 1000;
+
+/// Blocks and what was found, over all threads.
+struct Tally {
+    next: AtomicU64,
+    payload_bytes: AtomicU64,
+    healed: AtomicU64,
+    damages: Mutex<Vec<(u64, String)>>,
+    /// By family and block, where the set is signed.
+    digests: Mutex<Vec<Vec<Digest>>>,
+}
+
+/// Checks every block of every copy.
+pub(super) fn verify(
+    set: &OpenSet<'_>,
+    info: &SetInfo,
+    run: &Run<'_>,
+) -> Result<VerifyReport, RunError> {
+    let counts: Vec<u64> =
+        set.families.iter().map(|family| family.index.entries.len() as u64).collect();
+    let blocks: u64 = counts.iter().sum();
+    let signed = !info.signatures.is_empty();
+    let tally = Tally {
+        next: AtomicU64::new(0),
+        payload_bytes: AtomicU64::new(0),
+        healed: AtomicU64::new(0),
+        damages: Mutex::default(),
+        digests: Mutex::new(match signed {
+            true => {
+                counts.iter().map(|n| vec![[0; 32]; usize::try_from(*n).unwrap_or(0)]).collect()
+            }
+            false => Vec::new(),
+        }),
+    };
+    let meter = Meter::new(run, Some(set.data_bytes()));
+    let fate = Fate::default();
+    let work = || {
+        let mut worker = Worker::new(set)?;
+        loop {
+            fate.check()?;
+            let number = tally.next.fetch_add(1, Ordering::Relaxed);
+            let Some(block) = nth_block(&counts, number) else { return Ok(()) };
+            worker.check(block, number, &tally, &meter)?;
+        }
+    };
+    run_threads(threads(run), &fate, &work)?;
+    let mut report = VerifyReport {
+        position: set.position,
+        opened: set.readable,
+        blocks,
+        payload_bytes: tally.payload_bytes.into_inner(),
+        healed_blocks: tally.healed.into_inner(),
+        ..VerifyReport::default()
+    };
+    if set.families.iter().any(|family| family.healed) {
+        report.damages.push("the index of one mirror is damaged".to_owned());
+    }
+    let mut damages = std::mem::take(&mut *lock(&tally.damages));
+    damages.sort();
+    report.damages.extend(damages.into_iter().map(|(_, damage)| damage));
+    let digests = std::mem::take(&mut *lock(&tally.digests));
+    report.signatures = check_signatures(set, info, digests);
+    Ok(report)
+}
+
+/// Family and index of the n-th block over all families.
+fn nth_block(counts: &[u64], mut number: u64) -> Option<(usize, u32)> {
+    for (family, count) in counts.iter().enumerate() {
+        if number < *count {
+            return Some((family, u32::try_from(number).ok()?));
+        }
+        number -= count;
+    }
+    None
+}
+
+struct Worker<'a> {
+    set: &'a OpenSet<'a>,
+    reader: BlockReader,
+    payload: Vec<u8>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(set: &'a OpenSet<'a>) -> Result<Self, RunError> {
+        Ok(Self { set, reader: BlockReader::new(set)?, payload: Vec::new() })
+    }
+
+    fn check(
+        &mut self,
+        block: (usize, u32),
+        number: u64,
+        tally: &Tally,
+        meter: &Meter<'_>,
+    ) -> Result<(), RunError> {
+        let entry = *self.set.entry(block).ok_or(RunError::Internal("a block of no entry"))?;
+        let bytes = u64::from(entry.payload_len);
+        let data_bytes = if entry.kind == BlockKind::Data { bytes } else { 0 };
+        meter.take(data_bytes)?;
+        let copies = self.set.families.get(block.0).map_or(0, |family| family.copies.len());
+        let (mut damages, mut whole) = (Vec::new(), 0);
+        for copy in 0..copies {
+            match self.check_copy(block, copy) {
+                Ok(()) => {
+                    whole += 1;
+                    self.keep_digest(block, tally);
+                }
+                Err(error @ (RunError::Damaged { .. } | RunError::Tampered { .. })) => {
+                    damages.push(error.to_string());
+                }
+                Err(RunError::ShortRead { media, end }) => {
+                    damages.push(RunError::ShortRead { media, end }.to_string());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if whole > 0 && !damages.is_empty() {
+            tally.healed.fetch_add(1, Ordering::Relaxed);
+        }
+        if whole > 0 && entry.kind == BlockKind::Data {
+            tally.payload_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        let mut all = lock(&tally.damages);
+        let room = MAX_DAMAGES.saturating_sub(all.len());
+        all.extend(damages.into_iter().take(room).map(|damage| (number, damage)));
+        drop(all);
+        meter.add(data_bytes, entry.block_len());
+        Ok(())
+    }
+
+    fn check_copy(&mut self, block: (usize, u32), copy: usize) -> Result<(), RunError> {
+        if !self.set.readable {
+            return self.reader.check_copy(self.set, block, copy);
+        }
+        let entry = *self.set.entry(block).ok_or(RunError::Internal("a block of no entry"))?;
+        self.payload.resize(usize::try_from(entry.payload_len).unwrap_or(usize::MAX), 0);
+        self.reader.read_copy(self.set, block, copy, &mut self.payload)?;
+        self.check_payload(block, entry.kind, entry.first_page)
+    }
+
+    /// What an opened block holds must be what the index says of it.
+    fn check_payload(
+        &self,
+        block: (usize, u32),
+        kind: BlockKind,
+        first_page: u32,
+    ) -> Result<(), RunError> {
+        let name = self.set.families.get(block.0).and_then(|family| family.copies.first());
+        let media = name.map_or("", |(volume, _)| &volume.name);
+        let at = At { media, position: self.set.position };
+        let header = self.set.header;
+        let index = u64::from(block.1);
+        let first = match (kind, header.source, header.kind) {
+            (BlockKind::Metadata, _, _) => Metadata::decode(&self.payload).map(|_| 0),
+            (BlockKind::PageMap, _, _) => {
+                PageMapBlock::decode(index, &self.payload).map(|map| map.first_page)
+            }
+            (BlockKind::Data, Source::Stream, _) => Ok(0),
+            (BlockKind::Data, Source::Database { page_size, .. }, SetKind::Full) => {
+                Pages::decode(index, &self.payload, page_size).map(|pages| pages.first_page)
+            }
+            (BlockKind::Data, Source::Database { page_size, .. }, _) => {
+                ChangedPages::decode(index, &self.payload, page_size).map(|pages| pages.bounds().0)
+            }
+        };
+        if first.map_err(|error| at.error(error))? == first_page {
+            return Ok(());
+        }
+        let what = format!("set {}", self.set.position);
+        let reason = format!("block {index} does not hold what the index says");
+        Err(RunError::Damaged { media: media.to_owned(), what, reason })
+    }
+
+    fn keep_digest(&self, (family, index): (usize, u32), tally: &Tally) {
+        let mut digests = lock(&tally.digests);
+        let Ok(index) = usize::try_from(index) else { return };
+        if let Some(place) = digests.get_mut(family).and_then(|family| family.get_mut(index)) {
+            *place = block_digest(self.reader.raw());
+        }
+    }
+}
+
+/// Checks each signature against what the blocks are. Whether its certificate is to be trusted is
+/// the caller's part.
+fn check_signatures(
+    set: &OpenSet<'_>,
+    info: &SetInfo,
+    digests: Vec<Vec<Digest>>,
+) -> Vec<SignatureCheck> {
+    let contents: Vec<Digest> = digests.iter().map(|digests| content_digest(digests)).collect();
+    let check = |signature: &crate::SignatureInfo| {
+        let family = usize::from(signature.family);
+        let trailer = set.families.get(family).and_then(|family| family.copies.first());
+        let trailer = trailer.map(|(_, placed)| placed.record.digest());
+        let facts = x509::parse(&signature.certificate_der);
+        let verifies = facts
+            .as_ref()
+            .is_ok_and(|facts| facts.public_key.verifies(&signature.message, &signature.signature));
+        let problem = if !verifies {
+            Some("it does not hold")
+        } else if trailer != Some(signature.trailer_sha256) {
+            Some("it is on another set")
+        } else if contents.get(family) != Some(&signature.content_sha256) {
+            Some("the blocks are not those that were signed")
+        } else {
+            None
+        };
+        SignatureCheck {
+            family: signature.family,
+            signed_ms: signature.signed_ms,
+            certificate_der: signature.certificate_der.clone(),
+            subject: facts.map(|facts| facts.subject).unwrap_or_default(),
+            problem,
+        }
+    };
+    info.signatures.iter().map(check).collect()
+}
+
+/// Over the digests of a family's blocks.
+pub(crate) fn content_digest(digests: &[Digest]) -> Digest {
+    let mut content = ContentDigest::new();
+    digests.iter().for_each(|digest| content.push(digest));
+    content.finish()
+}

@@ -1,0 +1,172 @@
+//! One file, or one object and its followers: the records that stand there.
+
+use std::sync::Arc;
+
+use tdekit_backup_media::media::MEDIA_HEADER_LEN;
+use tdekit_backup_media::{Digest, Gap, GapKind, MediaHeader, Record, Scan, Scanned};
+
+use crate::error::At;
+use crate::{Finding, MediaSource, RunError};
+
+/// One copy of one family of a media set.
+pub(crate) struct Volume {
+    pub(crate) source: Arc<dyn MediaSource>,
+    pub(crate) name: String,
+    pub(crate) header: MediaHeader,
+    /// Whole records of all parts, in order.
+    pub(crate) records: Vec<Placed>,
+    gaps: Vec<(u32, Gap)>,
+    header_digest: Digest,
+    /// The last part, and where its whole records end; `None` where damage forbids to append.
+    end: Option<(u32, u64)>,
+}
+
+/// A record and the part that it stands in.
+pub(crate) struct Placed {
+    pub(crate) part: u32,
+    pub(crate) record: Record,
+}
+
+impl Placed {
+    pub(crate) fn ordinal(&self) -> u32 {
+        self.record.trailer.ordinal
+    }
+}
+
+/// What the next record is appended behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) part: u32,
+    pub(crate) end: u64,
+    pub(crate) previous: Digest,
+    pub(crate) ordinal: u32,
+}
+
+impl Volume {
+    pub(crate) fn open(source: Arc<dyn MediaSource>) -> Result<Self, RunError> {
+        let name = source.name();
+        let at = At { media: &name, position: 0 };
+        let first = scan(&*source, 0, at)?;
+        let header = first.header.clone();
+        let mut volume = Self {
+            name: name.clone(),
+            header_digest: first.header_digest,
+            header,
+            records: Vec::new(),
+            gaps: Vec::new(),
+            end: None,
+            source,
+        };
+        if volume.header.part != 0 {
+            return Err(RunError::OtherMedia { first: name.clone(), media: name });
+        }
+        volume.add(0, first);
+        for part in 1..volume.source.parts() {
+            let scanned = scan(&*volume.source, part, at)?;
+            let header = &scanned.header;
+            let same =
+                (header.media_id, header.family) == (volume.header.media_id, volume.header.family);
+            if !same || header.part != part {
+                let media = format!("{name}, part {part}");
+                return Err(RunError::OtherMedia { first: name, media });
+            }
+            volume.add(part, scanned);
+        }
+        Ok(volume)
+    }
+
+    fn add(&mut self, part: u32, scanned: Scanned) {
+        self.end = scanned.append_at().map(|end| (part, end));
+        self.gaps.extend(scanned.gaps.into_iter().map(|gap| (part, gap)));
+        self.records.extend(scanned.records.into_iter().map(|record| Placed { part, record }));
+    }
+
+    /// Leaves out records behind `last`, which were published in some stripes only. They count as
+    /// an unfinished tail.
+    pub(super) fn cut_behind(&mut self, last: u32) {
+        let Some(cut) = self.records.iter().position(|placed| placed.ordinal() > last) else {
+            return;
+        };
+        let cut: Vec<_> = self.records.drain(cut..).collect();
+        for placed in cut {
+            let range = placed.record.start..placed.record.end();
+            self.gaps.push((placed.part, Gap { range, kind: GapKind::UnfinishedTail }));
+        }
+        let end = match self.records.last() {
+            Some(last) => (last.part, last.record.end()),
+            None => (0, MEDIA_HEADER_LEN as u64),
+        };
+        self.end = self.end.map(|_| end);
+    }
+
+    /// Where the next record goes.
+    pub(crate) fn link(&self) -> Result<Link, RunError> {
+        let Some((part, end)) = self.end else {
+            let (media, what) = (self.name.clone(), "the media set".to_owned());
+            let reason = "a record cannot be read, so nothing can be appended".to_owned();
+            return Err(RunError::Damaged { media, what, reason });
+        };
+        let (previous, ordinal) = match self.records.last() {
+            Some(last) => (last.record.digest(), last.ordinal().saturating_add(1)),
+            None => (self.header_digest, 1),
+        };
+        Ok(Link { part, end, previous, ordinal })
+    }
+
+    pub(crate) fn record(&self, ordinal: u32) -> Option<&Placed> {
+        self.records.iter().find(|placed| placed.ordinal() == ordinal)
+    }
+
+    /// What is wrong here, or should be known.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (_, gap) in &self.gaps {
+            let (media, offset) = (self.name.clone(), gap.range.start);
+            findings.push(match gap.kind {
+                GapKind::UnfinishedTail => {
+                    let bytes = gap.range.end.saturating_sub(offset);
+                    Finding::UnfinishedTail { media, offset, bytes }
+                }
+                GapKind::Damaged => {
+                    let reason = "it is no whole record".to_owned();
+                    Finding::DamagedRecord { media, ordinal: None, offset, reason }
+                }
+            });
+        }
+        let mut before = Some((0, self.header_digest));
+        for placed in &self.records {
+            let (ordinal, record) = (placed.ordinal(), &placed.record);
+            match &record.header {
+                Err(error) => findings.push(Finding::DamagedRecord {
+                    media: self.name.clone(),
+                    ordinal: Some(ordinal),
+                    offset: record.start,
+                    reason: error.to_string(),
+                }),
+                Ok(header) => {
+                    let follows = before.is_some_and(|(last, digest)| {
+                        ordinal == last + 1 && header.place.previous == digest
+                    });
+                    if !follows {
+                        let media = self.name.clone();
+                        findings.push(Finding::BrokenChain { media, ordinal });
+                    }
+                }
+            }
+            before = Some((ordinal, record.digest()));
+        }
+        findings
+    }
+}
+
+fn scan(source: &dyn MediaSource, part: u32, at: At<'_>) -> Result<Scanned, RunError> {
+    let mut scan = Scan::new(source.part_len(part)?);
+    let mut bytes = Vec::new();
+    while let Some(range) = scan.wanted() {
+        let len = range.end.saturating_sub(range.start);
+        bytes.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
+        source.read_at(part, range.start, &mut bytes)?;
+        scan.feed(&bytes).map_err(|error| at.error(error))?;
+    }
+    scan.finish().map_err(|error| at.error(error))
+}

@@ -1,0 +1,198 @@
+//! Sealed blocks on their way to the copies of a record, in order though they come in any order.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tdekit_backup_media::{BlockKind, IndexEntry, SetBuilder};
+
+use crate::{Append, RunError};
+
+/// Waiting threads look this often whether the run has failed.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A lock whose data is fit for use even where a thread panicked: the run fails then anyway.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits for a notice, or a short while.
+pub(crate) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    condvar.wait_timeout(guard, LOOK).unwrap_or_else(PoisonError::into_inner).0
+}
+
+/// Whether the threads of a run go on, and the first error that stopped them.
+#[derive(Default)]
+pub(crate) struct Fate {
+    failed: AtomicBool,
+    error: Mutex<Option<RunError>>,
+}
+
+impl Fate {
+    /// Stops all threads. Of several errors the first is kept.
+    pub(crate) fn fail(&self, error: RunError) {
+        lock(&self.error).get_or_insert(error);
+        self.failed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// What became of the run.
+    pub(crate) fn result(&self) -> Result<(), RunError> {
+        lock(&self.error).take().map_or(Ok(()), Err)
+    }
+
+    /// What a thread that is stopped returns; [`Self::result`] has the cause.
+    pub(crate) fn check(&self) -> Result<(), RunError> {
+        if self.failed() { Err(RunError::Cancelled) } else { Ok(()) }
+    }
+}
+
+/// A bounded number of buffers for sealed blocks.
+///
+/// A thread takes its buffer *before* it takes the block that is due, so the block that all others
+/// wait for always has one.
+pub(crate) struct Pool {
+    free: Mutex<Vec<Vec<u8>>>,
+    given: Condvar,
+}
+
+impl Pool {
+    pub(crate) fn new(buffers: usize, len: usize) -> Self {
+        let free = Mutex::new((0..buffers).map(|_| vec![0; len]).collect());
+        Self { free, given: Condvar::new() }
+    }
+
+    pub(crate) fn take(&self, fate: &Fate) -> Result<Vec<u8>, RunError> {
+        let mut free = lock(&self.free);
+        loop {
+            fate.check()?;
+            if let Some(buffer) = free.pop() {
+                return Ok(buffer);
+            }
+            free = wait(&self.given, free);
+        }
+    }
+
+    pub(crate) fn give(&self, buffer: Vec<u8>) {
+        lock(&self.free).push(buffer);
+        self.given.notify_one();
+    }
+}
+
+/// Passes things on in order, though they come in any order.
+pub(crate) struct InOrder<T> {
+    queue: Mutex<Queue<T>>,
+}
+
+struct Queue<T> {
+    /// What came before its turn.
+    ready: BTreeMap<u64, T>,
+    /// Number of what is due.
+    due: u64,
+    /// Whether a thread is passing on: it takes what becomes ready meanwhile.
+    draining: bool,
+}
+
+impl<T> InOrder<T> {
+    pub(crate) fn new() -> Self {
+        Self { queue: Mutex::new(Queue { ready: BTreeMap::new(), due: 0, draining: false }) }
+    }
+
+    /// Takes number `number`, and passes on it and those behind it that are ready, unless it is
+    /// not due or another thread is passing on. Calls of `pass` come one after another.
+    pub(crate) fn submit(
+        &self,
+        number: u64,
+        item: T,
+        mut pass: impl FnMut(T) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        let mut queue = lock(&self.queue);
+        queue.ready.insert(number, item);
+        if queue.draining {
+            return Ok(());
+        }
+        queue.draining = true;
+        let mut result = Ok(());
+        while result.is_ok() {
+            let due = queue.due;
+            let Some(item) = queue.ready.remove(&due) else { break };
+            queue.due += 1;
+            drop(queue);
+            result = pass(item);
+            queue = lock(&self.queue);
+        }
+        queue.draining = false;
+        result
+    }
+}
+
+/// The blocks of one record (one family), written to all its copies.
+pub(crate) struct Output {
+    order: InOrder<(IndexEntry, Vec<u8>)>,
+    written: Mutex<Written>,
+}
+
+/// What stands in a record so far.
+pub(crate) struct Written {
+    /// The copies, equal to the byte.
+    pub(crate) copies: Vec<Box<dyn Append>>,
+    pub(crate) builder: SetBuilder,
+    /// Payload bytes of data blocks.
+    pub(crate) data_bytes: u64,
+    /// Bytes of blocks, headers included.
+    pub(crate) stored_bytes: u64,
+    /// Data blocks.
+    pub(crate) data_blocks: u64,
+}
+
+impl Output {
+    /// `copies` have taken the record's header, which `builder` stands behind.
+    pub(crate) fn new(copies: Vec<Box<dyn Append>>, builder: SetBuilder) -> Self {
+        let written = Written { copies, builder, data_bytes: 0, stored_bytes: 0, data_blocks: 0 };
+        Self { order: InOrder::new(), written: Mutex::new(written) }
+    }
+
+    /// Takes block `index`, and writes what is due. Buffers go back to the pool.
+    pub(crate) fn submit(
+        &self,
+        index: u64,
+        block: (IndexEntry, Vec<u8>),
+        pool: &Pool,
+    ) -> Result<(), RunError> {
+        self.order.submit(index, block, |(entry, bytes)| {
+            let written = lock(&self.written).write(entry, &bytes);
+            pool.give(bytes);
+            written
+        })
+    }
+
+    /// What was written.
+    pub(crate) fn into_written(self) -> Written {
+        self.written.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Written {
+    /// Writes one block.
+    pub(crate) fn write(&mut self, entry: IndexEntry, bytes: &[u8]) -> Result<(), RunError> {
+        let len = usize::try_from(entry.block_len()).unwrap_or(usize::MAX);
+        let block = bytes.get(..len).ok_or(RunError::Internal("a block exceeds its buffer"))?;
+        self.write_all(block)?;
+        self.stored_bytes += entry.block_len();
+        if entry.kind == BlockKind::Data {
+            self.data_blocks += 1;
+            self.data_bytes += u64::from(entry.payload_len);
+        }
+        self.builder.push(entry);
+        Ok(())
+    }
+
+    /// Writes bytes to every copy.
+    pub(crate) fn write_all(&mut self, bytes: &[u8]) -> Result<(), RunError> {
+        self.copies.iter_mut().try_for_each(|copy| copy.write(bytes))
+    }
+}

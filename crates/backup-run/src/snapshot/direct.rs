@@ -1,0 +1,163 @@
+//! Pages read from the main file past SQLite, by several threads at once.
+//!
+//! Sound only inside a read transaction of a plain database, and only for pages with no frame in
+//! the write-ahead log:
+//!
+//! - Outside WAL mode the transaction is a SHARED lock, under which nobody writes the main file.
+//! - In WAL mode the transaction holds a read mark. With mark 0 (the log was wholly copied into
+//!   the main file) the lock on it keeps every checkpoint from writing. With another mark, a
+//!   checkpoint copies frames up to that mark only, and the log is not begun anew; so it writes
+//!   no page but those with a frame in the log at or before the mark, and such frames were all
+//!   there when the log was listed after the transaction had begun.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use rustix::fs::{Advice, fadvise};
+
+use super::wal;
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+/// Files that were read, kept open: POSIX drops *all* locks of a process on a file when it closes
+/// any descriptor of it, and other connections of this process may hold some.
+static OPENED: LazyLock<Mutex<HashMap<Identity, Arc<File>>>> = LazyLock::new(Mutex::default);
+
+/// The main file of a plain database inside a read transaction.
+pub(super) struct Direct {
+    file: Arc<File>,
+    page_size: u32,
+    /// Pages that SQLite must be asked for, ascending.
+    logged: Vec<u32>,
+    /// Pages that were whole in the main file when the transaction had begun.
+    pages: u32,
+}
+
+/// What a page is read by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    /// The main file.
+    File,
+    /// SQLite.
+    Sqlite,
+}
+
+impl Direct {
+    /// `None` where the main file cannot be read past SQLite. A read transaction has begun.
+    pub(super) fn open(path: &Path, page_size: u32, wal_mode: bool) -> io::Result<Option<Self>> {
+        if !fs::metadata(path)?.is_file() {
+            return Ok(None);
+        }
+        let logged = if wal_mode {
+            match wal::page_numbers(&wal_path(path), page_size)? {
+                Some(numbers) => numbers,
+                None => return Ok(None),
+            }
+        } else {
+            Vec::new()
+        };
+        let file = open_kept(path)?;
+        // It only speeds up reading.
+        let _ = fadvise(&file, 0, None, Advice::Sequential);
+        let pages = file.metadata()?.len() / u64::from(page_size);
+        let pages = u32::try_from(pages).unwrap_or(u32::MAX);
+        Ok(Some(Self { file, page_size, logged, pages }))
+    }
+
+    /// How to read page `number`, and how many pages from it on to `end` are read the same way.
+    pub(super) fn run(&self, number: u32, end: u32) -> (By, u32) {
+        let at = self.logged.partition_point(|logged| *logged < number);
+        let next = self.logged.get(at).copied().unwrap_or(u32::MAX);
+        let whole_end = self.pages.saturating_add(1);
+        if number >= whole_end {
+            return (By::Sqlite, end - number);
+        }
+        if next != number {
+            return (By::File, next.min(whole_end).min(end) - number);
+        }
+        let logged = self.logged.get(at..).unwrap_or_default();
+        let run = logged.iter().zip(number..end).take_while(|(logged, n)| **logged == *n).count();
+        (By::Sqlite, u32::try_from(run).unwrap_or(1).max(1))
+    }
+
+    /// Whether page 1 is the same here, where it can be compared: that the file is what SQLite
+    /// reads, with no layer between them.
+    pub(super) fn agrees(&self, first: &[u8]) -> bool {
+        let mut here = vec![0; first.len()];
+        match self.run(1, 2) {
+            (By::File, _) => self.read(1, &mut here).is_ok() && here == first,
+            (By::Sqlite, _) => {
+                self.pages > 0 && self.read(1, &mut here).is_ok() && {
+                    let magic = b"SQLite format 3\0";
+                    here.starts_with(magic) && here.get(16..18) == first.get(16..18)
+                }
+            }
+        }
+    }
+
+    /// Reads whole pages.
+    pub(super) fn read(&self, number: u32, out: &mut [u8]) -> io::Result<()> {
+        let offset = u64::from(number.saturating_sub(1)) * u64::from(self.page_size);
+        self.file.read_exact_at(out, offset)
+    }
+}
+
+fn wal_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
+
+fn open_kept(path: &Path) -> io::Result<Arc<File>> {
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    // Nobody can open a file again whose last name is gone: its locks matter no longer.
+    opened.retain(|_, file| file.metadata().is_ok_and(|metadata| metadata.nlink() > 0));
+    let metadata = fs::metadata(path)?;
+    if let Some(file) = opened.get(&(metadata.dev(), metadata.ino())) {
+        return Ok(Arc::clone(file));
+    }
+    let file = Arc::new(File::open(path)?);
+    let metadata = file.metadata()?;
+    opened.insert((metadata.dev(), metadata.ino()), Arc::clone(&file));
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn direct(logged: &[u32], pages: u32) -> Direct {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        Direct { file, page_size: 512, logged: logged.to_vec(), pages }
+    }
+
+    #[test]
+    fn runs_end_at_logged_pages_and_at_the_files_end() {
+        let direct = direct(&[1, 2, 5, 9], 7);
+        assert_eq!(direct.run(1, 11), (By::Sqlite, 2));
+        assert_eq!(direct.run(2, 11), (By::Sqlite, 1));
+        assert_eq!(direct.run(3, 11), (By::File, 2));
+        assert_eq!(direct.run(3, 4), (By::File, 1));
+        assert_eq!(direct.run(5, 11), (By::Sqlite, 1));
+        assert_eq!(direct.run(6, 11), (By::File, 2));
+        assert_eq!(direct.run(8, 11), (By::Sqlite, 3));
+    }
+
+    #[test]
+    fn a_file_is_opened_once_and_a_removed_one_is_let_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        std::fs::write(&a, "a").unwrap();
+        std::fs::write(&b, "b").unwrap();
+        let first = open_kept(&a).unwrap();
+        assert!(Arc::ptr_eq(&first, &open_kept(&a).unwrap()));
+        std::fs::remove_file(&a).unwrap();
+        open_kept(&b).unwrap();
+        assert_eq!(Arc::strong_count(&first), 1);
+    }
+}

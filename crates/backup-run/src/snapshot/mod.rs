@@ -1,0 +1,257 @@
+//! A consistent snapshot of a database that may be in use.
+//!
+//! It is a read transaction on the caller's connection: in WAL mode writers go on, otherwise they
+//! wait. Pages come through the virtual table `sqlite_dbpage`, or past SQLite where that is sound
+//! (see [`direct`]).
+
+mod direct;
+mod wal;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, Row};
+use tdekit_backup_media::Id;
+
+use self::direct::{By, Direct};
+use crate::RunError;
+use crate::options::DatabaseSource;
+
+/// How long to wait for a writer that holds the database outside WAL mode.
+const BUSY: Duration = Duration::from_secs(10);
+/// Pages that the connection keeps: each is read once.
+const CACHE_PAGES: i64 = 16;
+/// Offset of the bytes that SQLite locks; the page that holds them is never used.
+const LOCK_BYTES: u32 = 0x4000_0000;
+/// Most table names that are told.
+const MAX_TABLES: i64 = 10_000;
+
+const READ_PAGE: &str = "SELECT data FROM sqlite_dbpage('main') WHERE pgno = ?1";
+
+/// A database as it is at one commit.
+pub(crate) struct Snapshot {
+    path: PathBuf,
+    connection: Mutex<Connection>,
+    direct: Option<Direct>,
+    page_size: u32,
+    pages: u32,
+    /// Bytes at the end of each page that count as zeros.
+    zeroed: usize,
+    encrypted_file_id: Option<Id>,
+    facts: Facts,
+    seen: Seen,
+}
+
+/// What a reader may want to know of the database.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub(crate) tables: Vec<String>,
+    pub(crate) sqlite_version: Option<u32>,
+    pub(crate) journal_mode: String,
+    pub(crate) encoding: String,
+}
+
+/// The file as it was when the snapshot had begun.
+#[derive(Clone, Copy)]
+struct Seen {
+    identity: (u64, u64),
+    len: u64,
+    modified: (i64, i64),
+}
+
+impl Seen {
+    fn of(path: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(path)?;
+        Ok(Self {
+            identity: (metadata.dev(), metadata.ino()),
+            len: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        })
+    }
+}
+
+impl Snapshot {
+    pub(crate) fn open(source: DatabaseSource) -> Result<Self, RunError> {
+        let DatabaseSource { connection, path, encrypted_file_id } = source;
+        let failed = |action| {
+            let path = path.clone();
+            move |source| RunError::Database { action, path, source }
+        };
+        connection.busy_timeout(BUSY).map_err(failed("open"))?;
+        connection.pragma_update(None, "mmap_size", 0).map_err(failed("open"))?;
+        connection.pragma_update(None, "cache_size", CACHE_PAGES).map_err(failed("open"))?;
+        connection.execute_batch("BEGIN").map_err(failed("read"))?;
+        let tables = tables(&connection).map_err(failed("read"))?;
+        let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0));
+        let page_size = number("page_size").map_err(failed("read"))?;
+        let pages = number("page_count").map_err(failed("read"))?;
+        let text = |name| connection.pragma_query_value(None, name, |row| row.get::<_, String>(0));
+        let journal_mode = text("journal_mode").map_err(failed("read"))?;
+        let encoding = text("encoding").map_err(failed("read"))?;
+        if !page_size.is_power_of_two() || !(512..=65536).contains(&page_size) {
+            let reason = format!("its page size is {page_size}");
+            return Err(RunError::SourceChanged { path, reason });
+        }
+        let file = connection.path().filter(|file| !file.is_empty()).map(PathBuf::from);
+        let file = file.unwrap_or_else(|| path.clone());
+        let seen = Seen::of(&file).map_err(RunError::io("read", &file))?;
+        let direct = match encrypted_file_id {
+            None => Direct::open(&file, page_size, journal_mode == "wal")
+                .map_err(RunError::io("read", &file))?,
+            Some(_) => None,
+        };
+        let mut facts = Facts { tables, sqlite_version: None, journal_mode, encoding };
+        let connection = Mutex::new(connection);
+        let mut snapshot = Self {
+            path: file,
+            connection,
+            direct: None,
+            page_size,
+            pages,
+            zeroed: 0,
+            encrypted_file_id,
+            facts: Facts::default(),
+            seen,
+        };
+        if pages > 0 {
+            let mut first = vec![0; snapshot.page_len()];
+            snapshot.read(1, &mut first)?;
+            let version = first.get(96..).and_then(|bytes| bytes.first_chunk());
+            facts.sqlite_version = version.copied().map(u32::from_be_bytes);
+            let reserved = usize::from(first.get(20).copied().unwrap_or(0));
+            snapshot.zeroed = if encrypted_file_id.is_some() { reserved } else { 0 };
+            snapshot.direct = direct.filter(|direct| direct.agrees(&first));
+        }
+        snapshot.facts = facts;
+        Ok(snapshot)
+    }
+
+    pub(crate) fn page_size(&self) -> u32 {
+        self.page_size
+    }
+
+    pub(crate) fn page_len(&self) -> usize {
+        usize::try_from(self.page_size).unwrap_or(usize::MAX)
+    }
+
+    pub(crate) fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    pub(crate) fn encrypted_file_id(&self) -> Option<Id> {
+        self.encrypted_file_id
+    }
+
+    pub(crate) fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Fills `out` with whole pages from `first` on. Several threads may read at once.
+    pub(crate) fn read(&self, first: u32, out: &mut [u8]) -> Result<(), RunError> {
+        let count = u32::try_from(out.len() / self.page_len()).unwrap_or(u32::MAX);
+        let end = first.saturating_add(count);
+        let mut number = first;
+        let mut rest = &mut *out;
+        while number < end {
+            let (by, run) = match &self.direct {
+                Some(direct) => direct.run(number, end),
+                None => (By::Sqlite, end - number),
+            };
+            let bytes = usize::try_from(run).unwrap_or(usize::MAX).saturating_mul(self.page_len());
+            let (part, behind) = rest.split_at_mut(bytes.min(rest.len()));
+            match (&self.direct, by) {
+                (Some(direct), By::File) => direct.read(number, part).map_err(|error| {
+                    if error.kind() == io::ErrorKind::UnexpectedEof {
+                        return self.changed("its file was cut");
+                    }
+                    RunError::io("read", &self.path)(error)
+                })?,
+                _ => self.read_by_sqlite(number, part)?,
+            }
+            (number, rest) = (number + run, behind);
+        }
+        self.blank(first, out);
+        Ok(())
+    }
+
+    fn read_by_sqlite(&self, first: u32, out: &mut [u8]) -> Result<(), RunError> {
+        let failed =
+            |source| RunError::Database { action: "read", path: self.path.clone(), source };
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut query = connection.prepare_cached(READ_PAGE).map_err(failed)?;
+        for (page, number) in out.chunks_exact_mut(self.page_len()).zip(first..) {
+            let copy = |row: &Row<'_>| {
+                let bytes = row.get_ref(0)?.as_blob()?;
+                let fits = bytes.len() == page.len();
+                if fits {
+                    page.copy_from_slice(bytes);
+                }
+                Ok(fits)
+            };
+            match query.query_row([number], copy) {
+                Ok(true) => {}
+                Ok(false) => return Err(self.changed("a page has another size")),
+                Err(rusqlite::Error::QueryReturnedNoRows) => {
+                    return Err(self.changed("a page is gone"));
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What no restored database may depend on is zeros: the page of the lock bytes, and the
+    /// reserved bytes of an encrypted database.
+    fn blank(&self, first: u32, pages: &mut [u8]) {
+        let lock_page = LOCK_BYTES / self.page_size + 1;
+        for (page, number) in pages.chunks_exact_mut(self.page_len()).zip(first..) {
+            if number == lock_page {
+                page.fill(0);
+            }
+            let at = page.len().saturating_sub(self.zeroed);
+            page[at..].fill(0);
+        }
+    }
+
+    /// Checks that nobody changed the file past SQLite's locks, as far as that can be seen.
+    pub(crate) fn check(&self) -> Result<(), RunError> {
+        let now = match Seen::of(&self.path) {
+            Ok(now) => now,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(self.changed("its file was removed"));
+            }
+            Err(error) => return Err(RunError::io("read", &self.path)(error)),
+        };
+        if now.identity != self.seen.identity {
+            return Err(self.changed("another file took its place"));
+        }
+        let whole = u64::from(self.pages) * u64::from(self.page_size);
+        if now.len < self.seen.len.min(whole) {
+            return Err(self.changed("its file was cut"));
+        }
+        let wal_mode = self.facts.journal_mode == "wal";
+        if !wal_mode && (now.len, now.modified) != (self.seen.len, self.seen.modified) {
+            return Err(self.changed("its file was written to"));
+        }
+        Ok(())
+    }
+
+    fn changed(&self, reason: &str) -> RunError {
+        RunError::SourceChanged { path: self.path.clone(), reason: reason.to_owned() }
+    }
+}
+
+/// Begins the read transaction, as the first statement in it.
+fn tables(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
+    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name LIMIT ?1";
+    let mut query = connection.prepare(sql)?;
+    let name = |row: &Row<'_>| {
+        let bytes = row.get_ref(0)?.as_bytes_or_null()?.unwrap_or_default();
+        Ok(String::from_utf8_lossy(bytes).into_owned())
+    };
+    query.query_map([MAX_TABLES], name)?.collect()
+}
