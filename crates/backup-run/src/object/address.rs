@@ -1,0 +1,123 @@
+//! Addresses of objects, and the names of a media set's parts.
+
+use object_store::path::Path;
+
+use super::ObjectFault;
+
+/// The store that an address names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scheme {
+    /// `s3://bucket/key`.
+    S3,
+    /// `gs://bucket/key`.
+    Gcs,
+    /// `az://container/key`.
+    Azure,
+}
+
+const SCHEMES: [(&str, Scheme); 3] =
+    [("s3://", Scheme::S3), ("gs://", Scheme::Gcs), ("az://", Scheme::Azure)];
+
+/// Whether a text is an address of an object store that is known: `s3://`, `gs://`, `az://`.
+#[must_use]
+pub fn is_object_address(text: &str) -> bool {
+    SCHEMES.iter().any(|(prefix, _)| text.starts_with(prefix))
+}
+
+/// An object on a store. The key is taken as it stands, without percent-decoding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) scheme: Scheme,
+    pub(super) bucket: String,
+    pub(super) key: Path,
+}
+
+impl Address {
+    pub(super) fn parse(text: &str) -> Result<Self, ObjectFault> {
+        let wrong = |reason: String| ObjectFault::Configuration { reason };
+        let found = SCHEMES
+            .iter()
+            .find_map(|(prefix, scheme)| text.strip_prefix(prefix).map(|rest| (*scheme, rest)));
+        let (scheme, rest) = found.ok_or_else(|| {
+            wrong("no store is known for this address: s3://, gs:// and az:// are".to_owned())
+        })?;
+        let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+        if bucket.is_empty() || key.is_empty() {
+            return Err(wrong("an address has a bucket and a name: s3://bucket/name".to_owned()));
+        }
+        let parsed =
+            Path::parse(key).map_err(|error| wrong(format!("not a usable name: {error}")))?;
+        // A leading slash would be dropped silently, and another object be meant.
+        if parsed.as_ref() != key {
+            return Err(wrong("a name neither begins nor ends with a slash".to_owned()));
+        }
+        Ok(Self { scheme, bucket: bucket.to_owned(), key: parsed })
+    }
+}
+
+/// The key of a part: the key itself, then `KEY.0001`, `KEY.0002`, ...
+pub(super) fn part_key(key: &Path, part: u32) -> Path {
+    match part {
+        0 => key.clone(),
+        // All characters that are added are plain, so the path stays as it is otherwise.
+        _ => Path::parse(format!("{key}.{part:04}")).unwrap_or_else(|_| key.clone()),
+    }
+}
+
+/// Which part of `key` an object is; `None` for an object of another name.
+pub(super) fn part_of(key: &Path, object: &Path) -> Option<u32> {
+    let rest = object.as_ref().strip_prefix(key.as_ref())?;
+    if rest.is_empty() {
+        return Some(0);
+    }
+    let digits = rest.strip_prefix('.')?;
+    let part = digits.parse().ok()?;
+    // Written back, so that only the one spelling of a number counts.
+    (part > 0 && part_key(key, part) == *object).then_some(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_told_from_paths() {
+        for text in ["s3://b/k", "gs://b/k", "az://c/k"] {
+            assert!(is_object_address(text), "{text}");
+        }
+        for text in ["s3:/b/k", "S3", "./s3://b", "http://b/k", "app.bak", ""] {
+            assert!(!is_object_address(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_taken_apart() {
+        let address = Address::parse("s3://bucket/dir/shop.bak").unwrap();
+        assert_eq!((address.scheme, address.bucket.as_str()), (Scheme::S3, "bucket"));
+        assert_eq!(address.key.as_ref(), "dir/shop.bak");
+        assert_eq!(Address::parse("az://c/a b%20.bak").unwrap().key.as_ref(), "a b%20.bak");
+        let wrong =
+            ["s3://", "s3://b", "s3://b/", "s3:///k", "ftp://b/k", "s3://b//k", "s3://b/k/"];
+        for text in wrong.into_iter().chain(["s3://b/a//k", "s3://b/a/../k"]) {
+            assert!(Address::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn parts_are_named_and_known_again() {
+        let key = Path::from("dir/shop.bak");
+        for (part, name) in [(0, "dir/shop.bak"), (1, "dir/shop.bak.0001")] {
+            assert_eq!(part_key(&key, part).as_ref(), name);
+        }
+        for part in [0, 1, 9999, 10_000, u32::MAX] {
+            assert_eq!(part_of(&key, &part_key(&key, part)), Some(part));
+        }
+        for other in ["dir/shop.bak.1", "dir/shop.bak.0000", "dir/shop.bak.00001", "dir/shop.bak."]
+            .into_iter()
+            .chain(["dir/shop.bak.+001", "dir/shop.bak.0001.tmp", "dir/shop.bak0001", "dir/shop"])
+            .chain(["dir/shop.bak.99999999999", "dir/shop.bak/0001"])
+        {
+            assert_eq!(part_of(&key, &Path::parse(other).unwrap()), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The client of a store, from an address and the environment.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::list::PaginatedListStore;
+use object_store::multipart::MultipartStore;
+use object_store::{ClientConfigKey, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
+
+use super::address::{Address, Scheme};
+use super::{ObjectFault, ObjectOptions};
+
+/// What every store of the crate does.
+pub(super) trait Store: ObjectStore + MultipartStore {}
+
+impl<T: ObjectStore + MultipartStore> Store for T {}
+
+/// A client of one bucket.
+#[derive(Clone)]
+pub(super) struct Connection {
+    pub(super) store: Arc<dyn Store>,
+    /// Lists by any beginning of a name. Without it a whole directory is listed.
+    pub(super) list: Option<Arc<dyn PaginatedListStore>>,
+    /// While true, an upload is completed only where nothing stands. `None` where the store's
+    /// completing knows no condition: there the object is uploaded under another name and copied.
+    pub(super) only_new: Option<Arc<AtomicBool>>,
+}
+
+/// No request is limited by the client: a piece may be large and the line slow. Each is limited
+/// by its caller, who knows how much it moves.
+const NO_LIMIT: &str = "1 day";
+const CONNECT_LIMIT: &str = "15 seconds";
+const CLIENT: [(ClientConfigKey, &str); 2] =
+    [(ClientConfigKey::Timeout, NO_LIMIT), (ClientConfigKey::ConnectTimeout, CONNECT_LIMIT)];
+
+/// A client for the store of an address.
+pub(super) fn connect(
+    address: &Address,
+    options: &ObjectOptions,
+) -> Result<Connection, ObjectFault> {
+    let fault = |error: object_store::Error| ObjectFault::of_settings(&error);
+    // Requests are tried again by their callers, which know what a second try means.
+    let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
+    match address.scheme {
+        Scheme::S3 => {
+            refuse_plain_http(options)?;
+            let only_new = Arc::new(AtomicBool::new(false));
+            let mut builder = AmazonS3Builder::from_env();
+            for (key, value) in settings(options, AmazonS3ConfigKey::Client)? {
+                builder = builder.with_config(key, value);
+            }
+            let builder = builder
+                .with_retry(retry)
+                .with_bucket_name(&address.bucket)
+                .with_http_connector(Conditional { only_new: Arc::clone(&only_new) });
+            Ok(Connection::new(Arc::new(builder.build().map_err(fault)?), Some(only_new)))
+        }
+        Scheme::Gcs => {
+            let mut builder = GoogleCloudStorageBuilder::from_env();
+            for (key, value) in settings(options, GoogleConfigKey::Client)? {
+                builder = builder.with_config(key, value);
+            }
+            let builder = builder.with_retry(retry).with_bucket_name(&address.bucket);
+            Ok(Connection::new(Arc::new(builder.build().map_err(fault)?), None))
+        }
+        Scheme::Azure => {
+            let mut builder = MicrosoftAzureBuilder::from_env();
+            for (key, value) in settings(options, AzureConfigKey::Client)? {
+                builder = builder.with_config(key, value);
+            }
+            let builder = builder.with_retry(retry).with_container_name(&address.bucket);
+            Ok(Connection::new(Arc::new(builder.build().map_err(fault)?), None))
+        }
+    }
+}
+
+/// What is set beside the environment: our limits, and the caller's variables.
+fn settings<K: FromStr>(
+    options: &ObjectOptions,
+    client: impl Fn(ClientConfigKey) -> K,
+) -> Result<Vec<(K, String)>, ObjectFault> {
+    let limits = CLIENT.map(|(key, value)| (client(key), value.to_owned()));
+    let variables = options.variables.iter().map(|(name, value)| {
+        let key = name.to_ascii_lowercase().parse().map_err(|_| ObjectFault::Configuration {
+            reason: format!("{name} is no variable of this store"),
+        })?;
+        Ok((key, value.clone()))
+    });
+    limits.into_iter().map(Ok).chain(variables).collect()
+}
+
+impl Connection {
+    fn new<S>(store: Arc<S>, only_new: Option<Arc<AtomicBool>>) -> Self
+    where
+        S: ObjectStore + MultipartStore + PaginatedListStore,
+    {
+        Self { store: Arc::clone(&store) as _, list: Some(store), only_new }
+    }
+}
+
+/// The client refuses an `http://` endpoint late and without saying what to do about it.
+fn refuse_plain_http(options: &ObjectOptions) -> Result<(), ObjectFault> {
+    let variable = |name: &str| {
+        let given = options.variables.iter().find(|(given, _)| given == name);
+        given.map(|(_, value)| value.clone()).or_else(|| std::env::var(name).ok())
+    };
+    let names = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+    let plain = names.into_iter().find_map(variable).is_some_and(|url| url.starts_with("http://"));
+    let yes = ["1", "true", "on", "yes", "y"];
+    let allowed = variable("AWS_ALLOW_HTTP")
+        .is_some_and(|value| yes.iter().any(|yes| value.eq_ignore_ascii_case(yes)));
+    if plain && !allowed {
+        let reason = "the endpoint is not encrypted (http://); AWS_ALLOW_HTTP=true allows it";
+        return Err(ObjectFault::Configuration { reason: reason.to_owned() });
+    }
+    Ok(())
+}
+
+/// Makes the request that completes a multipart upload conditional. The client completes without
+/// a condition; the header stands outside the signature, as the client's own conditional requests
+/// have it.
+#[derive(Debug)]
+struct Conditional {
+    only_new: Arc<AtomicBool>,
+}
+
+impl HttpConnector for Conditional {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let inner = ReqwestConnector::default().connect(options)?;
+        Ok(HttpClient::new(ConditionalClient { inner, only_new: Arc::clone(&self.only_new) }))
+    }
+}
+
+#[derive(Debug)]
+struct ConditionalClient {
+    inner: HttpClient,
+    only_new: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl HttpService for ConditionalClient {
+    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let query = request.uri().query().unwrap_or_default();
+        let completes = request.method() == "POST" && query.starts_with("uploadId=");
+        if completes && self.only_new.load(Ordering::Acquire) {
+            request.headers_mut().insert("if-none-match", HeaderValue::from_static("*"));
+        }
+        self.inner.execute(request).await
+    }
+}

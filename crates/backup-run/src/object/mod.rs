@@ -1,0 +1,71 @@
+//! Media sets on an object store: S3, Google Cloud Storage, Azure.
+//!
+//! An object cannot be appended to, so each append makes a part of its own: `NAME`, `NAME.0001`,
+//! `NAME.0002`, ... ([`address`]). A part is uploaded in pieces and appears whole, by the one
+//! request that publishes it, and only where nothing stands yet ([`upload`]): of two writers that
+//! append the same part one is refused. Reading is by ranges of the objects that were there when
+//! the media set was opened ([`media`]); each request is tried again until its patience ends
+//! ([`access`]).
+
+mod access;
+mod address;
+mod ahead;
+mod connect;
+mod fault;
+mod media;
+mod pieces;
+mod target;
+#[cfg(test)]
+mod tests;
+mod upload;
+
+use std::fmt;
+use std::time::Duration;
+
+pub use address::is_object_address;
+pub use fault::ObjectFault;
+pub use media::ObjectMedia;
+pub use target::ObjectTarget;
+
+/// How an object store is used.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ObjectOptions {
+    /// Variables like `AWS_ENDPOINT_URL`, which stand before those of the process's environment.
+    /// They may hold secrets and are not shown.
+    pub variables: Vec<(String, String)>,
+    /// How long a request is tried again while the store cannot be reached or says that it is
+    /// busy. The first request of all waits at most half a minute, so that a wrong address or
+    /// missing credentials show at once.
+    pub patience: Duration,
+    /// The most bytes that an append is expected to come to; 0 where that is not known. With it a
+    /// large set is uploaded in equal pieces; without it they grow as the set does, and with them
+    /// the memory that holds them.
+    pub expected_bytes: u64,
+    /// Bytes of a piece, at least 5 MiB; S3 takes no smaller ones.
+    pub piece_bytes: usize,
+    /// Pieces that are on their way at once, while the next is filled.
+    pub pieces_in_flight: usize,
+}
+
+impl Default for ObjectOptions {
+    fn default() -> Self {
+        Self {
+            variables: Vec::new(),
+            patience: Duration::from_mins(10),
+            expected_bytes: 0,
+            piece_bytes: 8 << 20,
+            pieces_in_flight: 2,
+        }
+    }
+}
+
+impl fmt::Debug for ObjectOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectOptions")
+            .field("patience", &self.patience)
+            .field("expected_bytes", &self.expected_bytes)
+            .field("piece_bytes", &self.piece_bytes)
+            .field("pieces_in_flight", &self.pieces_in_flight)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,350 @@
+//! A part on its way to a store: uploaded in pieces, published by one request.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use object_store::multipart::PartId;
+use object_store::path::Path;
+use object_store::{MultipartId, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use tokio::task::JoinHandle;
+
+use super::ObjectFault;
+use super::access::{Access, Client, Tries};
+use super::pieces::Pieces;
+use crate::{Append, RunError};
+
+/// How long the removal of what was uploaded is tried.
+const ABORT_PATIENCE: Duration = Duration::from_secs(20);
+/// A store may take long to put an object's pieces together, or to copy it.
+const LONG_TRY: Duration = Duration::from_mins(30);
+
+/// What an upload makes.
+pub(super) struct Goal {
+    /// Number of the part.
+    pub(super) part: u32,
+    /// Whether something may stand there; it is replaced.
+    pub(super) replaces: bool,
+    /// Parts of the replaced media set, which go as well.
+    pub(super) followers: Vec<Path>,
+}
+
+/// Bytes on their way to an object, which is there only when it was published.
+pub(super) struct Upload {
+    client: Client,
+    goal: Goal,
+    /// Under which name the object is to stand.
+    key: Path,
+    pieces: Pieces,
+    /// The piece that is being filled.
+    filling: Vec<u8>,
+    total_bytes: u64,
+    begun: Option<Begun>,
+    stage: Stage,
+}
+
+/// An upload that the store knows of.
+struct Begun {
+    /// Under which name it is made.
+    key: Path,
+    id: Arc<MultipartId>,
+    coming: VecDeque<JoinHandle<Result<PartId, ObjectFault>>>,
+    done: Vec<PartId>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Open,
+    Published,
+    Failed,
+}
+
+impl Upload {
+    pub(super) fn new(client: Client, goal: Goal) -> Self {
+        let key = client.access.part_key(goal.part);
+        let pieces = Pieces::new(&client.access.options);
+        let filling = Vec::new();
+        let (total_bytes, begun, stage) = (0, None, Stage::Open);
+        Self { client, goal, key, pieces, filling, total_bytes, begun, stage }
+    }
+
+    fn fill(&mut self, mut bytes: &[u8]) -> Result<(), ObjectFault> {
+        while !bytes.is_empty() {
+            let index = self.begun.as_ref().map_or(0, Begun::sent);
+            let size = self.pieces.bytes(index).ok_or_else(|| ObjectFault::Refused {
+                reason: "a store takes no more than 10,000 pieces".to_owned(),
+            })?;
+            if self.filling.capacity() == 0 {
+                self.filling.try_reserve_exact(size).map_err(|_| ObjectFault::Refused {
+                    reason: format!("no memory for a piece of {size} bytes"),
+                })?;
+            }
+            let length = bytes.len().min(size - self.filling.len());
+            let (now, later) = bytes.split_at(length);
+            self.filling.extend_from_slice(now);
+            self.total_bytes += length as u64;
+            bytes = later;
+            if self.filling.len() == size {
+                self.send()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what was filled, once fewer pieces are on their way than may be.
+    fn send(&mut self) -> Result<(), ObjectFault> {
+        let bytes = std::mem::take(&mut self.filling);
+        let at_once = self.pieces.in_flight(bytes.len());
+        let access = &self.client.access;
+        let begun = match &mut self.begun {
+            Some(begun) => begun,
+            none => {
+                let key = access.uploaded_as(&self.key, self.goal.replaces);
+                let store = &access.connection.store;
+                let create = access.tries(0).make(|| store.create_multipart(&key));
+                let id = Arc::new(self.client.runtime.block_on(create)?);
+                none.insert(Begun { key, id, coming: VecDeque::new(), done: Vec::new() })
+            }
+        };
+        self.client.runtime.block_on(begun.wait(at_once - 1))?;
+        let index = usize::try_from(begun.sent()).unwrap_or(usize::MAX);
+        let (access, key, id) = (Arc::clone(access), begun.key.clone(), Arc::clone(&begun.id));
+        let piece = async move {
+            let tries = access.tries(bytes.len() as u64);
+            let payload = PutPayload::from(bytes);
+            let store = &access.connection.store;
+            tries.make(|| store.put_part(&key, &id, index, payload.clone())).await
+        };
+        begun.coming.push_back(self.client.runtime.spawn(piece));
+        Ok(())
+    }
+
+    fn finish(&mut self, trailer: &[u8]) -> Result<(), ObjectFault> {
+        self.fill(trailer)?;
+        if self.begun.is_some() && !self.filling.is_empty() {
+            self.send()?;
+        }
+        let runtime = Arc::clone(&self.client.runtime);
+        runtime.block_on(async {
+            let access = &self.client.access;
+            let made = Made { key: &self.key, bytes: self.total_bytes, end: trailer };
+            // The condition is the store's to keep; this tells early, and also on a store that
+            // knows no conditions.
+            if !self.goal.replaces && access.exists(&self.key).await? {
+                return Err(ObjectFault::Exists);
+            }
+            match &mut self.begun {
+                None => {
+                    let payload = PutPayload::from(std::mem::take(&mut self.filling));
+                    access.put(&made, payload, self.goal.replaces).await?;
+                }
+                Some(begun) => {
+                    begun.wait(0).await?;
+                    access.complete(&made, begun, self.goal.replaces).await?;
+                }
+            }
+            for follower in self.goal.followers.iter().rev() {
+                access.delete(follower).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Removes what was uploaded, and makes the error that tells what happened.
+    fn fail(&mut self, action: &'static str, fault: ObjectFault) -> RunError {
+        let fault = match self.abandon() {
+            Ok(()) => fault,
+            Err(_) => {
+                let address = self.client.access.part_address(self.goal.part);
+                ObjectFault::Leftover { fault: Box::new(fault), hint: hint(&address) }
+            }
+        };
+        self.client.access.error(action, self.goal.part, fault)
+    }
+
+    fn abandon(&mut self) -> Result<(), ObjectFault> {
+        self.stage = Stage::Failed;
+        let Some(begun) = self.begun.take() else { return Ok(()) };
+        begun.coming.iter().for_each(JoinHandle::abort);
+        let access = &self.client.access;
+        let store = &access.connection.store;
+        let tries = Tries { patience: ABORT_PATIENCE, try_limit: ABORT_PATIENCE };
+        self.client.runtime.block_on(async {
+            for piece in begun.coming {
+                // Waited for, so that no piece arrives after the upload is gone.
+                let _ = piece.await;
+            }
+            let aborted = tries.make(|| store.abort_multipart(&begun.key, &begun.id)).await;
+            if begun.key != self.key {
+                let delete = tries.make(|| store.delete(&begun.key)).await;
+                if !matches!(delete, Ok(()) | Err(ObjectFault::NoObject)) {
+                    return delete;
+                }
+            }
+            match aborted {
+                Err(ObjectFault::NoObject) => Ok(()),
+                result => result,
+            }
+        })
+    }
+}
+
+impl Append for Upload {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), RunError> {
+        if self.stage != Stage::Open {
+            return Err(RunError::Internal("bytes for an upload that has ended"));
+        }
+        self.fill(bytes).map_err(|fault| self.fail("write", fault))
+    }
+
+    /// Pieces that were sent are durable then. What fills no piece goes with the trailer, before
+    /// which nothing counts.
+    fn sync(&mut self) -> Result<(), RunError> {
+        let Some(begun) = &mut self.begun else { return Ok(()) };
+        let waited = self.client.runtime.block_on(begun.wait(0));
+        waited.map_err(|fault| self.fail("write", fault))
+    }
+
+    fn publish(&mut self, trailer: &[u8]) -> Result<(), RunError> {
+        if self.stage != Stage::Open {
+            return Err(RunError::Internal("an upload is published once"));
+        }
+        self.finish(trailer).map_err(|fault| self.fail("publish", fault))?;
+        self.begun = None;
+        self.stage = Stage::Published;
+        Ok(())
+    }
+
+    fn withdraw(&mut self) -> Result<(), RunError> {
+        if self.stage != Stage::Published {
+            return Ok(());
+        }
+        let access = &self.client.access;
+        if self.goal.replaces {
+            let reason = "what stood there before is gone, so the new one stays".to_owned();
+            return Err(access.error("withdraw", self.goal.part, ObjectFault::Refused { reason }));
+        }
+        let deleted = self.client.runtime.block_on(access.delete(&self.key));
+        deleted.map_err(|fault| access.error("withdraw", self.goal.part, fault))?;
+        self.stage = Stage::Failed;
+        Ok(())
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if self.stage == Stage::Open {
+            // Nobody is left to be told; docs/object-stores.md says how to look for leftovers.
+            let _ = self.abandon();
+        }
+    }
+}
+
+impl fmt::Debug for Upload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upload").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl Begun {
+    fn sent(&self) -> u64 {
+        (self.done.len() + self.coming.len()) as u64
+    }
+
+    /// Waits until at most `left` pieces are on their way.
+    async fn wait(&mut self, left: usize) -> Result<(), ObjectFault> {
+        while self.coming.len() > left {
+            let Some(piece) = self.coming.pop_front() else { break };
+            let ended = piece.await.map_err(|error| ObjectFault::Unreachable {
+                reason: format!("the upload of a piece ended: {error}"),
+            })?;
+            self.done.push(ended?);
+        }
+        Ok(())
+    }
+}
+
+/// An object that is being made: how it will be known.
+struct Made<'a> {
+    key: &'a Path,
+    bytes: u64,
+    end: &'a [u8],
+}
+
+impl Access {
+    /// Under which name an upload is made: its own where completing can be made conditional or
+    /// need not be; otherwise one beside it, which no reader takes for a part.
+    fn uploaded_as(&self, key: &Path, replaces: bool) -> Path {
+        if replaces || self.connection.only_new.is_some() {
+            return key.clone();
+        }
+        let random = RandomState::new().hash_one(std::process::id());
+        Path::parse(format!("{key}.unfinished-{random:016x}")).unwrap_or_else(|_| key.clone())
+    }
+
+    /// Puts a small object with one request.
+    async fn put(
+        &self,
+        made: &Made<'_>,
+        payload: PutPayload,
+        replaces: bool,
+    ) -> Result<(), ObjectFault> {
+        let store = &self.connection.store;
+        let put = || {
+            let mode = if replaces { PutMode::Overwrite } else { PutMode::Create };
+            store.put_opts(made.key, payload.clone(), PutOptions::from(mode))
+        };
+        self.tries(made.bytes).make_once(put, || self.is_there(made)).await
+    }
+
+    /// Makes the object of its pieces.
+    async fn complete(
+        &self,
+        made: &Made<'_>,
+        begun: &Begun,
+        replaces: bool,
+    ) -> Result<(), ObjectFault> {
+        let store = &self.connection.store;
+        if let Some(only_new) = &self.connection.only_new {
+            only_new.store(!replaces, Ordering::Release);
+        }
+        let tries = Tries { try_limit: LONG_TRY, ..self.tries(0) };
+        let complete = || store.complete_multipart(&begun.key, &begun.id, begun.done.clone());
+        let uploaded = Made { key: &begun.key, ..*made };
+        tries.make_once(complete, || self.is_there(&uploaded)).await?;
+        if begun.key == *made.key {
+            return Ok(());
+        }
+        let copy = || store.copy_if_not_exists(&begun.key, made.key);
+        tries.make_once(copy, || self.is_there(made)).await?;
+        // Azure may still be copying when it answers.
+        let there = tries.make(|| async {
+            match self.is_there(made).await {
+                Ok(true) => Ok(()),
+                _ => Err(object_store::Error::Generic {
+                    store: "copy",
+                    source: "status code: 503: the copy is not there yet".into(),
+                }),
+            }
+        });
+        there.await?;
+        self.delete(&begun.key).await
+    }
+
+    async fn is_there(&self, made: &Made<'_>) -> Result<bool, ObjectFault> {
+        self.ends_with(made.key, made.bytes, made.end).await
+    }
+}
+
+/// How to find the pieces of an upload that was not ended.
+fn hint(address: &str) -> String {
+    match address.strip_prefix("s3://").and_then(|rest| rest.split_once('/')) {
+        Some((bucket, key)) => {
+            format!("`aws s3api list-multipart-uploads --bucket {bucket} --prefix {key}` lists it")
+        }
+        None => format!("look for unfinished uploads of {address}"),
+    }
+}
