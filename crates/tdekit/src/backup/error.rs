@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use rusqlite::ErrorCode;
-use tdekit_backup_run::RunError;
+use tdekit_backup_run::{ObjectFault, RunError};
 
 use crate::convert::error::sqlite_exit;
 use crate::error::{Exit, store_exit, store_hint};
@@ -91,6 +91,7 @@ pub(crate) fn run_exit(error: &RunError) -> Exit {
         RunError::Io { .. }
         | RunError::NoSpace { .. }
         | RunError::Missing { .. }
+        | RunError::Thread { .. }
         | RunError::Stream { .. } => Exit::Io,
         RunError::Locked { .. } | RunError::SourceChanged { .. } => Exit::Busy,
         RunError::Exists { .. }
@@ -115,6 +116,23 @@ pub(crate) fn run_exit(error: &RunError) -> Exit {
         }
         RunError::Database { source, .. } => database_exit(source),
         RunError::Store(error) => store_exit(error),
+        RunError::Object { fault, .. } => object_exit(fault),
+    }
+}
+
+fn object_exit(fault: &ObjectFault) -> Exit {
+    match fault {
+        ObjectFault::Configuration { .. } => Exit::Usage,
+        ObjectFault::Changed => Exit::Busy,
+        ObjectFault::Exists => Exit::Error,
+        ObjectFault::Leftover { fault, .. } => object_exit(fault),
+        ObjectFault::NoBucket
+        | ObjectFault::NoObject
+        | ObjectFault::Denied { .. }
+        | ObjectFault::Unreachable { .. }
+        | ObjectFault::TimedOut { .. }
+        | ObjectFault::Failed { .. }
+        | ObjectFault::Refused { .. } => Exit::Io,
     }
 }
 
@@ -130,10 +148,17 @@ fn database_exit(error: &rusqlite::Error) -> Exit {
 /// What the user may do about what the engine says.
 pub(crate) fn run_hint(error: &RunError) -> Option<String> {
     let hint = match error {
-        RunError::Exists { .. } => {
+        RunError::Exists { .. } | RunError::Object { fault: ObjectFault::Exists, .. } => {
             "--append adds a set to it; --init --replace puts a new media set in its place"
         }
         RunError::Locked { .. } => "try again when it is done",
+        RunError::Object { fault: ObjectFault::Denied { .. }, .. } => {
+            "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the like \
+             tell who you are and where: docs/object-stores.md"
+        }
+        RunError::Object { fault: ObjectFault::NoBucket, .. } => {
+            "make the bucket first; AWS_ENDPOINT_URL names a server other than Amazon's"
+        }
         RunError::NoSpace { .. } => "free some space, then try again; earlier sets are whole",
         RunError::SourceChanged { .. } => "find out what writes to it besides SQLite",
         RunError::FutureVersion { .. } => "use the newer tdekit that wrote it",
@@ -150,6 +175,8 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         RunError::MixedEncryption { .. } => "--mixed allows it",
         RunError::Store(error) => return store_hint(error),
         RunError::Io { .. }
+        | RunError::Object { .. }
+        | RunError::Thread { .. }
         | RunError::Missing { .. }
         | RunError::NoPart { .. }
         | RunError::ShortRead { .. }
