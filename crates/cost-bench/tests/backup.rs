@@ -214,7 +214,14 @@ fn full_backups_are_rows_of_the_operations() {
         .current_dir(place.directory.path())
         .env("TDEKIT_COMMAND", STAND_IN)
         .stdin(Stdio::null());
-    let output = command.output().unwrap();
+    // A command that refuses leaves them out, and the report says why.
+    let output = command.env("STAND_IN_REFUSE", "1").output().unwrap();
+    let (table, errors) = text(&output);
+    assert!(output.status.success(), "{errors}");
+    assert!(!table.contains("full backup"), "{table}");
+    let notes = place.results().subject.notes;
+    assert!(notes.iter().any(|note| note.contains("error: refused")), "{notes:?}");
+    let output = command.env_remove("STAND_IN_REFUSE").output().unwrap();
     let (table, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
     assert!(table.contains("full backup, zstd"), "{table}");

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use super::classes::{self, Task, Work};
 use super::restart::{crud_settings, operation_settings};
 use super::sides::{self, SideChoice, SideSpec, copy_file};
+use crate::backup::back_up;
 use crate::config::Config;
 use crate::derive::{self, Derived};
 use crate::environment::check_space;
@@ -382,8 +383,14 @@ fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<
         prepared.notes.extend(notes);
         prepared.tasks.extend(classes::operations(config, &plan));
         prepared.statements = classes::statement_infos(&plan);
-        if prepared.backups.is_some() {
-            prepared.tasks.extend(classes::full_backups());
+        match try_backups(config, prepared) {
+            Ok(true) => prepared.tasks.extend(classes::full_backups()),
+            Ok(false) => {}
+            Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
+            Err(error) => {
+                prepared.notes.push(format!("Full backups are left out: {error}."));
+                prepared.backups = None;
+            }
         }
         prepared.plan = plan;
     }
@@ -394,6 +401,25 @@ fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<
         prepared.tasks.extend(classes::scans(scans, pages));
     }
     Ok(())
+}
+
+/// Backs up a small database of each side, as the measured backups will; false where the command
+/// cannot back up.
+fn try_backups(config: &Config, prepared: &Prepared) -> Result<bool, BenchError> {
+    let Some(Backups { tools, keys }) = &prepared.backups else { return Ok(false) };
+    let mut runner = WorkerProcess::start(&tools.worker, "backup", keys)?;
+    let target = prepared.directory.path().join("tried.bak");
+    for side in prepared.sides.iter().filter(|side| takes_backups(side)) {
+        let source = prepared.pristine(side, &open_name(0));
+        let cipher = side.backup_cipher(config);
+        runner.run(&back_up(tools, keys, (&source, &target), "zstd", cipher))?;
+        remove(&target)?;
+    }
+    Ok(true)
+}
+
+fn takes_backups(side: &SideSpec) -> bool {
+    matches!(side.side.role, Role::Base | Role::Encrypted)
 }
 
 fn rehearse(

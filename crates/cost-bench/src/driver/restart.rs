@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
-use tdekit_cost_report::{Probe, ProbeKind, Role, Sample, StatementSample};
+use tdekit_cost_report::{Probe, ProbeKind, Sample, StatementSample};
 
 use super::classes::{Task, Work, checkpoint_id};
 use super::prepare::{Backups, OPEN_OTHERS, Prepared, open_name};
@@ -224,9 +224,8 @@ impl<'a> Restart<'a> {
             return Ok((Cost::default(), None));
         };
         if let Work::FullBackup { compression } = work {
-            let encrypted = prepared_role(self.prepared, side) == Some(Role::Encrypted);
-            let cipher =
-                (encrypted && !self.config.control).then_some(self.config.algorithm.as_str());
+            let spec = self.prepared.sides.get(side);
+            let cipher = spec.and_then(|side| side.backup_cipher(self.config));
             let (Some(runner), Some(backups)) = (&mut self.runner, &self.prepared.backups) else {
                 return Ok((Cost::default(), None));
             };
@@ -315,10 +314,6 @@ fn number_probe(restart: u32, kind: ProbeKind, side: &SideSpec, value: u64) -> P
     #[allow(clippy::cast_precision_loss, reason = "nanoseconds and bytes stay below 2^53")]
     let value = value as f64;
     Probe { kind, side: side.side.id.clone(), restart, value }
-}
-
-fn prepared_role(prepared: &Prepared, side: usize) -> Option<Role> {
-    prepared.sides.get(side).map(|side| side.side.role)
 }
 
 /// A full backup of a side's database, which its worker has open, by the command.

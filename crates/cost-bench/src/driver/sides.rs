@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use tdekit_cost_report::{Library, Role, Side};
 
 use crate::command::run;
+use crate::config::Config;
 use crate::error::BenchError;
 use crate::job::{LibraryChoice, Reply, Request};
 use crate::key_store::{self, CERTIFICATE, KeyEnvironment};
@@ -160,6 +161,12 @@ impl SideSpec {
             }
             other => Err(worker.unexpected(&other)),
         }
+    }
+
+    /// Cipher of this side's full backups.
+    pub(super) fn backup_cipher<'a>(&self, config: &'a Config) -> Option<&'a str> {
+        let encrypted = self.side.role == Role::Encrypted && !config.control;
+        encrypted.then_some(config.algorithm.as_str())
     }
 
     /// Statements that a connection of this side runs first: its key, then `settings`.

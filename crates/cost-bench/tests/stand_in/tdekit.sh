@@ -16,6 +16,7 @@ done
 case $verb in
 key | cert) exit 0 ;;
 backup)
+    [ -n "$STAND_IN_REFUSE" ] && { echo "error: refused" >&2; exit 1; }
     [ -n "$STAND_IN_PLAIN" ] && cipher=none
     if [ -n "$STAND_IN_COUNT" ]; then
         printf x >> "$STAND_IN_COUNT"
