@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader};
 use tdekit_backup_run::{
-    Append, CatalogDevice, FileMedia, FileTarget, Media, MediaSource, Place as Where, RunError,
-    Target,
+    Append, CatalogDevice, FileMedia, FileTarget, Media, MediaSource, ObjectMedia, ObjectOptions,
+    ObjectTarget, Place as Where, RunError, Target, is_object_address,
 };
 
 use crate::error::CommandError;
@@ -63,11 +63,14 @@ impl Place {
     /// What writes there.
     ///
     /// # Errors
-    /// `Option` for an address that no store is known for.
-    pub(crate) fn target(&self) -> Result<Box<dyn Target>, CommandError> {
+    /// `Option` for an address that no store is known for, `Object` for one without credentials.
+    fn target(&self, options: &ObjectOptions) -> Result<Box<dyn Target>, CommandError> {
         Ok(match self {
             Self::File(path) => Box::new(FileTarget::new(path)),
-            Self::Object(address) => return Err(unknown_store(address).into()),
+            Self::Object(address) => {
+                known_store(address)?;
+                Box::new(ObjectTarget::new(address, options)?)
+            }
             Self::Standard => Box::new(StandardOutput),
         })
     }
@@ -75,11 +78,14 @@ impl Place {
     /// What reads from there.
     ///
     /// # Errors
-    /// `Io`; `Usage` for standard input, which cannot be read twice.
+    /// `Io`, those of a store; `Usage` for standard input, which cannot be read twice.
     pub(crate) fn source(&self) -> Result<Arc<dyn MediaSource>, CommandError> {
         Ok(match self {
             Self::File(path) => Arc::new(FileMedia::open(path)?),
-            Self::Object(address) => return Err(unknown_store(address).into()),
+            Self::Object(address) => {
+                known_store(address)?;
+                Arc::new(ObjectMedia::open(address, &ObjectOptions::default())?)
+            }
             Self::Standard => {
                 let told = "a media set is not read from standard input: write it to a file first";
                 return Err(CommandError::Usage(told.to_owned()));
@@ -142,12 +148,24 @@ pub(crate) fn open(places: &[Place]) -> Result<Opened, CommandError> {
     Ok(Opened { media: Media::open(sources)?, devices })
 }
 
-/// What writes to each of `places`.
+/// Whether `path`, as the key store knows it, is that of a media set and no database's.
+pub(crate) fn is_media(path: &Path) -> bool {
+    let mut head = [0; MEDIA_HEADER_LEN];
+    let read = |mut file: fs::File| io::Read::read_exact(&mut file, &mut head);
+    path.to_str().is_some_and(is_address)
+        || fs::File::open(path).and_then(read).is_ok_and(|()| MediaHeader::decode(&head).is_ok())
+}
+
+/// What writes to each of `places`, `expected_bytes` at most where that is known, else 0.
 ///
 /// # Errors
-/// As [`Place::target`].
-pub(crate) fn targets(places: &[Place]) -> Result<Vec<Box<dyn Target>>, CommandError> {
-    places.iter().map(Place::target).collect()
+/// As [`Place::source`].
+pub(crate) fn targets(
+    places: &[Place],
+    expected_bytes: u64,
+) -> Result<Vec<Box<dyn Target>>, CommandError> {
+    let options = ObjectOptions { expected_bytes, ..ObjectOptions::default() };
+    places.iter().map(|place| place.target(&options)).collect()
 }
 
 fn is_address(text: &str) -> bool {
@@ -157,8 +175,11 @@ fn is_address(text: &str) -> bool {
     })
 }
 
-fn unknown_store(address: &str) -> RunError {
-    RunError::Option { what: "address", reason: format!("no store is known for {address}") }
+fn known_store(address: &str) -> Result<(), RunError> {
+    if is_object_address(address) {
+        return Ok(());
+    }
+    Err(RunError::Option { what: "address", reason: format!("no store is known for {address}") })
 }
 
 /// The number of a striped media set's file, from 1; 1 where it cannot be read.

@@ -82,7 +82,11 @@ impl SetReport {
             blocks: info.blocks,
             families: info.families,
             has_page_map: info.page_map,
-            signatures: info.signatures.iter().map(|each| Signature::of(each, store)).collect(),
+            signatures: info
+                .signatures
+                .iter()
+                .map(|each| Signature::unchecked(each, store))
+                .collect(),
             damage: info.damage.clone(),
         }
     }

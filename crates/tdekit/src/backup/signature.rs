@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use tdekit_backup_run::{Sign, SignatureInfo, date_of_ms};
+use tdekit_backup_run::{SetInfo, Sign, SignatureCheck, SignatureInfo, date_of_ms};
 use tdekit_key_crypto::{sha1_thumbprint, sha256, x509};
 use tdekit_key_store::{KeyStore, StoreError, Unlocked, thumbprint};
 
@@ -44,6 +44,8 @@ impl Sign for Signer {
 /// A signature on a set as it is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Signature {
+    /// The file of a striped media set that it is on, from 0.
+    pub(crate) family: u16,
     /// When, as its maker says.
     pub(crate) signed_at: String,
     /// Subject of the certificate; empty for one that cannot be read.
@@ -54,26 +56,39 @@ pub(crate) struct Signature {
     /// Name of the certificate in the key store; null where the store does not know it: then the
     /// signature says only that one hand made it all.
     pub(crate) certificate_name: Option<String>,
-    /// Whether it is of that certificate's key and of this set's header, index and digests. That
-    /// the blocks are those is seen when the set is verified or restored.
-    pub(crate) valid: bool,
+    /// Whether it holds for header, index and every block; null where that was not looked at.
+    pub(crate) valid: Option<bool>,
+    /// What is wrong with it.
+    pub(crate) problem: Option<String>,
 }
 
 impl Signature {
-    /// Checks a signature by the certificate that stands beside it.
-    pub(crate) fn of(info: &SignatureInfo, store: Option<&KeyStore>) -> Self {
-        let der = info.certificate_der.as_slice();
-        let facts = x509::parse(der).ok();
+    /// A signature that was not checked.
+    pub(crate) fn unchecked(info: &SignatureInfo, store: Option<&KeyStore>) -> Self {
+        Self::by(&info.certificate_der, info.family, info.signed_ms, store)
+    }
+
+    /// A signature that was checked against every block.
+    pub(crate) fn checked(check: &SignatureCheck, store: Option<&KeyStore>) -> Self {
+        Self {
+            valid: Some(check.problem.is_none()),
+            problem: check.problem.map(str::to_owned),
+            ..Self::by(&check.certificate_der, check.family, check.signed_ms, store)
+        }
+    }
+
+    fn by(der: &[u8], family: u16, signed_ms: i64, store: Option<&KeyStore>) -> Self {
         let digest = sha256(&[der]);
         let known = store.and_then(|store| store.by_sha256(&digest));
         Self {
-            signed_at: date_of_ms(info.signed_ms),
-            subject: facts.as_ref().map(|facts| facts.subject.clone()).unwrap_or_default(),
+            family,
+            signed_at: date_of_ms(signed_ms),
+            subject: x509::parse(der).map(|facts| facts.subject).unwrap_or_default(),
             thumbprint: thumbprint(&sha1_thumbprint(der)),
             thumbprint_sha256: thumbprint(&digest),
             certificate_name: known.map(|info| info.name.clone()),
-            valid: facts
-                .is_some_and(|facts| facts.public_key.verifies(&info.message, &info.signature)),
+            valid: None,
+            problem: None,
         }
     }
 
@@ -83,18 +98,27 @@ impl Signature {
             Some(name) => format!("{name}, {}", self.thumbprint),
             None => format!("{}, {}, not in the key store", self.subject, self.thumbprint),
         };
-        let valid = if self.valid { "" } else { ": IT DOES NOT HOLD" };
-        format!("signed {} by {who}{valid}", self.signed_at)
+        let state = match (self.valid, &self.problem) {
+            (Some(true), _) => "the signature holds".to_owned(),
+            (Some(false), problem) => {
+                format!(
+                    "THE SIGNATURE DOES NOT HOLD: {}",
+                    problem.as_deref().unwrap_or("it differs")
+                )
+            }
+            (None, _) => "not checked".to_owned(),
+        };
+        format!("signed {} by {who}: {state}", self.signed_at)
     }
 }
 
-/// Fails unless one of `signatures` holds and is by `certificate`: a name that the key store
-/// knows, or a thumbprint.
+/// Fails unless the set is signed by `certificate`, a name that the key store knows or a
+/// thumbprint, in each of the files that it is striped over.
 ///
 /// # Errors
 /// `NotSigned`.
 pub(crate) fn refuse_unsigned(
-    position: u32,
+    set: &SetInfo,
     signatures: &[Signature],
     certificate: &str,
 ) -> Result<(), BackupError> {
@@ -102,13 +126,20 @@ pub(crate) fn refuse_unsigned(
         let text = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
         text.to_ascii_lowercase()
     };
-    let by = |signature: &Signature| {
+    let by = |signature: &&Signature| {
         signature.certificate_name.as_deref() == Some(certificate)
             || digits(&signature.thumbprint) == digits(certificate)
             || digits(&signature.thumbprint_sha256) == digits(certificate)
     };
-    match signatures.iter().any(|signature| signature.valid && by(signature)) {
+    let holds = |family| {
+        let of_family = signatures.iter().filter(|signature| signature.family == family);
+        of_family.filter(by).any(|signature| signature.valid == Some(true))
+    };
+    match (0..set.families.max(1)).all(holds) {
         true => Ok(()),
-        false => Err(BackupError::NotSigned { position, certificate: certificate.to_owned() }),
+        false => Err(BackupError::NotSigned {
+            position: set.position,
+            certificate: certificate.to_owned(),
+        }),
     }
 }

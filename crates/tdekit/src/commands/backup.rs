@@ -1,6 +1,7 @@
 //! `tdekit backup`: a backup set of a database, or of standard input.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use clap::{ArgGroup, Args};
 use serde::Serialize;
 use tdekit_backup_run::{
     BackupJob, BackupOutcome, CertificateNames, Compression, Encryption, Labels, Layout, Mode,
-    RunError, SetKind, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
+    ObjectFault, RunError, SetKind, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
 };
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, KeyStore, Unlocked};
@@ -117,6 +118,7 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
     let chosen = choose(args.encryption, &args.certificate, database.as_ref(), wrapping)?;
     let signer = args.signer(global, database.as_ref(), chosen.as_ref())?;
     let mode = args.mode(&places)?;
+    let replaced = if mode == Mode::Replace { uses_of(&places) } else { Vec::new() };
     let (source, labels, unlocked) = args.source(database)?;
     let base_keys = args.base_keys(global, unlocked)?;
     let names: Vec<_> = chosen.iter().flat_map(|(chosen, _)| &chosen.certificates).collect();
@@ -139,14 +141,22 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
         labels,
         ..BackupJob::new(source)
     };
+    let expected = args.database.as_ref().and_then(|path| fs::metadata(path).ok());
+    let expected = expected.map_or(0, |file| file.len());
     let reporter = Reporter::new("backup", args.stats);
     let report = |progress| reporter.at(progress);
-    let outcome = backup(job, targets(&places)?, &steer(args.threads, args.throttle, &report))?;
+    let outcome =
+        backup(job, targets(&places, expected)?, &steer(args.threads, args.throttle, &report))?;
     let elapsed = reporter.end();
     if let Some(signer) = &signer {
-        sign(targets(&places)?, Some(outcome.position), signer)?;
+        let reporter = Reporter::new("sign", None);
+        let report = |progress| reporter.at(progress);
+        let steered = steer(args.threads, args.throttle, &report);
+        sign(targets(&places, 0)?, Some(outcome.position), signer, &steered)?;
+        reporter.end();
     }
     let chosen = chosen.as_ref().map(|(chosen, wrapping)| (chosen, wrapping.store()));
+    forget_uses(global, &replaced);
     args.tell(global, &places, &outcome, elapsed, chosen)
 }
 
@@ -191,7 +201,7 @@ impl BackupArgs {
         for place in places {
             let opened = match open(std::slice::from_ref(place)) {
                 Ok(opened) => opened,
-                Err(CommandError::Run(RunError::Missing { .. })) => continue,
+                Err(CommandError::Run(error)) if is_missing(&error) => continue,
                 Err(error) => return Err(error),
             };
             let now = now_ms();
@@ -256,7 +266,12 @@ impl BackupArgs {
             return Ok(unlocked);
         }
         let places = Place::all(&self.to)?;
-        let encrypted = open(&places)?.media.sets().iter().any(|set| set.algorithm.is_some());
+        let encrypted = match open(&places) {
+            Ok(opened) => opened.media.sets().iter().any(|set| set.algorithm.is_some()),
+            // The engine says of it that there is no base.
+            Err(CommandError::Run(error)) if is_missing(&error) => false,
+            Err(error) => return Err(error),
+        };
         match encrypted {
             true => Ok(Some(Arc::new(session::open_unlocked_store(global)?))),
             false => Ok(None),
@@ -325,6 +340,11 @@ impl BackupArgs {
     }
 }
 
+fn is_missing(error: &RunError) -> bool {
+    let no_object = matches!(error, RunError::Object { fault: ObjectFault::NoObject, .. });
+    no_object || matches!(error, RunError::Missing { .. })
+}
+
 /// What was made, as JSON.
 #[derive(Serialize)]
 struct Made {
@@ -365,6 +385,27 @@ fn summary(
         elapsed.as_secs_f64(),
         rate(outcome.source_bytes, elapsed) / 1e6
     )
+}
+
+/// Which certificates the sets at `places` need, as media id and SHA-256. What cannot be read there
+/// is not known to any key store.
+fn uses_of(places: &[Place]) -> Vec<([u8; 16], [u8; 32])> {
+    let opened = places.iter().filter_map(|place| open(std::slice::from_ref(place)).ok());
+    let uses = opened.flat_map(|opened| {
+        let id = opened.media.id();
+        let recipients = opened.media.sets().iter().flat_map(|set| set.recipients.iter());
+        recipients.map(|each| (id, each.wrapped.sha256)).collect::<Vec<_>>()
+    });
+    uses.collect()
+}
+
+/// Has the key store forget media sets that were replaced.
+fn forget_uses(global: &GlobalArgs, uses: &[([u8; 16], [u8; 32])]) {
+    let Ok(store) = session::open_store(global) else { return };
+    let forgotten = uses.iter().try_for_each(|(id, sha256)| store.forget_use(sha256, *id));
+    if let Err(error) = forgotten {
+        output::warning(format_args!("the key store still lists what was replaced: {error}"));
+    }
 }
 
 /// Has the key store know that the media set needs these certificates, so that none is dropped.

@@ -88,7 +88,7 @@ fn add(args: &AddArgs, global: &GlobalArgs) -> Result<(), CommandError> {
             certificates.iter().filter(|info| !opens(info)).map(|info| info.thumbprint()).collect();
         if !new.is_empty() {
             let recipients = CertificateNames { store, names: &new };
-            add_recipients(targets(&places)?, Some(set.position), &keys, &recipients)?;
+            add_recipients(targets(&places, 0)?, Some(set.position), &keys, &recipients)?;
         }
         done.push(Added { position: set.position, added: new });
     }

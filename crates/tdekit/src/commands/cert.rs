@@ -11,6 +11,7 @@ use tdekit_key_store::{
     iso8601, read_limited, thumbprint, write_new,
 };
 
+use crate::backup::place::is_media;
 use crate::cli::GlobalArgs;
 use crate::convert::rewrap::rewrap;
 use crate::convert::step::StopAfter;
@@ -163,19 +164,24 @@ struct Rotated {
     wrapped_anew: Vec<PathBuf>,
     /// Files whose keys are still wrapped by older generations.
     to_wrap_anew: Vec<KnownUse>,
+    /// Media sets of backups. Their sets stay with the generation that they were made for.
+    backups: Vec<KnownUse>,
 }
 
 fn rotate(args: &CreateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let mut store = session::open_unlocked_store(global)?;
     let rotation = store.rotate_certificate(&args.new_certificate())?;
     let unlocked = Arc::new(store);
-    let (wrapped_anew, left) = rewrap_files(&rotation.files, &unlocked);
+    let (backups, databases): (Vec<_>, Vec<_>) =
+        rotation.files.into_iter().partition(|known| is_media(&known.path));
+    let (wrapped_anew, left) = rewrap_files(&databases, &unlocked);
     if args.json {
         output::json(&Rotated {
             old: Certificate::of(&rotation.old, &[]),
             new: Certificate::of(&rotation.new, &[]),
             wrapped_anew,
             to_wrap_anew: left.iter().map(|(known, _)| KnownUse::of(known)).collect(),
+            backups: backups.iter().map(KnownUse::of).collect(),
         })?;
     } else {
         let (name, generation) = (&rotation.new.name, rotation.new.generation);
@@ -195,6 +201,9 @@ fn rotate(args: &CreateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
                 output::line(format_args!("  {} ({error})", known.path.display()))?;
             }
             output::line("`tdekit rewrap FILE` wraps them anew.")?;
+        }
+        for known in &backups {
+            output::line(format_args!("Opened by the older generation: {}", known.path.display()))?;
         }
     }
     output::warn_not_backed_up(unlocked.store(), &rotation.new);

@@ -114,7 +114,6 @@ pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), Command
     if !args.json {
         warn_findings(opened.media.findings());
     }
-    args.check_signatures(global, &chain)?;
     let keys = match chain.iter().any(|set| set.algorithm.is_some()) {
         true => Some(args.keys.open(global)?),
         false => None,
@@ -123,6 +122,7 @@ pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), Command
         warn_expired(keys, &chain);
     }
     let work = Work { args, global, opened: &opened, set, keys };
+    work.check_signatures(&chain)?;
     match set.source {
         SourceKind::Stream => work.stream(&places),
         SourceKind::Database => work.database(&places),
@@ -147,24 +147,6 @@ fn warn_expired(keys: &Keys, chain: &[&SetInfo]) {
     }
 }
 
-impl RestoreArgs {
-    fn check_signatures(
-        &self,
-        global: &GlobalArgs,
-        chain: &[&SetInfo],
-    ) -> Result<(), CommandError> {
-        let Some(certificate) = &self.signed_by else { return Ok(()) };
-        let store = session::open_store(&self.keys.for_store(global)).ok();
-        for set in chain {
-            let signatures = set.signatures.iter();
-            let signatures: Vec<_> =
-                signatures.map(|each| Signature::of(each, store.as_ref())).collect();
-            refuse_unsigned(set.position, &signatures, certificate)?;
-        }
-        Ok(())
-    }
-}
-
 /// A restore on its way.
 struct Work<'a> {
     args: &'a RestoreArgs,
@@ -177,6 +159,28 @@ struct Work<'a> {
 impl Work<'_> {
     fn keys(&self) -> Option<&dyn UnwrapSecret> {
         self.keys.as_ref().map(|keys| keys as &dyn UnwrapSecret)
+    }
+
+    /// Reads every block of the sets once before anything is restored: a signature holds for all
+    /// of them or for none.
+    fn check_signatures(&self, chain: &[&SetInfo]) -> Result<(), CommandError> {
+        let Some(certificate) = &self.args.signed_by else { return Ok(()) };
+        let store = session::open_store(&self.args.keys.for_store(self.global)).ok();
+        for set in chain {
+            let reporter = Reporter::new("verify", None);
+            let report = |progress| reporter.at(progress);
+            let steered = steer(self.args.threads, self.args.throttle, &report);
+            let media = &self.opened.media;
+            let checked = media.verify(Some(set.position), self.keys(), &steered);
+            reporter.end();
+            let signatures: Vec<_> = checked?
+                .signatures
+                .iter()
+                .map(|each| Signature::checked(each, store.as_ref()))
+                .collect();
+            refuse_unsigned(set, &signatures, certificate)?;
+        }
+        Ok(())
     }
 
     fn to_standard(&self) -> bool {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 use serde::Serialize;
-use tdekit_backup_run::{CatalogUse, SetInfo, UnwrapSecret, VerifyReport, date_of_ms};
+use tdekit_backup_run::{CatalogUse, RunError, SetInfo, UnwrapSecret, VerifyReport, date_of_ms};
 use tdekit_key_store::{KeyStore, StoreError};
 
 use crate::backup::error::BackupError;
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
         }
         sets.push(verified);
     }
-    let refused = args.refusal(&places, &sets);
+    let refused = args.refusal(&places, &chosen, &sets);
     if args.json {
         output::json(&Verified {
             media_uuid: media.id().iter().map(|byte| format!("{byte:02x}")).collect(),
@@ -148,10 +148,21 @@ impl VerifyArgs {
         let keys = keys.map(|keys| keys as &dyn UnwrapSecret);
         let checked = opened.media.verify(Some(set.position), keys, &steered);
         reporter.end();
-        let VerifyReport { opened, blocks, payload_bytes, damages, healed_blocks, .. } = checked?;
+        // Damage where no block can be found by it: of one set, not of the others.
+        let VerifyReport {
+            opened, blocks, payload_bytes, damages, healed_blocks, signatures, ..
+        } = match checked {
+            Err(
+                error @ (RunError::Damaged { .. }
+                | RunError::Tampered { .. }
+                | RunError::ShortRead { .. }
+                | RunError::NoBase { .. }),
+            ) => VerifyReport { damages: vec![error.to_string()], ..VerifyReport::default() },
+            checked => checked?,
+        };
         let signatures: Vec<_> =
-            set.signatures.iter().map(|each| Signature::of(each, store)).collect();
-        let signed = signatures.iter().all(|signature| signature.valid);
+            signatures.iter().map(|each| Signature::checked(each, store)).collect();
+        let signed = signatures.iter().all(|signature| signature.valid == Some(true));
         Ok(VerifiedSet {
             position: set.position,
             backup_set_uuid: set.set_id.iter().map(|byte| format!("{byte:02x}")).collect(),
@@ -165,19 +176,24 @@ impl VerifyArgs {
         })
     }
 
-    fn refusal(&self, places: &[Place], sets: &[VerifiedSet]) -> Result<(), CommandError> {
+    fn refusal(
+        &self,
+        places: &[Place],
+        chosen: &[&SetInfo],
+        sets: &[VerifiedSet],
+    ) -> Result<(), CommandError> {
         let damaged = sets.iter().filter(|set| !set.damages.is_empty()).count();
         if damaged > 0 {
             let media = places.first().map(Place::shown).unwrap_or_default();
             return Err(BackupError::DamagedSets { media, damaged, sets: sets.len() }.into());
         }
-        let wrong = |set: &&VerifiedSet| set.signatures.iter().any(|each| !each.valid);
+        let wrong = |set: &&VerifiedSet| set.signatures.iter().any(|each| each.valid != Some(true));
         if let Some(set) = sets.iter().find(wrong) {
             return Err(BackupError::WrongSignature { position: set.position }.into());
         }
         if let Some(certificate) = &self.signed_by {
-            for set in sets {
-                refuse_unsigned(set.position, &set.signatures, certificate)?;
+            for (set, verified) in chosen.iter().zip(sets) {
+                refuse_unsigned(set, &verified.signatures, certificate)?;
             }
         }
         Ok(())
