@@ -75,7 +75,7 @@ pub(crate) struct BackupArgs {
     /// Text that the set's header tells
     #[arg(long, value_name = "TEXT", default_value = "")]
     description: String,
-    /// When the set may be overwritten: a number of days, or as 90d, 2y, 2036-11-21 [default: never]
+    /// When the set may be overwritten: a number of days, 90d, 2y, 2036-11-21 [default: never]
     #[arg(long, value_name = "WHEN", value_parser = parse_expire)]
     expire: Option<i64>,
     /// The set is no base of differential ones
