@@ -216,3 +216,41 @@ fn progress_is_told_on_request_and_a_throttle_holds() {
     let told = restore(&[&media], &dir.path("r.db"), &["--stats", "--throttle", "100MB"]);
     assert!(told.err.contains("100 percent processed"), "{told:?}");
 }
+
+#[test]
+fn a_killed_backup_or_append_leaves_the_earlier_sets_whole() {
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    fill(&path, 20_000);
+    let before = dump_of(&path);
+    let (media, new) = (dir.path("app.bak"), dir.path("new.bak"));
+    backup(&path, &[&media], &["--certificate", "AppCert"]);
+    let mut killed = 0;
+    for millis in (0..12).map(|step| step * 25) {
+        let append = ["--append", "--certificate", "AppCert", "--throttle", "20MB"];
+        for (media, more) in [(&media, &append[..]), (&new, &append[1..])] {
+            let mut child = place()
+                .command(backup_args(&path, &[media], more))
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(millis));
+            let _ = child.kill();
+            killed += i32::from(child.wait().unwrap().code().is_none());
+        }
+        assert!(!new.exists() || place().run(["verify", text(&new)]).code == 0);
+        let _ = fs::remove_file(&new);
+        place().ok(["verify", text(&media), "--no-key"]);
+    }
+    assert!(killed > 5, "only {killed} were killed in time");
+    backup(&path, &[&media], &["--append", "--certificate", "AppCert"]);
+    place().ok(["verify", text(&media)]);
+    restore(&[&media], &dir.path("first.db"), &["--position", "1"]);
+    restore(&[&media], &dir.path("last.db"), &[]);
+    assert_eq!(dump_of(&dir.path("first.db")), before);
+    assert_eq!(dump_of(&dir.path("last.db")), before);
+    backup(&path, &[&new], &[]);
+    let left = ["app.bak", "app.db", "first.db", "last.db", "new.bak"];
+    assert_eq!(dir.names(), left);
+}

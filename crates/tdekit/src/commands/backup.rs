@@ -375,7 +375,7 @@ fn summary(
         }
     };
     format!(
-        "Backed up {kind} at position {}: {} in {} ({} times smaller, {}), {:.1} s, {:.1} MB/s, \
+        "Backed up {kind} at position {}: {} in {} (ratio {}, {}), {:.1} s, {:.1} MB/s, \
          {sealed}",
         outcome.position,
         size(outcome.source_bytes),
