@@ -1,7 +1,8 @@
 //! The second reader of backup media sets: `interop/media-reader`, in Python.
 //!
 //! It was written from the documents of the formats and shares no code with tdekit. It restores
-//! the sets of `fixtures/1/media`, and refuses them with any bit changed.
+//! the sets of `fixtures/1/media` and what the command backs up, and refuses them with any bit
+//! changed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,8 +10,9 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::programs::source;
-use super::store::forget_tdekit;
-use crate::process::{root, run, run_quietly};
+use super::shell::{same_content, sql};
+use super::store::{PASSWORD, Store, forget_tdekit};
+use crate::process::{output, root, run, run_quietly};
 
 /// What the user calls it, and its folder in `interop/`.
 pub(super) const NAME: &str = "media-reader";
@@ -92,4 +94,28 @@ pub(super) fn fixtures(reader: &Reader, directory: &Path) -> Result<()> {
         reader.restores(command, &to, &fixtures.join(expected))?;
     }
     run(reader.command(&media, &key, FIXTURE_PASSWORD, FLIPPED).arg("--flip"))
+}
+
+/// Backs up a plain and an encrypted database by the command, and restores both by the reader;
+/// then a signed differential backup of the plain one.
+///
+/// # Errors
+/// When the command refuses, a set is not restored to what was backed up, or a changed one is.
+pub(super) fn backups(reader: &Reader, directory: &Path, store: &Store) -> Result<()> {
+    let plain = super::seed(&directory.join("plain"))?;
+    let sealed = super::seed(&directory.join("sealed"))?;
+    store.encrypt(&sealed)?;
+    let key = directory.join("sealed/key.pem");
+    store.export_key(&key)?;
+    for database in [&plain, &sealed] {
+        let (media, to) = (database.with_extension("bak"), database.with_extension("restored"));
+        store.backup(database, &media)?;
+        run(reader.command(&media, &key, PASSWORD, 1).arg("--flip").arg("--to").arg(&to))?;
+        same_content(&plain, &to).context("the database, and its restored backup")?;
+    }
+    let (media, to) = (plain.with_extension("bak"), plain.with_extension("changed"));
+    output(&mut sql(&plain, "UPDATE seed SET name = 'changed ' || id WHERE id IN (3, 400)"))?;
+    store.backup_changes(&plain, &media)?;
+    run(reader.command(&media, &key, PASSWORD, 2).arg("--flip").arg("--to").arg(&to))?;
+    same_content(&plain, &to).context("the changed database, and its restored backup")
 }

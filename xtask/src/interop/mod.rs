@@ -42,8 +42,7 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
         bail!("nothing is called that; there are: {}", names.join(", "));
     }
     let top = target_dir().join("interop");
-    let needs_store = !programs.is_empty() || !packages.is_empty();
-    let store = if plain || !needs_store {
+    let store = if plain {
         None
     } else {
         release::build()?;
@@ -61,15 +60,19 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
         }
     }
     if media_reader {
-        count(&mut tally, media::NAME, restore_media(&top.join(media::NAME)));
+        count(&mut tally, media::NAME, restore_media(&top.join(media::NAME), store.as_ref()));
     }
     Ok(tally)
 }
 
 /// Backup sets through the reader in `interop/media-reader`.
-fn restore_media(top: &Path) -> Result<()> {
+fn restore_media(top: &Path, store: Option<&Store>) -> Result<()> {
     let reader = media::Reader::prepare(&top.join("build")).context("prepare the reader")?;
-    media::fixtures(&reader, &top.join("fixtures"))
+    media::fixtures(&reader, &top.join("fixtures"))?;
+    match store {
+        Some(store) => media::backups(&reader, top, store),
+        None => Ok(()),
+    }
 }
 
 fn count(tally: &mut Tally, name: &str, result: Result<()>) {

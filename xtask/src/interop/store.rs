@@ -9,7 +9,7 @@ use super::{empty, output};
 use crate::release::{command_path, extension_path};
 
 const CERTIFICATE: &str = "AppCert";
-const PASSWORD: &str = "only for the interop tests";
+pub(super) const PASSWORD: &str = "only for the interop tests";
 
 /// A key store with one certificate.
 pub(super) struct Store {
@@ -44,6 +44,39 @@ impl Store {
         Ok(())
     }
 
+    /// Makes an encrypted backup of `database`, compressed by zstd, in the new media set `media`.
+    ///
+    /// # Errors
+    /// When the command refuses.
+    pub(super) fn backup(&self, database: &Path, media: &Path) -> Result<()> {
+        let media = media.to_string_lossy();
+        let mut arguments = vec!["backup", "--to", &media, "--certificate", CERTIFICATE];
+        arguments.extend(["--compression", "zstd", "--encryption", "AES_256"]);
+        self.tdekit(&arguments, Some(database)).map(drop)
+    }
+
+    /// Appends a signed differential backup of `database` to the media set `media`.
+    ///
+    /// # Errors
+    /// When the command refuses.
+    pub(super) fn backup_changes(&self, database: &Path, media: &Path) -> Result<()> {
+        let media = media.to_string_lossy();
+        let mut arguments = vec!["backup", "--to", &media, "--certificate", CERTIFICATE];
+        arguments.extend(["--differential", "--sign", CERTIFICATE]);
+        self.tdekit(&arguments, Some(database)).map(drop)
+    }
+
+    /// Writes the certificate's private key to the new file `key`, under [`PASSWORD`].
+    ///
+    /// # Errors
+    /// When the command refuses.
+    pub(super) fn export_key(&self, key: &Path) -> Result<()> {
+        let certificate = key.with_extension("certificate");
+        let (key, certificate) = (key.to_string_lossy(), certificate.to_string_lossy());
+        let to = ["--out", &certificate, "--key-out", &key];
+        self.tdekit(&[&["cert", "backup", CERTIFICATE], &to[..]].concat(), None).map(drop)
+    }
+
     /// Decrypts `database`.
     ///
     /// # Errors
@@ -64,6 +97,7 @@ impl Store {
         let mut command = Command::new(command_path());
         forget_tdekit(&mut command);
         self.give_to(&mut command);
+        command.env("TDEKIT_BACKUP_PASSWORD", PASSWORD);
         command.args(arguments).args(database);
         output(&mut command).with_context(|| format!("tdekit {}", arguments.join(" ")))
     }
