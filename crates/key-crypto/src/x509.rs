@@ -38,10 +38,10 @@ pub struct CertificateFacts {
     pub public_key: RsaPublicKey,
 }
 
-/// Makes a self-signed certificate for wrapping keys, DER.
+/// Makes a self-signed certificate for wrapping keys and signing backups, DER.
 ///
-/// The key usage is `keyEncipherment`, it is no certificate authority, the serial number is
-/// random, the signature RSA with SHA-256. Times are seconds since 1970.
+/// The key usages are `keyEncipherment` and `digitalSignature`, it is no certificate authority, the
+/// serial number is random, the signature RSA with SHA-256. Times are seconds since 1970.
 ///
 /// # Errors
 /// [`CryptoError::Length`] for a common name that is empty or longer than
@@ -68,7 +68,8 @@ pub fn self_signed(
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, common_name);
     params.is_ca = IsCa::ExplicitNoCa;
-    params.key_usages = vec![KeyUsagePurpose::KeyEncipherment];
+    // It wraps keys, and signs backups.
+    params.key_usages = vec![KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::DigitalSignature];
     let certificate = params
         .self_signed(&Signer(key.signing_key()?))
         .map_err(|_| CryptoError::Library { operation: "make a certificate" })?;
@@ -164,7 +165,8 @@ mod tests {
         .verify(parsed.tbs_certificate.as_ref(), &parsed.signature_value.data)
         .unwrap();
         let usage = parsed.key_usage().unwrap().unwrap();
-        assert!(usage.critical && usage.value.key_encipherment() && !parsed.is_ca());
+        assert!(usage.critical && !parsed.is_ca());
+        assert!(usage.value.key_encipherment() && usage.value.digital_signature());
         assert_ne!(self_signed(&key, "My DEK Certificate", 0, DAY).unwrap(), der);
     }
 
