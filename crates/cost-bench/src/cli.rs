@@ -97,8 +97,8 @@ pub struct BenchArgs {
     /// Pairs of blocks a restart and class. Default: 3, with --quick 1.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: Option<u32>,
-    /// Seconds of measuring after which no restart begins, beyond the first two; the backup matrix
-    /// has as many of its own. Default: 150, with --quick 30.
+    /// Seconds of measuring after which no restart begins, beyond the first two. The backup matrix
+    /// has as many of its own, and runs at least once. Default: 150, with --quick 30.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     max_time: Option<u64>,
     /// Base against base: shows what the method itself reports when the true overhead is 0 %.

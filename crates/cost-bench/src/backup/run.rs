@@ -25,8 +25,8 @@ use crate::progress::Progress;
 use crate::subject::{beside, copy_database, page_size};
 use crate::tools::Tools;
 
-/// Blocks that run whatever the time limit: an interval needs two.
-const LEAST_BLOCKS: u32 = 2;
+/// Blocks that run whatever the time limit: every cell once.
+const LEAST_BLOCKS: u32 = 1;
 /// The database's name on each source; restored databases have the same, in a directory.
 const DATABASE: &str = "source.db";
 const RESTORED: &str = "restored";
@@ -232,8 +232,14 @@ fn measure(
         for group in matrix::block(&prepared.tasks, &mut rng) {
             let left = config.max_time.saturating_sub(start.elapsed());
             if block >= LEAST_BLOCKS && left < longest {
+                let scarce = if block < 3 {
+                    " Intervals need two blocks, and are wide with few: --max-time gives more, \
+                     --size and --cipher need less."
+                } else {
+                    ""
+                };
                 warnings.push(format!(
-                    "The time limit ended the backup matrix in block {} of {blocks}.",
+                    "The time limit ended the backup matrix in block {} of {blocks}.{scarce}",
                     block + 1
                 ));
                 return Ok(());
