@@ -29,6 +29,17 @@ fn append(
     place: Place,
     bytes: &[u8],
 ) -> Result<(), RunError> {
+    append_with(address, options, place, bytes, TRAILER)
+}
+
+/// Trailers of different records differ, as they do in a media set.
+fn append_with(
+    address: &str,
+    options: &ObjectOptions,
+    place: Place,
+    bytes: &[u8],
+    trailer: &[u8],
+) -> Result<(), RunError> {
     let mut target = ObjectTarget::new(address, options)?;
     target.open()?;
     let mut append = target.append(place)?;
@@ -36,7 +47,7 @@ fn append(
         append.write(chunk)?;
     }
     append.sync()?;
-    append.publish(TRAILER)
+    append.publish(trailer)
 }
 
 fn read(media: &ObjectMedia, part: u32) -> Result<Vec<u8>, RunError> {
@@ -47,6 +58,10 @@ fn read(media: &ObjectMedia, part: u32) -> Result<Vec<u8>, RunError> {
         offset += chunk.len() as u64;
     }
     Ok(bytes)
+}
+
+fn trailer(writer: u64) -> Vec<u8> {
+    format!("the trailer of writer {writer}").into_bytes()
 }
 
 fn record(bytes: &[u8]) -> Vec<u8> {
@@ -86,7 +101,9 @@ fn of_two_writers_one_is_refused() {
         let results = std::thread::scope(|scope| {
             let writers = [1, 2].map(|seed| {
                 let (address, options) = (&address, &options);
-                scope.spawn(move || append(address, options, BEHIND, &bytes(seed, length)))
+                scope.spawn(move || {
+                    append_with(address, options, BEHIND, &bytes(seed, length), &trailer(seed))
+                })
             });
             writers.map(|writer| writer.join().unwrap())
         });
@@ -100,7 +117,7 @@ fn of_two_writers_one_is_refused() {
         let winner = if made[0] { 1 } else { 2 };
         assert!(made[0] != made[1], "{results:?}");
         let part = server.get(&format!("{name}.0001")).unwrap();
-        assert!(part == record(&bytes(winner, length)), "{name}");
+        assert!(part == [bytes(winner, length), trailer(winner)].concat(), "{name}");
         assert!(server.get(&format!("{name}.0002")).is_none());
     }
     assert_eq!(server.unfinished_uploads(), 0);
@@ -118,8 +135,8 @@ fn the_later_of_two_open_writers_is_refused_by_the_store() {
         append.write(&bytes(3, LARGE)).unwrap();
         append
     });
-    two.publish(TRAILER).unwrap();
-    let refused = one.publish(TRAILER).unwrap_err();
+    two.publish(&trailer(2)).unwrap();
+    let refused = one.publish(&trailer(1)).unwrap_err();
     let RunError::Exists { path } = &refused else { panic!("{refused}") };
     assert!(path.ends_with("a.bak.0001"), "{refused}");
     drop((one, two));

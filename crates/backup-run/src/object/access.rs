@@ -170,7 +170,8 @@ impl Access {
         if found.len() as u64 == bytes { Ok(found.into()) } else { Err(ObjectFault::Changed) }
     }
 
-    /// Whether an object has this length and ends with these bytes.
+    /// Whether an object has this length and ends with these bytes. No two records have the same
+    /// trailer, so a record is known by it.
     pub(super) async fn ends_with(
         &self,
         key: &Path,

@@ -17,7 +17,7 @@ use super::access::{Access, Client, Tries};
 use super::pieces::Pieces;
 use crate::{Append, RunError};
 
-/// How long the removal of what was uploaded is tried.
+/// How long the removal of what was uploaded is tried at most.
 const ABORT_PATIENCE: Duration = Duration::from_secs(20);
 /// A store may take long to put an object's pieces together, or to copy it.
 const LONG_TRY: Duration = Duration::from_mins(30);
@@ -53,6 +53,8 @@ struct Begun {
     id: Arc<MultipartId>,
     coming: VecDeque<JoinHandle<Result<PartId, ObjectFault>>>,
     done: Vec<PartId>,
+    /// Whether the pieces were put together, so that there is no upload any more.
+    completed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +108,8 @@ impl Upload {
                 let store = &access.connection.store;
                 let create = access.tries(0).make(|| store.create_multipart(&key));
                 let id = Arc::new(self.client.runtime.block_on(create)?);
-                none.insert(Begun { key, id, coming: VecDeque::new(), done: Vec::new() })
+                let (coming, done) = (VecDeque::new(), Vec::new());
+                none.insert(Begun { key, id, coming, done, completed: false })
             }
         };
         self.client.runtime.block_on(begun.wait(at_once - 1))?;
@@ -171,13 +174,17 @@ impl Upload {
         begun.coming.iter().for_each(JoinHandle::abort);
         let access = &self.client.access;
         let store = &access.connection.store;
-        let tries = Tries { patience: ABORT_PATIENCE, try_limit: ABORT_PATIENCE };
+        let patience = access.options.patience.min(ABORT_PATIENCE);
+        let tries = Tries { patience, try_limit: ABORT_PATIENCE };
         self.client.runtime.block_on(async {
             for piece in begun.coming {
                 // Waited for, so that no piece arrives after the upload is gone.
                 let _ = piece.await;
             }
-            let aborted = tries.make(|| store.abort_multipart(&begun.key, &begun.id)).await;
+            let aborted = match begun.completed {
+                true => Ok(()),
+                false => tries.make(|| store.abort_multipart(&begun.key, &begun.id)).await,
+            };
             if begun.key != self.key {
                 let delete = tries.make(|| store.delete(&begun.key)).await;
                 if !matches!(delete, Ok(()) | Err(ObjectFault::NoObject)) {
@@ -304,7 +311,7 @@ impl Access {
     async fn complete(
         &self,
         made: &Made<'_>,
-        begun: &Begun,
+        begun: &mut Begun,
         replaces: bool,
     ) -> Result<(), ObjectFault> {
         let store = &self.connection.store;
@@ -315,6 +322,7 @@ impl Access {
         let complete = || store.complete_multipart(&begun.key, &begun.id, begun.done.clone());
         let uploaded = Made { key: &begun.key, ..*made };
         tries.make_once(complete, || self.is_there(&uploaded)).await?;
+        begun.completed = true;
         if begun.key == *made.key {
             return Ok(());
         }
