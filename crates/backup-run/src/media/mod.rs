@@ -161,6 +161,7 @@ impl Media {
         let info = self.set(position)?;
         let set = OpenSet::open(&self.volumes, info, keys)?;
         let mut report = verify::verify(&set, info, run)?;
+        report.damages.extend(verify::check_recipients(&self.volumes, &set));
         if let Err(error) = self.base_of(&set) {
             report.damages.push(error.to_string());
         }

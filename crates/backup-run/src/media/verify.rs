@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tdekit_backup_media::payload::{ChangedPages, Metadata, PageMapBlock, Pages};
 use tdekit_backup_media::signature::{ContentDigest, block_digest};
-use tdekit_backup_media::{BlockKind, Digest, SetKind, Source};
+use tdekit_backup_media::{BlockKind, Digest, RecordKind, SetKind, Source};
 use tdekit_key_crypto::x509;
 
+use super::list::Volumes;
 use super::opened::{BlockReader, OpenSet};
 use super::{SignatureCheck, VerifyReport};
 use crate::error::At;
@@ -196,6 +197,26 @@ impl<'a> Worker<'a> {
             *place = block_digest(self.reader.raw());
         }
     }
+}
+
+/// Checks the MACs of the records that added recipients to a set, where there are keys.
+pub(super) fn check_recipients(volumes: &Volumes, set: &OpenSet<'_>) -> Vec<String> {
+    let mut damages = Vec::new();
+    for (opened, family) in set.families.iter().zip(0_u16..) {
+        let Some(keys) = &opened.keys else { continue };
+        for ordinal in volumes.ordinals() {
+            let Some((header, placed)) = volumes.header(family, ordinal) else { continue };
+            if header.kind() != RecordKind::Recipients || header.place.set_id != set.set_id {
+                continue;
+            }
+            let record = &placed.record;
+            let checked = keys
+                .check_recipients(&record.header_bytes)
+                .and_then(|()| keys.check_trailer(&record.trailer_bytes));
+            damages.extend(checked.err().map(|error| format!("record {ordinal}: {error}")));
+        }
+    }
+    damages
 }
 
 /// Checks each signature against what the blocks are. Whether its certificate is to be trusted is

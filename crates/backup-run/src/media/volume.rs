@@ -3,10 +3,16 @@
 use std::sync::Arc;
 
 use tdekit_backup_media::media::MEDIA_HEADER_LEN;
-use tdekit_backup_media::{Digest, Gap, GapKind, MediaHeader, Record, Scan, Scanned};
+use tdekit_backup_media::{
+    Digest, Gap, GapKind, MediaHeader, Record, RecordFields, RecordHeader, Scan, Scanned,
+};
 
 use crate::error::At;
 use crate::{Finding, MediaSource, RunError};
+
+const MAC_LEN: usize = 32;
+/// Where a trailer's MAC stands.
+const TRAILER_MAC_AT: usize = 216;
 
 /// One copy of one family of a media set.
 pub(crate) struct Volume {
@@ -144,6 +150,14 @@ impl Volume {
                     reason: error.to_string(),
                 }),
                 Ok(header) => {
+                    if needs_no_mac(header) && !has_no_mac(record) {
+                        findings.push(Finding::DamagedRecord {
+                            media: self.name.clone(),
+                            ordinal: Some(ordinal),
+                            offset: record.start,
+                            reason: "a MAC stands where there is no key".to_owned(),
+                        });
+                    }
                     let follows = before.is_some_and(|(last, digest)| {
                         ordinal == last + 1 && header.place.previous == digest
                     });
@@ -157,6 +171,22 @@ impl Volume {
         }
         findings
     }
+}
+
+/// Whether a record is of no key: of a plain set, or a signature.
+fn needs_no_mac(header: &RecordHeader) -> bool {
+    match &header.fields {
+        RecordFields::Set(set) => set.algorithm.is_none(),
+        RecordFields::Recipients(_) => false,
+        RecordFields::Signature(_) => true,
+    }
+}
+
+/// Whether both MACs of a record are zeros.
+fn has_no_mac(record: &Record) -> bool {
+    let header = record.header_bytes.last_chunk::<MAC_LEN>();
+    let trailer = record.trailer_bytes.get(TRAILER_MAC_AT..TRAILER_MAC_AT + MAC_LEN);
+    header == Some(&[0; MAC_LEN]) && trailer == Some(&[0; MAC_LEN])
 }
 
 fn scan(source: &dyn MediaSource, part: u32, at: At<'_>) -> Result<Scanned, RunError> {

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use tdekit_backup_run::{
     BackupJob, BackupOutcome, DatabaseSource, Encryption, FileSink, FileTarget, Labels, Layout,
-    Media, Mode, Recipient, RestoreOutcome, Run, RunError, Source, StreamSource, Target,
+    Media, Mode, Recipient, RestoreOutcome, Run, RunError, Sign, Source, StreamSource, Target,
     UnwrapSecret, WrapSecret, backup,
 };
-use tdekit_key_crypto::{Algorithm, SecretBytes};
+use tdekit_key_crypto::rsa::{RsaBits, RsaPrivateKey};
+use tdekit_key_crypto::{Algorithm, SecretBytes, x509};
 use tdekit_key_store::{StoreError, WrapMechanism, WrappedDek};
 
 /// A certificate whose wrapping only turns bits.
@@ -55,6 +56,27 @@ impl WrapSecret for Keys {
     fn wrap_secret(&self, secret: &SecretBytes) -> Result<Vec<Recipient>, StoreError> {
         let each = self.0.iter().map(|key| key.wrap_secret(secret));
         Ok(each.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+}
+
+/// Signs with a key of its own.
+pub struct Signer(RsaPrivateKey, pub Vec<u8>);
+
+impl Signer {
+    pub fn new() -> Self {
+        let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
+        let der = x509::self_signed(&key, "Signer", 0, 4_000_000_000).unwrap();
+        Self(key, der)
+    }
+}
+
+impl Sign for Signer {
+    fn certificate_der(&self) -> &[u8] {
+        &self.1
+    }
+
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, StoreError> {
+        Ok(self.0.sign(message)?)
     }
 }
 
