@@ -33,7 +33,7 @@ pub enum Source {
 
 /// An SQLite database that may be in use.
 ///
-/// In WAL mode writers go on during the backup. Outside WAL mode the snapshot is a shared lock:
+/// In WAL mode writers go on during the backup, and their log grows until it ends. Outside WAL mode the snapshot is a shared lock:
 /// readers go on, writers wait (`SQLITE_BUSY`) until the backup ends, as with `VACUUM INTO`.
 pub struct DatabaseSource {
     /// A connection to the database as `main`, without a transaction; it is closed at the end.
@@ -70,7 +70,8 @@ pub enum Mode {
     Create,
     /// The set is appended to the media set; where there is none, one is made.
     Append,
-    /// A new media set takes the place of what is there, once it is whole.
+    /// A new media set takes the place of the one that is there, once it is whole. Nothing but
+    /// media is replaced.
     Replace,
 }
 

@@ -19,13 +19,16 @@ use tdekit_backup_run::{
     Target, backup,
 };
 
+/// Files and what they hold.
+type Files = Vec<(PathBuf, Vec<u8>)>;
+
 /// Steps that are done before all fails.
 #[derive(Clone)]
 struct Fuse {
     left: Arc<AtomicU32>,
     /// The files at the end of the fuse, where the process is to have died there: what it would
     /// clean up stays.
-    left_behind: Arc<Mutex<Option<Vec<(PathBuf, Vec<u8>)>>>>,
+    left_behind: Arc<Mutex<Option<Files>>>,
     dir: Option<PathBuf>,
 }
 
@@ -64,7 +67,7 @@ impl Fuse {
     }
 }
 
-fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+fn files(dir: &Path) -> Files {
     let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     paths.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }

@@ -388,6 +388,11 @@ fn what_is_no_media_or_of_the_future_is_told() {
         back_up(job(&db), &[&path]).unwrap_err();
         assert_eq!(fs::read(&path).unwrap(), other);
     }
+    let replace = BackupJob { mode: Mode::Replace, ..job(&db) };
+    let before = fs::read(&db).unwrap();
+    let error = back_up(replace, &[&db]).unwrap_err();
+    assert!(matches!(error, RunError::NotMedia { .. }), "{error}");
+    assert!(fs::read(&db).unwrap() == before);
     let missing = open(&[Path::new("/nowhere/x")]).unwrap_err();
     assert!(matches!(missing, RunError::Missing { .. }));
 }

@@ -4,11 +4,13 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 
 use common::*;
 use rusqlite::Connection;
 use tdekit_backup_run::{
-    BackupJob, Compression, Encryption, FileSink, Media, Mode, Run, RunError, SetKind, SourceKind,
+    BackupJob, Compression, DatabaseSource, Encryption, FileSink, Media, Mode, Run, RunError,
+    SetKind, Source, SourceKind,
 };
 use tdekit_key_crypto::Algorithm;
 
@@ -98,7 +100,7 @@ fn streams_of_any_length() {
 }
 
 #[test]
-fn an_empty_database_and_one_with_the_lock_page_and_auto_vacuum() {
+fn an_empty_database_and_one_with_auto_vacuum() {
     let dir = Dir::new();
     let db = dir.path("empty.db");
     fs::write(&db, "").unwrap();
@@ -120,6 +122,55 @@ fn an_empty_database_and_one_with_the_lock_page_and_auto_vacuum() {
     restore(&open(&[&dir.path("vacuum.bak")]).unwrap(), None, &to).unwrap();
     assert_eq!(state(&to), state(&db));
     assert!(fs::read(&to).unwrap() == fs::read(&db).unwrap());
+}
+
+/// A database of pages with 48 reserved bytes, as an encrypted one shows itself to SQLite.
+fn reserved_database(path: &Path) {
+    let db = Connection::open(path).unwrap();
+    db.execute_batch("PRAGMA page_size=1024; PRAGMA user_version=1").unwrap();
+    drop(db);
+    let mut bytes = fs::read(path).unwrap();
+    bytes[20] = 48;
+    // Where the cells of page 1 begin, which has none yet.
+    bytes[105..107].copy_from_slice(&(1024_u16 - 48).to_be_bytes());
+    fs::write(path, bytes).unwrap();
+    let db = Connection::open(path).unwrap();
+    db.execute_batch(SCHEMA).unwrap();
+    add_rows(&db, 500);
+    drop(db);
+    let mut bytes = fs::read(path).unwrap();
+    bytes.chunks_exact_mut(1024).for_each(|page| page[976..].fill(0xAA));
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn reserved_bytes_are_zeros_of_an_encrypted_database_and_kept_of_others() {
+    let dir = Dir::new();
+    let db = dir.path("a.db");
+    reserved_database(&db);
+    let source = |encrypted_file_id| {
+        let connection = Connection::open(&db).unwrap();
+        Source::Database(DatabaseSource { connection, path: db.clone(), encrypted_file_id })
+    };
+    let bak = dir.path("a.bak");
+    for differential in [false, true] {
+        let of_encrypted = BackupJob { source: source(Some([3; 16])), differential, ..job(&db) };
+        back_up(of_encrypted, &[&bak]).unwrap();
+    }
+    back_up(BackupJob { source: source(None), ..job(&db) }, &[&bak]).unwrap();
+    let media = open(&[&bak]).unwrap();
+    let mut expected = fs::read(&db).unwrap();
+    for position in [3, 2, 1] {
+        let to = dir.path(&format!("{position}.db"));
+        let outcome = restore(&media, Some(position), &to).unwrap();
+        assert_eq!(outcome.reserved_bytes, 48);
+        assert!(fs::read(&to).unwrap() == expected, "{position}");
+        assert_eq!(state(&to), state(&db));
+        expected.chunks_exact_mut(1024).for_each(|page| page[976..].fill(0));
+    }
+    let info = media.set(Some(1)).unwrap();
+    assert_eq!((info.source_encrypted, info.database_id), (true, [3; 16]));
+    assert_eq!(media.set(Some(2)).unwrap().base, Some(info.set_id));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tdekit_backup_media::media::MAX_FAMILIES;
-use tdekit_backup_media::{Family, Id, MediaHeader, RecordKind, TRAILER_LEN};
+use tdekit_backup_media::{Family, Id, MediaHeader, RecordKind, TRAILER_LEN, is_media};
 use tdekit_key_crypto::random_bytes;
 
 use crate::error::At;
@@ -59,6 +59,9 @@ impl Plan {
                 Some(source) => source.parts() == 1 && source.part_len(0)? == 0,
                 None => false,
             };
+            if let (Some(source), Mode::Replace, false) = (&source, mode, is_empty) {
+                refuse_other_file(&**source)?;
+            }
             empty |= is_empty;
             sources.push(source.filter(|_| !is_empty && mode == Mode::Append));
         }
@@ -168,6 +171,16 @@ fn next_position(media: &Media) -> u32 {
         u32::try_from(sets.count()).unwrap_or(u32::MAX)
     });
     counted.max().unwrap_or(0).max(seen).saturating_add(1)
+}
+
+/// Only media take the place of what stands there: never a database that was named by mistake.
+fn refuse_other_file(source: &dyn MediaSource) -> Result<(), RunError> {
+    let mut magic = [0; 16];
+    let len = source.part_len(0)?;
+    if len >= magic.len() as u64 {
+        source.read_at(0, 0, &mut magic)?;
+    }
+    if is_media(&magic) { Ok(()) } else { Err(RunError::NotMedia { media: source.name() }) }
 }
 
 fn new_at() -> At<'static> {

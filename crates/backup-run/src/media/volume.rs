@@ -1,5 +1,6 @@
 //! One file, or one object and its followers: the records that stand there.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tdekit_backup_media::media::MEDIA_HEADER_LEN;
@@ -21,6 +22,8 @@ pub(crate) struct Volume {
     pub(crate) header: MediaHeader,
     /// Whole records of all parts, in order.
     pub(crate) records: Vec<Placed>,
+    /// Places in `records`.
+    by_ordinal: HashMap<u32, usize>,
     gaps: Vec<(u32, Gap)>,
     header_digest: Digest,
     /// The last part, and where its whole records end; `None` where damage forbids to append.
@@ -59,6 +62,7 @@ impl Volume {
             header_digest: first.header_digest,
             header,
             records: Vec::new(),
+            by_ordinal: HashMap::new(),
             gaps: Vec::new(),
             end: None,
             source,
@@ -78,6 +82,7 @@ impl Volume {
             }
             volume.add(part, scanned);
         }
+        volume.number();
         Ok(volume)
     }
 
@@ -85,6 +90,11 @@ impl Volume {
         self.end = scanned.append_at().map(|end| (part, end));
         self.gaps.extend(scanned.gaps.into_iter().map(|gap| (part, gap)));
         self.records.extend(scanned.records.into_iter().map(|record| Placed { part, record }));
+    }
+
+    fn number(&mut self) {
+        let places = self.records.iter().enumerate();
+        self.by_ordinal = places.map(|(place, placed)| (placed.ordinal(), place)).collect();
     }
 
     /// Leaves out records behind `last`, which were published in some stripes only. They count as
@@ -103,6 +113,7 @@ impl Volume {
             None => (0, MEDIA_HEADER_LEN as u64),
         };
         self.end = self.end.map(|_| end);
+        self.number();
     }
 
     /// Where the next record goes.
@@ -120,7 +131,7 @@ impl Volume {
     }
 
     pub(crate) fn record(&self, ordinal: u32) -> Option<&Placed> {
-        self.records.iter().find(|placed| placed.ordinal() == ordinal)
+        self.by_ordinal.get(&ordinal).and_then(|place| self.records.get(*place))
     }
 
     /// What is wrong here, or should be known.

@@ -26,7 +26,7 @@ const BUSY: Duration = Duration::from_secs(10);
 /// Pages that the connection keeps: each is read once.
 const CACHE_PAGES: i64 = 16;
 /// Offset of the bytes that SQLite locks; the page that holds them is never used.
-const LOCK_BYTES: u32 = 0x4000_0000;
+const LOCK_BYTES: u64 = 0x4000_0000;
 /// Most table names that are told.
 const MAX_TABLES: i64 = 10_000;
 
@@ -207,14 +207,7 @@ impl Snapshot {
     /// What no restored database may depend on is zeros: the page of the lock bytes, and the
     /// reserved bytes of an encrypted database.
     fn blank(&self, first: u32, pages: &mut [u8]) {
-        let lock_page = LOCK_BYTES / self.page_size + 1;
-        for (page, number) in pages.chunks_exact_mut(self.page_len()).zip(first..) {
-            if number == lock_page {
-                page.fill(0);
-            }
-            let at = page.len().saturating_sub(self.zeroed);
-            page[at..].fill(0);
-        }
+        blank(first, pages, self.page_len(), self.zeroed);
     }
 
     /// Checks that nobody changed the file past SQLite's locks, as far as that can be seen.
@@ -245,6 +238,16 @@ impl Snapshot {
     }
 }
 
+fn blank(first: u32, pages: &mut [u8], page_len: usize, zeroed: usize) {
+    for (page, number) in pages.chunks_exact_mut(page_len).zip(u64::from(first)..) {
+        if number == LOCK_BYTES / page_len as u64 + 1 {
+            page.fill(0);
+        }
+        let at = page.len().saturating_sub(zeroed);
+        page[at..].fill(0);
+    }
+}
+
 /// Begins the read transaction, as the first statement in it.
 fn tables(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
     let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name LIMIT ?1";
@@ -254,4 +257,24 @@ fn tables(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
         Ok(String::from_utf8_lossy(bytes).into_owned())
     };
     query.query_map([MAX_TABLES], name)?.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_page_and_reserved_bytes_are_blank() {
+        for page_len in [512, 4096, 65536] {
+            let lock_page =
+                u32::try_from(LOCK_BYTES).unwrap() / u32::try_from(page_len).unwrap() + 1;
+            let mut pages = vec![7; 3 * page_len];
+            blank(lock_page - 1, &mut pages, page_len, 48);
+            for (n, page) in pages.chunks(page_len).enumerate() {
+                let (body, reserve) = page.split_at(page_len - 48);
+                assert!(body.iter().all(|byte| *byte == if n == 1 { 0 } else { 7 }));
+                assert_eq!(reserve, [0; 48]);
+            }
+        }
+    }
 }
