@@ -33,9 +33,9 @@ pub enum Source {
 
 /// An SQLite database that may be in use.
 ///
-/// In WAL mode writers go on during the backup, and their log grows until it ends. Outside WAL mode
-/// the snapshot is a shared lock: readers go on, writers wait (`SQLITE_BUSY`) until the backup ends,
-/// as with `VACUUM INTO`.
+/// In WAL mode writers go on during the backup, and their log grows until it ends. Outside WAL
+/// mode the snapshot is a shared lock: readers go on, writers wait (`SQLITE_BUSY`) until the backup
+/// ends, as with `VACUUM INTO`.
 pub struct DatabaseSource {
     /// A connection to the database as `main`, without a transaction; it is closed at the end.
     /// For an encrypted database it goes through the VFS that decrypts.
