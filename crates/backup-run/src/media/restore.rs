@@ -96,21 +96,12 @@ impl Restoring<'_> {
             meter.take(entry.payload_len.into())?;
             let len = usize::try_from(entry.payload_len).unwrap_or(usize::MAX);
             let payload = buffer.get_mut(head..head.saturating_add(len)).ok_or(NONE)?;
-            if self.read(&mut reader, block, payload)? {
+            if reader.read_into(self.set, block, payload)? {
                 self.healed.fetch_add(1, Ordering::Relaxed);
             }
             self.write(block, entry.first_page, payload)?;
             meter.add(entry.payload_len.into(), entry.block_len());
         }
-    }
-
-    fn read(
-        &self,
-        reader: &mut BlockReader,
-        block: (usize, u32),
-        payload: &mut [u8],
-    ) -> Result<bool, RunError> {
-        reader.read_into(self.set, block, payload)
     }
 
     fn write(&self, block: (usize, u32), first_page: u32, payload: &[u8]) -> Result<(), RunError> {
