@@ -45,6 +45,12 @@ pub enum VfsError {
         /// Size that page 1 declares.
         to: u32,
     },
+    /// Pages that leave no room for a seal would be written.
+    #[error("pages of {size} bytes are too small for an encrypted database: 1024 at least")]
+    PageTooSmall {
+        /// Bytes of a page.
+        size: u32,
+    },
     /// An access that SQLite does not make of this kind of file.
     #[error("unexpected access of {len} bytes at {offset} to {file}")]
     Access {
@@ -85,7 +91,10 @@ impl VfsError {
             Self::Page(error) => page_code(error),
             Self::Store(_) | Self::Key(_) => ffi::AUTH,
             Self::Journal | Self::Truncated { .. } => ffi::IOERR_DATA,
-            Self::PlainTarget | Self::Reserve { .. } | Self::PageSize { .. } => ffi::IOERR_AUTH,
+            Self::PlainTarget
+            | Self::Reserve { .. }
+            | Self::PageSize { .. }
+            | Self::PageTooSmall { .. } => ffi::IOERR_AUTH,
             Self::Access { .. } => {
                 if write {
                     ffi::IOERR_WRITE

@@ -46,6 +46,15 @@ impl Keyring {
     fn unlocked_at(&self, dir: &Path) -> Option<Arc<Unlocked>> {
         self.unlocked.as_ref().filter(|(d, _)| d == dir).map(|(_, unlocked)| unlocked.clone())
     }
+
+    /// The store that is unlocked already, as it is now on disk: to unlock it anew takes a password
+    /// a quarter of a second. `None` when its master key is another one now, or while another
+    /// thread uses it.
+    fn refreshed_at(&mut self, dir: &Path) -> Option<Arc<Unlocked>> {
+        let (_, unlocked) = self.unlocked.as_mut().filter(|(d, _)| d == dir)?;
+        Arc::get_mut(unlocked)?.refresh().ok()?;
+        Some(unlocked.clone())
+    }
 }
 
 static KEYRING: Mutex<Option<Keyring>> = Mutex::new(None);
@@ -159,6 +168,9 @@ fn wrapper() -> Result<Wrap, VfsError> {
         return Ok(Box::new(move |name, dek| unlocked.wrap_dek(name, dek)));
     }
     let dir = default_dir()?;
+    if let Some(unlocked) = with_keyring(|ring| ring.refreshed_at(&dir)) {
+        return Ok(Box::new(move |name, dek| unlocked.wrap_dek(name, dek)));
+    }
     let store = KeyStore::open(&dir)?;
     match store.unlock_from_environment() {
         Ok(unlocked) => {

@@ -19,6 +19,7 @@ mod main_db;
 mod mapping;
 mod new_db;
 mod plain;
+mod resize;
 pub mod scratch;
 mod shared;
 mod temp;

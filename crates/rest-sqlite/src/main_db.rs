@@ -9,10 +9,13 @@ use crate::VfsError;
 use crate::base::{BaseFile, MAX_TRANSFER_LEN, Read};
 use crate::children::Children;
 use crate::ffi;
+use crate::resize::Resize;
 use crate::shared::Shared;
 
 /// Most sealed bytes that are gathered before they are written.
 const MAX_PENDING_LEN: usize = MAX_TRANSFER_LEN;
+/// Smallest page of SQLite, too small for a seal.
+const SMALLEST_OF_SQLITE: u32 = 512;
 /// Bytes of SQLite's own database header.
 const SQLITE_HEADER_LEN: usize = 100;
 
@@ -23,6 +26,8 @@ pub(crate) struct MainFile {
     pending: Pending,
     /// Bytes below this offset exist in the file or in `pending`; 0 where nothing is known.
     known_end: u64,
+    /// New pages of another size, while SQLite writes them.
+    resize: Option<Resize>,
     children: Children,
     sealed: Vec<u8>,
     plain: Vec<u8>,
@@ -49,6 +54,7 @@ impl MainFile {
             shared,
             pending: Pending::default(),
             known_end: 0,
+            resize: None,
             children: Children::default(),
             sealed: Vec::new(),
             plain: Vec::new(),
@@ -72,7 +78,14 @@ impl MainFile {
     /// Seals a page and gathers it to be written.
     pub(crate) fn write(&mut self, plain: &[u8], offset: u64) -> Result<(), VfsError> {
         let unexpected = VfsError::Access { file: "main file", offset, len: plain.len() };
-        let size = PageSize::of(plain).map_err(|_| unexpected)?;
+        let size = PageSize::of(plain).map_err(|_| match u32::try_from(plain.len()) {
+            Ok(size @ SMALLEST_OF_SQLITE) => VfsError::PageTooSmall { size },
+            _ => unexpected,
+        })?;
+        if let Some(resize) = &mut self.resize {
+            resize.add(plain, offset)?;
+            return self.gather_resized();
+        }
         let page = page_at(offset, size)?;
         if self.shared.checkpoint.get() && self.shared.sealed_page.replace(0) == page {
             let at = size.page_offset(page);
@@ -82,7 +95,13 @@ impl MainFile {
             return Ok(());
         }
         if page == 1 {
-            check_page_one(plain, size)?;
+            match check_page_one(plain, size) {
+                Err(VfsError::PageSize { to, .. }) if self.has_no_page()? => {
+                    self.resize = Some(Resize::begin(plain, to)?);
+                    return self.gather_resized();
+                }
+                checked => checked?,
+            }
         }
         // A new database may spill other pages before page 1.
         self.shared.page_size.set(size);
@@ -91,6 +110,9 @@ impl MainFile {
 
     /// Cuts or extends the file to `len` of SQLite's bytes.
     pub(crate) fn truncate(&mut self, len: u64) -> Result<(), VfsError> {
+        if self.resize.take().is_some() && len > 0 {
+            return Err(VfsError::Access { file: "main file", offset: len, len: 0 });
+        }
         self.flush()?;
         self.shared.flush_journal()?;
         self.known_end = 0;
@@ -104,6 +126,9 @@ impl MainFile {
 
     /// Makes the file durable.
     pub(crate) fn sync(&mut self, flags: c_int) -> Result<(), VfsError> {
+        if self.resize.is_some() {
+            return Err(VfsError::Access { file: "main file", offset: 0, len: 0 });
+        }
         self.flush()?;
         self.base.sync(flags)
     }
@@ -126,6 +151,7 @@ impl MainFile {
         let flushed = self.flush();
         // SQLite gives the transaction up; without the lock the journal alone speaks for it.
         self.pending.bytes.clear();
+        self.resize = None;
         self.base.unlock(level)?;
         flushed
     }
@@ -154,6 +180,18 @@ impl MainFile {
             Err(_) => self.known_end = 0,
         }
         written
+    }
+
+    /// Whether no page was ever written, or all were cut off.
+    fn has_no_page(&mut self) -> Result<bool, VfsError> {
+        Ok(self.pending.bytes.is_empty() && self.base.size()? <= HEADER_AREA_LEN)
+    }
+
+    /// Seals the pages of another size once the last of them is whole.
+    fn gather_resized(&mut self) -> Result<(), VfsError> {
+        let Some(resize) = self.resize.take_if(|resize| resize.is_whole()) else { return Ok(()) };
+        self.shared.page_size.set(resize.size());
+        resize.pages().try_for_each(|(page, plain)| self.gather(page, resize.size(), plain))
     }
 
     fn gather(&mut self, page: u32, size: PageSize, plain: &[u8]) -> Result<(), VfsError> {
@@ -339,7 +377,8 @@ fn page_at(offset: u64, size: PageSize) -> Result<u32, VfsError> {
 }
 
 /// Page 1 must reserve the bytes of the seal, and declare the size that it is written with:
-/// `VACUUM` to another page size writes new pages in units of the old size.
+/// `VACUUM` to another page size writes new pages in units of the old size. Where pages of the old
+/// size are in the file, they could not be undone.
 fn check_page_one(plain: &[u8], size: PageSize) -> Result<(), VfsError> {
     let reserved = plain.get(20).copied().unwrap_or(0);
     if usize::from(reserved) != RESERVE_LEN {

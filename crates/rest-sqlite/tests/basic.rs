@@ -112,6 +112,42 @@ fn vacuum_keeps_content_and_refuses_another_page_size() {
     assert_sealed(&dir);
 }
 
+/// After a transaction that was undone SQLite holds on to the page size of an empty database.
+#[test]
+fn an_empty_database_takes_another_page_size_by_vacuum() {
+    for from in (10..=16).map(|log2| 1 << log2) {
+        for to in (10..=16).map(|log2| 1 << log2) {
+            let dir = TempDir::new().unwrap();
+            let path = dir.path().join("a.db");
+            let db = create(&path);
+            db.execute_batch(&format!(
+                "PRAGMA page_size={from}; BEGIN; CREATE TABLE undone(x); ROLLBACK;"
+            ))
+            .unwrap();
+            assert_eq!(one::<i64>(&db, "PRAGMA page_count"), 0);
+            let other = open(&path).unwrap();
+            db.execute_batch(&format!("PRAGMA page_size={to}; VACUUM")).unwrap();
+            assert_eq!(one::<i64>(&db, "PRAGMA page_size"), to, "from {from}");
+            fill(&db, 300);
+            assert_eq!(one::<i64>(&other, "SELECT count(*) FROM t"), 300, "{from} to {to}");
+            drop((db, other));
+            assert_sealed(&dir);
+            let db = open(&path).unwrap();
+            assert_eq!(one::<i64>(&db, "PRAGMA page_size"), to, "from {from}");
+            assert_eq!(one::<String>(&db, "PRAGMA integrity_check"), "ok");
+        }
+    }
+}
+
+#[test]
+fn pages_without_room_for_a_seal_are_refused_by_name() {
+    let dir = TempDir::new().unwrap();
+    let db = create(&dir.path().join("a.db"));
+    assert!(db.execute_batch("PRAGMA page_size=512; CREATE TABLE t(x)").is_err());
+    let said = one::<String>(&db, "SELECT tdekit_last_error()");
+    assert!(said.contains("512 bytes are too small"), "{said}");
+}
+
 #[test]
 fn vacuum_into_stays_encrypted_unless_told_otherwise() {
     let dir = TempDir::new().unwrap();
