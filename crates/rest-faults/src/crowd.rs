@@ -192,11 +192,16 @@ pub fn check_totals(db: &Db) -> Result<()> {
 pub fn verify(top: Top, path: &Path, acknowledged: &[(i64, i64)]) -> Result<()> {
     let db = top.open(path)?;
     db.busy_timeout_ms(5000);
+    check_content(&db, acknowledged).map_err(explained(&db))?;
+    db.close()
+}
+
+fn check_content(db: &Db, acknowledged: &[(i64, i64)]) -> Result<()> {
     let said = db.text("PRAGMA integrity_check")?;
     if said != "ok" {
         return Err(Error::Broken(format!("integrity_check: {said}")));
     }
-    check_totals(&db)?;
+    check_totals(db)?;
     for (writer, n) in acknowledged {
         let sql = format!("SELECT coalesce(max(n), 0) FROM total WHERE writer = {writer}");
         let found = db.int(&sql)?;
@@ -206,5 +211,5 @@ pub fn verify(top: Top, path: &Path, acknowledged: &[(i64, i64)]) -> Result<()> 
             )));
         }
     }
-    db.close()
+    Ok(())
 }

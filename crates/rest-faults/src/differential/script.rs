@@ -59,9 +59,16 @@ pub fn script(seed: u64, length: usize) -> Vec<Step> {
     let vacuum = pick(&mut rng, &["NONE", "FULL", "INCREMENTAL"]);
     let mut steps = vec![Step::Sql(format!(
         "PRAGMA page_size={page_size}; PRAGMA auto_vacuum={vacuum}; PRAGMA journal_mode={journal}; \
-         PRAGMA cache_size={}; CREATE TABLE t0(id INTEGER PRIMARY KEY, a, b TEXT, c BLOB)",
+         PRAGMA cache_size={}",
         4 + rng.below(40)
     ))];
+    if rng.percent(30) {
+        // SQLite holds on to the page size of an empty database from here.
+        steps.push(Step::Sql("BEGIN; CREATE TABLE undone(x); ROLLBACK".into()));
+        steps.push(Step::Resize(1024 << rng.below(7)));
+    }
+    let first = "CREATE TABLE t0(id INTEGER PRIMARY KEY, a, b TEXT, c BLOB)";
+    steps.push(Step::Sql(first.into()));
     while steps.len() < length {
         let step = step(&mut rng);
         steps.push(step);

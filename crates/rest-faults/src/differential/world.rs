@@ -83,18 +83,16 @@ impl World {
         }
     }
 
-    /// VACUUM to another page size, which an encrypted database refuses and plain SQLite is then
-    /// spared.
+    /// VACUUM to another page size, which an encrypted database that has a page refuses and plain
+    /// SQLite is then spared.
     fn resize(&self, size: u32) -> Result<Vec<Row>> {
         const IOERR: i32 = 10;
         let db = self.db()?;
         let old = db.int("PRAGMA page_size")?;
-        // With a log, or inside of a transaction, SQLite itself keeps the size.
-        // Plain SQLite lets an empty database take any size here; an encrypted one takes its size
-        // with its first page only.
         if db.int("PRAGMA page_count")? == 0 {
-            return db.rows("VACUUM");
+            return db.rows(&format!("PRAGMA page_size={size}; VACUUM"));
         }
+        // With a log, or inside of a transaction, SQLite itself keeps the size.
         let keeps = db.text("PRAGMA journal_mode")? == "wal" || !db.autocommit();
         if !self.top.seals() {
             let changes = !keeps && i64::from(size) != old;
