@@ -124,7 +124,7 @@ impl Index {
         Ok(out)
     }
 
-    /// Reads a whole index. What it says is checked by [`Self::check`].
+    /// Reads a whole index. Whether it agrees with its trailer, `Self::check` tells.
     ///
     /// # Errors
     /// [`MediaError::Truncated`], [`MediaError::Damaged`], [`MediaError::Malformed`].
