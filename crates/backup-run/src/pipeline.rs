@@ -24,6 +24,8 @@ pub(crate) struct Sealing<'a> {
     pub(crate) payload_len: usize,
     /// Key of the page map, where the set has one.
     pub(crate) map_key: Option<&'a SecretBytes>,
+    /// Whether the threads let others go first.
+    pub(crate) nice: bool,
     /// For messages.
     pub(crate) at: At<'a>,
 }
@@ -86,6 +88,22 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
+/// Added to the nice value of threads that would else take the processor from the database's
+/// writers. Where it is idle, that costs nothing.
+#[cfg(target_os = "linux")]
+const NICER: i32 = 10;
+
+/// Lets other threads go first. On Linux a nice value is a thread's own.
+fn be_nice() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{getpriority_process, setpriority_process};
+        // Without it the backup goes on all the same.
+        let now = getpriority_process(None).unwrap_or(0);
+        let _ = setpriority_process(None, now.saturating_add(NICER).min(19));
+    }
+}
+
 /// Seals all that `feed` gives, into the output of each family.
 pub(crate) fn seal_all(
     feed: &dyn Feed,
@@ -97,6 +115,9 @@ pub(crate) fn seal_all(
     // One more for each thread: a block that waits for its turn stops no thread.
     let pool = Pool::new(threads * 2 + 1, sealing.room());
     let work = || {
+        if sealing.nice {
+            be_nice();
+        }
         let mut worker = Worker::new(sealing)?;
         loop {
             let buffer = pool.take(fate)?;

@@ -3,7 +3,7 @@
 use tdekit_backup_media::payload::Metadata;
 use tdekit_backup_media::{
     Block, BlockKind, BlockSealer, Family, Id, RecordPlace, SetBuilder, SetHeader, SetKeys,
-    SetSecret, TRAILER_LEN,
+    SetSecret, Source, TRAILER_LEN,
 };
 use tdekit_key_crypto::{SecretBytes, random_bytes};
 
@@ -122,6 +122,7 @@ impl Record {
             keys: &self.keys,
             payload_len: usize::try_from(payload_len).unwrap_or(usize::MAX),
             map_key,
+            nice: self.header.source != Source::Stream,
             at: self.at(),
         }
     }
