@@ -4,6 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
 use super::beside::Beside;
 use super::writer::{open_direct, write_at};
 use crate::RunError;
@@ -70,7 +73,15 @@ impl PageSink for FileSink {
         let beside = self.file()?;
         let failed = || RunError::io("write", beside.beside());
         let len = u64::from(page_size).saturating_mul(pages);
-        beside.file().set_len(len).map_err(failed())
+        beside.file().set_len(len).map_err(failed())?;
+        // Room that is there already is written to faster, and by several threads at once. A file
+        // system without this has it no worse than before.
+        match fallocate(beside.file(), FallocateFlags::empty(), 0, len.max(1)) {
+            Err(Errno::NOSPC | Errno::DQUOT) => {
+                Err(RunError::NoSpace { path: beside.beside().to_path_buf() })
+            }
+            _ => beside.file().set_len(len).map_err(failed()),
+        }
     }
 
     fn write(&self, first: u32, bytes: &[u8]) -> Result<(), RunError> {

@@ -61,7 +61,7 @@ pub(super) fn database(
             reserved: &reserved,
             healed: &healed,
         };
-        run_threads(threads(run), &fate, &|| shared.work(&meter, &fate))?;
+        run_threads(restoring_threads(run), &fate, &|| shared.work(&meter, &fate))?;
         let set_pages = set.header.source.pages();
         shared.check_coverage(set_pages)?;
         base_pages = set_pages;
@@ -75,6 +75,12 @@ pub(super) fn database(
         reserved_bytes: reserved.into_inner(),
         healed_blocks: healed.into_inner(),
     })
+}
+
+/// Threads write what they opened, so while some wait for the disk, others use the processor.
+fn restoring_threads(run: &Run<'_>) -> usize {
+    let threads = threads(run);
+    if run.threads == 0 { threads * 2 } else { threads }
 }
 
 impl Restoring<'_> {
