@@ -36,10 +36,13 @@ pub(crate) struct WalFile {
     pending_transaction: u64,
     /// A frame header whose page comes with the next write.
     stash: Option<(u32, [u8; SQLITE_FRAME_HEADER_LEN])>,
-    /// Salts of the generation that `written_end` and `durable_before` speak of.
+    /// Salts of the generation that the next three speak of.
     written_salts: [u8; 8],
     /// One past the highest frame that we wrote in this generation.
     written_end: u32,
+    /// One past the last of them that commits: behind it may be what was rolled back, whose place
+    /// is another connection's next.
+    committed_end: u32,
     /// Frames below this were synced.
     durable_before: u32,
     sealed: Vec<u8>,
@@ -71,6 +74,7 @@ impl WalFile {
             stash: None,
             written_salts: [0; 8],
             written_end: 0,
+            committed_end: 0,
             durable_before: 0,
             sealed: Vec::new(),
             plain: Vec::new(),
@@ -151,7 +155,7 @@ impl WalFile {
             },
         };
         if end == 0 {
-            (self.written_end, self.durable_before) = (0, 0);
+            self.forget_written();
         }
         self.base.truncate(end)
     }
@@ -160,7 +164,7 @@ impl WalFile {
     pub(crate) fn sync(&mut self, flags: c_int) -> Result<(), VfsError> {
         self.settle()?;
         self.base.sync(flags)?;
-        self.durable_before = self.written_end;
+        self.durable_before = self.committed_end;
         Ok(())
     }
 
@@ -187,9 +191,13 @@ impl WalFile {
         self.settle()?;
         let area = self.codec.seal_header(header)?;
         self.base.write(&area, 0)?;
-        (self.written_end, self.durable_before) = (0, 0);
+        self.forget_written();
         self.note_header(header);
         Ok(())
+    }
+
+    fn forget_written(&mut self) {
+        (self.written_end, self.committed_end, self.durable_before) = (0, 0, 0);
     }
 
     fn note_header(&mut self, header: &[u8; SQLITE_WAL_HEADER_LEN]) {
@@ -405,9 +413,13 @@ impl WalFile {
             self.pending.truncate(start);
             return Err(error);
         }
-        self.written_end = self.written_end.max(frame.saturating_add(1));
+        let end = frame.saturating_add(1);
+        self.written_end = self.written_end.max(end);
         if header.commits() || self.pending.len() + stride > MAX_PENDING_LEN {
             self.flush()?;
+        }
+        if header.commits() {
+            self.committed_end = end;
         }
         Ok(())
     }
@@ -479,7 +491,7 @@ impl WalFile {
         // SQLite leaves the salts out of headers that it will rewrite before it commits.
         if header.salts() != self.written_salts && header.salts() != [0; 8] {
             self.written_salts.copy_from_slice(header.salts());
-            (self.written_end, self.durable_before) = (0, 0);
+            self.forget_written();
         }
         self.durable_before = self.durable_before.min(frame);
         FrameHeader { durable_before: self.durable_before, ..header }
