@@ -17,6 +17,7 @@ use crate::error::BenchError;
 use crate::generate::Mix;
 use crate::interrupt;
 use crate::job::LibraryChoice;
+use crate::oltp::{AnyPeer, Given, OltpArgs};
 use crate::peers::{Peer, PeerLibrary};
 use crate::sqlite::Library;
 
@@ -37,7 +38,8 @@ pub struct BenchArgs {
     database: Option<PathBuf>,
     /// What to run: `crud` (mixes by several processes, on a generated database), `operations`
     /// (statements derived from the database, rebuild of its indexes, full backups), `scans`,
-    /// `backup` (the matrix of ciphers, compressions and devices), `all`. Default: `crud`,
+    /// `backup` (the matrix of ciphers, compressions and devices), `oltp` (sysbench's workloads by
+    /// threads, the only one on a server), `all`. Default: `crud`,
     /// `operations` and `scans`, with DB the last two. May be repeated.
     #[arg(long, value_enum)]
     experiment: Vec<ExperimentName>,
@@ -58,9 +60,10 @@ pub struct BenchArgs {
     #[arg(long, default_value = "AES_256")]
     algorithm: String,
     /// Another encrypting library to run beside ours: `sqlcipher`, `sqlite3mc[:CIPHER]`,
-    /// `sqlite3mc-wheel[:CIPHER]`. May be repeated; see `bench peers`.
+    /// `sqlite3mc-wheel[:CIPHER]`; with `--target mariadb` `file_key_management[:cbc|:ctr]`. May be
+    /// repeated; see `bench peers`.
     #[arg(long)]
-    peer: Vec<Peer>,
+    peer: Vec<AnyPeer>,
     /// SQLite library of both sides: `system`, `bundled`, or a path. Default: the system's if there
     /// is one.
     #[arg(long)]
@@ -109,6 +112,8 @@ pub struct BenchArgs {
     seed: u64,
     #[command(flatten)]
     backup: BackupArgs,
+    #[command(flatten)]
+    oltp: OltpArgs,
 }
 
 #[derive(Debug, Clone, Subcommand)]
@@ -139,6 +144,7 @@ enum ExperimentName {
     Operations,
     Scans,
     Backup,
+    Oltp,
     All,
 }
 
@@ -242,14 +248,14 @@ fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
     let restarts = args.restarts.unwrap_or(by_quick(3, 8));
     let usual_processes = u32::try_from(2 * processors()).unwrap_or(10).clamp(2, 10);
     Ok(Config {
-        experiments: experiments(&args.experiment, args.database.is_some()),
+        experiments: experiments(args)?,
         database: args.database.clone(),
         mixes,
         processes: args.processes.unwrap_or(by_quick(2, usual_processes)),
         loops: args.loops,
         rows: args.rows.unwrap_or(by_quick_u64(10_000, 100_000)),
         algorithm: args.algorithm.clone(),
-        peers: args.peer.clone(),
+        peers: args.peer.iter().filter_map(AnyPeer::library).collect(),
         library,
         library_origin,
         journal_mode: name_of(args.journal_mode),
@@ -264,22 +270,50 @@ fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
         control: args.control,
         seed: args.seed,
         backup: args.backup.plan(args.quick, args.restarts)?,
+        oltp: args.oltp.plan(given(args), &args.peer)?,
         command: shell_line(std::iter::once("tdekit".to_owned()).chain(std::env::args().skip(1))),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })
 }
 
-fn experiments(names: &[ExperimentName], has_database: bool) -> Experiments {
-    let named = |name| names.contains(&name) || names.contains(&ExperimentName::All);
-    if names.is_empty() {
-        return Experiments { crud: !has_database, operations: true, scans: true, backup: false };
+/// Options that the OLTP workloads share with other experiments, as given.
+fn given(args: &BenchArgs) -> Given {
+    Given {
+        quick: args.quick,
+        rows: args.rows,
+        restarts: args.restarts,
+        pairs: args.pairs,
+        max_time_s: args.max_time,
     }
-    Experiments {
+}
+
+fn experiments(args: &BenchArgs) -> Result<Experiments, BenchError> {
+    let names = &args.experiment;
+    let named = |name| names.contains(&name) || names.contains(&ExperimentName::All);
+    let none =
+        Experiments { crud: false, operations: false, scans: false, backup: false, oltp: true };
+    if args.oltp.on_server() {
+        let fits = [ExperimentName::Oltp, ExperimentName::All];
+        return if args.database.is_none() && names.iter().all(|name| fits.contains(name)) {
+            Ok(none)
+        } else {
+            Err(BenchError::Option {
+                option: "--target",
+                reason: "on a server only --experiment oltp runs, and on its own tables".to_owned(),
+            })
+        };
+    }
+    if names.is_empty() {
+        let crud = args.database.is_none();
+        return Ok(Experiments { crud, operations: true, scans: true, backup: false, oltp: false });
+    }
+    Ok(Experiments {
         crud: named(ExperimentName::Crud),
         operations: named(ExperimentName::Operations),
         scans: named(ExperimentName::Scans),
         backup: named(ExperimentName::Backup),
-    }
+        oltp: named(ExperimentName::Oltp),
+    })
 }
 
 fn choose_library(name: Option<&str>) -> (LibraryChoice, String) {

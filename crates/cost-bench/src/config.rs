@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::backup::BackupPlan;
 use crate::generate::Mix;
 use crate::job::LibraryChoice;
+use crate::oltp::OltpPlan;
 use crate::peers::Peer;
 
 /// Experiments to run.
@@ -15,6 +16,7 @@ pub(crate) struct Experiments {
     pub(crate) operations: bool,
     pub(crate) scans: bool,
     pub(crate) backup: bool,
+    pub(crate) oltp: bool,
 }
 
 impl Experiments {
@@ -60,6 +62,7 @@ pub(crate) struct Config {
     pub(crate) control: bool,
     pub(crate) seed: u64,
     pub(crate) backup: BackupPlan,
+    pub(crate) oltp: OltpPlan,
     /// The command line that repeats the run.
     pub(crate) command: String,
     pub(crate) version: String,

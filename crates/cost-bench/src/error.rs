@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use tdekit_cost_report::JsonError;
+use tdekit_private_mariadb::ServerError;
 
 /// Why a bench could not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
@@ -132,6 +133,9 @@ pub enum BenchError {
         /// The database.
         path: PathBuf,
     },
+    /// A private server could not be had, or refused.
+    #[error(transparent)]
+    Server(#[from] ServerError),
     /// The report could not be made.
     #[error(transparent)]
     Report(#[from] JsonError),
@@ -155,6 +159,9 @@ impl BenchError {
                     .to_owned(),
             ),
             Self::ToolMissing { packages, .. } => Some(format!("apt-get install {packages}")),
+            Self::Server(ServerError::ProgramMissing { package, .. }) => {
+                Some(format!("apt-get install {package}"))
+            }
             Self::PeerMissing { name } => Some(format!("tdekit bench peers install {name}")),
             Self::NothingDerived { .. } => {
                 Some("--experiment crud runs on a generated database".to_owned())
@@ -169,6 +176,7 @@ impl BenchError {
             | Self::NoBackup { .. }
             | Self::Start { .. }
             | Self::Option { .. }
+            | Self::Server(_)
             | Self::Report(_)
             | Self::Interrupted => None,
         }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::shell_line;
 use crate::measure::Cost;
+use crate::oltp::{OltpDone, OltpShare};
 use crate::value::Value;
 
 /// Where a worker takes SQLite from.
@@ -46,6 +47,8 @@ pub(crate) enum Request {
     /// Opens `first`, then measures opening `others`, then opening them again. The worker must not
     /// have opened a database before.
     OpenProbe { first: PathBuf, others: Vec<PathBuf>, on_open: Vec<String> },
+    /// A share of an OLTP block.
+    Oltp(OltpShare),
     /// Private memory of the worker.
     Memory,
     /// Runs a command to its end. Needs no library.
@@ -108,6 +111,8 @@ pub(crate) enum Reply {
     OpenTimes { other_ns: Vec<u64>, again_ns: Vec<u64> },
     /// To `Memory`.
     Memory { bytes: u64 },
+    /// To `Oltp`.
+    Oltp(Box<OltpDone>),
     /// To `Run`.
     Ran(Ran),
     /// The request failed; the worker may be asked again.

@@ -45,7 +45,7 @@ pub(crate) fn command(program: &Path, environment: &KeyEnvironment) -> Command {
 }
 
 /// 32 bytes of the system's generator. They open a key store that lives as long as the run.
-fn random_key() -> Result<[u8; 32], BenchError> {
+pub(crate) fn random_key() -> Result<[u8; 32], BenchError> {
     use std::io::Read;
     let source = Path::new("/dev/urandom");
     let mut key = [0; 32];

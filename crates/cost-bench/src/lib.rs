@@ -20,6 +20,7 @@ mod interrupt;
 mod job;
 mod key_store;
 mod measure;
+mod oltp;
 mod peers;
 mod process;
 mod progress;

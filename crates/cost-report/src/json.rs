@@ -160,6 +160,7 @@ pub(crate) mod tests {
             probes,
             summary: Summary::default(),
             backup: None,
+            oltp: None,
         };
         results.summary = summarize(&results);
         results
@@ -176,6 +177,14 @@ pub(crate) mod tests {
     fn backups_make_the_round_trip_too() {
         let mut results = example();
         results.backup = Some(crate::backup::tests::matrix());
+        let text = to_json(&results).unwrap();
+        assert_eq!(from_json(&text).unwrap(), results);
+    }
+
+    #[test]
+    fn oltp_workloads_make_the_round_trip_too() {
+        let mut results = example();
+        results.oltp = Some(crate::oltp::tests::report());
         let text = to_json(&results).unwrap();
         assert_eq!(from_json(&text).unwrap(), results);
     }

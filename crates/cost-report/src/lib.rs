@@ -8,6 +8,7 @@ mod format;
 mod html;
 mod json;
 mod model;
+mod oltp;
 mod plot;
 mod published;
 pub mod stats;
@@ -24,6 +25,10 @@ pub use model::{
     Class, Comparison, Difference, Environment, Experiment, Library, Metric, Probe, ProbeKind,
     Results, Role, SCHEMA, Sample, Settings, Side, StatementInfo, StatementSample, Subject,
     Summary, Tool, Totals,
+};
+pub use oltp::{
+    OltpCell, OltpLatency, OltpMetric, OltpOverall, OltpRatio, OltpReport, OltpRun, OltpSetting,
+    OltpSide, OltpSummary, OltpTotals, OltpUnit, summarize_oltp,
 };
 pub use published::{
     PUBLISHED, PUBLISHED_BACKUP, PUBLISHED_BACKUP_SOURCE, Published, PublishedBackup,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::backup::BackupMatrix;
+use crate::oltp::OltpReport;
 
 /// Name and version of the JSON document's shape. The number rises when a reader of the older
 /// shape would misread the newer one.
@@ -51,6 +52,9 @@ pub struct Results {
     /// Experiment B, when it was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<BackupMatrix>,
+    /// Experiment C, when it was run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oltp: Option<OltpReport>,
 }
 
 /// The program that measured.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::backup;
 use crate::format::percent;
 use crate::model::{
     Class, Comparison, Difference, Experiment, Metric, ProbeKind, Results, Role, Sample, Side,
     StatementSample, Summary, Totals,
 };
 use crate::stats::{grouped_estimate, median, ratio_estimate};
+use crate::{backup, oltp};
 
 /// Computes everything that a report shows from `results.samples` and `results.probes`.
 #[must_use]
@@ -243,6 +243,9 @@ pub fn verdict(results: &Results) -> Vec<String> {
             sentences.push(CONTROL.to_owned());
         }
         sentences.extend(costs);
+    }
+    if let Some(report) = &results.oltp {
+        sentences.extend(oltp::verdict(report));
     }
     sentences
 }

@@ -2,10 +2,10 @@
 
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 
-use crate::backup;
 use crate::format::{bytes, duration, interval, percent};
 use crate::model::{Class, Comparison, Difference, Metric, ProbeKind, Results, Role, Side};
 use crate::summary::verdict;
+use crate::{backup, oltp};
 
 /// The report as plain text, ending in a newline.
 #[must_use]
@@ -28,6 +28,9 @@ pub fn terminal(results: &Results) -> String {
     text.push_str(&probe_table(results));
     if let Some(matrix) = &results.backup {
         text.push_str(&backup::tables(matrix, results.settings.confidence()));
+    }
+    if let Some(report) = &results.oltp {
+        text.push_str(&oltp::tables(report, results.settings.confidence()));
     }
     for warning in &results.warnings {
         text.push_str(&format!("\nwarning: {warning}\n"));

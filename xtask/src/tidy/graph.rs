@@ -21,9 +21,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // backup plane
     ("tdekit-backup-media", &["tdekit-key-crypto", "tdekit-key-store"]),
     ("tdekit-backup-run", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-backup-media"]),
+    // wire plane: the tables name a package before those that use it
+    ("tdekit-wire-tds", &[]),
     // cost plane: drives what is shipped, from outside
     ("tdekit-cost-report", &[]),
-    ("tdekit-cost-bench", &["tdekit-cost-report"]),
+    ("tdekit-private-mariadb", &[]),
+    ("tdekit-cost-bench", &["tdekit-cost-report", "tdekit-private-mariadb"]),
     // the command
     (
         "tdekit",
@@ -43,6 +46,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "tdekit-rest-faults",
         &["tdekit-key-crypto", "tdekit-key-store", "tdekit-rest-page", "tdekit-rest-sqlite"],
     ),
+    ("tdekit-rest-mariadb-faults", &["tdekit-private-mariadb"]),
     (
         "tdekit-fuzz",
         &["tdekit-key-crypto", "tdekit-key-store", "tdekit-rest-page", "tdekit-backup-media"],

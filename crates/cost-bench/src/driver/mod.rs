@@ -3,7 +3,7 @@
 mod classes;
 mod prepare;
 mod restart;
-mod sides;
+pub(crate) mod sides;
 
 use std::time::Instant;
 
@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::environment;
 use crate::error::BenchError;
 use crate::interrupt;
+use crate::oltp;
 use crate::progress::Progress;
 use crate::sqlite::BUSY_WAIT;
 use crate::tools::Tools;
@@ -52,6 +53,9 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results, BenchError>
     }
     if config.experiments.backup && results.incomplete.is_empty() {
         run_backup(config, tools, &progress, &mut results)?;
+    }
+    if config.experiments.oltp && results.incomplete.is_empty() {
+        run_oltp(config, tools, &progress, &mut results)?;
     }
     progress.finish();
     results.warnings.extend(doubts(&results.environment, &results.samples));
@@ -99,6 +103,31 @@ fn run_backup(
         results.subject = outcome.subject;
     }
     results.backup = Some(outcome.matrix);
+    results.warnings.extend(outcome.warnings);
+    results.incomplete.extend(outcome.failure.map(|error| error.to_string()));
+    Ok(())
+}
+
+/// The OLTP workloads. Their failure keeps what was measured before.
+fn run_oltp(
+    config: &Config,
+    tools: &Tools,
+    progress: &Progress,
+    results: &mut Results,
+) -> Result<(), BenchError> {
+    let outcome = match oltp::run(config, tools, results.settings.confidence(), progress) {
+        Err(error) if !results.samples.is_empty() || results.backup.is_some() => {
+            results.incomplete.push(error.to_string());
+            return Ok(());
+        }
+        outcome => outcome?,
+    };
+    if results.subject.label.is_empty() {
+        results.subject.label.clone_from(&outcome.report.engine);
+        results.subject.bytes = outcome.report.data_bytes;
+        results.subject.tables = outcome.report.tables.into();
+    }
+    results.oltp = Some(outcome.report);
     results.warnings.extend(outcome.warnings);
     results.incomplete.extend(outcome.failure.map(|error| error.to_string()));
     Ok(())
@@ -246,6 +275,7 @@ fn empty(config: &Config, environment: Environment, started: String) -> Results 
         probes: Vec::new(),
         summary: Summary::default(),
         backup: None,
+        oltp: None,
     }
 }
 

@@ -24,8 +24,8 @@ enum Maker {
 }
 
 /// A side, ready to start workers and to make copies.
-pub(super) struct SideSpec {
-    pub(super) side: Side,
+pub(crate) struct SideSpec {
+    pub(crate) side: Side,
     library: LibraryChoice,
     extension: Option<PathBuf>,
     environment: KeyEnvironment,
@@ -38,19 +38,19 @@ pub(super) struct SideSpec {
 }
 
 /// What decides which sides there are.
-pub(super) struct SideChoice<'a> {
-    pub(super) tools: &'a Tools,
-    pub(super) library: LibraryChoice,
-    pub(super) origin: String,
+pub(crate) struct SideChoice<'a> {
+    pub(crate) tools: &'a Tools,
+    pub(crate) library: LibraryChoice,
+    pub(crate) origin: String,
     /// Base against base instead of encrypted.
-    pub(super) control: bool,
-    pub(super) algorithm: &'a str,
-    pub(super) peers: &'a [Peer],
-    pub(super) page_size_bytes: u32,
+    pub(crate) control: bool,
+    pub(crate) algorithm: &'a str,
+    pub(crate) peers: &'a [Peer],
+    pub(crate) page_size_bytes: u32,
 }
 
 /// Sets up every side, base first; `keys` leads to the key store of the encrypted one.
-pub(super) fn set_up(
+pub(crate) fn set_up(
     choice: &SideChoice<'_>,
     keys: &KeyEnvironment,
 ) -> Result<Vec<SideSpec>, BenchError> {
@@ -143,7 +143,7 @@ fn add_peer(
 
 impl SideSpec {
     /// Starts a worker with this side's library and extension.
-    pub(super) fn start(&self) -> Result<(WorkerProcess, Library), BenchError> {
+    pub(crate) fn start(&self) -> Result<(WorkerProcess, Library), BenchError> {
         self.start_with(self.extension.clone())
     }
 
@@ -164,18 +164,18 @@ impl SideSpec {
     }
 
     /// Cipher of this side's full backups.
-    pub(super) fn backup_cipher<'a>(&self, config: &'a Config) -> Option<&'a str> {
+    pub(crate) fn backup_cipher<'a>(&self, config: &'a Config) -> Option<&'a str> {
         let encrypted = self.side.role == Role::Encrypted && !config.control;
         encrypted.then_some(config.algorithm.as_str())
     }
 
     /// Statements that a connection of this side runs first: its key, then `settings`.
-    pub(super) fn on_open(&self, settings: &[String]) -> Vec<String> {
+    pub(crate) fn on_open(&self, settings: &[String]) -> Vec<String> {
         self.key_pragmas.iter().chain(settings).cloned().collect()
     }
 
     /// Makes this side's copy of the plain database `plain` at `target`, compact like the original.
-    pub(super) fn make_copy(
+    pub(crate) fn make_copy(
         &self,
         plain: &Path,
         target: &Path,
@@ -219,7 +219,7 @@ impl SideSpec {
 
 /// Copies a file and waits until it is on the device, so that its writing does not disturb what is
 /// measured next.
-pub(super) fn copy_file(from: &Path, to: &Path) -> Result<(), BenchError> {
+pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<(), BenchError> {
     std::fs::copy(from, to).map_err(BenchError::file("cannot copy to", to))?;
     std::fs::File::open(to)
         .and_then(|file| file.sync_all())

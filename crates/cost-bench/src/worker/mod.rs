@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::job::{DatabaseState, LibraryChoice, Planned, Reply, Request};
 use crate::measure::{Meter, private_memory_bytes, wall_ns};
+use crate::oltp::{Oltp, OltpShare};
 use crate::sqlite::{Connection, Library, LibraryError, SqliteError};
 use crud::Crud;
 use operations::Operations;
@@ -58,6 +59,7 @@ struct Worker {
 struct Database {
     crud: Option<Crud>,
     operations: Option<Operations>,
+    oltp: Option<Oltp>,
     connection: Connection,
     path: PathBuf,
     on_open: Vec<String>,
@@ -92,8 +94,14 @@ impl Worker {
                 self.database = None;
                 let connection = open(self.library()?, &path, &on_open)?;
                 let state = state(&connection)?;
-                self.database =
-                    Some(Database { crud: None, operations: None, connection, path, on_open });
+                self.database = Some(Database {
+                    crud: None,
+                    operations: None,
+                    oltp: None,
+                    connection,
+                    path,
+                    on_open,
+                });
                 Ok(Reply::Opened(state))
             }
             Request::Execute { sql } => {
@@ -141,9 +149,19 @@ impl Worker {
             Request::OpenProbe { first, others, on_open } => {
                 self.probe_open(&first, &others, &on_open)
             }
+            Request::Oltp(share) => self.oltp(&share),
             Request::Memory => Ok(Reply::Memory { bytes: private_memory_bytes() }),
             Request::Run(spec) => command::run(&spec).map(Reply::Ran),
         }
+    }
+
+    fn oltp(&mut self, share: &OltpShare) -> Result<Reply, WorkerError> {
+        let Database { oltp, connection, .. } = self.database()?;
+        let oltp = match oltp {
+            Some(oltp) => oltp,
+            none => none.insert(Oltp::prepare(connection, share.tables)?),
+        };
+        Ok(Reply::Oltp(Box::new(oltp.run(connection, share)?)))
     }
 
     fn library(&self) -> Result<Library, WorkerError> {

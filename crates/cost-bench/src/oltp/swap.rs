@@ -1,0 +1,81 @@
+//! Two sets of sysbench's tables in one database: sysbench knows the names `sbtest1` and so on
+//! only, so a set is renamed to these while it is measured.
+
+/// A set of tables that is put aside under names of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TableSet {
+    Plain,
+    Encrypted,
+}
+
+/// What the names of tables put aside begin with.
+pub(super) const ASIDE: &str = "tdekit_bench_";
+
+impl TableSet {
+    fn aside(self, table: u32) -> String {
+        let kind = match self {
+            Self::Plain => "plain",
+            Self::Encrypted => "encrypted",
+        };
+        format!("{ASIDE}{kind}_{table}")
+    }
+
+    /// The statement that puts `sbtest1..=tables` aside as this set.
+    pub(super) fn put_aside(self, tables: u32) -> String {
+        self.rename(tables, |this, table| (format!("sbtest{table}"), this.aside(table)))
+    }
+
+    /// The statement that brings this set back under sysbench's names.
+    pub(super) fn bring_back(self, tables: u32) -> String {
+        self.rename(tables, |this, table| (this.aside(table), format!("sbtest{table}")))
+    }
+
+    fn rename(self, tables: u32, names: fn(Self, u32) -> (String, String)) -> String {
+        let renames: Vec<String> = (1..=tables)
+            .map(|table| {
+                let (from, to) = names(self, table);
+                format!("`{from}` TO `{to}`")
+            })
+            .collect();
+        format!("RENAME TABLE {}", renames.join(", "))
+    }
+
+    /// The statements that give `sbtest1..=tables` this set's property.
+    pub(super) fn alter(self, tables: u32) -> String {
+        let value = if self == Self::Encrypted { "YES" } else { "NO" };
+        (1..=tables)
+            .map(|table| format!("ALTER TABLE sbtest{table} ENCRYPTED={value};\n"))
+            .collect()
+    }
+
+    /// The statement that drops every table of a run, whatever its name is at the moment.
+    pub(super) fn drop_all(tables: u32) -> String {
+        let names: Vec<String> = (1..=tables)
+            .flat_map(|table| {
+                [format!("sbtest{table}"), Self::Plain.aside(table), Self::Encrypted.aside(table)]
+            })
+            .map(|name| format!("`{name}`"))
+            .collect();
+        format!("DROP TABLE IF EXISTS {}", names.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_goes_aside_and_comes_back() {
+        assert_eq!(
+            TableSet::Plain.put_aside(2),
+            "RENAME TABLE `sbtest1` TO `tdekit_bench_plain_1`, \
+             `sbtest2` TO `tdekit_bench_plain_2`"
+        );
+        assert_eq!(
+            TableSet::Encrypted.bring_back(1),
+            "RENAME TABLE `tdekit_bench_encrypted_1` TO `sbtest1`"
+        );
+        assert_eq!(TableSet::Encrypted.alter(1), "ALTER TABLE sbtest1 ENCRYPTED=YES;\n");
+        assert_eq!(TableSet::drop_all(1).matches('`').count(), 6);
+    }
+}

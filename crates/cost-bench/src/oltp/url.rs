@@ -1,0 +1,106 @@
+//! Addresses of servers: `mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE`.
+
+use std::fmt;
+
+/// Where a server listens, and as whom to come.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ServerUrl {
+    pub(crate) user: String,
+    pub(crate) password: Option<String>,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) database: String,
+}
+
+/// Without the password.
+impl fmt::Debug for ServerUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "mysql://{}@{}:{}/{}", self.user, self.host, self.port, self.database)
+    }
+}
+
+impl std::str::FromStr for ServerUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const SHAPE: &str = "expected mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE";
+        let wrong = || SHAPE.to_owned();
+        let rest = ["mysql://", "mariadb://"]
+            .iter()
+            .find_map(|scheme| text.strip_prefix(scheme))
+            .ok_or_else(wrong)?;
+        let (who, place) = rest.rsplit_once('@').ok_or_else(wrong)?;
+        let (address, database) = place.split_once('/').ok_or_else(wrong)?;
+        let (user, password) = match who.split_once(':') {
+            Some((user, password)) => (user, Some(decode(password)?)),
+            None => (who, None),
+        };
+        let (host, port) = match address.rsplit_once(':') {
+            Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
+            None => (address, 3306),
+        };
+        let database = decode(database)?;
+        // The name stands in statements and in an option file.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-$".contains(c);
+        let named = !database.is_empty() && database.chars().all(plain);
+        let user = decode(user)?;
+        if user.is_empty() || host.is_empty() || !named || has_control(&[&user, host]) {
+            return Err(wrong());
+        }
+        Ok(Self { user, password, host: host.to_owned(), port, database })
+    }
+}
+
+fn has_control(words: &[&str]) -> bool {
+    words.iter().any(|word| word.chars().any(char::is_control))
+}
+
+/// Undoes percent-encoding.
+fn decode(text: &str) -> Result<String, String> {
+    let wrong = || "a `%` needs two hexadecimal digits behind it".to_owned();
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
+        let (high, low) = digit().zip(digit()).ok_or_else(wrong)?;
+        bytes.push(u8::try_from(high * 16 + low).map_err(|_| wrong())?);
+    }
+    let text = String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())?;
+    if has_control(&[&text]) { Err("holds a control character".to_owned()) } else { Ok(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_never_show_the_password() {
+        let found: ServerUrl = "mysql://me:p%40ss:x@db.example:3307/shop".parse().unwrap();
+        assert_eq!(found.password.as_deref(), Some("p@ss:x"));
+        assert_eq!((found.host.as_str(), found.port), ("db.example", 3307));
+        assert_eq!(format!("{found:?}"), "mysql://me@db.example:3307/shop");
+        let found: ServerUrl = "mysql://me@127.0.0.1/d".parse().unwrap();
+        assert_eq!((found.password, found.port), (None, 3306));
+    }
+
+    #[test]
+    fn bad_addresses_are_refused() {
+        for bad in [
+            "mysql://host/db",
+            "mysql://me@host",
+            "mysql://me@host/",
+            "mysql://me@host:x/db",
+            "mysql://@host/db",
+            "mysql://me@host/d`b",
+            "mysql://me:%4@host/db",
+            "mysql://me:%0a@host/db",
+            "postgres://me@host/db",
+        ] {
+            assert!(bad.parse::<ServerUrl>().is_err(), "{bad}");
+        }
+    }
+}

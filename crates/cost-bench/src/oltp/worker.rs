@@ -1,0 +1,384 @@
+//! Sysbench's OLTP workloads on SQLite, one process's share: the same tables, statements and
+//! numbers of statements a transaction. A writing transaction takes the write lock at once
+//! (`BEGIN IMMEDIATE`), since one that first reads could not go on after another one's commit.
+
+use fastrand::Rng;
+use serde::{Deserialize, Serialize};
+
+use super::latency::Times;
+use super::options::Workload;
+use crate::measure::{Cost, Meter, wall_ns};
+use crate::sqlite::{Connection, SqliteError, Statement};
+
+/// Rows of a range, as sysbench's `--range-size`.
+const RANGE: i64 = 100;
+/// Point selects of a transaction, as sysbench's `--point-selects`.
+const POINTS: u32 = 10;
+/// Different texts to write.
+const TEXTS: usize = 1024;
+
+/// A share of a block.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct OltpShare {
+    pub(crate) workload: Workload,
+    pub(crate) tables: u32,
+    pub(crate) rows: u64,
+    pub(crate) duration_ns: u64,
+    pub(crate) seed: u64,
+}
+
+/// What a process did of it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct OltpDone {
+    pub(crate) cost: Cost,
+    pub(crate) transactions: u64,
+    pub(crate) queries: u64,
+    pub(crate) times: Times,
+}
+
+/// Statements that make one of sysbench's tables.
+pub(crate) fn create(table: u32) -> String {
+    format!(
+        "CREATE TABLE sbtest{table}(id INTEGER PRIMARY KEY AUTOINCREMENT, \
+         k INTEGER NOT NULL DEFAULT 0, c CHAR(120) NOT NULL DEFAULT '', \
+         pad CHAR(60) NOT NULL DEFAULT '')"
+    )
+}
+
+/// The index that sysbench makes after filling a table.
+pub(crate) fn create_index(table: u32) -> String {
+    format!("CREATE INDEX k_{table} ON sbtest{table}(k)")
+}
+
+/// Groups of eleven digits with dashes between: ten for `c`, five for `pad`.
+pub(crate) fn text(rng: &mut Rng, groups: u32) -> String {
+    let mut text = String::with_capacity(groups as usize * 12);
+    for group in 0..groups {
+        if group > 0 {
+            text.push('-');
+        }
+        (0..11).for_each(|_| text.push(rng.digit(10)));
+    }
+    text
+}
+
+/// The prepared statements of one table.
+struct Table {
+    point: Statement,
+    simple_range: Statement,
+    sum_range: Statement,
+    order_range: Statement,
+    distinct_range: Statement,
+    update_index: Statement,
+    update_non_index: Statement,
+    delete: Statement,
+    insert: Statement,
+    insert_new: Statement,
+}
+
+impl Table {
+    fn prepare(connection: &Connection, table: u32) -> Result<Self, SqliteError> {
+        let prepare =
+            |sql: &str| connection.prepare(&sql.replace("sbtest", &format!("sbtest{table}")));
+        Ok(Self {
+            point: prepare("SELECT c FROM sbtest WHERE id=?1")?,
+            simple_range: prepare("SELECT c FROM sbtest WHERE id BETWEEN ?1 AND ?2")?,
+            sum_range: prepare("SELECT SUM(k) FROM sbtest WHERE id BETWEEN ?1 AND ?2")?,
+            order_range: prepare("SELECT c FROM sbtest WHERE id BETWEEN ?1 AND ?2 ORDER BY c")?,
+            distinct_range: prepare(
+                "SELECT DISTINCT c FROM sbtest WHERE id BETWEEN ?1 AND ?2 ORDER BY c",
+            )?,
+            update_index: prepare("UPDATE sbtest SET k=k+1 WHERE id=?1")?,
+            update_non_index: prepare("UPDATE sbtest SET c=?1 WHERE id=?2")?,
+            delete: prepare("DELETE FROM sbtest WHERE id=?1")?,
+            insert: prepare("INSERT OR IGNORE INTO sbtest(id, k, c, pad) VALUES (?1, ?2, ?3, ?4)")?,
+            insert_new: prepare("INSERT INTO sbtest(k, c, pad) VALUES (?1, ?2, ?3)")?,
+        })
+    }
+}
+
+/// Everything that a connection has prepared.
+pub(crate) struct Oltp {
+    tables: Vec<Table>,
+    begin: Statement,
+    begin_write: Statement,
+    commit: Statement,
+    scans: Vec<Statement>,
+    c: Vec<&'static str>,
+    pad: Vec<&'static str>,
+}
+
+impl Oltp {
+    /// Prepares the statements on `tables` tables.
+    pub(crate) fn prepare(connection: &Connection, tables: u32) -> Result<Self, SqliteError> {
+        let mut rng = Rng::with_seed(0x6f6c_7470);
+        // Live as long as the worker, so that binding copies nothing.
+        let mut texts = |groups: u32| -> Vec<&'static str> {
+            (0..TEXTS).map(|_| &*text(&mut rng, groups).leak()).collect()
+        };
+        let scan =
+            |table| connection.prepare(&format!("SELECT SUM(LENGTH(pad)) FROM sbtest{table}"));
+        Ok(Self {
+            tables: (1..=tables)
+                .map(|table| Table::prepare(connection, table))
+                .collect::<Result<_, _>>()?,
+            begin: connection.prepare("BEGIN")?,
+            begin_write: connection.prepare("BEGIN IMMEDIATE")?,
+            commit: connection.prepare("COMMIT")?,
+            scans: (1..=tables).map(scan).collect::<Result<_, _>>()?,
+            c: texts(10),
+            pad: texts(5),
+        })
+    }
+
+    /// Runs transactions until the time is over.
+    pub(crate) fn run(
+        &self,
+        connection: &Connection,
+        share: &OltpShare,
+    ) -> Result<OltpDone, SqliteError> {
+        if share.workload == Workload::FullScan {
+            return self.scan(connection);
+        }
+        let mut hand = Hand {
+            oltp: self,
+            rng: Rng::with_seed(share.seed),
+            rows: i64::try_from(share.rows).unwrap_or(i64::MAX).max(1),
+            queries: 0,
+        };
+        let mut done = OltpDone::default();
+        let mut meter = Meter::start();
+        let (result, ..) = meter.part(connection, || -> Result<(), SqliteError> {
+            let mut now = wall_ns();
+            let end = now.saturating_add(share.duration_ns);
+            while now < end {
+                hand.transaction(share.workload)?;
+                let after = wall_ns();
+                done.times.add(after.saturating_sub(now));
+                done.transactions += 1;
+                now = after;
+            }
+            Ok(())
+        });
+        result?;
+        done.cost = Cost { operations: done.transactions, ..meter.finish() };
+        done.queries = hand.queries;
+        Ok(done)
+    }
+
+    /// Reads every row of every table once, with an empty cache; what was read counts in pages.
+    fn scan(&self, connection: &Connection) -> Result<OltpDone, SqliteError> {
+        connection.release_memory();
+        let mut meter = Meter::start();
+        let (result, ..) =
+            meter.part(connection, || self.scans.iter().try_for_each(|scan| scan.run().map(drop)));
+        result?;
+        let cost = meter.finish();
+        let pages = cost.logical_reads;
+        let queries = self.scans.len() as u64;
+        Ok(OltpDone { cost, transactions: pages, queries, times: Times::default() })
+    }
+}
+
+/// One run's random numbers and counts.
+struct Hand<'a> {
+    oltp: &'a Oltp,
+    rng: Rng,
+    rows: i64,
+    queries: u64,
+}
+
+impl<'a> Hand<'a> {
+    /// A table and, as sysbench does, one for all statements of a kind.
+    fn table(&mut self) -> &'a Table {
+        let tables = &self.oltp.tables;
+        &tables[self.rng.usize(..tables.len())]
+    }
+
+    fn id(&mut self) -> i64 {
+        self.rng.i64(1..=self.rows)
+    }
+
+    fn pick(&mut self, texts: &[&'static str]) -> &'static str {
+        texts[self.rng.usize(..texts.len())]
+    }
+
+    fn ask(&mut self, statement: &Statement) -> Result<(), SqliteError> {
+        self.queries += 1;
+        statement.run().map(drop)
+    }
+
+    fn transaction(&mut self, workload: Workload) -> Result<(), SqliteError> {
+        let oltp = self.oltp;
+        match workload {
+            Workload::PointSelect => {
+                let table = self.table();
+                self.point(table)
+            }
+            Workload::ReadOnly => {
+                self.ask(&oltp.begin)?;
+                self.reads()?;
+                self.ask(&oltp.commit)
+            }
+            Workload::ReadWrite => {
+                self.ask(&oltp.begin_write)?;
+                self.reads()?;
+                self.writes()?;
+                self.ask(&oltp.commit)
+            }
+            Workload::WriteOnly => {
+                self.ask(&oltp.begin_write)?;
+                self.writes()?;
+                self.ask(&oltp.commit)
+            }
+            Workload::UpdateIndex => self.update_index(),
+            Workload::UpdateNonIndex => self.update_non_index(),
+            Workload::Insert => {
+                let table = self.table();
+                table.insert_new.bind_integer(1, self.id())?;
+                table.insert_new.bind_static_text(2, self.pick(&oltp.c))?;
+                table.insert_new.bind_static_text(3, self.pick(&oltp.pad))?;
+                self.ask(&table.insert_new)
+            }
+            Workload::Delete => {
+                let table = self.table();
+                table.delete.bind_integer(1, self.id())?;
+                self.ask(&table.delete)
+            }
+            // Runs by `Oltp::scan`.
+            Workload::FullScan => Ok(()),
+        }
+    }
+
+    fn point(&mut self, table: &Table) -> Result<(), SqliteError> {
+        table.point.bind_integer(1, self.id())?;
+        self.ask(&table.point)
+    }
+
+    fn reads(&mut self) -> Result<(), SqliteError> {
+        let table = self.table();
+        for _ in 0..POINTS {
+            self.point(table)?;
+        }
+        let ranges: [fn(&Table) -> &Statement; 4] = [
+            |table| &table.simple_range,
+            |table| &table.sum_range,
+            |table| &table.order_range,
+            |table| &table.distinct_range,
+        ];
+        for range in ranges {
+            let (statement, first) = (range(self.table()), self.id());
+            statement.bind_integer(1, first)?;
+            statement.bind_integer(2, first + RANGE - 1)?;
+            self.ask(statement)?;
+        }
+        Ok(())
+    }
+
+    fn writes(&mut self) -> Result<(), SqliteError> {
+        self.update_index()?;
+        self.update_non_index()?;
+        let (table, id) = (self.table(), self.id());
+        table.delete.bind_integer(1, id)?;
+        self.ask(&table.delete)?;
+        table.insert.bind_integer(1, id)?;
+        table.insert.bind_integer(2, self.id())?;
+        table.insert.bind_static_text(3, self.pick(&self.oltp.c))?;
+        table.insert.bind_static_text(4, self.pick(&self.oltp.pad))?;
+        self.ask(&table.insert)
+    }
+
+    fn update_index(&mut self) -> Result<(), SqliteError> {
+        let table = self.table();
+        table.update_index.bind_integer(1, self.id())?;
+        self.ask(&table.update_index)
+    }
+
+    fn update_non_index(&mut self) -> Result<(), SqliteError> {
+        let table = self.table();
+        table.update_non_index.bind_static_text(1, self.pick(&self.oltp.c))?;
+        table.update_non_index.bind_integer(2, self.id())?;
+        self.ask(&table.update_non_index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::sqlite::Library;
+
+    const ALL: [Workload; 8] = [
+        Workload::PointSelect,
+        Workload::ReadOnly,
+        Workload::ReadWrite,
+        Workload::WriteOnly,
+        Workload::UpdateIndex,
+        Workload::UpdateNonIndex,
+        Workload::Insert,
+        Workload::Delete,
+    ];
+
+    fn filled() -> Connection {
+        let connection = Library::bundled().open(Path::new(":memory:")).unwrap();
+        let mut rng = Rng::with_seed(1);
+        for table in 1..=2 {
+            connection.execute(&create(table)).unwrap();
+            for _ in 0..200 {
+                let (c, pad) = (text(&mut rng, 10), text(&mut rng, 5));
+                let k = rng.u32(1..=200);
+                connection
+                    .execute(&format!(
+                        "INSERT INTO sbtest{table}(k, c, pad) VALUES({k}, '{c}', '{pad}')"
+                    ))
+                    .unwrap();
+            }
+            connection.execute(&create_index(table)).unwrap();
+        }
+        connection
+    }
+
+    #[test]
+    fn every_workload_runs_with_sysbenchs_numbers_of_statements() {
+        let connection = filled();
+        let oltp = Oltp::prepare(&connection, 2).unwrap();
+        for workload in ALL {
+            let share =
+                OltpShare { workload, tables: 2, rows: 200, duration_ns: 3_000_000, seed: 5 };
+            let done = oltp.run(&connection, &share).unwrap();
+            let each = match workload {
+                Workload::ReadOnly => 16,
+                Workload::ReadWrite => 20,
+                Workload::WriteOnly => 6,
+                _ => 1,
+            };
+            assert!(done.transactions > 0);
+            assert_eq!(done.queries, done.transactions * each, "{workload:?}");
+            assert!(done.times.latency().max_ns > 0);
+        }
+        assert!(oltp.scan(&connection).unwrap().queries == 2);
+    }
+
+    #[test]
+    fn texts_have_sysbenchs_lengths() {
+        let mut rng = Rng::with_seed(1);
+        assert_eq!((text(&mut rng, 10).len(), text(&mut rng, 5).len()), (119, 59));
+    }
+
+    #[test]
+    fn reads_and_writes_leave_as_many_rows() {
+        let connection = filled();
+        let oltp = Oltp::prepare(&connection, 2).unwrap();
+        let share = OltpShare {
+            workload: Workload::WriteOnly,
+            tables: 2,
+            rows: 200,
+            duration_ns: 20_000_000,
+            seed: 9,
+        };
+        oltp.run(&connection, &share).unwrap();
+        let count = connection.query_text("SELECT COUNT(*) FROM sbtest1").unwrap();
+        assert_eq!(count.as_deref(), Some("200"));
+    }
+}

@@ -1,0 +1,330 @@
+//! From blocks to ratios. The restart is the unit of every interval, as for the other experiments.
+
+use std::collections::BTreeMap;
+
+use super::model::{
+    OltpCell, OltpLatency, OltpMetric, OltpOverall, OltpRatio, OltpReport, OltpRun, OltpSide,
+    OltpSummary, OltpTotals, OltpUnit,
+};
+use crate::format::percent;
+use crate::model::Role;
+use crate::stats::{median, ratio_estimate};
+
+/// Computes everything that a report shows from `report.runs`.
+#[must_use]
+pub fn summarize_oltp(report: &OltpReport, confidence: f64) -> OltpSummary {
+    let mut summary = OltpSummary::default();
+    for cell in &report.cells {
+        let runs: Vec<&OltpRun> = report.runs.iter().filter(|run| run.cell == cell.id).collect();
+        summary
+            .totals
+            .extend(report.sides.iter().filter_map(|side| totals(&runs, &cell.id, &side.id)));
+        let Some(base) = report.base() else { continue };
+        for side in report.others() {
+            summary.ratios.extend(ratios(&runs, cell, side, base, confidence));
+        }
+    }
+    for side in report.others() {
+        for metric in OltpMetric::ALL {
+            summary.overall.extend(overall(report, &summary.ratios, &side.id, metric));
+        }
+    }
+    summary
+}
+
+fn value(run: &OltpRun, metric: OltpMetric) -> Option<f64> {
+    let latency = |ns: u64| (ns > 0).then(|| float(ns));
+    match metric {
+        OltpMetric::Throughput => run.per_second(),
+        OltpMetric::Cpu => run.cpu_each_ns(),
+        OltpMetric::Median => latency(run.latency.p50_ns),
+        OltpMetric::P95 => latency(run.latency.p95_ns),
+        OltpMetric::P99 => latency(run.latency.p99_ns),
+    }
+}
+
+/// The side's block and the base's.
+type Pair<'a> = (Option<&'a OltpRun>, Option<&'a OltpRun>);
+
+fn ratios(
+    runs: &[&OltpRun],
+    cell: &OltpCell,
+    side: &OltpSide,
+    base: &OltpSide,
+    confidence: f64,
+) -> Vec<OltpRatio> {
+    let mut pairs: BTreeMap<(u32, u32), Pair<'_>> = BTreeMap::new();
+    for run in runs {
+        let pair = pairs.entry((run.restart, run.pair)).or_default();
+        if run.side == side.id {
+            pair.0 = Some(run);
+        } else if run.side == base.id {
+            pair.1 = Some(run);
+        }
+    }
+    let of_metric = |metric| {
+        let mut groups: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for ((restart, _), (above, below)) in &pairs {
+            let (Some(above), Some(below)) = (above, below) else { continue };
+            if let (Some(above), Some(below)) = (value(above, metric), value(below, metric)) {
+                groups.entry(*restart).or_default().push((above / below).ln());
+            }
+        }
+        let groups: Vec<Vec<f64>> = groups.into_values().collect();
+        ratio_estimate(&groups, confidence).map(|estimate| OltpRatio {
+            cell: cell.id.clone(),
+            side: side.id.clone(),
+            against: base.id.clone(),
+            metric,
+            ratio: estimate.center,
+            low: estimate.interval.map(|(low, _)| low),
+            high: estimate.interval.map(|(_, high)| high),
+            restarts: estimate.groups as u64,
+            pairs: estimate.values as u64,
+        })
+    };
+    OltpMetric::ALL.into_iter().filter_map(of_metric).collect()
+}
+
+fn totals(runs: &[&OltpRun], cell: &str, side: &str) -> Option<OltpTotals> {
+    let own: Vec<&&OltpRun> = runs.iter().filter(|run| run.side == side).collect();
+    let middle = |pick: &dyn Fn(&OltpRun) -> Option<f64>| {
+        median(&own.iter().filter_map(|run| pick(run)).collect::<Vec<_>>())
+    };
+    let each = |pick: fn(&OltpRun) -> u64| {
+        middle(&|run| Some(float(pick(run)) / float(run.transactions.max(1)))).unwrap_or(0.0)
+    };
+    let whole = |pick: fn(&OltpLatency) -> u64| {
+        let found = middle(&|run| Some(float(pick(&run.latency)))).unwrap_or(0.0);
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a median of nanoseconds that fit 64 bits"
+        )]
+        let ns = found.round() as u64;
+        ns
+    };
+    Some(OltpTotals {
+        cell: cell.to_owned(),
+        side: side.to_owned(),
+        blocks: own.len() as u64,
+        per_second: middle(&OltpRun::per_second)?,
+        latency: OltpLatency {
+            min_ns: whole(|latency| latency.min_ns),
+            avg_ns: whole(|latency| latency.avg_ns),
+            p50_ns: whole(|latency| latency.p50_ns),
+            p95_ns: whole(|latency| latency.p95_ns),
+            p99_ns: whole(|latency| latency.p99_ns),
+            max_ns: whole(|latency| latency.max_ns),
+        },
+        cpu_each_ns: middle(&OltpRun::cpu_each_ns),
+        client_cpu_each_ns: each(|run| run.client_cpu_ns),
+        device_read_each_bytes: each(|run| run.device_read_bytes),
+        device_write_each_bytes: each(|run| run.device_write_bytes),
+        context_switches_each: each(|run| run.context_switches),
+        errors_each: each(|run| run.errors),
+    })
+}
+
+/// Over the cells of transactions: a scan of pages is a question of its own.
+fn overall(
+    report: &OltpReport,
+    ratios: &[OltpRatio],
+    side: &str,
+    metric: OltpMetric,
+) -> Option<OltpOverall> {
+    let counts = |cell: &str| {
+        report.cells.iter().any(|found| found.id == cell && found.unit == OltpUnit::Transaction)
+    };
+    let found: Vec<&OltpRatio> = ratios
+        .iter()
+        .filter(|ratio| ratio.side == side && ratio.metric == metric && counts(&ratio.cell))
+        .collect();
+    let least = found.iter().min_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
+    let most = found.iter().max_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
+    Some(OltpOverall {
+        side: side.to_owned(),
+        against: least.against.clone(),
+        metric,
+        median: median(&found.iter().map(|ratio| ratio.ratio).collect::<Vec<_>>())?,
+        least: least.ratio,
+        least_cell: least.cell.clone(),
+        most: most.ratio,
+        most_cell: most.cell.clone(),
+        cells: found.len() as u64,
+    })
+}
+
+#[allow(clippy::cast_precision_loss, reason = "nanoseconds and counts stay far below 2^53")]
+pub(super) fn float(value: u64) -> f64 {
+    value as f64
+}
+
+/// A sentence for each side: what it does to throughput and to CPU a transaction.
+pub(crate) fn verdict(report: &OltpReport) -> Vec<String> {
+    let sentence = |side: &OltpSide| {
+        let of = |metric| report.summary.overall(&side.id, metric);
+        let throughput = of(OltpMetric::Throughput)?;
+        let span = |found: &OltpOverall| {
+            if found.cells == 1 {
+                return percent(found.median);
+            }
+            format!(
+                "{} (cells from {} to {})",
+                percent(found.median),
+                percent(found.least),
+                percent(found.most)
+            )
+        };
+        let cpu = of(OltpMetric::Cpu)
+            .map_or_else(String::new, |cpu| format!(", CPU a transaction {}", span(cpu)));
+        let who = match side.role {
+            Role::Encrypted => "OLTP workloads".to_owned(),
+            _ => format!("OLTP workloads, {}", side.label),
+        };
+        Some(format!("{who}: throughput {}{cpu}.", span(throughput)))
+    };
+    report.others().filter_map(sentence).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::super::model::OltpSetting;
+    use super::*;
+
+    fn run(side: &str, cell: &str, place: (u32, u32), transactions: u64, cpu_ns: u64) -> OltpRun {
+        OltpRun {
+            cell: cell.to_owned(),
+            side: side.to_owned(),
+            restart: place.0,
+            pair: place.1,
+            position: 0,
+            transactions,
+            queries: transactions * 20,
+            errors: 0,
+            elapsed_ns: 2_000_000_000,
+            engine_cpu_ns: cpu_ns,
+            engine_user_ns: cpu_ns / 2,
+            engine_system_ns: cpu_ns / 2,
+            client_cpu_ns: 100_000_000,
+            device_read_bytes: 16_384 * transactions,
+            device_write_bytes: 4096 * transactions,
+            context_switches: 30 * transactions,
+            latency: OltpLatency {
+                min_ns: 900_000,
+                avg_ns: 1_100_000,
+                p50_ns: 1_000_000,
+                p95_ns: 2_000_000,
+                p99_ns: 3_000_000,
+                max_ns: 9_000_000,
+            },
+        }
+    }
+
+    /// Three restarts of two pairs. At 1 thread the encrypted side does 0.96 of the transactions
+    /// with 1.05 times the CPU each, at 8 threads 0.99 and 1.10; the peer 0.80 and 1.25 in both.
+    pub(crate) fn report() -> OltpReport {
+        let cell = |threads: u32| OltpCell {
+            id: format!("oltp_read_write/{threads}"),
+            workload: "oltp_read_write".to_owned(),
+            threads,
+            unit: OltpUnit::Transaction,
+        };
+        let side = |id: &str, role: Role| OltpSide {
+            id: id.to_owned(),
+            label: id.to_owned(),
+            role,
+            cipher: (role != Role::Base).then(|| "AES".to_owned()),
+            options: Vec::new(),
+        };
+        let mut runs = Vec::new();
+        for restart in 0..3_u32 {
+            for pair in 0..2_u32 {
+                let level = 10_000 + u64::from(restart) * 400 + u64::from(pair) * 100;
+                let sides: [(&str, &str, u64, u64); 6] = [
+                    ("base", "oltp_read_write/1", 100, 100),
+                    ("tdekit", "oltp_read_write/1", 96, 105),
+                    ("peer", "oltp_read_write/1", 80, 125),
+                    ("base", "oltp_read_write/8", 100, 100),
+                    ("tdekit", "oltp_read_write/8", 99, 110),
+                    ("peer", "oltp_read_write/8", 80, 125),
+                ];
+                for (id, cell, speed, cpu) in sides {
+                    let done = level * speed / 100;
+                    runs.push(run(id, cell, (restart, pair), done, done * 1_000 * cpu));
+                }
+            }
+        }
+        let mut report = OltpReport {
+            target: "mariadb".to_owned(),
+            engine: "MariaDB 10.11.19".to_owned(),
+            driver: "sysbench 1.0.20".to_owned(),
+            tables: 4,
+            rows: 150_000,
+            data_bytes: 150_000_000,
+            block_s: 2.0,
+            restarts: 3,
+            settings: vec![OltpSetting {
+                name: "innodb_buffer_pool_size".to_owned(),
+                value: "67108864".to_owned(),
+            }],
+            sides: vec![
+                side("base", Role::Base),
+                side("tdekit", Role::Encrypted),
+                side("peer", Role::Peer),
+            ],
+            cells: vec![cell(1), cell(8)],
+            runs,
+            limits: Vec::new(),
+            summary: OltpSummary::default(),
+        };
+        report.summary = summarize_oltp(&report, 0.95);
+        report
+    }
+
+    #[test]
+    fn ratios_come_from_pairs() {
+        let report = report();
+        let ratio = |cell: &str, metric| report.summary.ratio(cell, "tdekit", metric).unwrap();
+        let tps = ratio("oltp_read_write/1", OltpMetric::Throughput);
+        assert!((tps.ratio - 0.96).abs() < 1e-3, "{}", tps.ratio);
+        assert_eq!((tps.restarts, tps.pairs, tps.against.as_str()), (3, 6, "base"));
+        let cpu = ratio("oltp_read_write/8", OltpMetric::Cpu);
+        assert!((cpu.ratio - 1.10).abs() < 1e-9, "{}", cpu.ratio);
+        let median = ratio("oltp_read_write/8", OltpMetric::Median);
+        assert!((median.ratio - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn overall_names_the_worst_cell() {
+        let report = report();
+        let cpu = report.summary.overall("tdekit", OltpMetric::Cpu).unwrap();
+        assert_eq!((cpu.most_cell.as_str(), cpu.cells), ("oltp_read_write/8", 2));
+        assert!((cpu.median - 1.075).abs() < 1e-9 && (cpu.most - 1.10).abs() < 1e-9);
+        let sentences = verdict(&report);
+        assert_eq!(sentences.len(), 2);
+        assert!(sentences[0].contains("CPU a transaction +7.5 %"), "{sentences:?}");
+        assert!(sentences[1].contains("peer: throughput -20.0 %"), "{sentences:?}");
+    }
+
+    #[test]
+    fn pages_are_no_part_of_the_overall() {
+        let mut report = report();
+        report.cells[1].unit = OltpUnit::Page;
+        let summary = summarize_oltp(&report, 0.95);
+        assert_eq!(summary.overall("tdekit", OltpMetric::Cpu).unwrap().cells, 1);
+        assert!(summary.ratio("oltp_read_write/8", "tdekit", OltpMetric::Cpu).is_some());
+    }
+
+    #[test]
+    fn an_engine_whose_cpu_is_unknown_has_no_cpu_ratio() {
+        let mut report = report();
+        for run in &mut report.runs {
+            run.engine_cpu_ns = 0;
+        }
+        let summary = summarize_oltp(&report, 0.95);
+        assert!(summary.overall("tdekit", OltpMetric::Cpu).is_none());
+        assert!(summary.overall("tdekit", OltpMetric::Throughput).is_some());
+        assert_eq!(summary.totals("oltp_read_write/1", "base").unwrap().cpu_each_ns, None);
+    }
+}

@@ -1,0 +1,17 @@
+//! Private MariaDB servers from the system's packages, for the bench and for tests.
+//!
+//! Each runs on a data directory of its own, reads no option file of the system, listens on a
+//! socket in a temporary directory (and on loopback only if asked), and ends with the value that
+//! started it. Nothing here knows what is encrypted: options and environment come from outside.
+
+mod error;
+mod programs;
+mod server;
+mod sys;
+mod tree;
+
+pub use error::ServerError;
+pub use programs::{Programs, find_program};
+pub use server::{Server, ServerConfig, initialise};
+pub use sys::{Clock, ProcessUse, die_with_parent, processor_ns};
+pub use tree::copy_tree;

@@ -1,0 +1,85 @@
+//! Where the system's packages put the server and its tools.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::ServerError;
+
+/// Directories that hold servers, and that a user's search path may lack.
+const BESIDE_PATH: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"];
+
+/// Finds a program on the search path or where servers lie.
+#[must_use]
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(BESIDE_PATH.map(PathBuf::from))
+        .map(|directory| directory.join(name))
+        .find(|candidate| candidate.is_file())
+}
+
+/// The programs that a private server needs.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// `mariadbd`.
+    pub server: PathBuf,
+    /// `mariadb-install-db`.
+    pub install: PathBuf,
+    /// `mariadb`, the client.
+    pub client: PathBuf,
+}
+
+impl Programs {
+    /// Looks for the programs.
+    ///
+    /// # Errors
+    /// `ProgramMissing`, with the package that brings it.
+    pub fn find() -> Result<Self, ServerError> {
+        Ok(Self {
+            server: find("mariadbd", "mariadb-server")?,
+            install: find("mariadb-install-db", "mariadb-server")?,
+            client: Self::find_client()?,
+        })
+    }
+
+    /// Looks for the client alone.
+    ///
+    /// # Errors
+    /// `ProgramMissing`, with the package that brings it.
+    pub fn find_client() -> Result<PathBuf, ServerError> {
+        find("mariadb", "mariadb-client")
+    }
+
+    /// The directory of the packages' own plugins.
+    ///
+    /// # Errors
+    /// When the server does not tell.
+    pub fn plugin_directory(&self) -> Result<PathBuf, ServerError> {
+        let output = std::process::Command::new(&self.server)
+            .args(["--no-defaults", "--verbose", "--help"])
+            .stdin(std::process::Stdio::null())
+            .output()
+            .map_err(|source| ServerError::Start { program: self.server.clone(), source })?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let told = text.lines().find_map(|line| {
+            let value = line.strip_prefix("plugin-dir ")?.trim();
+            (!value.is_empty()).then(|| PathBuf::from(value))
+        });
+        Ok(told.unwrap_or_else(|| Path::new("/usr/lib/mysql/plugin").to_owned()))
+    }
+}
+
+fn find(program: &'static str, package: &'static str) -> Result<PathBuf, ServerError> {
+    find_program(program).ok_or(ServerError::ProgramMissing { program, package })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_or_named_with_their_package() {
+        assert!(find_program("sh").is_some());
+        let error = find("no-such-program-of-tdekit", "some-package").unwrap_err();
+        assert!(matches!(error, ServerError::ProgramMissing { package: "some-package", .. }));
+    }
+}

@@ -1,0 +1,79 @@
+//! Killed under load, and keys rotated under load: what was acknowledged is there.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use std::time::{Duration, Instant};
+
+use tdekit_private_mariadb::Server;
+use tdekit_rest_mariadb_faults::ledger::{Writers, check};
+use tdekit_rest_mariadb_faults::{Keeper, Rig};
+
+#[test]
+fn a_server_that_is_killed_under_load_recovers_all_that_it_acknowledged() {
+    let Some(rig) = Rig::new() else { return };
+    let data = rig.fresh("data");
+    for round in 0..3 {
+        let server = rig.start(&data, &["log-bin=binlog", "server-id=1", "sync-binlog=1"]);
+        let writers = Writers::start(&server, 3);
+        writers.wait_for(400 + 300 * round);
+        server.kill().unwrap();
+        let acknowledged = writers.stop();
+        let server = rig.start(&data, &["log-bin=binlog", "server-id=1", "sync-binlog=1"]);
+        check(&server, &acknowledged);
+        server.stop().unwrap();
+    }
+}
+
+/// Smallest and largest key version that pages of the ledger have.
+fn versions(server: &Server) -> (u32, u32) {
+    let row = server
+        .sql(
+            "SELECT MIN_KEY_VERSION, CURRENT_KEY_VERSION \
+             FROM information_schema.innodb_tablespaces_encryption WHERE NAME = 'test/ledger'",
+        )
+        .unwrap();
+    let mut words = row.split_whitespace().map(|word| word.parse().unwrap());
+    (words.next().unwrap(), words.next().unwrap())
+}
+
+fn wait_for_version(server: &Server, wanted: u32) {
+    let begun = Instant::now();
+    while versions(server).0 < wanted {
+        assert!(
+            begun.elapsed() < Duration::from_secs(90),
+            "the pages do not reach version {wanted}: {:?}",
+            versions(server)
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn keys_are_rotated_under_load_and_a_kill_in_between_loses_nothing() {
+    let Some(rig) = Rig::new() else { return };
+    if rig.keeper != Keeper::Tdekit {
+        // file_key_management has one version of each key, for ever.
+        return;
+    }
+    let data = rig.fresh("data");
+    let server = rig.start(&data, &[]);
+    let writers = Writers::start(&server, 2);
+    writers.wait_for(300);
+    let before = versions(&server).1;
+    rig.rotate(&server);
+    writers.wait_for(300);
+    wait_for_version(&server, before + 1);
+    // The next one is killed while pages of both versions are on disk.
+    rig.rotate(&server);
+    writers.wait_for(50);
+    server.kill().unwrap();
+    let acknowledged = writers.stop();
+    let server = rig.start(&data, &[]);
+    check(&server, &acknowledged);
+    wait_for_version(&server, before + 2);
+    check(&server, &acknowledged);
+    server.stop().unwrap();
+    let server = rig.start(&data, &[]);
+    check(&server, &acknowledged);
+    server.stop().unwrap();
+}

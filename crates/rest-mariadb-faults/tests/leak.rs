@@ -1,0 +1,133 @@
+//! A planted marker in every kind of file, looked for in the raw bytes.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tdekit_private_mariadb::Server;
+use tdekit_rest_mariadb_faults::raw::{holding, nameless};
+use tdekit_rest_mariadb_faults::{Keeper, Rig};
+
+const MARKER: &str = "PLANTED-7f3a91";
+const BINLOG: [&str; 3] = ["log-bin=binlog", "server-id=1", "binlog-format=ROW"];
+
+/// Rows in InnoDB (inserted, updated, deleted: data, redo, undo, binary log) and in Aria.
+fn plant(server: &Server) {
+    let text = format!("CONCAT('{MARKER}', seq, REPEAT('x', 200))");
+    let sql = [
+        "CREATE DATABASE test".to_owned(),
+        "CREATE TABLE test.a(n INT PRIMARY KEY, v VARCHAR(300), b LONGBLOB, KEY(v))".to_owned(),
+        "CREATE TABLE test.f(n INT PRIMARY KEY, v TEXT, FULLTEXT(v))".to_owned(),
+        "CREATE TABLE test.m(n INT PRIMARY KEY, v VARCHAR(300), KEY(v)) ENGINE=Aria".to_owned(),
+        format!("INSERT INTO test.a SELECT seq, {text}, REPEAT({text}, 90) FROM seq_1_to_300"),
+        format!("INSERT INTO test.f SELECT seq, {text} FROM seq_1_to_300"),
+        format!("INSERT INTO test.m SELECT seq, {text} FROM seq_1_to_300"),
+        "UPDATE test.a SET v = REVERSE(v) WHERE n % 2 = 0".to_owned(),
+        "DELETE FROM test.a WHERE n % 3 = 0".to_owned(),
+    ];
+    server.sql(&sql.join(";")).unwrap();
+}
+
+/// A client that holds a sort spilled to files, and a temporary table on disk.
+fn spill(server: &Server) -> (std::process::Child, std::process::ChildStdin) {
+    let mut client = server
+        .client()
+        .arg("--quick")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = client.stdin.take().unwrap();
+    // Rows that nobody reads keep the statement, its sort and its files alive.
+    let sql = format!(
+        "SET SESSION sort_buffer_size = 32768, max_heap_table_size = 16384, \
+         tmp_memory_table_size = 16384, big_tables = 1;\n\
+         CREATE TEMPORARY TABLE test.t ENGINE=InnoDB AS \
+         SELECT seq, CONCAT('{MARKER}', seq, REPEAT('y', 200)) AS v FROM seq_1_to_3000;\n\
+         CREATE TEMPORARY TABLE test.u ENGINE=Aria AS SELECT * FROM test.t;\n\
+         SELECT v, SHA2(v, 512), REPEAT(v, 20) FROM test.t ORDER BY SUBSTR(v, 20), v;\n"
+    );
+    input.write_all(sql.as_bytes()).unwrap();
+    input.flush().unwrap();
+    (client, input)
+}
+
+/// Everything that the suite found: files by name, and files without one.
+struct Found {
+    named: Vec<String>,
+    nameless: usize,
+    nameless_with_marker: usize,
+}
+
+fn run(rig: &Rig) -> Found {
+    let data = rig.fresh("data");
+    let server = rig.start(&data, &BINLOG);
+    plant(&server);
+    let (mut client, input) = spill(&server);
+    let begun = Instant::now();
+    let mut temporary = nameless(server.pid(), MARKER);
+    // Until the sort has spilled: some nameless file beyond what an idle server holds.
+    while temporary.iter().map(|(bytes, _)| bytes).sum::<u64>() < 200_000
+        && begun.elapsed() < Duration::from_secs(20)
+    {
+        std::thread::sleep(Duration::from_millis(50));
+        temporary = nameless(server.pid(), MARKER);
+    }
+    // All pages to their files, as a checkpoint does.
+    server
+        .sql("SET GLOBAL innodb_max_dirty_pages_pct_lwm=0, innodb_max_dirty_pages_pct=0")
+        .unwrap();
+    wait_for_clean_pages(&server);
+    let named = looked_at(&data);
+    drop(input);
+    client.kill().unwrap();
+    client.wait().unwrap();
+    server.kill().unwrap();
+    Found {
+        named,
+        nameless: temporary.len(),
+        nameless_with_marker: temporary.iter().filter(|(_, has)| *has).count(),
+    }
+}
+
+fn wait_for_clean_pages(server: &Server) {
+    let begun = Instant::now();
+    let dirty = || {
+        let row = server.sql("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'").unwrap();
+        row.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    while dirty() > 20 && begun.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Names without the numbers that differ from run to run.
+fn looked_at(data: &Path) -> Vec<String> {
+    holding(data, MARKER)
+}
+
+#[test]
+fn no_marker_is_in_any_file() {
+    let Some(rig) = Rig::new() else { return };
+    let found = run(&rig);
+    assert_eq!(found.named, Vec::<String>::new());
+    assert!(found.nameless > 0, "nothing was spilled, so nothing was tried");
+    assert_eq!(found.nameless_with_marker, 0);
+}
+
+/// Without encryption the same run leaves the marker everywhere: the search works.
+#[test]
+fn a_plain_server_shows_the_marker_in_every_kind_of_file() {
+    let Some(rig) = Rig::with(Keeper::Nobody) else { return };
+    let found = run(&rig);
+    for kind in
+        ["test/a.ibd", "ib_logfile0", "undo0", "binlog.0", "test/m.MAD", "test/m.MAI", "aria_log.0"]
+    {
+        assert!(found.named.iter().any(|name| name.starts_with(kind)), "{kind}: {:?}", found.named);
+    }
+    assert!(found.nameless_with_marker > 0);
+}
