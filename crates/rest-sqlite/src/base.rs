@@ -11,8 +11,11 @@ use crate::mapping::Mapping;
 const MAP_LIMIT_BYTES: i64 = 0x7fff_0000;
 /// Most bytes of one read or write: SQLite's unix VFS takes the length modulo 128 KiB.
 pub(crate) const MAX_TRANSFER_LEN: usize = 124 * 1024;
-/// Reads that miss the mapping before its growth is looked for.
-const MISSES_BEFORE_REMAP: u32 = 16;
+/// Reads that miss the mapping before its growth is looked for: at least, and one more for as many
+/// mapped bytes. A new mapping faults again in steps of about this length, and each fault costs
+/// more than a read that misses.
+const MISSES_BEFORE_REMAP: u64 = 16;
+const MAPPED_BYTES_A_MISS: u64 = 64 * 1024;
 
 /// Whether a read found all the bytes that it asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,7 +122,8 @@ impl BaseFile {
     /// Drops the mapping when the file has grown past it; tells whether to try again.
     fn remap_if_grown(&mut self, end: u64) -> bool {
         self.mapping.misses += 1;
-        if self.mapping.misses < MISSES_BEFORE_REMAP && self.mapping.len != 0 {
+        let patience = MISSES_BEFORE_REMAP + self.mapping.len / MAPPED_BYTES_A_MISS;
+        if self.mapping.misses < patience && self.mapping.len != 0 {
             return false;
         }
         self.mapping.misses = 0;

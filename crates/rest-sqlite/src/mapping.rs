@@ -35,7 +35,7 @@ pub(crate) struct Mapping {
     writable: bool,
     /// Size of the file when it was last mapped.
     pub(crate) len: u64,
-    pub(crate) misses: u32,
+    pub(crate) misses: u64,
     /// Where the file's first byte is mapped; 0 before anything was.
     start: usize,
     /// End of the range that was read last.
@@ -78,7 +78,8 @@ impl Mapping {
             self.scan = Scan::default();
             self.advise_range(0, self.len, libc::MADV_RANDOM);
         }
-        prefetch(at, len);
+        // A page that was opened before is known by its seal, at the end: the rest is not read then.
+        prefetch_line(at.wrapping_add(len.saturating_sub(1)));
         let (last_end, end) = (self.last_end, offset + len as u64);
         self.last_end = end;
         let goes_on = is_step(self.scan.end, offset);
@@ -195,12 +196,18 @@ fn is_step(from: u64, offset: u64) -> bool {
     from != 0 && offset >= from && offset - from <= SCAN_STRIDE_LEN
 }
 
-/// Asks the processor for the start of a range, and for the end, where a page has its seal.
+/// Asks the processor for the start of a sealed page that is about to be opened.
 #[inline]
-fn prefetch(at: usize, len: usize) {
+pub(crate) fn prefetch_start(at: usize) {
     for line in 0..FIRST_LINES {
         prefetch_line(at.wrapping_add(line * LINE_LEN));
     }
+}
+
+/// Asks the processor for the start of a range, and for the end, where a page has its seal.
+#[inline]
+fn prefetch(at: usize, len: usize) {
+    prefetch_start(at);
     prefetch_line(at.wrapping_add(len.saturating_sub(1)));
 }
 

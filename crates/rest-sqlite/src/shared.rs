@@ -9,6 +9,7 @@ use tdekit_rest_page::{FileKeys, Header, PageCodec, PageError, PageSize};
 use crate::VfsError;
 use crate::cache::PageCache;
 use crate::journal::JournalFile;
+use crate::mapping::prefetch_start;
 
 /// State of one connection to one encrypted database. SQLite serialises all calls on the files
 /// of a connection by the connection's (or the shared cache's) mutex, so nothing here is atomic.
@@ -61,6 +62,7 @@ impl Shared {
         if cache.get(page, &seal, out) {
             return Ok(());
         }
+        prefetch_start(sealed.as_ptr() as usize);
         self.pages.borrow_mut().open(page, sealed, out)?;
         // A mapped page may change under us: keep the plaintext only under the seal it had.
         if seal_of(sealed) == Some(&seal) {
