@@ -19,6 +19,7 @@ pub mod rsa;
 pub mod sealing;
 pub mod secret;
 mod subkey;
+pub mod tls;
 pub mod triple_des;
 pub mod wrap;
 pub mod x509;

@@ -23,6 +23,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tdekit-backup-run", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-backup-media"]),
     // wire plane: the tables name a package before those that use it
     ("tdekit-wire-tds", &[]),
+    ("tdekit-wire-tsql", &["tdekit-wire-tds"]),
+    ("tdekit-wire-endpoint", &["tdekit-key-crypto", "tdekit-wire-tds"]),
     // cost plane: drives what is shipped, from outside
     ("tdekit-cost-report", &[]),
     ("tdekit-private-mariadb", &[]),

@@ -1,0 +1,360 @@
+//! The answer to a request: tokens are gathered and go out many packets at a time.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tdekit_wire_tds::packet::{PacketKind, Packetizer};
+use tdekit_wire_tds::token::{
+    DoneStatus, DoneToken, clear_more, put_columns, put_done, put_env_change, put_message,
+    put_no_columns, put_reset_done, put_return_status, put_return_value, put_row,
+};
+use tdekit_wire_tds::{Column, Command, DoneKind, EnvChange, Flow, Message, Sink, SqlType, Value};
+
+use crate::channel::Channel;
+use crate::error::Ended;
+
+/// The server's name in messages.
+pub(crate) const SERVER: &str = "tdekit";
+/// So much is gathered before it is sealed and written.
+const GATHER_BYTES: usize = 48 * 1024;
+/// A client that takes nothing for so long is given up.
+pub(crate) const STALL: Duration = Duration::from_secs(600);
+/// From this class on a message ends the connection.
+const FATAL_CLASS: u8 = 20;
+
+/// What others tell a request that runs.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    /// The client cancels, or is gone.
+    pub(crate) cancel: Arc<AtomicBool>,
+    /// What has been gathered has waited long enough.
+    pub(crate) flush: AtomicBool,
+}
+
+/// What is the same for all answers of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AnswerForm {
+    pub(crate) spid: u16,
+    pub(crate) packet_bytes: u16,
+    /// The client reads rows with their NULLs as bits.
+    pub(crate) compressed_rows: bool,
+}
+
+/// Takes tokens for a client.
+pub(crate) struct Answer {
+    out: RefCell<Gathered>,
+    signals: Arc<Signals>,
+    columns: Vec<Column>,
+    compressed_rows: bool,
+    /// The client asked not to be told the columns.
+    no_metadata: bool,
+    /// A statement failed since the last DONE, or at all.
+    failed: bool,
+    any_failed: bool,
+    fatal: bool,
+    /// Its last token is a DONE that is final as it stands.
+    ended_by_itself: bool,
+    /// Where the parameters of the statement begin among those of the call.
+    first_ordinal: u16,
+    status_given: bool,
+    /// Comes right after the return status: the handle of a prepared statement.
+    handles: Vec<(u16, String, i32)>,
+}
+
+/// Tokens that wait, and the way to the client.
+struct Gathered {
+    channel: Arc<Mutex<Channel>>,
+    packetizer: Packetizer,
+    tokens: Vec<u8>,
+    framed: Vec<u8>,
+    /// Where the last token begins if it is a DONE: it is held back, since it may be the last.
+    last_done: Option<usize>,
+    ended: Option<Ended>,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Answer {
+    pub(crate) fn new(
+        channel: &Arc<Mutex<Channel>>,
+        signals: &Arc<Signals>,
+        form: AnswerForm,
+    ) -> Self {
+        let packetizer = Packetizer::new(PacketKind::Response, form.spid, form.packet_bytes);
+        Answer {
+            out: RefCell::new(Gathered {
+                channel: Arc::clone(channel),
+                packetizer,
+                tokens: Vec::new(),
+                framed: Vec::new(),
+                last_done: None,
+                ended: None,
+            }),
+            signals: Arc::clone(signals),
+            columns: Vec::new(),
+            compressed_rows: form.compressed_rows,
+            no_metadata: false,
+            failed: false,
+            any_failed: false,
+            fatal: false,
+            ended_by_itself: false,
+            first_ordinal: 0,
+            status_given: false,
+            handles: Vec::new(),
+        }
+    }
+
+    /// Tokens that are not an interpreter's: of the login.
+    pub(crate) fn put(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+        put(self.out.get_mut().begin());
+    }
+
+    /// A DONE of the endpoint's own, which ends the answer.
+    pub(crate) fn put_final(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+        self.put(put);
+        self.ended_by_itself = true;
+    }
+
+    /// The session was made as new.
+    pub(crate) fn reset_done(&mut self) {
+        self.put(put_reset_done);
+    }
+
+    /// Begins a call: what its output parameters count from, and whether columns are wanted.
+    pub(crate) fn begin_call(&mut self, first_ordinal: u16, no_metadata: bool) {
+        self.first_ordinal = first_ordinal;
+        self.no_metadata = no_metadata;
+        self.status_given = false;
+        self.failed = false;
+        self.any_failed = false;
+        self.handles.clear();
+    }
+
+    /// An integer to give back, behind the return status and before the call's own parameters.
+    pub(crate) fn give_back(&mut self, ordinal: u16, name: &str, value: i32) {
+        self.handles.push((ordinal, name.to_owned(), value));
+    }
+
+    /// Whether a statement of this call, or of this batch, has failed.
+    pub(crate) fn any_failed(&self) -> bool {
+        self.any_failed
+    }
+
+    /// Ends a call; `more` when another follows in the same message.
+    pub(crate) fn end_call(&mut self, more: bool) {
+        if !self.status_given {
+            // A call that failed gives back nothing but its status.
+            if self.any_failed {
+                self.handles.clear();
+            }
+            self.return_status(if self.any_failed { -6 } else { 0 });
+        }
+        let mut status = if more { DoneStatus::MORE } else { DoneStatus::FINAL };
+        if self.failed {
+            status = status.with(DoneStatus::ERROR);
+        }
+        put_done(self.out.get_mut().begin(), DoneToken::DoneProc, status, Command::EXECUTE, 0);
+        self.no_metadata = false;
+        self.ended_by_itself = !more;
+    }
+
+    /// Ends the answer and sends it. Tells whether the connection goes on.
+    pub(crate) fn finish(mut self) -> Result<bool, Ended> {
+        let failed = self.failed;
+        let fatal = self.fatal;
+        let cancelled = self.signals.cancel.load(Ordering::Acquire);
+        let out = self.out.get_mut();
+        if let Some(ended) = out.ended.take() {
+            return Err(ended);
+        }
+        if cancelled {
+            let status = DoneStatus::ATTENTION;
+            put_done(out.begin(), DoneToken::Done, status, Command::OTHER, 0);
+        } else if let Some(at) = out.last_done {
+            clear_more(&mut out.tokens, at);
+        } else if !self.ended_by_itself {
+            let status = if failed { DoneStatus::ERROR } else { DoneStatus::FINAL };
+            put_done(out.begin(), DoneToken::Done, status, Command::OTHER, 0);
+        }
+        out.send_all(true)?;
+        Ok(!fatal)
+    }
+
+    /// Sends a short answer that ends with a final DONE already.
+    pub(crate) fn finish_as_is(mut self) -> Result<(), Ended> {
+        self.out.get_mut().send_all(true)
+    }
+
+    fn flow(&mut self) -> Flow {
+        let out = self.out.get_mut();
+        if out.tokens.len() >= GATHER_BYTES {
+            out.send_full();
+        } else if self.signals.flush.load(Ordering::Relaxed) {
+            self.signals.flush.store(false, Ordering::Relaxed);
+            out.send_held();
+        }
+        let out = self.out.get_mut();
+        if out.ended.is_some() || self.fatal || self.signals.cancel.load(Ordering::Relaxed) {
+            Flow::Stop
+        } else {
+            Flow::Continue
+        }
+    }
+
+    fn unfit(&mut self, error: &tdekit_wire_tds::Error) -> Flow {
+        let text = format!("The endpoint cannot send a result: {error}.");
+        self.message(&Message::new(3624, 20, 1, text))
+    }
+}
+
+impl Gathered {
+    /// Before a token: the DONE before it was not the last.
+    fn begin(&mut self) -> &mut Vec<u8> {
+        self.last_done = None;
+        &mut self.tokens
+    }
+
+    /// Sends whole packets; what fills none is kept, and a DONE that may be the last.
+    fn send_full(&mut self) {
+        let most = self.last_done.unwrap_or(self.tokens.len());
+        let ready = self.tokens.get(..most).unwrap_or_default();
+        self.framed.clear();
+        let sent = self.packetizer.put_full(&mut self.framed, ready);
+        self.write();
+        self.drop_sent(sent);
+    }
+
+    /// Sends all but a DONE that may be the last.
+    fn send_held(&mut self) {
+        let most = self.last_done.unwrap_or(self.tokens.len());
+        let ready = self.tokens.get(..most).unwrap_or_default();
+        if ready.is_empty() {
+            return;
+        }
+        self.framed.clear();
+        self.packetizer.put_all(&mut self.framed, ready, false);
+        self.write();
+        self.drop_sent(most);
+    }
+
+    fn send_all(&mut self, end: bool) -> Result<(), Ended> {
+        self.framed.clear();
+        self.packetizer.put_all(&mut self.framed, &self.tokens, end);
+        self.tokens.clear();
+        self.last_done = None;
+        self.write();
+        match self.ended.take() {
+            Some(ended) => Err(ended),
+            None => Ok(()),
+        }
+    }
+
+    fn drop_sent(&mut self, sent: usize) {
+        self.tokens.drain(..sent);
+        self.last_done = self.last_done.map(|at| at - sent);
+    }
+
+    fn write(&mut self) {
+        if self.ended.is_none() && !self.framed.is_empty() {
+            self.ended = lock(&self.channel).send(&self.framed, STALL).err();
+        }
+    }
+}
+
+impl Sink for Answer {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        self.columns.clear();
+        self.columns.extend_from_slice(columns);
+        let out = self.out.get_mut().begin();
+        let start = out.len();
+        if self.no_metadata {
+            put_no_columns(out);
+        } else if let Err(error) = put_columns(out, columns) {
+            out.truncate(start);
+            return self.unfit(&error);
+        }
+        self.flow()
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> Flow {
+        let out = self.out.get_mut().begin();
+        if let Err(error) = put_row(out, &self.columns, values, self.compressed_rows) {
+            return self.unfit(&error);
+        }
+        self.flow()
+    }
+
+    fn done(&mut self, kind: DoneKind, command: Command, rows: Option<u64>) -> Flow {
+        let token = match kind {
+            DoneKind::Statement => DoneToken::Done,
+            DoneKind::InProcedure => DoneToken::DoneInProc,
+            DoneKind::Procedure => DoneToken::DoneProc,
+        };
+        let mut status = DoneStatus::MORE;
+        if rows.is_some() {
+            status = status.with(DoneStatus::COUNT);
+        }
+        if self.failed {
+            status = status.with(DoneStatus::ERROR);
+            self.failed = false;
+        }
+        let out = self.out.get_mut();
+        out.last_done = Some(out.tokens.len());
+        put_done(&mut out.tokens, token, status, command, rows.unwrap_or(0));
+        self.flow()
+    }
+
+    fn message(&mut self, message: &Message) -> Flow {
+        if message.is_error() {
+            self.failed = true;
+            self.any_failed = true;
+        }
+        self.fatal |= message.class >= FATAL_CLASS;
+        put_message(self.out.get_mut().begin(), message, SERVER);
+        self.flow()
+    }
+
+    fn return_status(&mut self, status: i32) {
+        self.status_given = true;
+        let out = self.out.get_mut().begin();
+        put_return_status(out, status);
+        for (ordinal, name, value) in self.handles.drain(..) {
+            let value = Value::Int(value.into());
+            // An int always fits.
+            let _fits = put_return_value(out, ordinal, &name, SqlType::Int, &value);
+        }
+    }
+
+    fn return_value(&mut self, ordinal: u16, name: &str, ty: SqlType, value: &Value<'_>) {
+        let ordinal = self.first_ordinal.saturating_add(ordinal);
+        let out = self.out.get_mut().begin();
+        if let Err(error) = put_return_value(out, ordinal, name, ty, value) {
+            let _stop = self.unfit(&error);
+        }
+    }
+
+    fn env_change(&mut self, change: EnvChange<'_>) {
+        put_env_change(self.out.get_mut().begin(), change);
+    }
+
+    fn flush(&mut self) {
+        self.out.get_mut().send_held();
+    }
+
+    fn cancelled(&self) -> bool {
+        if self.signals.flush.swap(false, Ordering::Relaxed)
+            && let Ok(mut out) = self.out.try_borrow_mut()
+        {
+            out.send_held();
+        }
+        self.signals.cancel.load(Ordering::Relaxed)
+    }
+
+    fn cancel_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.signals.cancel)
+    }
+}

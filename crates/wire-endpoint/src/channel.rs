@@ -1,0 +1,258 @@
+//! A client's socket, with TLS or without: bytes in, bytes out.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::ServerConnection;
+
+use crate::error::Ended;
+
+/// Bytes read from the socket at once.
+const READ_BYTES: usize = 16 * 1024;
+/// No more is read as long as so much waits to be looked at.
+const MOST_WAITING_BYTES: usize = 128 * 1024;
+/// The header of a TLS record, and the most that one has.
+const RECORD_HEADER_BYTES: usize = 5;
+const MAX_RECORD_BYTES: usize = RECORD_HEADER_BYTES + 16 * 1024 + 2048;
+/// Types of TLS records.
+const RECORDS: std::ops::RangeInclusive<u8> = 20..=23;
+const ALERT: u8 = 21;
+
+/// A socket that never blocks but where it says so.
+pub(crate) struct Channel {
+    stream: Arc<TcpStream>,
+    tls: Option<Box<ServerConnection>>,
+    /// What came and TLS has not taken yet.
+    sealed: Vec<u8>,
+    /// What came for the protocol.
+    pub(crate) incoming: Vec<u8>,
+    /// TLS ends with the login.
+    login_only: bool,
+    closed: bool,
+}
+
+impl Channel {
+    pub(crate) fn new(stream: Arc<TcpStream>) -> Self {
+        let (sealed, incoming) = (Vec::new(), Vec::new());
+        Channel { stream, tls: None, sealed, incoming, login_only: false, closed: false }
+    }
+
+    /// Whether the client has closed its side.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    pub(crate) fn tls(&self) -> Option<&ServerConnection> {
+        self.tls.as_deref()
+    }
+
+    /// All from here on is TLS; what came before is taken for its first bytes.
+    pub(crate) fn start_tls(&mut self, tls: Box<ServerConnection>, login_only: bool) {
+        self.sealed = std::mem::take(&mut self.incoming);
+        self.tls = Some(tls);
+        self.login_only = login_only;
+    }
+
+    /// Says goodbye to TLS, as far as that goes without waiting.
+    pub(crate) fn end_tls(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+        }
+        let _gone = self.send_tls_output(Duration::ZERO);
+    }
+
+    /// The login has come: if only it was to be sealed, TLS is over.
+    pub(crate) fn end_login_tls(&mut self) {
+        if self.login_only {
+            self.stop_tls();
+        }
+    }
+
+    /// The login is over: what comes and goes is plain from here on.
+    fn stop_tls(&mut self) {
+        self.tls = None;
+        self.login_only = false;
+        let mut rest = std::mem::take(&mut self.sealed);
+        // Some clients say goodbye to TLS first.
+        if let [ALERT, _, _, high, low, ..] = *rest {
+            let length = RECORD_HEADER_BYTES + usize::from(u16::from_be_bytes([high, low]));
+            rest.drain(..length.min(rest.len()));
+        }
+        self.incoming.extend_from_slice(&rest);
+    }
+
+    /// Reads what is there, without waiting.
+    ///
+    /// # Errors
+    /// A broken socket, or bytes that are no TLS.
+    pub(crate) fn fill(&mut self) -> Result<(), Ended> {
+        let mut bytes = [0; READ_BYTES];
+        while !self.closed && self.incoming.len() < MOST_WAITING_BYTES {
+            match (&*self.stream).read(&mut bytes) {
+                Ok(0) => self.closed = true,
+                Ok(length) => {
+                    let came = bytes.get(..length).unwrap_or_default();
+                    match self.tls {
+                        Some(_) => self.sealed.extend_from_slice(came),
+                        None => self.incoming.extend_from_slice(came),
+                    }
+                    self.open_records()?;
+                    if length < READ_BYTES {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives whole records to TLS, one at a time: what follows the login may be no TLS any more.
+    pub(crate) fn open_records(&mut self) -> Result<(), Ended> {
+        let mut at = 0;
+        let result = self.open_each(&mut at);
+        self.sealed.drain(..at.min(self.sealed.len()));
+        if self.sealed.is_empty() && self.sealed.capacity() > READ_BYTES {
+            self.sealed = Vec::new();
+        }
+        if result? {
+            self.stop_tls();
+        }
+        Ok(())
+    }
+
+    /// Tells whether plain bytes follow.
+    fn open_each(&mut self, at: &mut usize) -> Result<bool, Ended> {
+        let Some(tls) = &mut self.tls else { return Ok(false) };
+        loop {
+            let rest = self.sealed.get(*at..).unwrap_or_default();
+            match rest.first() {
+                Some(kind) if self.login_only && !RECORDS.contains(kind) => return Ok(true),
+                Some(kind) if !RECORDS.contains(kind) => {
+                    return Err(Ended::Refused("plain bytes within TLS"));
+                }
+                _ => {}
+            }
+            let Some([_, _, _, high, low]) = rest.first_chunk::<RECORD_HEADER_BYTES>() else {
+                return Ok(false);
+            };
+            let length = RECORD_HEADER_BYTES + usize::from(u16::from_be_bytes([*high, *low]));
+            if length > MAX_RECORD_BYTES {
+                return Err(Ended::Refused("a TLS record that is too long"));
+            }
+            let Some(mut record) = rest.get(..length) else { return Ok(false) };
+            *at += length;
+            while !record.is_empty() {
+                if tls.read_tls(&mut record)? == 0 {
+                    return Err(Ended::Refused("bytes after the end of TLS"));
+                }
+                let state = tls.process_new_packets()?;
+                let waiting = state.plaintext_bytes_to_read();
+                if waiting > 0 {
+                    let start = self.incoming.len();
+                    self.incoming.resize(start + waiting, 0);
+                    let room = self.incoming.get_mut(start..).unwrap_or_default();
+                    tls.reader().read_exact(room)?;
+                }
+                if state.peer_has_closed() {
+                    self.closed = true;
+                }
+            }
+        }
+    }
+
+    /// What TLS has to say itself: its handshake, an alert.
+    pub(crate) fn take_tls_output(&mut self) -> Result<Vec<u8>, Ended> {
+        let mut out = Vec::new();
+        if let Some(tls) = &mut self.tls {
+            while tls.wants_write() {
+                tls.write_tls(&mut out)?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// Sends what TLS has to say itself.
+    pub(crate) fn send_tls_output(&mut self, stall: Duration) -> Result<(), Ended> {
+        let out = self.take_tls_output()?;
+        self.send_raw(&out, stall)
+    }
+
+    /// Sends `bytes`, sealed if TLS is on, and waits until the system has taken them; gives up
+    /// when the client takes nothing for `stall`.
+    pub(crate) fn send(&mut self, bytes: &[u8], stall: Duration) -> Result<(), Ended> {
+        if self.tls.is_none() {
+            return self.send_raw(bytes, stall);
+        }
+        let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 64 + 256);
+        if let Some(tls) = &mut self.tls {
+            tls.writer().write_all(bytes)?;
+            while tls.wants_write() {
+                tls.write_tls(&mut out)?;
+            }
+        }
+        self.send_raw(&out, stall)
+    }
+
+    fn send_raw(&mut self, bytes: &[u8], stall: Duration) -> Result<(), Ended> {
+        let mut rest = bytes;
+        let mut moved = None;
+        while !rest.is_empty() {
+            match (&*self.stream).write(rest) {
+                Ok(length) => {
+                    rest = rest.get(length..).unwrap_or_default();
+                    moved = None;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let since = *moved.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= stall {
+                        return Err(io::Error::from(ErrorKind::TimedOut).into());
+                    }
+                    self.wait_for_room()?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the client takes more, and hears meanwhile what it says: it may cancel rather
+    /// than read on.
+    fn wait_for_room(&mut self) -> Result<(), Ended> {
+        let listen = !self.closed && self.incoming.len() < MOST_WAITING_BYTES;
+        let flags = if listen { PollFlags::IN | PollFlags::OUT } else { PollFlags::OUT };
+        let seen = wait(&self.stream, flags, Duration::from_secs(1))?;
+        if listen && seen.contains(PollFlags::IN) {
+            self.fill()?;
+            if self.closed {
+                return Err(io::Error::from(ErrorKind::BrokenPipe).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for bytes, at most `most`; tells whether there are any.
+    pub(crate) fn readable_within(stream: &TcpStream, most: Duration) -> io::Result<bool> {
+        Ok(!wait(stream, PollFlags::IN, most)?.is_empty())
+    }
+}
+
+fn wait(stream: &TcpStream, flags: PollFlags, most: Duration) -> io::Result<PollFlags> {
+    let mut fds = [PollFd::from_borrowed_fd(stream.as_fd(), flags)];
+    let most = Timespec {
+        tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: most.subsec_nanos().into(),
+    };
+    match poll(&mut fds, Some(&most)) {
+        Ok(0) | Err(rustix::io::Errno::INTR) => Ok(PollFlags::empty()),
+        Ok(_) => Ok(fds.first().map_or(PollFlags::empty(), PollFd::revents)),
+        Err(error) => Err(error.into()),
+    }
+}

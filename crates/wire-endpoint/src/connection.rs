@@ -1,0 +1,192 @@
+//! A connection: what it has come to, and one step after the other.
+
+use std::net::{IpAddr, TcpStream};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tdekit_wire_tds::login::{Login, MAX_LOGIN_BYTES};
+use tdekit_wire_tds::packet::{Assembler, DEFAULT_PACKET_BYTES, PacketKind, Taken};
+use tdekit_wire_tds::{Engine, Session};
+
+use crate::answer::{AnswerForm, STALL, Signals, lock};
+use crate::bulk::Load;
+use crate::channel::Channel;
+use crate::config::{Limits, Mode};
+use crate::cursors::Cursors;
+use crate::error::Ended;
+use crate::guard::Guard;
+use crate::prepared::Prepared;
+use crate::ticker::Ticker;
+use crate::tls::TlsOffer;
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) guard: Guard,
+    pub(crate) tls: Option<TlsOffer>,
+    pub(crate) mode: Mode,
+    pub(crate) limits: Limits,
+    pub(crate) ticker: Ticker,
+}
+
+/// How far a connection has come.
+pub(crate) enum Phase {
+    /// Its first byte tells how it speaks.
+    First,
+    /// TLS before all else.
+    StrictHandshake,
+    /// PRELOGIN is to come.
+    PreLogin {
+        /// TLS is on already.
+        strict: bool,
+    },
+    /// TLS within PRELOGIN.
+    Handshake { tls: Box<rustls::ServerConnection>, login_only: bool },
+    /// LOGIN7 is to come.
+    Login,
+    /// LOGIN7 is there and is checked.
+    Check(Box<Login>),
+    /// Requests are to come.
+    Ready,
+}
+
+/// What a connection does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// There may be more to do.
+    Again,
+    /// A request was answered; there may be more to do.
+    Answered,
+    /// More bytes are needed.
+    Wait,
+    /// Its login is to be checked, which takes long.
+    Check,
+    /// It is over.
+    Close,
+}
+
+/// A client's connection.
+pub(crate) struct Connection {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) stream: Arc<TcpStream>,
+    pub(crate) channel: Arc<Mutex<Channel>>,
+    pub(crate) signals: Arc<Signals>,
+    pub(crate) phase: Phase,
+    pub(crate) assembler: Assembler,
+    pub(crate) address: IpAddr,
+    pub(crate) form: AnswerForm,
+    pub(crate) session: Option<Box<dyn Session>>,
+    pub(crate) prepared: Prepared,
+    pub(crate) cursors: Cursors,
+    /// INSERT BULK was accepted and its rows are to come, or come.
+    pub(crate) load: Option<Load>,
+    started: Instant,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        stream: TcpStream,
+        address: IpAddr,
+        spid: u16,
+    ) -> Connection {
+        let stream = Arc::new(stream);
+        Connection {
+            shared,
+            channel: Arc::new(Mutex::new(Channel::new(Arc::clone(&stream)))),
+            stream,
+            signals: Arc::default(),
+            phase: Phase::First,
+            assembler: Assembler::new(MAX_LOGIN_BYTES),
+            address,
+            form: AnswerForm { spid, packet_bytes: DEFAULT_PACKET_BYTES, compressed_rows: false },
+            session: None,
+            prepared: Prepared::default(),
+            cursors: Cursors::default(),
+            load: None,
+            started: Instant::now(),
+        }
+    }
+
+    /// Whether it has logged in.
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready)
+    }
+
+    /// Whether it takes too long to log in.
+    pub(crate) fn is_late(&self) -> bool {
+        !self.is_ready() && self.started.elapsed() > self.shared.limits.login
+    }
+
+    /// How long a write may be stuck.
+    pub(crate) fn stall(&self) -> Duration {
+        if self.is_ready() { STALL } else { self.shared.limits.login }
+    }
+
+    /// Closes it so that the client can still read what it was told last.
+    pub(crate) fn say_goodbye(&self) {
+        let mut channel = lock(&self.channel);
+        channel.end_tls();
+        let _closed = self.stream.shutdown(std::net::Shutdown::Write);
+    }
+
+    /// Does what can be done with the bytes that are there.
+    pub(crate) fn advance(&mut self) -> Step {
+        match self.try_advance() {
+            Ok(step) => step,
+            // The client's fault or its end: others go on, and there is nobody to tell.
+            Err(_ended) => Step::Close,
+        }
+    }
+
+    fn try_advance(&mut self) -> Result<Step, Ended> {
+        let mut answered = false;
+        loop {
+            lock(&self.channel).fill()?;
+            let step = match self.phase {
+                Phase::First => self.first()?,
+                Phase::StrictHandshake => self.strict_handshake()?,
+                Phase::PreLogin { strict } => self.prelogin(strict)?,
+                Phase::Handshake { .. } => self.handshake()?,
+                Phase::Login => self.login()?,
+                Phase::Check(_) => Step::Check,
+                Phase::Ready => self.request()?,
+            };
+            match step {
+                Step::Again => {}
+                Step::Answered => answered = true,
+                Step::Wait if lock(&self.channel).is_closed() => return Ok(Step::Close),
+                Step::Wait if answered => return Ok(Step::Answered),
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// Takes a packet.
+    pub(crate) fn take(&mut self) -> Result<Taken, Ended> {
+        let mut channel = lock(&self.channel);
+        let (length, taken) = self.assembler.take(&channel.incoming)?;
+        channel.incoming.drain(..length);
+        if channel.incoming.is_empty() {
+            // An idle connection keeps no buffer.
+            channel.incoming = Vec::new();
+        }
+        Ok(taken)
+    }
+
+    /// Whether the request that has just run was cancelled; takes the Attention out then.
+    pub(crate) fn take_attention(&mut self) -> Result<bool, Ended> {
+        if !self.signals.cancel.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        let mut channel = lock(&self.channel);
+        let (length, taken) = Assembler::new(0).take(&channel.incoming)?;
+        let attention =
+            matches!(taken, Taken::Whole(request) if request.kind == PacketKind::Attention);
+        if attention {
+            channel.incoming.drain(..length);
+        }
+        Ok(attention)
+    }
+}

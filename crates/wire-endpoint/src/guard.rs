@@ -1,0 +1,214 @@
+//! Who may come in: passwords, lockout, and nothing that tells whether a name exists.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant, SystemTime};
+
+use tdekit_key_crypto::password::PasswordParams;
+use tdekit_key_crypto::{SecretBytes, hmac_sha256, verify_hmac_sha256};
+
+use crate::answer::lock;
+use crate::error::EndpointError;
+use crate::logins::{Entry, Logins};
+
+/// Wrong passwords in a row after which a name is locked.
+pub(crate) const FAILURES_TO_LOCK: u32 = 5;
+/// How long the first lock holds; each further failure doubles it.
+const FIRST_LOCK: Duration = Duration::from_secs(15);
+const LONGEST_LOCK: Duration = Duration::from_secs(900);
+/// Names whose failures are remembered; those with the oldest failures are forgotten first.
+const MAX_REMEMBERED: usize = 10_000;
+
+/// Checks logins.
+pub(crate) struct Guard {
+    path: PathBuf,
+    state: Mutex<State>,
+    /// Takes the place of a login that does not exist.
+    nobody: Entry,
+    /// Keys the digests of passwords that were right, which are in memory only.
+    key: SecretBytes,
+}
+
+struct State {
+    logins: Logins,
+    modified: Option<SystemTime>,
+    failures: HashMap<String, Failures>,
+    /// Passwords that were right: a login that comes often derives its key once.
+    right: HashMap<String, ([u8; 16], [u8; 32])>,
+}
+
+#[derive(Clone, Copy)]
+struct Failures {
+    count: u32,
+    last: Instant,
+}
+
+impl Failures {
+    fn locked_for(self) -> Duration {
+        match self.count.checked_sub(FAILURES_TO_LOCK) {
+            None => Duration::ZERO,
+            Some(beyond) => FIRST_LOCK.saturating_mul(1 << beyond.min(16)).min(LONGEST_LOCK),
+        }
+    }
+}
+
+impl Guard {
+    pub(crate) fn new(path: PathBuf) -> Result<Self, EndpointError> {
+        let logins = Logins::open(&path)?;
+        let modified = modified(&path);
+        Ok(Guard {
+            path,
+            state: Mutex::new(State {
+                logins,
+                modified,
+                failures: HashMap::new(),
+                right: HashMap::new(),
+            }),
+            nobody: Entry::new("", "no password fits", PasswordParams::default())?,
+            key: SecretBytes::random(32)?,
+        })
+    }
+
+    /// Whether the password is the login's; gives the login's name as it is stored. Takes the same
+    /// time for a name that does not exist, for a wrong password and for a locked name.
+    pub(crate) fn check(
+        &self,
+        name: &str,
+        password: &str,
+    ) -> Result<Option<String>, EndpointError> {
+        let folded = name.to_lowercase();
+        let (entry, locked) = {
+            let mut state = lock(&self.state);
+            state.refresh(&self.path)?;
+            let failures = state.failures.get(&folded).copied();
+            let locked = failures.is_some_and(|failed| failed.last.elapsed() < failed.locked_for());
+            (state.logins.find(name).cloned(), locked)
+        };
+        let digest = hmac_sha256(
+            self.key.expose(),
+            &[&(folded.len() as u64).to_le_bytes(), folded.as_bytes(), password.as_bytes()],
+        );
+        if let (Some(entry), false) = (&entry, locked)
+            && self.was_right(&folded, entry, &digest)
+        {
+            return Ok(Some(entry.name().to_owned()));
+        }
+        let asked = entry.as_ref().filter(|_| !locked).unwrap_or(&self.nobody);
+        let fits = asked.fits(password)?;
+        let mut state = lock(&self.state);
+        match entry {
+            Some(entry) if fits && !locked => {
+                state.failures.remove(&folded);
+                state.right.insert(folded, (entry.stamp(), digest));
+                Ok(Some(entry.name().to_owned()))
+            }
+            _ => {
+                if !locked {
+                    state.note_failure(folded);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn was_right(&self, folded: &str, entry: &Entry, digest: &[u8; 32]) -> bool {
+        let state = lock(&self.state);
+        let Some((stamp, right)) = state.right.get(folded) else { return false };
+        // Compared by their MACs, so that time tells nothing of them.
+        let mac = hmac_sha256(self.key.expose(), &[right]);
+        *stamp == entry.stamp() && verify_hmac_sha256(self.key.expose(), &[digest], &mac)
+    }
+}
+
+impl State {
+    /// Reads the list again when it has been written.
+    fn refresh(&mut self, path: &std::path::Path) -> Result<(), EndpointError> {
+        let now = modified(path);
+        if now != self.modified {
+            self.logins = Logins::open(path)?;
+            self.modified = now;
+            self.right.clear();
+        }
+        Ok(())
+    }
+
+    fn note_failure(&mut self, folded: String) {
+        if self.failures.len() >= MAX_REMEMBERED && !self.failures.contains_key(&folded) {
+            let oldest = self.failures.iter().min_by_key(|(_, failed)| failed.last);
+            if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
+                self.failures.remove(&oldest);
+            }
+        }
+        let now = Instant::now();
+        let failures = self.failures.entry(folded).or_insert(Failures { count: 0, last: now });
+        failures.count = failures.count.saturating_add(1);
+        failures.last = now;
+    }
+}
+
+fn modified(path: &std::path::Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|facts| facts.modified()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard() -> (tempfile::TempDir, Guard) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("logins.json");
+        Logins::open(&path).unwrap().set("sa", "correct horse").unwrap();
+        let guard = Guard::new(path).unwrap();
+        (dir, guard)
+    }
+
+    #[test]
+    fn only_the_right_password_fits() {
+        let (_dir, guard) = guard();
+        assert_eq!(guard.check("SA", "correct horse").unwrap().as_deref(), Some("sa"));
+        assert_eq!(guard.check("sa", "correct horse").unwrap().as_deref(), Some("sa"));
+        assert_eq!(guard.check("sa", "wrong horse").unwrap(), None);
+        assert_eq!(guard.check("nobody", "no password fits").unwrap(), None);
+    }
+
+    #[test]
+    fn a_name_is_locked_after_failures_whether_it_exists_or_not() {
+        let (_dir, guard) = guard();
+        for name in ["sa", "nobody"] {
+            for _ in 0..FAILURES_TO_LOCK {
+                assert_eq!(guard.check(name, "wrong").unwrap(), None);
+            }
+            assert_eq!(guard.check(name, "correct horse").unwrap(), None, "{name}");
+        }
+        // The lock passes.
+        let long_ago = Instant::now().checked_sub(FIRST_LOCK).unwrap();
+        lock(&guard.state).failures.get_mut("sa").unwrap().last = long_ago;
+        assert!(guard.check("sa", "correct horse").unwrap().is_some());
+    }
+
+    #[test]
+    fn a_new_password_ends_the_old_one() {
+        let (dir, guard) = guard();
+        assert!(guard.check("sa", "correct horse").unwrap().is_some());
+        let path = dir.path().join("logins.json");
+        let mut logins = Logins::open(&path).unwrap();
+        logins.set("SA", "battery staple").unwrap();
+        assert_eq!(logins.names(), ["SA"]);
+        lock(&guard.state).modified = None;
+        assert_eq!(guard.check("sa", "correct horse").unwrap(), None);
+        assert!(guard.check("sa", "battery staple").unwrap().is_some());
+    }
+
+    #[test]
+    fn bad_logins_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("logins.json");
+        let mut logins = Logins::open(&path).unwrap();
+        assert!(logins.set("", "long enough").is_err());
+        assert!(logins.set("sa", "short").is_err());
+        assert!(logins.remove("sa").is_err());
+        std::fs::write(&path, b"{}").unwrap();
+        assert!(matches!(Logins::open(&path), Err(EndpointError::Logins { .. })));
+    }
+}

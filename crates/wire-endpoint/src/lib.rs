@@ -1,0 +1,29 @@
+//! A TDS endpoint: it listens, speaks TLS, checks logins, and hands requests to an interpreter.
+//!
+//! Idle connections wait in one thread and cost no thread of their own; requests run on a pool of
+//! workers, which write their answers themselves. The invariants are in `docs/wire.md`.
+
+mod answer;
+mod bulk;
+mod channel;
+mod config;
+mod connection;
+mod cursors;
+mod error;
+mod guard;
+mod handshake;
+mod login;
+mod logins;
+mod pool;
+mod prepared;
+mod procedures;
+mod requests;
+mod server;
+mod ticker;
+mod tls;
+
+pub use config::{Config, Limits, Mode};
+pub use error::EndpointError;
+pub use logins::Logins;
+pub use server::Endpoint;
+pub use tls::{IdentityFiles, ensure_own_identity};

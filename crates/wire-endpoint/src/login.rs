@@ -1,0 +1,144 @@
+//! LOGIN7: who comes in, and what the client is told.
+
+use tdekit_wire_tds::login::{Feature, Login, TDS_7_3B, TDS_7_4, TDS_8_0};
+use tdekit_wire_tds::packet::{
+    Assembler, DEFAULT_PACKET_BYTES, MAX_PACKET_BYTES, MAX_TLS_PACKET_BYTES, MIN_PACKET_BYTES,
+    PacketKind, Taken,
+};
+use tdekit_wire_tds::token::{
+    DoneStatus, DoneToken, put_collation, put_done, put_env_change, put_feature_ack, put_language,
+    put_login_ack, put_message, put_packet_size,
+};
+use tdekit_wire_tds::{Caller, Command, EnvChange, Message};
+
+use crate::answer::{Answer, SERVER, lock};
+use crate::connection::{Connection, Phase, Step};
+use crate::error::Ended;
+
+const LANGUAGE: &str = "us_english";
+const LOGIN_FAILED: i32 = 18456;
+
+impl Connection {
+    pub(crate) fn login(&mut self) -> Result<Step, Ended> {
+        let request = match self.take()? {
+            Taken::Nothing => return Ok(Step::Wait),
+            Taken::Part => return Ok(Step::Again),
+            Taken::Ignored => return Err(Ended::Refused("a LOGIN7 taken back")),
+            Taken::Whole(request) => request,
+        };
+        if request.kind != PacketKind::Login {
+            return Err(Ended::Refused("no LOGIN7"));
+        }
+        let payload = zeroize::Zeroizing::new(request.payload);
+        let login = Login::decode(&payload);
+        lock(&self.channel).end_login_tls();
+        match login {
+            Ok(login) => {
+                self.phase = Phase::Check(Box::new(login));
+                Ok(Step::Check)
+            }
+            Err(error) => {
+                let text = format!("The login packet cannot be used: {error}.");
+                self.refuse(&[Message::new(17832, 20, 18, text)])
+            }
+        }
+    }
+
+    /// Checks the login, which takes long, and answers.
+    pub(crate) fn check(&mut self) -> Step {
+        let Phase::Check(login) = std::mem::replace(&mut self.phase, Phase::Login) else {
+            return Step::Close;
+        };
+        self.try_check(&login).unwrap_or(Step::Close)
+    }
+
+    fn try_check(&mut self, login: &Login) -> Result<Step, Ended> {
+        let failed = || {
+            let text = format!("Login failed for user '{}'.", login.user);
+            Message::new(LOGIN_FAILED, 14, 1, text)
+        };
+        if login.integrated || login.features.contains(&Feature::FEDERATED_AUTH) {
+            let text = "Login failed. Only SQL Server authentication is supported.";
+            return self.refuse(&[Message::new(18452, 14, 1, text), failed()]);
+        }
+        if login.change_password {
+            let text = "A password cannot be changed by a login. Use tdekit serve login.";
+            return self.refuse(&[Message::new(18463, 14, 1, text), failed()]);
+        }
+        let name = match self.shared.guard.check(&login.user, &login.password) {
+            Ok(Some(name)) => name,
+            Ok(None) => return self.refuse(&[failed()]),
+            Err(_error) => {
+                let text = "The list of logins cannot be read.";
+                return self.refuse(&[Message::new(17803, 20, 1, text), failed()]);
+            }
+        };
+        let (encrypted, most) = match lock(&self.channel).tls().is_some() {
+            true => (true, MAX_TLS_PACKET_BYTES),
+            false => (false, MAX_PACKET_BYTES),
+        };
+        let caller = Caller {
+            spid: self.form.spid,
+            login: name,
+            database: login.database.clone(),
+            host: login.host.clone(),
+            application: login.application.clone(),
+            encrypted,
+            address: self.address.to_string(),
+        };
+        match self.shared.engine.open(&caller) {
+            Ok(session) => self.session = Some(session),
+            Err(message) => return self.refuse(&[message, failed()]),
+        }
+        let asked = match u16::try_from(login.packet_bytes) {
+            Ok(0) => DEFAULT_PACKET_BYTES,
+            Ok(asked) => asked,
+            Err(_) => MAX_PACKET_BYTES,
+        };
+        let packet_bytes = asked.clamp(MIN_PACKET_BYTES, most);
+        self.welcome(login, packet_bytes)?;
+        self.form.packet_bytes = packet_bytes;
+        self.form.compressed_rows = login.version >= TDS_7_3B || login.version == TDS_8_0;
+        self.assembler = Assembler::new(self.shared.limits.request_bytes);
+        self.phase = Phase::Ready;
+        Ok(Step::Again)
+    }
+
+    fn welcome(&self, login: &Login, packet_bytes: u16) -> Result<(), Ended> {
+        let database = self.session.as_ref().map(|each| each.database()).unwrap_or_default();
+        let version = match login.version {
+            TDS_8_0 => TDS_8_0,
+            version => version.min(TDS_7_4),
+        };
+        let mut answer = Answer::new(&self.channel, &self.signals, self.form);
+        answer.put(|out| {
+            put_env_change(out, EnvChange::Database { new: &database, old: "master" });
+            let text = format!("Changed database context to '{database}'.");
+            put_message(out, &Message::new(5701, 0, 2, text), SERVER);
+            put_collation(out);
+            put_language(out, LANGUAGE);
+            let text = format!("Changed language setting to {LANGUAGE}.");
+            put_message(out, &Message::new(5703, 0, 1, text), SERVER);
+            put_login_ack(out, version);
+            put_packet_size(out, packet_bytes, DEFAULT_PACKET_BYTES);
+            if login.features.contains(&Feature::UTF8) {
+                put_feature_ack(out, &[(Feature::UTF8, &[1])]);
+            }
+            put_done(out, DoneToken::Done, DoneStatus::FINAL, Command::OTHER, 0);
+        });
+        answer.finish_as_is()
+    }
+
+    /// Tells the client why it cannot come in.
+    fn refuse(&self, messages: &[Message]) -> Result<Step, Ended> {
+        let mut answer = Answer::new(&self.channel, &self.signals, self.form);
+        answer.put(|out| {
+            for message in messages {
+                put_message(out, message, SERVER);
+            }
+            put_done(out, DoneToken::Done, DoneStatus::ERROR, Command::OTHER, 0);
+        });
+        answer.finish_as_is()?;
+        Ok(Step::Close)
+    }
+}

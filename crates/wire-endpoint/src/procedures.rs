@@ -1,0 +1,227 @@
+//! Procedures that are the protocol's own: prepared statements, descriptions.
+
+use std::sync::Arc;
+
+use tdekit_wire_tds::rpc::{Call, KnownProcedure, Procedure};
+use tdekit_wire_tds::{Command, DoneKind, Flow, Message, Parameter, Sink, Value};
+
+use crate::answer::Answer;
+use crate::connection::Connection;
+use crate::prepared::Statement;
+
+/// Where the parameters of the statement begin.
+const AFTER_EXECUTESQL: usize = 2;
+const AFTER_EXECUTE: usize = 1;
+const AFTER_PREPEXEC: usize = 3;
+
+impl Connection {
+    /// Does a call: all but its end.
+    pub(crate) fn call(&mut self, call: &Call, answer: &mut Answer) {
+        answer.begin_call(0, call.no_metadata);
+        if !call.executed {
+            return;
+        }
+        let parameters = call.parameters.as_slice();
+        let known = match &call.procedure {
+            Procedure::Known(known) => *known,
+            Procedure::Named(name) => {
+                self.with_session(|session| session.procedure(name, parameters, answer));
+                return;
+            }
+        };
+        let result = match known {
+            KnownProcedure::ExecuteSql => self.execute_sql(parameters, call.no_metadata, answer),
+            KnownProcedure::Prepare => self.prepare(parameters, answer),
+            KnownProcedure::Execute => self.execute(parameters, call.no_metadata, answer),
+            KnownProcedure::PrepExec => self.prepare_and_execute(parameters, answer),
+            KnownProcedure::Unprepare => self.unprepare(parameters),
+            KnownProcedure::PrepExecRpc => Err(not_supported(known)),
+            _ => self.cursor_call(known, parameters, answer),
+        };
+        if let Err(message) = result {
+            let _flow = answer.message(&message);
+        }
+    }
+
+    fn execute_sql(
+        &mut self,
+        parameters: &[Parameter],
+        no_metadata: bool,
+        answer: &mut Answer,
+    ) -> Result<(), Message> {
+        let name = "sp_executesql";
+        let text = text_at(parameters, 0, name, "@statement")?;
+        let declarations = optional_text_at(parameters, 1, name, "@params")?;
+        let rest = parameters.get(AFTER_EXECUTESQL..).unwrap_or_default();
+        answer.begin_call(ordinal(AFTER_EXECUTESQL), no_metadata);
+        self.with_session(|session| session.execute(text, declarations, rest, answer));
+        Ok(())
+    }
+
+    fn prepare(&mut self, parameters: &[Parameter], answer: &mut Answer) -> Result<(), Message> {
+        let name = "sp_prepare";
+        let statement = statement_at(parameters, name)?;
+        let described =
+            self.with_session(|session| session.describe(&statement.text, &statement.declarations));
+        if let Some(described) = described {
+            let columns = described?.columns;
+            if !columns.is_empty() {
+                let _flow = answer.columns(&columns);
+                let _flow = answer.done(DoneKind::InProcedure, Command::SELECT, Some(0));
+            }
+        }
+        self.give_handle(statement, parameters, answer)
+    }
+
+    fn give_handle(
+        &mut self,
+        statement: Statement,
+        parameters: &[Parameter],
+        answer: &mut Answer,
+    ) -> Result<(), Message> {
+        let handle = self.prepared.add(statement).ok_or_else(too_many)?;
+        answer.give_back(0, name_at(parameters, 0), handle);
+        Ok(())
+    }
+
+    fn execute(
+        &mut self,
+        parameters: &[Parameter],
+        no_metadata: bool,
+        answer: &mut Answer,
+    ) -> Result<(), Message> {
+        let handle = int_at(parameters, 0, "sp_execute", "@handle")?;
+        let statement = self.prepared.find(handle).ok_or_else(|| no_handle(handle))?;
+        let rest = parameters.get(AFTER_EXECUTE..).unwrap_or_default();
+        answer.begin_call(ordinal(AFTER_EXECUTE), no_metadata);
+        self.run(&statement, rest, answer);
+        Ok(())
+    }
+
+    pub(crate) fn run(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Parameter],
+        sink: &mut dyn Sink,
+    ) {
+        let Statement { text, declarations } = statement;
+        self.with_session(|session| session.execute(text, declarations, parameters, sink));
+    }
+
+    fn prepare_and_execute(
+        &mut self,
+        parameters: &[Parameter],
+        answer: &mut Answer,
+    ) -> Result<(), Message> {
+        let statement = statement_at(parameters, "sp_prepexec")?;
+        if let Some(Parameter { value: Value::Int(old), .. }) = parameters.first()
+            && let Ok(old) = i32::try_from(*old)
+        {
+            self.prepared.remove(old);
+        }
+        let rest = parameters.get(AFTER_PREPEXEC..).unwrap_or_default();
+        answer.begin_call(ordinal(AFTER_PREPEXEC), false);
+        self.give_handle(statement.clone(), parameters, answer)?;
+        self.run(&statement, rest, answer);
+        Ok(())
+    }
+
+    fn unprepare(&mut self, parameters: &[Parameter]) -> Result<(), Message> {
+        let handle = int_at(parameters, 0, "sp_unprepare", "@handle")?;
+        match self.prepared.remove(handle) {
+            true => Ok(()),
+            false => Err(no_handle(handle)),
+        }
+    }
+}
+
+/// The declarations and the text of sp_prepare and sp_prepexec, which stand behind the handle.
+pub(crate) fn statement_at(
+    parameters: &[Parameter],
+    procedure: &'static str,
+) -> Result<Statement, Message> {
+    let declarations = optional_text_at(parameters, 1, procedure, "@params")?;
+    let text = text_at(parameters, 2, procedure, "@stmt")?;
+    Ok(Statement { text: Arc::from(text), declarations: Arc::from(declarations) })
+}
+
+pub(crate) fn ordinal(at: usize) -> u16 {
+    u16::try_from(at).unwrap_or(u16::MAX)
+}
+
+pub(crate) fn name_at(parameters: &[Parameter], at: usize) -> &str {
+    parameters.get(at).map_or("", |parameter| parameter.name.as_str())
+}
+
+pub(crate) fn text_at<'a>(
+    parameters: &'a [Parameter],
+    at: usize,
+    procedure: &str,
+    name: &str,
+) -> Result<&'a str, Message> {
+    match parameters.get(at).map(|parameter| &parameter.value) {
+        Some(Value::Text(text)) => Ok(text),
+        Some(_) => Err(wrong_type(procedure, name, "ntext/nchar/nvarchar")),
+        None => Err(missing(procedure, name)),
+    }
+}
+
+/// As [`text_at`]; NULL and nothing stand for no text.
+pub(crate) fn optional_text_at<'a>(
+    parameters: &'a [Parameter],
+    at: usize,
+    procedure: &str,
+    name: &str,
+) -> Result<&'a str, Message> {
+    match parameters.get(at).map(|parameter| &parameter.value) {
+        None | Some(Value::Null) => Ok(""),
+        Some(_) => text_at(parameters, at, procedure, name),
+    }
+}
+
+pub(crate) fn int_at(
+    parameters: &[Parameter],
+    at: usize,
+    procedure: &str,
+    name: &str,
+) -> Result<i32, Message> {
+    match parameters.get(at).map(|parameter| &parameter.value) {
+        Some(Value::Int(int)) => {
+            i32::try_from(*int).map_err(|_| wrong_type(procedure, name, "int"))
+        }
+        Some(_) => Err(wrong_type(procedure, name, "int")),
+        None => Err(missing(procedure, name)),
+    }
+}
+
+fn wrong_type(procedure: &str, name: &str, ty: &str) -> Message {
+    let text = format!("Procedure expects parameter '{name}' of type '{ty}'.");
+    Message { procedure: procedure.to_owned(), ..Message::new(214, 16, 2, text) }
+}
+
+fn missing(procedure: &str, name: &str) -> Message {
+    let text = format!(
+        "Procedure or function '{procedure}' expects parameter '{name}', which was not supplied."
+    );
+    Message { procedure: procedure.to_owned(), ..Message::new(201, 16, 4, text) }
+}
+
+fn no_handle(handle: i32) -> Message {
+    let text = format!("Could not find prepared statement with handle {handle}.");
+    Message::new(8179, 16, 4, text)
+}
+
+pub(crate) fn too_many() -> Message {
+    let text = "Too many prepared statements; unprepare some of them.";
+    Message::new(8178, 16, 1, text)
+}
+
+pub(crate) fn not_supported(known: KnownProcedure) -> Message {
+    let text = format!("The procedure '{}' is not supported.", known.name());
+    Message::new(40510, 16, 1, text)
+}
+
+/// Whether a sink wants no more.
+pub(crate) fn stops(flow: Flow) -> bool {
+    flow == Flow::Stop
+}

@@ -1,0 +1,163 @@
+//! Requests of a client that has logged in.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+
+use tdekit_wire_tds::packet::{PacketKind, PacketStatus, Request, Taken};
+use tdekit_wire_tds::request::{decode_batch, decode_transaction};
+use tdekit_wire_tds::rpc::decode_rpc;
+use tdekit_wire_tds::token::{DoneStatus, DoneToken, put_done};
+use tdekit_wire_tds::{Command, Error, Message, Session, Sink};
+
+use crate::answer::Answer;
+use crate::bulk::Load;
+use crate::connection::{Connection, Step};
+use crate::error::Ended;
+
+/// "The incoming tabular data stream (TDS) protocol stream is incorrect."
+const BAD_STREAM: i32 = 4002;
+const NOT_SUPPORTED: i32 = 40510;
+
+impl Connection {
+    /// Takes a request, if one is whole, and answers it.
+    pub(crate) fn request(&mut self) -> Result<Step, Ended> {
+        let taken = match self.take() {
+            Ok(taken) => taken,
+            Err(Ended::Protocol(error)) => return self.refuse_stream(&error),
+            Err(ended) => return Err(ended),
+        };
+        match taken {
+            Taken::Nothing => Ok(Step::Wait),
+            Taken::Part if self.assembler.open_kind() == Some(PacketKind::BulkLoad) => {
+                self.load_part()
+            }
+            Taken::Part => Ok(Step::Again),
+            Taken::Ignored => {
+                self.load = None;
+                self.answer(|_, answer| {
+                    answer.put_final(|out| {
+                        put_done(out, DoneToken::Done, DoneStatus::ERROR, Command::OTHER, 0);
+                    });
+                })
+            }
+            Taken::Whole(request) => self.handle(&request),
+        }
+    }
+
+    fn handle(&mut self, request: &Request) -> Result<Step, Ended> {
+        let status = request.status;
+        let keep = status.has(PacketStatus::RESET_KEEP_TRANSACTION);
+        let reset = keep || status.has(PacketStatus::RESET);
+        if reset {
+            self.prepared.clear();
+            self.cursors.clear();
+            self.load = None;
+        }
+        let reset = reset.then_some(keep);
+        let payload = &request.payload;
+        match request.kind {
+            PacketKind::Batch => match decode_batch(payload) {
+                Ok((_, text)) => self.batch(&text, reset),
+                Err(error) => self.refuse_stream(&error),
+            },
+            PacketKind::Rpc => match decode_rpc(payload) {
+                Ok((_, calls)) => self.answer(|connection, answer| {
+                    connection.reset(reset, answer);
+                    let mut rest = calls.as_slice();
+                    while let [call, after @ ..] = rest {
+                        connection.call(call, answer);
+                        answer.end_call(!after.is_empty());
+                        rest = after;
+                    }
+                }),
+                Err(error @ Error::Unsupported { .. }) => self.refuse_call(&error),
+                Err(error) => self.refuse_stream(&error),
+            },
+            PacketKind::Transaction => match decode_transaction(payload) {
+                Ok((_, transaction)) => self.answer(|connection, answer| {
+                    connection.reset(reset, answer);
+                    connection.with_session(|session| session.transaction(&transaction, answer));
+                }),
+                Err(error @ Error::Unsupported { .. }) => self.refuse_call(&error),
+                Err(error) => self.refuse_stream(&error),
+            },
+            PacketKind::BulkLoad => self.load_end(payload),
+            PacketKind::Attention => {
+                self.signals.cancel.store(true, Ordering::Release);
+                let answer = Answer::new(&self.channel, &self.signals, self.form);
+                let finished = answer.finish();
+                self.signals.cancel.store(false, Ordering::Release);
+                finished.map(|_| Step::Answered)
+            }
+            _ => Err(Ended::Refused("a packet that has no place after the login")),
+        }
+    }
+
+    fn batch(&mut self, text: &str, reset: Option<bool>) -> Result<Step, Ended> {
+        let load = Load::announced(text);
+        self.load = None;
+        let mut accepted = false;
+        let step = self.answer(|connection, answer| {
+            connection.reset(reset, answer);
+            connection.with_session(|session| session.batch(text, answer));
+            accepted = !answer.any_failed();
+        })?;
+        if accepted {
+            self.load = load;
+        }
+        Ok(step)
+    }
+
+    fn reset(&mut self, reset: Option<bool>, answer: &mut Answer) {
+        if let Some(keep_transaction) = reset {
+            self.with_session(|session| session.reset(keep_transaction, answer));
+            answer.reset_done();
+        }
+    }
+
+    pub(crate) fn with_session<T>(&mut self, run: impl FnOnce(&mut dyn Session) -> T) -> Option<T> {
+        self.session.as_mut().map(|session| run(session.as_mut()))
+    }
+
+    /// Has `run` make an answer and sends it. Meanwhile the client is listened to.
+    pub(crate) fn answer(
+        &mut self,
+        run: impl FnOnce(&mut Connection, &mut Answer),
+    ) -> Result<Step, Ended> {
+        self.signals.cancel.store(false, Ordering::Release);
+        self.signals.flush.store(false, Ordering::Release);
+        let mut answer = Answer::new(&self.channel, &self.signals, self.form);
+        let watched = self.shared.ticker.watch(&self.channel, &self.signals);
+        let fault = catch_unwind(AssertUnwindSafe(|| run(self, &mut answer))).is_err();
+        drop(watched);
+        if fault {
+            let text = "The endpoint has a fault; this session ends.";
+            let _stop = answer.message(&Message::new(3624, 20, 1, text));
+        }
+        // A client that is gone cancels too, and has nothing to be told.
+        if self.signals.cancel.load(Ordering::Acquire) && !self.take_attention()? {
+            return Ok(Step::Close);
+        }
+        let goes_on = answer.finish();
+        self.signals.cancel.store(false, Ordering::Release);
+        Ok(if goes_on? { Step::Answered } else { Step::Close })
+    }
+
+    /// Bytes that are no request: nothing behind them can be trusted.
+    pub(crate) fn refuse_stream(&mut self, error: &Error) -> Result<Step, Ended> {
+        let text = format!(
+            "The incoming tabular data stream (TDS) protocol stream is incorrect: {error}."
+        );
+        self.answer(|_, answer| {
+            let _stop = answer.message(&Message::new(BAD_STREAM, 20, 1, text));
+        })
+    }
+
+    /// A request that is whole but cannot be done.
+    fn refuse_call(&mut self, error: &Error) -> Result<Step, Ended> {
+        let text = format!("The request cannot be done: {error} by this endpoint.");
+        self.answer(|_, answer| {
+            let _flow = answer.message(&Message::new(NOT_SUPPORTED, 16, 1, text));
+        })
+    }
+}

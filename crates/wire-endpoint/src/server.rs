@@ -1,0 +1,342 @@
+//! The listener, and the thread in which idle connections wait.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::net::sockopt;
+use tdekit_wire_tds::Engine;
+
+use crate::answer::lock;
+use crate::channel::Channel;
+use crate::config::{Config, Mode};
+use crate::connection::{Connection, Shared, Step};
+use crate::error::EndpointError;
+use crate::guard::Guard;
+use crate::pool::Pool;
+use crate::ticker::Ticker;
+use crate::tls::TlsOffer;
+
+const LISTENER: u64 = 0;
+const WAKER: u64 = 1;
+const FIRST_CONNECTION: u64 = 2;
+/// How often late logins are looked for.
+const SWEEP: Duration = Duration::from_millis(500);
+/// A worker waits so long for the client's next request before it gives the connection back.
+const LINGER: Duration = Duration::from_millis(20);
+/// Threads that check logins: each takes 64 MiB for it.
+const LOGIN_THREADS: usize = 2;
+/// A client that does not answer is given up after these: a dead host, a cut cable.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_COUNT: u32 = 5;
+const UNANSWERED_MS: u32 = 60_000;
+/// How long the listener rests when the system has no more descriptors.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+/// A running endpoint. It stops when dropped.
+pub struct Endpoint {
+    hub: Arc<Hub>,
+    address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A connection with its number in the poller.
+struct Entry {
+    id: u64,
+    connection: Connection,
+    hub: Weak<Hub>,
+    logging_in: bool,
+}
+
+struct Hub {
+    shared: Arc<Shared>,
+    poller: OwnedFd,
+    waker: OwnedFd,
+    parked: Mutex<HashMap<u64, Entry>>,
+    workers: Pool<Entry>,
+    checkers: Pool<Entry>,
+    next_spid: AtomicU16,
+    connections: AtomicUsize,
+    logging_in: AtomicUsize,
+    stopping: AtomicBool,
+}
+
+impl Endpoint {
+    /// Listens, and serves clients by `engine`.
+    ///
+    /// # Errors
+    /// [`EndpointError`]: the address, the certificate, the list of logins.
+    pub fn start(config: Config, engine: Arc<dyn Engine>) -> Result<Endpoint, EndpointError> {
+        let tls = match (config.mode, &config.identity) {
+            (Mode::Off, _) => None,
+            (_, Some(files)) => Some(TlsOffer::load(files)?),
+            (_, None) => {
+                let reason = "there is no certificate".to_owned();
+                return Err(EndpointError::Tls { reason });
+            }
+        };
+        let guard = Guard::new(config.logins.clone())?;
+        let ticker = Ticker::start()?;
+        let (mode, limits) = (config.mode, config.limits.clone());
+        let shared = Arc::new(Shared { engine, guard, tls, mode, limits, ticker });
+        let listen = |source| EndpointError::Listen { address: config.listen.to_string(), source };
+        let listener = TcpListener::bind(config.listen).map_err(listen)?;
+        listener.set_nonblocking(true).map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let hub = Hub::new(shared, &config).map_err(|error| EndpointError::System {
+            what: "what connections wait with",
+            source: error.into(),
+        })?;
+        let refused = |error: rustix::io::Errno| EndpointError::System {
+            what: "what connections wait with",
+            source: error.into(),
+        };
+        let add = |fd: &dyn std::os::fd::AsFd, id| {
+            epoll::add(&hub.poller, fd, EventData::new_u64(id), EventFlags::IN)
+        };
+        add(&listener, LISTENER).map_err(refused)?;
+        add(&hub.waker, WAKER).map_err(refused)?;
+        let own = Arc::clone(&hub);
+        let thread = thread::Builder::new()
+            .name("tds-poller".to_owned())
+            .spawn(move || own.run(listener))
+            .map_err(|source| EndpointError::System { what: "a thread", source })?;
+        Ok(Endpoint { hub, address, thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Connections at the moment.
+    pub fn connections(&self) -> usize {
+        self.hub.connections.load(Ordering::Relaxed)
+    }
+
+    /// Takes no more clients and no more requests, gives those that run their time, then cancels
+    /// them.
+    pub fn stop(mut self) {
+        self.halt();
+    }
+
+    fn halt(&mut self) {
+        self.hub.stopping.store(true, Ordering::Release);
+        // The count is far from its limit: this does not block.
+        let _woken = rustix::io::write(&self.hub.waker, &1_u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+        let limits = &self.hub.shared.limits;
+        self.wait_for_requests(limits.stop);
+        self.hub.shared.ticker.cancel_all();
+        self.wait_for_requests(limits.stop);
+        self.hub.workers.stop();
+        self.hub.checkers.stop();
+        lock(&self.hub.parked).clear();
+    }
+
+    fn wait_for_requests(&self, most: Duration) {
+        let until = Instant::now() + most;
+        while self.hub.shared.ticker.running() > 0 && Instant::now() < until {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.halt();
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Some(hub) = self.hub.upgrade() {
+            hub.connections.fetch_sub(1, Ordering::Relaxed);
+            if self.logging_in {
+                hub.logging_in.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Hub {
+    fn new(shared: Arc<Shared>, config: &Config) -> rustix::io::Result<Arc<Hub>> {
+        let poller = epoll::create(CreateFlags::CLOEXEC)?;
+        let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let workers = config.limits.workers;
+        Ok(Arc::new_cyclic(|hub: &Weak<Hub>| {
+            let (work, check) = (hub.clone(), hub.clone());
+            Hub {
+                shared,
+                poller,
+                waker,
+                parked: Mutex::default(),
+                workers: Pool::new("tds-worker", workers, move |entry| {
+                    if let Some(hub) = work.upgrade() {
+                        hub.work(entry);
+                    }
+                }),
+                checkers: Pool::new("tds-login", LOGIN_THREADS, move |mut entry: Entry| {
+                    if let Some(hub) = check.upgrade() {
+                        let step = entry.connection.check();
+                        hub.after(entry, &step);
+                    }
+                }),
+                next_spid: AtomicU16::new(51),
+                connections: AtomicUsize::new(0),
+                logging_in: AtomicUsize::new(0),
+                stopping: AtomicBool::new(false),
+            }
+        }))
+    }
+
+    fn run(self: &Arc<Self>, listener: TcpListener) {
+        let mut next_id = FIRST_CONNECTION;
+        let mut swept = Instant::now();
+        let mut events = Vec::with_capacity(256);
+        let sweep = Timespec { tv_sec: 0, tv_nsec: SWEEP.subsec_nanos().into() };
+        while !self.stopping.load(Ordering::Acquire) {
+            events.clear();
+            let buffer = rustix::buffer::spare_capacity(&mut events);
+            if let Err(error) = epoll::wait(&self.poller, buffer, Some(&sweep))
+                && error != rustix::io::Errno::INTR
+            {
+                return;
+            }
+            for event in &events {
+                let epoll::Event { data, .. } = *event;
+                match data.u64() {
+                    LISTENER => self.accept_all(&listener, &mut next_id),
+                    WAKER => {}
+                    id => {
+                        let entry = lock(&self.parked).remove(&id);
+                        if let Some(entry) = entry {
+                            self.workers.submit(entry);
+                        }
+                    }
+                }
+            }
+            if swept.elapsed() >= SWEEP {
+                swept = Instant::now();
+                // Dropped outside of the lock.
+                let _late: Vec<Entry> = lock(&self.parked)
+                    .extract_if(|_, entry| entry.connection.is_late())
+                    .map(|(_, entry)| entry)
+                    .collect();
+            }
+        }
+    }
+
+    fn accept_all(self: &Arc<Self>, listener: &TcpListener, next_id: &mut u64) {
+        loop {
+            match listener.accept() {
+                Ok((stream, peer)) => {
+                    let id = *next_id;
+                    *next_id += 1;
+                    // A socket that died at once, or one too many, is closed by this.
+                    let _refused = self.admit(stream, peer, id);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => {
+                    thread::sleep(ACCEPT_REST);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, id: u64) -> io::Result<()> {
+        let limits = &self.shared.limits;
+        if self.connections.load(Ordering::Relaxed) >= limits.connections
+            || self.logging_in.load(Ordering::Relaxed) >= limits.logging_in
+        {
+            return Err(io::Error::from(ErrorKind::QuotaExceeded));
+        }
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        sockopt::set_socket_keepalive(&stream, true)?;
+        sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
+        sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_INTERVAL)?;
+        sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_COUNT)?;
+        sockopt::set_tcp_user_timeout(&stream, UNANSWERED_MS)?;
+        let spid = self.next_spid();
+        let connection = Connection::new(Arc::clone(&self.shared), stream, peer.ip(), spid);
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        self.logging_in.fetch_add(1, Ordering::Relaxed);
+        let entry = Entry { id, connection, hub: Arc::downgrade(self), logging_in: true };
+        let socket = Arc::clone(&entry.connection.stream);
+        lock(&self.parked).insert(id, entry);
+        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
+        let added = epoll::add(&self.poller, &*socket, EventData::new_u64(id), flags);
+        if added.is_err() {
+            lock(&self.parked).remove(&id);
+        }
+        Ok(added?)
+    }
+
+    /// From 51 to 32,767, as SQL Server numbers its users' sessions.
+    fn next_spid(&self) -> u16 {
+        let next = |spid: u16| Some(if spid >= 32_767 { 51 } else { spid + 1 });
+        self.next_spid
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .unwrap_or_else(|spid| spid)
+    }
+
+    /// A worker's part: goes on with a connection as long as it has something to say.
+    fn work(self: &Arc<Self>, mut entry: Entry) {
+        loop {
+            if self.stopping.load(Ordering::Acquire) {
+                return;
+            }
+            let step = entry.connection.advance();
+            if entry.logging_in && entry.connection.is_ready() {
+                entry.logging_in = false;
+                self.logging_in.fetch_sub(1, Ordering::Relaxed);
+            }
+            if step == Step::Answered && !self.workers.is_busy() {
+                match Channel::readable_within(&entry.connection.stream, LINGER) {
+                    Ok(true) => continue,
+                    Ok(false) => {}
+                    Err(_) => return,
+                }
+            }
+            return self.after(entry, &step);
+        }
+    }
+
+    fn after(self: &Arc<Self>, entry: Entry, step: &Step) {
+        match step {
+            Step::Close => entry.connection.say_goodbye(),
+            Step::Check => self.checkers.submit(entry),
+            Step::Again => self.workers.submit(entry),
+            Step::Wait | Step::Answered => self.park(entry),
+        }
+    }
+
+    fn park(&self, entry: Entry) {
+        if self.stopping.load(Ordering::Acquire) || entry.connection.is_late() {
+            return;
+        }
+        let id = entry.id;
+        let socket = Arc::clone(&entry.connection.stream);
+        lock(&self.parked).insert(id, entry);
+        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
+        if epoll::modify(&self.poller, &*socket, EventData::new_u64(id), flags).is_err() {
+            lock(&self.parked).remove(&id);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! TLS: what is offered, and the certificate.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustls::ServerConfig;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tdekit_key_crypto::tls::self_signed_server;
+use zeroize::Zeroizing;
+
+use crate::error::EndpointError;
+
+/// The name of TDS 8.0 in ALPN.
+const ALPN_TDS8: &[u8] = b"tds/8.0";
+const OWN_VALID_S: i64 = 3650 * 24 * 3600;
+/// Clocks of clients may be behind.
+const OWN_VALID_BEFORE_S: i64 = 24 * 3600;
+
+/// Where the certificate and its key are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdentityFiles {
+    /// The chain of certificates, PEM, the server's first.
+    pub certificate: PathBuf,
+    /// Its private key, PEM, not encrypted.
+    pub key: PathBuf,
+}
+
+/// What is offered to clients.
+#[derive(Clone)]
+pub(crate) struct TlsOffer {
+    /// Within PRELOGIN: TLS 1.2 only, since FreeTDS, the JDBC and ODBC drivers and others break on
+    /// 1.3 and its tickets there.
+    pub(crate) wrapped: Arc<ServerConfig>,
+    /// Before all else (TDS 8.0): TLS 1.3, and 1.2 for older clients.
+    pub(crate) strict: Arc<ServerConfig>,
+}
+
+impl TlsOffer {
+    /// Reads the certificate and the key.
+    pub(crate) fn load(files: &IdentityFiles) -> Result<Self, EndpointError> {
+        let identity = |what, path: &Path, reason: String| EndpointError::Identity {
+            what,
+            path: path.to_owned(),
+            reason,
+        };
+        let read = |path: &Path| {
+            fs::read(path).map(Zeroizing::new).map_err(|source| EndpointError::File {
+                action: "read",
+                path: path.to_owned(),
+                source,
+            })
+        };
+        let pem = read(&files.certificate)?;
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem)
+            .collect::<Result<_, _>>()
+            .map_err(|error| identity("certificate", &files.certificate, error.to_string()))?;
+        if chain.is_empty() {
+            let reason = "there is none".to_owned();
+            return Err(identity("certificate", &files.certificate, reason));
+        }
+        let pem = read(&files.key)?;
+        let key = PrivateKeyDer::from_pem_slice(&pem)
+            .map_err(|error| identity("private key", &files.key, error.to_string()))?;
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let build = |versions: &[&'static rustls::SupportedProtocolVersion]| {
+            config(&provider, versions, chain.clone(), key.clone_key()).map_err(|error| {
+                identity("certificate or key", &files.certificate, error.to_string())
+            })
+        };
+        let wrapped = build(&[&rustls::version::TLS12])?;
+        let mut strict = build(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
+        strict.alpn_protocols = vec![ALPN_TDS8.to_vec()];
+        Ok(TlsOffer { wrapped: Arc::new(wrapped), strict: Arc::new(strict) })
+    }
+}
+
+fn config(
+    provider: &Arc<CryptoProvider>,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<ServerConfig, rustls::Error> {
+    let mut config = ServerConfig::builder_with_provider(Arc::clone(provider))
+        .with_protocol_versions(versions)?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    // No state is kept for clients that come again: it would be memory, and tickets after the
+    // handshake confuse drivers.
+    config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+/// Makes a key and a certificate for `names` in `dir`, if they are not there yet. Tells whether
+/// it made them.
+///
+/// # Errors
+/// [`EndpointError::File`], [`EndpointError::Crypto`].
+pub fn ensure_own_identity(
+    dir: &Path,
+    names: &[String],
+) -> Result<(IdentityFiles, bool), EndpointError> {
+    let files =
+        IdentityFiles { certificate: dir.join("tls-cert.pem"), key: dir.join("tls-key.pem") };
+    if files.certificate.exists() && files.key.exists() {
+        return Ok((files, false));
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = i64::try_from(now).unwrap_or_default();
+    let made = self_signed_server(names, now - OWN_VALID_BEFORE_S, now + OWN_VALID_S)?;
+    // The key first: a certificate without its key would be taken for whole.
+    write_private(&files.key, made.key_pem.as_bytes())?;
+    write_private(&files.certificate, made.certificate_pem.as_bytes())?;
+    Ok((files, true))
+}
+
+/// Writes a file that only its owner reads, at once or not at all.
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), EndpointError> {
+    let failed = |source| EndpointError::File { action: "write", path: path.to_owned(), source };
+    let dir = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(dir).map_err(failed)?;
+    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(failed)?;
+    file.as_file().set_permissions(fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    file.write_all(bytes).map_err(failed)?;
+    file.as_file().sync_all().map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    let open = fs::OpenOptions::new().read(true).custom_flags(0).open(dir).map_err(failed)?;
+    open.sync_all().map_err(failed)
+}

@@ -1,0 +1,282 @@
+//! What clients ask for once they are in.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::borrow::Cow;
+
+use common::{Client, Words, column, eventually, serve};
+use tdekit_wire_endpoint::Mode;
+use tdekit_wire_tds::answer::Token;
+use tdekit_wire_tds::bulk::encode_bulk;
+use tdekit_wire_tds::packet::{PacketKind, PacketStatus};
+use tdekit_wire_tds::prelogin::Encryption;
+use tdekit_wire_tds::request::{encode_batch, encode_transaction};
+use tdekit_wire_tds::rpc::{KnownProcedure, Procedure, encode_rpc};
+use tdekit_wire_tds::{Length, Parameter, SqlType, Value};
+
+const ATTENTION: u16 = 0x20;
+const ERROR: u16 = 2;
+
+fn text(text: &'static str) -> Parameter {
+    Parameter {
+        name: String::new(),
+        ty: SqlType::NVarChar(Length::Max),
+        value: Value::Text(Cow::Borrowed(text)),
+        output: false,
+        default: false,
+    }
+}
+
+fn int(value: i64) -> Parameter {
+    Parameter {
+        name: String::new(),
+        ty: SqlType::Int,
+        value: Value::Int(value),
+        output: false,
+        default: false,
+    }
+}
+
+fn output() -> Parameter {
+    Parameter { value: Value::Null, output: true, ..int(0) }
+}
+
+fn call(client: &mut Client, known: KnownProcedure, parameters: &[Parameter]) -> common::Answer {
+    let payload = encode_rpc(&Procedure::Known(known), parameters).unwrap();
+    client.send(PacketKind::Rpc, &payload);
+    client.answer()
+}
+
+fn given_back(answer: &common::Answer) -> Vec<(u16, Value<'static>)> {
+    let given = |token: &Token| match token {
+        Token::ReturnValue { ordinal, value, .. } => Some((*ordinal, value.clone())),
+        _ => None,
+    };
+    answer.0.iter().filter_map(given).collect()
+}
+
+#[test]
+fn answers_of_any_length_come_whole() {
+    let server = serve(Mode::On);
+    for encryption in [Encryption::NotSupported, Encryption::On] {
+        let mut client = Client::login(&server, encryption);
+        for rows in [0, 1, 100, 200_000] {
+            let answer = client.batch(&format!("rows {rows}"));
+            assert_eq!((answer.rows(), answer.status()), (rows, 0x10));
+        }
+        let answer = client.batch("long 3000000");
+        assert_eq!((answer.rows(), answer.status()), (1, 0x10));
+        assert_eq!(client.batch("nothing").status(), 0);
+    }
+}
+
+#[test]
+fn errors_are_told_and_the_session_goes_on() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::On);
+    let answer = client.batch("fail");
+    assert_eq!((answer.errors(), answer.status()), (vec![208], ERROR));
+    assert_eq!(client.batch("SELEC").errors(), [102]);
+    assert_eq!(client.batch("rows 2").rows(), 2);
+}
+
+#[test]
+fn a_fault_ends_one_session_and_no_other() {
+    let server = serve(Mode::On);
+    let mut other = Client::login(&server, Encryption::On);
+    let mut client = Client::login(&server, Encryption::On);
+    assert_eq!(client.batch("panic").errors(), [3624]);
+    assert_eq!(client.message(), None);
+    // A value that its column cannot carry is not sent.
+    let mut client = Client::login(&server, Encryption::On);
+    let answer = client.batch("unfit");
+    assert_eq!((answer.errors(), answer.rows()), (vec![3624], 0));
+    assert_eq!(client.message(), None);
+    assert_eq!(other.batch("rows 2").rows(), 2);
+}
+
+#[test]
+fn attention_ends_what_runs() {
+    let server = serve(Mode::On);
+    for encryption in [Encryption::NotSupported, Encryption::On] {
+        let mut client = Client::login(&server, encryption);
+        for batch in ["wait", "say"] {
+            client.send(PacketKind::Batch, &encode_batch(batch));
+            client.attention();
+            assert_eq!(client.answer().status(), ATTENTION, "{batch}");
+        }
+        // An answer that the client does not read meanwhile.
+        client.send(PacketKind::Batch, &encode_batch("spin"));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        client.attention();
+        assert_eq!(client.answer().status(), ATTENTION);
+        // When nothing runs any more.
+        client.attention();
+        assert_eq!(client.answer().status(), ATTENTION);
+        assert_eq!(client.batch("rows 2").rows(), 2);
+    }
+    assert!(server.log.has("cancelled") && server.log.has("stopped"));
+}
+
+#[test]
+fn what_has_been_said_does_not_wait_for_the_end() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::NotSupported);
+    client.send(PacketKind::Batch, &encode_batch("say"));
+    // The message comes in a packet of its own, while the batch still runs.
+    let mut header = [0; 8];
+    std::io::Read::read_exact(&mut client.stream, &mut header).unwrap();
+    assert_eq!((header[0], header[1]), (4, 0));
+}
+
+#[test]
+fn a_client_that_is_gone_ends_its_batch() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::On);
+    client.send(PacketKind::Batch, &encode_batch("wait"));
+    drop(client);
+    eventually("the end of the session", || {
+        server.log.has("cancelled") && server.log.has("closed")
+    });
+}
+
+#[test]
+fn a_session_is_made_as_new() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::On);
+    let batch = encode_batch("rows 1");
+    for (status, noted) in
+        [(PacketStatus::RESET, "reset false"), (PacketStatus::RESET_KEEP_TRANSACTION, "reset true")]
+    {
+        client.send_with(PacketKind::Batch, &batch, status);
+        let answer = client.answer();
+        assert!(answer.0.iter().any(|token| matches!(token, Token::EnvChange(18, _))));
+        assert!(server.log.has(noted));
+    }
+}
+
+#[test]
+fn a_message_taken_back_is_not_run() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::On);
+    client.send_with(PacketKind::Batch, &encode_batch("panic"), PacketStatus::IGNORE);
+    assert_eq!(client.answer().status(), ERROR);
+    assert_eq!(client.batch("rows 1").rows(), 1);
+}
+
+#[test]
+fn statements_are_run_with_parameters() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::On);
+    let parameters = [text("echo"), text("@a int"), Parameter { output: true, ..int(7) }];
+    let answer = call(&mut client, KnownProcedure::ExecuteSql, &parameters);
+    assert_eq!((answer.rows(), answer.status()), (1, 0));
+    assert_eq!(given_back(&answer), [(2, Value::Int(7))]);
+    assert!(server.log.has("execute echo @a int"));
+    let answer = call(&mut client, KnownProcedure::ExecuteSql, &[text("fail")]);
+    assert_eq!((answer.errors(), answer.status() & 1), (vec![208], 0));
+    for parameters in [&[][..], &[int(1)]] {
+        let answer = call(&mut client, KnownProcedure::ExecuteSql, parameters);
+        assert_eq!(answer.errors().len(), 1);
+    }
+    let named = Procedure::Named("dbo.mine".into());
+    client.send(PacketKind::Rpc, &encode_rpc(&named, &[]).unwrap());
+    assert!(client.answer().0.contains(&Token::ReturnStatus(7)));
+    assert!(server.log.has("procedure dbo.mine"));
+}
+
+#[test]
+fn statements_are_prepared() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::On);
+    let prepare = [output(), text("@a int"), text("echo"), int(1)];
+    let answer = call(&mut client, KnownProcedure::Prepare, &prepare);
+    assert_eq!(given_back(&answer), [(0, Value::Int(1))]);
+    assert!(matches!(answer.0[0], Token::Columns(_)));
+    let answer = call(&mut client, KnownProcedure::Execute, &[int(1), int(5)]);
+    assert_eq!(answer.rows(), 1);
+    let both = [output(), text("@a int"), text("echo"), int(6)];
+    let answer = call(&mut client, KnownProcedure::PrepExec, &both);
+    assert_eq!((answer.rows(), given_back(&answer)), (1, vec![(0, Value::Int(2))]));
+    let answer = call(&mut client, KnownProcedure::Unprepare, &[int(1)]);
+    assert_eq!(answer.errors(), [0; 0]);
+    let answer = call(&mut client, KnownProcedure::Execute, &[int(1), int(5)]);
+    assert_eq!(answer.errors(), [8179]);
+    let failing = [output(), text(""), text("fail"), int(1)];
+    let answer = call(&mut client, KnownProcedure::Prepare, &failing);
+    assert_eq!((answer.errors(), given_back(&answer)), (vec![208], vec![]));
+}
+
+#[test]
+fn cursors_go_to_and_fro() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::On);
+    let open = [output(), text("rows 10"), output(), output(), output()];
+    let answer = call(&mut client, KnownProcedure::CursorOpen, &open);
+    let given = given_back(&answer);
+    assert_eq!((answer.rows(), given.len()), (0, 4));
+    assert_eq!(given[3], (4, Value::Int(10)));
+    let Value::Int(cursor) = given[0].1 else { panic!("no cursor: {given:?}") };
+    for (kind, row, wanted, rows) in [(2, 0, 4, 4), (2, 0, 4, 4), (2, 0, 4, 2), (8, 0, 3, 3)] {
+        let fetch = [int(cursor), int(kind), int(row), int(wanted)];
+        assert_eq!(call(&mut client, KnownProcedure::CursorFetch, &fetch).rows(), rows);
+    }
+    let close = [int(cursor)];
+    assert_eq!(call(&mut client, KnownProcedure::CursorClose, &close).errors(), [0; 0]);
+    assert_eq!(call(&mut client, KnownProcedure::CursorClose, &close).errors(), [16916]);
+}
+
+#[test]
+fn transactions_are_told() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::On);
+    for (kind, rest, told) in [(5, &[2, 0][..], 8), (7, &[0, 0], 9), (8, &[0, 0], 10)] {
+        client.send(PacketKind::Transaction, &encode_transaction(kind, rest));
+        let answer = client.answer();
+        assert!(matches!(answer.0[0], Token::EnvChange(found, _) if found == told));
+    }
+    client.send(PacketKind::Transaction, &encode_transaction(0, &[]));
+    assert_eq!(client.answer().errors(), [40510]);
+}
+
+#[test]
+fn rows_are_loaded() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::On);
+    let columns = [column("a", SqlType::Int)];
+    let rows: Vec<_> = (0..50_000).map(|row| vec![Value::Int(row)]).collect();
+    assert_eq!(client.batch("insert bulk t (a int)").status(), 0);
+    client.send(PacketKind::BulkLoad, &encode_bulk(&columns, &rows).unwrap());
+    let answer = client.answer();
+    assert_eq!(answer.errors(), [0; 0]);
+    assert!(matches!(answer.0[..], [Token::Done { rows: 50_000, .. }]));
+    assert!(server.log.has("insert bulk t (a int) of 1") && server.log.has("end true"));
+    // A row that is refused: the rest of the message is taken, and nothing kept.
+    client.batch("insert bulk t (a int)");
+    let bad = encode_bulk(&columns, &[vec![Value::Int(-1)], vec![Value::Int(1)]]).unwrap();
+    client.send(PacketKind::BulkLoad, &bad);
+    assert_eq!(client.answer().errors(), [515]);
+    assert!(server.log.has("end false"));
+    // Rows that nothing announced.
+    client.send(PacketKind::BulkLoad, &bad);
+    assert_eq!(client.answer().errors(), [4002]);
+    assert_eq!(client.batch("rows 1").rows(), 1);
+}
+
+#[test]
+fn an_endpoint_stops_with_requests_running() {
+    let mut limits = tdekit_wire_endpoint::Limits::default();
+    limits.stop = std::time::Duration::from_millis(50);
+    let server = common::serve_with(Mode::On, limits);
+    let mut waiting = Client::login(&server, Encryption::On);
+    let mut idle = Client::login(&server, Encryption::On);
+    waiting.send(PacketKind::Batch, &encode_batch("wait"));
+    let log = std::sync::Arc::clone(&server.log);
+    let common::Server { endpoint, .. } = server;
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    endpoint.stop();
+    assert!(log.has("cancelled"));
+    assert_eq!(idle.message(), None);
+    let _ = Words::default();
+}

@@ -1,0 +1,69 @@
+//! What can be wrong with bytes from a client, or with a value that shall be sent.
+
+use crate::types::SqlType;
+
+/// What is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Bytes are missing: the message is cut off, or a length in it lies.
+    #[error("{what}: {need} more bytes needed, {have} there")]
+    Truncated {
+        /// What was being read.
+        what: &'static str,
+        /// Bytes that it takes.
+        need: u64,
+        /// Bytes that are left.
+        have: u64,
+    },
+    /// A length beyond what the protocol or this endpoint allows.
+    #[error("{what}: length {length} is beyond {limit}")]
+    TooLong {
+        /// What was being read.
+        what: &'static str,
+        /// The length that was told.
+        length: u64,
+        /// The largest length.
+        limit: u64,
+    },
+    /// A number that has no meaning where it stands.
+    #[error("{what}: {value:#x} is not allowed")]
+    Invalid {
+        /// What was being read.
+        what: &'static str,
+        /// What was found.
+        value: u64,
+    },
+    /// Text that is not text in its encoding.
+    #[error("{what}: not text")]
+    NotText {
+        /// What was being read.
+        what: &'static str,
+    },
+    /// Bytes behind the end.
+    #[error("{what}: {bytes} bytes too many")]
+    Trailing {
+        /// What was being read.
+        what: &'static str,
+        /// How many bytes are left.
+        bytes: u64,
+    },
+    /// Something of the protocol that this endpoint does not do.
+    #[error("{what} is not supported")]
+    Unsupported {
+        /// What it is.
+        what: &'static str,
+    },
+    /// A value that its type cannot carry.
+    #[error("a value that {ty:?} cannot carry")]
+    Unfit {
+        /// The type.
+        ty: SqlType,
+    },
+}
+
+impl Error {
+    /// Whether more bytes could make it whole.
+    pub fn is_truncated(&self) -> bool {
+        matches!(self, Error::Truncated { .. })
+    }
+}

@@ -1,0 +1,295 @@
+//! Remote procedure calls. Source: MS-TDS 2.2.6.6.
+
+use crate::error::Error;
+use crate::reader::{Reader, put_b_varchar, put_us_varchar};
+use crate::request::RequestHeaders;
+use crate::type_info::{TypeInfo, put_type_info};
+use crate::types::Parameter;
+use crate::value_read::{Place, read_value};
+use crate::value_write::put_value;
+
+/// The most calls in a message.
+const MAX_CALLS: usize = 1000;
+/// The most parameters of a call.
+pub const MAX_PARAMETERS: usize = 2100;
+/// The longest name of a procedure, with its database and schema, in units.
+const MAX_NAME_UNITS: u16 = 523;
+
+const NUMBERED: u16 = 0xFFFF;
+const NEXT_CALL: u8 = 0xFF;
+const NEXT_CALL_NOT_EXECUTED: u8 = 0xFE;
+const NO_METADATA: u16 = 0x02;
+const OUTPUT: u8 = 0x01;
+const DEFAULT: u8 = 0x02;
+const ENCRYPTED: u8 = 0x08;
+
+/// What is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Procedure {
+    /// By its name, as the client wrote it.
+    Named(String),
+    /// One of those that have a number.
+    Known(KnownProcedure),
+}
+
+/// The procedures that have a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "their names say what they are")]
+pub enum KnownProcedure {
+    Cursor,
+    CursorOpen,
+    CursorPrepare,
+    CursorExecute,
+    CursorPrepExec,
+    CursorUnprepare,
+    CursorFetch,
+    CursorOption,
+    CursorClose,
+    ExecuteSql,
+    Prepare,
+    Execute,
+    PrepExec,
+    PrepExecRpc,
+    Unprepare,
+}
+
+const KNOWN: [(KnownProcedure, &str); 15] = [
+    (KnownProcedure::Cursor, "sp_cursor"),
+    (KnownProcedure::CursorOpen, "sp_cursoropen"),
+    (KnownProcedure::CursorPrepare, "sp_cursorprepare"),
+    (KnownProcedure::CursorExecute, "sp_cursorexecute"),
+    (KnownProcedure::CursorPrepExec, "sp_cursorprepexec"),
+    (KnownProcedure::CursorUnprepare, "sp_cursorunprepare"),
+    (KnownProcedure::CursorFetch, "sp_cursorfetch"),
+    (KnownProcedure::CursorOption, "sp_cursoroption"),
+    (KnownProcedure::CursorClose, "sp_cursorclose"),
+    (KnownProcedure::ExecuteSql, "sp_executesql"),
+    (KnownProcedure::Prepare, "sp_prepare"),
+    (KnownProcedure::Execute, "sp_execute"),
+    (KnownProcedure::PrepExec, "sp_prepexec"),
+    (KnownProcedure::PrepExecRpc, "sp_prepexecrpc"),
+    (KnownProcedure::Unprepare, "sp_unprepare"),
+];
+
+impl KnownProcedure {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        KNOWN.iter().find(|(known, _)| *known == self).map_or("", |(_, name)| name)
+    }
+
+    /// The procedure of this number, from 1.
+    fn from_number(number: u16) -> Result<Self, Error> {
+        let at = usize::from(number).checked_sub(1);
+        match at.and_then(|at| KNOWN.get(at)) {
+            Some((known, _)) => Ok(*known),
+            None => Err(Error::Invalid { what: "number of a procedure", value: number.into() }),
+        }
+    }
+
+    /// The procedure of this name, with or without `sys.` or `master..` before it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let plain: String = name.chars().filter(|char| !matches!(char, '[' | ']')).collect();
+        let last = plain.rsplit('.').next().unwrap_or_default();
+        let found = KNOWN.iter().find(|(_, known)| known.eq_ignore_ascii_case(last));
+        found.map(|(known, _)| *known)
+    }
+}
+
+/// A call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// What is called.
+    pub procedure: Procedure,
+    /// The client knows the columns and wants none.
+    pub no_metadata: bool,
+    /// Its parameters.
+    pub parameters: Vec<Parameter>,
+    /// An encrypted or table-valued parameter, or the like: the call cannot be done, others can.
+    pub executed: bool,
+}
+
+/// Reads the calls of a message.
+///
+/// # Errors
+/// What lies about its length or is of no known type, and too many calls or parameters.
+pub fn decode_rpc(payload: &[u8]) -> Result<(RequestHeaders, Vec<Call>), Error> {
+    let mut from = Reader::new(payload);
+    let headers = RequestHeaders::read(&mut from)?;
+    let mut calls = Vec::new();
+    let mut executed = true;
+    loop {
+        let (call, end) = read_call(&mut from, executed)?;
+        calls.push(call);
+        match end {
+            // A separator may also stand behind the last call.
+            Some(separator) if !from.is_empty() => executed = separator == NEXT_CALL,
+            _ => return Ok((headers, calls)),
+        }
+        if calls.len() == MAX_CALLS {
+            let limit = MAX_CALLS as u64;
+            return Err(Error::TooLong { what: "calls in a message", length: limit + 1, limit });
+        }
+    }
+}
+
+/// A call, and the separator behind it.
+fn read_call(from: &mut Reader<'_>, executed: bool) -> Result<(Call, Option<u8>), Error> {
+    let what = "name of a procedure";
+    let procedure = match from.u16(what)? {
+        NUMBERED => Procedure::Known(KnownProcedure::from_number(from.u16(what)?)?),
+        units if units > MAX_NAME_UNITS => {
+            let (length, limit) = (units.into(), MAX_NAME_UNITS.into());
+            return Err(Error::TooLong { what, length, limit });
+        }
+        units => {
+            let name = from.utf16(what, units.into())?;
+            KnownProcedure::from_name(&name).map_or(Procedure::Named(name), Procedure::Known)
+        }
+    };
+    let no_metadata = from.u16("flags of a call")? & NO_METADATA != 0;
+    let mut call = Call { procedure, no_metadata, parameters: Vec::new(), executed };
+    loop {
+        match from.rest().first() {
+            None => return Ok((call, None)),
+            Some(separator @ (&NEXT_CALL | &NEXT_CALL_NOT_EXECUTED)) => {
+                from.u8(what)?;
+                return Ok((call, Some(*separator)));
+            }
+            Some(_) if call.parameters.len() == MAX_PARAMETERS => {
+                let limit = MAX_PARAMETERS as u64;
+                let what = "parameters of a call";
+                return Err(Error::TooLong { what, length: limit + 1, limit });
+            }
+            Some(_) => call.parameters.push(read_parameter(from)?),
+        }
+    }
+}
+
+fn read_parameter(from: &mut Reader<'_>) -> Result<Parameter, Error> {
+    let name = from.b_varchar("name of a parameter")?;
+    let status = from.u8("status of a parameter")?;
+    if status & ENCRYPTED != 0 {
+        return Err(Error::Unsupported { what: "an encrypted parameter (Always Encrypted)" });
+    }
+    let info = TypeInfo::read(from)?;
+    let value = read_value(from, info, Place::Parameter)?;
+    let (output, default) = (status & OUTPUT != 0, status & DEFAULT != 0);
+    Ok(Parameter { name, ty: info.ty, value, output, default })
+}
+
+/// A message of one call, for clients in tests.
+///
+/// # Errors
+/// A value that does not fit its type.
+pub fn encode_rpc(procedure: &Procedure, parameters: &[Parameter]) -> Result<Vec<u8>, Error> {
+    let mut out = Vec::new();
+    RequestHeaders::default().put(&mut out);
+    match procedure {
+        Procedure::Named(name) => put_us_varchar(&mut out, name, MAX_NAME_UNITS),
+        Procedure::Known(known) => {
+            let at = KNOWN.iter().position(|(each, _)| each == known).unwrap_or_default();
+            out.extend_from_slice(&NUMBERED.to_le_bytes());
+            out.extend_from_slice(&u16::try_from(at + 1).unwrap_or_default().to_le_bytes());
+        }
+    }
+    out.extend_from_slice(&[0, 0]);
+    for parameter in parameters {
+        put_b_varchar(&mut out, &parameter.name);
+        let output = if parameter.output { OUTPUT } else { 0 };
+        out.push(output | if parameter.default { DEFAULT } else { 0 });
+        put_type_info(&mut out, parameter.ty)?;
+        put_value(&mut out, parameter.ty, &parameter.value)?;
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+    use crate::types::{Length, SqlType, Value};
+
+    fn parameters() -> Vec<Parameter> {
+        let text = Parameter {
+            name: String::new(),
+            ty: SqlType::NVarChar(Length::Of(4000)),
+            value: Value::Text(Cow::Borrowed("SELECT @a")),
+            output: false,
+            default: false,
+        };
+        let int = Parameter {
+            name: "@a".into(),
+            ty: SqlType::Int,
+            value: Value::Int(7),
+            output: true,
+            default: false,
+        };
+        vec![text, int]
+    }
+
+    fn call() -> Vec<u8> {
+        let known = Procedure::Known(KnownProcedure::ExecuteSql);
+        encode_rpc(&known, &parameters()).unwrap()
+    }
+
+    #[test]
+    fn a_call_is_read() {
+        let (_, calls) = decode_rpc(&call()).unwrap();
+        assert_eq!(calls.len(), 1);
+        assert_eq!(calls[0].procedure, Procedure::Known(KnownProcedure::ExecuteSql));
+        assert_eq!(calls[0].parameters, parameters());
+    }
+
+    #[test]
+    fn calls_follow_each_other() {
+        let mut headers = Vec::new();
+        RequestHeaders::default().put(&mut headers);
+        let one = call()[headers.len()..].to_vec();
+        let two = [&headers[..], &one, &[0xFF], &one, &[0xFE], &one, &[0xFF]].concat();
+        let (_, calls) = decode_rpc(&two).unwrap();
+        let executed: Vec<_> = calls.iter().map(|call| call.executed).collect();
+        assert_eq!(executed, [true, true, false]);
+    }
+
+    #[test]
+    fn names_may_have_a_schema() {
+        for name in ["sp_executesql", "sys.SP_ExecuteSQL", "[master]..[sp_executesql]"] {
+            assert_eq!(KnownProcedure::from_name(name), Some(KnownProcedure::ExecuteSql));
+        }
+        assert_eq!(KnownProcedure::from_name("sp_who"), None);
+    }
+
+    #[test]
+    fn every_cut_is_refused_or_shorter() {
+        let whole = call();
+        for length in 0..whole.len() {
+            if let Ok((_, calls)) = decode_rpc(&whole[..length]) {
+                assert!(calls[0].parameters.len() < 2, "{length}");
+            }
+        }
+    }
+
+    #[test]
+    fn lies_are_refused() {
+        let headers = {
+            let mut out = Vec::new();
+            RequestHeaders::default().put(&mut out);
+            out
+        };
+        let bad: [&[u8]; 7] = [
+            &[0xFF, 0xFF, 0, 0, 0, 0],
+            &[0xFF, 0xFF, 99, 0, 0, 0],
+            &[0xFF, 0x0F, 0, 0],
+            // Of an unknown type, a table, an encrypted one.
+            &[0xFF, 0xFF, 10, 0, 0, 0, 0, 0, 0x99],
+            &[0xFF, 0xFF, 10, 0, 0, 0, 0, 0, 0xF3, 0, 0, 0],
+            &[0xFF, 0xFF, 10, 0, 0, 0, 0, 8, 0x26, 4, 4, 1, 0, 0, 0],
+            // An int of three bytes.
+            &[0xFF, 0xFF, 10, 0, 0, 0, 0, 0, 0x26, 4, 3, 1, 0, 0],
+        ];
+        for bytes in bad {
+            assert!(decode_rpc(&[&headers[..], bytes].concat()).is_err(), "{bytes:?}");
+        }
+    }
+}
