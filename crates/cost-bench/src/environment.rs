@@ -30,6 +30,7 @@ pub(crate) fn describe(directory: &Path) -> Environment {
         memory_bytes: memory_bytes("MemTotal:"),
         file_system: file_system(directory).unwrap_or_else(unknown),
         load_average: load.unwrap_or_else(unknown),
+        ..Environment::default()
     }
 }
 

@@ -83,7 +83,32 @@ pub(crate) mod tests {
             device_read_bytes: 0,
             device_write_bytes: 4096,
             retries: 0,
+            voluntary_switches: 3,
+            involuntary_switches: 1,
+            instructions: Some(level * 3 * scale.1 / 100),
+            latency: None,
             statements: Vec::new(),
+        }
+    }
+
+    fn settings() -> Settings {
+        Settings {
+            journal_mode: "wal".to_owned(),
+            synchronous: "normal".to_owned(),
+            cache_size: -2000,
+            page_size_bytes: 4096,
+            processes: 4,
+            rows: Some(100_000),
+            restarts: 3,
+            pairs: 2,
+            busy_wait_us: 100,
+            algorithm: "AES_256".to_owned(),
+            confidence_permille: 950,
+            seed: 1,
+            stopping: None,
+            rate_per_s: None,
+            think_time: None,
+            drop_caches: false,
         }
     }
 
@@ -118,20 +143,7 @@ pub(crate) mod tests {
             control: false,
             command: "tdekit bench --quick".to_owned(),
             environment: Environment::default(),
-            settings: Settings {
-                journal_mode: "wal".to_owned(),
-                synchronous: "normal".to_owned(),
-                cache_size: -2000,
-                page_size_bytes: 4096,
-                processes: 4,
-                rows: Some(100_000),
-                restarts: 3,
-                pairs: 2,
-                busy_wait_us: 100,
-                algorithm: "AES_256".to_owned(),
-                confidence_permille: 950,
-                seed: 1,
-            },
+            settings: settings(),
             subject: Subject {
                 label: "generated <Vendor & Card>".to_owned(),
                 generated: true,
@@ -161,6 +173,10 @@ pub(crate) mod tests {
             summary: Summary::default(),
             backup: None,
             oltp: None,
+            latencies: Vec::new(),
+            noise: None,
+            warm_up: Vec::new(),
+            driver: Vec::new(),
         };
         results.summary = summarize(&results);
         results
@@ -189,21 +205,32 @@ pub(crate) mod tests {
         assert_eq!(from_json(&text).unwrap(), results);
     }
 
+    /// Documents as the versions before wrote them: read, summarised again, and shown.
     #[test]
-    fn a_document_of_the_older_schema_is_read() {
-        let mut results = example();
-        "tdekit-bench/1".clone_into(&mut results.schema);
-        let text = to_json(&results).unwrap();
-        assert!(!text.contains("\"backup\""));
-        assert_eq!(from_json(&text).unwrap(), results);
+    fn documents_of_older_schemas_are_read() {
+        for (name, text) in [
+            ("1", include_str!("../../../fixtures/results/tdekit-bench-1.json")),
+            ("2", include_str!("../../../fixtures/results/tdekit-bench-2.json")),
+        ] {
+            let mut results = from_json(text).unwrap();
+            assert_eq!(results.schema, format!("tdekit-bench/{name}"));
+            let before = results.summary.clone();
+            results.summary = summarize(&results);
+            assert!(before.headlines.is_empty() && !results.summary.headlines.is_empty());
+            for (old, new) in before.comparisons.iter().zip(&results.summary.comparisons) {
+                assert_eq!((old.metric, &old.side), (new.metric, &new.side), "{name}");
+                assert!((old.ratio - new.ratio).abs() < 1e-12, "{name}");
+            }
+            assert!(crate::terminal(&results).contains("mix 4/3/3"));
+        }
     }
 
     #[test]
     fn another_schema_is_refused() {
-        let text = to_json(&example()).unwrap().replace(SCHEMA, "tdekit-bench/3");
+        let text = to_json(&example()).unwrap().replace(SCHEMA, "tdekit-bench/99");
         assert!(matches!(
             from_json(&text),
-            Err(JsonError::Schema { found }) if found == "tdekit-bench/3"
+            Err(JsonError::Schema { found }) if found == "tdekit-bench/99"
         ));
         assert!(matches!(from_json("{}"), Err(JsonError::Shape(_))));
         assert!(matches!(from_json("not json"), Err(JsonError::Shape(_))));

@@ -4,7 +4,13 @@
 //! No file, socket, clock or product crate is touched.
 
 mod backup;
+mod calibration;
+mod compare;
+mod csv;
+mod figures;
+mod first_pairs;
 mod format;
+mod headline;
 mod html;
 mod json;
 mod model;
@@ -14,17 +20,26 @@ mod published;
 pub mod stats;
 mod summary;
 mod terminal;
+mod verdict;
 
 pub use backup::{
     Action, BackupMatrix, BackupMetric, BackupRatio, BackupRun, BackupSummary, BackupTool, Cell,
     CellRole, CellSummary, Device, PooledRatio, summarize_backup,
 };
+pub use calibration::{
+    CALIBRATION_SCHEMA, CalibratedInterval, Calibration, CalibrationRow, Truth, calibration_text,
+};
+pub use compare::{Change, Changes, Direction, changes_text, compare};
+pub use csv::{blocks_csv, ratios_csv};
+pub use first_pairs::note_first_pairs;
+pub use headline::{headline_classes, too_wide};
 pub use html::html;
 pub use json::{JsonError, from_json, to_json};
 pub use model::{
-    Class, Comparison, Difference, Environment, Experiment, Library, Metric, Probe, ProbeKind,
-    Results, Role, SCHEMA, Sample, Settings, Side, StatementInfo, StatementSample, Subject,
-    Summary, Tool, Totals,
+    Class, Comparison, Difference, DriverShare, Environment, Experiment, Headline, Latency,
+    LatencySample, Library, Metric, Noise, Probe, ProbeKind, Results, Role, SCHEMA, Sample,
+    Settings, Side, StatementInfo, StatementSample, Stopping, Subject, Summary, ThinkTime, Tool,
+    Totals, WarmUp,
 };
 pub use oltp::{
     OltpCell, OltpLatency, OltpMetric, OltpOverall, OltpRatio, OltpReport, OltpRun, OltpSetting,
@@ -33,5 +48,6 @@ pub use oltp::{
 pub use published::{
     PUBLISHED, PUBLISHED_BACKUP, PUBLISHED_BACKUP_SOURCE, Published, PublishedBackup,
 };
-pub use summary::{summarize, verdict};
+pub use summary::summarize;
 pub use terminal::terminal;
+pub use verdict::verdict;

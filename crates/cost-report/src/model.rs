@@ -1,16 +1,18 @@
-//! What a run measured, and what is computed from it. This is the JSON document's shape.
+//! What a run measured. Together with what is computed from it this is the JSON document's shape.
 
 use serde::{Deserialize, Serialize};
 
 use crate::backup::BackupMatrix;
+pub use crate::figures::{Comparison, Difference, Headline, Metric, Summary, Totals};
 use crate::oltp::OltpReport;
 
 /// Name and version of the JSON document's shape. The number rises when a reader of the older
 /// shape would misread the newer one.
-pub const SCHEMA: &str = "tdekit-bench/2";
+pub const SCHEMA: &str = "tdekit-bench/3";
 
-/// Older shapes that are read too: 1 lacks [`Results::backup`], and always has sides and classes.
-pub(crate) const OLDER_SCHEMAS: &[&str] = &["tdekit-bench/1"];
+/// Older shapes that are read too. 1 lacks [`Results::backup`], and always has sides and classes; 2
+/// lacks latencies, headlines, noise, warm-up, the driver's share, switches and instructions.
+pub(crate) const OLDER_SCHEMAS: &[&str] = &["tdekit-bench/1", "tdekit-bench/2"];
 
 /// A whole run: how it was made, every measured block, and the summary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,7 +29,7 @@ pub struct Results {
     pub incomplete: Vec<String>,
     /// Things a reader should know before trusting a figure.
     pub warnings: Vec<String>,
-    /// True for base against base: the true overhead is 0 %.
+    /// True for base against base (`--aa`): the true overhead is 0 %.
     pub control: bool,
     /// The command line that repeats this run.
     pub command: String,
@@ -55,6 +57,18 @@ pub struct Results {
     /// Experiment C, when it was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oltp: Option<OltpReport>,
+    /// Latencies of single operations, all blocks of a class and side together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latencies: Vec<Latency>,
+    /// What else the machine did meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Noise>,
+    /// What it took to warm each class up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warm_up: Vec<WarmUp>,
+    /// What the driver itself costs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub driver: Vec<DriverShare>,
 }
 
 /// The program that measured.
@@ -83,6 +97,15 @@ pub struct Environment {
     pub file_system: String,
     /// Load average (one minute) at the start.
     pub load_average: String,
+    /// What counts time: the kernel's clock source.
+    #[serde(default)]
+    pub clock_source: String,
+    /// Smallest step that the wall clock was seen to make.
+    #[serde(default)]
+    pub clock_step_ns: u64,
+    /// Whose instructions are counted: `user and kernel`, `user`, or why none are.
+    #[serde(default)]
+    pub instructions: String,
 }
 
 /// What every side was given alike.
@@ -112,6 +135,43 @@ pub struct Settings {
     pub confidence_permille: u32,
     /// Seed of every random choice.
     pub seed: u64,
+    /// When a run may end, where its length follows from its intervals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopping: Option<Stopping>,
+    /// Operations a second of all processes together, when they follow a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_s: Option<u64>,
+    /// Think time of the CRUD experiment's processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think_time: Option<ThinkTime>,
+    /// The system's whole cache was dropped before cold classes, not only the files' own pages.
+    #[serde(default)]
+    pub drop_caches: bool,
+}
+
+/// A run whose length follows from the widths of its intervals, never from where they lie.
+///
+/// The half-width of an interval is that of its logarithm: `ln(1 + precision)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopping {
+    /// Restarts of the first stage, which all classes run; its spread gives every interval.
+    pub first_restarts: u32,
+    /// Half-width wanted of the headline, in millionths.
+    pub headline_ppm: u32,
+    /// Half-width wanted of every class, in millionths; none to leave them as they come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_ppm: Option<u32>,
+    /// Whether all that was wanted was reached.
+    pub reached: bool,
+}
+
+/// A pause that the document's processes make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThinkTime {
+    /// Loops between two pauses.
+    pub every_loops: u64,
+    /// Length of a pause.
+    pub pause_ms: u64,
 }
 
 impl Settings {
@@ -210,6 +270,8 @@ pub enum Experiment {
     Operations,
     /// Full scans and copies.
     Scans,
+    /// The user's own statements.
+    Script,
 }
 
 impl Experiment {
@@ -220,6 +282,7 @@ impl Experiment {
             Self::Crud => "CRUD mixes",
             Self::Operations => "operations",
             Self::Scans => "scans",
+            Self::Script => "script",
         }
     }
 }
@@ -272,6 +335,18 @@ pub struct Sample {
     pub device_write_bytes: u64,
     /// Times a connection found the database locked.
     pub retries: u64,
+    /// Context switches because the process waited.
+    #[serde(default)]
+    pub voluntary_switches: u64,
+    /// Context switches because another process was given the processor.
+    #[serde(default)]
+    pub involuntary_switches: u64,
+    /// Instructions retired, where they may be counted; see [`Environment::instructions`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<u64>,
+    /// Latency of the block's operations, where they are timed singly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencySample>,
     /// Each derived statement's share, in order of [`StatementInfo::index`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub statements: Vec<StatementSample>,
@@ -284,6 +359,94 @@ pub struct StatementSample {
     pub elapsed_ns: u64,
     /// CPU.
     pub cpu_ns: u64,
+}
+
+/// Latency of a block's operations. With a rate it counts from when an operation was due, else
+/// from when it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencySample {
+    /// Median.
+    pub p50_ns: u64,
+    /// 95 of 100 are faster.
+    pub p95_ns: u64,
+    /// 99 of 100 are faster.
+    pub p99_ns: u64,
+    /// The slowest.
+    pub max_ns: u64,
+}
+
+/// Latencies of all operations of a class and side, from a histogram of three significant digits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// [`Class::id`].
+    pub class: String,
+    /// [`Side::id`].
+    pub side: String,
+    /// Operations timed.
+    pub operations: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90 of 100 are faster.
+    pub p90_ns: u64,
+    /// 95 of 100 are faster.
+    pub p95_ns: u64,
+    /// 99 of 100 are faster.
+    pub p99_ns: u64,
+    /// 999 of 1,000 are faster.
+    pub p999_ns: u64,
+    /// The slowest.
+    pub max_ns: u64,
+}
+
+/// What else the machine did while it measured. Shares are of all processors' time, 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// Time that the host gave to other machines.
+    pub steal: f64,
+    /// CPU of programs that do not belong to the run.
+    pub others: f64,
+    /// Load average (one minute) at the start.
+    pub load_start: f64,
+    /// Load average (one minute) at the end.
+    pub load_end: f64,
+    /// Lowest and highest frequency seen, where the system tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequency_mhz: Option<(u64, u64)>,
+}
+
+/// How long a class took to settle after its processes began, and whether its first pairs differ
+/// from the later ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// [`Class::id`].
+    pub class: String,
+    /// Short blocks that were tried in the first restart, on each side.
+    pub tried: u64,
+    /// Of these, how many the slower side took to settle (MSER); every restart runs as many.
+    pub needed: u64,
+    /// First pair over later pairs of a restart: the factor by which the overhead differs. None
+    /// with one pair a restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_pair: Option<f64>,
+    /// Its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_pair_interval: Option<(f64, f64)>,
+}
+
+/// CPU of the driver's own loop: the same code on a library whose calls do nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DriverShare {
+    /// [`Class::id`].
+    pub class: String,
+    /// CPU of an operation in the driver.
+    pub driver_ns: f64,
+    /// CPU of an operation on the base, driver and SQLite together.
+    pub base_ns: f64,
+    /// One over the other. Elapsed time is never less than CPU over processors, so the share of
+    /// elapsed is no larger.
+    pub share: f64,
 }
 
 /// What a probe measures.
@@ -324,99 +487,4 @@ pub struct Probe {
     pub restart: u32,
     /// Nanoseconds or bytes, by kind.
     pub value: f64,
-}
-
-/// Everything computed.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
-    /// Ratios, by class, side, the side it is held against, and metric.
-    pub comparisons: Vec<Comparison>,
-    /// Medians of a block, by class and side.
-    pub totals: Vec<Totals>,
-    /// Probes compared.
-    pub differences: Vec<Difference>,
-}
-
-/// What a ratio is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// Wall clock.
-    Elapsed,
-    /// User and system CPU.
-    Cpu,
-    /// User CPU.
-    User,
-    /// System CPU.
-    System,
-}
-
-/// One ratio with its interval.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Comparison {
-    /// [`Class::id`].
-    pub class: String,
-    /// [`StatementInfo::index`] within the class's operation; none for the whole class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub statement: Option<u32>,
-    /// What the ratio is of.
-    pub metric: Metric,
-    /// Numerator's [`Side::id`].
-    pub side: String,
-    /// Denominator's [`Side::id`].
-    pub against: String,
-    /// Side over against: 1 is as fast.
-    pub ratio: f64,
-    /// Lower end of the interval; none with fewer than two restarts.
-    pub low: Option<f64>,
-    /// Upper end of the interval.
-    pub high: Option<f64>,
-    /// Restarts it rests on.
-    pub restarts: u64,
-    /// Pairs it rests on.
-    pub pairs: u64,
-}
-
-/// Medians over the blocks of one class and side.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Totals {
-    /// [`Class::id`].
-    pub class: String,
-    /// [`Side::id`].
-    pub side: String,
-    /// Blocks measured.
-    pub blocks: u64,
-    /// Median of [`Sample::elapsed_ns`].
-    pub elapsed_ns: f64,
-    /// Median of [`Sample::cpu_ns`].
-    pub cpu_ns: f64,
-    /// Median of [`Sample::logical_reads`].
-    pub logical_reads: f64,
-    /// Median of [`Sample::logical_writes`].
-    pub logical_writes: f64,
-    /// Median of [`Sample::device_read_bytes`].
-    pub device_read_bytes: f64,
-    /// Median of [`Sample::device_write_bytes`].
-    pub device_write_bytes: f64,
-}
-
-/// A probe of one side held against the base.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Difference {
-    /// What it is of.
-    pub kind: ProbeKind,
-    /// [`Side::id`].
-    pub side: String,
-    /// [`Side::id`] it is held against.
-    pub against: String,
-    /// Median of the side.
-    pub value: f64,
-    /// Median of the side it is held against.
-    pub against_value: f64,
-    /// Side minus against: mean over restarts of the difference of medians.
-    pub difference: f64,
-    /// Lower end of the difference's interval; none with fewer than two restarts.
-    pub low: Option<f64>,
-    /// Upper end.
-    pub high: Option<f64>,
 }

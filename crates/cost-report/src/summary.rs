@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::format::percent;
+use crate::headline::headlines;
 use crate::model::{
-    Class, Comparison, Difference, Experiment, Metric, ProbeKind, Results, Role, Sample, Side,
+    Comparison, Difference, Headline, Metric, ProbeKind, Results, Role, Sample, Side,
     StatementSample, Summary, Totals,
 };
-use crate::stats::{grouped_estimate, median, ratio_estimate};
-use crate::{backup, oltp};
+use crate::stats::{Estimate, grouped_estimate, median, staged_estimate};
+pub(crate) use crate::verdict::verdict;
 
 /// Computes everything that a report shows from `results.samples` and `results.probes`.
 #[must_use]
 pub fn summarize(results: &Results) -> Summary {
     let confidence = results.settings.confidence();
+    let stage = Stage::of(results);
     let opponents = opponents(&results.sides);
     let mut summary = Summary::default();
     for class in &results.classes {
@@ -21,17 +22,18 @@ pub fn summarize(results: &Results) -> Summary {
             results.samples.iter().filter(|sample| sample.class == class.id).collect();
         let pairs = pair_up(&samples);
         for (side, against) in &opponents {
-            compare(&mut summary, &pairs, &class.id, side, against, confidence);
+            compare(&mut summary, &pairs, &class.id, (side, against), stage);
         }
         summary
             .totals
             .extend(results.sides.iter().filter_map(|side| totals(&samples, &class.id, &side.id)));
     }
+    summary.headlines = headlines(results, stage);
     for kind in
         [ProbeKind::OpenOther, ProbeKind::OpenAgain, ProbeKind::ProcessMemory, ProbeKind::FileBytes]
     {
         summary.differences.extend(
-            shown_differences(&results.sides)
+            shown_opponents(&results.sides)
                 .iter()
                 .filter_map(|(side, against)| difference(results, kind, side, against, confidence)),
         );
@@ -39,9 +41,32 @@ pub fn summarize(results: &Results) -> Summary {
     summary
 }
 
+/// How intervals come about: their confidence, and the restarts of the first stage of a run that
+/// ended by their widths.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stage {
+    pub(crate) confidence: f64,
+    pub(crate) first: Option<usize>,
+}
+
+impl Stage {
+    pub(crate) fn of(results: &Results) -> Self {
+        let stopping = results.settings.stopping;
+        Self {
+            confidence: results.settings.confidence(),
+            first: stopping.and_then(|plan| usize::try_from(plan.first_restarts).ok()),
+        }
+    }
+
+    /// Ratio from groups of log ratios, a group for each restart.
+    pub(crate) fn ratio(self, groups: &[Vec<f64>]) -> Option<Estimate> {
+        staged_estimate(groups, self.confidence, self.first).map(Estimate::exp)
+    }
+}
+
 /// Which side is held against which: all against the base, a peer also against its own library
 /// without a cipher.
-fn opponents(sides: &[Side]) -> Vec<(String, String)> {
+pub(crate) fn opponents(sides: &[Side]) -> Vec<(String, String)> {
     let Some(base) = sides.iter().find(|side| side.role == Role::Base) else {
         return Vec::new();
     };
@@ -54,7 +79,7 @@ fn opponents(sides: &[Side]) -> Vec<(String, String)> {
 }
 
 /// For single values only what encryption adds: each encrypted side against its own plain one.
-fn shown_differences(sides: &[Side]) -> Vec<(String, String)> {
+pub(crate) fn shown_opponents(sides: &[Side]) -> Vec<(String, String)> {
     let Some(base) = sides.iter().find(|side| side.role == Role::Base) else {
         return Vec::new();
     };
@@ -65,9 +90,10 @@ fn shown_differences(sides: &[Side]) -> Vec<(String, String)> {
         .collect()
 }
 
-type Pairs<'a> = BTreeMap<(u32, u32), BTreeMap<&'a str, &'a Sample>>;
+/// Samples by restart and pair, and within them by side.
+pub(crate) type Pairs<'a> = BTreeMap<(u32, u32), BTreeMap<&'a str, &'a Sample>>;
 
-fn pair_up<'a>(samples: &[&'a Sample]) -> Pairs<'a> {
+pub(crate) fn pair_up<'a>(samples: &[&'a Sample]) -> Pairs<'a> {
     let mut pairs = Pairs::new();
     for sample in samples {
         pairs.entry((sample.restart, sample.pair)).or_default().insert(&sample.side, sample);
@@ -79,19 +105,13 @@ fn compare(
     summary: &mut Summary,
     pairs: &Pairs<'_>,
     class: &str,
-    side: &str,
-    against: &str,
-    confidence: f64,
+    (side, against): (&str, &str),
+    stage: Stage,
 ) {
-    let matched: Vec<(u32, &Sample, &Sample)> = pairs
-        .iter()
-        .filter_map(|((restart, _), by_side)| {
-            Some((*restart, *by_side.get(side)?, *by_side.get(against)?))
-        })
-        .collect();
+    let matched = matched(pairs, side, against);
     let mut push = |statement: Option<u32>, metric, value: &dyn Fn(&Sample) -> Option<u64>| {
-        let groups = log_ratios(&matched, value);
-        if let Some(estimate) = ratio_estimate(&groups, confidence) {
+        let groups: Vec<Vec<f64>> = log_ratios(&matched, value).into_values().collect();
+        if let Some(estimate) = stage.ratio(&groups) {
             summary.comparisons.push(Comparison {
                 class: class.to_owned(),
                 statement,
@@ -106,10 +126,9 @@ fn compare(
             });
         }
     };
-    push(None, Metric::Elapsed, &|sample| Some(sample.elapsed_ns));
-    push(None, Metric::Cpu, &|sample| Some(sample.cpu_ns));
-    push(None, Metric::User, &|sample| Some(sample.user_ns));
-    push(None, Metric::System, &|sample| Some(sample.system_ns));
+    for metric in Metric::ALL {
+        push(None, metric, &|sample| metric.of(sample));
+    }
     let statements = matched.iter().map(|(_, sample, _)| sample.statements.len()).max();
     for index in 0..statements.unwrap_or(0) {
         let of = |sample: &Sample, pick: fn(&StatementSample) -> u64| {
@@ -121,19 +140,74 @@ fn compare(
     }
 }
 
+impl Metric {
+    /// Every metric of a whole class.
+    pub const ALL: [Self; 7] = [
+        Self::Elapsed,
+        Self::Cpu,
+        Self::User,
+        Self::System,
+        Self::Instructions,
+        Self::MedianLatency,
+        Self::TailLatency,
+    ];
+
+    /// Name shown.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Elapsed => "elapsed",
+            Self::Cpu => "CPU",
+            Self::User => "user CPU",
+            Self::System => "system CPU",
+            Self::Instructions => "instructions",
+            Self::MedianLatency => "median latency",
+            Self::TailLatency => "latency, 99 %",
+        }
+    }
+
+    /// Its value in a block, where that was measured.
+    #[must_use]
+    pub fn of(self, sample: &Sample) -> Option<u64> {
+        match self {
+            Self::Elapsed => Some(sample.elapsed_ns),
+            Self::Cpu => Some(sample.cpu_ns),
+            Self::User => Some(sample.user_ns),
+            Self::System => Some(sample.system_ns),
+            Self::Instructions => sample.instructions,
+            Self::MedianLatency => sample.latency.map(|latency| latency.p50_ns),
+            Self::TailLatency => sample.latency.map(|latency| latency.p99_ns),
+        }
+    }
+}
+
+/// Pairs in which both sides were measured, with their restart.
+pub(crate) fn matched<'a>(
+    pairs: &Pairs<'a>,
+    side: &str,
+    against: &str,
+) -> Vec<(u32, &'a Sample, &'a Sample)> {
+    pairs
+        .iter()
+        .filter_map(|((restart, _), by_side)| {
+            Some((*restart, *by_side.get(side)?, *by_side.get(against)?))
+        })
+        .collect()
+}
+
 /// Log ratios of one metric, a group for each restart; pairs with a zero on either side are left
 /// out, since the clock did not tick.
-fn log_ratios(
+pub(crate) fn log_ratios(
     matched: &[(u32, &Sample, &Sample)],
     value: &dyn Fn(&Sample) -> Option<u64>,
-) -> Vec<Vec<f64>> {
+) -> BTreeMap<u32, Vec<f64>> {
     let mut groups: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (restart, side, against) in matched {
         if let (Some(above @ 1..), Some(below @ 1..)) = (value(side), value(against)) {
             groups.entry(*restart).or_default().push((float(above) / float(below)).ln());
         }
     }
-    groups.into_values().collect()
+    groups
 }
 
 fn totals(samples: &[&Sample], class: &str, side: &str) -> Option<Totals> {
@@ -141,6 +215,8 @@ fn totals(samples: &[&Sample], class: &str, side: &str) -> Option<Totals> {
     let middle = |pick: fn(&Sample) -> u64| {
         median(&own.iter().map(|sample| float(pick(sample))).collect::<Vec<_>>())
     };
+    let instructions: Vec<f64> =
+        own.iter().filter_map(|sample| sample.instructions.map(float)).collect();
     Some(Totals {
         class: class.to_owned(),
         side: side.to_owned(),
@@ -151,6 +227,9 @@ fn totals(samples: &[&Sample], class: &str, side: &str) -> Option<Totals> {
         logical_writes: middle(|sample| sample.logical_writes)?,
         device_read_bytes: middle(|sample| sample.device_read_bytes)?,
         device_write_bytes: middle(|sample| sample.device_write_bytes)?,
+        voluntary_switches: middle(|sample| sample.voluntary_switches)?,
+        involuntary_switches: middle(|sample| sample.involuntary_switches)?,
+        instructions: median(&instructions),
     })
 }
 
@@ -190,7 +269,7 @@ fn difference(
 }
 
 #[allow(clippy::cast_precision_loss, reason = "nanoseconds and bytes stay far below 2^53")]
-fn float(value: u64) -> f64 {
+pub(crate) fn float(value: u64) -> f64 {
     value as f64
 }
 
@@ -226,117 +305,19 @@ impl Summary {
         })
     }
 
+    /// The headline of `side` against `against`.
+    #[must_use]
+    pub fn headline(&self, metric: Metric, side: &str, against: &str) -> Option<&Headline> {
+        self.headlines.iter().find(|headline| {
+            headline.metric == metric && headline.side == side && headline.against == against
+        })
+    }
+
     /// Medians of one class and side.
     #[must_use]
     pub fn totals(&self, class: &str, side: &str) -> Option<&Totals> {
         self.totals.iter().find(|totals| totals.class == class && totals.side == side)
     }
-}
-
-/// The answer in sentences, most important first. Empty when nothing was compared.
-#[must_use]
-pub fn verdict(results: &Results) -> Vec<String> {
-    let mut sentences = of_sides(results);
-    if let Some(matrix) = &results.backup {
-        let costs = backup::verdict(matrix, &results.settings.algorithm);
-        if results.control && sentences.is_empty() && !costs.is_empty() {
-            sentences.push(CONTROL.to_owned());
-        }
-        sentences.extend(costs);
-    }
-    if let Some(report) = &results.oltp {
-        sentences.extend(oltp::verdict(report));
-    }
-    sentences
-}
-
-const CONTROL: &str = "Base against base, a control: the true overhead is 0 %. Found were:";
-
-fn of_sides(results: &Results) -> Vec<String> {
-    let Some(base) = results.sides.iter().find(|side| side.role == Role::Base) else {
-        return Vec::new();
-    };
-    let Some(side) = results.sides.iter().find(|side| side.role == Role::Encrypted) else {
-        return Vec::new();
-    };
-    let mut sentences = vec![if results.control {
-        CONTROL.to_owned()
-    } else {
-        format!("Encryption with {} costs:", results.settings.algorithm)
-    }];
-    for (group, fits) in GROUPS {
-        let span = |metric| {
-            let ratios: Vec<&Comparison> = results
-                .classes
-                .iter()
-                .filter(|class| fits(class))
-                .filter_map(|class| {
-                    results.summary.comparison(&class.id, metric, &side.id, &base.id)
-                })
-                .collect();
-            span(&ratios)
-        };
-        if let (Some(elapsed), Some(cpu)) = (span(Metric::Elapsed), span(Metric::Cpu)) {
-            sentences.push(format!("{group}: elapsed time {elapsed}, CPU {cpu}."));
-        }
-    }
-    sentences.extend(significance(results, side, base));
-    sentences
-}
-
-/// Classes that the verdict puts together, by name.
-type Group = (&'static str, fn(&Class) -> bool);
-
-const GROUPS: [Group; 4] = [
-    ("CRUD mixes", |class| class.experiment == Experiment::Crud),
-    ("Statements, index rebuild, backup", |class| {
-        class.experiment == Experiment::Operations && class.id.ends_with("/warm")
-    }),
-    ("The same with cold files", |class| {
-        class.experiment == Experiment::Operations && class.id.ends_with("/cold")
-    }),
-    ("Scans and copies", |class| class.experiment == Experiment::Scans),
-];
-
-/// The geometric mean of the ratios, with the smallest and the largest where there are several.
-fn span(ratios: &[&Comparison]) -> Option<String> {
-    let low = ratios.iter().min_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
-    let high = ratios.iter().max_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
-    let logs: f64 = ratios.iter().map(|found| found.ratio.ln()).sum();
-    let mean = percent((logs / float(ratios.len() as u64)).exp());
-    if ratios.len() == 1 {
-        return Some(mean);
-    }
-    let bare = |found: &Comparison| percent(found.ratio).trim_end_matches(" %").to_owned();
-    Some(format!("{mean} (classes from {} to {})", bare(low), bare(high)))
-}
-
-fn significance(results: &Results, side: &Side, base: &Side) -> Option<String> {
-    let whole: Vec<&Comparison> = results
-        .summary
-        .comparisons
-        .iter()
-        .filter(|comparison| {
-            comparison.statement.is_none()
-                && matches!(comparison.metric, Metric::Elapsed | Metric::Cpu)
-                && comparison.side == side.id
-                && comparison.against == base.id
-        })
-        .collect();
-    let bounded: Vec<(f64, f64)> =
-        whole.iter().filter_map(|comparison| comparison.low.zip(comparison.high)).collect();
-    if bounded.is_empty() {
-        return (!whole.is_empty())
-            .then(|| "No intervals: they need at least two restarts.".to_owned());
-    }
-    let slower = bounded.iter().filter(|(low, _)| *low > 1.0).count();
-    let faster = bounded.iter().filter(|(_, high)| *high < 1.0).count();
-    Some(format!(
-        "Of {} ratios, {slower} are above 0 % and {faster} below it with {} % confidence; the \
-         others cannot be told from 0 %.",
-        bounded.len(),
-        f64::from(results.settings.confidence_permille) / 10.0
-    ))
 }
 
 #[cfg(test)]
@@ -404,16 +385,5 @@ mod tests {
             })
             .unwrap();
         assert!((memory.difference - 1_000_000.0).abs() < 1e-6);
-    }
-
-    #[test]
-    fn verdict_names_algorithm_and_overheads() {
-        let mut results = example();
-        results.summary = summarize(&results);
-        let sentences = verdict(&results);
-        assert!(sentences[0].contains("AES_256"), "{sentences:?}");
-        assert!(sentences[1].contains("+10.0 %"), "{sentences:?}");
-        results.control = true;
-        assert!(verdict(&results)[0].contains("true overhead is 0 %"));
     }
 }

@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, LineStyle, Table, presets};
 
 use crate::format::{bytes, duration, interval, percent};
 use crate::model::{Class, Comparison, Difference, Metric, ProbeKind, Results, Role, Side};
-use crate::summary::verdict;
+use crate::verdict::verdict;
 use crate::{backup, oltp};
 
 /// The report as plain text, ending in a newline.
@@ -25,7 +25,9 @@ pub fn terminal(results: &Results) -> String {
             text.push_str(&peer_table(results, &peers, base));
         }
     }
+    text.push_str(&latency_table(results));
     text.push_str(&probe_table(results));
+    text.push_str(&circumstances(results));
     if let Some(matrix) = &results.backup {
         text.push_str(&backup::tables(matrix, results.settings.confidence()));
     }
@@ -113,6 +115,78 @@ fn each(results: &Results, class: &Class, side: &str) -> String {
             format!("{}/{}", duration(totals.elapsed_ns / operations), class.unit)
         },
     )
+}
+
+/// Latencies of single operations, where they were timed.
+fn latency_table(results: &Results) -> String {
+    if results.latencies.is_empty() {
+        return String::new();
+    }
+    let mut table = new_table(
+        ["latency of an operation", "side", "50 %", "95 %", "99 %", "99.9 %", "slowest"]
+            .map(str::to_owned)
+            .to_vec(),
+    );
+    for found in &results.latencies {
+        let class = results.classes.iter().find(|class| class.id == found.class);
+        let side = results.sides.iter().find(|side| side.id == found.side);
+        let mut row = vec![
+            class.map_or_else(|| found.class.clone(), |class| class.label.clone()),
+            side.map_or_else(|| found.side.clone(), |side| side.label.clone()),
+        ];
+        let points = [found.p50_ns, found.p95_ns, found.p99_ns, found.p999_ns, found.max_ns];
+        row.extend(points.map(|point| duration(float(point))));
+        table.add_row(row);
+    }
+    let meaning = match results.settings.rate_per_s {
+        Some(rate) => format!("from when it was due, at {rate} a second"),
+        None => "from when it began".to_owned(),
+    };
+    format!("\nLatency {meaning}:\n{table}\n")
+}
+
+/// What a reader should know of the run: its noise, its warm-up, the driver's own share.
+fn circumstances(results: &Results) -> String {
+    let mut lines = Vec::new();
+    if let Some(noise) = &results.noise {
+        let share = |part: f64| format!("{:.1} %", part * 100.0);
+        lines.push(format!(
+            "Other programs took {} of the processors, the host {}; load average {} to {}.",
+            share(noise.others),
+            share(noise.steal),
+            noise.load_start,
+            noise.load_end
+        ));
+    }
+    let driver = results.driver.iter().max_by(|one, other| one.share.total_cmp(&other.share));
+    if let Some(most) = driver {
+        lines.push(format!(
+            "The driver's own share: {:.1} % at most ({} of {} of CPU an operation in {}).",
+            most.share * 100.0,
+            duration(most.driver_ns),
+            duration(most.base_ns),
+            most.class
+        ));
+    }
+    let warm_up = results.warm_up.iter().max_by_key(|found| found.needed);
+    if let Some(most) = warm_up.filter(|most| most.tried > 0) {
+        lines.push(format!(
+            "Warm-up: {} of {} short blocks at most until a class settled ({}).",
+            most.needed, most.tried, most.class
+        ));
+    }
+    if let Some(stopping) = &results.settings.stopping {
+        let percent = |ppm: u32| f64::from(ppm) / 1e4;
+        lines.push(format!(
+            "Wanted: +-{} % on the headline{}: {}.",
+            percent(stopping.headline_ppm),
+            stopping
+                .all_ppm
+                .map_or_else(String::new, |all| format!(", +-{} % on all", percent(all))),
+            if stopping.reached { "reached" } else { "not reached in the time given" }
+        ));
+    }
+    if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("\n")) }
 }
 
 fn peer_table(results: &Results, peers: &[&Side], base: &Side) -> String {

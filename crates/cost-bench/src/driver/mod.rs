@@ -258,6 +258,10 @@ fn empty(config: &Config, environment: Environment, started: String) -> Results 
             algorithm: if config.control { "none".to_owned() } else { config.algorithm.clone() },
             confidence_permille: CONFIDENCE_PERMILLE,
             seed: config.seed,
+            stopping: None,
+            rate_per_s: None,
+            think_time: None,
+            drop_caches: false,
         },
         subject: Subject {
             label: String::new(),
@@ -276,6 +280,10 @@ fn empty(config: &Config, environment: Environment, started: String) -> Results 
         summary: Summary::default(),
         backup: None,
         oltp: None,
+        latencies: Vec::new(),
+        noise: None,
+        warm_up: Vec::new(),
+        driver: Vec::new(),
     }
 }
 

@@ -403,6 +403,10 @@ impl Place {
             device_read_bytes: cost.device_read_bytes,
             device_write_bytes: cost.device_write_bytes,
             retries: cost.retries,
+            voluntary_switches: 0,
+            involuntary_switches: 0,
+            instructions: None,
+            latency: None,
             statements: cost
                 .statements
                 .iter()

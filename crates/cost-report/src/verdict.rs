@@ -1,0 +1,155 @@
+//! The answer of a run in sentences.
+
+use crate::format::{interval, percent};
+use crate::model::{Class, Comparison, Experiment, Headline, Metric, Results, Role, Side};
+use crate::summary::float;
+use crate::{backup, oltp};
+
+/// The answer in sentences, most important first. Empty when nothing was compared.
+#[must_use]
+pub fn verdict(results: &Results) -> Vec<String> {
+    let mut sentences = of_sides(results);
+    if let Some(matrix) = &results.backup {
+        let costs = backup::verdict(matrix, &results.settings.algorithm);
+        if results.control && sentences.is_empty() && !costs.is_empty() {
+            sentences.push(CONTROL.to_owned());
+        }
+        sentences.extend(costs);
+    }
+    if let Some(report) = &results.oltp {
+        sentences.extend(oltp::verdict(report));
+    }
+    sentences
+}
+
+const CONTROL: &str = "Base against base, a control: the true overhead is 0 %. Found were:";
+
+fn of_sides(results: &Results) -> Vec<String> {
+    let Some(base) = results.sides.iter().find(|side| side.role == Role::Base) else {
+        return Vec::new();
+    };
+    let Some(side) = results.sides.iter().find(|side| side.role == Role::Encrypted) else {
+        return Vec::new();
+    };
+    let mut sentences = Vec::new();
+    if results.control {
+        sentences.push(CONTROL.to_owned());
+    }
+    sentences.extend(headline(results, side, base));
+    if sentences.is_empty() {
+        sentences.push(format!("Encryption with {} costs:", results.settings.algorithm));
+    }
+    for peer in results.sides.iter().filter(|side| side.role == Role::Peer) {
+        sentences.extend(headline(results, peer, base));
+    }
+    for (group, fits) in GROUPS {
+        let span = |metric| {
+            let ratios: Vec<&Comparison> = results
+                .classes
+                .iter()
+                .filter(|class| fits(class))
+                .filter_map(|class| {
+                    results.summary.comparison(&class.id, metric, &side.id, &base.id)
+                })
+                .collect();
+            span(&ratios)
+        };
+        if let (Some(elapsed), Some(cpu)) = (span(Metric::Elapsed), span(Metric::Cpu)) {
+            sentences.push(format!("{group}: elapsed time {elapsed}, CPU {cpu}."));
+        }
+    }
+    sentences.extend(significance(results, side, base));
+    sentences
+}
+
+/// What a side costs over the classes of the headline, elapsed time and CPU with their intervals.
+fn headline(results: &Results, side: &Side, base: &Side) -> Option<String> {
+    let against = side.plain.as_ref().unwrap_or(&base.id);
+    let find = |metric| results.summary.headline(metric, &side.id, against);
+    let (elapsed, cpu) = (find(Metric::Elapsed)?, find(Metric::Cpu)?);
+    let shown = |found: &Headline| {
+        format!("{} ({})", percent(found.ratio), interval(found.low, found.high))
+    };
+    Some(format!(
+        "{} costs {} of elapsed time and {} of CPU over {}.",
+        side.label,
+        shown(elapsed),
+        shown(cpu),
+        elapsed.what
+    ))
+}
+
+/// Classes that the verdict puts together, by name.
+type Group = (&'static str, fn(&Class) -> bool);
+
+const GROUPS: [Group; 5] = [
+    ("CRUD mixes", |class| class.experiment == Experiment::Crud),
+    ("Statements, index rebuild, backup", |class| {
+        class.experiment == Experiment::Operations && class.id.ends_with("/warm")
+    }),
+    ("The same with cold files", |class| {
+        class.experiment == Experiment::Operations && class.id.ends_with("/cold")
+    }),
+    ("Scans and copies", |class| class.experiment == Experiment::Scans),
+    ("Your statements", |class| class.experiment == Experiment::Script && class.id != "script/all"),
+];
+
+/// The geometric mean of the ratios, with the smallest and the largest where there are several.
+fn span(ratios: &[&Comparison]) -> Option<String> {
+    let low = ratios.iter().min_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
+    let high = ratios.iter().max_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
+    let logs: f64 = ratios.iter().map(|found| found.ratio.ln()).sum();
+    let mean = percent((logs / float(ratios.len() as u64)).exp());
+    if ratios.len() == 1 {
+        return Some(mean);
+    }
+    let bare = |found: &Comparison| percent(found.ratio).trim_end_matches(" %").to_owned();
+    Some(format!("{mean} (classes from {} to {})", bare(low), bare(high)))
+}
+
+fn significance(results: &Results, side: &Side, base: &Side) -> Option<String> {
+    let whole: Vec<&Comparison> = results
+        .summary
+        .comparisons
+        .iter()
+        .filter(|comparison| {
+            comparison.statement.is_none()
+                && matches!(comparison.metric, Metric::Elapsed | Metric::Cpu)
+                && comparison.side == side.id
+                && comparison.against == base.id
+        })
+        .collect();
+    let bounded: Vec<(f64, f64)> =
+        whole.iter().filter_map(|comparison| comparison.low.zip(comparison.high)).collect();
+    if bounded.is_empty() {
+        return (!whole.is_empty())
+            .then(|| "No intervals: they need at least two restarts.".to_owned());
+    }
+    let slower = bounded.iter().filter(|(low, _)| *low > 1.0).count();
+    let faster = bounded.iter().filter(|(_, high)| *high < 1.0).count();
+    Some(format!(
+        "Of {} ratios, {slower} are above 0 % and {faster} below it with {} % confidence; the \
+         others cannot be told from 0 %.",
+        bounded.len(),
+        f64::from(results.settings.confidence_permille) / 10.0
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::tests::example;
+    use crate::summary::summarize;
+
+    #[test]
+    fn verdict_names_algorithm_and_overheads() {
+        let mut results = example();
+        results.summary = summarize(&results);
+        let sentences = verdict(&results);
+        assert!(sentences[0].contains("encrypted costs +10.0 % (+10.0 to +10.0)"), "{sentences:?}");
+        assert!(sentences[1].contains("peer costs +150 %"), "{sentences:?}");
+        assert!(sentences[2].contains("+10.0 %"), "{sentences:?}");
+        results.control = true;
+        assert!(verdict(&results)[0].contains("true overhead is 0 %"));
+    }
+}
