@@ -1,0 +1,421 @@
+//! What the parser makes of a batch: statements with their lines.
+
+use tdekit_wire_tds::SqlType;
+
+use crate::host::{
+    AlterDatabase, Backup, CertificateBackup, CreateCertificate, EncryptionKey, Restore,
+};
+
+/// A name of one to four parts, the last one the object's.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Name(pub(crate) Vec<String>);
+
+impl Name {
+    pub(crate) fn object(&self) -> &str {
+        self.0.last().map_or("", String::as_str)
+    }
+
+    /// The `back`-th part before the object's.
+    pub(crate) fn part(&self, back: usize) -> Option<&str> {
+        let at = self.0.len().checked_sub(back + 1)?;
+        self.0.get(at).map(String::as_str).filter(|part| !part.is_empty())
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.0.join(".")
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum BinOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    BitAnd,
+    BitOr,
+    BitXor,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum UnOp {
+    Minus,
+    Plus,
+    BitNot,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum CmpOp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Over {
+    pub(crate) partition: Vec<Expr>,
+    pub(crate) order: Vec<OrderItem>,
+    /// ROWS or RANGE with its bounds, as SQLite writes them too.
+    pub(crate) frame: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Call {
+    pub(crate) name: Name,
+    pub(crate) args: Vec<Expr>,
+    pub(crate) distinct: bool,
+    pub(crate) star: bool,
+    pub(crate) over: Option<Over>,
+    pub(crate) within: Vec<OrderItem>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Expr {
+    Null,
+    Int(String),
+    Dec(String),
+    Float(String),
+    Money(String),
+    Str(String, bool),
+    Hex(Vec<u8>),
+    Var(String),
+    Column(Name),
+    Unary(UnOp, Box<Expr>),
+    Binary(BinOp, Box<Expr>, Box<Expr>),
+    Compare(CmpOp, Box<Expr>, Box<Expr>),
+    And(Vec<Expr>),
+    Or(Vec<Expr>),
+    Not(Box<Expr>),
+    IsNull(Box<Expr>, bool),
+    Between(Box<Expr>, Box<Expr>, Box<Expr>, bool),
+    InList(Box<Expr>, Vec<Expr>, bool),
+    InQuery(Box<Expr>, Box<Query>, bool),
+    Like(Box<Expr>, Box<Expr>, Option<Box<Expr>>, bool),
+    Exists(Box<Query>),
+    /// Operand, operator, whether ALL, query.
+    Quantified(Box<Expr>, CmpOp, bool, Box<Query>),
+    Case(Option<Box<Expr>>, Vec<(Expr, Expr)>, Option<Box<Expr>>),
+    /// Operand, type, style, whether TRY_.
+    Convert(Box<Expr>, SqlType, Option<Box<Expr>>, bool),
+    Call(Box<Call>),
+    Subquery(Box<Query>),
+    Collate(Box<Expr>, String),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OrderItem {
+    pub(crate) expr: Expr,
+    pub(crate) descending: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Cte {
+    pub(crate) name: String,
+    pub(crate) columns: Vec<String>,
+    pub(crate) query: Query,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Query {
+    pub(crate) ctes: Vec<Cte>,
+    pub(crate) body: SetExpr,
+    pub(crate) order: Vec<OrderItem>,
+    pub(crate) offset: Option<(Expr, Option<Expr>)>,
+    pub(crate) line: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetOp {
+    Union,
+    UnionAll,
+    Intersect,
+    Except,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum SetExpr {
+    Select(Box<Select>),
+    Op(SetOp, Box<SetExpr>, Box<SetExpr>),
+    Nested(Box<Query>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Top {
+    pub(crate) count: Expr,
+    pub(crate) percent: bool,
+    pub(crate) ties: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Select {
+    pub(crate) distinct: bool,
+    pub(crate) top: Option<Top>,
+    pub(crate) items: Vec<Item>,
+    pub(crate) into: Option<Name>,
+    pub(crate) from: Vec<TableRef>,
+    pub(crate) filter: Option<Expr>,
+    pub(crate) group: Vec<Expr>,
+    pub(crate) having: Option<Expr>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Item {
+    Star(Option<Name>),
+    Expr(Expr, Option<String>),
+    /// Variable, the operator before `=`, expression.
+    Assign(String, Option<BinOp>, Expr),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JoinKind {
+    Inner,
+    Left,
+    Right,
+    Full,
+    Cross,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum TableRef {
+    Table(Name, Option<String>),
+    Derived(Box<Query>, String, Vec<String>),
+    Values(Vec<Vec<Expr>>, String, Vec<String>),
+    Join(JoinKind, Box<TableRef>, Box<TableRef>, Option<Expr>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Source {
+    /// Rows; None stands for DEFAULT.
+    Values(Vec<Vec<Option<Expr>>>),
+    Query(Box<Query>),
+    Defaults,
+    Exec(Box<Exec>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Insert {
+    pub(crate) ctes: Vec<Cte>,
+    pub(crate) target: Name,
+    pub(crate) columns: Vec<String>,
+    pub(crate) output: Vec<Item>,
+    pub(crate) output_into: Option<Name>,
+    pub(crate) source: Source,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum SetTarget {
+    Column(Name),
+    Var(String),
+    /// `@v = column = expr`.
+    Both(String, Name),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Update {
+    pub(crate) ctes: Vec<Cte>,
+    pub(crate) top: Option<Top>,
+    pub(crate) target: Name,
+    pub(crate) sets: Vec<(SetTarget, Option<BinOp>, Option<Expr>)>,
+    pub(crate) output: Vec<Item>,
+    pub(crate) from: Vec<TableRef>,
+    pub(crate) filter: Option<Expr>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Delete {
+    pub(crate) ctes: Vec<Cte>,
+    pub(crate) top: Option<Top>,
+    pub(crate) target: Name,
+    pub(crate) output: Vec<Item>,
+    pub(crate) from: Vec<TableRef>,
+    pub(crate) filter: Option<Expr>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Arg {
+    pub(crate) name: Option<String>,
+    /// None stands for DEFAULT.
+    pub(crate) value: Option<Expr>,
+    pub(crate) output: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ExecTarget {
+    Procedure(Name),
+    Variable(String),
+    Text(Expr),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Exec {
+    pub(crate) status: Option<String>,
+    pub(crate) target: ExecTarget,
+    pub(crate) args: Vec<Arg>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ColumnDef {
+    pub(crate) name: String,
+    pub(crate) ty: SqlType,
+    pub(crate) nullable: Option<bool>,
+    pub(crate) identity: Option<(i64, i64)>,
+    pub(crate) default: Option<(Option<String>, Expr)>,
+    pub(crate) constraints: Vec<Constraint>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Constraint {
+    pub(crate) name: Option<String>,
+    pub(crate) kind: ConstraintKind,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ConstraintKind {
+    /// Columns with their direction (true: descending); empty inside of a column.
+    Primary(Vec<(String, bool)>),
+    Unique(Vec<(String, bool)>),
+    Check(Expr),
+    Foreign {
+        columns: Vec<String>,
+        table: Name,
+        parents: Vec<String>,
+        on_delete: Option<&'static str>,
+        on_update: Option<&'static str>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CreateTable {
+    pub(crate) name: Name,
+    pub(crate) columns: Vec<ColumnDef>,
+    pub(crate) constraints: Vec<Constraint>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum AlterTable {
+    Add(Vec<ColumnDef>, Vec<Constraint>),
+    DropColumn(Vec<String>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ProcParam {
+    pub(crate) name: String,
+    pub(crate) ty: SqlType,
+    pub(crate) default: Option<Expr>,
+    pub(crate) output: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CreateProc {
+    pub(crate) name: Name,
+    pub(crate) params: Vec<ProcParam>,
+    pub(crate) body: Vec<Stmt>,
+    /// CREATE, ALTER, CREATE OR ALTER.
+    pub(crate) may_create: bool,
+    pub(crate) may_replace: bool,
+    /// The statement's text, with CREATE for ALTER.
+    pub(crate) text: String,
+}
+
+/// What a DROP names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ObjectKind {
+    Table,
+    View,
+    Procedure,
+    Index,
+    Database,
+    Certificate,
+    MasterKey,
+    EncryptionKey,
+}
+
+/// A string or number in an encryption statement: written, or a variable's.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Operand {
+    Text(String),
+    Var(String),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Security {
+    CreateMasterKey { password: Option<String> },
+    OpenMasterKey { password: String },
+    CloseMasterKey,
+    BackupMasterKey { file: String, password: String },
+    CreateCertificate(CreateCertificate),
+    BackupCertificate(CertificateBackup),
+    CreateEncryptionKey(EncryptionKey),
+    AlterEncryptionKey(EncryptionKey),
+    AlterDatabase { database: Option<String>, change: AlterDatabase },
+    Backup(Box<Backup<Operand>>),
+    Restore(Box<Restore<Operand>>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum TranOp {
+    Begin,
+    Commit,
+    Rollback,
+    Save,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Stmt {
+    pub(crate) line: u32,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Kind {
+    Query(Box<Query>),
+    Insert(Box<Insert>),
+    Update(Box<Update>),
+    Delete(Box<Delete>),
+    Truncate(Name),
+    Declare(Vec<(String, SqlType, Option<Expr>)>),
+    DeclareTable(Box<CreateTable>),
+    Set(String, Option<BinOp>, Expr),
+    /// Option in upper case, its value as written.
+    SetOption(Vec<String>, SetValue),
+    If(Expr, Box<Stmt>, Option<Box<Stmt>>),
+    While(Expr, Box<Stmt>),
+    Block(Vec<Stmt>),
+    Try(Vec<Stmt>, Vec<Stmt>),
+    Break,
+    Continue,
+    Return(Option<Expr>),
+    Print(Expr),
+    Raiserror { message: Expr, severity: Expr, state: Expr, args: Vec<Expr>, options: Vec<String> },
+    Throw(Option<(Expr, Expr, Expr)>),
+    Wait { delay: bool, time: Expr },
+    Exec(Box<Exec>),
+    Use(String),
+    Tran(TranOp, Option<Operand>),
+    CreateTable(Box<CreateTable>),
+    AlterTable(Name, AlterTable),
+    CreateIndex { name: String, table: Name, unique: bool, columns: Vec<(String, bool)>, filter: Option<Expr> },
+    CreateView { name: Name, columns: Vec<String>, query: Box<Query>, text: String, may_replace: bool },
+    CreateProc(Box<CreateProc>),
+    CreateDatabase(String),
+    CreateSchema(String),
+    Drop { kind: ObjectKind, names: Vec<Name>, if_exists: bool, on: Option<Name> },
+    Dbcc { name: String, args: Vec<String>, options: Vec<String> },
+    Security(Security),
+    Checkpoint,
+    Nothing,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum SetValue {
+    On,
+    Off,
+    Text(String),
+    Expr(Expr),
+    /// IDENTITY_INSERT's table.
+    Table(Name, bool),
+}

@@ -1,0 +1,475 @@
+//! Scalar expressions.
+
+use std::borrow::Cow;
+
+use tdekit_wire_tds::{Length, SqlType, Value};
+
+use super::{Aggregates, Binder, Bound, Node, Offered};
+use crate::ast::{BinOp, Expr, Name, UnOp};
+use crate::emit::eval::{Env, eval};
+use crate::error::{Error, Result};
+use crate::value::decimal::{self, Dec};
+use crate::value::{
+    Family, arith, as_decimal, common_type, declaration, explicit, family, implicit, is_national,
+    is_text, length_of, text, type_name, units,
+};
+
+impl Binder<'_> {
+    /// A value; a condition here is an error.
+    pub(crate) fn scalar(&mut self, expr: &Expr) -> Result<Bound> {
+        if let Some(found) = self.grouped(expr) {
+            return Ok(found);
+        }
+        match expr {
+            Expr::Null => Ok(Bound::new(SqlType::Int, true, Node::Null)),
+            Expr::Int(digits) => Ok(integer(digits)?),
+            Expr::Dec(digits) => decimal_literal(digits),
+            Expr::Float(digits) => {
+                let value: f64 =
+                    digits.parse().map_err(|_| Error::Syntax { near: digits.clone() })?;
+                if !value.is_finite() {
+                    return Err(Error::ResultOverflow { to: "float".to_owned() });
+                }
+                Ok(Bound::constant(SqlType::Float, Value::Float(value)))
+            }
+            Expr::Money(digits) => {
+                let dec = Dec::parse(digits).and_then(|dec| dec.rescale(4));
+                let money = dec.and_then(|dec| i64::try_from(dec.unscaled).ok());
+                let money = money.ok_or(Error::BadMoney {})?;
+                Ok(Bound::constant(SqlType::Money, Value::Money(money)))
+            }
+            Expr::Str(found, national) => Ok(string(found, *national)),
+            Expr::Hex(bytes) => {
+                let ty = SqlType::VarBinary(length(bytes.len().max(1), 8000));
+                Ok(Bound::constant(ty, Value::Binary(Cow::Owned(bytes.clone()))))
+            }
+            Expr::Var(name) if name.starts_with("@@") => self.global(name),
+            Expr::Var(name) => {
+                let variable = self.variables.find(name)?;
+                Ok(Bound::new(variable.ty, true, Node::Var(variable.slot)))
+            }
+            Expr::Column(name) => self.column(name),
+            Expr::Unary(op, inner) => {
+                let inner = self.scalar(inner)?;
+                unary(*op, inner)
+            }
+            Expr::Binary(op, left, right) => {
+                let left = self.scalar(left)?;
+                let right = self.scalar(right)?;
+                binary(*op, left, right)
+            }
+            Expr::Case(operand, whens, otherwise) => {
+                self.case(operand.as_deref(), whens, otherwise.as_deref())
+            }
+            Expr::Convert(inner, ty, style, lenient) => {
+                let inner = self.scalar(inner)?;
+                let style = match style {
+                    Some(style) => Some(Box::new(convert(self.scalar(style)?, SqlType::Int)?)),
+                    None => None,
+                };
+                // CAST and CONVERT to a type without a length mean 30
+                if !explicit(inner.ty, *ty) && inner.node != Node::Null {
+                    return Err(no_explicit(inner.ty, *ty));
+                }
+                let nullable = inner.nullable || *lenient;
+                let inner = Box::new(inner);
+                let node = Node::Convert { inner, style, lenient: *lenient };
+                Ok(folded(Bound::new(*ty, nullable, node)))
+            }
+            Expr::Call(call) => self.call(call),
+            Expr::Subquery(query) => self.scalar_subquery(query),
+            Expr::Collate(inner, name) => {
+                text::check_collation(name)?;
+                let inner = self.scalar(inner)?;
+                if !is_text(inner.ty) {
+                    return Err(Error::BadOperand {
+                        ty: type_name(inner.ty).to_owned(),
+                        op: "COLLATE".to_owned(),
+                    });
+                }
+                Ok(inner)
+            }
+            _ => Err(Error::NotBoolean { near: "condition".to_owned() }),
+        }
+    }
+
+    /// What GROUP BY names, as written there.
+    fn grouped(&self, expr: &Expr) -> Option<Bound> {
+        let scope = self.scopes.last()?;
+        if scope.aggregates == Aggregates::Inside {
+            return None;
+        }
+        let groups = scope.groups.as_ref()?;
+        groups.iter().find(|(group, _)| group == expr).map(|(_, bound)| bound.clone())
+    }
+
+    fn column(&mut self, name: &Name) -> Result<Bound> {
+        for depth in (0..self.scopes.len()).rev() {
+            let Some(offered) = self.find_in(depth, name)? else { continue };
+            let scope = &self.scopes[depth];
+            if scope.aggregates != Aggregates::Inside
+                && let Some(groups) = &scope.groups
+                && !groups.iter().any(|(_, bound)| bound.node == Node::Leaf(offered.sql.clone()))
+            {
+                return Err(Error::NotGrouped { name: name.text() });
+            }
+            let Offered { ty, nullable, sql, .. } = offered;
+            return Ok(Bound::new(ty, nullable, Node::Leaf(sql)));
+        }
+        if name.0.len() > 1 {
+            return Err(Error::MultiPart { name: name.text() });
+        }
+        Err(Error::InvalidColumn { name: name.text() })
+    }
+
+    fn find_in(&self, depth: usize, name: &Name) -> Result<Option<Offered>> {
+        let mut found: Option<Offered> = None;
+        for source in &self.scopes[depth].sources {
+            if !qualifies(source, name) {
+                continue;
+            }
+            for column in &source.columns {
+                if !column.name.eq_ignore_ascii_case(name.object()) {
+                    continue;
+                }
+                if found.is_some() {
+                    return Err(Error::AmbiguousColumn { name: name.text() });
+                }
+                found = Some(column.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&Expr>,
+        whens: &[(Expr, Expr)],
+        otherwise: Option<&Expr>,
+    ) -> Result<Bound> {
+        let mut bound = Vec::new();
+        for (when, then) in whens {
+            let when = match operand {
+                Some(operand) => {
+                    let (left, right) = (self.scalar(operand)?, self.scalar(when)?);
+                    super::predicate::comparison(crate::ast::CmpOp::Eq, left, right)?
+                }
+                None => self.condition(when)?,
+            };
+            bound.push((when, self.scalar(then)?));
+        }
+        let otherwise = otherwise.map(|expr| self.scalar(expr)).transpose()?;
+        branches(bound, otherwise)
+    }
+}
+
+/// CASE over these branches, all converted to one type.
+pub(crate) fn branches(whens: Vec<(Bound, Bound)>, otherwise: Option<Bound>) -> Result<Bound> {
+    let values: Vec<&Bound> = whens.iter().map(|(_, then)| then).chain(&otherwise).collect();
+    let ty = common_of(&values)?;
+    let nullable = otherwise.is_none() || values.iter().any(|value| value.nullable);
+    let whens = whens
+        .into_iter()
+        .map(|(when, then)| Ok((when, convert(then, ty)?)))
+        .collect::<Result<Vec<_>>>()?;
+    let otherwise = otherwise.map(|value| convert(value, ty)).transpose()?.map(Box::new);
+    Ok(Bound::new(ty, nullable, Node::Case(whens, otherwise)))
+}
+
+/// The common type of values, where the word NULL takes any.
+pub(crate) fn common_of(values: &[&Bound]) -> Result<SqlType> {
+    let mut ty = None;
+    for value in values {
+        if value.node == Node::Null {
+            continue;
+        }
+        let own = literal_type(value);
+        ty = Some(match ty {
+            None => own,
+            Some(found) => common_type(found, own)?,
+        });
+    }
+    Ok(ty.unwrap_or(SqlType::Int))
+}
+
+/// The type that counts in arithmetic with decimals: integer literals have their own digits.
+fn literal_type(value: &Bound) -> SqlType {
+    value.ty
+}
+
+fn qualifies(source: &super::SourceScope, name: &Name) -> bool {
+    let Some(qualifier) = name.part(1) else { return name.0.len() == 1 };
+    if source.alias.eq_ignore_ascii_case(qualifier) {
+        let schema = name.part(2);
+        return match (&source.full, schema) {
+            (_, None) => true,
+            (Some(full), Some(schema)) => {
+                full.part(1).unwrap_or("dbo").eq_ignore_ascii_case(schema)
+            }
+            (None, Some(_)) => false,
+        };
+    }
+    false
+}
+
+fn no_explicit(from: SqlType, to: SqlType) -> Error {
+    Error::NoExplicit { from: type_name(from).to_owned(), to: type_name(to).to_owned() }
+}
+
+pub(crate) fn length(units: usize, max: u16) -> Length {
+    match u16::try_from(units) {
+        Ok(n) if n <= max => Length::Of(n),
+        _ => Length::Max,
+    }
+}
+
+pub(crate) fn string(found: &str, national: bool) -> Bound {
+    let count = text::units(found, national).max(1);
+    let ty = if national {
+        SqlType::NVarChar(length(count, 4000))
+    } else {
+        SqlType::VarChar(length(count, 8000))
+    };
+    let kept = if national { found.to_owned() } else { text::narrowed(found).into_owned() };
+    Bound::constant(ty, Value::Text(Cow::Owned(kept)))
+}
+
+fn integer(digits: &str) -> Result<Bound> {
+    if let Ok(int) = digits.parse::<i32>() {
+        return Ok(Bound::constant(SqlType::Int, Value::Int(i64::from(int))));
+    }
+    decimal_literal(digits)
+}
+
+fn decimal_literal(digits: &str) -> Result<Bound> {
+    let dec = Dec::parse(digits).ok_or(Error::ResultOverflow { to: "numeric".to_owned() })?;
+    let significant = dec.unscaled.unsigned_abs().to_string().len();
+    let precision = u8::try_from(significant).unwrap_or(38).max(dec.scale).max(1);
+    let ty = SqlType::Decimal { precision, scale: dec.scale };
+    Ok(Bound::constant(ty, Value::Decimal { unscaled: dec.unscaled, scale: dec.scale }))
+}
+
+/// Computes what has only constants in it, if that gives no error: errors come at run time.
+pub(crate) fn folded(bound: Bound) -> Bound {
+    let mut constant = true;
+    bound.walk(&mut |part| {
+        constant &= match &part.node {
+            Node::Var(_) | Node::Arg(_) | Node::Leaf(_) => false,
+            Node::Call(func, _) => func.is_pure(),
+            _ => true,
+        };
+        constant
+    });
+    if !constant {
+        return bound;
+    }
+    match eval(&bound, &Env::empty()) {
+        Ok(value) => Bound::constant(bound.ty, value.into_owned()),
+        Err(_) => bound,
+    }
+}
+
+/// Converts as an assignment or an operator does, which needs an implicit conversion.
+pub(crate) fn convert(inner: Bound, ty: SqlType) -> Result<Bound> {
+    if inner.ty == ty && inner.node != Node::Null {
+        return Ok(inner);
+    }
+    if inner.node == Node::Null {
+        return Ok(Bound::new(ty, true, Node::Const(Value::Null)));
+    }
+    if !implicit(inner.ty, ty) {
+        let (from, to) = (type_name(inner.ty).to_owned(), type_name(ty).to_owned());
+        return Err(if explicit(inner.ty, ty) {
+            Error::NoImplicit { from, to }
+        } else {
+            Error::OperandClash { left: from, right: to }
+        });
+    }
+    let nullable = inner.nullable;
+    let node = Node::Convert { inner: Box::new(inner), style: None, lenient: false };
+    Ok(folded(Bound::new(ty, nullable, node)))
+}
+
+fn unary(op: UnOp, inner: Bound) -> Result<Bound> {
+    let ty = inner.ty;
+    let bad = |op: &str| Error::BadOperand { ty: type_name(ty).to_owned(), op: op.to_owned() };
+    match op {
+        UnOp::Plus => Ok(inner),
+        UnOp::BitNot => {
+            if family(ty) != Family::Int {
+                return Err(bad("'~'"));
+            }
+            Ok(folded(Bound::new(ty, inner.nullable, Node::BitNot(Box::new(inner)))))
+        }
+        UnOp::Minus => {
+            let inner = if is_text(ty) { convert(inner, SqlType::Int)? } else { inner };
+            match inner.ty {
+                SqlType::Bit | SqlType::TinyInt => {
+                    let wider = convert(inner, SqlType::SmallInt)?;
+                    Ok(folded(Bound::new(wider.ty, wider.nullable, Node::Negate(Box::new(wider)))))
+                }
+                _ if crate::value::is_numeric(inner.ty) => {
+                    let (ty, nullable) = (inner.ty, inner.nullable);
+                    Ok(folded(Bound::new(ty, nullable, Node::Negate(Box::new(inner)))))
+                }
+                _ => Err(bad("minus")),
+            }
+        }
+    }
+}
+
+/// Precision and scale in arithmetic: integer literals count their digits only.
+fn digits_of(bound: &Bound) -> Option<(u8, u8)> {
+    if let (SqlType::Int, Node::Const(Value::Int(int))) = (bound.ty, &bound.node) {
+        let digits = int.unsigned_abs().to_string().len();
+        return Some((u8::try_from(digits).unwrap_or(10), 0));
+    }
+    as_decimal(bound.ty)
+}
+
+pub(crate) fn binary(op: BinOp, left: Bound, right: Bound) -> Result<Bound> {
+    let (left, right) = adopt_null(left, right)?;
+    let nullable = left.nullable || right.nullable;
+    if op == BinOp::Add && concatenates(left.ty, right.ty) {
+        return concat(left, right);
+    }
+    let (l, r) = (family(left.ty), family(right.ty));
+    let bitwise = matches!(op, BinOp::BitAnd | BinOp::BitOr | BinOp::BitXor);
+    let temporal = |ty| matches!(ty, SqlType::DateTime | SqlType::SmallDateTime);
+    if temporal(left.ty) || temporal(right.ty) {
+        if !matches!(op, BinOp::Add | BinOp::Sub) {
+            return Err(arith::bad_operand(op, SqlType::DateTime));
+        }
+        let ok = |bound: &Bound| {
+            temporal(bound.ty) || crate::value::is_numeric(bound.ty) || is_text(bound.ty)
+        };
+        if !ok(&left) || !ok(&right) {
+            return Err(incompatible(op, left.ty, right.ty));
+        }
+        let ty = if left.ty == SqlType::SmallDateTime && right.ty != SqlType::DateTime
+            || right.ty == SqlType::SmallDateTime && left.ty != SqlType::DateTime
+        {
+            SqlType::SmallDateTime
+        } else {
+            SqlType::DateTime
+        };
+        let left = convert(left, SqlType::DateTime)?;
+        let right = convert(right, SqlType::DateTime)?;
+        let node = Node::Arith(op, Box::new(left), Box::new(right));
+        return convert(Bound::new(SqlType::DateTime, nullable, node), ty);
+    }
+    let arithmetic = |f| matches!(f, Family::Int | Family::Decimal | Family::Money | Family::Float);
+    if !(arithmetic(l) || arithmetic(r)) {
+        return Err(if l == r && left.ty == right.ty {
+            arith::bad_operand(op, left.ty)
+        } else {
+            incompatible(op, left.ty, right.ty)
+        });
+    }
+    if bitwise && !(l == Family::Int && r == Family::Int) {
+        return Err(incompatible(op, left.ty, right.ty));
+    }
+    let common = common_type(left.ty, right.ty)?;
+    match family(common) {
+        Family::Decimal => {
+            // text takes the other side's type before it counts
+            let left = if is_text(left.ty) { convert(left, right.ty)? } else { left };
+            let right = if is_text(right.ty) { convert(right, left.ty)? } else { right };
+            let (Some(a), Some(b)) = (digits_of(&left), digits_of(&right)) else {
+                return Err(incompatible(op, left.ty, right.ty));
+            };
+            let (precision, scale) = decimal::result_type(op, a, b);
+            let ty = SqlType::Decimal { precision, scale };
+            let left = convert(left, SqlType::Decimal { precision: a.0, scale: a.1 })?;
+            let right = convert(right, SqlType::Decimal { precision: b.0, scale: b.1 })?;
+            let node = Node::Arith(op, Box::new(left), Box::new(right));
+            Ok(folded(Bound::new(ty, nullable, node)))
+        }
+        Family::Int | Family::Money | Family::Float => {
+            // bit has no arithmetic of its own
+            let ty = if common == SqlType::Bit && !bitwise { SqlType::Int } else { common };
+            if family(ty) == Family::Float && op == BinOp::Mod {
+                return Err(incompatible(op, left.ty, right.ty));
+            }
+            if common == SqlType::Bit && !bitwise {
+                return Err(arith::bad_operand(op, SqlType::Bit));
+            }
+            let left = convert(left, ty)?;
+            let right = convert(right, ty)?;
+            let node = Node::Arith(op, Box::new(left), Box::new(right));
+            Ok(folded(Bound::new(ty, nullable, node)))
+        }
+        _ => Err(incompatible(op, left.ty, right.ty)),
+    }
+}
+
+/// The word NULL beside a value takes the value's type.
+pub(crate) fn adopt_null(left: Bound, right: Bound) -> Result<(Bound, Bound)> {
+    if left.node == Node::Null && right.node != Node::Null {
+        let left = convert(left, right.ty)?;
+        return Ok((left, right));
+    }
+    if right.node == Node::Null && left.node != Node::Null {
+        let right = convert(right, left.ty)?;
+        return Ok((left, right));
+    }
+    Ok((left, right))
+}
+
+fn incompatible(op: BinOp, left: SqlType, right: SqlType) -> Error {
+    Error::BadOperands {
+        left: type_name(left).to_owned(),
+        right: type_name(right).to_owned(),
+        op: arith::op_name(op).to_owned(),
+    }
+}
+
+fn concatenates(left: SqlType, right: SqlType) -> bool {
+    let joins = |ty| {
+        is_text(ty) && !matches!(ty, SqlType::Text | SqlType::NText | SqlType::Xml)
+            || family(ty) == Family::Binary
+    };
+    joins(left) && joins(right) && (is_text(left) == is_text(right))
+}
+
+pub(crate) fn concat(left: Bound, right: Bound) -> Result<Bound> {
+    let nullable = left.nullable || right.nullable;
+    let (Some(a), Some(b)) = (length_of(left.ty), length_of(right.ty)) else {
+        return Err(incompatible(BinOp::Add, left.ty, right.ty));
+    };
+    let sum = |max: u16| match (a, b) {
+        (Length::Of(a), Length::Of(b)) => Length::Of(a.saturating_add(b).min(max)),
+        _ => Length::Max,
+    };
+    let ty = if !is_text(left.ty) {
+        SqlType::VarBinary(sum(8000))
+    } else if is_national(left.ty) || is_national(right.ty) {
+        SqlType::NVarChar(units(sum(4000)))
+    } else {
+        SqlType::VarChar(sum(8000))
+    };
+    let node = Node::Concat(Box::new(left), Box::new(right));
+    Ok(folded(Bound::new(ty, nullable, node)))
+}
+
+/// A value into a column or variable of a table: what does not fit is an error.
+pub(crate) fn assign(inner: Bound, ty: SqlType, table: &str, column: &str) -> Result<Bound> {
+    if inner.ty == ty && inner.node != Node::Null {
+        return Ok(inner);
+    }
+    if inner.node == Node::Null {
+        return convert(inner, ty);
+    }
+    if !implicit(inner.ty, ty) {
+        convert(inner.clone(), ty)?;
+    }
+    let nullable = inner.nullable;
+    let (table, column) = (table.to_owned(), column.to_owned());
+    let node = Node::Assign { inner: Box::new(inner), table, column };
+    Ok(Bound::new(ty, nullable, node))
+}
+
+/// For messages: the full declaration of the type.
+pub(crate) fn described(ty: SqlType) -> String {
+    declaration(ty)
+}

@@ -1,0 +1,161 @@
+//! Search conditions.
+
+use tdekit_wire_tds::{Length, SqlType};
+
+use super::expr::{adopt_null, convert};
+use super::{Binder, Bound, Node};
+use crate::ast::{CmpOp, Expr, Query};
+use crate::error::{Error, Result};
+use crate::value::{common_type, is_national, is_text, type_name};
+
+impl Binder<'_> {
+    /// A condition; a plain value here is an error.
+    pub(crate) fn condition(&mut self, expr: &Expr) -> Result<Bound> {
+        match expr {
+            Expr::And(items) | Expr::Or(items) => {
+                let bound =
+                    items.iter().map(|item| self.condition(item)).collect::<Result<Vec<_>>>()?;
+                Ok(Bound::condition(match expr {
+                    Expr::And(_) => Node::And(bound),
+                    _ => Node::Or(bound),
+                }))
+            }
+            Expr::Not(inner) => Ok(negated(self.condition(inner)?, true)),
+            Expr::Compare(op, left, right) => {
+                let left = self.scalar(left)?;
+                let right = self.scalar(right)?;
+                comparison(*op, left, right)
+            }
+            Expr::IsNull(inner, not) => {
+                let inner = self.scalar(inner)?;
+                Ok(Bound::condition(Node::IsNull(Box::new(inner), *not)))
+            }
+            Expr::Between(value, low, high, not) => {
+                let low = self.scalar(low)?;
+                let high = self.scalar(high)?;
+                let first = self.scalar(value)?;
+                let second = self.scalar(value)?;
+                let above = comparison(CmpOp::Ge, first, low)?;
+                let below = comparison(CmpOp::Le, second, high)?;
+                Ok(negated(Bound::condition(Node::And(vec![above, below])), *not))
+            }
+            Expr::InList(left, items, not) => self.in_list(left, items, *not),
+            Expr::InQuery(left, query, not) => {
+                let left = self.scalar(left)?;
+                self.in_query(left, query, *not)
+            }
+            Expr::Like(text, pattern, escape, not) => {
+                let text = self.scalar(text)?;
+                let pattern = self.scalar(pattern)?;
+                let escape = match escape {
+                    Some(escape) => {
+                        let escape = self.scalar(escape)?;
+                        Some(Box::new(as_text(escape)?))
+                    }
+                    None => None,
+                };
+                let text = Box::new(as_text(text)?);
+                let pattern = Box::new(as_text(pattern)?);
+                Ok(negated(Bound::condition(Node::Like { text, pattern, escape }), *not))
+            }
+            Expr::Exists(query) => {
+                let sql = self.subquery(query, |_| Ok(()))?;
+                Ok(Bound::condition(Node::Leaf(format!("EXISTS ({sql})"))))
+            }
+            Expr::Quantified(left, op, all, query) => {
+                let left = self.scalar(left)?;
+                match (op, all) {
+                    (CmpOp::Eq, false) => self.in_query(left, query, false),
+                    (CmpOp::Ne, true) => self.in_query(left, query, true),
+                    _ => Err(Error::unsupported(if *all { "ALL" } else { "ANY" })),
+                }
+            }
+            _ => Err(Error::NotBoolean { near: near(expr) }),
+        }
+    }
+
+    fn in_list(&mut self, left: &Expr, items: &[Expr], not: bool) -> Result<Bound> {
+        let left = self.scalar(left)?;
+        let mut bound = Vec::new();
+        let mut ty = left.ty;
+        for item in items {
+            let item = self.scalar(item)?;
+            if item.node != Node::Null {
+                ty = common_type(ty, item.ty)?;
+            }
+            bound.push(item);
+        }
+        let left = convert(left, ty)?;
+        let bound =
+            bound.into_iter().map(|item| convert(item, ty)).collect::<Result<Vec<_>>>()?;
+        Ok(negated(Bound::condition(Node::InList(Box::new(left), bound)), not))
+    }
+
+    fn in_query(&mut self, left: Bound, query: &Query, not: bool) -> Result<Bound> {
+        let mut ty = left.ty;
+        let sql = self.subquery(query, |columns| {
+            let [column] = columns else { return Err(Error::OneColumnOnly {}) };
+            ty = common_type(ty, column.ty)?;
+            Ok(())
+        })?;
+        let sql = self.coerced(&sql, &[ty])?;
+        if !crate::value::storage::comparable(ty) {
+            return Err(Error::feature(format!("IN over {}", type_name(ty))));
+        }
+        let left = self.emit_text(&convert(left, ty)?)?;
+        let collate = if is_text(ty) { " COLLATE TSQL" } else { "" };
+        let leaf = Bound::condition(Node::Leaf(format!("({left}{collate} IN ({}))", sql)));
+        Ok(negated(leaf, not))
+    }
+}
+
+fn near(expr: &Expr) -> String {
+    match expr {
+        Expr::Column(name) => name.text(),
+        Expr::Int(text) | Expr::Dec(text) | Expr::Str(text, _) | Expr::Var(text) => text.clone(),
+        Expr::Call(call) => call.name.text(),
+        _ => ")".to_owned(),
+    }
+}
+
+pub(crate) fn negated(inner: Bound, not: bool) -> Bound {
+    if not { Bound::condition(Node::Not(Box::new(inner))) } else { inner }
+}
+
+/// A comparison of two values in their common type.
+pub(crate) fn comparison(op: CmpOp, left: Bound, right: Bound) -> Result<Bound> {
+    let (left, right) = adopt_null(left, right)?;
+    let ty = common_type(left.ty, right.ty)?;
+    let old = |ty| matches!(ty, SqlType::Text | SqlType::NText | SqlType::Image | SqlType::Xml);
+    if old(left.ty) || old(right.ty) || ty == SqlType::SqlVariant {
+        let name = match op {
+            CmpOp::Eq => "equal to",
+            CmpOp::Ne => "not equal to",
+            CmpOp::Lt => "less than",
+            CmpOp::Le => "less than or equal to",
+            CmpOp::Gt => "greater than",
+            CmpOp::Ge => "greater than or equal to",
+        };
+        return Err(Error::BadOperands {
+            left: type_name(left.ty).to_owned(),
+            right: type_name(right.ty).to_owned(),
+            op: name.to_owned(),
+        });
+    }
+    let left = convert(left, ty)?;
+    let right = convert(right, ty)?;
+    Ok(Bound::condition(Node::Compare(op, Box::new(left), Box::new(right))))
+}
+
+/// Anything as text, for LIKE and for functions of text.
+pub(crate) fn as_text(value: Bound) -> Result<Bound> {
+    if is_text(value.ty) && value.node != Node::Null {
+        return Ok(value);
+    }
+    let ty = if is_national(value.ty) {
+        SqlType::NVarChar(Length::Max)
+    } else {
+        SqlType::VarChar(Length::Of(crate::value::display_length(value.ty)))
+    };
+    convert(value, ty)
+}

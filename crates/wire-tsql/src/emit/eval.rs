@@ -1,0 +1,337 @@
+//! Computes bound expressions: for variables in batches, and for SQLite's rows in kernels.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use tdekit_wire_tds::{Length, SqlType, Value};
+
+use crate::ast::CmpOp;
+use crate::bind::{Bound, Node};
+use crate::error::{Error, Result};
+use crate::value::dateparse::Order;
+use crate::value::{Family, Val, arith, convert, family, is_national, length_of, text, type_name};
+
+/// What the session answers: `@@` variables, GETDATE() and their kind.
+pub(crate) trait SessionCalls {
+    fn call(&self, name: &'static str, args: &[Value<'_>]) -> Result<Val>;
+}
+
+/// What an expression is computed from.
+pub(crate) struct Env<'e> {
+    pub(crate) vars: &'e [Val],
+    pub(crate) args: &'e [Value<'e>],
+    pub(crate) session: Option<&'e dyn SessionCalls>,
+    pub(crate) order: Order,
+    pub(crate) datefirst: i64,
+}
+
+impl<'e> Env<'e> {
+    pub(crate) fn empty() -> Env<'e> {
+        Env { vars: &[], args: &[], session: None, order: Order::Mdy, datefirst: 7 }
+    }
+
+    pub(crate) fn session(&self, name: &'static str, args: &[Value<'_>]) -> Result<Value<'e>> {
+        match self.session {
+            Some(session) => session.call(name, args),
+            None => Err(Error::feature(format!("{name} in this place"))),
+        }
+    }
+}
+
+/// The same value, borrowing its bytes.
+pub(crate) fn borrow<'a>(value: &'a Value<'_>) -> Value<'a> {
+    match value {
+        Value::Text(text) => Value::Text(Cow::Borrowed(text)),
+        Value::Binary(bytes) => Value::Binary(Cow::Borrowed(bytes)),
+        Value::Variant(variant) => Value::Variant(Box::new(tdekit_wire_tds::Variant {
+            ty: variant.ty,
+            value: borrow(&variant.value),
+        })),
+        Value::Null => Value::Null,
+        Value::Bit(bit) => Value::Bit(*bit),
+        Value::Int(int) => Value::Int(*int),
+        Value::Float(float) => Value::Float(*float),
+        Value::Decimal { unscaled, scale } => {
+            Value::Decimal { unscaled: *unscaled, scale: *scale }
+        }
+        Value::Money(money) => Value::Money(*money),
+        Value::Date(days) => Value::Date(*days),
+        Value::Time(ticks) => Value::Time(*ticks),
+        Value::DateTime { days, ticks } => Value::DateTime { days: *days, ticks: *ticks },
+        Value::SmallDateTime { days, minutes } => {
+            Value::SmallDateTime { days: *days, minutes: *minutes }
+        }
+        Value::DateTime2 { days, ticks } => Value::DateTime2 { days: *days, ticks: *ticks },
+        Value::DateTimeOffset { days, ticks, offset_min } => {
+            Value::DateTimeOffset { days: *days, ticks: *ticks, offset_min: *offset_min }
+        }
+        Value::Guid(guid) => Value::Guid(*guid),
+    }
+}
+
+/// An integer expression by itself: what loops count with.
+pub(crate) fn eval_int(bound: &Bound, env: &Env<'_>) -> Result<Option<i64>> {
+    match &bound.node {
+        Node::Const(Value::Int(int)) => Ok(Some(*int)),
+        Node::Var(slot) => match env.vars.get(*slot) {
+            Some(Value::Int(int)) => Ok(Some(*int)),
+            Some(Value::Bit(bit)) => Ok(Some(i64::from(*bit))),
+            _ => Ok(None),
+        },
+        Node::Arith(op, left, right) => {
+            let (Some(left), Some(right)) = (eval_int(left, env)?, eval_int(right, env)?) else {
+                return Ok(None);
+            };
+            arith::int(*op, left, right, bound.ty).map(Some)
+        }
+        _ => match eval(bound, env)? {
+            Value::Int(int) => Ok(Some(int)),
+            Value::Bit(bit) => Ok(Some(i64::from(bit))),
+            _ => Ok(None),
+        },
+    }
+}
+
+/// A condition: None is unknown.
+pub(crate) fn test(bound: &Bound, env: &Env<'_>) -> Result<Option<bool>> {
+    match &bound.node {
+        Node::Compare(op, left, right) => {
+            if family(left.ty) == Family::Int && left.ty != SqlType::Bit {
+                let (left, right) = (eval_int(left, env)?, eval_int(right, env)?);
+                return Ok(left.zip(right).map(|(left, right)| holds(*op, left.cmp(&right))));
+            }
+            let (left, right) = (eval(left, env)?, eval(right, env)?);
+            if left == Value::Null || right == Value::Null {
+                return Ok(None);
+            }
+            let order = arith::compare(&left, &right)
+                .ok_or(Error::Internal { detail: "values of two types".to_owned() })?;
+            Ok(Some(holds(*op, order)))
+        }
+        Node::And(items) => {
+            let mut unknown = false;
+            for item in items {
+                match test(item, env)? {
+                    Some(false) => return Ok(Some(false)),
+                    Some(true) => {}
+                    None => unknown = true,
+                }
+            }
+            Ok(if unknown { None } else { Some(true) })
+        }
+        Node::Or(items) => {
+            let mut unknown = false;
+            for item in items {
+                match test(item, env)? {
+                    Some(true) => return Ok(Some(true)),
+                    Some(false) => {}
+                    None => unknown = true,
+                }
+            }
+            Ok(if unknown { None } else { Some(false) })
+        }
+        Node::Not(inner) => Ok(test(inner, env)?.map(|value| !value)),
+        Node::IsNull(inner, negated) => {
+            Ok(Some((eval(inner, env)? == Value::Null) != *negated))
+        }
+        Node::Like { text: found, pattern, escape } => {
+            like(found, pattern, escape.as_deref(), env)
+        }
+        Node::InList(left, items) => {
+            let left = eval(left, env)?;
+            if left == Value::Null {
+                return Ok(None);
+            }
+            let mut unknown = false;
+            for item in items {
+                let item = eval(item, env)?;
+                if item == Value::Null {
+                    unknown = true;
+                } else if arith::compare(&left, &item) == Some(Ordering::Equal) {
+                    return Ok(Some(true));
+                }
+            }
+            Ok(if unknown { None } else { Some(false) })
+        }
+        _ => match eval(bound, env)? {
+            Value::Bit(bit) => Ok(Some(bit)),
+            Value::Int(int) => Ok(Some(int != 0)),
+            _ => Ok(None),
+        },
+    }
+}
+
+pub(crate) fn holds(op: CmpOp, order: Ordering) -> bool {
+    match op {
+        CmpOp::Eq => order == Ordering::Equal,
+        CmpOp::Ne => order != Ordering::Equal,
+        CmpOp::Lt => order == Ordering::Less,
+        CmpOp::Le => order != Ordering::Greater,
+        CmpOp::Gt => order == Ordering::Greater,
+        CmpOp::Ge => order != Ordering::Less,
+    }
+}
+
+fn like(
+    found: &Bound,
+    pattern: &Bound,
+    escape: Option<&Bound>,
+    env: &Env<'_>,
+) -> Result<Option<bool>> {
+    let national = is_national(found.ty) || is_national(pattern.ty);
+    let (value, pattern) = (eval(found, env)?, eval(pattern, env)?);
+    let escape = match escape {
+        Some(escape) => match eval(escape, env)? {
+            Value::Text(text) if text.chars().count() == 1 => text.chars().next(),
+            Value::Null => return Ok(None),
+            _ => {
+                return Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
+                    line: 0,
+                    ..tdekit_wire_tds::Message::new(
+                        506,
+                        16,
+                        1,
+                        "The invalid escape character was specified in a LIKE predicate.",
+                    )
+                })));
+            }
+        },
+        None => None,
+    };
+    let (Value::Text(value), Value::Text(pattern)) = (value, pattern) else { return Ok(None) };
+    if text::like(&value, &pattern, escape) {
+        return Ok(Some(true));
+    }
+    // trailing blanks of varchar do not count against a match
+    let short = value.trim_end_matches(' ');
+    Ok(Some(!national && short.len() < value.len() && text::like(short, &pattern, escape)))
+}
+
+/// The value of an expression.
+pub(crate) fn eval<'e>(bound: &'e Bound, env: &Env<'e>) -> Result<Value<'e>> {
+    match &bound.node {
+        Node::Const(value) => Ok(borrow(value)),
+        Node::Null => Ok(Value::Null),
+        Node::Var(slot) => Ok(env.vars.get(*slot).map_or(Value::Null, borrow)),
+        Node::Arg(index) => Ok(env.args.get(*index).map_or(Value::Null, borrow)),
+        Node::Leaf(sql) => {
+            Err(Error::Internal { detail: format!("{sql} outside of a statement") })
+        }
+        Node::Arith(op, left, right) => {
+            if family(bound.ty) == Family::Int && bound.ty != SqlType::Bit {
+                return Ok(eval_int(bound, env)?.map_or(Value::Null, Value::Int));
+            }
+            let (left, right) = (eval(left, env)?, eval(right, env)?);
+            arith::binary(*op, &left, &right, bound.ty)
+        }
+        Node::Concat(left, right) => concat(bound.ty, left, right, env),
+        Node::Negate(inner) => negate(eval(inner, env)?, bound.ty),
+        Node::BitNot(inner) => Ok(match eval(inner, env)? {
+            Value::Bit(bit) => Value::Bit(!bit),
+            Value::Int(int) if bound.ty == SqlType::TinyInt => Value::Int(!int & 0xff),
+            Value::Int(int) => Value::Int(!int),
+            _ => Value::Null,
+        }),
+        Node::Convert { inner, style, lenient } => {
+            let style = match style {
+                Some(style) => match eval_int(style, env)? {
+                    Some(style) => style,
+                    None => return Ok(Value::Null),
+                },
+                None => 0,
+            };
+            let value = eval(inner, env)?;
+            match convert::convert(&value, inner.ty, bound.ty, style, env.order) {
+                Err(_) if *lenient => Ok(Value::Null),
+                other => other,
+            }
+        }
+        Node::Assign { inner, table, column } => {
+            let value = eval(inner, env)?;
+            assigned(&value, inner.ty, bound.ty, table, column, env.order)
+        }
+        Node::Case(whens, otherwise) => {
+            for (when, then) in whens {
+                if test(when, env)? == Some(true) {
+                    return eval(then, env);
+                }
+            }
+            otherwise.as_ref().map_or(Ok(Value::Null), |value| eval(value, env))
+        }
+        Node::Call(func, args) => func.compute(args, bound.ty, env),
+        Node::Compare(..) | Node::And(_) | Node::Or(_) | Node::Not(_) | Node::IsNull(..)
+        | Node::Like { .. } | Node::InList(..) => {
+            Ok(test(bound, env)?.map_or(Value::Null, Value::Bit))
+        }
+    }
+}
+
+fn negate(value: Value<'_>, ty: SqlType) -> Result<Value<'_>> {
+    let overflow = || Error::ResultOverflow { to: type_name(ty).to_owned() };
+    Ok(match value {
+        Value::Int(int) => {
+            let negated = int.checked_neg().and_then(|int| arith::int_in(int, ty));
+            Value::Int(negated.ok_or_else(overflow)?)
+        }
+        Value::Float(float) => Value::Float(-float),
+        Value::Money(money) => Value::Money(money.checked_neg().ok_or_else(overflow)?),
+        Value::Decimal { unscaled, scale } => Value::Decimal { unscaled: -unscaled, scale },
+        _ => Value::Null,
+    })
+}
+
+fn concat<'e>(ty: SqlType, left: &'e Bound, right: &'e Bound, env: &Env<'e>) -> Result<Value<'e>> {
+    match (eval(left, env)?, eval(right, env)?) {
+        (Value::Text(left), Value::Text(right)) => {
+            let mut joined = left.into_owned();
+            joined.push_str(&right);
+            if let Some(Length::Of(n)) = length_of(ty) {
+                let national = is_national(ty);
+                if joined.len() > usize::from(n) && text::units(&joined, national) > usize::from(n) {
+                    joined = text::slice(&joined, 0, usize::from(n), national)?;
+                }
+            }
+            Ok(Value::Text(Cow::Owned(joined)))
+        }
+        (Value::Binary(left), Value::Binary(right)) => {
+            let mut joined = left.into_owned();
+            joined.extend_from_slice(&right);
+            if let Some(Length::Of(n)) = length_of(ty) {
+                joined.truncate(usize::from(n));
+            }
+            Ok(Value::Binary(Cow::Owned(joined)))
+        }
+        _ => Ok(Value::Null),
+    }
+}
+
+/// A value into a column: text and bytes that are too long are an error, blanks beyond are not.
+fn assigned(
+    value: &Value<'_>,
+    from: SqlType,
+    to: SqlType,
+    table: &str,
+    column: &str,
+    order: Order,
+) -> Result<Val> {
+    if let Some(Length::Of(n)) = length_of(to) {
+        let n = usize::from(n);
+        let long = match value {
+            Value::Text(found) => text::units(found.trim_end_matches(' '), is_national(to)) > n,
+            Value::Binary(bytes) => bytes.len() > n,
+            _ => false,
+        };
+        if long {
+            let shown = match value {
+                Value::Text(found) => text::slice(found, 0, n, is_national(to))?,
+                _ => String::new(),
+            };
+            return Err(Error::Truncation {
+                table: table.to_owned(),
+                column: column.to_owned(),
+                value: shown,
+            });
+        }
+    }
+    convert::convert(value, from, to, 0, order)
+}

@@ -1,0 +1,113 @@
+//! What a connection must know before it runs emitted text: functions and the collation.
+
+use rusqlite::Connection;
+use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::types::ToSqlOutput;
+use tdekit_wire_tds::{SqlType, Value};
+
+use super::aggregates::{Single, Spread, Sum};
+use super::eval::{Env, eval};
+use super::{Kernel, Kernels};
+use crate::error::{Error, Result};
+use crate::value::{storage, text};
+
+/// How deep a recursive common table expression goes: SQL Server's default.
+const MAX_RECURSION: i64 = 100;
+
+/// Sums by their names in SQLite: the suffix tells the type.
+pub(crate) const SUMS: &[(&str, SqlType)] = &[
+    ("tsql_sum_int", SqlType::Int),
+    ("tsql_sum_bigint", SqlType::BigInt),
+    ("tsql_sum_money", SqlType::Money),
+    ("tsql_sum_float", SqlType::Float),
+];
+
+/// Spreads by their names: whether the root is taken, whether of the whole.
+pub(crate) const SPREADS: &[(&str, bool, bool)] = &[
+    ("tsql_stdev", true, false),
+    ("tsql_stdevp", true, true),
+    ("tsql_var", false, false),
+    ("tsql_varp", false, true),
+];
+
+/// Teaches a connection all that emitted text uses.
+///
+/// # Errors
+/// When SQLite has no memory left.
+pub(crate) fn prepare(connection: &Connection, kernels: &Kernels) -> Result<()> {
+    register(connection, kernels).map_err(|error| Error::Internal { detail: error.to_string() })
+}
+
+fn register(connection: &Connection, kernels: &Kernels) -> rusqlite::Result<()> {
+    connection.create_collation("TSQL", text::compare)?;
+    let utf8 = FunctionFlags::SQLITE_UTF8;
+    let pure = utf8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    for (name, flags) in [("tsql_eval", pure), ("tsql_eval_each", utf8)] {
+        let kernels = kernels.clone();
+        connection.create_scalar_function(name, -1, flags, move |ctx| call(ctx, &kernels))?;
+    }
+    let counter = kernels.clone();
+    connection.create_scalar_function("tsql_identity", 0, utf8, move |_| {
+        counter.next_identity().ok_or_else(|| {
+            let to = "bigint".to_owned();
+            stop(&counter, Error::ResultOverflow { to })
+        })
+    })?;
+    let depth = kernels.clone();
+    connection.create_scalar_function("tsql_depth", 1, pure, move |ctx| {
+        let at: i64 = ctx.get(0)?;
+        if at >= MAX_RECURSION {
+            let text = format!(
+                "The statement terminated. The maximum recursion {MAX_RECURSION} has been \
+                exhausted before statement completion."
+            );
+            let message = tdekit_wire_tds::Message::new(530, 16, 1, text);
+            let message = tdekit_wire_tds::Message { line: 0, ..message };
+            return Err(stop(&depth, Error::Raised(Box::new(message))));
+        }
+        Ok(at + 1)
+    })?;
+    for (name, ty) in SUMS {
+        let sum = Sum { ty: *ty, kernels: kernels.clone() };
+        connection.create_window_function(*name, 1, pure, sum)?;
+    }
+    for scale in 0..=38_u8 {
+        // the argument's storage tells nothing of its scale, so each one has its name
+        let ty = SqlType::Decimal { precision: 38, scale };
+        let sum = Sum { ty, kernels: kernels.clone() };
+        connection.create_window_function(format!("tsql_sum_dec{scale}").as_str(), 1, pure, sum)?;
+    }
+    for (name, root, whole) in SPREADS {
+        let spread = Spread { root: *root, whole: *whole };
+        connection.create_aggregate_function(*name, 1, pure, spread)?;
+    }
+    let single = Single { kernels: kernels.clone() };
+    connection.create_aggregate_function("tsql_single", 1, pure, single)
+}
+
+fn stop(kernels: &Kernels, error: Error) -> rusqlite::Error {
+    let text = error.to_string();
+    kernels.fail(error);
+    rusqlite::Error::UserFunctionError(text.into())
+}
+
+fn call(ctx: &Context<'_>, kernels: &Kernels) -> rusqlite::Result<ToSqlOutput<'static>> {
+    let kernel = ctx.get_or_create_aux(0, |id| {
+        let id = id.as_i64().unwrap_or(0);
+        kernels.find(id).ok_or_else(|| {
+            let detail = "tsql_eval is called from outside of a statement".to_owned();
+            stop(kernels, Error::Internal { detail })
+        })
+    })?;
+    run(ctx, &kernel).map_err(|error| stop(kernels, error))
+}
+
+fn run(ctx: &Context<'_>, kernel: &Kernel) -> Result<ToSqlOutput<'static>> {
+    let mut args: Vec<Value<'_>> = Vec::with_capacity(kernel.args.len());
+    for (index, ty) in kernel.args.iter().enumerate() {
+        args.push(storage::load(ctx.get_raw(index + 1), *ty, "expression")?);
+    }
+    let env = Env { args: &args, ..Env::empty() };
+    let value = eval(&kernel.expr, &env)?;
+    storage::output(&value, kernel.expr.ty)
+}

@@ -1,0 +1,323 @@
+//! Every error that T-SQL gives, with SQL Server's number, class and state.
+
+use tdekit_wire_tds::Message;
+
+/// The result of anything that can fail with an [`Error`].
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+macro_rules! errors {
+    ($($(#[$doc:meta])* $name:ident { $($field:ident: $ty:ty),* } = $number:literal,
+        $class:literal, $state:literal, $text:literal;)*) => {
+        /// An error of SQL Server's: number, class and state stand in [`Error::code`].
+        #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+        #[non_exhaustive]
+        pub enum Error {
+            $(
+                $(#[$doc])*
+                #[doc = concat!("Message ", stringify!($number), ".")]
+                #[error($text)]
+                #[allow(missing_docs)]
+                $name { $($field: $ty),* },
+            )*
+            /// An error that T-SQL itself raised, or that a host gave.
+            #[error("{}", .0.text)]
+            Raised(Box<Message>),
+        }
+
+        impl Error {
+            /// SQL Server's number, class and state.
+            pub fn code(&self) -> (i32, u8, u8) {
+                match self {
+                    $(Error::$name { .. } => ($number, $class, $state),)*
+                    Error::Raised(message) => (message.number, message.class, message.state),
+                }
+            }
+        }
+    };
+}
+
+errors! {
+    Syntax { near: String } = 102, 15, 1, "Incorrect syntax near '{near}'.";
+    SyntaxKeyword { near: String } =
+        156, 15, 1, "Incorrect syntax near the keyword '{near}'.";
+    SelectAssignMixed {} = 141, 15, 1,
+        "A SELECT statement that assigns a value to a variable must not be combined with \
+        data-retrieval operations.";
+    UnclosedQuote { text: String } = 105, 15, 1,
+        "Unclosed quotation mark after the character string '{text}'.";
+    UnclosedComment {} = 113, 15, 1, "Missing end comment mark '*/'.";
+    LongIdentifier { name: String } = 103, 15, 4,
+        "The identifier that starts with '{name}' is too long. Maximum length is 128.";
+    InsertColumnsMore {} = 109, 15, 1,
+        "There are more columns in the INSERT statement than values specified in the VALUES \
+        clause. The number of values in the VALUES clause must match the number of columns \
+        specified in the INSERT statement.";
+    InsertColumnsLess {} = 110, 15, 1,
+        "There are fewer columns in the INSERT statement than values specified in the VALUES \
+        clause. The number of values in the VALUES clause must match the number of columns \
+        specified in the INSERT statement.";
+    InsertSelectMore {} = 120, 15, 1,
+        "The select list for the INSERT statement contains fewer items than the insert list. The \
+        number of SELECT values must match the number of INSERT columns.";
+    InsertSelectLess {} = 121, 15, 1,
+        "The select list for the INSERT statement contains more items than the insert list. The \
+        number of SELECT values must match the number of INSERT columns.";
+    MustBeFirst { what: String } = 111, 15, 1,
+        "'{what}' must be the first statement in a query batch.";
+    OrderPosition { position: i64 } = 108, 15, 1,
+        "The ORDER BY position number {position} is out of range of the number of items in the \
+        select list.";
+    BadTop {} = 1060, 15, 1,
+        "The number of rows provided for a TOP or FETCH clauses row count parameter must be an \
+        integer.";
+    UndeclaredVariable { name: String } = 137, 15, 2,
+        "Must declare the scalar variable \"{name}\".";
+    DuplicateVariable { name: String } = 134, 15, 1,
+        "The variable name '{name}' has already been declared. Variable names must be unique \
+        within a query batch or stored procedure.";
+    BreakOutside {} = 135, 15, 1, "Cannot use a BREAK statement outside the scope of a WHILE statement.";
+    ContinueOutside {} = 136, 15, 1,
+        "Cannot use a CONTINUE statement outside the scope of a WHILE statement.";
+    AggregateInWhere {} = 147, 15, 1,
+        "An aggregate may not appear in the WHERE clause unless it is in a subquery contained in a \
+        HAVING clause or a select list, and the column being aggregated is an outer reference.";
+    ArgumentCount { name: String, count: String } = 174, 15, 1,
+        "The {name} function requires {count} argument(s).";
+    DivideByZero {} = 8134, 16, 1, "Divide by zero error encountered.";
+    NestedTooDeep {} = 191, 15, 1,
+        "Some part of your SQL statement is nested too deeply. Rewrite the query or break it up \
+        into smaller queries.";
+    NotAFunction { name: String } = 195, 15, 10, "'{name}' is not a recognized built-in function name.";
+    NotAnOption { name: String } = 195, 15, 5, "'{name}' is not a recognized SET option.";
+    NotARecognizedOption { name: String } = 155, 15, 1, "'{name}' is not a recognized option.";
+    SelectStarNoFrom {} = 263, 16, 1, "Must specify table to select from.";
+    SetCounts {} = 205, 16, 1,
+        "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an equal \
+        number of expressions in their target lists.";
+    OperandClash { left: String, right: String } = 206, 16, 2,
+        "Operand type clash: {left} is incompatible with {right}";
+    InvalidColumn { name: String } = 207, 16, 1, "Invalid column name '{name}'.";
+    InvalidObject { name: String } = 208, 16, 1, "Invalid object name '{name}'.";
+    AmbiguousColumn { name: String } = 209, 16, 1, "Ambiguous column name '{name}'.";
+    CannotInsertNull { column: String, table: String, verb: String } = 515, 16, 2,
+        "Cannot insert the value NULL into column '{column}', table '{table}'; column does not \
+        allow nulls. {verb} fails.";
+    BadDateTime {} = 241, 16, 1,
+        "Conversion failed when converting date and/or time from character string.";
+    DateTimeRange { from: String, to: String } = 242, 16, 3,
+        "The conversion of a {from} data type to a {to} data type resulted in an out-of-range value.";
+    UnknownType { name: String } = 243, 16, 1, "Type {name} is not a defined system type.";
+    IntOverflowText { value: String } = 248, 16, 1,
+        "The conversion of the varchar value '{value}' overflowed an int column.";
+    SmallOverflowText { value: String, to: String, kind: String } = 244, 16, 1,
+        "The conversion of the {kind} value '{value}' overflowed an {to} column. Use a larger \
+        integer column.";
+    BadConversion { from: String, value: String, to: String } = 245, 16, 1,
+        "Conversion failed when converting the {from} value '{value}' to data type {to}.";
+    SmallOverflow { value: i64, to: String } = 220, 16, 1,
+        "Arithmetic overflow error for data type {to}, value = {value}.";
+    ResultOverflow { to: String } = 8115, 16, 2,
+        "Arithmetic overflow error converting expression to data type {to}.";
+    NumericOverflow { from: String, to: String } = 8115, 16, 8,
+        "Arithmetic overflow error converting {from} to data type {to}.";
+    ConvertingType { from: String, to: String } = 8114, 16, 5,
+        "Error converting data type {from} to {to}.";
+    BadMoney {} = 235, 16, 0,
+        "Cannot convert a char value to money. The char value has incorrect syntax.";
+    BadGuid {} = 8169, 16, 2,
+        "Conversion failed when converting from a character string to uniqueidentifier.";
+    TextTooShort { to: String } = 8170, 16, 2, "Insufficient result space to convert {to} value to char.";
+    NoImplicit { from: String, to: String } = 257, 16, 3,
+        "Implicit conversion from data type {from} to {to} is not allowed. Use the CONVERT \
+        function to run this query.";
+    NoExplicit { from: String, to: String } = 529, 16, 2,
+        "Explicit conversion from data type {from} to {to} is not allowed.";
+    BadOperand { ty: String, op: String } = 8117, 16, 1,
+        "Operand data type {ty} is invalid for {op} operator.";
+    BadOperands { left: String, right: String, op: String } = 402, 16, 1,
+        "The data types {left} and {right} are incompatible in the {op} operator.";
+    BadArgument { ty: String, index: usize, name: String } = 8116, 16, 1,
+        "Argument data type {ty} is invalid for argument {index} of {name} function.";
+    NotBoolean { near: String } = 4145, 15, 1,
+        "An expression of non-boolean type specified in a context where a condition is expected, \
+        near '{near}'.";
+    AggregateNested {} = 130, 15, 1,
+        "Cannot perform an aggregate function on an expression containing an aggregate or a \
+        subquery.";
+    NotGrouped { name: String } = 8120, 16, 1,
+        "Column '{name}' is invalid in the select list because it is not contained in either an \
+        aggregate function or the GROUP BY clause.";
+    NoColumnName { number: usize, of: String } = 8155, 16, 2,
+        "No column name was specified for column {number} of '{of}'.";
+    TooManyColumnNames { of: String } = 8159, 16, 1,
+        "'{of}' has fewer columns than were specified in the column list.";
+    TooFewColumnNames { of: String } = 8158, 16, 1,
+        "'{of}' has more columns than were specified in the column list.";
+    ManyRows {} = 512, 16, 1,
+        "Subquery returned more than 1 value. This is not permitted when the subquery follows =, \
+        !=, <, <= , >, >= or when the subquery is used as an expression.";
+    OneColumnOnly {} = 116, 16, 1,
+        "Only one expression can be specified in the select list when the subquery is not \
+        introduced with EXISTS.";
+    OrderInDerived {} = 1033, 15, 1,
+        "The ORDER BY clause is invalid in views, inline functions, derived tables, subqueries, \
+        and common table expressions, unless TOP, OFFSET or FOR XML is also specified.";
+    DistinctOrder {} = 145, 15, 1,
+        "ORDER BY items must appear in the select list if SELECT DISTINCT is specified.";
+    SetOrder {} = 104, 16, 1,
+        "ORDER BY items must appear in the select list if the statement contains a UNION, \
+        INTERSECT or EXCEPT operator.";
+    NoOrderInWindow { name: String } = 4112, 15, 1,
+        "The function '{name}' must have an OVER clause with ORDER BY.";
+    NoOver { name: String } = 10753, 15, 3, "The function '{name}' must have an OVER clause.";
+    DuplicateKey { kind: String, name: String, table: String, key: String } = 2627, 14, 1,
+        "Violation of {kind} constraint '{name}'. Cannot insert duplicate key in object '{table}'. \
+        The duplicate key value is ({key}).";
+    DuplicateIndexKey { name: String, table: String } = 2601, 14, 1,
+        "Cannot insert duplicate key row in object '{table}' with unique index '{name}'.";
+    ConstraintConflict { verb: String, kind: String, name: String } = 547, 16, 0,
+        "The {verb} statement conflicted with the {kind} constraint{name}.";
+    Truncation { table: String, column: String, value: String } = 2628, 16, 1,
+        "String or binary data would be truncated in table '{table}', column '{column}'. Truncated \
+        value: '{value}'.";
+    IdentityInsert { table: String } = 544, 16, 1,
+        "Cannot insert explicit value for identity column in table '{table}' when IDENTITY_INSERT \
+        is set to OFF.";
+    IdentityUpdate { name: String } = 8102, 16, 1, "Cannot update identity column '{name}'.";
+    IdentityMissing { table: String } = 545, 16, 1,
+        "Explicit value must be specified for identity column in table '{table}' when \
+        IDENTITY_INSERT is set to ON.";
+    NoIdentity { table: String } = 8106, 16, 1,
+        "Table '{table}' does not have the identity property. Cannot perform SET operation.";
+    ObjectExists { name: String } = 2714, 16, 6,
+        "There is already an object named '{name}' in the database.";
+    DropMissing { kind: String, name: String } = 3701, 11, 5,
+        "Cannot drop the {kind} '{name}', because it does not exist or you do not have permission.";
+    AlterMissing { name: String } = 4902, 16, 1,
+        "Cannot find the object \"{name}\" because it does not exist or you do not have permissions.";
+    NoProcedure { name: String } = 2812, 16, 62, "Could not find stored procedure '{name}'.";
+    MissingParameter { procedure: String, name: String } = 201, 16, 4,
+        "Procedure or function '{procedure}' expects parameter '{name}', which was not supplied.";
+    NotAParameter { procedure: String, name: String } = 8145, 16, 1,
+        "{name} is not a parameter for procedure {procedure}.";
+    TooManyArguments { procedure: String } = 8144, 16, 2,
+        "Procedure or function {procedure} has too many arguments specified.";
+    NamedAfter { number: usize } = 119, 15, 1,
+        "Must pass parameter number {number} and subsequent parameters as '@name = value'.";
+    NotOutput { name: String } = 8162, 16, 2,
+        "The formal parameter \"{name}\" was not declared as an OUTPUT parameter, but the actual \
+        parameter passed in requested output.";
+    NestLevel {} = 217, 16, 1,
+        "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32).";
+    NoBegin { verb: String } = 3902, 16, 1, "The {verb} TRANSACTION request has no corresponding BEGIN TRANSACTION.";
+    NoBeginRollback {} = 3903, 16, 1,
+        "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION.";
+    NoSavepoint { name: String } = 6401, 16, 1,
+        "Cannot roll back {name}. No transaction or savepoint of that name was found.";
+    SaveOutside {} = 628, 16, 0, "Cannot issue SAVE TRANSACTION when there is no active transaction.";
+    Doomed {} = 3930, 16, 1,
+        "The current transaction cannot be committed and cannot support operations that write to \
+        the log file. Roll back the transaction.";
+    UnknownDatabase { name: String } = 911, 16, 1,
+        "Database '{name}' does not exist. Make sure that the name is entered correctly.";
+    CannotOpenDatabase { name: String } = 4060, 11, 1,
+        "Cannot open database \"{name}\" requested by the login. The login failed.";
+    DatabaseExists { name: String } = 1801, 16, 3,
+        "Database '{name}' already exists. Choose a different database name.";
+    DatabaseInUse { name: String } = 3702, 16, 4,
+        "Cannot drop database \"{name}\" because it is currently in use.";
+    DuplicateColumn { name: String, table: String } = 2705, 16, 3,
+        "Column names in each table must be unique. Column name '{name}' in table '{table}' is \
+        specified more than once.";
+    MultipleIdentity { table: String } = 2744, 16, 2,
+        "Multiple identity columns specified for table '{table}'. Only one identity column per \
+        table is allowed.";
+    BadIdentityType { name: String } = 2749, 16, 2,
+        "Identity column '{name}' must be of data type int, bigint, smallint, tinyint, or decimal \
+        or numeric with a scale of 0, unencrypted, and constrained to be nonnullable.";
+    MultiPart { name: String } = 4104, 16, 1, "The multi-part identifier \"{name}\" could not be bound.";
+    BadLength { name: String } = 1001, 15, 1, "Line 1: Length or precision specification {name} is invalid.";
+    BadScale { scale: u32, precision: u32 } = 192, 15, 1,
+        "The scale ({scale}) must be less than or equal to the precision ({precision}).";
+    BadDelay { text: String } = 148, 15, 1, "Incorrect time syntax in time string '{text}' used with WAITFOR.";
+    ThrowOutside {} = 10704, 15, 1,
+        "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert the \
+        THROW statement inside a CATCH block, or add error parameters to the THROW statement.";
+    ThrowNumber {} = 35100, 16, 10,
+        "Error number in the THROW statement is outside the valid range. Specify an error number \
+        in the valid range of 50000 to 2147483647.";
+    BadStyle { style: i64, from: String } = 281, 16, 1,
+        "{style} is not a valid style number when converting from {from} to a character string.";
+    BadDatepart { name: String, function: String } = 155, 15, 1,
+        "'{name}' is not a recognized {function} option.";
+    BadSubstring {} = 537, 16, 2, "Invalid length parameter passed to the LEFT or SUBSTRING function.";
+    BadRight {} = 536, 16, 2, "Invalid length parameter passed to the RIGHT function.";
+    FloatDomain {} = 3623, 16, 1, "An invalid floating point operation occurred.";
+    DateAddOverflow { ty: String } = 517, 16, 1, "Adding a value to a '{ty}' column caused an overflow.";
+    DateDiffOverflow {} = 535, 16, 0,
+        "The datediff function resulted in an overflow. The number of dateparts separating two \
+        date/time instances is too large. Try to use datediff with a less precise datepart.";
+    BadDateParts {} = 289, 16, 1,
+        "Cannot construct data type date, some of the arguments have values which are not valid.";
+    LockTimeout {} = 1222, 16, 51, "Lock request time out period exceeded.";
+    SnapshotConflict { name: String } = 3960, 16, 2,
+        "Snapshot isolation transaction aborted due to update conflict in database '{name}'. Retry \
+        the transaction.";
+    OutOfSpace { name: String } = 1105, 17, 2,
+        "Could not allocate space in database '{name}' because the disk is full.";
+    ReadOnly { name: String } = 3906, 16, 1,
+        "Failed to update database \"{name}\" because the database is read-only.";
+    Damaged { name: String, detail: String } = 824, 24, 2,
+        "SQL Server detected a logical consistency-based I/O error in database '{name}': {detail}.";
+    Internal { detail: String } = 8623, 16, 1,
+        "The query processor could not produce a query plan: {detail}.";
+    WrongStorage { column: String, found: String, expected: String } = 8114, 16, 6,
+        "The value stored in '{column}' has the storage class {found}, which is no {expected}.";
+    NotSupported { what: String } = 40517, 16, 1,
+        "Keyword or statement option '{what}' is not supported in this version of the server.";
+    NotSupportedFeature { what: String } = 40512, 16, 1, "Feature '{what}' is not supported.";
+}
+
+impl Error {
+    /// The message that a client sees.
+    pub fn message(&self, line: u32, procedure: &str) -> Message {
+        if let Error::Raised(message) = self {
+            let mut message = message.as_ref().clone();
+            if message.line == 0 {
+                message.line = line;
+                procedure.clone_into(&mut message.procedure);
+            }
+            return message;
+        }
+        let (number, class, state) = self.code();
+        let mut message = Message::new(number, class, state, self.to_string());
+        message.line = line;
+        procedure.clone_into(&mut message.procedure);
+        message
+    }
+
+    /// Whether the whole batch ends by it, as conversions from text do in SQL Server; other
+    /// errors end their statement only.
+    pub(crate) fn ends_batch(&self) -> bool {
+        let (number, class, _) = self.code();
+        class >= 17
+            || matches!(number, 245 | 241 | 242 | 244 | 248 | 235 | 8114 | 8169 | 208 | 207 | 102)
+            || matches!(number, 156 | 137 | 195 | 243 | 4104 | 209 | 217 | 3930 | 3960 | 1222)
+            || matches!(number, 40517 | 40512 | 174 | 8116 | 402 | 206 | 257 | 529 | 8120 | 205)
+    }
+
+    pub(crate) fn unsupported(what: impl Into<String>) -> Error {
+        Error::NotSupported { what: what.into() }
+    }
+
+    pub(crate) fn feature(what: impl Into<String>) -> Error {
+        Error::NotSupportedFeature { what: what.into() }
+    }
+}
+
+/// An error and the line of the text on which it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct At {
+    pub(crate) error: Error,
+    pub(crate) line: u32,
+}

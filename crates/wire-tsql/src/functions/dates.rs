@@ -1,0 +1,311 @@
+//! Functions of dates.
+
+use std::borrow::Cow;
+
+use tdekit_wire_tds::{Length, SqlType, Value};
+
+use super::{Func, bad_argument, check_count, number_arg};
+use crate::bind::expr::convert;
+use crate::bind::{Bound, Node};
+use crate::emit::eval::Env;
+use crate::error::{Error, Result};
+use crate::value::dateparse::{self, Order};
+use crate::value::datetime::{self, Moment, Part};
+use crate::value::{Family, family, is_text, type_name};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Date {
+    Add(Part),
+    Diff(Part),
+    Part(Part),
+    Name(Part),
+    EndOfMonth,
+    FromParts,
+    DateTimeFromParts,
+    IsDate,
+    SwitchOffset,
+    ToDateTimeOffset,
+}
+
+impl std::hash::Hash for Part {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+    }
+}
+
+pub(crate) const NAMES: &[&str] = &[
+    "DATEFROMPARTS", "DATETIMEFROMPARTS", "DAY", "EOMONTH", "ISDATE", "MONTH", "SWITCHOFFSET",
+    "TODATETIMEOFFSET", "YEAR",
+];
+
+/// A date argument: text becomes `datetimeoffset(7)`, numbers `datetime`.
+fn date_arg(arg: &Bound, index: usize, name: &str) -> Result<Bound> {
+    match family(arg.ty) {
+        Family::Temporal => Ok(arg.clone()),
+        _ if arg.node == Node::Null || is_text(arg.ty) && arg.ty != SqlType::Xml => {
+            convert(arg.clone(), SqlType::DateTime2(7))
+        }
+        Family::Int | Family::Decimal | Family::Float | Family::Money => {
+            convert(arg.clone(), SqlType::DateTime)
+        }
+        _ => Err(bad_argument(arg.ty, index, name)),
+    }
+}
+
+pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
+    let int_at = |at: usize| number_arg(&args[at], SqlType::Int, at + 1, name);
+    let (func, ty, bound) = match name {
+        "YEAR" | "MONTH" | "DAY" => {
+            check_count(name, args.len(), 1, 1)?;
+            let part = match name {
+                "YEAR" => Part::Year,
+                "MONTH" => Part::Month,
+                _ => Part::Day,
+            };
+            (Date::Part(part), SqlType::Int, vec![date_arg(&args[0], 1, name)?])
+        }
+        "EOMONTH" => {
+            check_count(name, args.len(), 1, 2)?;
+            let mut bound = vec![date_arg(&args[0], 1, name)?];
+            if args.len() == 2 {
+                bound.push(int_at(1)?);
+            }
+            (Date::EndOfMonth, SqlType::Date, bound)
+        }
+        "DATEFROMPARTS" => {
+            check_count(name, args.len(), 3, 3)?;
+            let bound = (0..3).map(int_at).collect::<Result<Vec<_>>>()?;
+            (Date::FromParts, SqlType::Date, bound)
+        }
+        "DATETIMEFROMPARTS" => {
+            check_count(name, args.len(), 7, 7)?;
+            let bound = (0..7).map(int_at).collect::<Result<Vec<_>>>()?;
+            (Date::DateTimeFromParts, SqlType::DateTime, bound)
+        }
+        "ISDATE" => {
+            check_count(name, args.len(), 1, 1)?;
+            (Date::IsDate, SqlType::Int, vec![args[0].clone()])
+        }
+        "SWITCHOFFSET" | "TODATETIMEOFFSET" => {
+            check_count(name, args.len(), 2, 2)?;
+            let (func, first) = if name == "SWITCHOFFSET" {
+                let first = convert(args[0].clone(), SqlType::DateTimeOffset(7))?;
+                (Date::SwitchOffset, first)
+            } else {
+                (Date::ToDateTimeOffset, convert(args[0].clone(), SqlType::DateTime2(7))?)
+            };
+            let zone = if is_text(args[1].ty) { args[1].clone() } else { int_at(1)? };
+            (func, SqlType::DateTimeOffset(7), vec![first, zone])
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(Bound::new(ty, true, Node::Call(Func::Date(func), bound))))
+}
+
+pub(crate) fn bind_dated(name: &str, part: Part, part_name: &str, args: &[Bound]) -> Result<Bound> {
+    let unknown = || Error::BadDatepart {
+        name: part_name.to_owned(),
+        function: name.to_lowercase(),
+    };
+    match name {
+        "DATEADD" => {
+            check_count(name, args.len() + 1, 3, 3)?;
+            if matches!(part, Part::IsoWeek | Part::TzOffset) {
+                return Err(unknown());
+            }
+            let count = convert(number_arg(&args[0], SqlType::Int, 2, name)?, SqlType::BigInt)?;
+            let date = if is_text(args[1].ty) {
+                // text is taken as datetime here
+                convert(args[1].clone(), SqlType::DateTime)?
+            } else {
+                date_arg(&args[1], 3, name)?
+            };
+            let small = matches!(
+                part,
+                Part::Hour | Part::Minute | Part::Second | Part::Millisecond | Part::Microsecond
+                    | Part::Nanosecond
+            );
+            if date.ty == SqlType::Date && small {
+                return Err(not_for(part_name, name, date.ty));
+            }
+            let ty = date.ty;
+            let node = Node::Call(Func::Date(Date::Add(part)), vec![count, date]);
+            Ok(Bound::new(ty, true, node))
+        }
+        "DATEDIFF" | "DATEDIFF_BIG" => {
+            check_count(name, args.len() + 1, 3, 3)?;
+            if matches!(part, Part::IsoWeek | Part::TzOffset) {
+                return Err(unknown());
+            }
+            let bound = vec![date_arg(&args[0], 2, name)?, date_arg(&args[1], 3, name)?];
+            let ty = if name == "DATEDIFF" { SqlType::Int } else { SqlType::BigInt };
+            Ok(Bound::new(ty, true, Node::Call(Func::Date(Date::Diff(part)), bound)))
+        }
+        _ => {
+            check_count(name, args.len() + 1, 2, 2)?;
+            let date = date_arg(&args[0], 2, name)?;
+            let (func, ty) = if name == "DATEPART" {
+                (Date::Part(part), SqlType::Int)
+            } else {
+                (Date::Name(part), SqlType::NVarChar(Length::Of(30)))
+            };
+            Ok(Bound::new(ty, true, Node::Call(Func::Date(func), vec![date])))
+        }
+    }
+}
+
+fn not_for(part: &str, function: &str, ty: SqlType) -> Error {
+    Error::Raised(Box::new(tdekit_wire_tds::Message {
+        line: 0,
+        ..tdekit_wire_tds::Message::new(
+            9810,
+            16,
+            1,
+            format!(
+                "The datepart {part} is not supported by date function {} for data type {}.",
+                function.to_lowercase(),
+                type_name(ty)
+            ),
+        )
+    }))
+}
+
+fn int_of(value: &Value<'_>) -> i64 {
+    match value {
+        Value::Int(int) => *int,
+        _ => 0,
+    }
+}
+
+pub(crate) fn compute<'e>(
+    func: Date,
+    values: &[Value<'e>],
+    args: &[Bound],
+    ty: SqlType,
+    env: &Env<'e>,
+) -> Result<Value<'e>> {
+    if func == Date::IsDate {
+        return Ok(Value::Int(i64::from(is_date(values.first(), args[0].ty))));
+    }
+    if values.contains(&Value::Null) {
+        return Ok(Value::Null);
+    }
+    let moment_at = |at: usize| values.get(at).and_then(datetime::moment);
+    match func {
+        Date::Add(part) => {
+            let Some(moment) = moment_at(1) else { return Ok(Value::Null) };
+            let overflow = || Error::DateAddOverflow { ty: type_name(ty).to_owned() };
+            let moved = datetime::add(moment, part, int_of(&values[0])).ok_or_else(overflow)?;
+            // a time goes round
+            datetime::to_type(moved, ty, type_name(ty)).map_err(|_| overflow())
+        }
+        Date::Diff(part) => {
+            let (Some(from), Some(to)) = (moment_at(0), moment_at(1)) else {
+                return Ok(Value::Null);
+            };
+            let count = datetime::difference(from, to, part).ok_or(Error::DateDiffOverflow {})?;
+            crate::value::arith::int_in(count, ty)
+                .map(Value::Int)
+                .ok_or(Error::DateDiffOverflow {})
+        }
+        Date::Part(part) => {
+            let Some(moment) = moment_at(0) else { return Ok(Value::Null) };
+            Ok(Value::Int(datetime::get(moment, part, env.datefirst)))
+        }
+        Date::Name(part) => {
+            let Some(moment) = moment_at(0) else { return Ok(Value::Null) };
+            let number = datetime::get(moment, part, env.datefirst);
+            let text = match part {
+                Part::Month => dateparse::month_name(number),
+                Part::Weekday => weekday_name(moment.days),
+                Part::TzOffset => dateparse::offset_text(number),
+                _ => number.to_string(),
+            };
+            Ok(Value::Text(Cow::Owned(text)))
+        }
+        Date::EndOfMonth => {
+            let Some(moment) = moment_at(0) else { return Ok(Value::Null) };
+            let months = values.get(1).map_or(0, int_of);
+            let days = datetime::end_of_month(moment.days, months)
+                .ok_or(Error::DateAddOverflow { ty: "date".to_owned() })?;
+            made(Moment { days, ticks: 0, offset_min: 0 }, ty)
+        }
+        Date::FromParts => {
+            let at = |index: usize| int_of(&values[index]);
+            let days =
+                datetime::from_civil(at(0), at(1), at(2)).ok_or(Error::BadDateParts {})?;
+            made(Moment { days, ticks: 0, offset_min: 0 }, ty)
+        }
+        Date::DateTimeFromParts => {
+            let at = |index: usize| int_of(&values[index]);
+            let days =
+                datetime::from_civil(at(0), at(1), at(2)).ok_or(Error::BadDateParts {})?;
+            let ok = (0..24).contains(&at(3))
+                && (0..60).contains(&at(4))
+                && (0..60).contains(&at(5))
+                && (0..1000).contains(&at(6));
+            if !ok {
+                return Err(Error::BadDateParts {});
+            }
+            let ms = ((at(3) * 60 + at(4)) * 60 + at(5)) * 1000 + at(6);
+            made(Moment { days, ticks: ms * 10_000, offset_min: 0 }, ty)
+        }
+        Date::SwitchOffset | Date::ToDateTimeOffset => {
+            let Some(moment) = moment_at(0) else { return Ok(Value::Null) };
+            let offset = zone(&values[1])?;
+            let ticks = if func == Date::SwitchOffset {
+                moment.ticks + (offset - moment.offset_min) * 600_000_000
+            } else {
+                moment.ticks
+            };
+            let day = 864_000_000_000;
+            let days = moment.days + ticks.div_euclid(day);
+            made(Moment { days, ticks: ticks.rem_euclid(day), offset_min: offset }, ty)
+        }
+        Date::IsDate => Ok(Value::Null),
+    }
+}
+
+fn made<'e>(moment: Moment, ty: SqlType) -> Result<Value<'e>> {
+    datetime::to_type(moment, ty, type_name(ty))
+}
+
+fn zone(value: &Value<'_>) -> Result<i64> {
+    let bad = || Error::BadDateTime {};
+    let minutes = match value {
+        Value::Int(minutes) => *minutes,
+        Value::Text(text) => {
+            let (sign, rest) = match text.chars().next() {
+                Some('-') => (-1, &text[1..]),
+                Some('+') => (1, &text[1..]),
+                _ => return Err(bad()),
+            };
+            let (hours, minutes) = rest.split_once(':').ok_or_else(bad)?;
+            let hours: i64 = hours.parse().map_err(|_| bad())?;
+            let minutes: i64 = minutes.parse().map_err(|_| bad())?;
+            sign * (hours * 60 + minutes)
+        }
+        _ => return Err(bad()),
+    };
+    if (-840..=840).contains(&minutes) { Ok(minutes) } else { Err(bad()) }
+}
+
+fn is_date(value: Option<&Value<'_>>, ty: SqlType) -> bool {
+    match value {
+        Some(Value::Text(text)) => {
+            !text.trim().is_empty()
+                && dateparse::parse(text, Order::Mdy).is_some_and(|moment| {
+                    datetime::to_type(moment, SqlType::DateTime, "varchar").is_ok()
+                })
+        }
+        Some(Value::Null) | None => false,
+        Some(_) => matches!(ty, SqlType::DateTime | SqlType::SmallDateTime),
+    }
+}
+
+fn weekday_name(days: i64) -> String {
+    let names =
+        ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+    let at = usize::try_from(days.rem_euclid(7)).unwrap_or(0);
+    names[at].to_owned()
+}

@@ -1,0 +1,341 @@
+//! Built-in functions: their names, arguments and result types; their values are computed in
+//! the modules beside.
+
+mod dates;
+mod maths;
+mod strings;
+
+use tdekit_wire_tds::{Length, SqlType, Value};
+
+use crate::bind::expr::convert;
+use crate::bind::predicate::as_text;
+use crate::bind::{Bound, Node};
+use crate::emit::eval::Env;
+use crate::error::{Error, Result};
+use crate::value::datetime::Part;
+use crate::value::{Family, family, is_national, is_text, length_of, type_name};
+
+/// A function with what is fixed about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Func {
+    Text(strings::Text),
+    Math(maths::Math),
+    Date(dates::Date),
+    Coalesce,
+    NullIf,
+    IsNumeric,
+    /// Counts rows for TOP, OFFSET and FETCH: no less than this.
+    RowCount,
+    /// AVG from sum and count.
+    Average,
+    NewId,
+    /// The session answers: see `SESSION`.
+    Session(&'static str),
+}
+
+/// Functions and `@@` variables that the session answers, with the type of their value.
+pub(crate) const SESSION: &[(&str, SqlType)] = &[
+    ("@@CONNECTIONS", SqlType::Int),
+    ("@@CPU_BUSY", SqlType::Int),
+    ("@@DATEFIRST", SqlType::TinyInt),
+    ("@@DBTS", SqlType::VarBinary(Length::Of(8))),
+    ("@@ERROR", SqlType::Int),
+    ("@@FETCH_STATUS", SqlType::Int),
+    ("@@IDENTITY", SqlType::Decimal { precision: 38, scale: 0 }),
+    ("@@LANGID", SqlType::SmallInt),
+    ("@@LANGUAGE", SqlType::NVarChar(Length::Of(128))),
+    ("@@LOCK_TIMEOUT", SqlType::Int),
+    ("@@MAX_PRECISION", SqlType::TinyInt),
+    ("@@MICROSOFTVERSION", SqlType::Int),
+    ("@@NESTLEVEL", SqlType::Int),
+    ("@@OPTIONS", SqlType::Int),
+    ("@@PROCID", SqlType::Int),
+    ("@@ROWCOUNT", SqlType::Int),
+    ("@@SERVERNAME", SqlType::NVarChar(Length::Of(128))),
+    ("@@SERVICENAME", SqlType::NVarChar(Length::Of(128))),
+    ("@@SPID", SqlType::SmallInt),
+    ("@@TEXTSIZE", SqlType::Int),
+    ("@@TRANCOUNT", SqlType::Int),
+    ("@@VERSION", SqlType::NVarChar(Length::Of(300))),
+    ("APP_NAME", SqlType::NVarChar(Length::Of(128))),
+    ("COLLATIONPROPERTY", SqlType::NVarChar(Length::Of(128))),
+    ("CONNECTIONPROPERTY", SqlType::NVarChar(Length::Of(128))),
+    ("CURRENT_TIMESTAMP", SqlType::DateTime),
+    ("CURRENT_USER", SqlType::NVarChar(Length::Of(128))),
+    ("DATABASEPROPERTYEX", SqlType::NVarChar(Length::Of(128))),
+    ("DB_ID", SqlType::SmallInt),
+    ("DB_NAME", SqlType::NVarChar(Length::Of(128))),
+    ("ERROR_LINE", SqlType::Int),
+    ("ERROR_MESSAGE", SqlType::NVarChar(Length::Of(4000))),
+    ("ERROR_NUMBER", SqlType::Int),
+    ("ERROR_PROCEDURE", SqlType::NVarChar(Length::Of(128))),
+    ("ERROR_SEVERITY", SqlType::Int),
+    ("ERROR_STATE", SqlType::Int),
+    ("GETDATE", SqlType::DateTime),
+    ("GETUTCDATE", SqlType::DateTime),
+    ("HAS_DBACCESS", SqlType::Int),
+    ("HOST_NAME", SqlType::NVarChar(Length::Of(128))),
+    ("IDENT_CURRENT", SqlType::Decimal { precision: 38, scale: 0 }),
+    ("IS_MEMBER", SqlType::Int),
+    ("IS_SRVROLEMEMBER", SqlType::Int),
+    ("OBJECT_ID", SqlType::Int),
+    ("ORIGINAL_LOGIN", SqlType::NVarChar(Length::Of(128))),
+    ("RAND", SqlType::Float),
+    ("SCHEMA_ID", SqlType::Int),
+    ("SCHEMA_NAME", SqlType::NVarChar(Length::Of(128))),
+    ("SCOPE_IDENTITY", SqlType::Decimal { precision: 38, scale: 0 }),
+    ("SERVERPROPERTY", SqlType::NVarChar(Length::Of(128))),
+    ("SESSION_USER", SqlType::NVarChar(Length::Of(128))),
+    ("SUSER_NAME", SqlType::NVarChar(Length::Of(128))),
+    ("SUSER_SNAME", SqlType::NVarChar(Length::Of(128))),
+    ("SYSDATETIME", SqlType::DateTime2(7)),
+    ("SYSDATETIMEOFFSET", SqlType::DateTimeOffset(7)),
+    ("SYSTEM_USER", SqlType::NVarChar(Length::Of(128))),
+    ("SYSUTCDATETIME", SqlType::DateTime2(7)),
+    ("USER", SqlType::NVarChar(Length::Of(128))),
+    ("USER_NAME", SqlType::NVarChar(Length::Of(128))),
+    ("XACT_STATE", SqlType::SmallInt),
+];
+
+impl Func {
+    /// The same value for the same arguments.
+    pub(crate) fn is_pure(self) -> bool {
+        !matches!(self, Func::NewId | Func::Session(_))
+    }
+
+    /// One value a statement, which the session gives before SQLite runs.
+    pub(crate) fn is_session(self) -> bool {
+        matches!(self, Func::Session(_))
+    }
+
+    pub(crate) fn compute<'e>(
+        self,
+        args: &'e [Bound],
+        ty: SqlType,
+        env: &Env<'e>,
+    ) -> Result<Value<'e>> {
+        use crate::emit::eval::eval;
+        match self {
+            Func::Coalesce => {
+                for arg in args {
+                    let value = eval(arg, env)?;
+                    if value != Value::Null {
+                        return Ok(value);
+                    }
+                }
+                return Ok(Value::Null);
+            }
+            Func::NewId => {
+                let mut guid = [0; 16];
+                getrandom::fill(&mut guid)
+                    .map_err(|error| Error::Internal { detail: error.to_string() })?;
+                // version 4, in the byte where the little-endian third group keeps it
+                guid[7] = guid[7] & 0x0f | 0x40;
+                guid[8] = guid[8] & 0x3f | 0x80;
+                return Ok(Value::Guid(guid));
+            }
+            _ => {}
+        }
+        let values = args.iter().map(|arg| eval(arg, env)).collect::<Result<Vec<_>>>()?;
+        match self {
+            Func::Session(name) => env.session(name, &values),
+            Func::Text(func) => strings::compute(func, &values, args, ty),
+            Func::Math(func) => maths::compute(func, &values, ty),
+            Func::Date(func) => dates::compute(func, &values, args, ty, env),
+            Func::NullIf => {
+                let [a, b] = values.as_slice() else { return Ok(Value::Null) };
+                let same = *b != Value::Null
+                    && crate::value::arith::compare(a, b) == Some(std::cmp::Ordering::Equal);
+                Ok(if same { Value::Null } else { a.clone() })
+            }
+            Func::IsNumeric => Ok(Value::Int(i64::from(is_numeric(values.first())))),
+            Func::RowCount => match values.first() {
+                Some(Value::Int(count)) if *count >= 0 => Ok(Value::Int(*count)),
+                _ => Err(Error::BadTop {}),
+            },
+            Func::Average => average(&values, ty),
+            Func::Coalesce | Func::NewId => Ok(Value::Null),
+        }
+    }
+}
+
+fn is_numeric(value: Option<&Value<'_>>) -> bool {
+    match value {
+        Some(Value::Text(text)) => {
+            let text = text.trim();
+            let digits = text.bytes().any(|byte| byte.is_ascii_digit());
+            let plain = |byte: u8| byte.is_ascii_digit() || b"+-.eE,$".contains(&byte);
+            let bare: String = text.chars().filter(|c| !matches!(c, ',' | '$')).collect();
+            digits && text.bytes().all(plain) && bare.parse::<f64>().is_ok()
+        }
+        Some(Value::Int(_) | Value::Bit(_) | Value::Float(_)) => true,
+        Some(Value::Decimal { .. } | Value::Money(_)) => true,
+        _ => false,
+    }
+}
+
+/// Sum divided by count, in the result's type.
+fn average(values: &[Value<'_>], ty: SqlType) -> Result<Value<'static>> {
+    use crate::value::decimal::Dec;
+    let [sum, Value::Int(count)] = values else { return Ok(Value::Null) };
+    if *count == 0 {
+        return Ok(Value::Null);
+    }
+    Ok(match (sum, ty) {
+        (Value::Int(sum), _) => Value::Int(sum / count),
+        (Value::Money(sum), _) => Value::Money(sum / count),
+        #[allow(clippy::cast_precision_loss)]
+        (Value::Float(sum), _) => Value::Float(sum / *count as f64),
+        (Value::Decimal { unscaled, scale }, SqlType::Decimal { precision, scale: wanted }) => {
+            let count = Dec::new(i128::from(*count), 0);
+            let dec = Dec::new(*unscaled, *scale).div(count, precision, wanted)?;
+            Value::Decimal { unscaled: dec.unscaled, scale: dec.scale }
+        }
+        _ => Value::Null,
+    })
+}
+
+fn count_error(name: &str, count: &str) -> Error {
+    Error::ArgumentCount { name: name.to_lowercase(), count: count.to_owned() }
+}
+
+/// # Errors
+/// 174 when there are too few or too many.
+pub(crate) fn check_count(name: &str, args: usize, least: usize, most: usize) -> Result<()> {
+    if (least..=most).contains(&args) {
+        return Ok(());
+    }
+    let count = if least == most { least.to_string() } else { format!("{least} to {most}") };
+    Err(count_error(name, &count))
+}
+
+/// Binds a call of a function that is no aggregate and takes no datepart.
+///
+/// # Errors
+/// 195 for a function that there is not, 174 and 8116 for its arguments.
+pub(crate) fn bind(name: &str, args: Vec<Bound>) -> Result<Bound> {
+    if let Some(bound) = strings::bind(name, &args)? {
+        return Ok(bound);
+    }
+    if let Some(bound) = maths::bind(name, &args)? {
+        return Ok(bound);
+    }
+    if let Some(bound) = dates::bind(name, &args)? {
+        return Ok(bound);
+    }
+    if let Some((name, ty)) = SESSION.iter().find(|(known, _)| *known == name) {
+        return session_call(name, *ty, args);
+    }
+    match name {
+        "ISNULL" => {
+            check_count(name, args.len(), 2, 2)?;
+            let mut args = args.into_iter();
+            let (Some(first), Some(second)) = (args.next(), args.next()) else {
+                return Err(count_error(name, "2"));
+            };
+            let ty = if first.node == Node::Null { second.ty } else { first.ty };
+            let nullable = first.nullable && second.nullable;
+            let args = vec![convert(first, ty)?, convert(second, ty)?];
+            Ok(Bound::new(ty, nullable, Node::Call(Func::Coalesce, args)))
+        }
+        "COALESCE" => {
+            check_count(name, args.len(), 2, 4096)?;
+            let refs: Vec<&Bound> = args.iter().collect();
+            let ty = crate::bind::expr::common_of(&refs)?;
+            let nullable = args.iter().all(|arg| arg.nullable);
+            let args = args.into_iter().map(|arg| convert(arg, ty)).collect::<Result<Vec<_>>>()?;
+            Ok(Bound::new(ty, nullable, Node::Call(Func::Coalesce, args)))
+        }
+        "NULLIF" => {
+            check_count(name, args.len(), 2, 2)?;
+            let ty = args[0].ty;
+            let common = crate::value::common_type(ty, args[1].ty)?;
+            let args = args.into_iter().map(|arg| convert(arg, common)).collect::<Result<Vec<_>>>()?;
+            let made = Bound::new(common, true, Node::Call(Func::NullIf, args));
+            if crate::value::implicit(common, ty) { convert(made, ty) } else { Ok(made) }
+        }
+        "ISNUMERIC" => {
+            check_count(name, args.len(), 1, 1)?;
+            Ok(Bound::new(SqlType::Int, false, Node::Call(Func::IsNumeric, args)))
+        }
+        "NEWID" => {
+            check_count(name, args.len(), 0, 0)?;
+            Ok(Bound::new(SqlType::UniqueIdentifier, false, Node::Call(Func::NewId, args)))
+        }
+        _ => Err(Error::NotAFunction { name: name.to_owned() }),
+    }
+}
+
+fn session_call(name: &'static str, ty: SqlType, args: Vec<Bound>) -> Result<Bound> {
+    let (least, most) = match name {
+        "COLLATIONPROPERTY" | "DATABASEPROPERTYEX" => (2, 2),
+        "CONNECTIONPROPERTY" | "SERVERPROPERTY" | "IDENT_CURRENT" | "IS_MEMBER" => (1, 1),
+        "HAS_DBACCESS" => (1, 1),
+        "IS_SRVROLEMEMBER" | "OBJECT_ID" => (1, 2),
+        "DB_ID" | "DB_NAME" | "RAND" | "SCHEMA_ID" | "SCHEMA_NAME" | "SUSER_NAME"
+        | "SUSER_SNAME" | "USER_NAME" => (0, 1),
+        _ => (0, 0),
+    };
+    check_count(name, args.len(), least, most)?;
+    Ok(Bound::new(ty, true, Node::Call(Func::Session(name), args)))
+}
+
+/// Text in the arguments' kind, of this length.
+pub(crate) fn text_type(like: SqlType, length: Length) -> SqlType {
+    if is_national(like) {
+        SqlType::NVarChar(crate::value::units(length))
+    } else {
+        SqlType::VarChar(length)
+    }
+}
+
+/// The type of a part of a text.
+pub(crate) fn part_type(of: SqlType) -> SqlType {
+    match (family(of), length_of(of)) {
+        (Family::Binary, Some(length)) => SqlType::VarBinary(length),
+        (_, Some(length)) => text_type(of, length),
+        _ => of,
+    }
+}
+
+/// An argument that must be text.
+pub(crate) fn text_arg(arg: &Bound, index: usize, name: &str) -> Result<Bound> {
+    if family(arg.ty) == Family::Binary || arg.ty == SqlType::Xml {
+        return Err(bad_argument(arg.ty, index, name));
+    }
+    as_text(arg.clone())
+}
+
+/// An argument that must be a number.
+pub(crate) fn number_arg(arg: &Bound, ty: SqlType, index: usize, name: &str) -> Result<Bound> {
+    if !(crate::value::is_numeric(arg.ty) || is_text(arg.ty) || arg.node == Node::Null) {
+        return Err(bad_argument(arg.ty, index, name));
+    }
+    convert(arg.clone(), ty)
+}
+
+pub(crate) fn bad_argument(ty: SqlType, index: usize, name: &str) -> Error {
+    Error::BadArgument { ty: type_name(ty).to_owned(), index, name: name.to_lowercase() }
+}
+
+/// Binds a function of dates whose first argument is a datepart.
+///
+/// # Errors
+/// 155 for a part that there is not.
+pub(crate) fn bind_dated(name: &str, part: Part, part_name: &str, args: &[Bound]) -> Result<Bound> {
+    dates::bind_dated(name, part, part_name, args)
+}
+
+/// Functions whose first argument is a datepart.
+pub(crate) const DATED: &[&str] = &["DATEADD", "DATEDIFF", "DATEDIFF_BIG", "DATENAME", "DATEPART"];
+/// Names of scalar functions that [`bind`] knows beside those in [`SESSION`].
+pub(crate) fn names() -> Vec<&'static str> {
+    let mut names = vec!["COALESCE", "ISNULL", "ISNUMERIC", "NEWID", "NULLIF", "IIF", "CHOOSE"];
+    names.extend(strings::NAMES);
+    names.extend(maths::NAMES);
+    names.extend(dates::NAMES);
+    names.extend(DATED);
+    names.extend(SESSION.iter().map(|(name, _)| *name));
+    names.sort_unstable();
+    names
+}

@@ -1,0 +1,499 @@
+//! Functions of text.
+
+use std::borrow::Cow;
+
+use tdekit_wire_tds::{Length, SqlType, Value};
+
+use super::{Func, bad_argument, check_count, number_arg, part_type, text_arg, text_type};
+use crate::bind::{Bound, Node};
+use crate::error::{Error, Result};
+use crate::value::{Family, display_length, family, is_national, length_of, text};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Text {
+    Ascii,
+    Char,
+    CharIndex,
+    Concat,
+    ConcatWs,
+    DataLength,
+    Left,
+    Len,
+    Lower,
+    LTrim,
+    NChar,
+    ParseName,
+    PatIndex,
+    QuoteName,
+    Replace,
+    Replicate,
+    Reverse,
+    Right,
+    RTrim,
+    Space,
+    Str,
+    Stuff,
+    Substring,
+    Trim,
+    Unicode,
+    Upper,
+}
+
+/// Name, function, least and most arguments.
+const TABLE: &[(&str, Text, usize, usize)] = &[
+    ("ASCII", Text::Ascii, 1, 1),
+    ("CHAR", Text::Char, 1, 1),
+    ("CHARINDEX", Text::CharIndex, 2, 3),
+    ("CONCAT", Text::Concat, 2, 254),
+    ("CONCAT_WS", Text::ConcatWs, 3, 254),
+    ("DATALENGTH", Text::DataLength, 1, 1),
+    ("LEFT", Text::Left, 2, 2),
+    ("LEN", Text::Len, 1, 1),
+    ("LOWER", Text::Lower, 1, 1),
+    ("LTRIM", Text::LTrim, 1, 1),
+    ("NCHAR", Text::NChar, 1, 1),
+    ("PARSENAME", Text::ParseName, 2, 2),
+    ("PATINDEX", Text::PatIndex, 2, 2),
+    ("QUOTENAME", Text::QuoteName, 1, 2),
+    ("REPLACE", Text::Replace, 3, 3),
+    ("REPLICATE", Text::Replicate, 2, 2),
+    ("REVERSE", Text::Reverse, 1, 1),
+    ("RIGHT", Text::Right, 2, 2),
+    ("RTRIM", Text::RTrim, 1, 1),
+    ("SPACE", Text::Space, 1, 1),
+    ("STR", Text::Str, 1, 3),
+    ("STUFF", Text::Stuff, 4, 4),
+    ("SUBSTRING", Text::Substring, 3, 3),
+    ("TRIM", Text::Trim, 1, 1),
+    ("UNICODE", Text::Unicode, 1, 1),
+    ("UPPER", Text::Upper, 1, 1),
+];
+
+pub(crate) const NAMES: [&str; 26] = {
+    let mut names = [""; 26];
+    let mut at = 0;
+    while at < 26 {
+        names[at] = TABLE[at].0;
+        at += 1;
+    }
+    names
+};
+
+pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
+    let Some((_, func, least, most)) = TABLE.iter().find(|(known, ..)| *known == name) else {
+        return Ok(None);
+    };
+    check_count(name, args.len(), *least, *most)?;
+    let func = *func;
+    let text_at = |at: usize| text_arg(&args[at], at + 1, name);
+    let int_at = |at: usize| number_arg(&args[at], SqlType::Int, at + 1, name);
+    let long = |ty| length_of(ty) == Some(Length::Max);
+    let (ty, args) = match func {
+        Text::Ascii | Text::Unicode => (SqlType::Int, vec![text_at(0)?]),
+        Text::Char => (SqlType::Char(1), vec![int_at(0)?]),
+        Text::NChar => (SqlType::NChar(1), vec![int_at(0)?]),
+        Text::CharIndex => {
+            let (needle, found) = (text_at(0)?, text_at(1)?);
+            let ty = if long(found.ty) { SqlType::BigInt } else { SqlType::Int };
+            let mut bound = vec![needle, found];
+            if args.len() == 3 {
+                bound.push(int_at(2)?);
+            }
+            (ty, bound)
+        }
+        Text::PatIndex => {
+            let (pattern, found) = (text_at(0)?, text_at(1)?);
+            let ty = if long(found.ty) { SqlType::BigInt } else { SqlType::Int };
+            (ty, vec![pattern, found])
+        }
+        Text::Concat | Text::ConcatWs => {
+            let bound = (0..args.len()).map(text_at).collect::<Result<Vec<_>>>()?;
+            (joined_type(&bound, func == Text::ConcatWs), bound)
+        }
+        Text::DataLength => {
+            let ty = if long(args[0].ty) { SqlType::BigInt } else { SqlType::Int };
+            (ty, args.to_vec())
+        }
+        Text::Len => {
+            let found = text_at(0)?;
+            (if long(found.ty) { SqlType::BigInt } else { SqlType::Int }, vec![found])
+        }
+        Text::Left | Text::Right => {
+            let found = text_at(0)?;
+            (part_type(found.ty), vec![found, int_at(1)?])
+        }
+        Text::Substring => {
+            let found = if family(args[0].ty) == Family::Binary {
+                args[0].clone()
+            } else {
+                text_at(0)?
+            };
+            (part_type(found.ty), vec![found, int_at(1)?, int_at(2)?])
+        }
+        Text::Lower | Text::Upper | Text::LTrim | Text::RTrim | Text::Trim | Text::Reverse => {
+            let found = text_at(0)?;
+            (part_type(found.ty), vec![found])
+        }
+        Text::Replace => {
+            let bound = vec![text_at(0)?, text_at(1)?, text_at(2)?];
+            let wide = bound.iter().any(|arg| is_national(arg.ty));
+            let max = bound.iter().any(|arg| long(arg.ty));
+            (sized(wide, max), bound)
+        }
+        Text::Stuff => {
+            let bound = vec![text_at(0)?, int_at(1)?, int_at(2)?, text_at(3)?];
+            let wide = is_national(bound[0].ty) || is_national(bound[3].ty);
+            (sized(wide, long(bound[0].ty) || long(bound[3].ty)), bound)
+        }
+        Text::Replicate => {
+            let found = text_at(0)?;
+            (sized(is_national(found.ty), long(found.ty)), vec![found, int_at(1)?])
+        }
+        Text::Space => (SqlType::VarChar(Length::Of(8000)), vec![int_at(0)?]),
+        Text::Str => {
+            let mut bound = vec![number_arg(&args[0], SqlType::Float, 1, name)?];
+            for at in 1..args.len() {
+                bound.push(int_at(at)?);
+            }
+            (SqlType::VarChar(Length::Of(8000)), bound)
+        }
+        Text::QuoteName => {
+            let bound = (0..args.len()).map(text_at).collect::<Result<Vec<_>>>()?;
+            (SqlType::NVarChar(Length::Of(258)), bound)
+        }
+        Text::ParseName => {
+            (SqlType::NVarChar(Length::Of(128)), vec![text_at(0)?, int_at(1)?])
+        }
+    };
+    if func == Text::DataLength && family(args[0].ty) == Family::Variant {
+        return Err(bad_argument(args[0].ty, 1, name));
+    }
+    let nullable = !matches!(func, Text::Concat | Text::ConcatWs);
+    let made = Bound::new(ty, nullable, Node::Call(Func::Text(func), args));
+    Ok(Some(crate::bind::expr::folded(made)))
+}
+
+fn sized(national: bool, max: bool) -> SqlType {
+    match (national, max) {
+        (true, true) => SqlType::NVarChar(Length::Max),
+        (true, false) => SqlType::NVarChar(Length::Of(4000)),
+        (false, true) => SqlType::VarChar(Length::Max),
+        (false, false) => SqlType::VarChar(Length::Of(8000)),
+    }
+}
+
+fn joined_type(args: &[Bound], separated: bool) -> SqlType {
+    let national = args.iter().any(|arg| is_national(arg.ty));
+    let mut sum = 0_usize;
+    for (at, arg) in args.iter().enumerate() {
+        match length_of(arg.ty) {
+            Some(Length::Max) => return sized(national, true),
+            Some(Length::Of(n)) => {
+                let times = if separated && at == 0 { args.len().saturating_sub(2) } else { 1 };
+                sum += usize::from(n) * times;
+            }
+            None => sum += usize::from(display_length(arg.ty)),
+        }
+    }
+    let limit = if national { 4000 } else { 8000 };
+    let length = Length::Of(u16::try_from(sum.clamp(1, limit)).unwrap_or(4000));
+    let like = if national { SqlType::NText } else { SqlType::Text };
+    text_type(like, length)
+}
+
+fn str_of<'v>(value: &'v Value<'_>) -> &'v str {
+    match value {
+        Value::Text(text) => text,
+        _ => "",
+    }
+}
+
+fn int_of(value: &Value<'_>) -> i64 {
+    match value {
+        Value::Int(int) => *int,
+        _ => 0,
+    }
+}
+
+fn owned(text: String) -> Value<'static> {
+    Value::Text(Cow::Owned(text))
+}
+
+fn index(at: usize) -> Value<'static> {
+    Value::Int(i64::try_from(at).unwrap_or(i64::MAX))
+}
+
+pub(crate) fn compute<'e>(
+    func: Text,
+    values: &[Value<'e>],
+    args: &[Bound],
+    ty: SqlType,
+) -> Result<Value<'e>> {
+    match func {
+        Text::Concat => {
+            return Ok(cut(values.iter().map(str_of).collect(), ty));
+        }
+        Text::ConcatWs => {
+            let parts: Vec<&str> = values[1..]
+                .iter()
+                .filter(|value| **value != Value::Null)
+                .map(str_of)
+                .collect();
+            return Ok(cut(parts.join(str_of(&values[0])), ty));
+        }
+        _ => {}
+    }
+    if values.contains(&Value::Null) {
+        // STUFF inserts nothing for NULL
+        if !(func == Text::Stuff && values[..3].iter().all(|value| *value != Value::Null)) {
+            return Ok(Value::Null);
+        }
+    }
+    let national = args.first().is_some_and(|arg| is_national(arg.ty));
+    let first = str_of(&values[0]);
+    Ok(match func {
+        Text::Ascii => first
+            .chars()
+            .next()
+            .map_or(Value::Null, |c| Value::Int(i64::from(text::to_1252(c).unwrap_or(b'?')))),
+        Text::Unicode => first
+            .encode_utf16()
+            .next()
+            .map_or(Value::Null, |unit| Value::Int(i64::from(unit))),
+        Text::Char => u8::try_from(int_of(&values[0]))
+            .map_or(Value::Null, |byte| owned(text::from_1252(byte).to_string())),
+        Text::NChar => u32::try_from(int_of(&values[0]))
+            .ok()
+            .filter(|code| *code < 0x1_0000)
+            .and_then(char::from_u32)
+            .map_or(Value::Null, |c| owned(c.to_string())),
+        Text::Len => index(text::units(first.trim_end_matches(' '), national)),
+        Text::DataLength => index(data_length(&values[0], args[0].ty)),
+        Text::Lower => owned(first.to_lowercase()),
+        Text::Upper => owned(map_chars(first, true)),
+        Text::LTrim => owned(first.trim_start_matches(' ').to_owned()),
+        Text::RTrim => owned(first.trim_end_matches(' ').to_owned()),
+        Text::Trim => owned(first.trim_matches(' ').to_owned()),
+        Text::Reverse => owned(first.chars().rev().collect()),
+        Text::Left | Text::Right => side(func, first, int_of(&values[1]), national)?,
+        Text::Substring => substring(values, national)?,
+        Text::CharIndex => char_index(values, national),
+        Text::PatIndex => pat_index(first, str_of(&values[1])),
+        Text::Replace => cut(replace(first, str_of(&values[1]), str_of(&values[2])), ty),
+        Text::Stuff => stuff(values, national, ty)?,
+        Text::Replicate => {
+            let count = int_of(&values[1]);
+            let Ok(count) = usize::try_from(count) else { return Ok(Value::Null) };
+            if first.len().saturating_mul(count) > i32::MAX.unsigned_abs() as usize {
+                return Err(Error::ResultOverflow { to: "varchar".to_owned() });
+            }
+            let limit = if length_of(ty) == Some(Length::Max) { usize::MAX } else { 8000 };
+            cut(first.repeat(count.min(limit / first.len().max(1) + 1)), ty)
+        }
+        Text::Space => {
+            let Ok(count) = usize::try_from(int_of(&values[0])) else { return Ok(Value::Null) };
+            owned(" ".repeat(count.min(8000)))
+        }
+        Text::Str => str_function(values),
+        Text::QuoteName => quote_name(first, values.get(1).map_or("[", str_of)),
+        Text::ParseName => parse_name(first, int_of(&values[1])),
+        Text::Concat | Text::ConcatWs => Value::Null,
+    })
+}
+
+fn map_chars(found: &str, upper: bool) -> String {
+    found
+        .chars()
+        .map(|c| {
+            let mut mapped = c.to_uppercase();
+            match (upper, mapped.next(), mapped.next()) {
+                (true, Some(one), None) => one,
+                _ => c,
+            }
+        })
+        .collect()
+}
+
+fn data_length(value: &Value<'_>, ty: SqlType) -> usize {
+    match value {
+        Value::Text(found) => text::units(found, is_national(ty)) * (1 + usize::from(is_national(ty))),
+        Value::Binary(bytes) => bytes.len(),
+        _ => match ty {
+            SqlType::Bit | SqlType::TinyInt => 1,
+            SqlType::SmallInt => 2,
+            SqlType::Int | SqlType::Real | SqlType::SmallMoney | SqlType::SmallDateTime => 4,
+            SqlType::Date => 3,
+            SqlType::UniqueIdentifier => 16,
+            SqlType::Decimal { precision, .. } => match precision {
+                0..=9 => 5,
+                10..=19 => 9,
+                20..=28 => 13,
+                _ => 17,
+            },
+            SqlType::Time(scale) => 3 + usize::from(scale > 2) + usize::from(scale > 4),
+            SqlType::DateTime2(scale) => 6 + usize::from(scale > 2) + usize::from(scale > 4),
+            SqlType::DateTimeOffset(scale) => 8 + usize::from(scale > 2) + usize::from(scale > 4),
+            _ => 8,
+        },
+    }
+}
+
+/// Cuts to the type's length, as functions do without an error.
+fn cut(found: String, ty: SqlType) -> Value<'static> {
+    let national = is_national(ty);
+    if let Some(Length::Of(n)) = length_of(ty)
+        && text::units(&found, national) > usize::from(n)
+        && let Ok(shorter) = text::slice(&found, 0, usize::from(n), national)
+    {
+        return owned(shorter);
+    }
+    owned(found)
+}
+
+fn side(func: Text, found: &str, count: i64, national: bool) -> Result<Value<'static>> {
+    let Ok(count) = usize::try_from(count) else {
+        return Err(if func == Text::Left { Error::BadSubstring {} } else { Error::BadRight {} });
+    };
+    let start = match func {
+        Text::Left => 0,
+        _ => text::units(found, national).saturating_sub(count),
+    };
+    text::slice(found, start, count, national).map(owned)
+}
+
+fn substring(values: &[Value<'_>], national: bool) -> Result<Value<'static>> {
+    let (start, count) = (int_of(&values[1]), int_of(&values[2]));
+    if count < 0 {
+        return Err(Error::BadSubstring {});
+    }
+    let end = start.saturating_add(count).max(1);
+    let start = start.max(1);
+    let from = usize::try_from(start - 1).unwrap_or(usize::MAX);
+    let count = usize::try_from((end - start).max(0)).unwrap_or(0);
+    match &values[0] {
+        Value::Binary(bytes) => {
+            let from = from.min(bytes.len());
+            let to = from.saturating_add(count).min(bytes.len());
+            Ok(Value::Binary(Cow::Owned(bytes[from..to].to_vec())))
+        }
+        found => text::slice(str_of(found), from, count, national).map(owned),
+    }
+}
+
+/// Positions in characters that the text's own units count.
+fn unit_position(chars: &[char], at: usize, national: bool) -> usize {
+    if national { chars[..at].iter().map(|c| c.len_utf16()).sum() } else { at }
+}
+
+fn char_index(values: &[Value<'_>], national: bool) -> Value<'static> {
+    let needle: Vec<char> = str_of(&values[0]).chars().collect();
+    let chars: Vec<char> = str_of(&values[1]).chars().collect();
+    let start = values.get(2).map_or(1, int_of).max(1) - 1;
+    let start = usize::try_from(start).unwrap_or(usize::MAX);
+    if start > chars.len() {
+        return Value::Int(0);
+    }
+    match text::find(&chars, &needle, start) {
+        Some(at) => index(unit_position(&chars, at, national) + 1),
+        None => Value::Int(0),
+    }
+}
+
+fn pat_index(pattern: &str, found: &str) -> Value<'static> {
+    let chars: Vec<char> = found.chars().collect();
+    let Some(open) = pattern.strip_prefix('%') else {
+        return Value::Int(i64::from(text::like(found, pattern, None)));
+    };
+    for at in 0..=chars.len() {
+        let tail: String = chars[at..].iter().collect();
+        if text::like(&tail, open, None) {
+            return index(at + 1);
+        }
+    }
+    Value::Int(0)
+}
+
+fn replace(found: &str, from: &str, to: &str) -> String {
+    let (chars, needle): (Vec<char>, Vec<char>) = (found.chars().collect(), from.chars().collect());
+    let mut out = String::with_capacity(found.len());
+    let mut at = 0;
+    while let Some(next) = text::find(&chars, &needle, at) {
+        out.extend(&chars[at..next]);
+        out.push_str(to);
+        at = next + needle.len();
+        if out.len() > i32::MAX.unsigned_abs() as usize || at + needle.len() > chars.len() {
+            break;
+        }
+    }
+    out.extend(&chars[at..]);
+    out
+}
+
+fn stuff(values: &[Value<'_>], national: bool, ty: SqlType) -> Result<Value<'static>> {
+    let found = str_of(&values[0]);
+    let (start, count) = (int_of(&values[1]), int_of(&values[2]));
+    let units = text::units(found, national);
+    let (Ok(start), Ok(count)) = (usize::try_from(start), usize::try_from(count)) else {
+        return Ok(Value::Null);
+    };
+    if start == 0 || start > units {
+        return Ok(Value::Null);
+    }
+    let head = text::slice(found, 0, start - 1, national)?;
+    let tail = text::slice(found, start - 1 + count, usize::MAX / 2, national)?;
+    Ok(cut(format!("{head}{}{tail}", str_of(&values[3])), ty))
+}
+
+fn str_function(values: &[Value<'_>]) -> Value<'static> {
+    let Value::Float(number) = values[0] else { return Value::Null };
+    let length = values.get(1).map_or(10, int_of);
+    let places = values.get(2).map_or(0, int_of);
+    let (Ok(length), Ok(places)) = (usize::try_from(length), usize::try_from(places)) else {
+        return Value::Null;
+    };
+    if length == 0 || length > 8000 {
+        return Value::Null;
+    }
+    let places = places.min(16);
+    let rounded = crate::value::decimal::Dec::from_f64(number, 38, u8::try_from(places).unwrap_or(0))
+        .map_or_else(|| format!("{number:.places$}"), |dec| dec.to_string());
+    let whole = rounded.split('.').next().map_or(0, str::len);
+    if whole > length {
+        return owned("*".repeat(length));
+    }
+    let shown: String = rounded.chars().take(length).collect();
+    let shown = shown.strip_suffix('.').unwrap_or(&shown);
+    owned(format!("{shown:>length$}"))
+}
+
+fn quote_name(found: &str, mark: &str) -> Value<'static> {
+    if text::units(found, true) > 128 {
+        return Value::Null;
+    }
+    let (open, close) = match mark.chars().next() {
+        Some('[' | ']') => ('[', ']'),
+        Some('"') => ('"', '"'),
+        Some('\'') => ('\'', '\''),
+        Some('(' | ')') => ('(', ')'),
+        Some('{' | '}') => ('{', '}'),
+        Some('<' | '>') => ('<', '>'),
+        Some('`') => ('`', '`'),
+        _ => return Value::Null,
+    };
+    let inner = found.replace(close, &format!("{close}{close}"));
+    owned(format!("{open}{inner}{close}"))
+}
+
+fn parse_name(found: &str, part: i64) -> Value<'static> {
+    let parts: Vec<&str> = found.split('.').collect();
+    if parts.len() > 4 || !(1..=4).contains(&part) {
+        return Value::Null;
+    }
+    let back = usize::try_from(part).unwrap_or(1);
+    match parts.len().checked_sub(back).and_then(|at| parts.get(at)) {
+        Some(name) if !name.is_empty() => {
+            owned(name.trim_start_matches('[').trim_end_matches(']').to_owned())
+        }
+        _ => Value::Null,
+    }
+}

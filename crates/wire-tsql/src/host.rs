@@ -1,0 +1,401 @@
+//! What the front end asks of the server that it runs in: databases, keys, backups, figures.
+//!
+//! One method a verb; every option that a statement can carry stands in a struct of its own. A
+//! verb that a host does not have answers [`crate::Error::NotSupportedFeature`] by itself.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use tdekit_wire_tds::{Message, SqlType, Value};
+
+use crate::error::{Error, Result};
+
+/// A database that the server has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Database {
+    /// Its name.
+    pub name: String,
+    /// `database_id`: master 1, tempdb 2, model 3, msdb 4, others from 5.
+    pub id: i32,
+    /// What SQLite's ATTACH takes: a path or a `file:` URI.
+    pub uri: String,
+    /// Encrypted at rest, or becoming so.
+    pub encrypted: bool,
+}
+
+/// `CREATE CERTIFICATE`: `name` and the options of its WITH.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CreateCertificate {
+    /// The certificate's name.
+    pub name: String,
+    /// `SUBJECT`.
+    pub subject: String,
+    /// `EXPIRY_DATE` as written.
+    pub expiry_date: Option<String>,
+    /// `START_DATE` as written.
+    pub start_date: Option<String>,
+    /// `FROM FILE`: the certificate is read instead of made.
+    pub file: Option<String>,
+    /// `WITH PRIVATE KEY (FILE = ..)`.
+    pub key_file: Option<String>,
+    /// `DECRYPTION BY PASSWORD`.
+    pub decryption_password: Option<String>,
+    /// `ENCRYPTION BY PASSWORD`: of the private key, in place of the master key.
+    pub encryption_password: Option<String>,
+}
+
+/// `BACKUP CERTIFICATE`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CertificateBackup {
+    /// The certificate's name.
+    pub name: String,
+    /// `TO FILE`.
+    pub file: String,
+    /// `PRIVATE KEY (FILE = ..)`.
+    pub key_file: Option<String>,
+    /// `ENCRYPTION BY PASSWORD`.
+    pub encryption_password: Option<String>,
+    /// `DECRYPTION BY PASSWORD`.
+    pub decryption_password: Option<String>,
+}
+
+/// `CREATE DATABASE ENCRYPTION KEY` and `ALTER DATABASE ENCRYPTION KEY`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EncryptionKey {
+    /// `ALGORITHM`, or None to keep it (ALTER .. ENCRYPTION BY).
+    pub algorithm: Option<String>,
+    /// `ENCRYPTION BY SERVER CERTIFICATE`.
+    pub certificate: Option<String>,
+    /// `REGENERATE`.
+    pub regenerate: bool,
+}
+
+/// What `ALTER DATABASE` changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AlterDatabase {
+    /// `SET ENCRYPTION ON`.
+    EncryptionOn,
+    /// `SET ENCRYPTION OFF`.
+    EncryptionOff,
+    /// `SET ENCRYPTION SUSPEND`.
+    EncryptionSuspend,
+    /// `SET ENCRYPTION RESUME`.
+    EncryptionResume,
+    /// `SET RECOVERY FULL | BULK_LOGGED | SIMPLE`.
+    Recovery(String),
+    /// Another `SET` option with its value, in upper case.
+    Set(String, String),
+    /// `MODIFY FILE (..)`: sizes and growth, which SQLite's files do not have.
+    ModifyFile(String),
+}
+
+/// `ENCRYPTION (ALGORITHM = .., SERVER CERTIFICATE = ..)` of a backup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupEncryption {
+    /// The algorithm's name.
+    pub algorithm: String,
+    /// The certificate's name.
+    pub certificate: String,
+}
+
+/// Where a backup goes or comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Device<S> {
+    /// `DISK = ..`.
+    Disk(S),
+    /// `URL = ..`.
+    Url(S),
+}
+
+/// `BACKUP DATABASE`. `S` is a string, or the operand that gives one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backup<S = String> {
+    /// The database.
+    pub database: S,
+    /// `TO`.
+    pub devices: Vec<Device<S>>,
+    /// `INIT` (true) or `NOINIT`.
+    pub init: bool,
+    /// `FORMAT` (true) or `NOFORMAT`.
+    pub format: bool,
+    /// `COMPRESSION` or `NO_COMPRESSION`, if said.
+    pub compression: Option<bool>,
+    /// `DIFFERENTIAL`.
+    pub differential: bool,
+    /// `COPY_ONLY`.
+    pub copy_only: bool,
+    /// `CHECKSUM`, if said.
+    pub checksum: Option<bool>,
+    /// `ENCRYPTION`.
+    pub encryption: Option<BackupEncryption>,
+    /// `NAME`.
+    pub name: Option<S>,
+    /// `DESCRIPTION`.
+    pub description: Option<S>,
+    /// `MEDIANAME`.
+    pub media_name: Option<S>,
+    /// `MEDIADESCRIPTION`.
+    pub media_description: Option<S>,
+    /// `STATS`: percent between two messages of progress.
+    pub stats_percent: Option<u32>,
+}
+
+/// What `RESTORE` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestoreKind {
+    /// `RESTORE DATABASE`.
+    Database,
+    /// `RESTORE HEADERONLY`.
+    HeaderOnly,
+    /// `RESTORE VERIFYONLY`.
+    VerifyOnly,
+    /// `RESTORE FILELISTONLY`.
+    FileListOnly,
+    /// `RESTORE LABELONLY`.
+    LabelOnly,
+}
+
+/// `RESTORE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restore<S = String> {
+    /// What it does.
+    pub kind: RestoreKind,
+    /// The database, for [`RestoreKind::Database`].
+    pub database: Option<S>,
+    /// `FROM`.
+    pub devices: Vec<Device<S>>,
+    /// `FILE`: the backup set's position.
+    pub position: Option<S>,
+    /// `REPLACE`.
+    pub replace: bool,
+    /// `RECOVERY` (true) or `NORECOVERY`.
+    pub recovery: bool,
+    /// `CHECKSUM`, if said.
+    pub checksum: Option<bool>,
+    /// `STATS`.
+    pub stats_percent: Option<u32>,
+    /// `MOVE .. TO ..`.
+    pub moves: Vec<(S, S)>,
+}
+
+/// Rows that a host gives: columns with name and type, and values of those types.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Rows {
+    /// Names and types.
+    pub columns: Vec<(String, SqlType)>,
+    /// Values, one for each column.
+    pub rows: Vec<Vec<Value<'static>>>,
+}
+
+/// Takes messages of progress while a verb runs; false asks it to stop.
+pub type Progress<'a> = &'a mut dyn FnMut(Message) -> bool;
+
+fn not_here<T>(what: &str) -> Result<T> {
+    Err(Error::feature(what))
+}
+
+/// The server around the front end. Called from many threads.
+pub trait Host: Send + Sync {
+    /// Every database, `master` among them.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    fn databases(&self) -> Result<Vec<Database>>;
+
+    /// Opens a connection on no file at all, on which databases are then ATTACHed by their
+    /// [`Database::uri`].
+    ///
+    /// # Errors
+    /// When SQLite cannot open one.
+    fn connect(&self) -> Result<Connection> {
+        use rusqlite::OpenFlags;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_URI;
+        Connection::open_with_flags(":memory:", flags)
+            .map_err(|error| Error::Internal { detail: error.to_string() })
+    }
+
+    /// `SELECT .. FROM` a view whose rows only the server knows: the name as
+    /// `sys.dm_os_wait_stats` or `msdb.dbo.backupset`, in lower case. None for a view that it
+    /// does not have. The front end gives the names it asks for in [`crate::host_views`].
+    ///
+    /// # Errors
+    /// When the rows cannot be found.
+    fn view(&self, name: &str, spid: u16) -> Result<Option<Rows>> {
+        let _ = (name, spid);
+        Ok(None)
+    }
+
+    /// `DBCC SQLPERF('sys.dm_os_wait_stats', CLEAR)`.
+    ///
+    /// # Errors
+    /// When there are none.
+    fn clear_wait_stats(&self) -> Result<()> {
+        not_here("DBCC SQLPERF")
+    }
+
+    /// `DBCC DROPCLEANBUFFERS`: beside it, the front end empties its own caches.
+    ///
+    /// # Errors
+    /// When the server cannot.
+    fn drop_clean_buffers(&self) -> Result<()> {
+        not_here("DBCC DROPCLEANBUFFERS")
+    }
+
+    /// `CREATE DATABASE`.
+    ///
+    /// # Errors
+    /// 1801 when it is there already, or what the file system says.
+    fn create_database(&self, name: &str) -> Result<()> {
+        let _ = name;
+        not_here("CREATE DATABASE")
+    }
+
+    /// `DROP DATABASE`.
+    ///
+    /// # Errors
+    /// 3701 when it is not there, 3702 when it is in use.
+    fn drop_database(&self, name: &str) -> Result<()> {
+        let _ = name;
+        not_here("DROP DATABASE")
+    }
+
+    /// `ALTER DATABASE`.
+    ///
+    /// # Errors
+    /// As SQL Server: 33107 without a database encryption key, and so on.
+    fn alter_database(&self, name: &str, change: &AlterDatabase, out: Progress<'_>) -> Result<()> {
+        let _ = (name, change, out);
+        not_here("ALTER DATABASE")
+    }
+
+    /// `CREATE MASTER KEY`.
+    ///
+    /// # Errors
+    /// 15578 when there is one.
+    fn create_master_key(&self, password: Option<&str>) -> Result<()> {
+        let _ = password;
+        not_here("CREATE MASTER KEY")
+    }
+
+    /// `OPEN MASTER KEY DECRYPTION BY PASSWORD`.
+    ///
+    /// # Errors
+    /// 15313 when the password is not the key's.
+    fn open_master_key(&self, password: &str) -> Result<()> {
+        let _ = password;
+        not_here("OPEN MASTER KEY")
+    }
+
+    /// `CLOSE MASTER KEY`.
+    ///
+    /// # Errors
+    /// When none is open.
+    fn close_master_key(&self) -> Result<()> {
+        not_here("CLOSE MASTER KEY")
+    }
+
+    /// `BACKUP MASTER KEY`.
+    ///
+    /// # Errors
+    /// When there is none or the file cannot be written.
+    fn backup_master_key(&self, file: &str, password: &str) -> Result<()> {
+        let _ = (file, password);
+        not_here("BACKUP MASTER KEY")
+    }
+
+    /// `DROP MASTER KEY`.
+    ///
+    /// # Errors
+    /// When certificates hang on it.
+    fn drop_master_key(&self) -> Result<()> {
+        not_here("DROP MASTER KEY")
+    }
+
+    /// `CREATE CERTIFICATE`.
+    ///
+    /// # Errors
+    /// 15581 without a master key, 15232 when it is there already.
+    fn create_certificate(&self, certificate: &CreateCertificate) -> Result<()> {
+        let _ = certificate;
+        not_here("CREATE CERTIFICATE")
+    }
+
+    /// `BACKUP CERTIFICATE`.
+    ///
+    /// # Errors
+    /// 15151 when it is not there.
+    fn backup_certificate(&self, backup: &CertificateBackup) -> Result<()> {
+        let _ = backup;
+        not_here("BACKUP CERTIFICATE")
+    }
+
+    /// `DROP CERTIFICATE`.
+    ///
+    /// # Errors
+    /// 15151 when it is not there; refused while it wraps a known key.
+    fn drop_certificate(&self, name: &str) -> Result<()> {
+        let _ = name;
+        not_here("DROP CERTIFICATE")
+    }
+
+    /// `CREATE DATABASE ENCRYPTION KEY` in a database.
+    ///
+    /// # Errors
+    /// 33103 and its kind.
+    fn create_encryption_key(
+        &self,
+        database: &str,
+        key: &EncryptionKey,
+        out: Progress<'_>,
+    ) -> Result<()> {
+        let _ = (database, key, out);
+        not_here("CREATE DATABASE ENCRYPTION KEY")
+    }
+
+    /// `ALTER DATABASE ENCRYPTION KEY`.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn alter_encryption_key(
+        &self,
+        database: &str,
+        key: &EncryptionKey,
+        out: Progress<'_>,
+    ) -> Result<()> {
+        let _ = (database, key, out);
+        not_here("ALTER DATABASE ENCRYPTION KEY")
+    }
+
+    /// `DROP DATABASE ENCRYPTION KEY`.
+    ///
+    /// # Errors
+    /// While the database is encrypted.
+    fn drop_encryption_key(&self, database: &str) -> Result<()> {
+        let _ = database;
+        not_here("DROP DATABASE ENCRYPTION KEY")
+    }
+
+    /// `BACKUP DATABASE`.
+    ///
+    /// # Errors
+    /// 3095, 3013 and their kind.
+    fn backup(&self, backup: &Backup, out: Progress<'_>) -> Result<()> {
+        let _ = (backup, out);
+        not_here("BACKUP DATABASE")
+    }
+
+    /// `RESTORE`: rows for those kinds that give some.
+    ///
+    /// # Errors
+    /// 3201, 3241, 33111 and their kind.
+    fn restore(&self, restore: &Restore, out: Progress<'_>) -> Result<Option<Rows>> {
+        let _ = (restore, out);
+        not_here("RESTORE")
+    }
+}
+
+/// A host that every session shares.
+pub type SharedHost = Arc<dyn Host>;

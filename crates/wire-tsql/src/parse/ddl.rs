@@ -1,0 +1,448 @@
+//! CREATE, ALTER and DROP.
+
+use super::Parser;
+use crate::ast::{
+    AlterTable, ColumnDef, Constraint, ConstraintKind, CreateProc, CreateTable, Expr, Kind, Name,
+    ObjectKind, ProcParam, Security,
+};
+use crate::error::{Error, Result};
+use crate::lex::Tok;
+
+impl Parser<'_> {
+    /// What follows CREATE, ALTER or DROP; `verb` stands at the current place.
+    pub(crate) fn definition(&mut self, verb: &str) -> Result<Kind> {
+        let start = self.token().start;
+        self.advance();
+        match verb {
+            "DROP" => self.drop_statement(),
+            "ALTER" => {
+                if self.is("TABLE") {
+                    return self.alter_table();
+                }
+                if self.is("DATABASE") {
+                    return self.alter_database().map(Kind::Security);
+                }
+                self.module(start, false, true)
+            }
+            _ => {
+                let replace = self.eat_words(&["OR", "ALTER"]);
+                if !replace && let Some(kind) = self.create()? {
+                    return Ok(kind);
+                }
+                self.module(start, true, replace)
+            }
+        }
+    }
+
+    fn create(&mut self) -> Result<Option<Kind>> {
+        let kind = if self.eat("TABLE") {
+            let name = self.name()?;
+            Kind::CreateTable(Box::new(self.table_body(name)?))
+        } else if self.is("UNIQUE")
+            || self.is("CLUSTERED")
+            || self.is("NONCLUSTERED")
+            || self.is("INDEX")
+        {
+            self.create_index()?
+        } else if self.is_words(&["DATABASE", "ENCRYPTION"]) {
+            Kind::Security(self.encryption_key()?)
+        } else if self.eat("DATABASE") {
+            self.create_database()?
+        } else if self.eat("SCHEMA") {
+            Kind::CreateSchema(self.identifier()?)
+        } else if self.is("MASTER") || self.is("CERTIFICATE") {
+            Kind::Security(self.create_security()?)
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(kind))
+    }
+
+    fn create_database(&mut self) -> Result<Kind> {
+        let name = self.identifier()?;
+        if self.is("ON") || self.is("FOR") {
+            return Err(Error::unsupported("CREATE DATABASE .. ON"));
+        }
+        if self.eat("COLLATE") {
+            let collation = self.identifier()?;
+            crate::value::text::check_collation(&collation)?;
+        }
+        Ok(Kind::CreateDatabase(name))
+    }
+
+    /// PROCEDURE or VIEW, whose text is kept.
+    fn module(&mut self, start: usize, may_create: bool, may_replace: bool) -> Result<Kind> {
+        if self.eat("PROCEDURE") || self.eat("PROC") {
+            let name = self.name()?;
+            let params = if self.is_op("(") {
+                self.advance();
+                let params = self.parameters()?;
+                self.expect_op(")")?;
+                params
+            } else {
+                self.parameters()?
+            };
+            if self.eat("WITH") {
+                let options = self.commas(Self::word)?;
+                if let Some(option) = options.iter().find(|option| *option != "RECOMPILE") {
+                    return Err(Error::unsupported(format!("WITH {option}")));
+                }
+            }
+            self.expect("AS")?;
+            let mut body = Vec::new();
+            while self.eat_op(";") {}
+            while *self.tok() != Tok::End {
+                body.push(self.statement()?);
+            }
+            let text = self.text[start..].to_owned();
+            let made = CreateProc { name, params, body, may_create, may_replace, text };
+            return Ok(Kind::CreateProc(Box::new(made)));
+        }
+        if self.eat("VIEW") {
+            let name = self.name()?;
+            let columns =
+                if self.is_op("(") { self.list(Self::identifier)? } else { Vec::new() };
+            if self.eat("WITH") {
+                return Err(Error::unsupported(format!("VIEW WITH {}", self.word()?)));
+            }
+            self.expect("AS")?;
+            let query = Box::new(self.subquery_body()?);
+            self.eat_op(";");
+            if *self.tok() != Tok::End {
+                return Err(self.unexpected());
+            }
+            let text = self.text[start..].to_owned();
+            return Ok(Kind::CreateView { name, columns, query, text, may_replace });
+        }
+        match self.tok() {
+            Tok::Word(word) => Err(Error::unsupported(word.to_ascii_uppercase())),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Parameters of a procedure, or of `sp_executesql`.
+    pub(crate) fn parameters(&mut self) -> Result<Vec<ProcParam>> {
+        let mut params = Vec::new();
+        while matches!(self.tok(), Tok::Var(_)) {
+            let name = self.variable()?;
+            self.eat("AS");
+            let ty = self.data_type()?;
+            if self.is("VARYING") || self.is("READONLY") {
+                return Err(Error::unsupported(self.word()?));
+            }
+            if self.eat("NOT") {
+                return Err(Error::unsupported("NOT NULL of a parameter"));
+            }
+            self.eat("NULL");
+            let default = if self.eat_op("=") { Some(self.default_value()?) } else { None };
+            let output = self.eat("OUTPUT") || self.eat("OUT");
+            params.push(ProcParam { name, ty, default, output });
+            if !self.eat_op(",") {
+                break;
+            }
+        }
+        Ok(params)
+    }
+
+    fn default_value(&mut self) -> Result<Expr> {
+        if self.is_identifier() {
+            return Ok(Expr::Str(self.identifier()?, true));
+        }
+        self.expression()
+    }
+
+    pub(crate) fn table_body(&mut self, name: Name) -> Result<CreateTable> {
+        let mut table = CreateTable { name, columns: Vec::new(), constraints: Vec::new() };
+        self.expect_op("(")?;
+        loop {
+            if self.is_op(")") {
+                break;
+            }
+            if self.starts_constraint() {
+                table.constraints.push(self.constraint()?);
+            } else {
+                table.columns.push(self.column_def()?);
+            }
+            if !self.eat_op(",") {
+                break;
+            }
+        }
+        self.expect_op(")")?;
+        if table.columns.is_empty() {
+            return Err(self.unexpected());
+        }
+        self.storage_options()?;
+        Ok(table)
+    }
+
+    /// ON filegroup, TEXTIMAGE_ON, WITH (..): where and how rows are stored, which SQLite decides.
+    fn storage_options(&mut self) -> Result<()> {
+        loop {
+            if self.eat("ON") || self.eat("TEXTIMAGE_ON") {
+                if self.is("PRIMARY") {
+                    self.advance();
+                } else {
+                    let place = self.identifier()?;
+                    if !place.eq_ignore_ascii_case("PRIMARY") {
+                        return Err(Error::unsupported(format!("ON {place}")));
+                    }
+                }
+            } else if self.is("WITH") && self.is_op_at(1, "(") {
+                self.advance();
+                self.list(|parser| {
+                    let option = parser.word()?;
+                    parser.expect_op("=")?;
+                    let known = [
+                        "PAD_INDEX", "FILLFACTOR", "STATISTICS_NORECOMPUTE", "ALLOW_ROW_LOCKS",
+                        "ALLOW_PAGE_LOCKS", "SORT_IN_TEMPDB", "ONLINE", "MAXDOP",
+                        "DATA_COMPRESSION", "OPTIMIZE_FOR_SEQUENTIAL_KEY", "DROP_EXISTING",
+                        "IGNORE_DUP_KEY",
+                    ];
+                    if !known.contains(&option.as_str()) {
+                        return Err(Error::NotARecognizedOption { name: option });
+                    }
+                    if matches!(parser.tok(), Tok::Int(_)) {
+                        parser.integer()?;
+                        return Ok(());
+                    }
+                    let value = parser.word()?;
+                    let matters = matches!(option.as_str(), "IGNORE_DUP_KEY" | "DROP_EXISTING");
+                    if matters && value == "ON" {
+                        return Err(Error::unsupported(format!("{option} = ON")));
+                    }
+                    Ok(())
+                })?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn starts_constraint(&self) -> bool {
+        ["CONSTRAINT", "PRIMARY", "UNIQUE", "FOREIGN", "CHECK"].iter().any(|word| self.is(word))
+    }
+
+    fn column_def(&mut self) -> Result<ColumnDef> {
+        let name = self.identifier()?;
+        if self.is("AS") {
+            return Err(Error::unsupported("computed column"));
+        }
+        let rowversion = self.is("ROWVERSION")
+            || (self.is("TIMESTAMP") && (self.is_op_at(1, ",") || self.is_op_at(1, ")")));
+        if rowversion {
+            return Err(Error::feature(format!("data type {}", self.word()?.to_lowercase())));
+        }
+        let ty = self.data_type()?;
+        let mut column = ColumnDef {
+            name,
+            ty,
+            nullable: None,
+            identity: None,
+            default: None,
+            constraints: Vec::new(),
+        };
+        loop {
+            if self.eat_words(&["NOT", "NULL"]) {
+                column.nullable = Some(false);
+            } else if self.eat("NULL") {
+                column.nullable = Some(true);
+            } else if self.eat("IDENTITY") {
+                let (mut seed, mut increment) = (1, 1);
+                if self.eat_op("(") {
+                    seed = self.integer()?;
+                    self.expect_op(",")?;
+                    increment = self.integer()?;
+                    self.expect_op(")")?;
+                }
+                if increment == 0 {
+                    return Err(Error::BadIdentityType { name: column.name });
+                }
+                column.identity = Some((seed, increment));
+            } else if self.eat("COLLATE") {
+                let collation = self.identifier()?;
+                crate::value::text::check_collation(&collation)?;
+            } else if self.is("DEFAULT")
+                || (self.is("CONSTRAINT") && self.is_word_at(2, "DEFAULT"))
+            {
+                let label =
+                    if self.eat("CONSTRAINT") { Some(self.identifier()?) } else { None };
+                self.expect("DEFAULT")?;
+                column.default = Some((label, self.expression()?));
+            } else if self.is("REFERENCES") || self.starts_constraint() {
+                column.constraints.push(self.constraint()?);
+            } else if self.is("ROWGUIDCOL") || self.is("SPARSE") || self.is("MASKED") {
+                return Err(Error::unsupported(self.word()?));
+            } else {
+                return Ok(column);
+            }
+        }
+    }
+
+    fn constraint(&mut self) -> Result<Constraint> {
+        let name = if self.eat("CONSTRAINT") { Some(self.identifier()?) } else { None };
+        if self.eat("CHECK") {
+            self.expect_op("(")?;
+            let check = self.condition()?;
+            self.expect_op(")")?;
+            return Ok(Constraint { name, kind: ConstraintKind::Check(check) });
+        }
+        if self.is("FOREIGN") || self.is("REFERENCES") {
+            let mut columns = Vec::new();
+            if self.eat_words(&["FOREIGN", "KEY"]) && self.is_op("(") {
+                columns = self.list(Self::identifier)?;
+            }
+            return self.foreign_key(name, columns);
+        }
+        let primary = if self.eat_words(&["PRIMARY", "KEY"]) {
+            true
+        } else {
+            self.expect("UNIQUE")?;
+            false
+        };
+        if !self.eat("CLUSTERED") {
+            self.eat("NONCLUSTERED");
+        }
+        let columns =
+            if self.is_op("(") { self.list(Self::index_column)? } else { Vec::new() };
+        self.storage_options()?;
+        let kind = if primary {
+            ConstraintKind::Primary(columns)
+        } else {
+            ConstraintKind::Unique(columns)
+        };
+        Ok(Constraint { name, kind })
+    }
+
+    fn foreign_key(&mut self, name: Option<String>, columns: Vec<String>) -> Result<Constraint> {
+        self.expect("REFERENCES")?;
+        let table = self.name()?;
+        let parents = if self.is_op("(") { self.list(Self::identifier)? } else { Vec::new() };
+        let (mut on_delete, mut on_update) = (None, None);
+        while self.eat("ON") {
+            let which = self.word()?;
+            let action = if self.eat("CASCADE") {
+                Some("CASCADE")
+            } else if self.eat_words(&["SET", "NULL"]) {
+                Some("SET NULL")
+            } else if self.eat_words(&["SET", "DEFAULT"]) {
+                Some("SET DEFAULT")
+            } else {
+                self.expect_words(&["NO", "ACTION"])?;
+                None
+            };
+            match which.as_str() {
+                "DELETE" => on_delete = action,
+                "UPDATE" => on_update = action,
+                _ => return Err(Error::Syntax { near: which }),
+            }
+        }
+        let kind = ConstraintKind::Foreign { columns, table, parents, on_delete, on_update };
+        Ok(Constraint { name, kind })
+    }
+
+    fn index_column(&mut self) -> Result<(String, bool)> {
+        let name = self.identifier()?;
+        let descending = self.eat("DESC");
+        if !descending {
+            self.eat("ASC");
+        }
+        Ok((name, descending))
+    }
+
+    fn create_index(&mut self) -> Result<Kind> {
+        let unique = self.eat("UNIQUE");
+        if !self.eat("CLUSTERED") {
+            self.eat("NONCLUSTERED");
+        }
+        if self.is("COLUMNSTORE") {
+            return Err(Error::unsupported("COLUMNSTORE"));
+        }
+        self.expect("INDEX")?;
+        let name = self.identifier()?;
+        self.expect("ON")?;
+        let table = self.name()?;
+        let columns = self.list(Self::index_column)?;
+        if self.eat("INCLUDE") {
+            // covering columns are a matter of speed
+            self.list(Self::identifier)?;
+        }
+        let filter = if self.eat("WHERE") { Some(self.condition()?) } else { None };
+        self.storage_options()?;
+        Ok(Kind::CreateIndex { name, table, unique, columns, filter })
+    }
+
+    fn alter_table(&mut self) -> Result<Kind> {
+        self.advance();
+        let name = self.name()?;
+        if self.eat_words(&["DROP", "COLUMN"]) {
+            let columns = self.commas(Self::identifier)?;
+            return Ok(Kind::AlterTable(name, AlterTable::DropColumn(columns)));
+        }
+        if self.is_words(&["WITH", "CHECK"]) && self.is_word_at(2, "ADD") {
+            self.advance();
+            self.advance();
+        }
+        if self.eat("ADD") {
+            let (mut columns, mut constraints) = (Vec::new(), Vec::new());
+            loop {
+                if self.starts_constraint() {
+                    constraints.push(self.constraint()?);
+                } else {
+                    columns.push(self.column_def()?);
+                }
+                if !self.eat_op(",") {
+                    break;
+                }
+            }
+            return Ok(Kind::AlterTable(name, AlterTable::Add(columns, constraints)));
+        }
+        match self.tok() {
+            Tok::Word(word) => {
+                let word = word.to_ascii_uppercase();
+                Err(Error::unsupported(format!("ALTER TABLE {word}")))
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn drop_statement(&mut self) -> Result<Kind> {
+        let kind = match self.word()?.as_str() {
+            "TABLE" => ObjectKind::Table,
+            "VIEW" => ObjectKind::View,
+            "PROCEDURE" | "PROC" => ObjectKind::Procedure,
+            "INDEX" => ObjectKind::Index,
+            "DATABASE" if self.eat_words(&["ENCRYPTION", "KEY"]) => ObjectKind::EncryptionKey,
+            "DATABASE" => ObjectKind::Database,
+            "CERTIFICATE" => ObjectKind::Certificate,
+            "MASTER" => {
+                self.expect("KEY")?;
+                ObjectKind::MasterKey
+            }
+            other => return Err(Error::unsupported(format!("DROP {other}"))),
+        };
+        if matches!(kind, ObjectKind::EncryptionKey | ObjectKind::MasterKey) {
+            return Ok(Kind::Drop { kind, names: Vec::new(), if_exists: false, on: None });
+        }
+        let if_exists = self.eat_words(&["IF", "EXISTS"]);
+        let names = self.commas(Self::name)?;
+        let on = if kind == ObjectKind::Index && self.eat("ON") {
+            Some(self.name()?)
+        } else {
+            None
+        };
+        Ok(Kind::Drop { kind, names, if_exists, on })
+    }
+
+    fn create_security(&mut self) -> Result<Security> {
+        if self.eat_words(&["MASTER", "KEY"]) {
+            let mut password = None;
+            if self.eat_words(&["ENCRYPTION", "BY", "PASSWORD"]) {
+                self.expect_op("=")?;
+                password = Some(self.string()?);
+            }
+            return Ok(Security::CreateMasterKey { password });
+        }
+        self.expect("CERTIFICATE")?;
+        self.create_certificate()
+    }
+}

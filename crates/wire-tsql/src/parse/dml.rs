@@ -1,0 +1,269 @@
+//! INSERT, UPDATE, DELETE and TRUNCATE.
+
+use super::Parser;
+use super::expr::binary_op;
+use crate::ast::{
+    BinOp, Cte, Delete, Exec, Expr, Insert, Item, Kind, Name, Query, SetTarget, Source, Update,
+};
+use crate::error::{Error, Result};
+use crate::lex::Tok;
+
+impl Parser<'_> {
+    /// A statement that begins with WITH, or a query.
+    pub(crate) fn with_statement(&mut self) -> Result<Kind> {
+        let ctes = self.ctes()?;
+        let kind = if self.is("INSERT") {
+            self.insert(ctes)?
+        } else if self.is("UPDATE") {
+            self.update(ctes)?
+        } else if self.is("DELETE") {
+            self.delete(ctes)?
+        } else if self.is("MERGE") {
+            return Err(Error::unsupported("MERGE"));
+        } else {
+            Kind::Query(Box::new(self.query_after(ctes)?))
+        };
+        self.query_hints()?;
+        Ok(kind)
+    }
+
+    /// The name of a target, with the hints that may stand behind it.
+    fn target(&mut self) -> Result<Name> {
+        let name = match self.tok() {
+            Tok::Var(_) => Name(vec![self.variable()?]),
+            _ => self.name()?,
+        };
+        if self.is("WITH") && self.is_op_at(1, "(") {
+            self.advance();
+            self.list(Self::word)?;
+        }
+        Ok(name)
+    }
+
+    fn insert(&mut self, ctes: Vec<Cte>) -> Result<Kind> {
+        self.expect("INSERT")?;
+        if self.is("TOP") {
+            return Err(Error::unsupported("INSERT TOP"));
+        }
+        if self.is("BULK") {
+            return Err(Error::unsupported("INSERT BULK in a batch with other statements"));
+        }
+        self.eat("INTO");
+        let target = self.target()?;
+        let columns = if self.is_op("(") && !self.is_word_at(1, "SELECT") {
+            self.list(|parser| Ok(parser.name()?.object().to_owned()))?
+        } else {
+            Vec::new()
+        };
+        let (output, output_into) = self.output()?;
+        let source = if self.eat_words(&["DEFAULT", "VALUES"]) {
+            Source::Defaults
+        } else if self.eat("VALUES") {
+            let rows = self.commas(|parser| parser.list(Self::value_or_default))?;
+            Source::Values(rows)
+        } else if self.is("EXEC") || self.is("EXECUTE") {
+            self.advance();
+            Source::Exec(Box::new(self.exec_body()?))
+        } else {
+            Source::Query(Box::new(self.query()?))
+        };
+        let insert = Insert { ctes, target, columns, output, output_into, source };
+        Ok(Kind::Insert(Box::new(insert)))
+    }
+
+    fn value_or_default(&mut self) -> Result<Option<Expr>> {
+        if self.eat("DEFAULT") { Ok(None) } else { self.expression().map(Some) }
+    }
+
+    fn output(&mut self) -> Result<(Vec<Item>, Option<Name>)> {
+        if !self.eat("OUTPUT") {
+            return Ok((Vec::new(), None));
+        }
+        let items = self.commas(Self::item)?;
+        if self.eat("INTO") {
+            let into = match self.tok() {
+                Tok::Var(_) => Name(vec![self.variable()?]),
+                _ => self.name()?,
+            };
+            return Ok((items, Some(into)));
+        }
+        Ok((items, None))
+    }
+
+    fn update(&mut self, ctes: Vec<Cte>) -> Result<Kind> {
+        self.expect("UPDATE")?;
+        if self.is("STATISTICS") {
+            self.advance();
+            self.name()?;
+            return Ok(Kind::Nothing);
+        }
+        let top = self.top()?;
+        let target = self.target()?;
+        self.expect("SET")?;
+        let sets = self.commas(Self::set_item)?;
+        let (output, into) = self.output()?;
+        if into.is_some() {
+            return Err(Error::unsupported("OUTPUT INTO"));
+        }
+        let from = if self.eat("FROM") { self.commas(Self::table_ref)? } else { Vec::new() };
+        let filter = self.filter()?;
+        let update = Update { ctes, top, target, sets, output, from, filter };
+        Ok(Kind::Update(Box::new(update)))
+    }
+
+    fn filter(&mut self) -> Result<Option<Expr>> {
+        if !self.eat("WHERE") {
+            return Ok(None);
+        }
+        if self.is_words(&["CURRENT", "OF"]) {
+            return Err(Error::unsupported("WHERE CURRENT OF"));
+        }
+        self.condition().map(Some)
+    }
+
+    fn set_item(&mut self) -> Result<(SetTarget, Option<BinOp>, Option<Expr>)> {
+        let target = if matches!(self.tok(), Tok::Var(_)) {
+            let var = self.variable()?;
+            let both = self.is_op("=")
+                && matches!(self.ahead(1), Tok::Word(_) | Tok::Quoted(_))
+                && self.is_op_at(2, "=");
+            if both {
+                self.advance();
+                SetTarget::Both(var, Name(vec![self.identifier()?]))
+            } else {
+                SetTarget::Var(var)
+            }
+        } else {
+            SetTarget::Column(self.name()?)
+        };
+        let op = self.assignment()?;
+        Ok((target, op, self.value_or_default()?))
+    }
+
+    /// `=`, or `+=` and its like, whose operator it gives.
+    pub(crate) fn assignment(&mut self) -> Result<Option<BinOp>> {
+        if self.eat_op("=") {
+            return Ok(None);
+        }
+        match self.tok() {
+            Tok::Op(op) if op.len() == 2 && op.ends_with('=') && binary_op(op).is_some() => {
+                let op = binary_op(op);
+                self.advance();
+                Ok(op)
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn delete(&mut self, ctes: Vec<Cte>) -> Result<Kind> {
+        self.expect("DELETE")?;
+        let top = self.top()?;
+        self.eat("FROM");
+        let target = self.target()?;
+        let (output, into) = self.output()?;
+        if into.is_some() {
+            return Err(Error::unsupported("OUTPUT INTO"));
+        }
+        let from = if self.eat("FROM") { self.commas(Self::table_ref)? } else { Vec::new() };
+        let filter = self.filter()?;
+        Ok(Kind::Delete(Box::new(Delete { ctes, top, target, output, from, filter })))
+    }
+
+    /// What follows EXEC.
+    pub(crate) fn exec_body(&mut self) -> Result<Exec> {
+        use crate::ast::{Arg, ExecTarget};
+        if self.is_op("(") {
+            self.advance();
+            let text = self.expression()?;
+            self.expect_op(")")?;
+            if self.is("AT") || (self.is("AS") && !self.is_op_at(1, "=")) {
+                return Err(Error::unsupported(format!("EXECUTE {}", self.word()?)));
+            }
+            let target = ExecTarget::Text(text);
+            return Ok(Exec { status: None, target, args: Vec::new() });
+        }
+        let mut status = None;
+        if matches!(self.tok(), Tok::Var(_)) && self.is_op_at(1, "=") {
+            status = Some(self.variable()?);
+            self.advance();
+        }
+        let target = if matches!(self.tok(), Tok::Var(_)) {
+            ExecTarget::Variable(self.variable()?)
+        } else {
+            ExecTarget::Procedure(self.name()?)
+        };
+        let mut args: Vec<Arg> = Vec::new();
+        while self.starts_argument() {
+            let mut name = None;
+            if matches!(self.tok(), Tok::Var(_)) && self.is_op_at(1, "=") {
+                name = Some(self.variable()?);
+                self.advance();
+            } else if args.iter().any(|arg| arg.name.is_some()) {
+                return Err(Error::NamedAfter { number: args.len() + 1 });
+            }
+            let value = self.argument_value()?;
+            let output = self.eat("OUTPUT") || self.eat("OUT");
+            args.push(Arg { name, value, output });
+            if !self.eat_op(",") {
+                break;
+            }
+        }
+        if self.is("WITH") && (self.is_word_at(1, "RECOMPILE") || self.is_word_at(1, "RESULT")) {
+            if self.is_word_at(1, "RESULT") {
+                return Err(Error::unsupported("WITH RESULT SETS"));
+            }
+            self.advance();
+            self.advance();
+        }
+        Ok(Exec { status, target, args })
+    }
+
+    fn starts_argument(&self) -> bool {
+        match self.tok() {
+            Tok::Var(_) | Tok::Str(..) | Tok::Int(_) | Tok::Dec(_) | Tok::Float(_) => true,
+            Tok::Hex(_) | Tok::Money(_) | Tok::Op("-" | "+") => true,
+            Tok::Quoted(_) => true,
+            Tok::Word(word) => {
+                let upper = word.to_ascii_uppercase();
+                matches!(upper.as_str(), "NULL" | "DEFAULT")
+                    || !(super::is_reserved(word) || super::stmt::begins_statement(&upper))
+            }
+            _ => false,
+        }
+    }
+
+    /// A constant, a variable, DEFAULT, or a bare word, which stands for a string.
+    fn argument_value(&mut self) -> Result<Option<Expr>> {
+        if self.eat("DEFAULT") {
+            return Ok(None);
+        }
+        if matches!(self.tok(), Tok::Word(_) | Tok::Quoted(_)) && !self.is("NULL") {
+            return Ok(Some(Expr::Str(self.identifier()?, true)));
+        }
+        let negative = self.is_op("-");
+        if negative || self.is_op("+") {
+            self.advance();
+        }
+        let value = match self.tok().clone() {
+            Tok::Var(name) => Expr::Var(name),
+            Tok::Str(text, national) => Expr::Str(text, national),
+            Tok::Int(text) => Expr::Int(text),
+            Tok::Dec(text) => Expr::Dec(text),
+            Tok::Float(text) => Expr::Float(text),
+            Tok::Money(text) => Expr::Money(text),
+            Tok::Hex(bytes) => Expr::Hex(bytes),
+            Tok::Word(_) => Expr::Null,
+            _ => return Err(self.unexpected()),
+        };
+        self.advance();
+        Ok(Some(if negative {
+            Expr::Unary(crate::ast::UnOp::Minus, Box::new(value))
+        } else {
+            value
+        }))
+    }
+
+    pub(crate) fn subquery_body(&mut self) -> Result<Query> {
+        self.nested(Self::query)
+    }
+}

@@ -1,0 +1,425 @@
+//! SELECT and what it is made of.
+
+use super::{Parser, is_reserved};
+use crate::ast::{
+    Cte, Expr, Item, JoinKind, Query, Select, SetExpr, SetOp, TableRef, Top,
+};
+use crate::error::{Error, Result};
+use crate::lex::Tok;
+use crate::parse::expr::binary_op;
+
+/// Table hints that only tell how to lock or to find rows; they change no result here.
+const TABLE_HINTS: &[&str] = &[
+    "NOLOCK", "READUNCOMMITTED", "READCOMMITTED", "REPEATABLEREAD", "SERIALIZABLE", "HOLDLOCK",
+    "ROWLOCK", "PAGLOCK", "TABLOCK", "TABLOCKX", "UPDLOCK", "XLOCK", "NOWAIT", "FORCESEEK",
+    "FORCESCAN", "READCOMMITTEDLOCK",
+];
+/// Query hints of the same kind.
+const QUERY_HINTS: &[&str] = &["RECOMPILE", "MAXDOP", "FAST", "KEEPFIXED", "MAXRECURSION"];
+
+impl Parser<'_> {
+    /// A query with its WITH and ORDER BY.
+    pub(crate) fn query(&mut self) -> Result<Query> {
+        let ctes = self.ctes()?;
+        self.query_after(ctes)
+    }
+
+    pub(crate) fn query_after(&mut self, ctes: Vec<Cte>) -> Result<Query> {
+        let line = self.line();
+        let body = self.set_expression(0)?;
+        let mut query = Query { ctes, body, order: Vec::new(), offset: None, line };
+        if self.eat_words(&["ORDER", "BY"]) {
+            query.order = self.commas(Self::order_item)?;
+            if self.eat("OFFSET") {
+                let offset = self.expression()?;
+                if !self.eat("ROWS") {
+                    self.expect("ROW")?;
+                }
+                let mut fetch = None;
+                if self.eat("FETCH") {
+                    if !self.eat("NEXT") {
+                        self.expect("FIRST")?;
+                    }
+                    fetch = Some(self.expression()?);
+                    if !self.eat("ROWS") {
+                        self.expect("ROW")?;
+                    }
+                    self.expect("ONLY")?;
+                }
+                query.offset = Some((offset, fetch));
+            }
+        }
+        if self.is("FOR") {
+            let what = if self.is_word_at(1, "XML") {
+                "FOR XML"
+            } else if self.is_word_at(1, "JSON") {
+                "FOR JSON"
+            } else {
+                "FOR"
+            };
+            return Err(Error::unsupported(what));
+        }
+        Ok(query)
+    }
+
+    /// `OPTION (..)` at the end of a statement.
+    pub(crate) fn query_hints(&mut self) -> Result<()> {
+        if !self.eat("OPTION") {
+            return Ok(());
+        }
+        self.list(|parser| {
+            let hint = parser.word()?;
+            if !QUERY_HINTS.contains(&hint.as_str()) {
+                return Err(Error::unsupported(format!("OPTION ({hint})")));
+            }
+            if hint == "MAXRECURSION" {
+                return Err(Error::unsupported("OPTION (MAXRECURSION)"));
+            }
+            if matches!(parser.tok(), Tok::Int(_)) {
+                parser.integer()?;
+            }
+            if hint == "KEEPFIXED" {
+                parser.expect("PLAN")?;
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    pub(crate) fn ctes(&mut self) -> Result<Vec<Cte>> {
+        if !self.eat("WITH") {
+            return Ok(Vec::new());
+        }
+        self.commas(|parser| {
+            let name = parser.identifier()?;
+            let columns =
+                if parser.is_op("(") { parser.list(Self::identifier)? } else { Vec::new() };
+            parser.expect("AS")?;
+            parser.expect_op("(")?;
+            let query = parser.nested(Self::query)?;
+            parser.expect_op(")")?;
+            Ok(Cte { name, columns, query })
+        })
+    }
+
+    /// INTERSECT binds tighter than UNION and EXCEPT.
+    fn set_expression(&mut self, level: u8) -> Result<SetExpr> {
+        if level == 2 {
+            if self.eat_op("(") {
+                let query = self.nested(Self::query)?;
+                self.expect_op(")")?;
+                return Ok(SetExpr::Nested(Box::new(query)));
+            }
+            return Ok(SetExpr::Select(Box::new(self.select()?)));
+        }
+        let mut left = self.set_expression(level + 1)?;
+        let mut count = 0;
+        loop {
+            let op = if level == 1 && self.is("INTERSECT") {
+                SetOp::Intersect
+            } else if level == 0 && self.is("UNION") {
+                if self.is_word_at(1, "ALL") { SetOp::UnionAll } else { SetOp::Union }
+            } else if level == 0 && self.is("EXCEPT") {
+                SetOp::Except
+            } else {
+                return Ok(left);
+            };
+            self.advance();
+            if op == SetOp::UnionAll {
+                self.advance();
+            }
+            count += 1;
+            if count > super::MAX_HEIGHT {
+                return Err(Error::NestedTooDeep {});
+            }
+            let right = self.set_expression(level + 1)?;
+            left = SetExpr::Op(op, Box::new(left), Box::new(right));
+        }
+    }
+
+    fn select(&mut self) -> Result<Select> {
+        self.expect("SELECT")?;
+        let distinct = self.eat("DISTINCT");
+        if !distinct {
+            self.eat("ALL");
+        }
+        let top = self.top()?;
+        let items = self.commas(Self::item)?;
+        let into = if self.eat("INTO") { Some(self.name()?) } else { None };
+        let from = if self.eat("FROM") { self.commas(Self::table_ref)? } else { Vec::new() };
+        let filter = if self.eat("WHERE") { Some(self.condition()?) } else { None };
+        let mut group = Vec::new();
+        if self.eat_words(&["GROUP", "BY"]) {
+            if self.is("ROLLUP") || self.is("CUBE") || self.is("GROUPING") || self.is("ALL") {
+                return Err(Error::unsupported(format!("GROUP BY {}", self.word()?)));
+            }
+            group = self.commas(Self::expression)?;
+        }
+        let having = if self.eat("HAVING") { Some(self.condition()?) } else { None };
+        Ok(Select { distinct, top, items, into, from, filter, group, having })
+    }
+
+    pub(crate) fn top(&mut self) -> Result<Option<Top>> {
+        if !self.eat("TOP") {
+            return Ok(None);
+        }
+        let count = if self.eat_op("(") {
+            let count = self.expression()?;
+            self.expect_op(")")?;
+            count
+        } else {
+            let literal = match self.tok() {
+                Tok::Int(text) => Expr::Int(text.clone()),
+                Tok::Dec(text) => Expr::Dec(text.clone()),
+                Tok::Var(name) => Expr::Var(name.clone()),
+                _ => return Err(self.unexpected()),
+            };
+            self.advance();
+            literal
+        };
+        let percent = self.eat("PERCENT");
+        let ties = self.eat_words(&["WITH", "TIES"]);
+        Ok(Some(Top { count, percent, ties }))
+    }
+
+    /// One item of a select list or an OUTPUT clause.
+    pub(crate) fn item(&mut self) -> Result<Item> {
+        if self.eat_op("*") {
+            return Ok(Item::Star(None));
+        }
+        // `t.*`
+        let mark = self.at;
+        if self.is_identifier()
+            && let Ok(mut name) = self.name_before_star()
+        {
+            name.0.retain(|part| !part.is_empty());
+            return Ok(Item::Star(Some(name)));
+        }
+        self.at = mark;
+        if let (Tok::Var(name), Tok::Op(op)) = (self.tok().clone(), self.ahead(1).clone()) {
+            if op == "=" {
+                self.advance();
+                self.advance();
+                return Ok(Item::Assign(name, None, self.expression()?));
+            }
+            if op.len() == 2 && op.ends_with('=') && binary_op(op).is_some() {
+                self.advance();
+                self.advance();
+                return Ok(Item::Assign(name, binary_op(op), self.expression()?));
+            }
+        }
+        // `alias = expression`
+        let string_alias = matches!(self.tok(), Tok::Str(..));
+        if (self.is_identifier() || string_alias) && self.is_op_at(1, "=") {
+            let alias = self.alias_name()?;
+            self.advance();
+            return Ok(Item::Expr(self.expression()?, Some(alias)));
+        }
+        let expr = self.expression()?;
+        let alias = if self.eat("AS") {
+            Some(self.alias_name()?)
+        } else if self.is_identifier() || matches!(self.tok(), Tok::Str(..)) {
+            Some(self.alias_name()?)
+        } else {
+            None
+        };
+        Ok(Item::Expr(expr, alias))
+    }
+
+    fn name_before_star(&mut self) -> Result<crate::ast::Name> {
+        let mut parts = vec![self.identifier()?];
+        while self.eat_op(".") {
+            if self.eat_op("*") {
+                return Ok(crate::ast::Name(parts));
+            }
+            parts.push(if self.is_op(".") { String::new() } else { self.identifier()? });
+        }
+        Err(self.unexpected())
+    }
+
+    fn alias_name(&mut self) -> Result<String> {
+        match self.tok() {
+            Tok::Str(..) => self.string(),
+            _ => self.identifier(),
+        }
+    }
+
+    /// A table, or tables joined.
+    pub(crate) fn table_ref(&mut self) -> Result<TableRef> {
+        self.nested(|parser| {
+            let mut left = parser.table_factor()?;
+            let mut count = 0;
+            while let Some(kind) = parser.join_kind()? {
+                count += 1;
+                if count > super::MAX_HEIGHT {
+                    return Err(Error::NestedTooDeep {});
+                }
+                if kind == JoinKind::Cross {
+                    let right = parser.table_factor()?;
+                    left = TableRef::Join(kind, Box::new(left), Box::new(right), None);
+                } else {
+                    // `a JOIN b JOIN c ON .. ON ..` nests to the right
+                    let right = if parser.join_follows_on() {
+                        parser.table_factor()?
+                    } else {
+                        parser.table_ref()?
+                    };
+                    parser.expect("ON")?;
+                    let on = parser.condition()?;
+                    left = TableRef::Join(kind, Box::new(left), Box::new(right), Some(on));
+                }
+            }
+            Ok(left)
+        })
+    }
+
+    /// Whether the next join's ON comes before another JOIN: looks ahead at this level.
+    fn join_follows_on(&self) -> bool {
+        let mut depth = 0_usize;
+        for token in &self.tokens[self.at..] {
+            match &token.tok {
+                Tok::Op("(") => depth += 1,
+                Tok::Op(")") if depth == 0 => return true,
+                Tok::Op(")") => depth -= 1,
+                Tok::Word(word) if depth == 0 && word.eq_ignore_ascii_case("ON") => return true,
+                Tok::Word(word) if depth == 0 && word.eq_ignore_ascii_case("JOIN") => return false,
+                Tok::End => return true,
+                _ => {}
+            }
+        }
+        true
+    }
+
+    fn join_kind(&mut self) -> Result<Option<JoinKind>> {
+        if self.is("CROSS") || self.is("OUTER") {
+            if self.is_word_at(1, "APPLY") {
+                return Err(Error::unsupported("APPLY"));
+            }
+            if self.eat_words(&["CROSS", "JOIN"]) {
+                return Ok(Some(JoinKind::Cross));
+            }
+            return Err(self.unexpected());
+        }
+        let kind = match () {
+            () if self.is("JOIN") => JoinKind::Inner,
+            () if self.eat("INNER") => JoinKind::Inner,
+            () if self.is("LEFT") || self.is("RIGHT") || self.is("FULL") => {
+                let kind = match self.word()?.as_str() {
+                    "LEFT" => JoinKind::Left,
+                    "RIGHT" => JoinKind::Right,
+                    _ => JoinKind::Full,
+                };
+                self.eat("OUTER");
+                kind
+            }
+            () if self.is("PIVOT") || self.is("UNPIVOT") || self.is("TABLESAMPLE") => {
+                return Err(Error::unsupported(self.word()?));
+            }
+            () => return Ok(None),
+        };
+        if self.is("LOOP") || self.is("HASH") || self.is("MERGE") {
+            self.advance();
+        }
+        self.expect("JOIN")?;
+        Ok(Some(kind))
+    }
+
+    fn table_factor(&mut self) -> Result<TableRef> {
+        if self.eat_op("(") {
+            return self.nested(Self::parenthesised_table);
+        }
+        if matches!(self.tok(), Tok::Var(_)) {
+            let name = self.variable()?;
+            let alias = self.table_alias()?;
+            return Ok(TableRef::Table(crate::ast::Name(vec![name]), alias));
+        }
+        if let Tok::Word(word) = self.tok()
+            && is_reserved(word)
+            && self.is_op_at(1, "(")
+        {
+            return Err(Error::unsupported(word.to_ascii_uppercase()));
+        }
+        let name = self.name()?;
+        if self.is_op("(") {
+            // the old way to write hints: FROM t (NOLOCK)
+            if let Tok::Word(word) = self.ahead(1)
+                && TABLE_HINTS.contains(&word.to_ascii_uppercase().as_str())
+            {
+                self.hint_list()?;
+            } else {
+                return Err(Error::feature(format!("table-valued function {}", name.text())));
+            }
+        }
+        let alias = self.table_alias()?;
+        if self.is("WITH") && self.is_op_at(1, "(") {
+            self.advance();
+            self.hint_list()?;
+        } else if self.is_op("(") {
+            self.hint_list()?;
+        }
+        Ok(TableRef::Table(name, alias))
+    }
+
+    fn hint_list(&mut self) -> Result<()> {
+        self.list(|parser| {
+            let hint = parser.word()?;
+            if TABLE_HINTS.contains(&hint.as_str()) {
+                Ok(())
+            } else {
+                Err(Error::unsupported(hint))
+            }
+        })?;
+        Ok(())
+    }
+
+    fn parenthesised_table(&mut self) -> Result<TableRef> {
+        if self.eat("VALUES") {
+            let rows = self.commas(|parser| parser.list(Self::expression))?;
+            self.expect_op(")")?;
+            let (alias, columns) = self.derived_alias()?;
+            if rows.iter().any(|row| row.len() != columns.len()) {
+                return Err(Error::TooFewColumnNames { of: alias });
+            }
+            return Ok(TableRef::Values(rows, alias, columns));
+        }
+        let mark = self.at;
+        if self.is("SELECT") || self.is("WITH") || self.is_op("(") {
+            // `((SELECT ..) UNION ..) AS x`, or a join in parentheses
+            if let Ok(query) = self.query()
+                && self.eat_op(")")
+            {
+                let (alias, columns) = self.derived_alias()?;
+                return Ok(TableRef::Derived(Box::new(query), alias, columns));
+            }
+            if self.tokens[mark].tok != Tok::Op("(") {
+                // the query's own error says more
+                self.at = mark;
+                self.query()?;
+                return Err(self.unexpected());
+            }
+            self.at = mark;
+        }
+        let table = self.table_ref()?;
+        self.expect_op(")")?;
+        Ok(table)
+    }
+
+    fn derived_alias(&mut self) -> Result<(String, Vec<String>)> {
+        self.eat("AS");
+        let alias = self.identifier()?;
+        let columns = if self.is_op("(") { self.list(Self::identifier)? } else { Vec::new() };
+        Ok((alias, columns))
+    }
+
+    fn table_alias(&mut self) -> Result<Option<String>> {
+        if self.eat("AS") {
+            return self.identifier().map(Some);
+        }
+        // OPTION, OFFSET and OUTPUT begin what follows a table
+        let follows = ["OFFSET", "OUTPUT", "LOOP", "HASH", "APPLY"];
+        if self.is_identifier() && !follows.iter().any(|word| self.is(word)) {
+            return self.identifier().map(Some);
+        }
+        Ok(None)
+    }
+}

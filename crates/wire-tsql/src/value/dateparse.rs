@@ -1,0 +1,334 @@
+//! Dates and times from text and to text (CONVERT's styles).
+
+use tdekit_wire_tds::SqlType;
+
+use super::datetime::{DAYS_1900, Moment, Part, civil, from_civil, get};
+
+const SECOND: i64 = 10_000_000;
+const MONTHS: &[&str] = &[
+    "january", "february", "march", "april", "may", "june", "july", "august", "september",
+    "october", "november", "december",
+];
+
+/// Order of day and month in dates of digits with separators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Mdy,
+    Dmy,
+    Ymd,
+}
+
+#[derive(Default)]
+struct Found {
+    date: Option<i64>,
+    ticks: Option<i64>,
+    offset_min: i64,
+}
+
+fn month_number(word: &str) -> Option<i64> {
+    let lower = word.to_ascii_lowercase();
+    if lower.len() < 3 {
+        return None;
+    }
+    let at = MONTHS.iter().position(|month| *month == lower || month[..3] == lower)?;
+    i64::try_from(at + 1).ok()
+}
+
+fn year_of(text: &str) -> Option<i64> {
+    let year: i64 = text.parse().ok()?;
+    match text.len() {
+        4 => Some(year),
+        // two digit year cutoff: 2049
+        1 | 2 => Some(if year < 50 { 2000 + year } else { 1900 + year }),
+        _ => None,
+    }
+}
+
+/// A date, a time, or both. None when it is neither.
+pub(crate) fn parse(text: &str, order: Order) -> Option<Moment> {
+    let text = text.trim();
+    let mut found = Found::default();
+    if text.is_empty() {
+        return Some(Moment { days: DAYS_1900, ticks: 0, offset_min: 0 });
+    }
+    let (date, time) = split(text)?;
+    if !date.is_empty() {
+        found.date = Some(parse_date(date.trim(), order)?);
+    }
+    if !time.is_empty() {
+        let (ticks, offset_min) = parse_time(time.trim())?;
+        found.ticks = Some(ticks);
+        found.offset_min = offset_min;
+    }
+    Some(Moment {
+        days: found.date.unwrap_or(DAYS_1900),
+        ticks: found.ticks.unwrap_or(0),
+        offset_min: found.offset_min,
+    })
+}
+
+/// Parts the text before the first word that has a colon, or AM or PM.
+fn split(text: &str) -> Option<(&str, &str)> {
+    if let Some((date, time)) = text.split_once(['T', 't'])
+        && date.len() >= 8
+        && date.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+        && time.contains(':')
+    {
+        return Some((date, time));
+    }
+    let Some(colon) = text.find(':') else {
+        let upper = text.to_ascii_uppercase();
+        if upper.ends_with("AM") || upper.ends_with("PM") {
+            let digits = text.len() - 2;
+            if text[..digits].trim().bytes().all(|byte| byte.is_ascii_digit()) {
+                return Some(("", text));
+            }
+        }
+        return Some((text, ""));
+    };
+    let start = text[..colon].rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
+    if !text.is_char_boundary(start) {
+        return None;
+    }
+    Some((text[..start].trim(), &text[start..]))
+}
+
+fn parse_date(text: &str, order: Order) -> Option<i64> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return match text.len() {
+            8 => from_civil(text[..4].parse().ok()?, text[4..6].parse().ok()?, text[6..].parse().ok()?),
+            6 => from_civil(year_of(&text[..2])?, text[2..4].parse().ok()?, text[4..].parse().ok()?),
+            4 => from_civil(text.parse().ok()?, 1, 1),
+            _ => None,
+        };
+    }
+    let fields: Vec<&str> =
+        text.split(['-', '/', '.', ' ', ',']).filter(|field| !field.is_empty()).collect();
+    let [a, b, c] = fields.as_slice() else { return None };
+    if let Some(month) = month_number(a) {
+        return from_civil(year_of(c)?, month, b.parse().ok()?);
+    }
+    if let Some(month) = month_number(b) {
+        if a.len() == 4 {
+            return from_civil(year_of(a)?, month, c.parse().ok()?);
+        }
+        return from_civil(year_of(c)?, month, a.parse().ok()?);
+    }
+    if fields.iter().any(|field| !field.bytes().all(|byte| byte.is_ascii_digit())) {
+        return None;
+    }
+    if a.len() == 4 {
+        return from_civil(year_of(a)?, b.parse().ok()?, c.parse().ok()?);
+    }
+    let (year, month, day) = match order {
+        Order::Mdy => (*c, *a, *b),
+        Order::Dmy => (*c, *b, *a),
+        Order::Ymd => (*a, *b, *c),
+    };
+    from_civil(year_of(year)?, month.parse().ok()?, day.parse().ok()?)
+}
+
+/// `hh:mm[:ss[.fffffff]] [AM|PM] [Z|+hh:mm]`: units of 100 ns, and minutes ahead of UTC.
+fn parse_time(text: &str) -> Option<(i64, i64)> {
+    let upper = text.to_ascii_uppercase();
+    let mut rest = upper.as_str();
+    let mut offset_min = 0;
+    if let Some(before) = rest.strip_suffix('Z') {
+        rest = before;
+    } else if let Some(at) = rest.rfind(['+', '-']) {
+        let (hours, minutes) = rest[at + 1..].split_once(':')?;
+        let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+        offset_min = hours * 60 + minutes;
+        if hours > 14 || minutes > 59 || offset_min > 840 {
+            return None;
+        }
+        if &rest[at..=at] == "-" {
+            offset_min = -offset_min;
+        }
+        rest = &rest[..at];
+    }
+    rest = rest.trim_end();
+    let half = if let Some(before) = rest.strip_suffix("AM") {
+        rest = before;
+        Some(0)
+    } else if let Some(before) = rest.strip_suffix("PM") {
+        rest = before;
+        Some(12)
+    } else {
+        None
+    };
+    let fields: Vec<&str> = rest.trim().split(':').collect();
+    let mut hour: i64 = fields.first()?.parse().ok()?;
+    if let Some(half) = half {
+        if !(1..=12).contains(&hour) && !(half == 0 && hour == 0) {
+            return None;
+        }
+        hour = hour % 12 + half;
+    }
+    let minute: i64 = fields.get(1).map_or(Ok(0), |field| field.parse()).ok()?;
+    let mut ticks = 0;
+    if let Some(seconds) = fields.get(2) {
+        let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+        let whole: i64 = whole.parse().ok()?;
+        if whole > 59 || whole < 0 {
+            return None;
+        }
+        ticks = whole * SECOND + fraction_ticks(fraction)?;
+    }
+    if fields.len() == 4 {
+        // hh:mm:ss:mmm
+        if fields[2].contains('.') || fields[3].len() > 3 {
+            return None;
+        }
+        ticks += fields[3].parse::<i64>().ok()? * 10_000;
+    }
+    if !(0..24).contains(&hour) || !(0..60).contains(&minute) || fields.len() > 4 {
+        return None;
+    }
+    Some(((hour * 60 + minute) * 60 * SECOND + ticks, offset_min))
+}
+
+fn fraction_ticks(fraction: &str) -> Option<i64> {
+    if fraction.is_empty() {
+        return Some(0);
+    }
+    if fraction.len() > 7 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    format!("{fraction:0<7}").parse().ok()
+}
+
+/// The fraction of a second as this type shows it, with its point; `datetime` shows milliseconds.
+fn fraction(moment: Moment, ty: SqlType) -> String {
+    let ticks = moment.ticks % SECOND;
+    let digits = match ty {
+        SqlType::Time(scale) | SqlType::DateTime2(scale) | SqlType::DateTimeOffset(scale) => scale,
+        SqlType::SmallDateTime | SqlType::Date => return String::new(),
+        _ => 3,
+    };
+    if digits == 0 {
+        return String::new();
+    }
+    let text = format!("{ticks:07}");
+    format!(".{}", &text[..usize::from(digits)])
+}
+
+pub(crate) fn offset_text(minutes: i64) -> String {
+    let sign = if minutes < 0 { '-' } else { '+' };
+    format!("{sign}{:02}:{:02}", minutes.abs() / 60, minutes.abs() % 60)
+}
+
+fn month_short(month: i64) -> String {
+    let name = usize::try_from(month - 1).ok().and_then(|at| MONTHS.get(at)).unwrap_or(&"jan");
+    let mut short = name[..3].to_owned();
+    if let Some(first) = short.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    short
+}
+
+pub(crate) fn month_name(month: i64) -> String {
+    let name = usize::try_from(month - 1).ok().and_then(|at| MONTHS.get(at)).unwrap_or(&"may");
+    let mut name = (*name).to_owned();
+    if let Some(first) = name.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    name
+}
+
+/// The moment as text in one of CONVERT's styles; None for a style that there is not.
+#[allow(clippy::too_many_lines)]
+pub(crate) fn format(moment: Moment, ty: SqlType, style: i64) -> Option<String> {
+    let (year, month, day) = civil(moment.days);
+    let at = |part| get(moment, part, 7);
+    let (hour, minute, second) = (at(Part::Hour), at(Part::Minute), at(Part::Second));
+    let twelve = if hour % 12 == 0 { 12 } else { hour % 12 };
+    let half = if hour < 12 { "AM" } else { "PM" };
+    let year_text = if style < 100 && !matches!(style, 0 | 9 | 13 | 14 | 20 | 21 | 23 | 24 | 25) {
+        format!("{:02}", year % 100)
+    } else {
+        format!("{year:04}")
+    };
+    let time = format!("{hour:02}:{minute:02}:{second:02}");
+    let part = fraction(moment, ty);
+    let offset = match ty {
+        SqlType::DateTimeOffset(_) => format!(" {}", offset_text(moment.offset_min)),
+        _ => String::new(),
+    };
+    let only_date = ty == SqlType::Date;
+    let only_time = matches!(ty, SqlType::Time(_));
+    let both = |date: String, time: String| {
+        if only_date {
+            date
+        } else if only_time {
+            time
+        } else {
+            format!("{date} {time}{offset}")
+        }
+    };
+    let mon = month_short(month);
+    let date = match style {
+        1 | 101 => format!("{month:02}/{day:02}/{year_text}"),
+        2 | 102 => format!("{year_text}.{month:02}.{day:02}"),
+        3 | 103 => format!("{day:02}/{month:02}/{year_text}"),
+        4 | 104 => format!("{day:02}.{month:02}.{year_text}"),
+        5 | 105 => format!("{day:02}-{month:02}-{year_text}"),
+        6 | 106 => format!("{day:02} {mon} {year_text}"),
+        7 | 107 => format!("{mon} {day:02}, {year_text}"),
+        10 | 110 => format!("{month:02}-{day:02}-{year_text}"),
+        11 | 111 => format!("{year_text}/{month:02}/{day:02}"),
+        12 | 112 => format!("{year_text}{month:02}{day:02}"),
+        23 => format!("{year:04}-{month:02}-{day:02}"),
+        8 | 24 | 108 => return if only_date { None } else { Some(time) },
+        14 | 114 => {
+            let part = part.replace('.', ":");
+            return if only_date { None } else { Some(format!("{time}{part}")) };
+        }
+        0 | 100 => {
+            return Some(both(
+                format!("{mon} {day:2} {year:04}"),
+                format!("{twelve:2}:{minute:02}{half}"),
+            ));
+        }
+        9 | 109 => {
+            let part = part.replacen('.', separator(ty), 1);
+            return Some(both(
+                format!("{mon} {day:2} {year:04}"),
+                format!("{twelve:2}:{minute:02}:{second:02}{part}{half}"),
+            ));
+        }
+        13 | 113 => {
+            let part = part.replacen('.', separator(ty), 1);
+            return Some(both(format!("{day:02} {mon} {year:04}"), format!("{time}{part}")));
+        }
+        20 | 120 => {
+            return Some(both(format!("{year:04}-{month:02}-{day:02}"), time));
+        }
+        21 | 25 | 121 => {
+            return Some(both(format!("{year:04}-{month:02}-{day:02}"), format!("{time}{part}")));
+        }
+        126 | 127 => {
+            if only_date {
+                return Some(format!("{year:04}-{month:02}-{day:02}"));
+            }
+            // a fraction of nothing is left out for datetime
+            let nothing = part.bytes().all(|byte| matches!(byte, b'.' | b'0'));
+            let part = if ty == SqlType::DateTime && nothing { "" } else { part.as_str() };
+            if only_time {
+                return Some(format!("{time}{part}"));
+            }
+            let offset = match ty {
+                SqlType::DateTimeOffset(_) if style == 126 => offset_text(moment.offset_min),
+                SqlType::DateTimeOffset(_) => return None,
+                _ => String::new(),
+            };
+            return Some(format!("{year:04}-{month:02}-{day:02}T{time}{part}{offset}"));
+        }
+        _ => return None,
+    };
+    if only_time { None } else { Some(date) }
+}
+
+fn separator(ty: SqlType) -> &'static str {
+    if ty == SqlType::DateTime { ":" } else { "." }
+}

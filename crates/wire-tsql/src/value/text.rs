@@ -1,0 +1,321 @@
+//! Text as the collation SQL_Latin1_General_CP1_CI_AS sees it: without case, with accents,
+//! without trailing blanks. Order: marks by code, then digits, then letters.
+
+use std::cmp::Ordering;
+
+use crate::error::{Error, Result};
+
+/// Collations that compare as this one does.
+const KNOWN: &[&str] =
+    &["SQL_Latin1_General_CP1_CI_AS", "DATABASE_DEFAULT", "Latin1_General_CI_AS"];
+
+/// What 0x80 to 0x9f stand for in Windows-1252; 0 where it has nothing.
+const HIGH: [u32; 32] = [
+    0x20ac, 0, 0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160, 0x2039,
+    0x0152, 0, 0x017d, 0, 0, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x02dc,
+    0x2122, 0x0161, 0x203a, 0x0153, 0, 0x017e, 0x0178,
+];
+/// The letters under the accents of 0xc0 to 0xff; a point where there is none.
+const BASES: &[u8; 64] = b"AAAAAA.CEEEEIIII.NOOOOO.OUUUUY..AAAAAA.CEEEEIIII.NOOOOO.OUUUUY.Y";
+
+/// # Errors
+/// Not supported for a collation that compares in another way.
+pub(crate) fn check_collation(name: &str) -> Result<()> {
+    if KNOWN.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        return Ok(());
+    }
+    Err(Error::feature(format!("collation {name}")))
+}
+
+/// The byte of a character in Windows-1252.
+pub(crate) fn to_1252(c: char) -> Option<u8> {
+    let code = u32::from(c);
+    if code < 0x80 || (0xa0..0x100).contains(&code) {
+        return u8::try_from(code).ok();
+    }
+    if let Some(at) = HIGH.iter().position(|high| *high == code) {
+        return u8::try_from(0x80 + at).ok();
+    }
+    // those that 1252 leaves free
+    u8::try_from(code).ok().filter(|byte| matches!(byte, 0x81 | 0x8d | 0x8f | 0x90 | 0x9d))
+}
+
+pub(crate) fn from_1252(byte: u8) -> char {
+    match byte {
+        0x80..=0x9f => {
+            let code = HIGH[usize::from(byte - 0x80)];
+            if code == 0 { char::from(byte) } else { char::from_u32(code).unwrap_or('?') }
+        }
+        _ => char::from(byte),
+    }
+}
+
+/// What `varchar` keeps of a text: `?` for what it lacks.
+pub(crate) fn narrowed(text: &str) -> std::borrow::Cow<'_, str> {
+    if text.is_ascii() || text.chars().all(|c| to_1252(c).is_some()) {
+        return text.into();
+    }
+    text.chars()
+        .map(|c| match to_1252(c) {
+            Some(_) => c.to_string(),
+            None => "?".repeat(c.len_utf16()),
+        })
+        .collect::<String>()
+        .into()
+}
+
+/// Units that a length counts: bytes of `varchar` are characters, as each has one byte.
+pub(crate) fn units(text: &str, national: bool) -> usize {
+    if text.is_ascii() {
+        text.len()
+    } else if national {
+        text.encode_utf16().count()
+    } else {
+        text.chars().count()
+    }
+}
+
+/// The units `start..start + count` of a text.
+///
+/// # Errors
+/// When a pair of surrogates would be torn, which has no text here.
+pub(crate) fn slice(text: &str, start: usize, count: usize, national: bool) -> Result<String> {
+    if text.is_ascii() {
+        let start = start.min(text.len());
+        let end = start.saturating_add(count).min(text.len());
+        return Ok(text[start..end].to_owned());
+    }
+    if !national {
+        return Ok(text.chars().skip(start).take(count).collect());
+    }
+    let units: Vec<u16> = text.encode_utf16().skip(start).take(count).collect();
+    String::from_utf16(&units).map_err(|_| Error::feature("half of a surrogate pair"))
+}
+
+fn fold(c: char) -> char {
+    if c.is_ascii() {
+        return c.to_ascii_uppercase();
+    }
+    let mut upper = c.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(upper), None) => upper,
+        _ => c,
+    }
+}
+
+/// Whether two characters are the same but for case.
+pub(crate) fn same(a: char, b: char) -> bool {
+    a == b || fold(a) == fold(b)
+}
+
+/// Weight of the letter, then of its accent.
+fn weights(c: char) -> (u32, u32) {
+    let upper = fold(c);
+    let code = u32::from(upper);
+    if upper.is_ascii_uppercase() {
+        return (0x2000 + code * 4, 0);
+    }
+    if upper.is_ascii_digit() {
+        return (0x1000 + code, 0);
+    }
+    if let Some(at) = code.checked_sub(0xc0)
+        && let Some(base) = usize::try_from(at).ok().and_then(|at| BASES.get(at))
+        && *base != b'.'
+    {
+        return (0x2000 + u32::from(*base) * 4, code);
+    }
+    match upper {
+        '\u{178}' => (0x2000 + u32::from(b'Y') * 4, code),
+        '\u{160}' => (0x2000 + u32::from(b'S') * 4, code),
+        '\u{17d}' => (0x2000 + u32::from(b'Z') * 4, code),
+        // a letter of its own behind the one it resembles
+        '\u{c6}' => (0x2000 + u32::from(b'A') * 4 + 1, 0),
+        '\u{d0}' => (0x2000 + u32::from(b'D') * 4 + 1, 0),
+        '\u{152}' => (0x2000 + u32::from(b'O') * 4 + 1, 0),
+        '\u{de}' => (0x2000 + u32::from(b'T') * 4 + 1, 0),
+        _ if upper.is_alphabetic() => (0x4000 + code, 0),
+        _ if code < 0x1000 => (code, 0),
+        _ => (0x20_0000 + code, 0),
+    }
+}
+
+/// The collation.
+pub(crate) fn compare(a: &str, b: &str) -> Ordering {
+    let (a, b) = (a.trim_end_matches(' '), b.trim_end_matches(' '));
+    if a == b {
+        return Ordering::Equal;
+    }
+    let mut accents = Ordering::Equal;
+    let (mut left, mut right) = (a.chars(), b.chars());
+    loop {
+        match (left.next(), right.next()) {
+            (None, None) => return accents,
+            // the shorter one counts as filled with blanks
+            (None, Some(other)) => match weights(' ').cmp(&weights(other)) {
+                Ordering::Equal => {}
+                order => return order,
+            },
+            (Some(one), None) => match weights(one).cmp(&weights(' ')) {
+                Ordering::Equal => {}
+                order => return order,
+            },
+            (Some(one), Some(other)) => {
+                if one == other {
+                    continue;
+                }
+                let ((w1, a1), (w2, a2)) = (weights(one), weights(other));
+                if w1 != w2 {
+                    return w1.cmp(&w2);
+                }
+                accents = accents.then(a1.cmp(&a2));
+            }
+        }
+    }
+}
+
+/// One element of a LIKE pattern.
+enum Element {
+    Any,
+    One,
+    Char(char),
+    Set(bool, Vec<(char, char)>),
+}
+
+fn elements(pattern: &str, escape: Option<char>) -> Vec<Element> {
+    let chars: Vec<char> = pattern.chars().collect();
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < chars.len() {
+        let c = chars[at];
+        at += 1;
+        if Some(c) == escape && at < chars.len() {
+            out.push(Element::Char(chars[at]));
+            at += 1;
+            continue;
+        }
+        match c {
+            '%' => out.push(Element::Any),
+            '_' => out.push(Element::One),
+            '[' => {
+                let Some(length) = chars[at..].iter().skip(1).position(|c| *c == ']') else {
+                    // never closed: it matches nothing
+                    out.push(Element::Set(false, Vec::new()));
+                    return out;
+                };
+                let mut inner = &chars[at..at + 1 + length];
+                at += length + 2;
+                let negated = inner.first() == Some(&'^');
+                if negated {
+                    inner = &inner[1..];
+                }
+                let mut ranges = Vec::new();
+                let mut i = 0;
+                while i < inner.len() {
+                    if i + 2 < inner.len() && inner[i + 1] == '-' {
+                        ranges.push((inner[i], inner[i + 2]));
+                        i += 3;
+                    } else {
+                        ranges.push((inner[i], inner[i]));
+                        i += 1;
+                    }
+                }
+                out.push(Element::Set(negated, ranges));
+            }
+            _ => out.push(Element::Char(c)),
+        }
+    }
+    out
+}
+
+fn matches_one(element: &Element, c: char) -> bool {
+    match element {
+        Element::Any => false,
+        Element::One => true,
+        Element::Char(wanted) => same(*wanted, c),
+        Element::Set(negated, ranges) => {
+            let weight = weights(c);
+            let inside = ranges
+                .iter()
+                .any(|(low, high)| weights(*low) <= weight && weight <= weights(*high));
+            inside != *negated
+        }
+    }
+}
+
+/// LIKE. The time is bounded by the product of the lengths.
+pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
+    let elements = elements(pattern, escape);
+    let chars: Vec<char> = text.chars().collect();
+    let (mut at, mut element) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    loop {
+        if let Some(Element::Any) = elements.get(element) {
+            retry = Some((element + 1, at));
+            element += 1;
+        } else if at < chars.len()
+            && elements.get(element).is_some_and(|wanted| matches_one(wanted, chars[at]))
+        {
+            at += 1;
+            element += 1;
+        } else if at == chars.len() && element == elements.len() {
+            return true;
+        } else if let Some((after, from)) = retry
+            && from < chars.len()
+        {
+            retry = Some((after, from + 1));
+            at = from + 1;
+            element = after;
+        } else {
+            return false;
+        }
+    }
+}
+
+/// Where `needle` begins in `text` (in characters), looking from `start` on.
+pub(crate) fn find(text: &[char], needle: &[char], start: usize) -> Option<usize> {
+    if needle.is_empty() || needle.len() > text.len() {
+        return None;
+    }
+    (start..=text.len() - needle.len())
+        .find(|at| needle.iter().zip(&text[*at..]).all(|(a, b)| same(*a, *b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+
+    use super::{compare, from_1252, like, narrowed, to_1252};
+
+    #[test]
+    fn collation() {
+        assert_eq!(compare("abc  ", "ABC"), Ordering::Equal);
+        assert_eq!(compare("abc", "abd"), Ordering::Less);
+        assert_eq!(compare("é", "e"), Ordering::Greater);
+        assert_eq!(compare("éa", "eb"), Ordering::Less);
+        assert_eq!(compare("_", "a"), Ordering::Less);
+        assert_eq!(compare("9", "a"), Ordering::Less);
+        assert_eq!(compare("É", "é"), Ordering::Equal);
+        assert_eq!(compare("a\t", "a"), Ordering::Less);
+    }
+
+    #[test]
+    fn patterns() {
+        assert!(like("test01-x", "TEST%", None));
+        assert!(like("a%b", "a!%b", Some('!')));
+        assert!(!like("axb", "a!%b", Some('!')));
+        assert!(like("abc", "[a-c]b[^d]", None));
+        assert!(!like("abd", "[a-c]b[^d]", None));
+        assert!(like("", "%", None));
+        assert!(!like("", "_", None));
+        assert!(like("a]", "a[]]", None));
+        assert!(!like(&"a".repeat(2000), &format!("{}b", "%a".repeat(200)), None));
+    }
+
+    #[test]
+    fn code_page_goes_round() {
+        for byte in 0..=255 {
+            assert_eq!(to_1252(from_1252(byte)), Some(byte));
+        }
+        assert_eq!(narrowed("a€ж"), "a€?");
+    }
+}
