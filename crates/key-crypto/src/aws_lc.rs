@@ -57,6 +57,48 @@ impl AesKey {
         }
     }
 
+    /// Encrypts one block.
+    #[inline]
+    pub(crate) fn encrypt_block(&self, mut block: [u8; BLOCK_LEN]) -> [u8; BLOCK_LEN] {
+        let schedule = self.pages.as_slice().as_ptr().cast::<lc::AES_KEY>();
+        // SAFETY: `new` filled the schedule; AES_encrypt works in place on one block.
+        unsafe { lc::AES_encrypt(block.as_ptr(), block.as_mut_ptr(), schedule) };
+        block
+    }
+
+    /// Counter mode on the next bytes of a stream. The counter is big-endian, of 128 bits; `used`
+    /// counts the bytes of `keystream` that are used up, 0 for none or all.
+    #[inline]
+    pub(crate) fn ctr(
+        &self,
+        counter: &mut [u8; BLOCK_LEN],
+        keystream: &mut [u8; BLOCK_LEN],
+        used: &mut u32,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<(), CryptoError> {
+        crate::sealing::check_lengths(input, output)?;
+        if *used as usize >= BLOCK_LEN {
+            return Err(CryptoError::Library { operation: "continue a stream" });
+        }
+        let schedule = self.pages.as_slice().as_ptr().cast::<lc::AES_KEY>();
+        // SAFETY: `new` filled the schedule; input and output are slices of the length passed, the
+        // two blocks arrays of a block, and `used` is below a block's length (checked above), as
+        // AWS-LC asserts.
+        unsafe {
+            lc::AES_ctr128_encrypt(
+                input.as_ptr(),
+                output.as_mut_ptr(),
+                input.len(),
+                schedule,
+                counter.as_mut_ptr(),
+                keystream.as_mut_ptr(),
+                used,
+            );
+        }
+        Ok(())
+    }
+
     /// Wraps `key` into `out` by KWP (NIST SP 800-38F) and returns the length written.
     pub(crate) fn wrap(&self, key: &[u8], out: &mut [u8]) -> Result<usize, CryptoError> {
         let mut len = 0;

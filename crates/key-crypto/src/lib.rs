@@ -5,10 +5,13 @@
 
 pub mod algorithm;
 mod aws_lc;
+pub mod ctr;
 pub mod digest;
 pub mod error;
 pub mod fingerprint;
 pub mod fork;
+pub mod gcm;
+pub mod hctr2;
 mod libaegis;
 mod memory;
 pub mod nonce;
@@ -25,10 +28,12 @@ pub mod wrap;
 pub mod x509;
 
 pub use algorithm::Algorithm;
+pub use ctr::{CtrKey, CtrStream};
 pub use digest::{hkdf_sha256, hmac_sha256, sha1_thumbprint, sha256, verify_hmac_sha256};
 pub use error::CryptoError;
 pub use fingerprint::PageFingerprint;
 pub use fork::fork_generation;
+pub use hctr2::WideBlockKey;
 pub use nonce::{NonceSource, random_bytes};
 pub use sealing::{NONCE_LEN, SealingKey, TAG_LEN};
 pub use secret::SecretBytes;

@@ -1,6 +1,8 @@
 //! FFI: memory of its own pages for secrets, out of swap and out of core dumps.
 #![allow(unsafe_code)]
 
+use std::marker::PhantomData;
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::{Mutex, OnceLock};
@@ -81,6 +83,43 @@ impl Drop for SecretPages {
     }
 }
 
+/// A value that holds secrets, in pages of its own. It moves there from the stack, where a copy
+/// stays until something else overwrites it.
+pub(crate) struct SecretBox<T> {
+    pages: SecretPages,
+    owned: PhantomData<T>,
+}
+
+impl<T> SecretBox<T> {
+    /// # Errors
+    /// [`CryptoError::Memory`] when the system has no memory.
+    pub(crate) fn new(value: T) -> Result<Self, CryptoError> {
+        const { assert!(align_of::<T>() <= 4096) };
+        let mut pages = SecretPages::new(size_of::<T>())?;
+        // SAFETY: the pages have room for a `T` and start at a page's boundary, which is aligned
+        // enough (asserted above); nothing else is in them.
+        unsafe { pages.as_mut_slice().as_mut_ptr().cast::<T>().write(value) };
+        Ok(Self { pages, owned: PhantomData })
+    }
+}
+
+impl<T> Deref for SecretBox<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: `new` put a `T` there, which is dropped with `self` only. The pointer is taken
+        // from the mapping itself, so a `T` may change what it holds behind a shared reference.
+        unsafe { self.pages.mapping.start.cast::<T>().as_ref() }
+    }
+}
+
+impl<T> Drop for SecretBox<T> {
+    fn drop(&mut self) {
+        // SAFETY: `new` put a `T` there, and nobody uses it after this.
+        unsafe { self.pages.mapping.start.cast::<T>().drop_in_place() };
+    }
+}
+
 /// Pages of the system, unmapped on drop.
 struct Mapping {
     start: NonNull<u8>,
@@ -147,6 +186,19 @@ fn page_len() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_box_holds_its_value_and_drops_it_once() {
+        use std::sync::Arc;
+
+        let counted = Arc::new(());
+        let held = SecretBox::new((5u64, Arc::clone(&counted), Mutex::new(3))).unwrap();
+        assert_eq!((held.0, Arc::strong_count(&counted)), (5, 2));
+        *held.2.lock().unwrap() += 1;
+        assert_eq!(*held.2.lock().unwrap(), 4);
+        drop(held);
+        assert_eq!(Arc::strong_count(&counted), 1);
+    }
 
     #[test]
     fn a_spare_page_comes_back_zeroed() {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
@@ -50,6 +50,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], on_step: OnStep<'_>) -> Result<
         _ => {}
     }
     let mut file = create_new(&prepared)?;
+    give_to_owner_of_directory(&file, path)
+        .map_err(|error| discard(&prepared, "change the owner of", error))?;
     step(Step::Created)?;
     file.write_all(bytes).map_err(|error| discard(&prepared, "write", error))?;
     step(Step::Written)?;
@@ -116,17 +118,34 @@ fn create_new(path: &Path) -> Result<File, StoreError> {
         .map_err(StoreError::io("create", path))
 }
 
+/// A store that root writes for a server's user must stay readable by that user, who owns the
+/// directory. For others than root the file is theirs, as it should be.
+fn give_to_owner_of_directory(file: &File, path: &Path) -> io::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let parent = fs::metadata(parent_of(path))?;
+    match parent.uid() {
+        0 => Ok(()),
+        uid => fchown(file, Some(uid), Some(parent.gid())),
+    }
+}
+
 /// Removes a file that could not be finished; what is left of it would only take room.
 fn discard(path: &Path, action: &'static str, error: io::Error) -> StoreError {
     let _ = fs::remove_file(path);
     StoreError::io(action, path)(error)
 }
 
-fn sync_parent(path: &Path) -> Result<(), StoreError> {
-    let parent = match path.parent() {
+fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
-    };
+    }
+}
+
+fn sync_parent(path: &Path) -> Result<(), StoreError> {
+    let parent = parent_of(path);
     File::open(parent)
         .and_then(|directory| directory.sync_all())
         .map_err(StoreError::io("sync", parent))

@@ -15,6 +15,7 @@ mod file;
 mod lock;
 mod manage;
 mod provider;
+mod server_keys;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,9 @@ pub use manage::{NewCertificate, Rotation};
 pub use provider::{
     Binding, CONFIG_FILE_NAME, MIN_KEY_BYTES, Provider, Unlock, generate_key_file, password_cost,
     read_key_file, read_password_file, unlocks_from_environment,
+};
+pub use server_keys::{
+    SERVER_KEY_LEN, SERVER_KEYS_FILE_NAME, ServerKeyVersion, ServerKeys,
 };
 pub use store::{KeyStore, STORE_FILE_NAME, default_dir};
 pub use tdekit_key_crypto::SecretBytes;

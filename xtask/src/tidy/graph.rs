@@ -18,6 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // rest plane
     ("tdekit-rest-page", &["tdekit-key-crypto", "tdekit-key-store"]),
     ("tdekit-rest-sqlite", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-rest-page"]),
+    ("tdekit-rest-mariadb", &["tdekit-key-crypto", "tdekit-key-store"]),
     // backup plane
     ("tdekit-backup-media", &["tdekit-key-crypto", "tdekit-key-store"]),
     ("tdekit-backup-run", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-backup-media"]),
@@ -37,6 +38,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-key-store",
             "tdekit-rest-page",
             "tdekit-rest-sqlite",
+            "tdekit-rest-mariadb",
             "tdekit-backup-media",
             "tdekit-backup-run",
             "tdekit-cost-report",

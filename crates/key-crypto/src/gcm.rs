@@ -1,0 +1,77 @@
+//! AES-256-GCM with IVs of the caller's, for formats whose IVs are given.
+
+use std::fmt;
+
+use crate::aws_lc::GcmContexts;
+use crate::{Algorithm, CryptoError};
+
+/// A prepared key of AES-256-GCM (NIST SP 800-38D).
+///
+/// For what picks its own nonces there is [`crate::SealingKey`], which takes longer ones.
+pub struct GcmKey(GcmContexts);
+
+impl GcmKey {
+    /// Length of a key in bytes.
+    pub const KEY_LEN: usize = 32;
+    /// Length of an IV in bytes.
+    pub const IV_LEN: usize = 12;
+    /// Length of a tag in bytes.
+    pub const TAG_LEN: usize = 16;
+
+    /// Prepares a key of [`Self::KEY_LEN`] bytes.
+    ///
+    /// # Errors
+    /// [`CryptoError::KeyLength`]; [`CryptoError::Memory`].
+    pub fn new(key: &[u8]) -> Result<Self, CryptoError> {
+        let (algorithm, expected, actual) = (Algorithm::Aes256, Self::KEY_LEN, key.len());
+        if actual != expected {
+            return Err(CryptoError::KeyLength { algorithm, expected, actual });
+        }
+        let mut contexts = GcmContexts::new(algorithm)?;
+        contexts.push(key)?;
+        Ok(Self(contexts))
+    }
+
+    /// Encrypts `plaintext` into `ciphertext`, of equal length, and returns the tag. An IV may
+    /// seal one message only: a second gives away both, and the key of the tags.
+    ///
+    /// # Errors
+    /// [`CryptoError::BufferMismatch`].
+    #[inline]
+    pub fn seal(
+        &self,
+        iv: &[u8; Self::IV_LEN],
+        aad: &[u8],
+        plaintext: &[u8],
+        ciphertext: &mut [u8],
+    ) -> Result<[u8; Self::TAG_LEN], CryptoError> {
+        self.0.seal(0, iv, aad, plaintext, ciphertext)
+    }
+
+    /// Checks `tag` and decrypts `ciphertext` into `plaintext`, of equal length. On failure
+    /// `plaintext` is zeroed.
+    ///
+    /// # Errors
+    /// [`CryptoError::Authentication`]; [`CryptoError::BufferMismatch`].
+    #[inline]
+    pub fn open(
+        &self,
+        iv: &[u8; Self::IV_LEN],
+        aad: &[u8],
+        ciphertext: &[u8],
+        tag: &[u8; Self::TAG_LEN],
+        plaintext: &mut [u8],
+    ) -> Result<(), CryptoError> {
+        let opened = self.0.open(0, iv, aad, ciphertext, tag, plaintext);
+        if opened.is_err() {
+            plaintext.fill(0);
+        }
+        opened
+    }
+}
+
+impl fmt::Debug for GcmKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GcmKey(redacted)")
+    }
+}

@@ -1,0 +1,367 @@
+//! HCTR2 with AES-256 (Crowley, Huckleberry, Biggers, 2021): wide-block encryption.
+//!
+//! AES and POLYVAL come from their crates; what stands here is how HCTR2 puts them together. The
+//! published vectors are in `vectors/google-hctr2-aes-256.json`.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use aes::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
+use aes::{Aes256, Block};
+use polyval::Polyval;
+use polyval::universal_hash::{UhfBackend, UniversalHash};
+
+use crate::memory::SecretBox;
+use crate::{Algorithm, CryptoError};
+
+const BLOCK_LEN: usize = 16;
+
+/// Messages from here on are hashed in two halves side by side: one chain of multiplications waits
+/// for itself, two fill the processor.
+const SPLIT_BLOCKS: usize = 64;
+
+/// A prepared key of HCTR2 with AES-256: a tweakable permutation of messages of one length.
+///
+/// Every bit of the output depends on every bit of the input, in both directions, so one that was
+/// changed decrypts to noise. Nothing grows, and nothing is authenticated: a reader that finds the
+/// content it expects in the plaintext knows as many bits of authenticity as that content has.
+/// Messages that are equal under one tweak have equal ciphertexts; that is all that a repeated
+/// tweak tells.
+pub struct WideBlockKey(SecretBox<Prepared>);
+
+struct Prepared {
+    aes: Aes256,
+    /// POLYVAL under the hash key, with nothing hashed yet.
+    hash: Polyval,
+    /// What separates the counter's start from the two middle values.
+    mask: [u8; BLOCK_LEN],
+    /// The power of the hash key that joins the halves of messages of one length.
+    join: OnceLock<Join>,
+}
+
+/// POLYVAL under the hash key's power `blocks`.
+struct Join {
+    blocks: usize,
+    power: Polyval,
+}
+
+impl WideBlockKey {
+    /// Length of a key in bytes.
+    pub const KEY_LEN: usize = 32;
+    /// Length of the shortest message in bytes.
+    pub const MIN_LEN: usize = BLOCK_LEN;
+
+    /// Prepares a key of [`Self::KEY_LEN`] bytes.
+    ///
+    /// # Errors
+    /// [`CryptoError::KeyLength`]; [`CryptoError::Memory`].
+    pub fn new(key: &[u8]) -> Result<Self, CryptoError> {
+        let (algorithm, expected, actual) = (Algorithm::Aes256, Self::KEY_LEN, key.len());
+        let aes = Aes256::new_from_slice(key).map_err(|_| CryptoError::KeyLength {
+            algorithm,
+            expected,
+            actual,
+        })?;
+        let schedule = |number: u128| encrypt_block(&aes, number.to_le_bytes());
+        let hash = Polyval::new(&schedule(0).into());
+        let mask = schedule(1);
+        let prepared = Prepared { aes, hash, mask, join: OnceLock::new() };
+        SecretBox::new(prepared).map(Self)
+    }
+
+    /// Encrypts `plaintext` into `ciphertext`, of equal length.
+    ///
+    /// # Errors
+    /// [`CryptoError::BufferMismatch`]; [`CryptoError::Length`] for messages shorter than
+    /// [`Self::MIN_LEN`].
+    #[inline]
+    pub fn encrypt(
+        &self,
+        tweak: &[u8],
+        plaintext: &[u8],
+        ciphertext: &mut [u8],
+    ) -> Result<(), CryptoError> {
+        crate::sealing::check_lengths(plaintext, ciphertext)?;
+        let (head, rest) = split(plaintext)?;
+        let Some((head_out, rest_out)) = ciphertext.split_first_chunk_mut() else {
+            return Err(too_short(plaintext.len()));
+        };
+        let key = &*self.0;
+        let start = key.start(tweak, rest.len());
+        let inner = xor(*head, key.digest(&start, rest));
+        let outer = encrypt_block(&key.aes, inner);
+        key.xctr(xor(xor(inner, outer), key.mask), rest, rest_out);
+        *head_out = xor(outer, key.digest(&start, rest_out));
+        Ok(())
+    }
+
+    /// Decrypts `ciphertext` into `plaintext`, of equal length.
+    ///
+    /// # Errors
+    /// As [`Self::encrypt`]. A changed ciphertext or another tweak is no error: it gives noise.
+    #[inline]
+    pub fn decrypt(
+        &self,
+        tweak: &[u8],
+        ciphertext: &[u8],
+        plaintext: &mut [u8],
+    ) -> Result<(), CryptoError> {
+        crate::sealing::check_lengths(ciphertext, plaintext)?;
+        let (head, rest) = split(ciphertext)?;
+        let Some((head_out, rest_out)) = plaintext.split_first_chunk_mut() else {
+            return Err(too_short(ciphertext.len()));
+        };
+        let key = &*self.0;
+        let start = key.start(tweak, rest.len());
+        let outer = xor(*head, key.digest(&start, rest));
+        let inner = decrypt_block(&key.aes, outer);
+        key.xctr(xor(xor(inner, outer), key.mask), rest, rest_out);
+        *head_out = xor(inner, key.digest(&start, rest_out));
+        Ok(())
+    }
+}
+
+impl fmt::Debug for WideBlockKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WideBlockKey(redacted)")
+    }
+}
+
+impl Prepared {
+    /// The hash after the tweak, for messages whose rest has this length in bytes.
+    #[inline]
+    fn start(&self, tweak: &[u8], rest_len: usize) -> Polyval {
+        let uneven = u128::from(!rest_len.is_multiple_of(BLOCK_LEN));
+        let header = (tweak.len() as u128) * 16 + 2 + uneven;
+        let mut hash = self.hash.clone();
+        hash.proc_block(&header.to_le_bytes().into());
+        hash.update_padded(tweak);
+        hash
+    }
+
+    /// The hash of the rest of a message, begun by [`Self::start`].
+    #[inline]
+    fn digest(&self, start: &Polyval, rest: &[u8]) -> [u8; BLOCK_LEN] {
+        let (blocks, tail) = Array::slice_as_chunks(rest);
+        let mut hash = start.clone();
+        let joined = match blocks.len() {
+            SPLIT_BLOCKS.. => self.digest_halves(&mut hash, blocks),
+            _ => None,
+        };
+        let carried = match joined {
+            Some(joined) => {
+                // The next block is added to what is there before it is multiplied, so what is
+                // there may as well be added to the next block.
+                hash = self.hash.clone();
+                joined
+            }
+            None => {
+                hash.update(blocks);
+                if tail.is_empty() {
+                    return hash.finalize().into();
+                }
+                [0; BLOCK_LEN]
+            }
+        };
+        if tail.is_empty() {
+            return carried;
+        }
+        let mut last = [0; BLOCK_LEN];
+        last[..tail.len()].copy_from_slice(tail);
+        last[tail.len()] = 1;
+        hash.proc_block(&xor(last, carried).into());
+        hash.finalize().into()
+    }
+
+    /// The hash after `blocks`, as two chains that are joined by a power of the key; `None` for
+    /// messages of another length than the key's first.
+    fn digest_halves(&self, first: &mut Polyval, blocks: &[Block]) -> Option<[u8; BLOCK_LEN]> {
+        let half = (blocks.len() / 2).next_multiple_of(4).min(blocks.len());
+        let (front, back) = blocks.split_at(half);
+        let join = self.join.get_or_init(|| Join {
+            blocks: back.len(),
+            power: Polyval::new(&self.power(back.len()).into()),
+        });
+        if join.blocks != back.len() {
+            return None;
+        }
+        let mut second = self.hash.clone();
+        let (front, _) = Array::slice_as_chunks(front);
+        let (back, back_rest) = Array::slice_as_chunks(back);
+        for (one, other) in front.iter().zip(back) {
+            first.proc_par_blocks(one);
+            second.proc_par_blocks(other);
+        }
+        for one in front.iter().skip(back.len()) {
+            first.proc_par_blocks(one);
+        }
+        second.update(back_rest);
+        let mut joining = join.power.clone();
+        joining.proc_block(&first.clone().finalize());
+        Some(xor(joining.finalize().into(), second.finalize().into()))
+    }
+
+    /// The hash key multiplied by itself `exponent` times, at least once.
+    fn power(&self, exponent: usize) -> [u8; BLOCK_LEN] {
+        let times = |a: [u8; BLOCK_LEN], b: [u8; BLOCK_LEN]| -> [u8; BLOCK_LEN] {
+            let mut product = Polyval::new(&a.into());
+            product.proc_block(&b.into());
+            product.finalize().into()
+        };
+        let base = encrypt_block(&self.aes, [0; BLOCK_LEN]);
+        let mut power = base;
+        for bit in (0..exponent.max(1).ilog2()).rev() {
+            power = times(power, power);
+            if exponent >> bit & 1 == 1 {
+                power = times(power, base);
+            }
+        }
+        power
+    }
+
+    /// XCTR: block i, counted from 1, is combined with the encryption of `nonce` xor i.
+    #[inline]
+    fn xctr(&self, nonce: [u8; BLOCK_LEN], input: &[u8], output: &mut [u8]) {
+        // Short records must not pay for a long buffer.
+        if input.len() <= 8 * BLOCK_LEN {
+            self.xctr_by::<8>(nonce, input, output);
+        } else {
+            self.xctr_by::<128>(nonce, input, output);
+        }
+    }
+
+    /// XCTR, `N` blocks at a time.
+    #[inline]
+    fn xctr_by<const N: usize>(&self, nonce: [u8; BLOCK_LEN], input: &[u8], output: &mut [u8]) {
+        let nonce = u128::from_le_bytes(nonce);
+        let mut counter = 0u128;
+        let mut stream = [Block::default(); N];
+        let chunk_len = N * BLOCK_LEN;
+        for (input, output) in input.chunks(chunk_len).zip(output.chunks_mut(chunk_len)) {
+            let stream = &mut stream[..input.len().div_ceil(BLOCK_LEN)];
+            for block in stream.iter_mut() {
+                counter += 1;
+                *block = (nonce ^ counter).to_le_bytes().into();
+            }
+            self.aes.encrypt_blocks(stream);
+            let stream = Array::slice_as_flattened(stream);
+            for ((out, byte), key) in output.iter_mut().zip(input).zip(stream) {
+                *out = byte ^ key;
+            }
+        }
+    }
+}
+
+#[inline]
+fn encrypt_block(aes: &Aes256, block: [u8; BLOCK_LEN]) -> [u8; BLOCK_LEN] {
+    let mut block = Block::from(block);
+    aes.encrypt_block(&mut block);
+    block.into()
+}
+
+#[inline]
+fn decrypt_block(aes: &Aes256, block: [u8; BLOCK_LEN]) -> [u8; BLOCK_LEN] {
+    let mut block = Block::from(block);
+    aes.decrypt_block(&mut block);
+    block.into()
+}
+
+#[inline]
+fn xor(a: [u8; BLOCK_LEN], b: [u8; BLOCK_LEN]) -> [u8; BLOCK_LEN] {
+    (u128::from_ne_bytes(a) ^ u128::from_ne_bytes(b)).to_ne_bytes()
+}
+
+#[inline]
+fn split(message: &[u8]) -> Result<(&[u8; BLOCK_LEN], &[u8]), CryptoError> {
+    message.split_first_chunk().ok_or_else(|| too_short(message.len()))
+}
+
+#[cold]
+fn too_short(actual: usize) -> CryptoError {
+    CryptoError::Length { what: "message", min: BLOCK_LEN, max: usize::MAX, actual }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Hashes in one chain only: what the joined halves must agree with.
+    fn digest_in_one(start: &Polyval, rest: &[u8]) -> [u8; BLOCK_LEN] {
+        let mut hash = start.clone();
+        let (blocks, tail) = Array::slice_as_chunks(rest);
+        for block in blocks {
+            hash.proc_block(block);
+        }
+        if !tail.is_empty() {
+            let mut last = [0; BLOCK_LEN];
+            last[..tail.len()].copy_from_slice(tail);
+            last[tail.len()] = 1;
+            hash.proc_block(&last.into());
+        }
+        hash.finalize().into()
+    }
+
+    #[test]
+    fn halves_join_to_the_hash_of_the_whole() {
+        for blocks in [64, 65, 66, 67, 68, 71, 127, 128, 255, 1021, 4096] {
+            for tail in [0, 1, 2, 15] {
+                let key = WideBlockKey::new(&[7; 32]).unwrap();
+                let rest: Vec<u8> = (0..blocks * 16 + tail).map(|at| (at % 251) as u8).collect();
+                let start = key.0.start(&[9; 16], rest.len());
+                // The second message has the length that the key knows, and another content.
+                for message in [&rest, &rest.iter().map(|byte| byte ^ 0x5a).collect()] {
+                    let expected = digest_in_one(&start, message);
+                    assert_eq!(key.0.digest(&start, message), expected, "{blocks} {tail}");
+                }
+                // Another length than the key's first takes the one chain.
+                let shorter = &rest[..64 * 16];
+                let start = key.0.start(&[9; 16], shorter.len());
+                let expected = digest_in_one(&start, shorter);
+                assert_eq!(key.0.digest(&start, shorter), expected, "{blocks} {tail}");
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_are_checked() {
+        assert!(matches!(WideBlockKey::new(&[0; 16]), Err(CryptoError::KeyLength { .. })));
+        let key = WideBlockKey::new(&[1; 32]).unwrap();
+        let short = key.encrypt(&[], &[0; 15], &mut [0; 15]);
+        assert!(matches!(short, Err(CryptoError::Length { actual: 15, .. })));
+        assert!(matches!(key.decrypt(&[], &[], &mut []), Err(CryptoError::Length { .. })));
+        let unequal = key.encrypt(&[], &[0; 16], &mut [0; 17]);
+        assert!(matches!(unequal, Err(CryptoError::BufferMismatch { .. })));
+        assert_eq!(format!("{key:?}"), "WideBlockKey(redacted)");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encrypted_decrypts_under_its_key_and_tweak_only(
+            key: [u8; 32],
+            tweak in proptest::collection::vec(any::<u8>(), 0..40),
+            message in proptest::collection::vec(any::<u8>(), 16..5000),
+            flip: prop::sample::Index,
+        ) {
+            let prepared = WideBlockKey::new(&key).unwrap();
+            let mut sealed = vec![0; message.len()];
+            prepared.encrypt(&tweak, &message, &mut sealed).unwrap();
+            let mut opened = vec![0; message.len()];
+            prepared.decrypt(&tweak, &sealed, &mut opened).unwrap();
+            prop_assert_eq!(&opened, &message);
+
+            let at = flip.index(sealed.len());
+            sealed[at] ^= 1;
+            prepared.decrypt(&tweak, &sealed, &mut opened).unwrap();
+            // Each block of the plaintext changes, but with a chance of 2^-128.
+            for (new, old) in opened.chunks_exact(16).zip(message.chunks_exact(16)) {
+                prop_assert_ne!(new, old);
+            }
+            sealed[at] ^= 1;
+            let other = [tweak.as_slice(), &[0]].concat();
+            prepared.decrypt(&other, &sealed, &mut opened).unwrap();
+            prop_assert_ne!(&opened, &message);
+        }
+    }
+}

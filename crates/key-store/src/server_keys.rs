@@ -1,0 +1,446 @@
+//! Numbered keys with versions, as a database server asks for them: each wrapped by a certificate
+//! of the store, in a file of their own beside it. The format is in `docs/format/server-keys.md`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tdekit_key_crypto::{SecretBytes, hkdf_sha256, random_bytes, x509};
+
+use crate::certificate::CertificateInfo;
+use crate::clock::now_seconds;
+use crate::disk;
+use crate::error::StoreError;
+use crate::lock::{self, WriterLock};
+use crate::store::KeyStore;
+use crate::unlocked::Unlocked;
+use crate::wrapped::WrappedDek;
+
+/// Name of the file in the store's directory.
+pub const SERVER_KEYS_FILE_NAME: &str = "server-keys.json";
+
+/// Length of a server key in bytes.
+pub const SERVER_KEY_LEN: usize = 32;
+
+const FORMAT: &str = "tdekit server keys";
+const VERSION: u16 = 1;
+const MAX_BYTES: u64 = 64 << 20;
+const MAX_WRAPPED: usize = 16;
+const SIGNED_LABEL: &[u8] = b"tdekit server keys v1 signature\n";
+const COMMITMENT_INFO: &[u8] = b"tdekit server keys v1 commitment";
+
+/// The numbered keys of a store, as they were read. Holds no secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerKeys {
+    file_id: [u8; 16],
+    sequence: u64,
+    signer: [u8; 32],
+    keys: BTreeMap<u32, Vec<ServerKeyVersion>>,
+}
+
+/// One version of a numbered key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerKeyVersion {
+    /// 1 for the first, one more for each that follows.
+    pub version: u32,
+    /// When it was made, seconds since 1970.
+    pub created_at: i64,
+    /// The key, wrapped by one or more certificates.
+    pub wrapped: Vec<WrappedDek>,
+    commitment: [u8; 32],
+}
+
+impl ServerKeys {
+    /// The numbers of the keys that there are.
+    pub fn ids(&self) -> impl Iterator<Item = u32> {
+        self.keys.keys().copied()
+    }
+
+    /// All versions of a key, oldest first; none for a key that there is not.
+    #[must_use]
+    pub fn versions(&self, id: u32) -> &[ServerKeyVersion] {
+        self.keys.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// The newest version of a key.
+    #[must_use]
+    pub fn latest(&self, id: u32) -> Option<u32> {
+        self.versions(id).last().map(|newest| newest.version)
+    }
+
+    /// One version of a key.
+    #[must_use]
+    pub fn version(&self, id: u32, version: u32) -> Option<&ServerKeyVersion> {
+        let at = usize::try_from(version.checked_sub(1)?).ok()?;
+        self.versions(id).get(at)
+    }
+
+    /// How often the file was written.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// SHA-256 of the certificate that signed the file.
+    #[must_use]
+    pub fn signer(&self) -> &[u8; 32] {
+        &self.signer
+    }
+}
+
+impl KeyStore {
+    /// The file of the server keys.
+    #[must_use]
+    pub fn server_keys_path(&self) -> PathBuf {
+        self.dir().join(SERVER_KEYS_FILE_NAME)
+    }
+
+    /// Reads the server keys and checks their signature by the store's certificates; needs no
+    /// secret. `None` where none were made yet.
+    ///
+    /// Whoever can write the store's directory could put certificates of their own into a store
+    /// that was only read; that of [`Unlocked::store`] is known to be whole.
+    ///
+    /// # Errors
+    /// `Corrupt`, `FutureVersion`, `CertificateMissing` when the signer is not in the store, `Io`.
+    pub fn server_keys(&self) -> Result<Option<ServerKeys>, StoreError> {
+        match disk::read_limited(&self.server_keys_path(), MAX_BYTES)? {
+            Some(bytes) => self.decode_server_keys(&bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn decode_server_keys(&self, bytes: &[u8]) -> Result<ServerKeys, StoreError> {
+        let (payload, signed) = split_lines(bytes)?;
+        let Head { format, version } = from_json(payload)?;
+        if format != FORMAT {
+            return Err(corrupt("it is no file of server keys"));
+        }
+        if version > VERSION {
+            return Err(StoreError::FutureVersion { found: version, supported: VERSION });
+        }
+        let signed: Signed = from_json(signed)?;
+        let signer: [u8; 32] = from_hex(&signed.certificate)?;
+        let info = self.by_sha256(&signer).ok_or_else(|| StoreError::CertificateMissing {
+            wanted: vec![signed.certificate.clone()],
+        })?;
+        let facts = x509::parse(self.der_of(info)?)?;
+        let signature = hex::decode(&signed.signature).map_err(|error| corrupt(&error))?;
+        if !facts.public_key.verifies(&[SIGNED_LABEL, payload].concat(), &signature) {
+            return Err(corrupt("its signature does not hold"));
+        }
+        from_json::<Listing>(payload)?.into_keys(signer)
+    }
+
+    fn der_of(&self, info: &CertificateInfo) -> Result<&[u8], StoreError> {
+        let missing = || StoreError::CertificateMissing { wanted: vec![info.thumbprint()] };
+        self.record(&info.sha256).map(|record| record.der.as_slice()).ok_or_else(missing)
+    }
+}
+
+impl Unlocked {
+    /// Opens one version of a server key; `None` when it is not among `keys`.
+    ///
+    /// # Errors
+    /// Those of [`Self::unwrap_dek`]; `Corrupt` when what was wrapped is another key.
+    pub fn server_key(
+        &self,
+        keys: &ServerKeys,
+        id: u32,
+        version: u32,
+    ) -> Result<Option<SecretBytes>, StoreError> {
+        let Some(record) = keys.version(id, version) else { return Ok(None) };
+        let key = self.unwrap_dek(&record.wrapped)?;
+        if key.len() != SERVER_KEY_LEN {
+            return Err(corrupt(&format_args!("key {id} is not of {SERVER_KEY_LEN} bytes")));
+        }
+        if commitment(&key, id, version)? != record.commitment {
+            return Err(corrupt(&format_args!("version {version} of key {id} is another key")));
+        }
+        Ok(Some(key))
+    }
+
+    /// Makes the first version of key `id`, wrapped by a certificate.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a number that is taken or not allowed; `CertificateMissing`,
+    /// `CertificateExpired`, `PrivateKeyMissing`; `Locked`, `Corrupt`, `Io`.
+    pub fn create_server_key(
+        &self,
+        id: u32,
+        name_or_thumbprint: &str,
+    ) -> Result<ServerKeys, StoreError> {
+        if id == 0 || id == u32::MAX {
+            return Err(invalid(id, "is 1 to 4294967294"));
+        }
+        self.change_server_keys(name_or_thumbprint, |keys| match keys.keys.contains_key(&id) {
+            true => Err(invalid(id, "is there already; `rotate` adds a version")),
+            false => self.push_version(keys, id, name_or_thumbprint),
+        })
+    }
+
+    /// Adds a version to key `id`. The older ones stay: files that were written under them, and
+    /// backups of those, need them for ever.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a key that there is not; as [`Self::create_server_key`].
+    pub fn rotate_server_key(
+        &self,
+        id: u32,
+        name_or_thumbprint: &str,
+    ) -> Result<ServerKeys, StoreError> {
+        self.change_server_keys(name_or_thumbprint, |keys| match keys.keys.contains_key(&id) {
+            false => Err(invalid(id, "is not there; `key create` makes it")),
+            true => self.push_version(keys, id, name_or_thumbprint),
+        })
+    }
+
+    /// Wraps every version by this certificate alone and signs the file by it, such as by the new
+    /// generation of one that was rotated.
+    ///
+    /// # Errors
+    /// As [`Self::server_key`] and [`Self::create_server_key`].
+    pub fn rewrap_server_keys(&self, name_or_thumbprint: &str) -> Result<ServerKeys, StoreError> {
+        let before = self.store().server_keys()?;
+        let after = self.change_server_keys(name_or_thumbprint, |keys| {
+            let current = keys.clone();
+            for (id, versions) in &mut keys.keys {
+                for record in versions {
+                    let key = self.server_key(&current, *id, record.version)?;
+                    let key = key.ok_or_else(|| corrupt("a version vanished"))?;
+                    record.wrapped = vec![self.wrap_dek(name_or_thumbprint, &key)?];
+                }
+            }
+            Ok(())
+        })?;
+        let current = self.store().find(name_or_thumbprint)?.sha256;
+        let stale = before.iter().flat_map(ServerKeys::certificates);
+        for sha256 in stale.filter(|sha256| *sha256 != current) {
+            self.store().forget_use(&sha256, after.file_id)?;
+        }
+        Ok(after)
+    }
+
+    fn push_version(
+        &self,
+        keys: &mut ServerKeys,
+        id: u32,
+        name_or_thumbprint: &str,
+    ) -> Result<(), StoreError> {
+        let versions = keys.keys.entry(id).or_default();
+        let newest = versions.last().map_or(0, |newest| newest.version);
+        let version = newest.checked_add(1).filter(|version| *version < u32::MAX);
+        let version = version.ok_or_else(|| invalid(id, "was rotated too often"))?;
+        let key = SecretBytes::random(SERVER_KEY_LEN)?;
+        versions.push(ServerKeyVersion {
+            version,
+            created_at: now_seconds(),
+            commitment: commitment(&key, id, version)?,
+            wrapped: vec![self.wrap_dek(name_or_thumbprint, &key)?],
+        });
+        Ok(())
+    }
+
+    /// Changes the file as it is on disk now, under the writer lock.
+    fn change_server_keys(
+        &self,
+        signer: &str,
+        change: impl FnOnce(&mut ServerKeys) -> Result<(), StoreError>,
+    ) -> Result<ServerKeys, StoreError> {
+        let path = self.store().server_keys_path();
+        let keys = {
+            let _lock = WriterLock::acquire(self.store().dir(), lock::WAIT)?;
+            let mut keys = match self.store().server_keys()? {
+                Some(keys) => keys,
+                None => ServerKeys::empty()?,
+            };
+            change(&mut keys)?;
+            keys.sequence = keys.sequence.saturating_add(1);
+            keys.signer = self.store().find(signer)?.sha256;
+            let bytes = self.encode_server_keys(&keys, signer)?;
+            // Read back before it is written: what cannot be read must not replace what can.
+            if self.store().decode_server_keys(&bytes)? != keys {
+                return Err(corrupt("it would not be read back as it is"));
+            }
+            disk::replace(&path, &bytes, &disk::go_on)?;
+            keys
+        };
+        for sha256 in keys.certificates() {
+            self.store().record_use(&sha256, keys.file_id, &path)?;
+        }
+        Ok(keys)
+    }
+
+    fn encode_server_keys(&self, keys: &ServerKeys, signer: &str) -> Result<Vec<u8>, StoreError> {
+        let info = self.store().find(signer)?;
+        let payload = to_json(&Listing::of(keys)?)?;
+        let message = [SIGNED_LABEL, &payload].concat();
+        let signature = self.private_key(info)?.sign(&message)?;
+        let signed =
+            Signed { certificate: hex::encode(info.sha256), signature: hex::encode(signature) };
+        Ok([payload.as_slice(), b"\n", &to_json(&signed)?, b"\n"].concat())
+    }
+}
+
+impl ServerKeys {
+    fn empty() -> Result<Self, StoreError> {
+        let mut file_id = [0; 16];
+        random_bytes(&mut file_id)?;
+        Ok(Self { file_id, sequence: 0, signer: [0; 32], keys: BTreeMap::new() })
+    }
+
+    /// SHA-256 of each certificate that wraps a version.
+    fn certificates(&self) -> Vec<[u8; 32]> {
+        let versions = self.keys.values().flatten();
+        let mut all: Vec<_> =
+            versions.flat_map(|version| version.wrapped.iter().map(|one| one.sha256)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// What tells that a key is the one that was made for this place.
+fn commitment(key: &SecretBytes, id: u32, version: u32) -> Result<[u8; 32], StoreError> {
+    let mut out = [0; 32];
+    let info: [&[u8]; 3] = [COMMITMENT_INFO, &id.to_le_bytes(), &version.to_le_bytes()];
+    hkdf_sha256(key.expose(), &[], &info, &mut out)?;
+    Ok(out)
+}
+
+/// What every version of the format begins with.
+#[derive(Deserialize)]
+struct Head {
+    format: String,
+    version: u16,
+}
+
+/// The first line. Digests and wrapped keys are in hexadecimal digits.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listing {
+    format: String,
+    version: u16,
+    file_id: String,
+    sequence: u64,
+    keys: Vec<KeyEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyEntry {
+    id: u32,
+    versions: Vec<VersionEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VersionEntry {
+    version: u32,
+    created_at: i64,
+    commitment: String,
+    wrapped: Vec<String>,
+}
+
+/// The second line.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Signed {
+    certificate: String,
+    signature: String,
+}
+
+impl Listing {
+    fn of(keys: &ServerKeys) -> Result<Self, StoreError> {
+        let version = |record: &ServerKeyVersion| -> Result<VersionEntry, StoreError> {
+            let wrapped = record.wrapped.iter().map(|one| Ok(hex::encode(one.encode()?)));
+            Ok(VersionEntry {
+                version: record.version,
+                created_at: record.created_at,
+                commitment: hex::encode(record.commitment),
+                wrapped: wrapped.collect::<Result<_, StoreError>>()?,
+            })
+        };
+        let key = |(id, versions): (&u32, &Vec<ServerKeyVersion>)| {
+            let versions = versions.iter().map(version).collect::<Result<_, StoreError>>()?;
+            Ok(KeyEntry { id: *id, versions })
+        };
+        Ok(Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            file_id: hex::encode(keys.file_id),
+            sequence: keys.sequence,
+            keys: keys.keys.iter().map(key).collect::<Result<_, StoreError>>()?,
+        })
+    }
+
+    fn into_keys(self, signer: [u8; 32]) -> Result<ServerKeys, StoreError> {
+        let (file_id, sequence) = (from_hex(&self.file_id)?, self.sequence);
+        let mut keys = BTreeMap::new();
+        for entry in self.keys {
+            let id = entry.id;
+            if id == 0 || id == u32::MAX || entry.versions.is_empty() {
+                return Err(corrupt(&format_args!("key {id} is not allowed or has no version")));
+            }
+            let versions: Vec<_> =
+                entry.versions.into_iter().map(version_of).collect::<Result<_, _>>()?;
+            let in_order = (1..).zip(&versions).all(|(at, one)| one.version == at);
+            if !in_order || keys.insert(id, versions).is_some() {
+                return Err(corrupt(&format_args!("key {id} is there twice, or out of order")));
+            }
+        }
+        Ok(ServerKeys { file_id, sequence, signer, keys })
+    }
+}
+
+fn version_of(entry: VersionEntry) -> Result<ServerKeyVersion, StoreError> {
+    if entry.wrapped.is_empty() || entry.wrapped.len() > MAX_WRAPPED {
+        return Err(corrupt("a version is wrapped by none, or by too many certificates"));
+    }
+    let unhex = |text: &String| -> Result<WrappedDek, StoreError> {
+        let bytes = hex::decode(text).map_err(|error| corrupt(&error))?;
+        match WrappedDek::decode(&bytes)? {
+            (wrapped, len) if len == bytes.len() => Ok(wrapped),
+            _ => Err(corrupt("a wrapped key has bytes too many")),
+        }
+    };
+    Ok(ServerKeyVersion {
+        version: entry.version,
+        created_at: entry.created_at,
+        commitment: from_hex(&entry.commitment)?,
+        wrapped: entry.wrapped.iter().map(unhex).collect::<Result<_, _>>()?,
+    })
+}
+
+/// The two lines of the file, both ended.
+fn split_lines(bytes: &[u8]) -> Result<(&[u8], &[u8]), StoreError> {
+    let torn = || corrupt("it has not two lines");
+    let body = bytes.strip_suffix(b"\n").ok_or_else(torn)?;
+    let mut lines = body.split(|byte| *byte == b'\n');
+    match (lines.next(), lines.next(), lines.next()) {
+        (Some(payload), Some(signed), None) => Ok((payload, signed)),
+        _ => Err(torn()),
+    }
+}
+
+fn to_json(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+    serde_json::to_vec(value).map_err(|error| corrupt(&error))
+}
+
+fn from_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(bytes).map_err(|error| corrupt(&error))
+}
+
+fn from_hex<const N: usize>(text: &str) -> Result<[u8; N], StoreError> {
+    let mut bytes = [0; N];
+    hex::decode_to_slice(text, &mut bytes).map_err(|error| corrupt(&error))?;
+    Ok(bytes)
+}
+
+fn corrupt(reason: &(impl std::fmt::Display + ?Sized)) -> StoreError {
+    StoreError::corrupt(SERVER_KEYS_FILE_NAME, reason.to_string())
+}
+
+fn invalid(id: u32, reason: &'static str) -> StoreError {
+    StoreError::InvalidValue { what: "server key", value: id.to_string(), reason }
+}

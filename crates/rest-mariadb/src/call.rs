@@ -1,0 +1,190 @@
+//! One call of the server: begun with key and IV, then fed.
+//!
+//! Which cipher it gets follows from what the server says at its begin:
+//!
+//! - Padding allowed, so that the output may grow: a temporary file. GCM.
+//! - No padding, and the handle itself as key (32 bytes): an event of a binary log or relay log,
+//!   in pieces. Counter mode.
+//! - No padding, and a key that the server derived from a handle (16 bytes): a page of InnoDB or
+//!   Aria, a record of the redo log, a block of InnoDB's temporary files. HCTR2; for what is
+//!   shorter than 16 bytes counter mode. In the redo log, too: the server gives one IV to all
+//!   records of a page in a mini-transaction, and a copied data directory gives it again.
+
+use std::sync::atomic::Ordering;
+
+use tdekit_key_crypto::gcm::GcmKey;
+use tdekit_key_crypto::{CtrStream, WideBlockKey};
+
+use crate::cache::{Cache, EXTRA_LEN, Key, Name, Prepared};
+use crate::derive::{HANDLE_LEN, Use};
+use crate::keyring::Keyring;
+use crate::page::{PageLen, Place, is_page_len};
+use crate::{PluginError, report};
+
+/// Length of an IV in bytes.
+pub(crate) const IV_LEN: usize = 16;
+/// Bytes by which sealing makes a message longer.
+pub(crate) const SEAL_LEN: usize = GcmKey::TAG_LEN;
+
+/// `ENCRYPTION_FLAG_ENCRYPT` of the server.
+pub(crate) const FLAG_ENCRYPT: i32 = 1;
+/// `ENCRYPTION_FLAG_NOPAD` of the server.
+pub(crate) const FLAG_NOPAD: i32 = 2;
+
+/// What all calls share.
+pub(crate) struct Engine {
+    pub(crate) keyring: Keyring,
+    pub(crate) cache: Cache,
+    pub(crate) page_len: PageLen,
+}
+
+/// A call that was begun. Plain data: it needs no end.
+pub(crate) struct Call {
+    name: Name,
+    iv: [u8; IV_LEN],
+    encrypt: bool,
+    /// Where a stream is; set by its first piece.
+    stream: Option<CtrStream>,
+    /// A message comes in one piece; this is set then.
+    done: bool,
+}
+
+impl Call {
+    /// Begins a call.
+    pub(crate) fn begin(
+        key: &[u8],
+        iv: &[u8],
+        flags: i32,
+        id: u32,
+        version: u32,
+    ) -> Result<Self, PluginError> {
+        let len = iv.len();
+        let iv: [u8; IV_LEN] =
+            iv.try_into().map_err(|_| PluginError::Call { what: "an IV", len })?;
+        let of = match flags & FLAG_NOPAD != 0 {
+            false => Use::Sealed,
+            true if key.len() == HANDLE_LEN => Use::Stream,
+            true => Use::Message,
+        };
+        let mut extra = [0; EXTRA_LEN];
+        extra.copy_from_slice(&iv[GcmKey::IV_LEN..]);
+        let name = Name::new(id, version, of, key, extra)?;
+        let encrypt = flags & FLAG_ENCRYPT != 0;
+        Ok(Self { name, iv, encrypt, stream: None, done: false })
+    }
+
+    /// Length of what `input_len` bytes give.
+    pub(crate) fn output_len(&self, input_len: usize) -> Result<usize, PluginError> {
+        let call = || PluginError::Call { what: "a sealed message", len: input_len };
+        match (self.name.of, self.encrypt) {
+            (Use::Sealed, true) => input_len.checked_add(SEAL_LEN).ok_or_else(call),
+            (Use::Sealed, false) => input_len.checked_sub(SEAL_LEN).ok_or_else(call),
+            _ => Ok(input_len),
+        }
+    }
+
+    /// Takes the next piece. `output` has the length that [`Self::output_len`] told; after an error
+    /// it is zeroed.
+    pub(crate) fn feed(
+        &mut self,
+        engine: &Engine,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<(), PluginError> {
+        let name = self.name;
+        let fed = engine.cache.with(&engine.keyring, &name, |prepared| match &prepared.key {
+            Key::Stream(key) => {
+                let stream = self.stream.get_or_insert_with(|| key.stream(&self.iv, 0));
+                Ok(key.apply(stream, input, output)?)
+            }
+            _ if self.done => Err(PluginError::Call { what: "a second piece", len: input.len() }),
+            Key::Sealed(key) => {
+                self.done = true;
+                self.seal_or_open(key, input, output)
+            }
+            Key::Message { .. } => {
+                self.done = true;
+                self.message(engine, prepared, input, output)
+            }
+        });
+        if fed.is_err() {
+            output.fill(0);
+        }
+        fed
+    }
+
+    fn seal_or_open(
+        &self,
+        key: &GcmKey,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<(), PluginError> {
+        let (iv, aad) = self.iv.split_at(GcmKey::IV_LEN);
+        let iv = iv.try_into().map_err(|_| PluginError::Call { what: "an IV", len: iv.len() })?;
+        let call = |len| PluginError::Call { what: "a sealed message", len };
+        if self.encrypt {
+            let len = output.len();
+            let (body, tag) = output.split_last_chunk_mut().ok_or_else(|| call(len))?;
+            *tag = key.seal(iv, aad, input, body)?;
+            return Ok(());
+        }
+        let (body, tag) = input.split_last_chunk().ok_or_else(|| call(input.len()))?;
+        key.open(iv, aad, body, tag, output).map_err(|_| PluginError::SealRefused)
+    }
+
+    fn message(
+        &self,
+        engine: &Engine,
+        prepared: &Prepared,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<(), PluginError> {
+        let Key::Message { wide, short } = &prepared.key else {
+            return Err(PluginError::Call { what: "a message", len: input.len() });
+        };
+        let has_records = prepared.has_records.load(Ordering::Relaxed);
+        if !has_records && !is_page_len(input.len()) {
+            prepared.has_records.store(true, Ordering::Relaxed);
+        }
+        if input.len() < WideBlockKey::MIN_LEN {
+            // Records of one mini-transaction share an IV. A lane for each length leaves fewer that
+            // share a keystream, too.
+            let lane = 1 + input.len() as u64;
+            let mut stream = short.stream(&self.iv, lane);
+            return Ok(short.apply(&mut stream, input, output)?);
+        }
+        let plaintext: &[u8] = if self.encrypt {
+            wide.encrypt(&self.iv, input, output)?;
+            input
+        } else {
+            wide.decrypt(&self.iv, input, output)?;
+            output
+        };
+        if has_records || !is_page_len(input.len()) {
+            return Ok(());
+        }
+        self.check_page(engine, plaintext)
+    }
+
+    /// Refuses a full page that does not say that it is of the place where it was read.
+    fn check_page(&self, engine: &Engine, plaintext: &[u8]) -> Result<(), PluginError> {
+        let place = Place::of(&self.iv);
+        if place.matches(plaintext) {
+            engine.page_len.saw(plaintext.len());
+            return Ok(());
+        }
+        if !engine.page_len.is_full(plaintext.len()) {
+            return Ok(());
+        }
+        let Place { space, page, .. } = place;
+        let (id, version) = (self.name.id, self.name.version);
+        if self.encrypt {
+            report::warning(format_args!(
+                "page {page} of tablespace {space} is written with another place inside it, and \
+                 will be refused when it is read"
+            ));
+            return Ok(());
+        }
+        Err(PluginError::PageRefused { space, page, id, version })
+    }
+}
