@@ -16,6 +16,12 @@ pub enum JsonError {
         /// The document's own name for its shape.
         found: String,
     },
+    /// A chart of the page.
+    #[error("a chart cannot be drawn: {reason}")]
+    Chart {
+        /// What the chart library says.
+        reason: String,
+    },
 }
 
 /// The document as text, ending in a newline.

@@ -11,10 +11,10 @@ mod figures;
 mod first_pairs;
 mod format;
 mod headline;
-mod html;
 mod json;
 mod model;
 mod oltp;
+mod page;
 mod plot;
 mod published;
 pub mod stats;
@@ -33,7 +33,6 @@ pub use compare::{Change, Changes, Direction, changes_text, compare};
 pub use csv::{blocks_csv, ratios_csv};
 pub use first_pairs::note_first_pairs;
 pub use headline::{headline_classes, too_wide};
-pub use html::html;
 pub use json::{JsonError, from_json, to_json};
 pub use model::{
     Class, Comparison, Difference, DriverShare, Environment, Experiment, Headline, Latency,
@@ -45,6 +44,7 @@ pub use oltp::{
     OltpCell, OltpLatency, OltpMetric, OltpOverall, OltpRatio, OltpReport, OltpRun, OltpSetting,
     OltpSide, OltpSummary, OltpTotals, OltpUnit, summarize_oltp,
 };
+pub use page::html;
 pub use published::{
     PUBLISHED, PUBLISHED_BACKUP, PUBLISHED_BACKUP_SOURCE, Published, PublishedBackup,
 };

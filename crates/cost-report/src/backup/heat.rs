@@ -1,5 +1,5 @@
-//! The matrix as heat maps in inline SVG: one map for each source and target, a row for each
-//! cipher, a column for each compression. Every cell holds its number; the colour only repeats it.
+//! The matrix as heat maps: one table for each source and target, a row for each cipher, a column
+//! for each compression. Every cell holds its numbers; colour and frame only repeat them.
 
 use maud::{Markup, html};
 
@@ -7,18 +7,11 @@ use super::model::{
     Action, BackupMatrix, BackupMetric, BackupRatio, Cell, CellRole, cipher_words,
     compression_words,
 };
-use crate::format::{duration, interval, percent};
+use crate::page::cell::{As, Found, find, number, ratio};
 
-const LABEL_WIDTH: f64 = 128.0;
-const COLUMN_WIDTH: f64 = 78.0;
-const ROW_HEIGHT: f64 = 40.0;
-const TOP: f64 = 24.0;
-/// Space between cells.
-const GAP: f64 = 3.0;
-
-/// Shares of the colour by how far a ratio is from 0 %; below the first there is none.
-const STEPS: [(f64, &str); 4] = [(0.30, "0.45"), (0.10, "0.32"), (0.03, "0.20"), FAINT];
-const FAINT: (f64, &str) = (0.01, "0.10");
+/// Classes of the colour by how far a ratio is from 0 %; below the first there is none.
+const STEPS: [(f64, &str); 4] = [(0.30, "s4"), (0.10, "s3"), (0.03, "s2"), FAINT];
+const FAINT: (f64, &str) = (0.01, "s1");
 
 /// The maps of one action, where it was run.
 pub(super) fn maps(matrix: &BackupMatrix, action: Action) -> Markup {
@@ -28,52 +21,54 @@ pub(super) fn maps(matrix: &BackupMatrix, action: Action) -> Markup {
 }
 
 fn map(matrix: &BackupMatrix, action: Action, route: (&str, &str)) -> Markup {
-    let ciphers = matrix.ciphers();
-    let compressions = matrix.compressions();
-    let width = LABEL_WIDTH + COLUMN_WIDTH * index_f64(compressions.len());
-    let height = TOP + ROW_HEIGHT * index_f64(ciphers.len());
     let title = match action {
         Action::Backup => format!("Backup from {} to {}", route.0, route.1),
         Action::Restore => format!("Restore from {} to {}", route.1, route.0),
     };
     html! {
-        figure class="heat" {
-            figcaption { (title) }
-            svg role="img" aria-label=(words(matrix, action, route, &title))
-                viewBox=(format!("0 0 {width} {height}"))
-            {
-                title { (title) }
-                @for (column, compression) in compressions.iter().enumerate() {
-                    text class="tick" x=(n(column_x(column) + COLUMN_WIDTH / 2.0))
-                        y=(n(TOP - 8.0)) text-anchor="middle" { (compression_words(compression)) }
+        table class="heat" {
+            caption { (title) }
+            thead { tr {
+                td {}
+                @for name in matrix.compressions() {
+                    th scope="col" data-fixed { (compression_words(name)) }
                 }
-                @for (row, cipher) in ciphers.iter().enumerate() {
-                    text x=(n(LABEL_WIDTH - 8.0)) y=(n(row_y(row) + 24.0))
-                        text-anchor="end" { (cipher_words(cipher)) }
-                    @for (column, compression) in compressions.iter().enumerate() {
-                        @if let Some(cell) = matrix.cell(cipher, compression, route) {
-                            (square(matrix, action, cell, (column_x(column), row_y(row))))
-                        }
+            } }
+            tbody { @for cipher in matrix.ciphers() { tr {
+                th scope="row" data-fixed { (cipher_words(cipher)) }
+                @for compression in matrix.compressions() {
+                    @match matrix.cell(cipher, compression, route) {
+                        Some(cell) => (square(matrix, action, cell)),
+                        None => td {},
                     }
                 }
-            }
+            } } }
         }
     }
 }
 
-fn square(matrix: &BackupMatrix, action: Action, cell: &Cell, at: (f64, f64)) -> Markup {
+fn square(matrix: &BackupMatrix, action: Action, cell: &Cell) -> Markup {
     let found = cost(matrix, cell, action);
-    let (value, time) = numbers(matrix, cell, action);
-    let middle = n(at.0 + COLUMN_WIDTH / 2.0);
-    let certain = found.is_some_and(is_certain);
+    let time = find(&matrix.summary.cells, "backup/summary/cells", |time| {
+        time.cell == cell.id && time.action == action
+    });
     html! {
-        g class=(if certain { "certain" } else { "open" }) {
-            title { (cell_words(matrix, cell, action)) }
-            rect class=(tone(found)) fill-opacity=(share(found))
-                x=(n(at.0 + GAP / 2.0)) y=(n(at.1 + GAP / 2.0)) rx="3"
-                width=(n(COLUMN_WIDTH - GAP)) height=(n(ROW_HEIGHT - GAP)) {}
-            text class="value" x=(middle) y=(n(at.1 + 18.0)) text-anchor="middle" { (value) }
-            text class="tick" x=(middle) y=(n(at.1 + 33.0)) text-anchor="middle" { (time) }
+        td class=(shade(found.as_ref().map(|found| found.item))) {
+            @match (cell.role, &found) {
+                (CellRole::Base, _) => "base",
+                (_, Some(found)) => {
+                    @if !is_certain(found.item) { "≈ " }
+                    (ratio(found, As::Percent))
+                },
+                (_, None) => "–",
+            }
+            br;
+            small { @match time {
+                Some(time) => {
+                    (number(&format!("{}/avg_ns", time.at), As::Duration, time.item.avg_ns))
+                },
+                None => "not run",
+            } }
         }
     }
 }
@@ -83,25 +78,24 @@ pub(super) fn cost<'a>(
     matrix: &'a BackupMatrix,
     cell: &Cell,
     action: Action,
-) -> Option<&'a BackupRatio> {
-    let base = matrix.base_of(cell)?;
-    matrix.summary.ratio(&cell.id, &base.id, action, BackupMetric::Elapsed)
+) -> Option<Found<'a, BackupRatio>> {
+    over_base(matrix, cell, action, BackupMetric::Elapsed)
 }
 
-/// The two lines of a cell: the cost, with a mark where it cannot be told from 0 %, and the mean
-/// time.
-fn numbers(matrix: &BackupMatrix, cell: &Cell, action: Action) -> (String, String) {
-    let value = match (cell.role, cost(matrix, cell, action)) {
-        (CellRole::Base, _) => "base".to_owned(),
-        (_, Some(found)) if is_certain(found) => percent(found.ratio),
-        (_, Some(found)) => format!("≈ {}", percent(found.ratio)),
-        (_, None) => "–".to_owned(),
-    };
-    let time = matrix
-        .summary
-        .cell(&cell.id, action)
-        .map_or_else(|| "not run".to_owned(), |found| duration(found.avg_ns));
-    (value, time)
+/// A cell over the one without a cipher that differs in nothing else.
+pub(super) fn over_base<'a>(
+    matrix: &'a BackupMatrix,
+    cell: &Cell,
+    action: Action,
+    metric: BackupMetric,
+) -> Option<Found<'a, BackupRatio>> {
+    let base = matrix.base_of(cell)?;
+    find(&matrix.summary.ratios, "backup/summary/ratios", |found| {
+        found.cell == cell.id
+            && found.against == base.id
+            && found.action == action
+            && found.metric == metric
+    })
 }
 
 /// Whether the interval leaves 0 % out.
@@ -109,77 +103,40 @@ fn is_certain(found: &BackupRatio) -> bool {
     found.low.is_some_and(|low| low > 1.0) || found.high.is_some_and(|high| high < 1.0)
 }
 
-fn tone(found: Option<&BackupRatio>) -> &'static str {
-    match found {
-        Some(found) if found.ratio > 1.0 => "slower",
-        Some(_) => "faster",
-        None => "plain",
-    }
+/// Direction and strength of the colour, and a frame for what can be told from 0 %.
+fn shade(found: Option<&BackupRatio>) -> String {
+    let Some(found) = found else { return "none".to_owned() };
+    let direction = if found.ratio > 1.0 { "slower" } else { "faster" };
+    let frame = if is_certain(found) { " certain" } else { "" };
+    format!("{direction} {}{frame}", strength(found))
 }
 
-/// The colour's share; what cannot be told from 0 % gets the faintest.
-fn share(found: Option<&BackupRatio>) -> &'static str {
-    let Some(found) = found else { return "0" };
+/// What cannot be told from 0 % gets the faintest.
+fn strength(found: &BackupRatio) -> &'static str {
     let size = found.ratio.ln().abs();
     if !is_certain(found) && size >= FAINT.0 {
         return FAINT.1;
     }
-    STEPS.iter().find(|(least, _)| size >= *least).map_or("0", |(_, share)| share)
-}
-
-fn cell_words(matrix: &BackupMatrix, cell: &Cell, action: Action) -> String {
-    let (_, time) = numbers(matrix, cell, action);
-    let cost = cost(matrix, cell, action).map_or_else(String::new, |found| {
-        format!(", {} ({})", percent(found.ratio), interval(found.low, found.high))
-    });
-    format!(
-        "{}, {}: {time}{cost}",
-        compression_words(&cell.compression),
-        cipher_words(&cell.cipher)
-    )
-}
-
-/// The map for those who do not see it.
-fn words(matrix: &BackupMatrix, action: Action, route: (&str, &str), title: &str) -> String {
-    let mut text = format!("{title}: mean time, and cost of the cipher with its interval.");
-    for cipher in matrix.ciphers() {
-        for compression in matrix.compressions() {
-            if let Some(cell) = matrix.cell(cipher, compression, route) {
-                text.push(' ');
-                text.push_str(&cell_words(matrix, cell, action));
-                text.push('.');
-            }
-        }
-    }
-    text
-}
-
-fn column_x(column: usize) -> f64 {
-    LABEL_WIDTH + COLUMN_WIDTH * index_f64(column)
-}
-
-fn row_y(row: usize) -> f64 {
-    TOP + ROW_HEIGHT * index_f64(row)
-}
-
-fn n(value: f64) -> String {
-    format!("{value:.1}")
-}
-
-fn index_f64(index: usize) -> f64 {
-    f64::from(u32::try_from(index).unwrap_or(u32::MAX))
+    STEPS.iter().find(|(least, _)| size >= *least).map_or("s0", |(_, class)| class)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::summary::tests::matrix;
     use super::*;
+    use crate::format::percent;
 
-    fn values(page: &str, class: &str) -> Vec<String> {
-        page.split(&format!("<text class=\"{class}\""))
+    /// Texts of the cells, without what stands below the break.
+    fn values(page: &str) -> Vec<String> {
+        page.split("<td class=\"")
             .skip(1)
-            .filter_map(|rest| rest.split_once('>')?.1.split_once('<').map(|(text, _)| text))
-            .map(str::to_owned)
+            .filter_map(|rest| rest.split_once('>')?.1.split_once("<br>"))
+            .map(|(value, _)| {
+                value
+                    .split('<')
+                    .map(|part| part.split_once('>').map_or(part, |(_, text)| text))
+                    .collect::<String>()
+            })
             .collect()
     }
 
@@ -195,31 +152,31 @@ mod tests {
                     let cell = matrix.cell(cipher, compression, route).unwrap();
                     expected.push(
                         cost(&matrix, cell, Action::Backup)
-                            .map_or_else(|| "base".to_owned(), |found| percent(found.ratio)),
+                            .map_or_else(|| "base".to_owned(), |found| percent(found.item.ratio)),
                     );
                 }
             }
         }
-        assert_eq!(values(&page, "value"), expected);
+        assert_eq!(values(&page), expected);
         assert!(expected.contains(&"+10.0 %".to_owned()), "{expected:?}");
-        assert!(page.contains("role=\"img\""));
-        assert!(page.contains("zstd, AES_256: 1.21 s, +10.0 % (+10.0 to +10.0)."));
+        assert!(page.contains("<caption>Backup from disk to memory</caption>"));
     }
 
     #[test]
     fn colour_grows_with_the_cost_and_has_a_direction() {
         let mut found = matrix().summary.ratios.remove(0);
+        (found.low, found.high) = (Some(1.001), Some(12.0));
         let mut at = |ratio| {
             found.ratio = ratio;
-            (tone(Some(&found)), share(Some(&found)))
+            shade(Some(&found))
         };
-        assert_eq!(at(1.005), ("slower", "0"));
-        assert_eq!(at(1.05), ("slower", "0.20"));
-        assert_eq!(at(11.0), ("slower", "0.45"));
-        assert_eq!(at(0.8), ("faster", "0.32"));
-        assert_eq!((tone(None), share(None)), ("plain", "0"));
+        assert_eq!(at(1.005), "slower s0 certain");
+        assert_eq!(at(1.05), "slower s2 certain");
+        assert_eq!(at(11.0), "slower s4 certain");
+        assert_eq!(at(0.8), "faster s3 certain");
+        assert_eq!(shade(None), "none");
         (found.low, found.high) = (Some(0.5), Some(2.0));
-        assert_eq!(share(Some(&found)), "0.10");
+        assert_eq!(shade(Some(&found)), "faster s1");
     }
 
     #[test]
@@ -229,7 +186,7 @@ mod tests {
             (found.low, found.high) = (Some(0.9), Some(1.4));
         }
         let page = maps(&matrix, Action::Restore).into_string();
-        assert!(page.contains("≈ +10.0 %") && !page.contains("class=\"certain\""));
+        assert!(values(&page).contains(&"≈ +10.0 %".to_owned()) && !page.contains("certain"));
         assert!(page.contains("Restore from memory to disk"));
     }
 }

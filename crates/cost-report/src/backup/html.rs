@@ -2,26 +2,52 @@
 
 use maud::{Markup, html};
 
-use super::heat::{cost, maps};
+use super::heat::{cost, maps, over_base};
 use super::model::{
     Action, BackupMatrix, BackupMetric, BackupRatio, Cell, CellRole, CellSummary, PooledRatio,
     compression_words,
 };
 use super::summary::float;
-use crate::format::{bytes, duration, fine_percent, interval, percent, times};
-use crate::published::{PUBLISHED_BACKUP, PUBLISHED_BACKUP_SOURCE};
+use crate::format::times;
+use crate::model::Results;
+use crate::page::cell::{
+    As, Found, Ratio, each, ends, find, number, ratio, ratio_cell, text, wide,
+};
+use crate::page::documents::{BACKUP, provenance};
+use crate::published::PUBLISHED_BACKUP;
+
+impl Ratio for BackupRatio {
+    fn ratio(&self) -> f64 {
+        self.ratio
+    }
+
+    fn ends(&self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
+    }
+}
+
+impl Ratio for PooledRatio {
+    fn ratio(&self) -> f64 {
+        self.ratio
+    }
+
+    fn ends(&self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
+    }
+}
 
 /// The section: heat maps, the cipher's cost, the matrix, peers, published figures.
-pub(crate) fn section(matrix: &BackupMatrix) -> Markup {
+pub(crate) fn section(results: &Results, matrix: &BackupMatrix) -> Markup {
     html! {
         section id="backup" {
             h2 { "Backups: cipher, compression, source, target" }
-            p { (circumstances(matrix)) }
+            (provenance(results, "backup", Some(&BACKUP), &circumstances(matrix)))
             p {
                 "Each cell: what the cipher alone costs in elapsed time, against the same backup \
-                 without a cipher in the same block, and the mean time. ≈ marks a cost that cannot \
-                 be told from 0 %; a framed cell is one that can. The same figures stand in the \
-                 tables below."
+                 without a cipher in the same block, and the mean time. "
+                span class="swatch slower s4" {} " slower, "
+                span class="swatch faster s4" {} " faster; a framed cell can be told from no cost, \
+                 ≈ marks one that cannot."
             }
             (maps(matrix, Action::Backup))
             @if matrix.restored {
@@ -35,31 +61,25 @@ pub(crate) fn section(matrix: &BackupMatrix) -> Markup {
     }
 }
 
-fn circumstances(matrix: &BackupMatrix) -> String {
-    let devices: Vec<String> = matrix
-        .devices
-        .iter()
-        .map(|device| {
-            let part = match (device.source, device.target) {
-                (true, true) => "source and target",
-                (true, false) => "source",
-                _ => "target",
-            };
-            format!("{} ({}, {part})", device.name, device.file_system)
-        })
-        .collect();
-    let cache = if matrix.cold {
-        "what a run reads was dropped from the system's cache before it"
-    } else {
-        "what a run reads stays in the system's cache"
+fn circumstances(matrix: &BackupMatrix) -> Markup {
+    let part = |source, target| match (source, target) {
+        (true, true) => "source and target",
+        (true, false) => "source",
+        _ => "target",
     };
-    format!(
-        "{}, {}. Devices: {}. Each run is a process of its own until its output is on the device \
-         (fdatasync); {cache}.",
-        matrix.label,
-        bytes(float(matrix.source_bytes)),
-        devices.join(", ")
-    )
+    html! {
+        (text("backup/label", &matrix.label)) ", "
+        (number("backup/source_bytes", As::Bytes, float(matrix.source_bytes))) "; devices "
+        @for (index, device) in each(&matrix.devices, "backup/devices").enumerate() {
+            @if index > 0 { ", " }
+            (text(&format!("{}/name", device.at), &device.item.name)) " ("
+            (text(&format!("{}/file_system", device.at), &device.item.file_system)) ", "
+            (part(device.item.source, device.item.target)) ")"
+        }
+        "; a run is a process of its own until its output is on the device (fdatasync); "
+        @if matrix.cold { "what a run reads was dropped from the system's cache before it" }
+        @else { "what a run reads stays in the system's cache" }
+    }
 }
 
 /// How the matrix was measured.
@@ -70,11 +90,26 @@ pub(crate) fn method(matrix: &BackupMatrix) -> Markup {
              one another in random order, and within each the ciphers do, directly one after the \
              other. A cipher's cost is the ratio to the run without a cipher of the same \
              compression, source and target in the same block; its interval is Student's t over \
-             the blocks. " (matrix.blocks) " blocks were planned. Costs over all sources and \
-             targets are first put together within a block (Hodges-Lehmann), since a block's runs \
-             share its time. CPU is that of the command; memory is its largest resident set."
+             the blocks. " (number("backup/blocks", As::Count, f64::from(matrix.blocks)))
+            " blocks were planned. Costs over all sources and targets are first put together \
+             within a block (Hodges-Lehmann), since a block's runs share its time. CPU is that of \
+             the command; memory is its largest resident set."
         }
     }
+}
+
+fn pooled_ratio<'a>(
+    matrix: &'a BackupMatrix,
+    (cipher, compression): (&str, Option<&str>),
+    action: Action,
+    metric: BackupMetric,
+) -> Option<Found<'a, PooledRatio>> {
+    find(&matrix.summary.pooled, "backup/summary/pooled", |found| {
+        found.cipher == cipher
+            && found.compression.as_deref() == compression
+            && found.action == action
+            && found.metric == metric
+    })
 }
 
 fn pooled(matrix: &BackupMatrix) -> Markup {
@@ -84,7 +119,7 @@ fn pooled(matrix: &BackupMatrix) -> Markup {
     }
     html! {
         h3 { "What the cipher costs, over all sources and targets" }
-        div class="wide" { table {
+        (wide("What the cipher costs", &html! { table {
             thead { tr {
                 th scope="col" { "Compression, cipher" }
                 th scope="col" { "Backup, elapsed" }
@@ -95,87 +130,70 @@ fn pooled(matrix: &BackupMatrix) -> Markup {
                     th scope="col" { "Restore, CPU" }
                 }
             } }
-            tbody { @for (cipher, compression) in rows {
-                @let find = |action, metric| {
-                    matrix.summary.pooled(cipher, compression, action, metric)
-                };
+            tbody { @for row in rows {
+                @let find = |action, metric| pooled_ratio(matrix, row, action, metric);
+                @let cell = |action, metric| ratio_cell(find(action, metric).as_ref());
                 @if find(Action::Backup, BackupMetric::Elapsed).is_some() { tr {
-                    th scope="row" { (pooled_words(compression, cipher)) }
-                    (pooled_cell(find(Action::Backup, BackupMetric::Elapsed)))
-                    (pooled_cell(find(Action::Backup, BackupMetric::Cpu)))
-                    td { (find(Action::Backup, BackupMetric::Size)
-                        .map_or_else(|| "–".to_owned(), |found| fine_percent(found.ratio))) }
+                    th scope="row" { span data-fixed { (pooled_words(row.1, row.0)) } }
+                    (cell(Action::Backup, BackupMetric::Elapsed))
+                    (cell(Action::Backup, BackupMetric::Cpu))
+                    td { @match find(Action::Backup, BackupMetric::Size) {
+                        Some(found) => (ratio(&found, As::Fine)),
+                        None => "–",
+                    } }
                     @if matrix.restored {
-                        (pooled_cell(find(Action::Restore, BackupMetric::Elapsed)))
-                        (pooled_cell(find(Action::Restore, BackupMetric::Cpu)))
+                        (cell(Action::Restore, BackupMetric::Elapsed))
+                        (cell(Action::Restore, BackupMetric::Cpu))
                     }
                 } }
             } }
-        } }
-    }
-}
-
-fn pooled_cell(found: Option<&PooledRatio>) -> Markup {
-    html! {
-        @match found {
-            None => td { "–" },
-            Some(found) => td {
-                (percent(found.ratio)) br;
-                small { (interval(found.low, found.high)) }
-            },
-        }
-    }
-}
-
-fn ratio_cell(found: Option<&BackupRatio>) -> Markup {
-    html! {
-        @match found {
-            None => td { "–" },
-            Some(found) => td {
-                (percent(found.ratio)) br;
-                small { (interval(found.low, found.high)) }
-            },
-        }
+        } }))
     }
 }
 
 fn published(matrix: &BackupMatrix) -> Markup {
-    let sizes = |compressed: bool| {
-        let found: Vec<String> = matrix
-            .summary
-            .pooled
-            .iter()
-            .filter(|found| {
-                found.action == Action::Backup
-                    && found.metric == BackupMetric::Size
-                    && found.compression.as_ref().is_some_and(|name| (name != "none") == compressed)
-            })
-            .map(|found| {
-                let name = found.compression.as_deref().unwrap_or_default();
-                let shown = if compressed { format!(" {name}") } else { String::new() };
-                format!("{}{shown} {}", found.cipher, fine_percent(found.ratio))
-            })
-            .collect();
-        if found.is_empty() { "not measured".to_owned() } else { found.join("; ") }
-    };
     html! {
         h3 { "Published figures beside ours" }
-        div class="wide" { table {
+        (wide("Published figures beside ours, backups", &html! { table {
             thead { tr {
                 th scope="col" { "Published for" }
                 th scope="col" { "There" }
                 th scope="col" { "Here" }
             } }
             tbody { @for figure in PUBLISHED_BACKUP { tr {
-                th scope="row" { (figure.what) }
-                td { (figure.there) }
+                th scope="row" data-fixed { (figure.what) }
+                td data-fixed { (figure.there) }
                 td { @match figure.compressed {
-                    Some(compressed) => (sizes(compressed)),
+                    Some(compressed) => (sizes(matrix, compressed)),
                     None => "in the table above",
                 } }
             } } }
-        } }
-        p { small { (PUBLISHED_BACKUP_SOURCE) } }
+        } }))
+    }
+}
+
+/// Sizes over those without a cipher, a line each.
+fn sizes(matrix: &BackupMatrix, compressed: bool) -> Markup {
+    let found: Vec<Found<'_, PooledRatio>> = each(&matrix.summary.pooled, "backup/summary/pooled")
+        .filter(|found| {
+            let compression = found.item.compression.as_ref();
+            found.item.action == Action::Backup
+                && found.item.metric == BackupMetric::Size
+                && compression.is_some_and(|name| (name != "none") == compressed)
+        })
+        .collect();
+    html! {
+        @if found.is_empty() { "not measured" }
+        @for (index, found) in found.iter().enumerate() {
+            @if index > 0 { br; }
+            small {
+                (text(&format!("{}/cipher", found.at), &found.item.cipher)) " "
+                @if let (true, Some(name)) = (compressed, &found.item.compression) {
+                    (text(&format!("{}/compression", found.at), name)) " "
+                }
+            }
+            (ratio(found, As::Fine))
+        }
     }
 }
 
@@ -187,11 +205,15 @@ fn peers(matrix: &BackupMatrix) -> Markup {
     html! {
         h3 { "Beside other backup tools" }
         p {
-            "Our time over theirs in the same block, and our CPU over theirs: x0.50 is half of it. "
-            (matrix.tools.iter().map(|tool| tool.version.as_str()).collect::<Vec<_>>().join("; "))
+            "Our time over theirs in the same block, and our CPU over theirs: a factor of one half \
+             is half of it. "
+            @for (index, tool) in each(&matrix.tools, "backup/tools").enumerate() {
+                @if index > 0 { "; " }
+                (text(&format!("{}/version", tool.at), &tool.item.version))
+            }
             "."
         }
-        div class="wide" { table {
+        (wide("Beside other backup tools", &html! { table {
             thead { tr {
                 th scope="col" { "Ours" }
                 @for peer in &peers { th scope="col" { (peer) } }
@@ -199,12 +221,12 @@ fn peers(matrix: &BackupMatrix) -> Markup {
             tbody { @for action in [Action::Backup, Action::Restore] {
                 @for cell in matrix.cells.iter().filter(|cell| cell.role == CellRole::Encrypted) {
                     @if matrix.summary.cell(&cell.id, action).is_some() { tr {
-                        th scope="row" { (action.label()) ", " (cell.words()) }
+                        th scope="row" { span data-fixed { (action.label()) ", " (cell.words()) } }
                         @for peer in &peers { (peer_cell(matrix, cell, peer, action)) }
                     } }
                 }
             } }
-        } }
+        } }))
     }
 }
 
@@ -216,16 +238,24 @@ fn peer_cell(matrix: &BackupMatrix, cell: &Cell, peer: &str, action: Action) -> 
             && other.target == cell.target
     });
     let of = |metric| {
-        matrix.summary.ratio(&cell.id, against.map_or("", |cell| &cell.id), action, metric)
+        find(&matrix.summary.ratios, "backup/summary/ratios", |found| {
+            found.cell == cell.id
+                && against.is_some_and(|other| other.id == found.against)
+                && found.action == action
+                && found.metric == metric
+        })
     };
     html! {
         td {
             @match (of(BackupMetric::Elapsed), of(BackupMetric::Cpu)) {
                 (Some(elapsed), cpu) => {
-                    (times(elapsed.ratio)) br;
+                    (ratio(&elapsed, As::Times)) br;
                     small {
-                        (bounds(elapsed)) ", CPU "
-                        (cpu.map_or_else(|| "–".to_owned(), |cpu| times(cpu.ratio)))
+                        (ends(&elapsed, As::Times)) ", CPU "
+                        @match cpu {
+                            Some(cpu) => (ratio(&cpu, As::Times)),
+                            None => "–",
+                        }
                     }
                 },
                 _ => "–",
@@ -251,8 +281,8 @@ fn cells(matrix: &BackupMatrix) -> Markup {
     html! {
         h3 { "The matrix" }
         details {
-            summary { (matrix.cells.len()) " cells: size, duration, CPU, memory" }
-            div class="wide" { table {
+            summary { "Each cell: size, duration, CPU, memory" }
+            (wide("The matrix", &html! { table {
                 thead { tr {
                     th scope="col" { "Cell" }
                     th scope="col" { "What" }
@@ -269,34 +299,34 @@ fn cells(matrix: &BackupMatrix) -> Markup {
                 } }
                 tbody { @for cell in &matrix.cells {
                     @for action in [Action::Backup, Action::Restore] {
-                        @if let Some(found) = matrix.summary.cell(&cell.id, action) {
-                            (row(matrix, cell, found))
-                        }
+                        @let found = find(&matrix.summary.cells, "backup/summary/cells", |found| {
+                            found.cell == cell.id && found.action == action
+                        });
+                        @if let Some(found) = found { (row(matrix, cell, &found)) }
                     }
                 } }
-            } }
+            } }))
         }
     }
 }
 
-fn row(matrix: &BackupMatrix, cell: &Cell, found: &CellSummary) -> Markup {
-    let cpu = matrix
-        .base_of(cell)
-        .and_then(|base| matrix.summary.ratio(&cell.id, &base.id, found.action, BackupMetric::Cpu));
+fn row(matrix: &BackupMatrix, cell: &Cell, found: &Found<'_, CellSummary>) -> Markup {
+    let value = |field: &str, kind, value| number(&format!("{}/{field}", found.at), kind, value);
+    let item = found.item;
     html! {
         tr {
-            th scope="row" { (cell.words()) }
-            td { (found.action.label()) }
-            td { (found.runs) }
-            td { (bytes(float(found.output_bytes))) }
-            td { (duration(float(found.min_ns))) }
-            td { (duration(found.avg_ns)) }
-            td { (duration(float(found.max_ns))) }
-            td { (duration(found.user_ns)) }
-            td { (duration(found.system_ns)) }
-            td { (bytes(float(found.peak_memory_bytes))) }
-            (ratio_cell(cost(matrix, cell, found.action)))
-            (ratio_cell(cpu))
+            th scope="row" { span data-fixed { (cell.words()) } }
+            td { (item.action.label()) }
+            td { (value("runs", As::Count, float(item.runs))) }
+            td { (value("output_bytes", As::Bytes, float(item.output_bytes))) }
+            td { (value("min_ns", As::Duration, float(item.min_ns))) }
+            td { (value("avg_ns", As::Duration, item.avg_ns)) }
+            td { (value("max_ns", As::Duration, float(item.max_ns))) }
+            td { (value("user_ns", As::Duration, item.user_ns)) }
+            td { (value("system_ns", As::Duration, item.system_ns)) }
+            td { (value("peak_memory_bytes", As::Bytes, float(item.peak_memory_bytes))) }
+            (ratio_cell(cost(matrix, cell, item.action).as_ref()))
+            (ratio_cell(over_base(matrix, cell, item.action, BackupMetric::Cpu).as_ref()))
         }
     }
 }
@@ -305,6 +335,11 @@ fn row(matrix: &BackupMatrix, cell: &Cell, found: &CellSummary) -> Markup {
 mod tests {
     use super::super::summary::tests::matrix;
     use super::*;
+    use crate::format::{bytes, duration};
+
+    fn section(matrix: &BackupMatrix) -> Markup {
+        super::section(&crate::json::tests::example(), matrix)
+    }
 
     /// Rows of a table as the texts of their cells.
     fn rows(page: &str, after: &str) -> Vec<Vec<String>> {
@@ -313,16 +348,24 @@ mod tests {
         body.split("<tr>").skip(1).map(texts).collect()
     }
 
+    /// What stands between the tags, cell by cell.
     fn texts(row: &str) -> Vec<String> {
-        row.replace("<br>", " ")
-            .split("</t")
-            .filter_map(|cell| {
-                let text = cell.split_once('>').filter(|_| cell.contains("<t"))?.1;
-                let text = text.rsplit_once("<t").map_or(text, |(_, rest)| rest);
-                let text = text.split_once('>').map_or(text, |(_, rest)| rest);
-                Some(text.replace("<small>", "").replace("</small>", ""))
+        let cells = row.split("<t").filter(|cell| cell.starts_with(['d', 'h']));
+        cells
+            .map(|cell| {
+                let pieces = cell.split('<').filter_map(|piece| piece.split_once('>'));
+                pieces
+                    .map(
+                        |(tag, text)| if tag == "br" { " ".to_owned() + text } else { text.into() },
+                    )
+                    .collect::<String>()
             })
             .collect()
+    }
+
+    /// The page without its tags.
+    fn words(page: &str) -> String {
+        page.split('<').map(|piece| piece.split_once('>').map_or(piece, |(_, text)| text)).collect()
     }
 
     #[test]
@@ -359,15 +402,16 @@ mod tests {
         assert_eq!(found[1][1], "+19.6 % +19.6 to +19.6");
         assert_eq!(found[1][2], "+100 % +100 to +100");
         assert_eq!(found[1][3], "+0.020 %");
+        let words = words(&page);
         for wanted in ["+0.03 %", "+0.04 %", "AES_256 zstd +0.020 %", "chart lost"] {
-            assert!(page.contains(wanted), "{wanted}");
+            assert!(words.contains(wanted), "{wanted}");
         }
     }
 
     #[test]
     fn peers_are_shown_as_factors() {
         let page = section(&matrix()).into_string();
-        assert!(page.contains("restic 0.14.0."));
+        assert!(words(&page).contains("restic 0.14.0."));
         let found = rows(&page, "Beside other backup tools</h3>");
         let line =
             found.iter().find(|row| row[0] == "backup, zstd, AES_256, disk to disk").unwrap();

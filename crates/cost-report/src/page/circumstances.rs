@@ -1,0 +1,192 @@
+//! What stands beside the overheads: opening, memory and size; the machine, settings and method.
+
+use maud::{Markup, html};
+
+use super::cell::{As, Found, each, float, number, number_per, text, wide};
+use crate::backup;
+use crate::model::{Difference, ProbeKind, Results, Side};
+
+/// Single values beside the blocks.
+pub(super) fn probes(results: &Results) -> Markup {
+    if results.summary.differences.is_empty() {
+        return html! {};
+    }
+    html! {
+        section id="opening" {
+            h2 { "Opening, memory, size" }
+            (wide("Opening, memory, size", &html! { table {
+                thead { tr {
+                    th scope="col" { "What" }
+                    th scope="col" { "Side" }
+                    th scope="col" { "Value" }
+                    th scope="col" { "Against" }
+                    th scope="col" { "Value" }
+                    th scope="col" { "More" }
+                } }
+                tbody { @for found in each(&results.summary.differences, "summary/differences") {
+                    tr {
+                        th scope="row" { (found.item.kind.label()) }
+                        td { (label(results, &found.item.side)) }
+                        td { (probe(&found, "value", found.item.value)) }
+                        td { (label(results, &found.item.against)) }
+                        td { (probe(&found, "against_value", found.item.against_value)) }
+                        td { (more(&found)) }
+                    }
+                } }
+            } }))
+        }
+    }
+}
+
+fn label(results: &Results, id: &str) -> Markup {
+    match each(&results.sides, "sides").find(|side| side.item.id == id) {
+        Some(side) => text(&format!("{}/label", side.at), &side.item.label),
+        None => html! { "?" },
+    }
+}
+
+fn probe(found: &Found<'_, Difference>, field: &str, value: f64) -> Markup {
+    let kind = match found.item.kind {
+        ProbeKind::OpenOther | ProbeKind::OpenAgain => As::Duration,
+        ProbeKind::ProcessMemory | ProbeKind::FileBytes => As::Bytes,
+    };
+    number(&format!("{}/{field}", found.at), kind, value)
+}
+
+/// The difference with its interval; growth of a file as a percentage.
+pub(super) fn more(found: &Found<'_, Difference>) -> Markup {
+    let difference = found.item;
+    let plus = if difference.difference > 0.0 { "+" } else { "" };
+    html! {
+        @match (difference.kind, difference.low, difference.high) {
+            (ProbeKind::FileBytes, ..) if difference.against_value > 0.0 => (number_per(
+                &format!("{}/difference", found.at),
+                As::Growth,
+                difference.difference,
+                (&format!("{}/against_value", found.at), difference.against_value),
+            )),
+            (_, Some(low), Some(high)) => {
+                (plus) (probe(found, "difference", difference.difference)) br;
+                small { (probe(found, "low", low)) " to " (probe(found, "high", high)) }
+            },
+            _ => { (plus) (probe(found, "difference", difference.difference)) },
+        }
+    }
+}
+
+/// Machine and settings.
+pub(super) fn environment(results: &Results) -> Markup {
+    let machine = &results.environment;
+    let given = &results.settings;
+    let words = |name: &str, words: &str| text(&format!("environment/{name}"), words);
+    let count = |name: &str, value: f64| number(&format!("settings/{name}"), As::Count, value);
+    let mut rows = vec![
+        (
+            "Operating system",
+            html! {
+                (words("os", &machine.os)) ", " (words("kernel", &machine.kernel))
+            },
+        ),
+        (
+            "Processor",
+            html! {
+                (words("cpu", &machine.cpu)) ", "
+                (number("environment/cpus", As::Count, float(machine.cpus))) " usable"
+            },
+        ),
+        ("Memory", number("environment/memory_bytes", As::Bytes, float(machine.memory_bytes))),
+        ("File system", words("file_system", &machine.file_system)),
+        ("Load average at the start", words("load_average", &machine.load_average)),
+        ("Page size", count("page_size_bytes", f64::from(given.page_size_bytes))),
+        ("Seed", text("settings/seed", &given.seed.to_string())),
+    ];
+    if !results.sides.is_empty() {
+        rows.extend([
+            ("journal_mode", text("settings/journal_mode", &given.journal_mode)),
+            ("synchronous", text("settings/synchronous", &given.synchronous)),
+            ("cache_size", text("settings/cache_size", &given.cache_size.to_string())),
+            ("Processes of the mixes", count("processes", f64::from(given.processes))),
+            (
+                "Wait before a locked database is tried again",
+                html! {
+                    (count("busy_wait_us", float(given.busy_wait_us))) " us"
+                },
+            ),
+        ]);
+    }
+    html! {
+        section id="environment" {
+            h2 { "Environment and settings" }
+            p { "The same on every side." }
+            dl { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } }
+            @if !results.sides.is_empty() {
+                h3 { "Sides" }
+                ul class="sides" { @for side in each(&results.sides, "sides") { (library(&side)) } }
+            }
+        }
+    }
+}
+
+fn library(side: &Found<'_, Side>) -> Markup {
+    let words = |field: &str, words: &str| text(&format!("{}/{field}", side.at), words);
+    let library = &side.item.library;
+    html! {
+        li {
+            strong { (words("label", &side.item.label)) } ": SQLite "
+            (words("library/version", &library.version)) " ("
+            (words("library/origin", &library.origin)) ")"
+            @if let Some(cipher) = &side.item.cipher { ", " (words("cipher", cipher)) }
+            details {
+                summary { "How it was built" }
+                p { code { (words("library/source_id", &library.source_id)) } }
+                p {
+                    @let path = format!("{}/library/compile_options", side.at);
+                    @for option in each(&library.compile_options, &path) {
+                        code { (text(&option.at, option.item)) } " "
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How figures came about, and how to get them again.
+pub(super) fn method(results: &Results) -> Markup {
+    html! {
+        section id="method" {
+            h2 { "Method" }
+            @if !results.classes.is_empty() { (of_sides(results)) }
+            @if let Some(matrix) = &results.backup { (backup::method(matrix)) }
+            h3 { "Run it again" }
+            pre tabindex="0" { code { (text("command", &results.command)) } }
+            p {
+                (text("tool/name", &results.tool.name)) " "
+                (text("tool/version", &results.tool.version)) ", started "
+                (text("started", &results.started)) ", took "
+                (number("duration_s", As::Seconds, results.duration_s))
+                ". All that was measured stands in this page's source as JSON, in the element \
+                 with the id \"results\": the same document as the results file."
+            }
+        }
+    }
+}
+
+fn of_sides(results: &Results) -> Markup {
+    let settings = &results.settings;
+    html! {
+        p {
+            "Each block of work runs on every side in random order, directly one after the other; \
+             the sides never run at the same time. After "
+            (number("settings/pairs", As::Count, f64::from(settings.pairs)))
+            " such rounds all processes are started anew on freshly copied files: a restart. "
+            (number("settings/restarts", As::Count, f64::from(settings.restarts)))
+            " restarts were planned."
+        }
+        p {
+            "A ratio is the Hodges-Lehmann estimate of the paired log ratios within a restart, \
+             averaged over restarts. Its interval is Student's t over the restarts, because pairs \
+             of one restart share file layout and placement and are not independent. CPU is that \
+             of the measured processes, user and system."
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! One self-contained HTML page: the answer first, then the figures, then how they came about.
+//!
+//! It holds no script and fetches nothing, which its Content-Security-Policy makes the browser
+//! enforce. Every number names its place in the JSON document that the page carries.
+
+mod book;
+pub(crate) mod cell;
+mod circumstances;
+pub(crate) mod documents;
+mod experiments;
+mod oltp;
+mod overhead;
+mod peers;
+mod statements;
+mod verdict;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::backup;
+use crate::json::JsonError;
+use crate::model::Results;
+use crate::plot::ChartError;
+use book::Book;
+
+const STYLE: &str = include_str!("../../assets/page.css");
+
+/// Nothing is loaded, no script runs; styles are the page's own.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+
+/// The page. It fetches nothing, and holds the JSON document of the same run in a `script`
+/// element of type `application/json`.
+///
+/// # Errors
+/// Fails when the JSON document cannot be written, or a chart cannot be drawn.
+pub fn html(results: &Results) -> Result<String, JsonError> {
+    // `<` occurs in JSON only within strings, where the escape means the same.
+    let data = serde_json::to_string(results)?.replace('<', "\\u003c");
+    let body = body(results).map_err(|error| JsonError::Chart { reason: error.to_string() })?;
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                title { "What encryption costs: " (results.subject.label) }
+                // Without this a browser asks the server for an icon.
+                link rel="icon" href="data:,";
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                (body)
+                script type="application/json" id="results" { (PreEscaped(data)) }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+fn body(results: &Results) -> Result<Markup, ChartError> {
+    let book = Book::open(results);
+    let (overhead, peers) = match &book {
+        Some(book) => (overhead::section(book)?, peers::section(book)?),
+        None => (html! {}, html! {}),
+    };
+    let oltp = match &results.oltp {
+        Some(report) => oltp::section(results, report)?,
+        None => html! {},
+    };
+    Ok(html! {
+        main {
+            (verdict::head(results))
+            (contents(results))
+            (overhead)
+            (peers)
+            @if let Some(book) = &book { (experiments::sections(book)) }
+            (oltp)
+            @if let Some(matrix) = &results.backup { (backup::section(results, matrix)) }
+            (circumstances::probes(results))
+            @if let Some(book) = &book { (experiments::volumes(book)) }
+            (circumstances::environment(results))
+            (circumstances::method(results))
+        }
+    })
+}
+
+/// Links to the sections that the page has.
+fn contents(results: &Results) -> Markup {
+    let sides = !results.classes.is_empty();
+    let has = |start: &str| results.classes.iter().any(|class| class.id.starts_with(start));
+    let has_peers = results.sides.iter().any(|side| side.role == crate::model::Role::Peer);
+    let links = [
+        ("overhead", "At a glance", sides),
+        ("peers", "Other libraries", sides && has_peers),
+        ("crud", "CRUD mixes", has("crud/")),
+        ("operations", "Operations", has("operations/")),
+        ("scans", "Scans", has("scans/")),
+        ("oltp", "OLTP by threads", results.oltp.is_some()),
+        ("backup", "Backups", results.backup.is_some()),
+        ("opening", "Opening, memory, size", !results.summary.differences.is_empty()),
+        ("volumes", "Reads and writes", sides),
+        ("environment", "Environment", true),
+        ("method", "Method", true),
+    ];
+    html! {
+        nav aria-label="Contents" {
+            ul { @for (id, name, shown) in links { @if shown {
+                li { a href=(format!("#{id}")) { (name) } }
+            } } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

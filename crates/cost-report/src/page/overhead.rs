@@ -1,0 +1,121 @@
+//! Overheads: the plot of all classes, and the table of an experiment's.
+
+use maud::{Markup, html};
+
+use super::book::Book;
+use super::cell::{As, Found, number, ratio_cell, text, wide};
+use crate::model::{Class, Comparison, Experiment, Metric};
+use crate::plot::{ChartError, Forest, Ink, Key, Line, Mark, forest};
+
+/// A group's name in the plot, and which classes belong to it.
+type Group = (&'static str, fn(&Class) -> bool);
+
+const GROUPS: [Group; 4] = [
+    ("CRUD mixes, several processes", |class| class.experiment == Experiment::Crud),
+    ("Statements, index rebuild, backup", |class| {
+        class.experiment == Experiment::Operations && !class.id.ends_with("/cold")
+    }),
+    ("The same with cold files", |class| {
+        class.experiment == Experiment::Operations && class.id.ends_with("/cold")
+    }),
+    ("Scans and copies", |class| class.experiment == Experiment::Scans),
+];
+
+/// The forest plot of every class.
+///
+/// # Errors
+/// When the plot cannot be drawn.
+pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
+    let mut lines = Vec::new();
+    for (name, fits) in GROUPS {
+        let classes: Vec<&Class> =
+            book.results.classes.iter().filter(|class| fits(class)).collect();
+        if !classes.is_empty() {
+            lines.push(Line::Heading(name.to_owned()));
+        }
+        lines.extend(classes.into_iter().map(|class| {
+            let mark = |metric| book.overhead(class, metric).map(|found| mark_of(found.item));
+            Line::Row(short(&class.label), vec![mark(Metric::Elapsed), mark(Metric::Cpu)])
+        }));
+    }
+    let key = |ink, name: &str| Key { ink, name: name.to_owned() };
+    let drawn = forest(&Forest {
+        title: format!(
+            "Overhead of {} over {} by class, with intervals; the tables below hold the numbers",
+            book.side.label, book.base.label
+        ),
+        series: vec![key(Ink::One, "elapsed time"), key(Ink::Two, "CPU time")],
+        lines,
+    })?;
+    Ok(html! {
+        section id="overhead" {
+            h2 { "Overhead at a glance" }
+            p {
+                (text(&book.label_at(book.side), &book.side.label)) " against "
+                (text(&book.label_at(book.base), &book.base.label))
+                ". In the middle is as fast as plain, to the right is slower. A line is the \
+                 interval that holds the true value in "
+                (number(
+                    "settings/confidence_permille",
+                    As::Permille,
+                    f64::from(book.results.settings.confidence_permille),
+                ))
+                " of runs; where it crosses the middle, no difference can be told."
+            }
+            (drawn)
+        }
+    })
+}
+
+pub(super) fn mark_of(found: &Comparison) -> Mark {
+    Mark { ratio: found.ratio, low: found.low, high: found.high }
+}
+
+/// A label without what its group says already.
+fn short(label: &str) -> String {
+    label.trim_end_matches(", warm").trim_end_matches(", cold").to_owned()
+}
+
+/// The table of some classes: overheads, and the time of one operation.
+pub(super) fn table(book: &Book<'_>, name: &str, classes: &[Found<'_, Class>]) -> Markup {
+    wide(
+        name,
+        &html! {
+            table {
+                caption { (name) }
+                thead { tr {
+                    th scope="col" { "Class" }
+                    th scope="col" { "Elapsed" }
+                    th scope="col" { "CPU" }
+                    th scope="col" { "User CPU" }
+                    th scope="col" { "System CPU" }
+                    th scope="col" { "Plain, each" }
+                    th scope="col" { "Encrypted, each" }
+                } }
+                tbody { @for class in classes { tr {
+                    th scope="row" title=(class.item.what) {
+                        (text(&format!("{}/label", class.at), &class.item.label))
+                    }
+                    @for metric in [Metric::Elapsed, Metric::Cpu, Metric::User, Metric::System] {
+                        (ratio_cell(book.overhead(class.item, metric).as_ref()))
+                    }
+                    td { (book.each(class, book.base)) }
+                    td { (book.each(class, book.side)) }
+                } } }
+            }
+        },
+    )
+}
+
+/// What each class does, in words.
+pub(super) fn what(classes: &[Found<'_, Class>]) -> Markup {
+    html! {
+        details {
+            summary { "What one block of each class does" }
+            ul { @for class in classes { li {
+                strong { (text(&format!("{}/label", class.at), &class.item.label)) } ": "
+                (text(&format!("{}/what", class.at), &class.item.what))
+            } } }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Other encrypting libraries beside ours, measured in the same run.
+
+use maud::{Markup, html};
+
+use super::book::Book;
+use super::cell::{As, Found, ratio, text, wide};
+use super::overhead::mark_of;
+use crate::model::{Class, Metric, Role, Side};
+use crate::plot::{ChartError, Forest, Ink, Key, Line, forest};
+
+/// Inks of the sides, ours first. A run with more peers shows the rest in the table alone.
+const INKS: [Ink; 4] = [Ink::One, Ink::Two, Ink::Three, Ink::Four];
+
+/// Plot and table; nothing without peers.
+///
+/// # Errors
+/// When the plot cannot be drawn.
+pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
+    let sides = &book.results.sides;
+    let mut shown: Vec<&Side> = vec![book.side];
+    shown.extend(sides.iter().filter(|side| side.role == Role::Peer));
+    if shown.len() == 1 {
+        return Ok(html! {});
+    }
+    let drawn = forest(&plot(book, &shown))?;
+    Ok(html! {
+        section id="peers" {
+            h2 { "Beside other encrypting libraries" }
+            p {
+                "Same run, same statements, same settings. Each library is held against itself \
+                 without encryption, which leaves out how it was built."
+            }
+            h3 { "Elapsed time" }
+            (drawn)
+            (wide("Overhead of each encrypting library", &html! { table {
+                caption {
+                    "Elapsed, CPU against the same library without encryption; below, against "
+                    (text(&book.label_at(book.base), &book.base.label))
+                }
+                thead { tr {
+                    th scope="col" { "Class" }
+                    @for side in &shown {
+                        th scope="col" { (text(&book.label_at(side), &side.label)) }
+                    }
+                } }
+                tbody { @for class in book.classes("") { tr {
+                    th scope="row" { (text(&format!("{}/label", class.at), &class.item.label)) }
+                    @for side in &shown { td {
+                        (both(book, &class, side, own(book, side))) br;
+                        small { (both(book, &class, side, &book.base.id)) }
+                    } }
+                } } }
+            } }))
+        }
+    })
+}
+
+/// The side without a cipher that a side is held against.
+fn own<'a>(book: &'a Book<'_>, side: &'a Side) -> &'a str {
+    side.plain.as_ref().unwrap_or(&book.base.id)
+}
+
+fn plot(book: &Book<'_>, shown: &[&Side]) -> Forest {
+    let drawn: Vec<(Ink, &Side)> = INKS.into_iter().zip(shown.iter().copied()).collect();
+    let row = |class: &Class| {
+        let mark = |side: &Side| {
+            book.comparison(class, None, Metric::Elapsed, &side.id, own(book, side))
+                .map(|found| mark_of(found.item))
+        };
+        Line::Row(class.label.clone(), drawn.iter().map(|(_, side)| mark(side)).collect())
+    };
+    Forest {
+        title: "Elapsed overhead of each encrypting library by class; the table below holds the \
+                numbers"
+            .to_owned(),
+        series: drawn
+            .iter()
+            .map(|(ink, side)| Key { ink: *ink, name: side.label.clone() })
+            .collect(),
+        lines: book.results.classes.iter().map(row).collect(),
+    }
+}
+
+fn both(book: &Book<'_>, class: &Found<'_, Class>, side: &Side, against: &str) -> Markup {
+    let of = |metric| {
+        let found = book.comparison(class.item, None, metric, &side.id, against);
+        found.map_or_else(|| html! { "–" }, |found| ratio(&found, As::Percent))
+    };
+    html! { (of(Metric::Elapsed)) ", " (of(Metric::Cpu)) }
+}

@@ -1,0 +1,159 @@
+//! Charts, drawn by plotters when the page is made: each is inline SVG and needs no script.
+
+mod axis;
+mod forest;
+mod lines;
+mod paint;
+
+use std::fmt;
+
+use maud::{Markup, PreEscaped, html};
+use plotters::coord::Shift;
+use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
+use plotters::element::{Circle, PathElement, Polygon, Rectangle};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, FontDesc, FontFamily, FontStyle, TextStyle};
+
+pub(crate) use forest::{Forest, Line, Mark, forest};
+pub(crate) use lines::{Lines, Point, Series, lines};
+pub(crate) use paint::Ink;
+use paint::{Paint, UNITS};
+
+/// A chart that plotters refused to draw.
+pub(crate) type ChartError = DrawingAreaErrorKind<fmt::Error>;
+
+type Area<'a> = DrawingArea<Paint<'a>, Shift>;
+
+/// What a legend names: the ink, whose mark has a shape of its own, and the words.
+#[derive(Debug, Clone)]
+pub(crate) struct Key {
+    pub(crate) ink: Ink,
+    pub(crate) name: String,
+}
+
+/// The legend of a chart.
+pub(crate) fn legend(keys: &[Key]) -> Markup {
+    html! {
+        @for key in keys {
+            span class=(format!("key {}", key.ink.class())) {
+                span aria-hidden="true" { (sign(key.ink)) } " " (key.name)
+            }
+            " "
+        }
+    }
+}
+
+/// The mark of an ink as a character.
+fn sign(ink: Ink) -> &'static str {
+    match ink {
+        Ink::Two => "■",
+        Ink::Three => "▲",
+        Ink::Four => "◆",
+        Ink::Plain => "○",
+        _ => "●",
+    }
+}
+
+/// One picture of `width` by `height` pixels: an image with a name for those who do not see it.
+fn picture(
+    class: &str,
+    title: &str,
+    (width, height): (i32, i32),
+    draw: impl FnOnce(&Area<'_>) -> Result<(), ChartError>,
+) -> Result<Markup, ChartError> {
+    let mut out = String::new();
+    let size = [width, height].map(|side| u32::try_from(px(side)).unwrap_or(0));
+    let root = Paint { out: &mut out, size: (size[0], size[1]) }.into_drawing_area();
+    draw(&root)?;
+    drop(root);
+    Ok(html! {
+        svg class=(format!("chart {class}")) role="img" aria-label=(title)
+            viewBox=(format!("0 0 {width} {height}"))
+        { (PreEscaped(out)) }
+    })
+}
+
+/// Pixels in plotters' units.
+fn px(pixels: i32) -> i32 {
+    pixels.saturating_mul(UNITS)
+}
+
+/// Width of a line in plotters' units.
+fn thick(pixels: f64) -> u32 {
+    units_u32(pixels * f64::from(UNITS))
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "rounded; what is too large saturates")]
+fn units(value: f64) -> i32 {
+    value.round() as i32
+}
+
+fn units_u32(value: f64) -> u32 {
+    u32::try_from(units(value)).unwrap_or(0)
+}
+
+fn words_style(ink: Ink, pixels: i32) -> TextStyle<'static> {
+    let font = FontDesc::new(FontFamily::SansSerif, f64::from(px(pixels)), FontStyle::Normal);
+    let mut style = TextStyle::from(font);
+    style.color = ink.to_backend_color();
+    style
+}
+
+fn place(horizontal: HPos, vertical: VPos) -> Pos {
+    Pos::new(horizontal, vertical)
+}
+
+/// Writes a heading, at a place in units.
+fn write_heading(root: &Area<'_>, text: &str, at: (i32, i32)) -> Result<(), ChartError> {
+    let mut style = words_style(Ink::Text, 14).pos(place(HPos::Left, VPos::Center));
+    style.font = style.font.style(FontStyle::Bold);
+    root.draw_text(text, &style, at)
+}
+
+/// Writes a text of so many pixels, at a place in units.
+fn write(
+    root: &Area<'_>,
+    text: &str,
+    (ink, pixels): (Ink, i32),
+    anchor: HPos,
+    at: (i32, i32),
+) -> Result<(), ChartError> {
+    root.draw_text(text, &words_style(ink, pixels).pos(place(anchor, VPos::Center)), at)
+}
+
+/// The mark of an ink, around a place in units. The plain side's is hollow.
+fn mark(root: &Area<'_>, ink: Ink, at: (i32, i32)) -> Result<(), ChartError> {
+    let (x, y) = at;
+    let half = UNITS * 4;
+    match ink {
+        Ink::Two => {
+            let corners = [(x - half, y - half), (x + half, y + half)];
+            root.draw(&Rectangle::new(corners, ink.filled()))
+        }
+        Ink::Three => {
+            let side = half + UNITS;
+            let corners = vec![(x, y - side), (x + side, y + half), (x - side, y + half)];
+            root.draw(&Polygon::new(corners, ink.filled()))
+        }
+        Ink::Four => {
+            let far = half + UNITS * 3 / 2;
+            let corners = vec![(x, y - far), (x + far, y), (x, y + far), (x - far, y)];
+            root.draw(&Polygon::new(corners, ink.filled()))
+        }
+        Ink::Plain => {
+            root.draw(&Circle::new(at, half, Ink::Paper.filled()))?;
+            root.draw(&Circle::new(at, half, ink.stroke_width(thick(2.0))))
+        }
+        _ => root.draw(&Circle::new(at, half + UNITS / 2, ink.filled())),
+    }
+}
+
+/// A line between places in units.
+fn stroke(
+    root: &Area<'_>,
+    ink: Ink,
+    pixels: f64,
+    points: Vec<(i32, i32)>,
+) -> Result<(), ChartError> {
+    root.draw(&PathElement::new(points, ink.stroke_width(thick(pixels))))
+}
