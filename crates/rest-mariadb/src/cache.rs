@@ -82,7 +82,7 @@ pub(crate) struct Prepared {
 
 /// A key by what it is for.
 pub(crate) enum Key {
-    /// Whole messages: the wide block, and counter mode for what is shorter than a block.
+    /// Messages in one piece, and the redo log in counter mode.
     Message { wide: WideBlockKey, short: CtrKey },
     /// Streams.
     Stream(CtrKey),

@@ -5,10 +5,11 @@
 //! - Padding allowed, so that the output may grow: a temporary file. GCM.
 //! - No padding, and the handle itself as key (32 bytes): an event of a binary log or relay log,
 //!   in pieces. Counter mode.
-//! - No padding, and a key that the server derived from a handle (16 bytes): a page of InnoDB or
-//!   Aria, a record of the redo log, a block of InnoDB's temporary files. HCTR2; for what is
-//!   shorter than 16 bytes counter mode. In the redo log, too: the server gives one IV to all
-//!   records of a page in a mini-transaction, and a copied data directory gives it again.
+//! - No padding, and a key that the server derived from a handle (16 bytes): either a message in
+//!   one piece (a page of InnoDB or Aria, a block of InnoDB's temporary files), which gets HCTR2,
+//!   or a mini-transaction of the redo log, in pieces, which gets counter mode. The first piece
+//!   tells: of a mini-transaction it is at most 256 bytes, and whole blocks of 16 bytes unless
+//!   there are fewer in all. No page that InnoDB has encrypted has such a length.
 
 use std::sync::atomic::Ordering;
 
@@ -25,6 +26,9 @@ use crate::{PluginError, report};
 pub(crate) const IV_LEN: usize = 16;
 /// Bytes by which sealing makes a message longer.
 pub(crate) const SEAL_LEN: usize = GcmKey::TAG_LEN;
+
+/// The longest piece of the redo log that the server passes, in bytes.
+const MAX_LOG_PIECE: usize = 256;
 
 /// `ENCRYPTION_FLAG_ENCRYPT` of the server.
 pub(crate) const FLAG_ENCRYPT: i32 = 1;
@@ -102,9 +106,17 @@ impl Call {
                 self.done = true;
                 self.seal_or_open(key, input, output)
             }
-            Key::Message { .. } => {
+            Key::Message { short, .. } if self.stream.is_some() || is_log_piece(input.len()) => {
+                if !prepared.has_records.load(Ordering::Relaxed) {
+                    prepared.has_records.store(true, Ordering::Relaxed);
+                }
+                let lane = log_lane(input.len());
+                let stream = self.stream.get_or_insert_with(|| short.stream(&self.iv, lane));
+                Ok(short.apply(stream, input, output)?)
+            }
+            Key::Message { wide, .. } => {
                 self.done = true;
-                self.message(engine, prepared, input, output)
+                self.message(engine, prepared, wide, input, output)
             }
         });
         if fed.is_err() {
@@ -136,22 +148,13 @@ impl Call {
         &self,
         engine: &Engine,
         prepared: &Prepared,
+        wide: &WideBlockKey,
         input: &[u8],
         output: &mut [u8],
     ) -> Result<(), PluginError> {
-        let Key::Message { wide, short } = &prepared.key else {
-            return Err(PluginError::Call { what: "a message", len: input.len() });
-        };
         let has_records = prepared.has_records.load(Ordering::Relaxed);
         if !has_records && !is_page_len(input.len()) {
             prepared.has_records.store(true, Ordering::Relaxed);
-        }
-        if input.len() < WideBlockKey::MIN_LEN {
-            // Records of one mini-transaction share an IV. A lane for each length leaves fewer that
-            // share a keystream, too.
-            let lane = 1 + input.len() as u64;
-            let mut stream = short.stream(&self.iv, lane);
-            return Ok(short.apply(&mut stream, input, output)?);
         }
         let plaintext: &[u8] = if self.encrypt {
             wide.encrypt(&self.iv, input, output)?;
@@ -187,4 +190,16 @@ impl Call {
         }
         Err(PluginError::PageRefused { space, page, id, version })
     }
+}
+
+/// Whether a first piece of this length begins a mini-transaction of the redo log.
+fn is_log_piece(len: usize) -> bool {
+    len < WideBlockKey::MIN_LEN
+        || (len <= MAX_LOG_PIECE && len.is_multiple_of(WideBlockKey::MIN_LEN))
+}
+
+/// Older servers encrypt each record by itself, under an IV that the records of one page in a
+/// mini-transaction share. A lane for each length leaves fewer that share a keystream, too.
+fn log_lane(first_len: usize) -> u64 {
+    if first_len < WideBlockKey::MIN_LEN { 1 + first_len as u64 } else { 0 }
 }

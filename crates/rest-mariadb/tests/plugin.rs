@@ -187,6 +187,23 @@ fn streams_come_in_any_pieces() {
     assert_eq!(functions.crypt(&decrypt, &whole).unwrap(), plain);
 }
 
+/// As the server encrypts a mini-transaction: whole blocks, at most 256 bytes, then the rest.
+#[test]
+fn the_redo_log_comes_in_pieces_that_differ_when_it_is_read() {
+    let functions = functions();
+    let encrypt = call(&[0x51; 16], [7; 16], ENCRYPT | NOPAD, 1);
+    let decrypt = Crypt { flags: DECRYPT | NOPAD, ..encrypt.clone() };
+    let plain: Vec<u8> = (0..1003).map(|at| (at * 3) as u8).collect();
+    let written =
+        [&plain[..16], &plain[16..272], &plain[272..528], &plain[528..992], &plain[992..]];
+    let sealed = functions.pieces(0, &encrypt, &written).unwrap();
+    assert_eq!(sealed.len(), plain.len());
+    let read = [&sealed[..256], &sealed[256..512], &sealed[512..992], &sealed[992..]];
+    assert_eq!(functions.pieces(0, &decrypt, &read).unwrap(), plain);
+    let tiny = functions.crypt(&encrypt, &plain[..9]).unwrap();
+    assert_eq!(functions.crypt(&decrypt, &tiny).unwrap(), plain[..9]);
+}
+
 #[test]
 fn temporary_files_are_sealed() {
     let functions = functions();
@@ -209,7 +226,7 @@ fn temporary_files_are_sealed() {
 fn odd_calls_are_refused_and_harm_nothing() {
     let functions = functions();
     let encrypt = call(&[0x31; 16], [1; 16], ENCRYPT | NOPAD, 1);
-    let two = functions.pieces(0, &encrypt, &[&[0; 16], &[0; 16]]);
+    let two = functions.pieces(0, &encrypt, &[&[0; 100], &[0; 16]]);
     assert_eq!(two, Err(-1));
     let long = Crypt { key: vec![0; 33], ..encrypt.clone() };
     assert_eq!(functions.crypt(&long, &[0; 16]), Err(-1));
