@@ -47,7 +47,11 @@ fn heading(results: &Results) -> String {
     let subject = &results.subject;
     let Some(side) = results.sides.first() else {
         let size = bytes(float(subject.bytes));
-        return format!("{}, {size}, page size {}\n", subject.label, subject.page_size_bytes);
+        let page = match subject.page_size_bytes {
+            0 => String::new(),
+            bytes => format!(", page size {bytes}"),
+        };
+        return format!("{}, {size}{page}\n", subject.label);
     };
     let library = format!("SQLite {} ({})", side.library.version, side.library.origin);
     let settings = &results.settings;

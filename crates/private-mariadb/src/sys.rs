@@ -15,7 +15,12 @@ impl Clock {
     /// The clock of a process; none where there is no such process.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
+        /// The kernel's largest number of a process; a larger one would not fit a clock's id.
+        const MOST: u32 = 1 << 22;
         let mut id: libc::clockid_t = 0;
+        if pid == 0 || pid > MOST {
+            return None;
+        }
         // SAFETY: the place is valid for a clock's id, which the call writes only on success.
         let failed = unsafe { libc::clock_getcpuclockid(pid.cast_signed(), &raw mut id) };
         (failed == 0).then_some(Self { id })
@@ -134,11 +139,15 @@ mod tests {
     fn a_process_uses_cpu_that_its_clock_tells() {
         let own = std::process::id();
         let before = ProcessUse::of(own);
-        let sum = (0..30_000_000_u64).fold(0_u64, |sum, n| sum.wrapping_mul(31).wrapping_add(n));
+        let mut sum = 0_u64;
+        for n in 0..30_000_000_u64 {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(n));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
         let used = ProcessUse::of(own).since(&before);
         assert!(sum != 1 && used.cpu_ns > 100_000, "{used:?}");
-        assert!(before.context_switches > 0);
-        assert!(Clock::of(u32::MAX / 2).is_none());
+        assert!(ProcessUse::of(own).context_switches > 0);
+        assert!(Clock::of(u32::MAX / 2).is_none() && Clock::of(0).is_none());
     }
 
     #[test]

@@ -11,10 +11,13 @@ use tdekit_rest_mariadb_faults::ledger::{Writers, check};
 use tdekit_rest_mariadb_faults::raw::holding;
 use tdekit_rest_mariadb_faults::rig::needed;
 
-/// Runs mariadb-backup, which reads the plugin's options from the same file as the server.
+/// Runs mariadb-backup. For `--prepare` it finds the plugin's options in the backup itself; else it
+/// reads the same file as the server.
 fn mariadb_backup(rig: &Rig, program: &Path, arguments: &[String]) {
     let mut command = Command::new(program);
+    let prepares = arguments.iter().any(|word| word == "--prepare");
     match rig.option_file() {
+        _ if prepares => &mut command,
         Some(options) => command.arg(format!("--defaults-file={}", options.display())),
         None => command.arg("--no-defaults"),
     };
@@ -51,7 +54,7 @@ fn a_full_and_an_incremental_backup_under_load_are_restored() {
     let marker = "PLANTED-backup";
     server.sql("CREATE DATABASE test; CREATE TABLE test.secret(n INT, v TEXT)").unwrap();
     server
-        .sql(&format!("INSERT INTO test.secret SELECT seq, '{marker}' FROM seq_1_to_500"))
+        .sql(&format!("INSERT INTO test.secret SELECT seq, '{marker}' FROM test.seq_1_to_500"))
         .unwrap();
     let writers = Writers::start(&server, 2);
     writers.wait_for(200);

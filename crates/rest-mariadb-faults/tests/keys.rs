@@ -9,7 +9,7 @@ fn filled(rig: &Rig, name: &str) -> std::path::PathBuf {
     let data = rig.fresh(name);
     let server = rig.start(&data, &[]);
     server.sql("CREATE DATABASE test; CREATE TABLE test.t(n INT PRIMARY KEY, v TEXT)").unwrap();
-    server.sql("INSERT INTO test.t SELECT seq, REPEAT(seq, 20) FROM seq_1_to_300").unwrap();
+    server.sql("INSERT INTO test.t SELECT seq, REPEAT(seq, 20) FROM test.seq_1_to_300").unwrap();
     server.stop().unwrap();
     data
 }

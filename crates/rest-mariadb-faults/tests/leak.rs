@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::io::Write;
-use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,8 @@ use tdekit_rest_mariadb_faults::raw::{holding, nameless};
 use tdekit_rest_mariadb_faults::{Keeper, Rig};
 
 const MARKER: &str = "PLANTED-7f3a91";
+/// A sort of all rows leaves a larger file than this.
+const SPILLED: u64 = 60_000;
 const BINLOG: [&str; 3] = ["log-bin=binlog", "server-id=1", "binlog-format=ROW"];
 
 /// Rows in InnoDB (inserted, updated, deleted: data, redo, undo, binary log) and in Aria.
@@ -22,11 +23,13 @@ fn plant(server: &Server) {
         "CREATE TABLE test.a(n INT PRIMARY KEY, v VARCHAR(300), b LONGBLOB, KEY(v))".to_owned(),
         "CREATE TABLE test.f(n INT PRIMARY KEY, v TEXT, FULLTEXT(v))".to_owned(),
         "CREATE TABLE test.m(n INT PRIMARY KEY, v VARCHAR(300), KEY(v)) ENGINE=Aria".to_owned(),
-        format!("INSERT INTO test.a SELECT seq, {text}, REPEAT({text}, 90) FROM seq_1_to_300"),
-        format!("INSERT INTO test.f SELECT seq, {text} FROM seq_1_to_300"),
-        format!("INSERT INTO test.m SELECT seq, {text} FROM seq_1_to_300"),
+        format!("INSERT INTO test.a SELECT seq, {text}, REPEAT({text}, 90) FROM test.seq_1_to_300"),
+        format!("INSERT INTO test.f SELECT seq, {text} FROM test.seq_1_to_300"),
+        format!("INSERT INTO test.m SELECT seq, {text} FROM test.seq_1_to_300"),
         "UPDATE test.a SET v = REVERSE(v) WHERE n % 2 = 0".to_owned(),
         "DELETE FROM test.a WHERE n % 3 = 0".to_owned(),
+        // Filling an empty table is not logged row by row; changing one is.
+        "UPDATE test.m SET v = CONCAT(v, '!') WHERE n % 2 = 0".to_owned(),
     ];
     server.sql(&sql.join(";")).unwrap();
 }
@@ -47,7 +50,7 @@ fn spill(server: &Server) -> (std::process::Child, std::process::ChildStdin) {
         "SET SESSION sort_buffer_size = 32768, max_heap_table_size = 16384, \
          tmp_memory_table_size = 16384, big_tables = 1;\n\
          CREATE TEMPORARY TABLE test.t ENGINE=InnoDB AS \
-         SELECT seq, CONCAT('{MARKER}', seq, REPEAT('y', 200)) AS v FROM seq_1_to_3000;\n\
+         SELECT seq, CONCAT('{MARKER}', seq, REPEAT('y', 200)) AS v FROM test.seq_1_to_3000;\n\
          CREATE TEMPORARY TABLE test.u ENGINE=Aria AS SELECT * FROM test.t;\n\
          SELECT v, SHA2(v, 512), REPEAT(v, 20) FROM test.t ORDER BY SUBSTR(v, 20), v;\n"
     );
@@ -70,19 +73,20 @@ fn run(rig: &Rig) -> Found {
     let (mut client, input) = spill(&server);
     let begun = Instant::now();
     let mut temporary = nameless(server.pid(), MARKER);
-    // Until the sort has spilled: some nameless file beyond what an idle server holds.
-    while temporary.iter().map(|(bytes, _)| bytes).sum::<u64>() < 200_000
+    // Until the sort has spilled: a nameless file that an idle server does not have.
+    while temporary.iter().all(|(bytes, _)| *bytes < SPILLED)
         && begun.elapsed() < Duration::from_secs(20)
     {
         std::thread::sleep(Duration::from_millis(50));
         temporary = nameless(server.pid(), MARKER);
     }
+    eprintln!("nameless files (bytes, holds the marker): {temporary:?}");
     // All pages to their files, as a checkpoint does.
     server
         .sql("SET GLOBAL innodb_max_dirty_pages_pct_lwm=0, innodb_max_dirty_pages_pct=0")
         .unwrap();
     wait_for_clean_pages(&server);
-    let named = looked_at(&data);
+    let named = holding(&data, MARKER);
     drop(input);
     client.kill().unwrap();
     client.wait().unwrap();
@@ -105,16 +109,16 @@ fn wait_for_clean_pages(server: &Server) {
     }
 }
 
-/// Names without the numbers that differ from run to run.
-fn looked_at(data: &Path) -> Vec<String> {
-    holding(data, MARKER)
-}
-
 #[test]
-fn no_marker_is_in_any_file() {
+fn no_marker_is_in_any_file_but_arias_log_which_is_not_covered() {
     let Some(rig) = Rig::new() else { return };
     let found = run(&rig);
-    assert_eq!(found.named, Vec::<String>::new());
+    let (aria_log, others): (Vec<String>, Vec<String>) =
+        found.named.into_iter().partition(|name| name.starts_with("aria_log."));
+    assert_eq!(others, Vec::<String>::new());
+    // Not covered: the server itself writes changed rows of Aria tables to their log in clear text
+    // and asks no plugin (docs/threat-model.md). Should it ever ask, this line fails.
+    assert_eq!(aria_log, ["aria_log.00000001"]);
     assert!(found.nameless > 0, "nothing was spilled, so nothing was tried");
     assert_eq!(found.nameless_with_marker, 0);
 }
@@ -124,9 +128,15 @@ fn no_marker_is_in_any_file() {
 fn a_plain_server_shows_the_marker_in_every_kind_of_file() {
     let Some(rig) = Rig::with(Keeper::Nobody) else { return };
     let found = run(&rig);
-    for kind in
-        ["test/a.ibd", "ib_logfile0", "undo0", "binlog.0", "test/m.MAD", "test/m.MAI", "aria_log.0"]
-    {
+    for kind in [
+        "test/a.ibd",
+        "ib_logfile0",
+        "ibdata1",
+        "binlog.0",
+        "test/m.MAD",
+        "test/m.MAI",
+        "aria_log.0",
+    ] {
         assert!(found.named.iter().any(|name| name.starts_with(kind)), "{kind}: {:?}", found.named);
     }
     assert!(found.nameless_with_marker > 0);

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
 use tdekit_private_mariadb::Server;
 use tdekit_rest_mariadb_faults::Rig;
 
@@ -38,7 +41,7 @@ fn fill(server: &Server) {
         server
             .sql(&format!(
                 "INSERT INTO test.{name} SELECT seq AS n, {value} FROM \
-                 (SELECT seq, seq AS n FROM seq_1_to_{ROWS}) AS numbers"
+                 (SELECT seq, seq AS n FROM test.seq_1_to_{ROWS}) AS numbers"
             ))
             .unwrap_or_else(|error| panic!("{name}: {error}"));
     }
@@ -57,7 +60,7 @@ fn check(server: &Server) {
     }
     let found = server.sql("SELECT n FROM test.words WHERE MATCH(v) AGAINST('word123')").unwrap();
     assert_eq!(found.trim(), "123");
-    let near = "ST_Within(v, ST_GeomFromText('POLYGON((4 2, 6 2, 6 4, 4 4, 4 2))'))";
+    let near = "ST_Within(v, ST_GeomFromText('POLYGON((4.5 2, 5.5 2, 5.5 4, 4.5 4, 4.5 2))'))";
     let found = server.sql(&format!("SELECT n FROM test.places WHERE {near}")).unwrap();
     assert_eq!(found.trim(), "5");
 }
@@ -97,26 +100,33 @@ fn a_tablespace_goes_to_another_server_with_the_same_keys() {
     let from = rig.start(&one, &[]);
     let create = "CREATE DATABASE test; CREATE TABLE test.t(n INT PRIMARY KEY, v TEXT)";
     from.sql(create).unwrap();
-    from.sql("INSERT INTO test.t SELECT seq, REPEAT(seq, 30) FROM seq_1_to_500").unwrap();
+    from.sql("INSERT INTO test.t SELECT seq, REPEAT(seq, 30) FROM test.seq_1_to_500").unwrap();
     let to = rig.start(&two, &[]);
     to.sql(create).unwrap();
     to.sql("ALTER TABLE test.t DISCARD TABLESPACE").unwrap();
-    let mut holder = from.client().stdin(std::process::Stdio::piped()).spawn().unwrap();
+    // The server takes no page whose LSN lies ahead of its own: it has to have written as much.
+    to.sql("CREATE TABLE test.more AS SELECT seq, REPEAT(seq, 30) FROM test.seq_1_to_9000")
+        .unwrap();
+    let mut holder = from
+        .client()
+        .arg("--unbuffered")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut input = holder.stdin.take().unwrap();
-    std::io::Write::write_all(&mut input, b"FLUSH TABLES test.t FOR EXPORT;\n").unwrap();
-    std::io::Write::flush(&mut input).unwrap();
-    let exported = one.join("test/t.cfg");
-    let begun = std::time::Instant::now();
-    while !exported.exists() {
-        assert!(begun.elapsed().as_secs() < 30, "the export did not happen");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    input.write_all(b"FLUSH TABLES test.t FOR EXPORT;\nSELECT 'ready';\n").unwrap();
+    input.flush().unwrap();
+    let mut line = String::new();
+    BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line.trim(), "ready");
     for file in ["t.ibd", "t.cfg"] {
         std::fs::copy(one.join("test").join(file), two.join("test").join(file)).unwrap();
     }
     drop(input);
     holder.wait().unwrap();
-    to.sql("ALTER TABLE test.t IMPORT TABLESPACE").unwrap();
+    let imported = to.sql("ALTER TABLE test.t IMPORT TABLESPACE");
+    assert!(imported.is_ok(), "{imported:?}\n{}", to.log());
     let sums = "SELECT COUNT(*), SUM(v = REPEAT(n, 30)) FROM test.t";
     assert_eq!(to.sql(sums).unwrap().trim(), "500\t500");
     from.stop().unwrap();

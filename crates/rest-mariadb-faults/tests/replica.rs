@@ -46,7 +46,7 @@ fn an_encrypted_replica_follows_an_encrypted_primary() {
     let writers = Writers::start(&primary, 2);
     writers.wait_for(200);
     primary.sql("CREATE TABLE test.s(n INT PRIMARY KEY, v TEXT)").unwrap();
-    let insert = format!("INSERT INTO test.s SELECT seq, '{MARKER}' FROM seq_1_to_300");
+    let insert = format!("INSERT INTO test.s SELECT seq, '{MARKER}' FROM test.seq_1_to_300");
     primary.sql(&insert).unwrap();
     writers.wait_for(200);
     let told = writers.stop();

@@ -25,7 +25,7 @@ fn filled(rig: &Rig) -> PathBuf {
     server
         .sql(&format!(
             "INSERT INTO test.t SELECT seq, CONCAT('value ', seq, REPEAT('z', 40)) \
-             FROM seq_1_to_{ROWS}"
+             FROM test.seq_1_to_{ROWS}"
         ))
         .unwrap();
     server.sql("SET GLOBAL innodb_fast_shutdown=0").unwrap();
@@ -207,7 +207,7 @@ fn a_flipped_bit_in_the_redo_log_gives_no_wrong_rows() {
         server
             .sql(&format!(
                 "INSERT INTO test.t SELECT seq, CONCAT('value ', seq, REPEAT('z', 40)) \
-                 FROM seq_{first}_to_{last}"
+                 FROM test.seq_{first}_to_{last}"
             ))
             .unwrap();
     }
