@@ -18,13 +18,22 @@ pub(crate) fn extension_path() -> PathBuf {
     target_dir().join("release/libtdekit_sqlite.so")
 }
 
-/// Builds the command and the extension in release.
+/// The plugin for MariaDB, as built by [`build`].
+pub(crate) fn plugin_path() -> PathBuf {
+    target_dir().join("release/libtdekit_mariadb.so")
+}
+
+/// The packages that are shipped.
+const SHIPPED: [&str; 3] = ["tdekit", "tdekit-rest-sqlite", "tdekit-rest-mariadb"];
+
+/// Builds the command, the extension and the plugin in release.
 ///
 /// # Errors
-/// When the build fails, or leaves one of the two out.
+/// When the build fails, or leaves one of them out.
 pub(crate) fn build() -> Result<()> {
-    run(cargo().args(["build", "--release", "-p", "tdekit", "-p", "tdekit-rest-sqlite"]))?;
-    for path in [command_path(), extension_path()] {
+    let packages = SHIPPED.iter().flat_map(|package| ["-p", package]);
+    run(cargo().args(["build", "--release"]).args(packages))?;
+    for path in [command_path(), extension_path(), plugin_path()] {
         if !path.is_file() {
             bail!("the release build made no {}", path.display());
         }

@@ -11,6 +11,7 @@ use crate::commands::decrypt::DecryptArgs;
 use crate::commands::encrypt::EncryptArgs;
 use crate::commands::history::HistoryArgs;
 use crate::commands::inspect::InspectArgs;
+use crate::commands::mariadb::MariadbCommand;
 use crate::commands::restore::RestoreArgs;
 use crate::commands::rewrap::RewrapArgs;
 use crate::commands::shell_init::ShellInitArgs;
@@ -83,6 +84,9 @@ pub(crate) enum Command {
     /// Who can open existing backup sets
     #[command(subcommand)]
     BackupKey(BackupKeyCommand),
+    /// The plugin for MariaDB, its keys and its binary logs
+    #[command(subcommand)]
+    Mariadb(MariadbCommand),
     /// The SQLite extension
     #[command(subcommand)]
     Sqlite(SqliteCommand),
@@ -109,7 +113,8 @@ impl Command {
             | Self::Backup(_)
             | Self::Restore(_)
             | Self::Verify(_)
-            | Self::BackupKey(_) => true,
+            | Self::BackupKey(_)
+            | Self::Mariadb(_) => true,
             Self::Inspect(_) | Self::History(_) => false,
             Self::Sqlite(_) | Self::ShellInit(_) | Self::Bench(_) | Self::BenchWorker => false,
         }

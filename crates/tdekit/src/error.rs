@@ -10,6 +10,7 @@ use tdekit_key_store::StoreError;
 
 use crate::backup::error::{BackupError, run_exit, run_hint};
 use crate::convert::error::DatabaseError;
+use crate::mariadb::error::MariadbError;
 
 /// What stops a command.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +27,9 @@ pub(crate) enum CommandError {
     /// A backup.
     #[error(transparent)]
     Backup(#[from] BackupError),
+    /// MariaDB.
+    #[error(transparent)]
+    Mariadb(#[from] MariadbError),
     /// The bench.
     #[error(transparent)]
     Bench(#[from] BenchError),
@@ -96,6 +100,7 @@ fn exit(error: &CommandError) -> Exit {
         CommandError::Database(error) => error.exit(),
         CommandError::Run(error) => run_exit(error),
         CommandError::Backup(error) => error.exit(),
+        CommandError::Mariadb(error) => error.exit(),
         CommandError::Bench(_) => Exit::Error,
         CommandError::Usage(_) => Exit::Usage,
         CommandError::PasswordsDiffer | CommandError::NoSecret { .. } => Exit::Key,
@@ -143,6 +148,7 @@ fn hint(error: &CommandError) -> Option<String> {
         CommandError::Database(error) => error.hint().map(str::to_owned),
         CommandError::Run(error) => run_hint(error),
         CommandError::Backup(error) => error.hint().map(str::to_owned),
+        CommandError::Mariadb(error) => error.hint().map(str::to_owned),
         CommandError::Bench(error) => error.hint(),
         CommandError::NoSecret { ways, .. } => Some((*ways).to_owned()),
         CommandError::Usage(_)

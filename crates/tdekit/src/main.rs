@@ -6,6 +6,7 @@ mod commands;
 mod convert;
 mod error;
 mod harden;
+mod mariadb;
 mod output;
 mod session;
 mod when;

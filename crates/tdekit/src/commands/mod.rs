@@ -9,6 +9,7 @@ pub(crate) mod encrypt;
 pub(crate) mod history;
 pub(crate) mod inspect;
 pub(crate) mod key;
+pub(crate) mod mariadb;
 pub(crate) mod restore;
 pub(crate) mod rewrap;
 pub(crate) mod shell_init;
@@ -38,6 +39,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Inspect(args) => inspect::run(args, &cli.global),
         Command::History(args) => history::run(args, &cli.global),
         Command::BackupKey(command) => backup_key::run(command, &cli.global),
+        Command::Mariadb(command) => mariadb::run(command, &cli.global),
         Command::Sqlite(command) => sqlite::run(command),
         Command::ShellInit(args) => shell_init::run(args),
     }?;

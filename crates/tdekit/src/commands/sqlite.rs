@@ -42,9 +42,14 @@ pub(crate) fn extension() -> Result<PathBuf, DatabaseError> {
     }
     let command = env::current_exe().and_then(fs::canonicalize).unwrap_or_default();
     find_beside(&command, &format!("{DLL_PREFIX}{LIBRARY}{DLL_SUFFIX}"))
+        .map_err(|path| DatabaseError::NoExtension { path })
 }
 
-fn find_beside(command: &Path, name: &str) -> Result<PathBuf, DatabaseError> {
+/// A library that belongs to the command: beside it, or where an installation or a build puts it.
+///
+/// # Errors
+/// Where it should be.
+pub(crate) fn find_beside(command: &Path, name: &str) -> Result<PathBuf, PathBuf> {
     let dir = command.parent().unwrap_or(Path::new("/"));
     let up = dir.parent().unwrap_or(dir);
     let installed = [dir.join(name), up.join("lib/tdekit").join(name), up.join("lib").join(name)];
@@ -55,7 +60,7 @@ fn find_beside(command: &Path, name: &str) -> Result<PathBuf, DatabaseError> {
         installed.to_vec()
     };
     let found = places.into_iter().find(|path| path.is_file());
-    found.ok_or_else(|| DatabaseError::NoExtension { path: dir.join(name) })
+    found.ok_or_else(|| dir.join(name))
 }
 
 #[cfg(test)]
