@@ -3,10 +3,12 @@
 mod check;
 mod fuzz;
 mod interop;
+mod mtr;
 mod process;
 mod release;
 mod s3_server;
 mod setup;
+mod setup_services;
 mod tally;
 mod tidy;
 
@@ -63,6 +65,15 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<String>,
     },
+    /// Run the encryption suite of Debian's mariadb-test with the plugin in the place of the
+    /// server's own, and tell what differs from what is known.
+    Mtr {
+        /// Only these tests, such as `encryption.tempfiles`; without any the whole suite.
+        tests: Vec<String>,
+        /// With the server's own plugin: checks the suite itself.
+        #[arg(long)]
+        stock: bool,
+    },
     /// Fuzz one target, or each in turn; needs nightly Rust and cargo-fuzz.
     Fuzz {
         /// The target's name.
@@ -95,6 +106,7 @@ fn run(task: Task) -> Result<()> {
             close(&tally)
         }
         Task::S3 { command } => beside_s3(&command),
+        Task::Mtr { tests, stock } => mtr::mtr(&tests, stock),
         Task::Fuzz { target, seconds } => fuzz::fuzz(target.as_deref(), seconds),
     }
 }

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 use crate::process::{find_program, output, run};
+use crate::setup_services::NoServices;
 
 /// What is to be done with the machine; each holds the needs of those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -77,6 +78,12 @@ const NEEDS: &[Need] = &[
     need(Purpose::Test, Probe::File("/etc/ssl/certs/ca-certificates.crt"), "ca-certificates"),
     need(Purpose::Test, Probe::File(PROJ_DATABASE), "proj-data"),
     need(Purpose::Test, Probe::File(QCH_DATABASE), "qtsvg5-doc"),
+    need(Purpose::Test, Probe::File("/usr/sbin/mariadbd"), "mariadb-server"),
+    need(Purpose::Test, Probe::File("/usr/bin/mariadb-backup"), "mariadb-backup"),
+    need(Purpose::Test, Probe::File("/usr/lib/galera/libgalera_smm.so"), "galera-4"),
+    need(Purpose::Test, Probe::File("/usr/bin/socat"), "socat"),
+    need(Purpose::Test, Probe::Program("sysbench"), "sysbench"),
+    need(Purpose::Test, Probe::File(crate::mtr::RUNNER), "mariadb-test"),
 ];
 
 impl Probe {
@@ -158,6 +165,7 @@ fn install(packages: &[&str]) -> Result<()> {
     if !root && find_program("sudo").is_none() {
         bail!("not root, and sudo is not installed");
     }
+    let _no_services = NoServices::forbid(root)?;
     run(apt_get(root).arg("update"))?;
     run(apt_get(root).args(["install", "--yes", "--no-install-recommends"]).args(packages))
 }
