@@ -1,4 +1,4 @@
-//! One function a parser of stored bytes, to be called with any bytes at all.
+//! One function a parser of stored bytes and of a client's, to be called with any bytes at all.
 //!
 //! A function returns when the parser keeps its promise and panics when it does not: no panic of
 //! its own, no memory beyond its limits, what decodes encodes to the same again, and a sealed unit
@@ -9,8 +9,11 @@
 
 mod media;
 pub mod seeds;
+mod wire;
+mod wire_seeds;
 
 pub use media::{media, media_block};
+pub use wire::{tds_login, tds_packet, tds_rpc, tds_token};
 
 use tdekit_key_crypto::{Algorithm, SecretBytes, sha256};
 use tdekit_key_store::{FORMAT_VERSION, MAGIC, StoreFile, WrappedDek};
@@ -222,6 +225,18 @@ mod tests {
 
     use super::*;
 
+    fn read_request(seed: &[u8]) -> bool {
+        use tdekit_wire_tds::request::decode_transaction;
+        tdekit_wire_tds::rpc::decode_rpc(seed).is_ok() || decode_transaction(seed).is_ok()
+    }
+
+    fn read_packets(seed: &[u8]) -> bool {
+        use tdekit_wire_tds::packet::PacketHeader;
+        use tdekit_wire_tds::prelogin::PreLogin;
+        PacketHeader::decode(seed).is_ok_and(|header| header.is_some())
+            || PreLogin::decode(seed).is_ok()
+    }
+
     fn read_media(seed: &[u8]) -> bool {
         let file = [&seeds::media_header(), seed].concat();
         media::scan(&file).is_ok_and(|scanned| scanned.records.len() == 3)
@@ -237,6 +252,10 @@ mod tests {
                 "wrapped_dek" => WrappedDek::decode(&seed).is_ok(),
                 "header" => decode_slot(&framed_slot(&seed)).is_ok(),
                 "media" => read_media(&seed),
+                "tds_packet" => read_packets(&seed),
+                "tds_login" => tdekit_wire_tds::login::Login::decode(&seed).is_ok(),
+                "tds_rpc" => read_request(&seed),
+                "tds_token" => tdekit_wire_tds::answer::decode_answer(&seed).is_ok(),
                 _ => false,
             };
             assert!(read, "{target}");

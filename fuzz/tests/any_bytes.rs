@@ -74,4 +74,16 @@ proptest! {
 
     #[test]
     fn media_block(data in any_bytes()) { tdekit_fuzz::media_block(&data); }
+
+    #[test]
+    fn tds_packet(data in input("tds_packet")) { tdekit_fuzz::tds_packet(&data); }
+
+    #[test]
+    fn tds_login(data in input("tds_login")) { tdekit_fuzz::tds_login(&data); }
+
+    #[test]
+    fn tds_rpc(data in input("tds_rpc")) { tdekit_fuzz::tds_rpc(&data); }
+
+    #[test]
+    fn tds_token(data in input("tds_token")) { tdekit_fuzz::tds_token(&data); }
 }

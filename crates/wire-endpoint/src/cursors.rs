@@ -211,7 +211,9 @@ impl Connection {
             }
             KnownProcedure::CursorPrepare | KnownProcedure::CursorPrepExec => {
                 let prepare_only = known == KnownProcedure::CursorPrepare;
-                let statement = statement_at(parameters, known.name())?;
+                // Behind the handle of the statement, and that of the cursor.
+                let at = if prepare_only { 1 } else { 2 };
+                let statement = statement_at(parameters, at, known.name())?;
                 let handle = self.prepared.add(statement.clone()).ok_or_else(too_many)?;
                 answer.give_back(0, name_at(parameters, 0), handle);
                 if prepare_only {

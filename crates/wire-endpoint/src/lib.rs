@@ -5,6 +5,7 @@
 
 mod answer;
 mod bulk;
+mod catalog;
 mod channel;
 mod config;
 mod connection;

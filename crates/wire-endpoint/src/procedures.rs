@@ -6,6 +6,7 @@ use tdekit_wire_tds::rpc::{Call, KnownProcedure, Procedure};
 use tdekit_wire_tds::{Command, DoneKind, Flow, Message, Parameter, Sink, Value};
 
 use crate::answer::Answer;
+use crate::catalog::own_procedure;
 use crate::connection::Connection;
 use crate::prepared::Statement;
 
@@ -22,14 +23,29 @@ impl Connection {
             return;
         }
         let parameters = call.parameters.as_slice();
-        let known = match &call.procedure {
-            Procedure::Known(known) => *known,
-            Procedure::Named(name) => {
-                self.with_session(|session| session.procedure(name, parameters, answer));
-                return;
-            }
+        let result = match &call.procedure {
+            Procedure::Known(known) => self.known_call(*known, call, answer),
+            Procedure::Named(name) => match own_procedure(name) {
+                Some(own) => self.catalog_call(own, parameters, answer),
+                None => {
+                    self.with_session(|session| session.procedure(name, parameters, answer));
+                    Ok(())
+                }
+            },
         };
-        let result = match known {
+        if let Err(message) = result {
+            let _flow = answer.message(&message);
+        }
+    }
+
+    fn known_call(
+        &mut self,
+        known: KnownProcedure,
+        call: &Call,
+        answer: &mut Answer,
+    ) -> Result<(), Message> {
+        let parameters = call.parameters.as_slice();
+        match known {
             KnownProcedure::ExecuteSql => self.execute_sql(parameters, call.no_metadata, answer),
             KnownProcedure::Prepare => self.prepare(parameters, answer),
             KnownProcedure::Execute => self.execute(parameters, call.no_metadata, answer),
@@ -37,9 +53,6 @@ impl Connection {
             KnownProcedure::Unprepare => self.unprepare(parameters),
             KnownProcedure::PrepExecRpc => Err(not_supported(known)),
             _ => self.cursor_call(known, parameters, answer),
-        };
-        if let Err(message) = result {
-            let _flow = answer.message(&message);
         }
     }
 
@@ -60,7 +73,7 @@ impl Connection {
 
     fn prepare(&mut self, parameters: &[Parameter], answer: &mut Answer) -> Result<(), Message> {
         let name = "sp_prepare";
-        let statement = statement_at(parameters, name)?;
+        let statement = statement_at(parameters, 1, name)?;
         let described =
             self.with_session(|session| session.describe(&statement.text, &statement.declarations));
         if let Some(described) = described {
@@ -113,7 +126,7 @@ impl Connection {
         parameters: &[Parameter],
         answer: &mut Answer,
     ) -> Result<(), Message> {
-        let statement = statement_at(parameters, "sp_prepexec")?;
+        let statement = statement_at(parameters, 1, "sp_prepexec")?;
         if let Some(Parameter { value: Value::Int(old), .. }) = parameters.first()
             && let Ok(old) = i32::try_from(*old)
         {
@@ -135,13 +148,14 @@ impl Connection {
     }
 }
 
-/// The declarations and the text of sp_prepare and sp_prepexec, which stand behind the handle.
+/// The declarations at `at` and the text behind them: of all procedures that prepare.
 pub(crate) fn statement_at(
     parameters: &[Parameter],
+    at: usize,
     procedure: &'static str,
 ) -> Result<Statement, Message> {
-    let declarations = optional_text_at(parameters, 1, procedure, "@params")?;
-    let text = text_at(parameters, 2, procedure, "@stmt")?;
+    let declarations = optional_text_at(parameters, at, procedure, "@params")?;
+    let text = text_at(parameters, at + 1, procedure, "@stmt")?;
     Ok(Statement { text: Arc::from(text), declarations: Arc::from(declarations) })
 }
 

@@ -5,7 +5,7 @@ mod common;
 
 use std::borrow::Cow;
 
-use common::{Client, Words, column, eventually, serve};
+use common::{Client, column, eventually, serve};
 use tdekit_wire_endpoint::Mode;
 use tdekit_wire_tds::answer::Token;
 use tdekit_wire_tds::bulk::encode_bulk;
@@ -222,9 +222,30 @@ fn cursors_go_to_and_fro() {
         let fetch = [int(cursor), int(kind), int(row), int(wanted)];
         assert_eq!(call(&mut client, KnownProcedure::CursorFetch, &fetch).rows(), rows);
     }
+    // Prepared first, and a driver's way to get all rows at once.
+    let (at_once, wanted) = (Parameter { output: true, ..int(0x2000) }, int(100));
+    let prepare = [output(), output(), text(""), text("rows 3"), at_once, output(), wanted];
+    let answer = call(&mut client, KnownProcedure::CursorPrepExec, &prepare);
+    assert_eq!((answer.rows(), answer.errors()), (3, vec![]));
     let close = [int(cursor)];
     assert_eq!(call(&mut client, KnownProcedure::CursorClose, &close).errors(), [0; 0]);
     assert_eq!(call(&mut client, KnownProcedure::CursorClose, &close).errors(), [16916]);
+}
+
+#[test]
+fn the_catalog_is_the_endpoints_own() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::On);
+    let mut named = |name: &str, parameters: &[Parameter]| {
+        let payload = encode_rpc(&Procedure::Named(name.into()), parameters).unwrap();
+        client.send(PacketKind::Rpc, &payload);
+        client.answer()
+    };
+    assert_eq!(named("[sys].sp_datatype_info_100", &[int(0)]).rows(), 33);
+    assert_eq!(named("sp_datatype_info", &[int(93)]).rows(), 3);
+    let answer = named("sys.sp_describe_first_result_set", &[text("rows 1")]);
+    assert_eq!((answer.rows(), answer.errors()), (1, vec![]));
+    assert_eq!(named("sp_describe_first_result_set", &[text("fail")]).errors(), [208]);
 }
 
 #[test]
@@ -266,17 +287,16 @@ fn rows_are_loaded() {
 
 #[test]
 fn an_endpoint_stops_with_requests_running() {
-    let mut limits = tdekit_wire_endpoint::Limits::default();
-    limits.stop = std::time::Duration::from_millis(50);
+    let stop = std::time::Duration::from_millis(50);
+    let limits = tdekit_wire_endpoint::Limits { stop, ..Default::default() };
     let server = common::serve_with(Mode::On, limits);
     let mut waiting = Client::login(&server, Encryption::On);
     let mut idle = Client::login(&server, Encryption::On);
     waiting.send(PacketKind::Batch, &encode_batch("wait"));
     let log = std::sync::Arc::clone(&server.log);
     let common::Server { endpoint, .. } = server;
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    eventually("the batch", || log.has("waiting"));
     endpoint.stop();
     assert!(log.has("cancelled"));
     assert_eq!(idle.message(), None);
-    let _ = Words::default();
 }

@@ -47,7 +47,8 @@ impl Encryption {
             0 => Encryption::Off,
             1 => Encryption::On,
             2 => Encryption::NotSupported,
-            3 => Encryption::Required,
+            // 4 is how a client of TDS 8.0 calls it.
+            3 | 4 => Encryption::Required,
             _ => return Err(Error::Invalid { what: "encryption option", value: code.into() }),
         })
     }

@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_lone_surrogate_is_no_text() {
         assert!(utf16("text", &[0, 0xD8]).is_err());
-        assert!(utf16("text", &[b'a']).is_err());
+        assert!(utf16("text", b"a").is_err());
         assert_eq!(utf16("text", &[0x3D, 0xD8, 0x00, 0xDE]).unwrap(), "\u{1F600}");
     }
 

@@ -181,7 +181,7 @@ mod tests {
         let mut many = (4 + 6 * 17_u32).to_le_bytes().to_vec();
         many.extend([6, 0, 0, 0, 9, 0].repeat(17));
         assert!(decode_batch(&many).is_err());
-        assert!(decode_batch(&[&good[..], &[b'a']].concat()).is_err(), "half a unit");
+        assert!(decode_batch(&[&good[..], b"a"].concat()).is_err(), "half a unit");
     }
 
     #[test]

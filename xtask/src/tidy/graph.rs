@@ -53,7 +53,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tdekit-rest-mariadb-faults", &["tdekit-private-mariadb"]),
     (
         "tdekit-fuzz",
-        &["tdekit-key-crypto", "tdekit-key-store", "tdekit-rest-page", "tdekit-backup-media"],
+        &[
+            "tdekit-key-crypto",
+            "tdekit-key-store",
+            "tdekit-rest-page",
+            "tdekit-backup-media",
+            "tdekit-wire-tds",
+        ],
     ),
 ];
 

@@ -87,6 +87,7 @@ impl WordSession {
                 let _flow = sink.done(DoneKind::Statement, Command::SELECT, Some(1));
             }
             "wait" => {
+                self.log.note("waiting");
                 while !sink.cancelled() {
                     thread::sleep(Duration::from_millis(1));
                 }

@@ -114,7 +114,9 @@ pub(crate) fn tls_client(
         .with_custom_certificate_verifier(Arc::new(AnyCertificate))
         .with_no_client_auth();
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
-    ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap()
+    let mut tls = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
+    tls.set_buffer_limit(None);
+    tls
 }
 
 pub(crate) const BOTH: &[&rustls::SupportedProtocolVersion] =
