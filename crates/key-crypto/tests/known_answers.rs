@@ -15,8 +15,8 @@ use tdekit_key_crypto::password::{PasswordParams, derive_key};
 use tdekit_key_crypto::triple_des::{open_segment, seal_segment};
 use tdekit_key_crypto::wrap::{unwrap_key, wrap_key};
 use tdekit_key_crypto::{
-    Algorithm, CryptoError, PageFingerprint, SealingKey, hkdf_sha256, hmac_sha256, sha1_thumbprint,
-    sha256, verify_hmac_sha256,
+    Algorithm, CryptoError, PageFingerprint, SealingKey, WideBlockKey, hkdf_sha256, hmac_sha256,
+    sha1_thumbprint, sha256, verify_hmac_sha256,
 };
 
 #[derive(Deserialize)]
@@ -389,5 +389,48 @@ fn fingerprints_are_tags_of_aes_256_gcm() {
         shake.finalize_xof().read(&mut page);
         let tag = PageFingerprint::new(&v.key).unwrap().of(&page).unwrap();
         assert_eq!(hex::encode(tag), hex::encode(&*v.tag));
+    }
+}
+
+#[test]
+fn the_wide_block_is_hctr2() {
+    #[derive(Deserialize)]
+    struct Hctr2 {
+        key: Hex,
+        tweak: Hex,
+        pt: Hex,
+        ct: Hex,
+    }
+    for v in vectors::<Hctr2>("google-hctr2-aes-256.json") {
+        let key = WideBlockKey::new(&v.key).unwrap();
+        let mut out = vec![0; v.pt.len()];
+        key.encrypt(&v.tweak, &v.pt, &mut out).unwrap();
+        assert_eq!(hex::encode(&out), hex::encode(&*v.ct));
+        key.decrypt(&v.tweak, &v.ct, &mut out).unwrap();
+        assert_eq!(hex::encode(&out), hex::encode(&*v.pt));
+    }
+}
+
+#[test]
+fn the_wide_block_of_whole_pages_is_hctr2() {
+    #[derive(Deserialize)]
+    struct Page {
+        key: Hex,
+        tweak: Hex,
+        pt_shake128: String,
+        len: usize,
+        ct_sha256: Hex,
+    }
+    for v in vectors::<Page>("tdekit-hctr2.json") {
+        let mut shake = shake::Shake128::default();
+        shake.update(v.pt_shake128.as_bytes());
+        let mut page = vec![0; v.len];
+        shake.finalize_xof().read(&mut page);
+        let key = WideBlockKey::new(&v.key).unwrap();
+        let (mut sealed, mut opened) = (vec![0; v.len], vec![0; v.len]);
+        key.encrypt(&v.tweak, &page, &mut sealed).unwrap();
+        assert_eq!(sha256(&[&sealed]), v.ct_sha256[..], "{}", v.len);
+        key.decrypt(&v.tweak, &sealed, &mut opened).unwrap();
+        assert_eq!(opened, page);
     }
 }
