@@ -1,30 +1,37 @@
 //! `tdekit bench`: its options, its defaults and what it leaves behind.
 
-use std::io::Write;
+mod peers;
+mod write;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use tdekit_cost_report::{Results, html, terminal, to_json};
+use tdekit_cost_report::{Stopping, ThinkTime, calibration_text, changes_text, compare, from_json};
 
-use crate::backup::{self, BackupArgs};
+use crate::backup::BackupArgs;
 use crate::command::shell_line;
 use crate::config::{Config, Experiments};
-use crate::driver;
+use crate::control::{self, Order, think_time};
+use crate::driver::{self, CalibrationPlan};
 use crate::environment::processors;
 use crate::error::BenchError;
 use crate::generate::Mix;
 use crate::interrupt;
 use crate::job::LibraryChoice;
 use crate::oltp::{AnyPeer, Given, OltpArgs};
-use crate::peers::{Peer, PeerLibrary};
+use crate::script;
 use crate::sqlite::Library;
+use peers::PeersCommand;
+use write::{Reports, check_writable, print, replace};
 
 pub use crate::tools::Tools;
 
 /// Name by which the dynamic loader finds the system's SQLite.
 const SYSTEM_LIBRARY: &str = "libsqlite3.so.0";
+/// Half-width that the default run wants of its headline, in millionths.
+const HEADLINE_PPM: u32 = 20_000;
 
 /// What does encryption cost? Runs the same work on a plain and an encrypted copy of a database,
 /// in interleaved pairs, and reports the overhead with an interval.
@@ -43,16 +50,28 @@ pub struct BenchArgs {
     /// `operations` and `scans`, with DB the last two. May be repeated.
     #[arg(long, value_enum)]
     experiment: Vec<ExperimentName>,
-    /// A mix of the crud experiment: READS/UPDATES/INSERTS of every 10 loops, or `load`. May be
-    /// repeated. Default: 10/0/0, 4/3/3, 0/5/5 and load.
-    #[arg(long)]
-    mix: Vec<Mix>,
+    /// A mix of the crud experiment: READS/UPDATES/INSERTS of every 10 loops, `load`, or `all` for
+    /// sixteen mixes and load. May be repeated. Default: 10/0/0, 4/3/3, 0/5/5 and load.
+    #[arg(long, value_parser = mixes)]
+    mix: Vec<Mixes>,
     /// Processes of the crud experiment. Default: twice the processors, 2 to 10.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     processes: Option<u32>,
     /// Loops of each process in a block. Default: as many as fill a quarter of a second.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     loops: Option<u64>,
+    /// Pauses of each process of the crud experiment: LOOPS/PAUSE such as 1000/1s, `document` for
+    /// just that, or `none`.
+    #[arg(long, default_value = "none", value_parser = think_time_option)]
+    think_time: Thinking,
+    /// Loops a second of the crud experiment, all processes together: each is due at a time of its
+    /// own, and its latency counts from then. Default: loops follow at once.
+    #[arg(long, value_name = "PER_SECOND", value_parser = clap::value_parser!(u64).range(1..))]
+    rate: Option<u64>,
+    /// Price the statements of a file of SQL, each alone and all together, instead of derived ones.
+    /// They run on copies, and what they change is taken back.
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
     /// Rows of each table of the generated database. Default: 100,000.
     #[arg(long, value_parser = clap::value_parser!(u64).range(10..=1_000_000_000))]
     rows: Option<u64>,
@@ -84,9 +103,16 @@ pub struct BenchArgs {
     /// /var/tmp.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Where to write the measured figures; `-` for standard output instead of the table.
-    #[arg(long, value_name = "FILE", default_value = "results.json")]
-    json: PathBuf,
+    /// Where to write the measured figures; `-` for standard output instead of the table. Default:
+    /// results.json, with --calibrate calibration.json.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where to write every ratio with its interval as a table of comma-separated values.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Where to write every measured block likewise.
+    #[arg(long, value_name = "FILE")]
+    csv_blocks: Option<PathBuf>,
     /// Where to write the report page.
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     html: PathBuf,
@@ -101,12 +127,42 @@ pub struct BenchArgs {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: Option<u32>,
     /// Seconds of measuring after which no restart begins, beyond the first two. The backup matrix
-    /// has as many of its own, and runs at least once. Default: 150, with --quick 30.
+    /// has as many of its own, and runs at least once. Default: 150, with --quick 30, with
+    /// --precision 3600.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     max_time: Option<u64>,
+    /// Go on until every interval is this narrow: +-1% is `1%`. Default: until the headline is
+    /// within +-2 % or --max-time is over, unless --restarts or --quick is given.
+    #[arg(long, value_name = "PERCENT", value_parser = precision)]
+    precision: Option<u32>,
     /// Base against base: shows what the method itself reports when the true overhead is 0 %.
     #[arg(long)]
-    control: bool,
+    aa: bool,
+    /// Calibrate the method on this machine: many short runs of base against base and against a
+    /// base made 3 % dearer. Tells how many intervals hold the truth, and the least overhead seen.
+    #[arg(long, conflicts_with_all = ["database", "aa", "script", "precision", "rate"])]
+    calibrate: bool,
+    /// Runs of --calibrate. Default: 100, with --default-length 10.
+    #[arg(long, requires = "calibrate", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    runs: Option<u32>,
+    /// Length of each run of --calibrate.
+    #[arg(long, requires = "calibrate", default_value_t = 20,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// Runs of --calibrate are as long as the bench's default.
+    #[arg(long, requires = "calibrate", conflicts_with = "seconds")]
+    default_length: bool,
+    /// Change or stop a bench that is running: `set mix=0/5/5`, `set delay=1000/1s`, `stop`,
+    /// `status`.
+    #[arg(long, value_name = "WORD", num_args = 1.., conflicts_with_all = ["database", "calibrate"])]
+    control: Vec<String>,
+    /// The process of the bench to --control, when several run.
+    #[arg(long, requires = "control", value_name = "PROCESS")]
+    run: Option<u32>,
+    /// Empty the system's whole cache before the cold classes, not only the files' own pages. Needs
+    /// root, and slows everything else on the machine down for a while.
+    #[arg(long)]
+    drop_caches: bool,
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -121,17 +177,12 @@ enum BenchCommand {
     /// Other encrypting libraries: what is there, and how to get them.
     #[command(subcommand)]
     Peers(PeersCommand),
-}
-
-#[derive(Debug, Clone, Subcommand)]
-enum PeersCommand {
-    /// Fetches libraries from their package registries into the user's cache.
-    Install {
-        /// Names; without any all.
-        names: Vec<Peer>,
-    },
-    /// Lists libraries and backup tools, and whether each is installed.
-    List {
+    /// Did the cost change between two runs? Reads their results documents.
+    Compare {
+        /// Results of the older run.
+        old: PathBuf,
+        /// Results of the newer run.
+        new: PathBuf,
         /// As JSON.
         #[arg(long)]
         json: bool,
@@ -168,6 +219,34 @@ fn name_of(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
+/// What `--mix` names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Mixes {
+    One(Mix),
+    All,
+}
+
+fn mixes(text: &str) -> Result<Mixes, String> {
+    if text == "all" { Ok(Mixes::All) } else { text.parse().map(Mixes::One) }
+}
+
+/// What `--think-time` names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Thinking(Option<ThinkTime>);
+
+fn think_time_option(text: &str) -> Result<Thinking, String> {
+    think_time(text).map(Thinking)
+}
+
+/// `1%`, `0.5%` or `1`, in millionths.
+fn precision(text: &str) -> Result<u32, String> {
+    let number = text.trim_end_matches('%').trim().parse::<f64>().ok();
+    number
+        .filter(|percent| (0.01..=100.0).contains(percent))
+        .and_then(|percent| format!("{:.0}", percent * 10_000.0).parse().ok())
+        .ok_or_else(|| "expected a percentage from 0.01% to 100%, such as 1%".to_owned())
+}
+
 fn page_size(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
         Ok(bytes) if bytes.is_power_of_two() && (512..=65536).contains(&bytes) => Ok(bytes),
@@ -202,30 +281,104 @@ impl From<Outcome> for ExitCode {
 /// # Errors
 /// Fails when nothing could be measured, or a report not be written.
 pub fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome, BenchError> {
-    if let Some(BenchCommand::Peers(command)) = &args.command {
-        interrupt::install();
-        return match peers(command) {
-            Err(BenchError::Interrupted) => Ok(Outcome::Interrupted),
-            done => done.map(|()| Outcome::Complete),
-        };
+    match &args.command {
+        Some(BenchCommand::Peers(command)) => {
+            interrupt::install();
+            return match peers::run(command) {
+                Err(BenchError::Interrupted) => Ok(Outcome::Interrupted),
+                done => done.map(|()| Outcome::Complete),
+            };
+        }
+        Some(BenchCommand::Compare { old, new, json }) => return compare_files(old, new, *json),
+        None => {}
+    }
+    if !args.control.is_empty() {
+        return order(args);
     }
     let config = configure(args)?;
-    for path in [&args.json, &args.html] {
-        check_writable(path)?;
+    if args.calibrate {
+        return calibrate(args, &config, tools);
     }
+    let reports = Reports {
+        json: args.json.clone().unwrap_or_else(|| PathBuf::from("results.json")),
+        html: args.html.clone(),
+        csv: args.csv.clone(),
+        csv_blocks: args.csv_blocks.clone(),
+    };
+    reports.check()?;
     let results = match driver::run(&config, tools) {
         // Stopped before anything was measured: there is nothing to report.
         Err(BenchError::Interrupted) => return Ok(Outcome::Interrupted),
         results => results?,
     };
-    report(args, &results)?;
-    Ok(if results.incomplete.is_empty() {
+    reports.write(&results)?;
+    let stopped = results.incomplete.contains(&BenchError::Stopped.to_string());
+    Ok(outcome(&results.incomplete, stopped))
+}
+
+fn outcome(incomplete: &[String], stopped: bool) -> Outcome {
+    if incomplete.is_empty() {
         Outcome::Complete
-    } else if interrupt::check().is_err() {
+    } else if stopped || interrupt::check().is_err() {
         Outcome::Interrupted
     } else {
         Outcome::Incomplete
-    })
+    }
+}
+
+/// Asks a running bench.
+fn order(args: &BenchArgs) -> Result<Outcome, BenchError> {
+    let order = Order::parse(&args.control)
+        .map_err(|reason| BenchError::Option { option: "--control", reason })?;
+    let answer = control::send(&order, args.run)?;
+    print(&format!("{answer}\n"))?;
+    Ok(Outcome::Complete)
+}
+
+fn compare_files(old: &Path, new: &Path, json: bool) -> Result<Outcome, BenchError> {
+    let read = |path: &Path| -> Result<_, BenchError> {
+        let text = std::fs::read_to_string(path).map_err(BenchError::file("cannot read", path))?;
+        from_json(&text).map_err(|source| BenchError::Document { path: path.to_owned(), source })
+    };
+    let changes = compare(&read(old)?, &read(new)?);
+    if json {
+        let text =
+            serde_json::to_string_pretty(&changes).map_err(tdekit_cost_report::JsonError::from)?;
+        print(&format!("{text}\n"))?;
+    } else {
+        print(&changes_text(&changes))?;
+    }
+    Ok(Outcome::Complete)
+}
+
+/// Calibrates; the document is written anew after each run, so that nothing is lost.
+fn calibrate(args: &BenchArgs, config: &Config, tools: &Tools) -> Result<Outcome, BenchError> {
+    let path = args.json.clone().unwrap_or_else(|| PathBuf::from("calibration.json"));
+    check_writable(&path)?;
+    let usual = if args.default_length { 10 } else { 100 };
+    let plan = CalibrationPlan {
+        runs: args.runs.unwrap_or(usual),
+        seconds: (!args.default_length).then_some(args.seconds),
+    };
+    let write = |calibration: &tdekit_cost_report::Calibration| -> Result<(), BenchError> {
+        let text = serde_json::to_string_pretty(calibration)
+            .map_err(tdekit_cost_report::JsonError::from)?;
+        if write::is_stdout(&path) { Ok(()) } else { replace(&path, &format!("{text}\n")) }
+    };
+    let calibration = match driver::calibrate(config, plan, tools, &mut |found| write(found)) {
+        Err(BenchError::Interrupted) => return Ok(Outcome::Interrupted),
+        calibration => calibration?,
+    };
+    write(&calibration)?;
+    if write::is_stdout(&path) {
+        let text = serde_json::to_string_pretty(&calibration)
+            .map_err(tdekit_cost_report::JsonError::from)?;
+        print(&format!("{text}\n"))?;
+    } else {
+        print(&calibration_text(&calibration))?;
+        print(&format!("\nFigures: {}\n", path.display()))?;
+    }
+    Ok(outcome(&calibration.incomplete, false))
 }
 
 fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
@@ -240,18 +393,29 @@ fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
     };
     let by_quick = |quick: u32, usual: u32| if args.quick { quick } else { usual };
     let by_quick_u64 = |quick: u32, usual: u32| u64::from(by_quick(quick, usual));
-    let mixes = if args.mix.is_empty() {
-        ["10/0/0", "4/3/3", "0/5/5", "load"].iter().filter_map(|mix| mix.parse().ok()).collect()
-    } else {
-        args.mix.clone()
-    };
     let restarts = args.restarts.unwrap_or(by_quick(3, 8));
+    let quick_or_precise = |quick, precise, usual| match (args.quick, args.precision) {
+        (true, _) => quick,
+        (false, Some(_)) => precise,
+        (false, None) => usual,
+    };
+    if args.drop_caches {
+        check_drop_caches()?;
+    }
+    let script = args.script.as_deref().map(script::read).transpose()?.unwrap_or_default();
     let usual_processes = u32::try_from(2 * processors()).unwrap_or(10).clamp(2, 10);
     Ok(Config {
         experiments: experiments(args)?,
         database: args.database.clone(),
-        mixes,
-        processes: args.processes.unwrap_or(by_quick(2, usual_processes)),
+        mixes: chosen_mixes(args),
+        think_time: args.think_time.0,
+        rate_per_s: args.rate,
+        script,
+        processes: args.processes.unwrap_or(if args.calibrate && !args.default_length {
+            2
+        } else {
+            by_quick(2, usual_processes)
+        }),
         loops: args.loops,
         rows: args.rows.unwrap_or(by_quick_u64(10_000, 100_000)),
         algorithm: args.algorithm.clone(),
@@ -266,13 +430,68 @@ fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
         restarts,
         pairs: args.pairs.unwrap_or(by_quick(1, 3)),
         block_time: Duration::from_millis(by_quick_u64(100, 250)),
-        max_time: Duration::from_secs(args.max_time.unwrap_or(by_quick_u64(30, 150))),
-        control: args.control,
+        stopping: stopping(args, restarts),
+        max_time: Duration::from_secs(args.max_time.unwrap_or(quick_or_precise(30, 3600, 150))),
+        control: args.aa,
+        toll_per_mille: None,
+        drop_caches: args.drop_caches,
         seed: args.seed,
         backup: args.backup.plan(args.quick, args.restarts)?,
         oltp: args.oltp.plan(given(args), &args.peer)?,
         command: shell_line(std::iter::once("tdekit".to_owned()).chain(std::env::args().skip(1))),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+    })
+}
+
+fn chosen_mixes(args: &BenchArgs) -> Vec<Mix> {
+    let usual = |names: &[&str]| names.iter().filter_map(|mix| mix.parse().ok()).collect();
+    match args.mix.as_slice() {
+        [] if args.calibrate && !args.default_length => usual(&["10/0/0", "0/5/5"]),
+        [] => usual(&["10/0/0", "4/3/3", "0/5/5", "load"]),
+        given => {
+            let mut mixes: Vec<Mix> = Vec::new();
+            for named in given {
+                let named = match named {
+                    Mixes::One(mix) => vec![*mix],
+                    Mixes::All => {
+                        Mix::sixteen().into_iter().chain(std::iter::once(Mix::LOAD)).collect()
+                    }
+                };
+                for mix in named {
+                    if !mixes.contains(&mix) {
+                        mixes.push(mix);
+                    }
+                }
+            }
+            mixes
+        }
+    }
+}
+
+/// The default run ends when the headline is narrow; a run whose restarts are given ends with them.
+fn stopping(args: &BenchArgs, restarts: u32) -> Option<Stopping> {
+    let fixed = args.quick || args.restarts.is_some();
+    let stop = |headline_ppm, all_ppm| Stopping {
+        first_restarts: restarts,
+        headline_ppm,
+        all_ppm,
+        reached: false,
+    };
+    match args.precision {
+        Some(ppm) => Some(stop(ppm, Some(ppm))),
+        None if fixed => None,
+        None => Some(stop(HEADLINE_PPM, None)),
+    }
+}
+
+/// Fails where the system's cache cannot be emptied.
+fn check_drop_caches() -> Result<(), BenchError> {
+    let switch = "/proc/sys/vm/drop_caches";
+    std::fs::OpenOptions::new().write(true).open(switch).map(drop).map_err(|error| {
+        BenchError::Option {
+            option: "--drop-caches",
+            reason: format!("cannot open {switch}: {error}; only root may"),
+        }
     })
 }
 
@@ -290,8 +509,7 @@ fn given(args: &BenchArgs) -> Given {
 fn experiments(args: &BenchArgs) -> Result<Experiments, BenchError> {
     let names = &args.experiment;
     let named = |name| names.contains(&name) || names.contains(&ExperimentName::All);
-    let none =
-        Experiments { crud: false, operations: false, scans: false, backup: false, oltp: true };
+    let none = Experiments { oltp: true, ..Experiments::default() };
     if args.oltp.on_server() {
         let fits = [ExperimentName::Oltp, ExperimentName::All];
         return if args.database.is_none() && names.iter().all(|name| fits.contains(name)) {
@@ -303,9 +521,11 @@ fn experiments(args: &BenchArgs) -> Result<Experiments, BenchError> {
             })
         };
     }
+    let script = args.script.is_some();
     if names.is_empty() {
-        let crud = args.database.is_none();
-        return Ok(Experiments { crud, operations: true, scans: true, backup: false, oltp: false });
+        let crud = args.database.is_none() && !script;
+        let (operations, scans) = (!script, !script);
+        return Ok(Experiments { crud, operations, scans, script, ..Experiments::default() });
     }
     Ok(Experiments {
         crud: named(ExperimentName::Crud),
@@ -313,6 +533,7 @@ fn experiments(args: &BenchArgs) -> Result<Experiments, BenchError> {
         scans: named(ExperimentName::Scans),
         backup: named(ExperimentName::Backup),
         oltp: named(ExperimentName::Oltp),
+        script,
     })
 }
 
@@ -333,112 +554,6 @@ fn choose_library(name: Option<&str>) -> (LibraryChoice, String) {
 fn default_directory() -> PathBuf {
     let lasting = PathBuf::from("/var/tmp");
     if tempfile::tempfile_in(&lasting).is_ok() { lasting } else { std::env::temp_dir() }
-}
-
-fn is_stdout(path: &Path) -> bool {
-    path == Path::new("-")
-}
-
-/// Fails before the long run when a report could not be written after it.
-fn check_writable(path: &Path) -> Result<(), BenchError> {
-    if is_stdout(path) {
-        return Ok(());
-    }
-    tempfile::tempfile_in(directory_of(path))
-        .map(drop)
-        .map_err(BenchError::file("cannot write a report beside", path))
-}
-
-fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
-}
-
-fn report(args: &BenchArgs, results: &Results) -> Result<(), BenchError> {
-    let document = to_json(results)?;
-    let page = html(results)?;
-    if is_stdout(&args.json) {
-        print(&document)?;
-    } else {
-        replace(&args.json, &document)?;
-        print(&terminal(results))?;
-    }
-    if is_stdout(&args.html) {
-        print(&page)?;
-    } else {
-        replace(&args.html, &page)?;
-    }
-    if !is_stdout(&args.json) && !is_stdout(&args.html) {
-        print(&format!("\nReport: {}; figures: {}\n", args.html.display(), args.json.display()))?;
-    }
-    Ok(())
-}
-
-fn print(text: &str) -> Result<(), BenchError> {
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(BenchError::file("cannot write to", "standard output"))
-}
-
-/// Writes a file so that a failure leaves the one that was there.
-fn replace(path: &Path, text: &str) -> Result<(), BenchError> {
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(directory_of(path))?;
-        file.write_all(text.as_bytes())?;
-        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        file.as_file().set_permissions(readable)?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().map_err(BenchError::file("cannot write", path))
-}
-
-fn peers(command: &PeersCommand) -> Result<(), BenchError> {
-    match command {
-        PeersCommand::Install { names } => {
-            let wanted: Vec<PeerLibrary> = if names.is_empty() {
-                PeerLibrary::ALL.to_vec()
-            } else {
-                names.iter().map(|peer| peer.library).collect()
-            };
-            for library in wanted {
-                let path = library.install()?;
-                print(&format!("{}: {}\n", library.name(), path.display()))?;
-            }
-            Ok(())
-        }
-        PeersCommand::List { json } => {
-            let rows: Vec<serde_json::Value> = PeerLibrary::ALL
-                .into_iter()
-                .map(|library| {
-                    serde_json::json!({
-                        "name": library.name(),
-                        "from": library.origin(),
-                        "path": library.locate().ok(),
-                    })
-                })
-                .chain(backup::available().into_iter().map(|(tool, packages, there)| {
-                    serde_json::json!({
-                        "name": tool.name(),
-                        "from": format!("Debian {packages}"),
-                        "installed": there,
-                    })
-                }))
-                .collect();
-            if *json {
-                return print(&format!("{:#}\n", serde_json::Value::Array(rows)));
-            }
-            for library in PeerLibrary::ALL {
-                let state = if library.locate().is_ok() { "installed" } else { "not installed" };
-                print(&format!("{:16} {state:14} {}\n", library.name(), library.origin()))?;
-            }
-            for (tool, packages, there) in backup::available() {
-                let state = if there { "installed" } else { "not installed" };
-                let from = format!("backup tool, apt-get install {packages}");
-                print(&format!("{:16} {state:14} {from}\n", tool.name()))?;
-            }
-            Ok(())
-        }
-    }
 }
 
 #[cfg(test)]
@@ -485,7 +600,18 @@ pub(crate) mod tests {
             let words = std::iter::once("bench").chain(bad);
             assert!(Cli::try_parse_from(words).is_err(), "{bad:?}");
         }
-        let args = parse(&["--json", "/no/such/directory/x.json", "--control"]);
+        for bad in [
+            ["--precision", "0%"],
+            ["--precision", "x"],
+            ["--think-time", "1000"],
+            ["--rate", "0"],
+            ["--runs", "5"],
+            ["app.db", "--calibrate"],
+        ] {
+            let words = std::iter::once("bench").chain(bad);
+            assert!(Cli::try_parse_from(words).is_err(), "{bad:?}");
+        }
+        let args = parse(&["--json", "/no/such/directory/x.json", "--aa"]);
         let tools = Tools {
             worker: PathBuf::from("unused"),
             tdekit: PathBuf::from("unused"),
@@ -495,12 +621,38 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn reports_replace_older_ones_whole() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("r.json");
-        std::fs::write(&path, "old").unwrap();
-        replace(&path, "new").unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    fn a_run_ends_by_its_intervals_unless_its_length_is_given() {
+        let of = |words: &[&str]| {
+            let words = [words, &["--sqlite-library", "bundled"]].concat();
+            configure(&parse(&words)).unwrap()
+        };
+        let usual = of(&[]);
+        let stopping = usual.stopping.unwrap();
+        assert_eq!((stopping.first_restarts, stopping.headline_ppm), (8, 20_000));
+        assert_eq!((stopping.all_ppm, usual.max_time.as_secs()), (None, 150));
+        assert!(of(&["--quick"]).stopping.is_none() && of(&["--restarts", "4"]).stopping.is_none());
+        let precise = of(&["--precision", "1%"]);
+        assert_eq!(precise.stopping.unwrap().all_ppm, Some(10_000));
+        assert_eq!(precise.max_time.as_secs(), 3600);
+        assert_eq!(of(&["--precision", "0.5"]).stopping.unwrap().headline_ppm, 5_000);
+    }
+
+    #[test]
+    fn all_mixes_are_sixteen_and_the_load() {
+        let of = |words: &[&str]| chosen_mixes(&parse(words));
+        assert_eq!(of(&["--mix", "all"]).len(), 17);
+        assert_eq!(of(&["--mix", "4/3/3", "--mix", "all", "--mix", "4/3/3"]).len(), 17);
+        assert_eq!(of(&["--mix", "4/3/3"]).len(), 1);
+        assert_eq!(of(&["--calibrate"]).len(), 2);
+        assert_eq!(of(&["--calibrate", "--default-length"]).len(), 4);
+    }
+
+    #[test]
+    fn orders_are_words() {
+        let args = parse(&["--control", "set", "mix=0/5/5", "--run", "7"]);
+        assert_eq!(
+            (args.control.as_slice(), args.run),
+            (["set".to_owned(), "mix=0/5/5".to_owned()].as_slice(), Some(7))
+        );
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use tdekit_cost_report::Environment;
 
 use crate::error::BenchError;
+use crate::measure::clock_step_ns;
 
 /// Describes the machine; fields that the system does not tell are `unknown`.
 pub(crate) fn describe(directory: &Path) -> Environment {
@@ -30,7 +31,10 @@ pub(crate) fn describe(directory: &Path) -> Environment {
         memory_bytes: memory_bytes("MemTotal:"),
         file_system: file_system(directory).unwrap_or_else(unknown),
         load_average: load.unwrap_or_else(unknown),
-        ..Environment::default()
+        clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+            .map_or_else(unknown, |name| name.trim().to_owned()),
+        clock_step_ns: clock_step_ns(),
+        instructions: String::new(),
     }
 }
 

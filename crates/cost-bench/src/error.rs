@@ -127,6 +127,33 @@ pub enum BenchError {
         /// The command.
         command: PathBuf,
     },
+    /// No test is running that could be controlled.
+    #[error(
+        "no bench is running{}",
+        run.map_or_else(String::new, |run| format!(" as process {run}"))
+    )]
+    NoRun {
+        /// The process asked for.
+        run: Option<u32>,
+    },
+    /// Several tests are running.
+    #[error(
+        "several benches are running, as processes {}",
+        runs.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    SeveralRuns {
+        /// Their processes.
+        runs: Vec<u32>,
+    },
+    /// The running test refused an order.
+    #[error("the running bench answers: {reason}")]
+    Refused {
+        /// Its words.
+        reason: String,
+    },
+    /// An order ended the run.
+    #[error("stopped by `--control stop`")]
+    Stopped,
     /// No statement and no scan could be derived.
     #[error("{} has no table that statements could be derived from", path.display())]
     NothingDerived {
@@ -136,6 +163,14 @@ pub enum BenchError {
     /// A private server could not be had, or refused.
     #[error(transparent)]
     Server(#[from] ServerError),
+    /// A results document could not be read.
+    #[error("{}: {source}", path.display())]
+    Document {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: JsonError,
+    },
     /// The report could not be made.
     #[error(transparent)]
     Report(#[from] JsonError),
@@ -166,7 +201,14 @@ impl BenchError {
             Self::NothingDerived { .. } => {
                 Some("--experiment crud runs on a generated database".to_owned())
             }
-            Self::File { .. }
+            Self::NoRun { .. } => Some(
+                "--control changes a bench of this user that runs in another terminal".to_owned(),
+            ),
+            Self::SeveralRuns { .. } => Some("--run PROCESS chooses one".to_owned()),
+            Self::Refused { .. }
+            | Self::Stopped
+            | Self::Document { .. }
+            | Self::File { .. }
             | Self::Sqlite { .. }
             | Self::WorkerLost { .. }
             | Self::WorkerFailed { .. }

@@ -4,11 +4,13 @@ use std::path::Path;
 
 use fastrand::Rng;
 use rusqlite::{Connection, params};
+use serde::{Deserialize, Serialize};
+use tdekit_cost_report::ThinkTime;
 
 use crate::interrupt;
 
 /// A mix of the CRUD experiment: of `reads + updates + inserts` loops so many of each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Mix {
     pub(crate) reads: u32,
     pub(crate) updates: u32,
@@ -18,6 +20,27 @@ pub(crate) struct Mix {
 }
 
 impl Mix {
+    /// The load phase.
+    pub(crate) const LOAD: Self = Self { reads: 0, updates: 0, inserts: 0, load: true };
+
+    /// Sixteen mixes, as many as the document ran, among them the three that it names (its list is
+    /// an image that is lost): reads in steps of two, the rest updates, both, or inserts.
+    pub(crate) fn sixteen() -> Vec<Self> {
+        let mut mixes = Vec::new();
+        for reads in (0..=10).rev().step_by(2) {
+            let writes = 10 - reads;
+            let mut updates = vec![writes, writes / 2, 0];
+            updates.dedup();
+            mixes.extend(updates.into_iter().map(|updates| Self {
+                reads,
+                updates,
+                inserts: writes - updates,
+                load: false,
+            }));
+        }
+        mixes
+    }
+
     /// Name in class ids: `4-3-3`, `load`.
     pub(crate) fn id(&self) -> String {
         if self.load {
@@ -39,7 +62,7 @@ impl std::str::FromStr for Mix {
     /// `R/U/I` in parts of ten, or `load`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text == "load" {
-            return Ok(Self { reads: 0, updates: 0, inserts: 0, load: true });
+            return Ok(Self::LOAD);
         }
         let parts: Result<Vec<u32>, _> = text.split('/').map(str::parse).collect();
         match parts.as_deref() {
@@ -80,12 +103,13 @@ CREATE INDEX Purchase_CardID ON Purchase(CardID);
 CREATE INDEX Purchase_VendorID ON Purchase(VendorID);";
 
 /// Makes the database at `path`, with `rows` rows in each of the three tables and one control row
-/// for each mix, numbered from 1. The file is compact: made by `VACUUM`.
+/// for each mix, numbered from 1, all with the same think time. The file is compact: made by
+/// `VACUUM`.
 pub(crate) fn generate(
     path: &Path,
     rows: u64,
     page_size_bytes: u32,
-    mixes: &[Mix],
+    (mixes, think_time): (&[Mix], Option<ThinkTime>),
     seed: u64,
 ) -> rusqlite::Result<()> {
     let mut rng = Rng::with_seed(seed);
@@ -99,9 +123,18 @@ pub(crate) fn generate(
     transaction.execute_batch(SCHEMA)?;
     fill(&transaction, rows, &mut rng)?;
     let mut control =
-        transaction.prepare("INSERT INTO Control VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0)")?;
+        transaction.prepare("INSERT INTO Control VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)")?;
+    let (every, pause_ms) = think_time.map_or((0, 0), |think| (think.every_loops, think.pause_ms));
     for (id, mix) in (1_i64..).zip(mixes) {
-        control.execute(params![id, mix.reads, mix.updates, mix.inserts, mix.load])?;
+        control.execute(params![
+            id,
+            mix.reads,
+            mix.updates,
+            mix.inserts,
+            mix.load,
+            every.cast_signed(),
+            pause_ms.cast_signed()
+        ])?;
     }
     drop(control);
     transaction.execute_batch(INDEXES)?;
@@ -187,13 +220,28 @@ mod tests {
     }
 
     #[test]
+    fn sixteen_mixes_hold_the_named_ones() {
+        let mixes = Mix::sixteen();
+        assert_eq!(mixes.len(), 16);
+        for named in ["10/0/0", "4/3/3", "0/5/5"] {
+            assert!(mixes.contains(&named.parse().unwrap()), "{named}");
+        }
+        assert!(mixes.iter().all(|mix| mix.reads + mix.updates + mix.inserts == 10));
+        let mut ids: Vec<String> = mixes.iter().map(Mix::id).collect();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), 16);
+    }
+
+    #[test]
     fn the_database_is_whole_and_repeatable() {
         let directory = tempfile::tempdir().unwrap();
         let mixes: Vec<Mix> = ["10/0/0", "load"].iter().map(|text| text.parse().unwrap()).collect();
         let one = directory.path().join("one.db");
         let two = directory.path().join("two.db");
-        generate(&one, 300, 1024, &mixes, 7).unwrap();
-        generate(&two, 300, 1024, &mixes, 7).unwrap();
+        let think = Some(ThinkTime { every_loops: 1000, pause_ms: 7 });
+        generate(&one, 300, 1024, (&mixes, think), 7).unwrap();
+        generate(&two, 300, 1024, (&mixes, think), 7).unwrap();
         assert_eq!(std::fs::read(&one).unwrap(), std::fs::read(&two).unwrap());
         let connection = Connection::open(&one).unwrap();
         let text =
@@ -205,6 +253,7 @@ mod tests {
             assert_eq!(number(&format!("SELECT count(*) FROM {table}")), 300);
         }
         assert_eq!(number("SELECT Loads FROM Control WHERE ControlID = 2"), 1);
+        assert_eq!(number("SELECT sum(DelayEvery * 10 + DelayMs) FROM Control"), 2 * 10_007);
         assert_eq!(number("SELECT count(*) FROM sqlite_schema WHERE type = 'index'"), 6);
     }
 }

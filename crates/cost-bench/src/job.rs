@@ -18,10 +18,12 @@ pub(crate) enum LibraryChoice {
     Bundled,
     /// A shared library, by path or by a name that the dynamic loader finds.
     Shared(PathBuf),
+    /// A library whose calls do nothing: what is left is the driver.
+    Idle,
 }
 
-/// A request. Times of `Crud`, `Checkpoint`, `Operation`, `Scan`, `Backup`, `OpenProbe` and `Run`
-/// are measured; the rest is preparation.
+/// A request. Times of `Crud`, `Checkpoint`, `Operation`, `Script`, `Scan`, `Backup`, `OpenProbe`
+/// and `Run` are measured; the rest is preparation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// First of all: loads the library and the extension.
@@ -30,8 +32,10 @@ pub(crate) enum Request {
     Open { path: PathBuf, on_open: Vec<String> },
     /// Runs statements.
     Execute { sql: Vec<String> },
+    /// Makes all that is measured from now on dearer by a share, for calibration.
+    Toll { per_mille: u64 },
     /// Loops of the CRUD experiment under the control row `control`.
-    Crud { control: i64, loops: u64, rows: u64, seed: u64 },
+    Crud(CrudRequest),
     /// Copies the write-ahead log into the database.
     Checkpoint,
     /// Tries each statement and its undo for real, and tells which can be measured.
@@ -39,7 +43,12 @@ pub(crate) enum Request {
     /// The statements that `Operation` runs.
     Plan { statements: Vec<Planned> },
     /// Every statement of one operation, each with emptied caches.
-    Operation { operation: Operation, cold: bool, round: u32 },
+    Operation { operation: Operation, cold: bool, drop_all: bool, round: u32 },
+    /// The user's statements that `Script` runs.
+    PlanScript { statements: Vec<String>, undo: Undo },
+    /// All of the user's statements in order, `times` times, with emptied caches; what they change
+    /// is undone after each time.
+    Script { times: u64 },
     /// One statement, with SQLite's cache emptied.
     Scan { sql: String },
     /// A copy by the backup interface to a new file, which is removed again.
@@ -53,6 +62,30 @@ pub(crate) enum Request {
     Memory,
     /// Runs a command to its end. Needs no library.
     Run(RunSpec),
+}
+
+/// Loops of the CRUD experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CrudRequest {
+    /// Row of the control table.
+    pub(crate) control: i64,
+    pub(crate) loops: u64,
+    /// Rows that there are in each table.
+    pub(crate) rows: u64,
+    pub(crate) seed: u64,
+    /// Time between two loops' being due; none to let one follow the other.
+    pub(crate) interval_ns: Option<u64>,
+}
+
+/// How a script's changes are undone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Undo {
+    /// It makes none.
+    Nothing,
+    /// They stand in the write-ahead log alone, which is thrown away.
+    Log,
+    /// The database is copied afresh from here.
+    Copy(PathBuf),
 }
 
 /// A command to run and to measure.
@@ -96,8 +129,14 @@ pub(crate) struct Ran {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Reply {
     /// To `Setup`.
-    Ready { version: String, source_id: String, compile_options: Vec<String> },
-    /// To `Execute` and `Plan`.
+    Ready {
+        version: String,
+        source_id: String,
+        compile_options: Vec<String>,
+        /// Whose instructions are counted, or why none are.
+        instructions: String,
+    },
+    /// To `Execute`, `Plan` and `Toll`.
     Done,
     /// To `Open`: the settings as the library reports them.
     Opened(DatabaseState),
@@ -105,6 +144,10 @@ pub(crate) enum Reply {
     Cost(Cost),
     /// To `Operation`.
     Operation { work: Cost, checkpoint: Option<Cost> },
+    /// To `PlanScript`: whether each statement changes the database.
+    ScriptPlanned { writes: Vec<bool> },
+    /// To `Script`: each statement's cost, all times together.
+    Script(Vec<Cost>),
     /// To `Rehearse`, one for each statement.
     Rehearsed(Vec<Rehearsal>),
     /// To `OpenProbe`.

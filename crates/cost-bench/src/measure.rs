@@ -3,8 +3,10 @@
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use crate::instructions;
 use crate::sqlite::{Connection, retries};
 use crate::sys::cpu_split;
+use crate::toll;
 
 /// What a block cost one process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,8 +26,14 @@ pub(crate) struct Cost {
     pub(crate) device_read_bytes: u64,
     pub(crate) device_write_bytes: u64,
     pub(crate) retries: u64,
+    pub(crate) voluntary_switches: u64,
+    pub(crate) involuntary_switches: u64,
+    /// None where the kernel does not let them be counted.
+    pub(crate) instructions: Option<u64>,
     /// Operations done, where the block counts them.
     pub(crate) operations: u64,
+    /// Latencies of single operations, where they are timed: values and how many have each.
+    pub(crate) latencies: Vec<(u64, u64)>,
     /// Elapsed and CPU nanoseconds of each statement, in order of the plan's class.
     pub(crate) statements: Vec<(u64, u64)>,
 }
@@ -42,7 +50,14 @@ impl Cost {
         self.device_read_bytes += other.device_read_bytes;
         self.device_write_bytes += other.device_write_bytes;
         self.retries += other.retries;
+        self.voluntary_switches += other.voluntary_switches;
+        self.involuntary_switches += other.involuntary_switches;
+        self.instructions = match (self.instructions, other.instructions) {
+            (Some(one), Some(two)) => Some(one + two),
+            (one, two) => one.or(two),
+        };
         self.operations += other.operations;
+        self.latencies.extend(&other.latencies);
     }
 }
 
@@ -54,6 +69,27 @@ pub(crate) fn wall_ns() -> u64 {
 /// CPU of all threads of this process.
 pub(crate) fn cpu_ns() -> u64 {
     nanoseconds(ClockId::ProcessCPUTime)
+}
+
+/// The smallest step that the wall clock makes here, of some thousand readings.
+pub(crate) fn clock_step_ns() -> u64 {
+    let mut least = u64::MAX;
+    let mut last = wall_ns();
+    for _ in 0..5_000 {
+        let now = wall_ns();
+        if now > last {
+            least = least.min(now - last);
+        }
+        last = now;
+    }
+    // A clock that stood still all the while: its own word for its resolution.
+    if least == u64::MAX { resolution_ns() } else { least }
+}
+
+fn resolution_ns() -> u64 {
+    let time = rustix::time::clock_getres(ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 fn nanoseconds(clock: ClockId) -> u64 {
@@ -86,11 +122,15 @@ impl Meter {
         connection.take_cache_counts();
         let device = device_bytes();
         let split = cpu_split();
+        let retired = instructions::read();
+        toll::start();
         let cpu = cpu_ns();
         let wall = wall_ns();
         let result = work();
+        toll::finish(wall, cpu);
         let elapsed = wall_ns() - wall;
         let cpu = cpu_ns() - cpu;
+        let retired_after = instructions::read();
         let split_after = cpu_split();
         let device_after = device_bytes();
         let counts = connection.take_cache_counts();
@@ -98,6 +138,15 @@ impl Meter {
         self.cost.cpu_ns += cpu;
         self.cost.user_ns += split_after.user_ns.saturating_sub(split.user_ns);
         self.cost.system_ns += split_after.system_ns.saturating_sub(split.system_ns);
+        let switches = |pick: fn(&crate::sys::CpuSplit) -> u64| {
+            pick(&split_after).saturating_sub(pick(&split))
+        };
+        self.cost.voluntary_switches += switches(|found| found.voluntary_switches);
+        self.cost.involuntary_switches += switches(|found| found.involuntary_switches);
+        if let Some((before, after)) = retired.zip(retired_after) {
+            let sum = self.cost.instructions.unwrap_or(0);
+            self.cost.instructions = Some(sum + after.saturating_sub(before));
+        }
         self.cost.device_read_bytes += device_after.0.saturating_sub(device.0);
         self.cost.device_write_bytes += device_after.1.saturating_sub(device.1);
         self.cost.logical_reads += counts.misses;

@@ -29,6 +29,8 @@ pub(crate) struct WorkerProcess {
     replies: Receiver<String>,
     errors: Arc<Mutex<Vec<u8>>>,
     reaped: bool,
+    /// Whose instructions it counts, or why none are; known once it is set up.
+    pub(crate) instructions: String,
 }
 
 impl WorkerProcess {
@@ -75,7 +77,8 @@ impl WorkerProcess {
                 }
             });
         }
-        Ok(Self { side: side.to_owned(), child, input, replies, errors, reaped: false })
+        let (side, instructions) = (side.to_owned(), String::new());
+        Ok(Self { side, child, input, replies, errors, reaped: false, instructions })
     }
 
     /// Sends a request without waiting for its reply.
@@ -95,11 +98,19 @@ impl WorkerProcess {
 
     /// Waits for the next reply; a stop request or the worker's death ends the waiting.
     pub(crate) fn receive(&mut self) -> Result<Reply, BenchError> {
+        self.receive_while(&mut || Ok(()))
+    }
+
+    /// As [`Self::receive`], with something to do now and then.
+    pub(crate) fn receive_while(
+        &mut self,
+        meanwhile: &mut dyn FnMut() -> Result<(), BenchError>,
+    ) -> Result<Reply, BenchError> {
         let line = loop {
             interrupt::check()?;
             match self.replies.recv_timeout(Duration::from_millis(100)) {
                 Ok(line) => break line,
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => meanwhile()?,
                 Err(RecvTimeoutError::Disconnected) => return Err(self.lost()),
             }
         };

@@ -5,23 +5,39 @@ use std::mem::MaybeUninit;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 
-/// CPU of the own process, split by mode.
+/// CPU of a process, split by mode, and its context switches.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CpuSplit {
     pub(crate) user_ns: u64,
     pub(crate) system_ns: u64,
+    /// It waited.
+    pub(crate) voluntary_switches: u64,
+    /// It was put aside for another.
+    pub(crate) involuntary_switches: u64,
 }
 
-/// `getrusage(RUSAGE_SELF)`: user and system CPU of all threads, with microseconds.
+/// `getrusage(RUSAGE_SELF)`: CPU of all threads with microseconds, and their context switches.
 pub(crate) fn cpu_split() -> CpuSplit {
+    split(&usage(libc::RUSAGE_SELF))
+}
+
+/// CPU of this process and of every process that it started and reaped, in nanoseconds.
+pub(crate) fn family_cpu_ns() -> u64 {
+    let sum = |who| {
+        let found = split(&usage(who));
+        found.user_ns + found.system_ns
+    };
+    sum(libc::RUSAGE_SELF) + sum(libc::RUSAGE_CHILDREN)
+}
+
+fn usage(who: libc::c_int) -> libc::rusage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the place is valid for a `rusage`; the call fails only for a bad selector or place.
     // All-zero bytes are a valid `rusage`, so it may be read even then.
-    let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+    unsafe {
+        libc::getrusage(who, usage.as_mut_ptr());
         usage.assume_init()
-    };
-    split(&usage)
+    }
 }
 
 fn split(usage: &libc::rusage) -> CpuSplit {
@@ -30,7 +46,13 @@ fn split(usage: &libc::rusage) -> CpuSplit {
         let microseconds = u64::try_from(time.tv_usec).unwrap_or(0);
         seconds * 1_000_000_000 + microseconds * 1_000
     };
-    CpuSplit { user_ns: nanoseconds(usage.ru_utime), system_ns: nanoseconds(usage.ru_stime) }
+    let count = |count: libc::c_long| u64::try_from(count).unwrap_or(0);
+    CpuSplit {
+        user_ns: nanoseconds(usage.ru_utime),
+        system_ns: nanoseconds(usage.ru_stime),
+        voluntary_switches: count(usage.ru_nvcsw),
+        involuntary_switches: count(usage.ru_nivcsw),
+    }
 }
 
 /// What a process and its reaped descendants used.

@@ -195,7 +195,7 @@ fn other_tools_run_in_the_same_blocks() {
 #[test]
 fn base_against_base_is_a_control() {
     let place = Place::new();
-    let output = place.command(&["--control", "--restarts", "2"]).output().unwrap();
+    let output = place.command(&["--aa", "--restarts", "2"]).output().unwrap();
     let (table, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
     assert!(table.contains("the true overhead is 0 %"), "{table}");
@@ -208,7 +208,7 @@ fn full_backups_are_rows_of_the_operations() {
     let place = Place::new();
     let mut command = Command::new(PROGRAM);
     command
-        .args(["bench", "--control", "--quick", "--rows", "300", "--restarts", "2", "--dir"])
+        .args(["bench", "--aa", "--quick", "--rows", "300", "--restarts", "2", "--dir"])
         .arg(place.path("copies"))
         .args(["--sqlite-library", "bundled", "--experiment", "operations"])
         .current_dir(place.directory.path())

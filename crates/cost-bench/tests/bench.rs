@@ -31,7 +31,7 @@ impl Place {
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command
-            .args(["bench", "--control", "--sqlite-library", "bundled"])
+            .args(["bench", "--aa", "--sqlite-library", "bundled"])
             .arg("--dir")
             .arg(self.path("copies"))
             .args(words)

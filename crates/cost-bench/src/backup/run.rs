@@ -176,7 +176,7 @@ fn make_database(config: &Config, path: &Path) -> Result<(), BenchError> {
         None => {
             let rows = (config.backup.size_bytes / ROW_BYTES).max(1);
             let page_size_bytes = config.page_size_bytes.unwrap_or(DEFAULT_PAGE_SIZE);
-            generate(path, rows, page_size_bytes, &[], config.seed)
+            generate(path, rows, page_size_bytes, (&[], None), config.seed)
                 .map_err(BenchError::sqlite("cannot generate a database"))
         }
     }

@@ -1,5 +1,5 @@
 //! The bench on its own, for work on the bench. `TDEKIT_COMMAND` and `TDEKIT_EXTENSION` name the
-//! command and the extension to price; `--control` needs neither.
+//! command and the extension to price; `--aa` needs neither.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

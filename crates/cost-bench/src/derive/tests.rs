@@ -208,7 +208,7 @@ fn measured_statements_leave_the_data_as_it_was() {
     requests.push(Request::Plan { statements: plan.clone() });
     for cold in [false, true, false] {
         for operation in Operation::ALL {
-            requests.push(Request::Operation { operation, cold, round: 3 });
+            requests.push(Request::Operation { operation, cold, drop_all: false, round: 3 });
         }
     }
     let replies = ask(&requests);

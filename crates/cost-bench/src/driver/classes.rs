@@ -6,14 +6,17 @@ use crate::config::Config;
 use crate::derive::Scans;
 use crate::generate::Mix;
 use crate::job::{Operation, Planned};
+use crate::script::brief;
 
 /// A class and how to run a block of it.
+#[derive(Debug, Clone)]
 pub(super) struct Task {
     pub(super) class: Class,
     pub(super) work: Work,
 }
 
 /// How to run a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Work {
     /// Loops by all processes under a control row.
     Crud { control: i64, loops: u64, writes: bool },
@@ -23,6 +26,8 @@ pub(super) enum Work {
     Scan { sql: String },
     /// A copy by the backup interface.
     Backup,
+    /// The user's statements, so many times.
+    Script { times: u64 },
     /// A full backup by the shipped command, of base and encrypted side only.
     FullBackup { compression: &'static str },
 }
@@ -40,18 +45,69 @@ fn cache_name(cold: bool) -> &'static str {
 pub(super) fn crud(config: &Config, loops: &[u64]) -> Vec<Task> {
     (1_i64..)
         .zip(config.mixes.iter().zip(loops))
-        .map(|(control, (mix, loops))| Task {
-            class: Class {
-                id: format!("crud/{}", mix.id()),
-                experiment: Experiment::Crud,
-                label: crud_label(mix),
-                what: crud_what(mix, config, *loops),
-                operations: loops * u64::from(config.processes),
-                unit: "loop".to_owned(),
-            },
-            work: Work::Crud { control, loops: *loops, writes: mix.writes() },
-        })
+        .map(|(control, (mix, loops))| crud_task(config, mix, (control, *loops)))
         .collect()
+}
+
+/// Id of a mix's class.
+pub(super) fn crud_id(mix: &Mix) -> String {
+    format!("crud/{}", mix.id())
+}
+
+/// The class of a mix, which runs under the control row `control`.
+pub(super) fn crud_task(config: &Config, mix: &Mix, (control, loops): (i64, u64)) -> Task {
+    Task {
+        class: Class {
+            id: crud_id(mix),
+            experiment: Experiment::Crud,
+            label: crud_label(mix),
+            what: crud_what(mix, config, loops),
+            operations: loops * u64::from(config.processes),
+            unit: "loop".to_owned(),
+        },
+        work: Work::Crud { control, loops, writes: mix.writes() },
+    }
+}
+
+/// Id of the class that holds all of the user's statements.
+pub(super) const SCRIPT: &str = "script/all";
+
+/// Id of the class of one of the user's statements, counted from 1.
+pub(super) fn script_id(number: usize) -> String {
+    format!("script/{number}")
+}
+
+/// The user's statements: all together, which is what runs, and each alone.
+pub(super) fn script(statements: &[String], writes: &[bool], times: u64) -> (Task, Vec<Class>) {
+    let class = |id: String, label: String, what: String, operations: u64, unit: &str| Class {
+        id,
+        experiment: Experiment::Script,
+        label,
+        what,
+        operations,
+        unit: unit.to_owned(),
+    };
+    let how = format!(
+        "{times} times a block, SQLite's cache emptied before each statement, a fresh connection \
+         each time; changes are taken back outside the clock."
+    );
+    let all = class(
+        SCRIPT.to_owned(),
+        format!("all {} statements", statements.len()),
+        format!("The script from its first to its last statement, {how}"),
+        times,
+        "run",
+    );
+    let each = (1..)
+        .zip(statements.iter().zip(writes))
+        .map(|(number, (sql, writes))| {
+            let kind = if *writes { "changes the database" } else { "reads" };
+            let label = format!("{number}: {}", brief(sql));
+            let what = format!("Statement {number}, which {kind}, {how}");
+            class(script_id(number), label, what, times, "run")
+        })
+        .collect();
+    (Task { class: all, work: Work::Script { times } }, each)
 }
 
 fn crud_label(mix: &Mix) -> String {

@@ -1,17 +1,23 @@
 //! A run from beginning to end: copies, sides, restarts, results.
 
+mod block;
+mod calibrate;
 mod classes;
+mod doubts;
 mod prepare;
 mod restart;
+mod results;
+mod script;
+mod share;
 pub(crate) mod sides;
+mod steering;
+mod warm;
 
-use std::time::Instant;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use tdekit_cost_report::{
-    Class, Environment, Probe, ProbeKind, Results, SCHEMA, Sample, Settings, Subject, Summary,
-    Tool, summarize,
-};
+use tdekit_cost_report::{Probe, Results, Sample, WarmUp, note_first_pairs, summarize, too_wide};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -20,36 +26,39 @@ use crate::config::Config;
 use crate::environment;
 use crate::error::BenchError;
 use crate::interrupt;
+use crate::latency::Latencies;
+use crate::noise::NoiseMeter;
 use crate::oltp;
 use crate::progress::Progress;
-use crate::sqlite::BUSY_WAIT;
 use crate::tools::Tools;
+use block::{Block, Place};
 use classes::{Task, Work};
 use prepare::Prepared;
 use restart::Restart;
+use steering::Steering;
+use warm::Settled;
 
-/// Confidence of every interval, in thousandths.
-const CONFIDENCE_PERMILLE: u32 = 950;
+pub(crate) use calibrate::{CalibrationPlan, calibrate};
+
 /// Restarts that run whatever the time limit: an interval needs two.
 const LEAST_RESTARTS: u32 = 2;
-/// Load (one minute) over processors from which a reader is warned.
-const BUSY_LOAD: f64 = 0.5;
+/// Restarts of a run whose length follows from its intervals, at most.
+const MOST_RESTARTS: u32 = 5_000;
 
 /// Runs what `config` says. A failure after the first measured block ends the run early: the
 /// results then hold what was measured, and say why they are not complete.
 pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results, BenchError> {
     interrupt::install();
     let start = Instant::now();
-    let now = OffsetDateTime::now_utc();
-    let started = now.replace_nanosecond(0).unwrap_or(now).format(&Rfc3339).unwrap_or_default();
     let environment = environment::describe(&config.directory);
     let progress = Progress::new();
-    let mut results = empty(config, environment, started);
+    let mut noise = NoiseMeter::start();
+    let mut results = results::empty(config, environment, now());
     if config.experiments.backup && !tools.can_back_up() {
         return Err(BenchError::NoBackup { command: tools.tdekit.clone() });
     }
     if config.experiments.needs_sides() {
-        run_sides(config, tools, &progress, &mut results)?;
+        run_sides(config, tools, (&progress, &mut noise), &mut results)?;
     }
     if config.experiments.backup && results.incomplete.is_empty() {
         run_backup(config, tools, &progress, &mut results)?;
@@ -58,28 +67,41 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results, BenchError>
         run_oltp(config, tools, &progress, &mut results)?;
     }
     progress.finish();
-    results.warnings.extend(doubts(&results.environment, &results.samples));
+    results.noise = noise.finish();
     results.duration_s = start.elapsed().as_secs_f64();
     results.summary = summarize(&results);
+    note_first_pairs(&mut results);
+    let doubts = doubts::doubts(&results, config.block_time);
+    results.warnings.extend(doubts);
     Ok(results)
+}
+
+/// The time, RFC 3339, in seconds.
+fn now() -> String {
+    let now = OffsetDateTime::now_utc();
+    now.replace_nanosecond(0).unwrap_or(now).format(&Rfc3339).unwrap_or_default()
 }
 
 /// Everything that compares sides.
 fn run_sides(
     config: &Config,
     tools: &Tools,
-    progress: &Progress,
+    (progress, noise): (&Progress, &mut NoiseMeter),
     results: &mut Results,
 ) -> Result<(), BenchError> {
+    let mut steering = Steering::start();
+    "preparing".clone_into(&mut steering.place);
     let prepared = prepare::prepare(config, tools, progress)?;
     let mut measured = Measured::default();
-    if let Err(error) = measure(config, &prepared, progress, &mut measured) {
+    if let Err(error) = measure(config, &prepared, (progress, noise), &mut steering, &mut measured)
+    {
         if measured.samples.is_empty() {
             return Err(error);
         }
         results.incomplete.push(error.to_string());
     }
-    add_sides(results, prepared, measured);
+    results.warnings.append(&mut steering.notes);
+    results::add_sides(results, prepared, steering.brought(), measured);
     Ok(())
 }
 
@@ -138,41 +160,77 @@ fn run_oltp(
 struct Measured {
     samples: Vec<Sample>,
     probes: Vec<Probe>,
+    warm_up: Vec<WarmUp>,
+    /// By class and side.
+    latencies: BTreeMap<(String, String), Latencies>,
     warnings: Vec<String>,
+    /// All intervals that were wanted are narrow enough.
+    reached: bool,
 }
 
+impl Measured {
+    fn add(&mut self, blocks: Vec<block::Measured>) {
+        for block::Measured { sample, latencies } in blocks {
+            if !latencies.is_empty() {
+                let key = (sample.class.clone(), sample.side.clone());
+                self.latencies.entry(key).or_insert_with(Latencies::new).add(&latencies);
+            }
+            self.samples.push(sample);
+        }
+    }
+}
+
+/// Runs restarts: those of the first stage with every class, and where the length follows from the
+/// intervals, further ones with the classes that need them.
 fn measure(
     config: &Config,
     prepared: &Prepared,
-    progress: &Progress,
+    (progress, noise): (&Progress, &mut NoiseMeter),
+    steering: &mut Steering,
     measured: &mut Measured,
 ) -> Result<(), BenchError> {
     let start = Instant::now();
     let mut rng = Rng::with_seed(config.seed);
-    let rounds = prepared.tasks.len() as u64;
-    progress.count(u64::from(config.restarts) * u64::from(config.pairs) * rounds);
+    let mut settled = Settled::default();
+    progress
+        .count(u64::from(config.restarts) * u64::from(config.pairs) * prepared.tasks.len() as u64);
     let mut pairs = config.pairs;
-    let mut longest = std::time::Duration::ZERO;
-    for number in 0..config.restarts {
+    let mut pace = Pace::default();
+    let most = if config.stopping.is_some() { MOST_RESTARTS } else { config.restarts };
+    for number in 0..most {
+        let wanted = if number < config.restarts {
+            prepared.tasks.clone()
+        } else {
+            let wanted = wanting(config, prepared, steering, measured);
+            measured.reached = wanted.is_empty();
+            if measured.reached {
+                break;
+            }
+            wanted
+        };
         let left = config.max_time.saturating_sub(start.elapsed());
-        if number >= LEAST_RESTARTS && left < longest {
-            measured.warnings.push(format!(
-                "The time limit ended the run after {number} of {} restarts.",
-                config.restarts
-            ));
+        if number >= LEAST_RESTARTS && left < pace.expected(wanted.len()) {
+            measured.warnings.push(time_is_up(config, number));
             break;
         }
+        let tasks = steering.tasks(config, &wanted);
         let began = Instant::now();
+        steering.place = format!("restart {}", number + 1);
         progress.say(format!("restart {}: copying", number + 1));
-        let mut restart = Restart::start(config, prepared, number, &mut rng)?;
-        restart.warm_up(&mut rng)?;
+        noise.look();
+        steering.begin_restart(prepared.sides.len());
+        let mut restart = Restart::start(config, prepared, (number, &tasks), &mut rng)?;
+        let warm_up = restart.warm_up(&tasks, &mut settled, &mut rng, steering)?;
+        measured.warm_up.extend(warm_up);
         for pair in 0..config.pairs {
             if pair >= pairs {
-                progress.step(rounds);
+                progress.step(tasks.len() as u64);
                 continue;
             }
             let round_began = Instant::now();
-            round(&mut restart, prepared, progress, pair, &mut rng, measured)?;
+            steering.place = format!("restart {}, pair {}", number + 1, pair + 1);
+            let run = Run { config, prepared, progress };
+            round(&run, &mut restart, (pair, &tasks), &mut rng, (steering, measured))?;
             if number == 0 && pair == 0 {
                 pairs = affordable_pairs(config, left, began.elapsed(), round_began.elapsed());
                 if pairs < config.pairs {
@@ -183,20 +241,73 @@ fn measure(
                 }
             }
         }
-        measured.probes.extend(restart.finish()?);
-        longest = longest.max(began.elapsed());
+        if number < config.restarts {
+            measured.probes.extend(restart.finish()?);
+        }
+        pace.note(began.elapsed(), wanted.len());
     }
     Ok(())
 }
 
+/// How long restarts take.
+#[derive(Default)]
+struct Pace {
+    longest: Duration,
+    tasks: usize,
+}
+
+impl Pace {
+    /// What a restart of so many tasks will take, at most.
+    fn expected(&self, tasks: usize) -> Duration {
+        if tasks >= self.tasks {
+            return self.longest;
+        }
+        let share = tasks as f64 / self.tasks.max(1) as f64;
+        self.longest.mul_f64(share)
+    }
+
+    fn note(&mut self, took: Duration, tasks: usize) {
+        if tasks == self.tasks {
+            self.longest = self.longest.max(took);
+        } else {
+            (self.longest, self.tasks) = (took, tasks);
+        }
+    }
+}
+
+fn time_is_up(config: &Config, number: u32) -> String {
+    if number < config.restarts {
+        format!("The time limit ended the run after {number} of {} restarts.", config.restarts)
+    } else {
+        format!(
+            "The time limit ended the run after {number} restarts, before all intervals were as \
+             narrow as wanted: --max-time gives more, a quieter machine needs less."
+        )
+    }
+}
+
+/// Tasks whose intervals are not narrow enough yet.
+fn wanting(
+    config: &Config,
+    prepared: &Prepared,
+    steering: &Steering,
+    measured: &Measured,
+) -> Vec<Task> {
+    let Some(stopping) = config.stopping else { return Vec::new() };
+    let sides: Vec<_> = prepared.sides.iter().map(|side| side.side.clone()).collect();
+    let classes = results::ordered_classes(prepared, steering.brought(), &measured.samples);
+    let ids = too_wide((&sides, &classes, &measured.samples), &stopping, results::confidence());
+    prepared
+        .tasks
+        .iter()
+        .filter(|task| ids.iter().any(|id| results::task_gives(task, id)))
+        .cloned()
+        .collect()
+}
+
 /// Pairs a restart that let all restarts end in the time left, at least one. `first` is the time
 /// of the first restart so far, `round` that of its first pair.
-fn affordable_pairs(
-    config: &Config,
-    left: std::time::Duration,
-    first: std::time::Duration,
-    round: std::time::Duration,
-) -> u32 {
+fn affordable_pairs(config: &Config, left: Duration, first: Duration, round: Duration) -> u32 {
     let restarts = f64::from(config.restarts.max(1));
     let fixed = first.saturating_sub(round).as_secs_f64();
     let each = round.as_secs_f64().max(1e-6);
@@ -204,156 +315,74 @@ fn affordable_pairs(
     (1..=config.pairs).rev().find(|pairs| f64::from(*pairs) <= most).unwrap_or(1)
 }
 
-/// One block of every class on every side, both in random order.
+/// What all rounds share.
+struct Run<'a> {
+    config: &'a Config,
+    prepared: &'a Prepared,
+    progress: &'a Progress,
+}
+
+/// One block of every class on every side, both in random order. When an order changes the mixes,
+/// those that are left give way to the one that was ordered.
 fn round(
+    run: &Run<'_>,
     restart: &mut Restart<'_>,
-    prepared: &Prepared,
-    progress: &Progress,
-    pair: u32,
+    (pair, tasks): (u32, &[Task]),
     rng: &mut Rng,
-    measured: &mut Measured,
+    (steering, measured): (&mut Steering, &mut Measured),
 ) -> Result<(), BenchError> {
-    let mut tasks: Vec<&Task> = prepared.tasks.iter().collect();
+    let mut tasks = tasks.to_vec();
     rng.shuffle(&mut tasks);
-    for task in tasks {
-        progress.say(task.class.label.clone());
+    let mut queue = VecDeque::from(tasks);
+    let mut done: Vec<String> = Vec::new();
+    while let Some(task) = queue.pop_front() {
+        run.progress.say(task.class.label.clone());
+        let is_mix = matches!(task.work, Work::Crud { .. });
         // The slow cold classes run in every other pair.
-        if pair.is_multiple_of(2) || !matches!(task.work, Work::Operation { cold: true, .. }) {
-            let seed = rng.u64(..);
-            let mut order: Vec<usize> = (0..prepared.sides.len()).collect();
-            order.retain(|side| prepared.runs(task, *side));
-            rng.shuffle(&mut order);
-            for (position, side) in (0..).zip(order) {
-                interrupt::check()?;
-                measured.samples.extend(restart.block(task, side, pair, position, seed)?);
+        let runs =
+            pair.is_multiple_of(2) || !matches!(task.work, Work::Operation { cold: true, .. });
+        let mut order: Vec<usize> = (0..run.prepared.sides.len()).collect();
+        order.retain(|side| runs && run.prepared.runs(&task, *side));
+        let seed = rng.u64(..);
+        rng.shuffle(&mut order);
+        let mut blocks = Vec::new();
+        let mut changed = false;
+        for (position, side) in (0..).zip(order) {
+            interrupt::check()?;
+            changed |= steering.take_orders(run.config.experiments.crud);
+            if steering.is_stopped() || (changed && is_mix) {
+                break;
+            }
+            match restart.block(&task, Place { side, pair, position, seed }, steering)? {
+                Block::Done(found) => blocks.extend(found),
+                Block::Disturbed => {
+                    changed = true;
+                    break;
+                }
             }
         }
-        progress.step(1);
+        if steering.is_stopped() {
+            return Err(BenchError::Stopped);
+        }
+        if !(changed && is_mix) {
+            measured.add(blocks);
+            done.push(task.class.id.clone());
+        }
+        if changed {
+            queue.retain(|task| !matches!(task.work, Work::Crud { .. }));
+            let mixes = steering.tasks(run.config, &run.prepared.tasks);
+            queue.extend(mixes.into_iter().filter(|task| {
+                matches!(task.work, Work::Crud { .. }) && !done.contains(&task.class.id)
+            }));
+        }
+        run.progress.step(1);
     }
     Ok(())
-}
-
-/// Results without anything measured.
-fn empty(config: &Config, environment: Environment, started: String) -> Results {
-    Results {
-        schema: SCHEMA.to_owned(),
-        tool: Tool { name: "tdekit".to_owned(), version: config.version.clone() },
-        started,
-        duration_s: 0.0,
-        incomplete: Vec::new(),
-        warnings: Vec::new(),
-        control: config.control,
-        command: config.command.clone(),
-        environment,
-        settings: Settings {
-            journal_mode: config.journal_mode.clone(),
-            synchronous: config.synchronous.clone(),
-            cache_size: config.cache_size,
-            page_size_bytes: 0,
-            processes: config.processes,
-            rows: None,
-            restarts: config.restarts,
-            pairs: config.pairs,
-            busy_wait_us: u64::try_from(BUSY_WAIT.as_micros()).unwrap_or(u64::MAX),
-            algorithm: if config.control { "none".to_owned() } else { config.algorithm.clone() },
-            confidence_permille: CONFIDENCE_PERMILLE,
-            seed: config.seed,
-            stopping: None,
-            rate_per_s: None,
-            think_time: None,
-            drop_caches: false,
-        },
-        subject: Subject {
-            label: String::new(),
-            generated: config.database.is_none(),
-            bytes: 0,
-            page_size_bytes: 0,
-            tables: 0,
-            indexes: 0,
-            notes: Vec::new(),
-        },
-        sides: Vec::new(),
-        statements: Vec::new(),
-        classes: Vec::new(),
-        samples: Vec::new(),
-        probes: Vec::new(),
-        summary: Summary::default(),
-        backup: None,
-        oltp: None,
-        latencies: Vec::new(),
-        noise: None,
-        warm_up: Vec::new(),
-        driver: Vec::new(),
-    }
-}
-
-fn add_sides(results: &mut Results, prepared: Prepared, measured: Measured) {
-    results.warnings.extend(measured.warnings);
-    results.probes = measured.probes;
-    for (side, bytes) in &prepared.file_bytes {
-        results.probes.push(Probe {
-            kind: ProbeKind::FileBytes,
-            side: side.clone(),
-            restart: 0,
-            value: *bytes,
-        });
-    }
-    results.classes = ordered_classes(&prepared, &measured.samples);
-    results.samples = measured.samples;
-    results.settings.page_size_bytes = prepared.page_size_bytes;
-    results.settings.rows = prepared.generated_rows;
-    results.subject = Subject {
-        label: prepared.label,
-        bytes: prepared.bytes,
-        page_size_bytes: prepared.page_size_bytes,
-        tables: prepared.tables,
-        indexes: prepared.indexes,
-        notes: prepared.notes,
-        ..results.subject.clone()
-    };
-    results.sides = prepared.sides.into_iter().map(|side| side.side).collect();
-    results.statements = prepared.statements;
-}
-
-/// Classes in the order of the report; a checkpoint's only when it was measured.
-fn ordered_classes(prepared: &Prepared, samples: &[Sample]) -> Vec<Class> {
-    let mut classes = Vec::new();
-    for task in &prepared.tasks {
-        classes.push(task.class.clone());
-        if let Work::Operation { operation: crate::job::Operation::Reindex, cold } = task.work {
-            let checkpoint = classes::checkpoint(&prepared.tasks, cold);
-            classes.extend(
-                checkpoint.filter(|class| samples.iter().any(|sample| sample.class == class.id)),
-            );
-        }
-    }
-    classes
-}
-
-/// What makes figures doubtful.
-fn doubts(environment: &Environment, samples: &[Sample]) -> Vec<String> {
-    let mut doubts = Vec::new();
-    let load = environment.load_average.parse().unwrap_or(0.0);
-    let processors = environment::processors();
-    if load > BUSY_LOAD * f64::from(u32::try_from(processors).unwrap_or(u32::MAX)) {
-        doubts.push(format!(
-            "The machine was busy at the start: load average {load} on {processors} processors."
-        ));
-    }
-    let mut cold = samples.iter().filter(|sample| sample.class.ends_with("select/cold")).peekable();
-    if cold.peek().is_some() && cold.all(|sample| sample.device_read_bytes == 0) {
-        doubts.push(
-            "The file system kept its cache: the cold classes read nothing from a device."
-                .to_owned(),
-        );
-    }
-    doubts
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn pairs_are_cut_to_the_time_left() {
@@ -367,5 +396,17 @@ mod tests {
         assert_eq!(cut(5 * 9), 4);
         assert_eq!(cut(5 * 7), 3);
         assert_eq!(cut(1), 1);
+    }
+
+    #[test]
+    fn fewer_tasks_take_less() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.expected(9), Duration::ZERO);
+        pace.note(Duration::from_secs(6), 12);
+        pace.note(Duration::from_secs(4), 12);
+        assert_eq!(pace.expected(12), Duration::from_secs(6));
+        assert_eq!(pace.expected(3), Duration::from_millis(1500));
+        pace.note(Duration::from_secs(2), 3);
+        assert_eq!(pace.expected(3), Duration::from_secs(2));
     }
 }

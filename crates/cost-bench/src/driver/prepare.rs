@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use rusqlite::{Connection, OpenFlags};
-use tdekit_cost_report::{Role, StatementInfo};
+use tdekit_cost_report::{Class, Role, StatementInfo};
 use tempfile::TempDir;
 
+use super::block::crud_loops;
 use super::classes::{self, Task, Work};
 use super::restart::{crud_settings, operation_settings};
 use super::sides::{self, SideChoice, SideSpec, copy_file};
+use super::{script, share};
 use crate::backup::back_up;
 use crate::config::Config;
 use crate::derive::{self, Derived};
@@ -18,7 +20,7 @@ use crate::environment::check_space;
 use crate::error::BenchError;
 use crate::generate::generate;
 use crate::interrupt;
-use crate::job::{DatabaseState, Planned, Reply, Request};
+use crate::job::{CrudRequest, DatabaseState, Planned, Reply, Request};
 use crate::key_store::{self, KeyEnvironment};
 use crate::process::WorkerProcess;
 use crate::progress::Progress;
@@ -46,6 +48,12 @@ pub(super) struct Prepared {
     pub(super) tasks: Vec<Task>,
     pub(super) plan: Vec<Planned>,
     pub(super) statements: Vec<StatementInfo>,
+    /// A class for each of the user's statements.
+    pub(super) script_classes: Vec<Class>,
+    /// CPU of a loop of each mix in the driver alone, by class.
+    pub(super) idle_loops: Vec<(String, f64)>,
+    /// Whose instructions the workers count, or why they count none.
+    pub(super) instructions: String,
     pub(super) foreign_keys: bool,
     /// Names of the databases: one file for both when it was generated.
     pub(super) crud: Option<&'static str>,
@@ -98,7 +106,9 @@ pub(super) fn prepare(
     tools: &Tools,
     progress: &Progress,
 ) -> Result<Prepared, BenchError> {
-    let copies = 2 + u64::try_from(config.peers.len()).unwrap_or(u64::MAX) * 2;
+    let copies = 2
+        + u64::from(config.toll_per_mille.is_some())
+        + u64::try_from(config.peers.len()).unwrap_or(u64::MAX) * 2;
     check_space(&config.directory, needed_bytes(config, copies)?)?;
     let directory = tempfile::Builder::new()
         .prefix(".tdekit-bench-")
@@ -123,7 +133,10 @@ pub(super) fn prepare(
     } else {
         key_store::make(&tools.tdekit, directory.path())?
     };
-    let sides = sides::set_up(&choice, &keys)?;
+    let mut sides = sides::set_up(&choice, &keys)?;
+    if let Some(per_mille) = config.toll_per_mille {
+        sides.push(sides::dearer(&choice, per_mille)?);
+    }
     let mut prepared = Prepared {
         directory,
         sides,
@@ -131,6 +144,9 @@ pub(super) fn prepare(
         tasks: Vec::new(),
         plan: Vec::new(),
         statements: Vec::new(),
+        script_classes: Vec::new(),
+        idle_loops: Vec::new(),
+        instructions: String::new(),
         foreign_keys: false,
         crud: plain.crud,
         subject: plain.subject,
@@ -148,10 +164,15 @@ pub(super) fn prepare(
     interrupt::check()?;
     if let Some(name) = prepared.crud.filter(|_| config.experiments.crud) {
         progress.say("calibrating the mixes");
-        let loops = calibrate(config, &prepared, name)?;
+        let loops = calibrate(config, &mut prepared, name)?;
         prepared.tasks.extend(classes::crud(config, &loops));
+        prepared.idle_loops = share::idle_loops(config, tools)?;
     }
     if let Some(name) = prepared.subject {
+        if config.experiments.script {
+            progress.say("trying the script");
+            script::add(config, &mut prepared, name)?;
+        }
         progress.say("deriving statements");
         derive_tasks(config, &mut prepared, name)?;
     }
@@ -207,7 +228,8 @@ fn make_plain(config: &Config, root: &Path) -> Result<Plain, BenchError> {
         None => config.page_size_bytes.unwrap_or(DEFAULT_PAGE_SIZE),
     };
     let make = |name: &str, rows: u64, seed: u64| {
-        generate(&directory.join(name), rows, page_size_bytes, &config.mixes, seed)
+        let control = (config.mixes.as_slice(), config.think_time);
+        generate(&directory.join(name), rows, page_size_bytes, control, seed)
             .map_err(BenchError::sqlite("cannot generate a database"))
     };
     if generating {
@@ -266,7 +288,7 @@ fn make_pristine(prepared: &mut Prepared) -> Result<(), BenchError> {
 }
 
 /// A copy of the base's database to try things on, with a worker on it.
-fn scratch(
+pub(super) fn scratch(
     prepared: &Prepared,
     name: &str,
     settings: &[String],
@@ -287,25 +309,37 @@ fn scratch(
     Ok((path, started, state))
 }
 
-fn remove_scratch(path: &Path) -> Result<(), BenchError> {
+pub(super) fn remove_scratch(path: &Path) -> Result<(), BenchError> {
     ["", "-wal", "-shm", "-journal"].into_iter().try_for_each(|end| remove(&beside(path, end)))
 }
 
 /// Loops a process of each mix that fill the block time on the base.
-fn calibrate(config: &Config, prepared: &Prepared, name: &str) -> Result<Vec<u64>, BenchError> {
-    if let Some(loops) = config.loops {
-        return Ok(vec![loops; config.mixes.len()]);
-    }
+fn calibrate(config: &Config, prepared: &mut Prepared, name: &str) -> Result<Vec<u64>, BenchError> {
     let (path, mut workers, state) =
         scratch(prepared, name, &crud_settings(config), config.processes)?;
     check_state(config, state.as_ref())?;
+    prepared.instructions =
+        workers.first().map_or_else(String::new, |worker| worker.instructions.clone());
+    if let Some(loops) = config.loops {
+        drop(workers);
+        remove_scratch(&path)?;
+        return Ok(vec![loops; config.mixes.len()]);
+    }
     let mut found = Vec::new();
     let mut rng = Rng::with_seed(config.seed);
     for control in (1_i64..).take(config.mixes.len()) {
         let mut loops = 8;
         for _ in 0..3 {
-            let elapsed = crud_elapsed(&mut workers, control, loops, config.rows, rng.u64(..))?;
-            loops = scaled(loops, elapsed, config.block_time);
+            // A block never repeats another's seed: the load mix would repeat its keys.
+            let request = CrudRequest {
+                control,
+                loops,
+                rows: config.rows,
+                seed: rng.u64(..),
+                interval_ns: config.interval_ns(),
+            };
+            let cost = crud_loops(&mut workers, request, &mut || Ok(()))?;
+            loops = scaled(loops, Duration::from_nanos(cost.elapsed_ns), config.block_time);
         }
         found.push(loops);
     }
@@ -322,33 +356,11 @@ fn scaled(loops: u64, elapsed: Duration, wanted: Duration) -> u64 {
     u64::try_from(next).unwrap_or(u64::MAX).clamp(4, loops.saturating_mul(64))
 }
 
-fn crud_elapsed(
-    workers: &mut [WorkerProcess],
-    control: i64,
-    loops: u64,
-    rows: u64,
-    seed: u64,
-) -> Result<Duration, BenchError> {
-    // A block never repeats another's seed: the load mix would repeat its keys.
-    for (number, worker) in (1_u64..).zip(workers.iter_mut()) {
-        let seed = seed.wrapping_add(number);
-        worker.send(&Request::Crud { control, loops, rows, seed })?;
-    }
-    let (mut first, mut last) = (u64::MAX, 0);
-    for worker in workers {
-        match worker.receive()? {
-            Reply::Cost(cost) => {
-                first = first.min(cost.start_ns);
-                last = last.max(cost.end_ns);
-            }
-            other => return Err(worker.unexpected(&other)),
-        }
-    }
-    Ok(Duration::from_nanos(last.saturating_sub(first)))
-}
-
 /// Fails when SQLite did not take a setting as asked.
-fn check_state(config: &Config, state: Option<&DatabaseState>) -> Result<(), BenchError> {
+pub(super) fn check_state(
+    config: &Config,
+    state: Option<&DatabaseState>,
+) -> Result<(), BenchError> {
     match state {
         Some(state) if !state.journal_mode.eq_ignore_ascii_case(&config.journal_mode) => {
             Err(BenchError::Option {

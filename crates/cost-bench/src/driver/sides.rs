@@ -33,6 +33,8 @@ pub(crate) struct SideSpec {
     worker_environment: KeyEnvironment,
     /// Statements that key a connection.
     key_pragmas: Vec<String>,
+    /// Its workers are made dearer by so many thousandths.
+    toll_per_mille: Option<u64>,
     maker: Maker,
     worker: PathBuf,
 }
@@ -54,29 +56,7 @@ pub(crate) fn set_up(
     choice: &SideChoice<'_>,
     keys: &KeyEnvironment,
 ) -> Result<Vec<SideSpec>, BenchError> {
-    let worker = &choice.tools.worker;
-    let spec = |id: &str, label: &str, role, maker| SideSpec {
-        side: Side {
-            id: id.to_owned(),
-            label: label.to_owned(),
-            role,
-            library: Library {
-                origin: choice.origin.clone(),
-                version: String::new(),
-                source_id: String::new(),
-                compile_options: Vec::new(),
-            },
-            cipher: None,
-            plain: None,
-        },
-        library: choice.library.clone(),
-        extension: None,
-        environment: Vec::new(),
-        worker_environment: Vec::new(),
-        key_pragmas: Vec::new(),
-        maker,
-        worker: worker.clone(),
-    };
+    let spec = |id: &str, label: &str, role, maker| spec(choice, (id, label, role), maker);
     let mut sides = vec![spec("base", "plain", Role::Base, Maker::Plain)];
     if choice.control {
         sides.push(spec("control", "plain again", Role::Encrypted, Maker::Plain));
@@ -105,6 +85,43 @@ pub(crate) fn set_up(
         side.side.library = Library { origin: side.side.library.origin.clone(), ..library };
     }
     Ok(sides)
+}
+
+/// A further base, made dearer by so many thousandths of what it costs.
+pub(super) fn dearer(choice: &SideChoice<'_>, per_mille: u64) -> Result<SideSpec, BenchError> {
+    let names = ("injected", "plain, made dearer", Role::Encrypted);
+    let mut side = spec(choice, names, Maker::Plain);
+    side.toll_per_mille = Some(per_mille);
+    let (_, library) = side.start()?;
+    side.side.library = Library { origin: side.side.library.origin.clone(), ..library };
+    Ok(side)
+}
+
+/// A side of the chosen library.
+fn spec(choice: &SideChoice<'_>, (id, label, role): (&str, &str, Role), maker: Maker) -> SideSpec {
+    SideSpec {
+        side: Side {
+            id: id.to_owned(),
+            label: label.to_owned(),
+            role,
+            library: Library {
+                origin: choice.origin.clone(),
+                version: String::new(),
+                source_id: String::new(),
+                compile_options: Vec::new(),
+            },
+            cipher: None,
+            plain: None,
+        },
+        library: choice.library.clone(),
+        extension: None,
+        environment: Vec::new(),
+        worker_environment: Vec::new(),
+        key_pragmas: Vec::new(),
+        toll_per_mille: None,
+        maker,
+        worker: choice.tools.worker.clone(),
+    }
 }
 
 /// Adds a peer, and once for each library the plain side that it is held against.
@@ -155,8 +172,12 @@ impl SideSpec {
         let mut worker = WorkerProcess::start(&self.worker, &self.side.id, &environment)?;
         let request = Request::Setup { library: self.library.clone(), extension };
         match worker.ask(&request)? {
-            Reply::Ready { version, source_id, compile_options } => {
+            Reply::Ready { version, source_id, compile_options, instructions } => {
                 let origin = String::new();
+                worker.instructions = instructions;
+                if let Some(per_mille) = self.toll_per_mille {
+                    worker.do_it(&Request::Toll { per_mille })?;
+                }
                 Ok((worker, Library { origin, version, source_id, compile_options }))
             }
             other => Err(worker.unexpected(&other)),

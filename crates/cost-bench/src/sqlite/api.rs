@@ -14,19 +14,22 @@ pub(crate) struct LibraryError {
     pub(crate) reason: String,
 }
 
-type BusyHandler = Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>;
+pub(super) type DbConfig = unsafe extern "C" fn(*mut sqlite3, c_int, ...) -> c_int;
+pub(super) type BusyHandler = Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>;
 
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
         /// SQLite's functions, all from one library. The library is never unloaded.
         pub(super) struct Api {
             $(pub(super) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            /// Takes further arguments by the option.
+            pub(super) sqlite3_db_config: Option<DbConfig>,
         }
 
         impl Api {
             /// The library that is linked into this program.
             pub(super) fn bundled() -> Self {
-                Self { $($name: ffi::$name,)* }
+                Self { $($name: ffi::$name,)* sqlite3_db_config: Some(ffi::sqlite3_db_config) }
             }
 
             /// A shared library, by path or by a name that the dynamic loader finds.
@@ -49,6 +52,10 @@ macro_rules! functions {
                         *unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) }
                             .map_err(error)?
                     },)*
+                    sqlite3_db_config: Some({
+                        // SAFETY: as above.
+                        *unsafe { library.get(b"sqlite3_db_config\0") }.map_err(error)?
+                    }),
                 };
                 // Extensions and statements may outlive every owner of the handle.
                 std::mem::forget(library);
@@ -77,6 +84,7 @@ functions! {
     sqlite3_step: fn(*mut sqlite3_stmt) -> c_int;
     sqlite3_reset: fn(*mut sqlite3_stmt) -> c_int;
     sqlite3_finalize: fn(*mut sqlite3_stmt) -> c_int;
+    sqlite3_stmt_readonly: fn(*mut sqlite3_stmt) -> c_int;
     sqlite3_bind_parameter_count: fn(*mut sqlite3_stmt) -> c_int;
     sqlite3_bind_null: fn(*mut sqlite3_stmt, c_int) -> c_int;
     sqlite3_bind_int64: fn(*mut sqlite3_stmt, c_int, i64) -> c_int;

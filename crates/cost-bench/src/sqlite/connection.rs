@@ -52,6 +52,11 @@ impl Library {
         Ok(Self { api: Box::leak(Box::new(Api::shared(path)?)) })
     }
 
+    /// A library whose calls do nothing; see [`super::idle`].
+    pub(crate) fn idle() -> Self {
+        Self { api: Box::leak(Box::new(Api::idle())) }
+    }
+
     pub(crate) fn version(self) -> String {
         // SAFETY: takes nothing and returns a constant of the library, which is never unloaded.
         let text = unsafe { CStr::from_ptr((self.api.sqlite3_libversion)()) };
@@ -249,6 +254,19 @@ impl Connection {
             texts.push(statement.text(0));
         }
         Ok(texts)
+    }
+
+    /// Leaves the write-ahead log as it is when the last connection closes.
+    pub(crate) fn keep_log_on_close(&self) -> Result<(), SqliteError> {
+        let (on, nowhere): (c_int, *mut c_int) = (1, std::ptr::null_mut());
+        let code = match self.handle.api.sqlite3_db_config {
+            // SAFETY: the handle is open; the option takes an integer and a place that may be null.
+            Some(call) => unsafe {
+                call(self.handle.db, ffi::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, on, nowhere)
+            },
+            None => ffi::SQLITE_MISUSE,
+        };
+        self.check(code, || "keep the log on closing".to_owned())
     }
 
     /// Gives the page cache back, so that the next statement reads every page anew.

@@ -38,6 +38,19 @@ impl Statement {
         self.handle.error(code, self.sql.clone())
     }
 
+    /// Whether it leaves the database as it is.
+    pub(crate) fn is_read_only(&self) -> bool {
+        // SAFETY: the statement is live.
+        unsafe { (self.handle.api.sqlite3_stmt_readonly)(self.raw) != 0 }
+    }
+
+    /// Parameters that want values.
+    pub(crate) fn parameters(&self) -> usize {
+        // SAFETY: the statement is live.
+        let count = unsafe { (self.handle.api.sqlite3_bind_parameter_count)(self.raw) };
+        usize::try_from(count).unwrap_or(0)
+    }
+
     /// Goes to the next row: true when there is one.
     #[inline]
     pub(crate) fn step(&self) -> Result<bool, SqliteError> {
@@ -153,9 +166,8 @@ impl Statement {
 
     /// Binds one value to each parameter; SQLite copies text and blobs.
     pub(crate) fn bind_all(&self, values: &[Value]) -> Result<(), SqliteError> {
-        // SAFETY: the statement is live.
-        let wanted = unsafe { (self.handle.api.sqlite3_bind_parameter_count)(self.raw) };
-        if usize::try_from(wanted) != Ok(values.len()) {
+        let wanted = self.parameters();
+        if wanted != values.len() {
             return Err(SqliteError {
                 code: ffi::SQLITE_RANGE,
                 message: format!("{} values for {wanted} parameters", values.len()),

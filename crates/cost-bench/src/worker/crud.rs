@@ -7,9 +7,14 @@ use fastrand::Rng;
 
 use super::WorkerError;
 use crate::generate::{business_name, card_number, city, secure_string, zip_code};
-use crate::measure::{Cost, Meter};
+use crate::job::CrudRequest;
+use crate::latency::Latencies;
+use crate::measure::{Cost, Meter, wall_ns};
 use crate::sqlite::{Connection, SqliteError, Statement};
+use crate::toll;
 
+/// Loops between two payments of a calibration's known cost.
+const TOLL_LOOPS: u64 = 256;
 /// Different texts to write; more than any cache line holds, few enough to stay in memory.
 const TEXTS: usize = 1024;
 
@@ -51,6 +56,14 @@ fn pick(texts: &[&'static str], rng: &mut Rng) -> &'static str {
     texts[rng.usize(..texts.len())]
 }
 
+/// Sleeps until a loop is due; returns when that was.
+fn wait_until_due(due: u64, now: u64) -> u64 {
+    if due > now {
+        std::thread::sleep(Duration::from_nanos(due - now));
+    }
+    due
+}
+
 impl Crud {
     pub(super) fn prepare(connection: &Connection) -> Result<Self, SqliteError> {
         Ok(Self {
@@ -83,38 +96,46 @@ impl Crud {
         })
     }
 
-    /// Runs `loops` loops on the first `rows` rows of each table.
+    /// Runs the loops, all or until the control table says stop: `operations` tells how many.
     pub(super) fn run(
         &self,
         connection: &Connection,
-        control: i64,
-        loops: u64,
-        rows: u64,
-        seed: u64,
+        request: &CrudRequest,
     ) -> Result<Cost, WorkerError> {
-        let mut rng = Rng::with_seed(seed);
+        let mut rng = Rng::with_seed(request.seed);
+        let mut latencies = Latencies::new();
         let mut meter = Meter::start();
-        let (done, ..) = meter.part(connection, || self.loops(control, loops, rows, &mut rng));
+        let (done, ..) = meter.part(connection, || self.loops(request, &mut rng, &mut latencies));
         let done = done?;
-        if done < loops {
-            return Err(WorkerError::Stopped(done));
-        }
-        Ok(Cost { operations: done, ..meter.finish() })
+        Ok(Cost { operations: done, latencies: latencies.counts(), ..meter.finish() })
     }
 
     /// Returns the loops done: all, unless the control table says stop.
     fn loops(
         &self,
-        control: i64,
-        loops: u64,
-        rows: u64,
+        request: &CrudRequest,
         rng: &mut Rng,
+        latencies: &mut Latencies,
     ) -> Result<u64, SqliteError> {
-        let rows = rows.max(1).cast_signed();
+        let rows = request.rows.max(1).cast_signed();
         // Processes start at different places of the mix, or all would write at once.
         let mut turn = rng.i64(0..10);
-        self.control.bind_integer(1, control)?;
-        for done in 0..loops {
+        self.control.bind_integer(1, request.control)?;
+        // A loop counts from where the last one ended, or from when it was due, whether or not the
+        // process was there in time.
+        let mut began = wall_ns();
+        for done in 0..request.loops {
+            if done > 0 {
+                let now = wall_ns();
+                latencies.record(now - began);
+                began = match request.interval_ns {
+                    Some(interval) => wait_until_due(began + interval, now),
+                    None => now,
+                };
+                if done % TOLL_LOOPS == 0 {
+                    toll::pay();
+                }
+            }
             self.control.step()?;
             let reads = self.control.integer(0);
             let updates = self.control.integer(1);
@@ -129,6 +150,10 @@ impl Crud {
             }
             if delay_every > 0 && done % delay_every.cast_unsigned() == 0 {
                 std::thread::sleep(Duration::from_millis(u64::try_from(delay_ms).unwrap_or(0)));
+                if request.interval_ns.is_none() {
+                    // Thinking is no operation's latency.
+                    began = wall_ns();
+                }
             }
             if loads != 0 {
                 self.load(rows, rng)?;
@@ -145,7 +170,10 @@ impl Crud {
                 self.purchase(rows, rng)?;
             }
         }
-        Ok(loops)
+        if request.loops > 0 {
+            latencies.record(wall_ns() - began);
+        }
+        Ok(request.loops)
     }
 
     fn update(&self, rows: i64, rng: &mut Rng) -> Result<(), SqliteError> {

@@ -4,16 +4,20 @@
 mod command;
 mod crud;
 mod operations;
+mod script;
 
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
-use crate::job::{DatabaseState, LibraryChoice, Planned, Reply, Request};
+use crate::instructions;
+use crate::job::{CrudRequest, DatabaseState, LibraryChoice, Planned, Reply, Request};
 use crate::measure::{Meter, private_memory_bytes, wall_ns};
 use crate::oltp::{Oltp, OltpShare};
 use crate::sqlite::{Connection, Library, LibraryError, SqliteError};
+use crate::toll;
 use crud::Crud;
 use operations::Operations;
+use script::Script;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
@@ -26,8 +30,12 @@ pub(crate) enum WorkerError {
     File { doing: &'static str, path: PathBuf, source: std::io::Error },
     #[error("request out of order: {0}")]
     Order(&'static str),
-    #[error("the control table stopped the test after {0} loops")]
-    Stopped(u64),
+    #[error("statement {number} of the script: {source}")]
+    Statement { number: u32, source: SqliteError },
+    #[error("statement {number} of the script has parameters; write values in their place: {sql}")]
+    Parameters { number: u32, sql: String },
+    #[error("cannot write {path}, which drops the system's whole cache: {source}")]
+    DropAll { path: &'static str, source: std::io::Error },
 }
 
 /// Serves requests until the input ends.
@@ -53,6 +61,7 @@ struct Worker {
     library: Option<Library>,
     database: Option<Database>,
     plan: Vec<Planned>,
+    script: Option<Script>,
 }
 
 /// The open database and what is prepared on it. Statements go before the connection they keep.
@@ -109,14 +118,17 @@ impl Worker {
                 sql.iter().try_for_each(|sql| database.connection.execute(sql))?;
                 Ok(Reply::Done)
             }
-            Request::Crud { control, loops, rows, seed } => {
-                let Database { crud, connection, .. } = self.database()?;
-                let crud = match crud {
-                    Some(crud) => crud,
-                    none => none.insert(Crud::prepare(connection)?),
-                };
-                crud.run(connection, control, loops, rows, seed).map(Reply::Cost)
+            Request::Toll { per_mille } => {
+                toll::set(per_mille);
+                Ok(Reply::Done)
             }
+            Request::Crud(request) => self.crud(&request),
+            Request::PlanScript { statements, undo } => {
+                let (script, writes) = Script::plan(self.database()?, statements, undo)?;
+                self.script = Some(script);
+                Ok(Reply::ScriptPlanned { writes })
+            }
+            Request::Script { times } => self.script(times),
             Request::Checkpoint => {
                 let database = self.database()?;
                 operations::checkpoint(&database.connection).map(Reply::Cost)
@@ -130,12 +142,12 @@ impl Worker {
                 self.plan = statements;
                 Ok(Reply::Done)
             }
-            Request::Operation { operation, cold, round } => {
+            Request::Operation { operation, cold, drop_all, round } => {
                 let library = self.library()?;
                 let plan = std::mem::take(&mut self.plan);
                 let result = self.database().and_then(|database| {
                     if cold {
-                        operations::run_cold(library, database, &plan, operation, round)
+                        operations::run_cold(library, database, &plan, operation, (round, drop_all))
                     } else {
                         operations::run_warm(database, &plan, operation, round)
                     }
@@ -153,6 +165,23 @@ impl Worker {
             Request::Memory => Ok(Reply::Memory { bytes: private_memory_bytes() }),
             Request::Run(spec) => command::run(&spec).map(Reply::Ran),
         }
+    }
+
+    fn crud(&mut self, request: &CrudRequest) -> Result<Reply, WorkerError> {
+        let Database { crud, connection, .. } = self.database()?;
+        let crud = match crud {
+            Some(crud) => crud,
+            none => none.insert(Crud::prepare(connection)?),
+        };
+        crud.run(connection, request).map(Reply::Cost)
+    }
+
+    fn script(&mut self, times: u64) -> Result<Reply, WorkerError> {
+        let library = self.library()?;
+        let script = self.script.take().ok_or(WorkerError::Order("no script is planned"))?;
+        let costs = self.database().and_then(|database| script.run(library, database, times));
+        self.script = Some(script);
+        costs.map(Reply::Script)
     }
 
     fn oltp(&mut self, share: &OltpShare) -> Result<Reply, WorkerError> {
@@ -180,6 +209,7 @@ impl Worker {
         let library = match choice {
             LibraryChoice::Bundled => Library::bundled(),
             LibraryChoice::Shared(path) => Library::shared(path)?,
+            LibraryChoice::Idle => Library::idle(),
         };
         if let Some(path) = extension {
             library.load_extension(path)?;
@@ -190,6 +220,7 @@ impl Worker {
             version: library.version(),
             source_id: library.source_id(),
             compile_options: memory.query_column("PRAGMA compile_options")?,
+            instructions: instructions::scope(),
         })
     }
 

@@ -95,19 +95,19 @@ pub(super) fn checkpoint(connection: &Connection) -> Result<Cost, WorkerError> {
 }
 
 /// One variant of every statement of `operation`, on a fresh connection, after the file's pages
-/// were dropped from the system's cache. `round` chooses the variant.
+/// were dropped from the system's cache, or all pages of all files. `round` chooses the variant.
 pub(super) fn run_cold(
     library: Library,
     database: &mut Database,
     plan: &[Planned],
     operation: Operation,
-    round: u32,
+    (round, drop_all): (u32, bool),
 ) -> Result<Costs, WorkerError> {
     let mut meter = Meter::start();
     let mut statements = Vec::new();
     for planned in plan.iter().filter(|planned| planned.operation == operation) {
         let Some(variant) = planned.block(round).next() else { continue };
-        reopen_cold(library, database)?;
+        reopen_cold(library, database, drop_all)?;
         let (statement, undo_statement) = prepare(&database.connection, planned)?;
         statement.bind_all(&variant.parameters)?;
         database.connection.release_memory();
@@ -122,13 +122,20 @@ pub(super) fn run_cold(
 
 /// Closes, empties the log, drops the file's pages from the system's cache, and opens again. The
 /// connection must be closed first: pages that a process has mapped stay in the cache.
-fn reopen_cold(library: Library, database: &mut Database) -> Result<(), WorkerError> {
+fn reopen_cold(
+    library: Library,
+    database: &mut Database,
+    drop_all: bool,
+) -> Result<(), WorkerError> {
     database.crud = None;
     database.operations = None;
     database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")?;
     // Something must stand in the connection's place while the file is closed.
     database.connection = library.open(Path::new(":memory:"))?;
     drop_cached_pages(&database.path)?;
+    if drop_all {
+        drop_all_pages()?;
+    }
     database.connection = open(library, &database.path, &database.on_open)?;
     Ok(())
 }
@@ -145,6 +152,14 @@ fn drop_cached_pages(path: &Path) -> Result<(), WorkerError> {
     fdatasync(&file).map_err(|errno| error(errno.into()))?;
     fadvise(&file, 0, None, Advice::DontNeed).map_err(|errno| error(errno.into()))?;
     Ok(())
+}
+
+/// Drops the clean pages of every file from the system's cache, and what it knows of directories.
+/// Only root may.
+fn drop_all_pages() -> Result<(), WorkerError> {
+    const SWITCH: &str = "/proc/sys/vm/drop_caches";
+    rustix::fs::sync();
+    std::fs::write(SWITCH, "3").map_err(|source| WorkerError::DropAll { path: SWITCH, source })
 }
 
 /// Runs and undoes each statement for real and compares the changed rows with the expected ones.

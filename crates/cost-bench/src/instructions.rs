@@ -1,0 +1,73 @@
+//! Instructions retired by this process, counted by the processor through `perf_event_open`.
+
+use std::cell::RefCell;
+
+use perf_event::events::Hardware;
+use perf_event::{Builder, Counter};
+
+thread_local! {
+    /// Opened at the first reading; it also counts threads that begin after that.
+    static COUNTER: RefCell<Option<Counting>> = const { RefCell::new(None) };
+}
+
+enum Counting {
+    Open(Counter, &'static str),
+    Refused(String),
+}
+
+/// Opens the counter, of user and kernel if that is allowed, else of user alone.
+fn open() -> Counting {
+    let attempt = |kernel: bool| -> std::io::Result<Counter> {
+        let mut builder = Builder::new(Hardware::INSTRUCTIONS);
+        builder.inherit(true);
+        if kernel {
+            builder.include_kernel();
+        }
+        let mut counter = builder.build()?;
+        counter.enable()?;
+        Ok(counter)
+    };
+    attempt(true)
+        .map(|counter| Counting::Open(counter, "user and kernel"))
+        .or_else(|_| attempt(false).map(|counter| Counting::Open(counter, "user")))
+        .unwrap_or_else(|error| Counting::Refused(format!("not counted: {error}")))
+}
+
+fn with<T>(use_it: impl FnOnce(&mut Counting) -> T) -> T {
+    COUNTER.with_borrow_mut(|counting| use_it(counting.get_or_insert_with(open)))
+}
+
+/// Instructions of this thread and of those it started since the first call; `None` where they
+/// cannot be counted.
+pub(crate) fn read() -> Option<u64> {
+    with(|counting| match counting {
+        Counting::Open(counter, _) => counter.read().ok(),
+        Counting::Refused(_) => None,
+    })
+}
+
+/// Whose instructions are counted, or why none are.
+pub(crate) fn scope() -> String {
+    with(|counting| match counting {
+        Counting::Open(_, scope) => (*scope).to_owned(),
+        Counting::Refused(reason) => reason.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counted_or_refused_with_a_reason() {
+        let work = || (0..100_000_u64).fold(1_u64, |sum, n| sum.wrapping_mul(31) ^ n);
+        match read() {
+            Some(before) => {
+                assert_ne!(std::hint::black_box(work()), 0);
+                assert!(read().unwrap() >= before + 100_000);
+                assert!(scope().starts_with("user"));
+            }
+            None => assert!(scope().starts_with("not counted: "), "{}", scope()),
+        }
+    }
+}

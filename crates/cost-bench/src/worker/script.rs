@@ -1,0 +1,96 @@
+//! The user's own statements: run in their order as an application would, each measured alone with
+//! its commit, SQLite's cache emptied before each. What they change is undone outside the clock, so
+//! that every time and every side meets the same database.
+
+use super::{Database, WorkerError, open};
+use crate::job::Undo;
+use crate::measure::{Cost, Meter};
+use crate::sqlite::{Library, SqliteError};
+
+/// A script that was tried.
+pub(super) struct Script {
+    statements: Vec<String>,
+    undo: Undo,
+}
+
+impl Script {
+    /// Runs the statements once, to see which of them change the database, and undoes them.
+    pub(super) fn plan(
+        database: &mut Database,
+        statements: Vec<String>,
+        undo: Undo,
+    ) -> Result<(Self, Vec<bool>), WorkerError> {
+        let mut writes = Vec::new();
+        for (number, sql) in (1..).zip(&statements) {
+            let failed = |source: SqliteError| WorkerError::Statement { number, source };
+            let statement = database.connection.prepare(sql).map_err(failed)?;
+            if statement.parameters() > 0 {
+                return Err(WorkerError::Parameters { number, sql: sql.clone() });
+            }
+            writes.push(!statement.is_read_only());
+            statement.run().map_err(failed)?;
+        }
+        let undo = if writes.contains(&true) { undo } else { Undo::Nothing };
+        Ok((Self { statements, undo }, writes))
+    }
+
+    /// Runs the script `times` times; the cost of each statement, all times together.
+    pub(super) fn run(
+        &self,
+        library: Library,
+        database: &mut Database,
+        times: u64,
+    ) -> Result<Vec<Cost>, WorkerError> {
+        // Whatever ran before: a fresh connection on the database as it is.
+        self.put_back(library, database)?;
+        let mut sums = vec![Cost::default(); self.statements.len()];
+        for time in 0..times {
+            for (sql, sum) in self.statements.iter().zip(&mut sums) {
+                let connection = &database.connection;
+                let statement = connection.prepare(sql)?;
+                connection.release_memory();
+                let mut meter = Meter::start();
+                let (result, ..) = meter.part(connection, || statement.run());
+                result?;
+                let cost = meter.finish();
+                if time == 0 {
+                    sum.start_ns = cost.start_ns;
+                }
+                sum.add(&cost);
+                sum.end_ns = cost.end_ns;
+                sum.operations += 1;
+            }
+            self.put_back(library, database)?;
+        }
+        Ok(sums)
+    }
+
+    /// Undoes what the statements changed, and opens again: no time finds what the one before left
+    /// in a connection's caches.
+    fn put_back(&self, library: Library, database: &mut Database) -> Result<(), WorkerError> {
+        database.crud = None;
+        database.operations = None;
+        if self.undo == Undo::Log {
+            database.connection.keep_log_on_close()?;
+        }
+        // Something must stand in the connection's place while the file is closed.
+        database.connection = library.open(std::path::Path::new(":memory:"))?;
+        let failed = |doing, path: std::path::PathBuf| {
+            move |source| WorkerError::File { doing, path, source }
+        };
+        if self.undo != Undo::Nothing {
+            for suffix in ["-wal", "-shm", "-journal"] {
+                super::remove_if_there(&crate::subject::beside(&database.path, suffix))?;
+            }
+        }
+        if let Undo::Copy(from) = &self.undo {
+            std::fs::copy(from, &database.path)
+                .map_err(failed("cannot copy to", database.path.clone()))?;
+            std::fs::File::open(&database.path)
+                .and_then(|file| file.sync_data())
+                .map_err(failed("cannot write out", database.path.clone()))?;
+        }
+        database.connection = open(library, &database.path, &database.on_open)?;
+        Ok(())
+    }
+}
