@@ -179,6 +179,7 @@ pub(crate) mod tests {
             summary: Summary::default(),
             backup: None,
             oltp: None,
+            messages: None,
             latencies: Vec::new(),
             noise: None,
             warm_up: Vec::new(),
@@ -207,6 +208,14 @@ pub(crate) mod tests {
     fn oltp_workloads_make_the_round_trip_too() {
         let mut results = example();
         results.oltp = Some(crate::oltp::tests::report());
+        let text = to_json(&results).unwrap();
+        assert_eq!(from_json(&text).unwrap(), results);
+    }
+
+    #[test]
+    fn messages_make_the_round_trip_too() {
+        let mut results = example();
+        results.messages = Some(crate::messages::tests::report());
         let text = to_json(&results).unwrap();
         assert_eq!(from_json(&text).unwrap(), results);
     }

@@ -12,6 +12,7 @@ mod first_pairs;
 mod format;
 mod headline;
 mod json;
+mod messages;
 mod model;
 mod oltp;
 mod page;
@@ -34,6 +35,12 @@ pub use csv::{blocks_csv, ratios_csv};
 pub use first_pairs::note_first_pairs;
 pub use headline::{headline_classes, too_wide};
 pub use json::{JsonError, from_json, to_json};
+pub use messages::{
+    MessagesCell, MessagesMetric, MessagesMode, MessagesPoint, MessagesRatio, MessagesReport,
+    MessagesRun, MessagesSeries, MessagesSide, MessagesSummary, MessagesTotals, PUBLISHED_MESSAGES,
+    PUBLISHED_MESSAGES_SOURCE, ProcessorUse, PublishedMessages, published_packets,
+    published_reckoning, summarize_messages,
+};
 pub use model::{
     Class, Comparison, Difference, DriverShare, Environment, Experiment, Headline, Latency,
     LatencySample, Library, Metric, Noise, Probe, ProbeKind, Results, Role, SCHEMA, Sample,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backup::BackupMatrix;
 pub use crate::figures::{Comparison, Difference, Headline, Metric, Summary, Totals};
+use crate::messages::MessagesReport;
 use crate::oltp::OltpReport;
 
 /// Name and version of the JSON document's shape. The number rises when a reader of the older
@@ -57,6 +58,9 @@ pub struct Results {
     /// Experiment C, when it was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oltp: Option<OltpReport>,
+    /// Experiment D, when it was run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<MessagesReport>,
     /// Latencies of single operations, all blocks of a class and side together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latencies: Vec<Latency>,

@@ -5,7 +5,7 @@ use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use crate::format::{bytes, duration, interval, percent};
 use crate::model::{Class, Comparison, Difference, Metric, ProbeKind, Results, Role, Side};
 use crate::verdict::verdict;
-use crate::{backup, oltp};
+use crate::{backup, messages, oltp};
 
 /// The report as plain text, ending in a newline.
 #[must_use]
@@ -33,6 +33,9 @@ pub fn terminal(results: &Results) -> String {
     }
     if let Some(report) = &results.oltp {
         text.push_str(&oltp::tables(report, results.settings.confidence()));
+    }
+    if let Some(report) = &results.messages {
+        text.push_str(&messages::tables(report, results.settings.confidence()));
     }
     for warning in &results.warnings {
         text.push_str(&format!("\nwarning: {warning}\n"));

@@ -3,7 +3,7 @@
 use crate::format::{interval, percent};
 use crate::model::{Class, Comparison, Experiment, Headline, Metric, Results, Role, Side};
 use crate::summary::float;
-use crate::{backup, oltp};
+use crate::{backup, messages, oltp};
 
 /// The answer in sentences, most important first. Empty when nothing was compared.
 #[must_use]
@@ -18,6 +18,9 @@ pub fn verdict(results: &Results) -> Vec<String> {
     }
     if let Some(report) = &results.oltp {
         sentences.extend(oltp::verdict(report));
+    }
+    if let Some(report) = &results.messages {
+        sentences.extend(messages::verdict(report));
     }
     sentences
 }
