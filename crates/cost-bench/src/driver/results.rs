@@ -67,6 +67,7 @@ pub(super) fn empty(config: &Config, environment: Environment, started: String) 
         summary: Summary::default(),
         backup: None,
         oltp: None,
+        messages: None,
         latencies: Vec::new(),
         noise: None,
         warm_up: Vec::new(),
