@@ -74,6 +74,7 @@ const NEEDS: &[Need] = &[
     need(Purpose::Test, Probe::Program("go"), "golang-go"),
     need(Purpose::Test, Probe::Program("javac"), "default-jdk-headless"),
     need(Purpose::Test, Probe::Program("mvn"), "maven"),
+    need(Purpose::Test, Probe::Program("chromium"), "chromium"),
     // Needed with a Go, Node or Maven of the distribution, which trust the system's store alone.
     need(Purpose::Test, Probe::File("/etc/ssl/certs/ca-certificates.crt"), "ca-certificates"),
     need(Purpose::Test, Probe::File(PROJ_DATABASE), "proj-data"),

@@ -8,7 +8,6 @@ use crate::model::{
     StatementSample, Summary, Totals,
 };
 use crate::stats::{Estimate, grouped_estimate, median, staged_estimate};
-pub(crate) use crate::verdict::verdict;
 
 /// Computes everything that a report shows from `results.samples` and `results.probes`.
 #[must_use]

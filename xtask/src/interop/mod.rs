@@ -3,11 +3,13 @@
 //! For each program in `interop/`: the same seed twice, once plain and once encrypted; the program
 //! runs on both and checks itself; then the encrypted one is decrypted, and both must hold the
 //! same. Then databases from Debian packages: encrypted, queried by the stock shell, decrypted. And
-//! backup sets, restored by a reader that knows nothing of tdekit.
+//! backup sets, restored by a reader that knows nothing of tdekit; and the bench's report page,
+//! read in a browser.
 
 mod media;
 mod packages;
 mod programs;
+mod report_page;
 mod shell;
 mod store;
 
@@ -35,10 +37,11 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
     let programs: Vec<_> = PROGRAMS.iter().filter(|program| chosen(program.name)).collect();
     let packages: Vec<_> = PACKAGES.iter().filter(|package| chosen(package.name)).collect();
     let media_reader = chosen(media::NAME);
-    if programs.is_empty() && packages.is_empty() && !media_reader {
+    let report_page = chosen(report_page::NAME);
+    if programs.is_empty() && packages.is_empty() && !media_reader && !report_page {
         let names = PROGRAMS.iter().map(|each| each.name);
         let names = names.chain(PACKAGES.iter().map(|each| each.name));
-        let names: Vec<_> = names.chain([media::NAME]).collect();
+        let names: Vec<_> = names.chain([media::NAME, report_page::NAME]).collect();
         bail!("nothing is called that; there are: {}", names.join(", "));
     }
     let top = target_dir().join("interop");
@@ -58,6 +61,10 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
             let result = packages::roundtrip(package, &top, store);
             count(&mut tally, package.name, result);
         }
+    }
+    if report_page {
+        let result = report_page::check(&top.join(report_page::NAME), !plain);
+        count(&mut tally, report_page::NAME, result);
     }
     if media_reader {
         count(&mut tally, media::NAME, restore_media(&top.join(media::NAME), store.as_ref()));

@@ -77,7 +77,7 @@ pub(super) fn source(name: &str) -> PathBuf {
 }
 
 /// Copies the sources to where they are built, so that the source tree stays as git has it.
-fn copy_sources(name: &str, build: &Path) -> Result<()> {
+pub(super) fn copy_sources(name: &str, build: &Path) -> Result<()> {
     std::fs::create_dir_all(build).with_context(|| format!("make {}", build.display()))?;
     for entry in std::fs::read_dir(source(name))? {
         let entry = entry?;

@@ -96,11 +96,14 @@ fn charts(report: &OltpReport) -> Result<Vec<Markup>, ChartError> {
             })
         };
         drawn.push(plot("transactions a second", count, &|found| found.per_second)?);
-        drawn.push(plot("latency, 95th percentile", duration, &|found| {
-            float(found.latency.p95_ns)
-        })?);
+        drawn.push(plot("latency, 95th percentile", time, &|found| float(found.latency.p95_ns))?);
     }
     Ok(drawn)
+}
+
+/// A time on an axis that begins at 0.
+fn time(ns: f64) -> String {
+    if ns == 0.0 { "0".to_owned() } else { duration(ns) }
 }
 
 fn series(
@@ -162,8 +165,8 @@ fn overheads(report: &OltpReport) -> Markup {
                     th scope="col" { "Throughput" }
                     th scope="col" { "CPU, each" }
                     th scope="col" { "Latency, median" }
-                    th scope="col" { "95th percentile" }
-                    th scope="col" { "99th percentile" }
+                    th scope="col" data-fixed { "95th percentile" }
+                    th scope="col" data-fixed { "99th percentile" }
                 } }
                 tbody { @for cell in each(&report.cells, "oltp/cells") { tr {
                     (heading(&cell))
@@ -227,7 +230,7 @@ fn figures(report: &OltpReport) -> Markup {
                     @for name in [
                         "A second", "Median", "95th", "99th", "CPU", "Client CPU",
                         "Context switches", "Read", "Written",
-                    ] { th scope="col" { (name) } }
+                    ] { th scope="col" data-fixed { (name) } }
                 } }
                 tbody { @for cell in each(&report.cells, "oltp/cells") {
                     @for side in each(&report.sides, "oltp/sides") {

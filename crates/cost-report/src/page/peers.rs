@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::book::Book;
-use super::cell::{As, Found, ratio, text, wide};
+use super::cell::{As, Found, ends, ratio, text, wide};
 use super::overhead::mark_of;
 use crate::model::{Class, Metric, Role, Side};
 use crate::plot::{ChartError, Forest, Ink, Key, Line, forest};
@@ -34,7 +34,8 @@ pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
             (drawn)
             (wide("Overhead of each encrypting library", &html! { table {
                 caption {
-                    "Elapsed, CPU against the same library without encryption; below, against "
+                    "Elapsed and CPU against the same library without encryption; in brackets, \
+                     elapsed against "
                     (text(&book.label_at(book.base), &book.base.label))
                 }
                 thead { tr {
@@ -45,10 +46,7 @@ pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
                 } }
                 tbody { @for class in book.classes("") { tr {
                     th scope="row" { (text(&format!("{}/label", class.at), &class.item.label)) }
-                    @for side in &shown { td {
-                        (both(book, &class, side, own(book, side))) br;
-                        small { (both(book, &class, side, &book.base.id)) }
-                    } }
+                    @for side in &shown { (cell(book, &class, side)) }
                 } } }
             } }))
         }
@@ -62,12 +60,15 @@ fn own<'a>(book: &'a Book<'_>, side: &'a Side) -> &'a str {
 
 fn plot(book: &Book<'_>, shown: &[&Side]) -> Forest {
     let drawn: Vec<(Ink, &Side)> = INKS.into_iter().zip(shown.iter().copied()).collect();
+    // A row says something where a peer was measured too.
     let row = |class: &Class| {
         let mark = |side: &Side| {
             book.comparison(class, None, Metric::Elapsed, &side.id, own(book, side))
                 .map(|found| mark_of(found.item))
         };
-        Line::Row(class.label.clone(), drawn.iter().map(|(_, side)| mark(side)).collect())
+        let marks: Vec<_> = drawn.iter().map(|(_, side)| mark(side)).collect();
+        let beside = marks.iter().skip(1).any(Option::is_some);
+        beside.then(|| Line::Row(class.label.clone(), marks))
     };
     Forest {
         title: "Elapsed overhead of each encrypting library by class; the table below holds the \
@@ -77,14 +78,28 @@ fn plot(book: &Book<'_>, shown: &[&Side]) -> Forest {
             .iter()
             .map(|(ink, side)| Key { ink: *ink, name: side.label.clone() })
             .collect(),
-        lines: book.results.classes.iter().map(row).collect(),
+        lines: book.results.classes.iter().filter_map(row).collect(),
     }
 }
 
-fn both(book: &Book<'_>, class: &Found<'_, Class>, side: &Side, against: &str) -> Markup {
-    let of = |metric| {
-        let found = book.comparison(class.item, None, metric, &side.id, against);
-        found.map_or_else(|| html! { "–" }, |found| ratio(&found, As::Percent))
-    };
-    html! { (of(Metric::Elapsed)) ", " (of(Metric::Cpu)) }
+/// Elapsed time with its interval, CPU, and where it is another library elapsed over the base.
+fn cell(book: &Book<'_>, class: &Found<'_, Class>, side: &Side) -> Markup {
+    let of = |metric, against| book.comparison(class.item, None, metric, &side.id, against);
+    let plain = own(book, side);
+    html! {
+        @match of(Metric::Elapsed, plain) {
+            None => td { "–" },
+            Some(elapsed) => td {
+                (ratio(&elapsed, As::Percent)) br;
+                small { (ends(&elapsed, As::Bare)) }
+                @if let Some(cpu) = of(Metric::Cpu, plain) {
+                    br; small { "CPU " (ratio(&cpu, As::Percent)) }
+                }
+                @let over_base = of(Metric::Elapsed, &book.base.id);
+                @if let Some(found) = over_base.filter(|_| side.plain.is_some()) {
+                    br; small { "(" (ratio(&found, As::Percent)) ")" }
+                }
+            },
+        }
+    }
 }

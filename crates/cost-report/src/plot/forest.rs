@@ -260,7 +260,7 @@ mod tests {
         }
         // Only the wide shape has room for the intervals.
         assert_eq!(page.matches("-3.0 to +5.0").count(), 3);
-        assert!(page.contains("■</span> CPU"), "{page}");
+        assert!(page.contains("■</span> <span data-fixed>CPU"), "{page}");
         // Circles for elapsed, one a shape.
         assert_eq!(page.matches("<circle").count(), 2);
     }

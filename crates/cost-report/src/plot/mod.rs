@@ -36,7 +36,7 @@ pub(crate) fn legend(keys: &[Key]) -> Markup {
     html! {
         @for key in keys {
             span class=(format!("key {}", key.ink.class())) {
-                span aria-hidden="true" { (sign(key.ink)) } " " (key.name)
+                span aria-hidden="true" { (sign(key.ink)) } " " span data-fixed { (key.name) }
             }
             " "
         }
