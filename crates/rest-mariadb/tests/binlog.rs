@@ -119,4 +119,21 @@ fn an_encrypted_log_is_read_and_a_damaged_one_is_not() {
     let mut version = sealed;
     version[at + 20] = 9;
     assert!(matches!(read(&version), Err(PluginError::NoKey { version: 9, .. })));
+
+    // Whatever the bytes are, the reader ends, and with an error or whole events.
+    let mut seed = 1u64;
+    let mut next = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) as usize
+    };
+    for _ in 0..300 {
+        let mut log = version.clone();
+        log[at + 20] = 1;
+        log.truncate(at + len + next() % 2000);
+        for _ in 0..1 + next() % 4 {
+            let place = 4 + next() % (log.len() - 4);
+            log[place] = next() as u8;
+        }
+        let _ = read(&log);
+    }
 }

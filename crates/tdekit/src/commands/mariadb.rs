@@ -99,6 +99,10 @@ pub(crate) struct RotateArgs {
     /// The server's `innodb_encryption_rotate_key_age`, where no server is named
     #[arg(long, value_name = "AGE", default_value_t = 1)]
     pub(crate) rotate_key_age: u32,
+    /// Make no version: have the server use those that are there, such as on the other nodes of a
+    /// cluster
+    #[arg(long)]
+    pub(crate) existing: bool,
     /// Set the server's `innodb_encryption_threads` first
     #[arg(long, value_name = "COUNT")]
     pub(crate) encryption_threads: Option<u8>,

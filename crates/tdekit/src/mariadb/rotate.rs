@@ -58,6 +58,9 @@ struct Rotation {
 pub(crate) fn rotate(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let store = session::open_unlocked_store(global)?;
     let client = args.connection.client();
+    if args.existing && client.is_none() {
+        return Err(CommandError::Usage("--existing needs a server: name one by --socket".into()));
+    }
     if let (Some(client), Some(threads)) = (&client, args.encryption_threads) {
         client.rows(&format!("SET GLOBAL innodb_encryption_threads = {threads}"))?;
     }
@@ -66,7 +69,7 @@ pub(crate) fn rotate(args: &RotateArgs, global: &GlobalArgs) -> Result<(), Comma
     let keys = add_versions(&store, args, age)?;
     let not_rotating = rotation.as_ref().and_then(Rotation::why_not);
     let mut outcome = Outcome { keys, re_encrypted: false, not_rotating };
-    if !args.json {
+    if !args.json && !args.existing {
         tell(&outcome.keys, age)?;
     }
     if let Some(client) = &client {
@@ -74,7 +77,7 @@ pub(crate) fn rotate(args: &RotateArgs, global: &GlobalArgs) -> Result<(), Comma
         // Setting it wakes the threads; the value stays.
         client.rows(&format!("SET GLOBAL innodb_encryption_rotate_key_age = {age}"))?;
         if not_rotating.is_none() && !args.no_wait {
-            wait(client, &outcome.keys, args.json)?;
+            wait(client, &outcome.keys, age, args.json)?;
             outcome.re_encrypted = true;
         }
     }
@@ -150,7 +153,8 @@ fn add_versions(
     for id in ids {
         let old_version = known.latest(id).unwrap_or(0);
         let mut new_version = old_version;
-        for _ in 0..=age {
+        let count = if args.existing { 0 } else { age + 1 };
+        for _ in 0..count {
             let keys = store.rotate_server_key(id, &certificate)?;
             new_version = keys.latest(id).unwrap_or(new_version);
         }
@@ -199,8 +203,9 @@ fn seen(client: &Client<'_>, keys: &[Rotated]) -> Result<(), MariadbError> {
     Ok(())
 }
 
-/// Waits until no tablespace has pages under a version that was there before.
-fn wait(client: &Client<'_>, keys: &[Rotated], quiet: bool) -> Result<(), MariadbError> {
+/// Waits until no tablespace has pages that the server would encrypt anew. None is then under a
+/// version that was there before.
+fn wait(client: &Client<'_>, keys: &[Rotated], age: u32, quiet: bool) -> Result<(), MariadbError> {
     let bar = match quiet {
         true => ProgressBar::hidden(),
         false => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
@@ -212,7 +217,7 @@ fn wait(client: &Client<'_>, keys: &[Rotated], quiet: bool) -> Result<(), Mariad
         .iter()
         .map(|key| {
             let Rotated { key_id, new_version, .. } = key;
-            format!("(CURRENT_KEY_ID = {key_id} AND MIN_KEY_VERSION < {new_version})")
+            format!("(CURRENT_KEY_ID = {key_id} AND MIN_KEY_VERSION + {age} < {new_version})")
         })
         .collect();
     let ids: Vec<_> = keys.iter().map(|key| key.key_id.to_string()).collect();
