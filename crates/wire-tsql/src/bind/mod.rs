@@ -37,9 +37,17 @@ pub(crate) enum Node {
     Arg(usize),
     /// SQLite computes it: a column, an aggregate, a subquery.
     Leaf(String),
-    Convert { inner: Box<Bound>, style: Option<Box<Bound>>, lenient: bool },
+    Convert {
+        inner: Box<Bound>,
+        style: Option<Box<Bound>>,
+        lenient: bool,
+    },
     /// Into a column of this table: what does not fit is an error.
-    Assign { inner: Box<Bound>, table: String, column: String },
+    Assign {
+        inner: Box<Bound>,
+        table: String,
+        column: String,
+    },
     Arith(BinOp, Box<Bound>, Box<Bound>),
     Concat(Box<Bound>, Box<Bound>),
     Negate(Box<Bound>),
@@ -49,7 +57,11 @@ pub(crate) enum Node {
     Or(Vec<Bound>),
     Not(Box<Bound>),
     IsNull(Box<Bound>, bool),
-    Like { text: Box<Bound>, pattern: Box<Bound>, escape: Option<Box<Bound>> },
+    Like {
+        text: Box<Bound>,
+        pattern: Box<Bound>,
+        escape: Option<Box<Bound>>,
+    },
     InList(Box<Bound>, Vec<Bound>),
     Case(Vec<(Bound, Bound)>, Option<Box<Bound>>),
     Call(Func, Vec<Bound>),

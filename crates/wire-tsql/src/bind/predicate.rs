@@ -86,8 +86,7 @@ impl Binder<'_> {
             bound.push(item);
         }
         let left = convert(left, ty)?;
-        let bound =
-            bound.into_iter().map(|item| convert(item, ty)).collect::<Result<Vec<_>>>()?;
+        let bound = bound.into_iter().map(|item| convert(item, ty)).collect::<Result<Vec<_>>>()?;
         Ok(negated(Bound::condition(Node::InList(Box::new(left), bound)), not))
     }
 

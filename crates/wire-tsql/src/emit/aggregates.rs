@@ -41,7 +41,9 @@ impl Sum {
         let value = match raw {
             ValueRef::Null => return Ok(()),
             ValueRef::Integer(int) => Value::Int(int),
-            _ => storage::load(raw, self.ty, "sum").map_err(|error| failed(&self.kernels, error))?,
+            _ => {
+                storage::load(raw, self.ty, "sum").map_err(|error| failed(&self.kernels, error))?
+            }
         };
         match value {
             Value::Int(int) => {
@@ -133,7 +135,11 @@ impl Aggregate<Moments, Option<f64>> for Spread {
         Ok(())
     }
 
-    fn finalize(&self, _: &mut Context<'_>, moments: Option<Moments>) -> rusqlite::Result<Option<f64>> {
+    fn finalize(
+        &self,
+        _: &mut Context<'_>,
+        moments: Option<Moments>,
+    ) -> rusqlite::Result<Option<f64>> {
         let Some(moments) = moments else { return Ok(None) };
         let by = if self.whole { moments.count } else { moments.count - 1.0 };
         if by <= 0.0 {

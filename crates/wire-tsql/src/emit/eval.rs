@@ -51,9 +51,7 @@ pub(crate) fn borrow<'a>(value: &'a Value<'_>) -> Value<'a> {
         Value::Bit(bit) => Value::Bit(*bit),
         Value::Int(int) => Value::Int(*int),
         Value::Float(float) => Value::Float(*float),
-        Value::Decimal { unscaled, scale } => {
-            Value::Decimal { unscaled: *unscaled, scale: *scale }
-        }
+        Value::Decimal { unscaled, scale } => Value::Decimal { unscaled: *unscaled, scale: *scale },
         Value::Money(money) => Value::Money(*money),
         Value::Date(days) => Value::Date(*days),
         Value::Time(ticks) => Value::Time(*ticks),
@@ -131,12 +129,8 @@ pub(crate) fn test(bound: &Bound, env: &Env<'_>) -> Result<Option<bool>> {
             Ok(if unknown { None } else { Some(false) })
         }
         Node::Not(inner) => Ok(test(inner, env)?.map(|value| !value)),
-        Node::IsNull(inner, negated) => {
-            Ok(Some((eval(inner, env)? == Value::Null) != *negated))
-        }
-        Node::Like { text: found, pattern, escape } => {
-            like(found, pattern, escape.as_deref(), env)
-        }
+        Node::IsNull(inner, negated) => Ok(Some((eval(inner, env)? == Value::Null) != *negated)),
+        Node::Like { text: found, pattern, escape } => like(found, pattern, escape.as_deref(), env),
         Node::InList(left, items) => {
             let left = eval(left, env)?;
             if left == Value::Null {
@@ -214,9 +208,7 @@ pub(crate) fn eval<'e>(bound: &'e Bound, env: &Env<'e>) -> Result<Value<'e>> {
         Node::Null => Ok(Value::Null),
         Node::Var(slot) => Ok(env.vars.get(*slot).map_or(Value::Null, borrow)),
         Node::Arg(index) => Ok(env.args.get(*index).map_or(Value::Null, borrow)),
-        Node::Leaf(sql) => {
-            Err(Error::Internal { detail: format!("{sql} outside of a statement") })
-        }
+        Node::Leaf(sql) => Err(Error::Internal { detail: format!("{sql} outside of a statement") }),
         Node::Arith(op, left, right) => {
             if family(bound.ty) == Family::Int && bound.ty != SqlType::Bit {
                 return Ok(eval_int(bound, env)?.map_or(Value::Null, Value::Int));
@@ -259,10 +251,13 @@ pub(crate) fn eval<'e>(bound: &'e Bound, env: &Env<'e>) -> Result<Value<'e>> {
             otherwise.as_ref().map_or(Ok(Value::Null), |value| eval(value, env))
         }
         Node::Call(func, args) => func.compute(args, bound.ty, env),
-        Node::Compare(..) | Node::And(_) | Node::Or(_) | Node::Not(_) | Node::IsNull(..)
-        | Node::Like { .. } | Node::InList(..) => {
-            Ok(test(bound, env)?.map_or(Value::Null, Value::Bit))
-        }
+        Node::Compare(..)
+        | Node::And(_)
+        | Node::Or(_)
+        | Node::Not(_)
+        | Node::IsNull(..)
+        | Node::Like { .. }
+        | Node::InList(..) => Ok(test(bound, env)?.map_or(Value::Null, Value::Bit)),
     }
 }
 
@@ -287,7 +282,8 @@ fn concat<'e>(ty: SqlType, left: &'e Bound, right: &'e Bound, env: &Env<'e>) -> 
             joined.push_str(&right);
             if let Some(Length::Of(n)) = length_of(ty) {
                 let national = is_national(ty);
-                if joined.len() > usize::from(n) && text::units(&joined, national) > usize::from(n) {
+                if joined.len() > usize::from(n) && text::units(&joined, national) > usize::from(n)
+                {
                     joined = text::slice(&joined, 0, usize::from(n), national)?;
                 }
             }

@@ -228,8 +228,7 @@ impl Binder<'_> {
     }
 
     pub(crate) fn joined_by(&mut self, items: &[Bound], with: &str) -> Result<String> {
-        let texts =
-            items.iter().map(|item| self.emit_text(item)).collect::<Result<Vec<_>>>()?;
+        let texts = items.iter().map(|item| self.emit_text(item)).collect::<Result<Vec<_>>>()?;
         Ok(texts.join(with))
     }
 
@@ -293,9 +292,8 @@ impl Binder<'_> {
         if matches!(&bound.node, Node::Call(func, _) if !func.is_pure()) {
             *pure = false;
         }
-        let mut again = |this: &mut Self, part: &Bound| {
-            Box::new(this.hollowed(part, args, texts, pure))
-        };
+        let mut again =
+            |this: &mut Self, part: &Bound| Box::new(this.hollowed(part, args, texts, pure));
         let node = match &bound.node {
             Node::Convert { inner, style, lenient } => Node::Convert {
                 inner: again(self, inner),
@@ -326,10 +324,7 @@ impl Binder<'_> {
                 items.iter().map(|item| *again(self, item)).collect(),
             ),
             Node::Case(whens, otherwise) => Node::Case(
-                whens
-                    .iter()
-                    .map(|(when, then)| (*again(self, when), *again(self, then)))
-                    .collect(),
+                whens.iter().map(|(when, then)| (*again(self, when), *again(self, then))).collect(),
                 otherwise.as_ref().map(|value| again(self, value)),
             ),
             Node::Call(func, items) => {

@@ -34,8 +34,15 @@ impl std::hash::Hash for Part {
 }
 
 pub(crate) const NAMES: &[&str] = &[
-    "DATEFROMPARTS", "DATETIMEFROMPARTS", "DAY", "EOMONTH", "ISDATE", "MONTH", "SWITCHOFFSET",
-    "TODATETIMEOFFSET", "YEAR",
+    "DATEFROMPARTS",
+    "DATETIMEFROMPARTS",
+    "DAY",
+    "EOMONTH",
+    "ISDATE",
+    "MONTH",
+    "SWITCHOFFSET",
+    "TODATETIMEOFFSET",
+    "YEAR",
 ];
 
 /// A date argument: text becomes `datetimeoffset(7)`, numbers `datetime`.
@@ -103,10 +110,8 @@ pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
 }
 
 pub(crate) fn bind_dated(name: &str, part: Part, part_name: &str, args: &[Bound]) -> Result<Bound> {
-    let unknown = || Error::BadDatepart {
-        name: part_name.to_owned(),
-        function: name.to_lowercase(),
-    };
+    let unknown =
+        || Error::BadDatepart { name: part_name.to_owned(), function: name.to_lowercase() };
     match name {
         "DATEADD" => {
             check_count(name, args.len() + 1, 3, 3)?;
@@ -122,7 +127,11 @@ pub(crate) fn bind_dated(name: &str, part: Part, part_name: &str, args: &[Bound]
             };
             let small = matches!(
                 part,
-                Part::Hour | Part::Minute | Part::Second | Part::Millisecond | Part::Microsecond
+                Part::Hour
+                    | Part::Minute
+                    | Part::Second
+                    | Part::Millisecond
+                    | Part::Microsecond
                     | Part::Nanosecond
             );
             if date.ty == SqlType::Date && small {
@@ -204,9 +213,7 @@ pub(crate) fn compute<'e>(
                 return Ok(Value::Null);
             };
             let count = datetime::difference(from, to, part).ok_or(Error::DateDiffOverflow {})?;
-            crate::value::arith::int_in(count, ty)
-                .map(Value::Int)
-                .ok_or(Error::DateDiffOverflow {})
+            crate::value::arith::int_in(count, ty).map(Value::Int).ok_or(Error::DateDiffOverflow {})
         }
         Date::Part(part) => {
             let Some(moment) = moment_at(0) else { return Ok(Value::Null) };
@@ -232,14 +239,12 @@ pub(crate) fn compute<'e>(
         }
         Date::FromParts => {
             let at = |index: usize| int_of(&values[index]);
-            let days =
-                datetime::from_civil(at(0), at(1), at(2)).ok_or(Error::BadDateParts {})?;
+            let days = datetime::from_civil(at(0), at(1), at(2)).ok_or(Error::BadDateParts {})?;
             made(Moment { days, ticks: 0, offset_min: 0 }, ty)
         }
         Date::DateTimeFromParts => {
             let at = |index: usize| int_of(&values[index]);
-            let days =
-                datetime::from_civil(at(0), at(1), at(2)).ok_or(Error::BadDateParts {})?;
+            let days = datetime::from_civil(at(0), at(1), at(2)).ok_or(Error::BadDateParts {})?;
             let ok = (0..24).contains(&at(3))
                 && (0..60).contains(&at(4))
                 && (0..60).contains(&at(5))
@@ -304,8 +309,7 @@ fn is_date(value: Option<&Value<'_>>, ty: SqlType) -> bool {
 }
 
 fn weekday_name(days: i64) -> String {
-    let names =
-        ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+    let names = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
     let at = usize::try_from(days.rem_euclid(7)).unwrap_or(0);
     names[at].to_owned()
 }

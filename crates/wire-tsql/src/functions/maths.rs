@@ -289,9 +289,7 @@ fn power<'e>(values: &[Value<'e>], ty: SqlType) -> Result<Value<'e>> {
     // whole powers of whole numbers are exact
     if let (Value::Int(base), Ok(count)) = (&values[0], format!("{exponent}").parse::<u32>()) {
         let value = base.checked_pow(count).ok_or_else(|| overflow(ty))?;
-        return Ok(Value::Int(
-            crate::value::arith::int_in(value, ty).ok_or_else(|| overflow(ty))?,
-        ));
+        return Ok(Value::Int(crate::value::arith::int_in(value, ty).ok_or_else(|| overflow(ty))?));
     }
     let order = crate::value::dateparse::Order::Mdy;
     let from = match family(ty) {

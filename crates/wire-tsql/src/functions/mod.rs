@@ -250,7 +250,8 @@ pub(crate) fn bind(name: &str, args: Vec<Bound>) -> Result<Bound> {
             check_count(name, args.len(), 2, 2)?;
             let ty = args[0].ty;
             let common = crate::value::common_type(ty, args[1].ty)?;
-            let args = args.into_iter().map(|arg| convert(arg, common)).collect::<Result<Vec<_>>>()?;
+            let args =
+                args.into_iter().map(|arg| convert(arg, common)).collect::<Result<Vec<_>>>()?;
             let made = Bound::new(common, true, Node::Call(Func::NullIf, args));
             if crate::value::implicit(common, ty) { convert(made, ty) } else { Ok(made) }
         }

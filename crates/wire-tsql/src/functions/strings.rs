@@ -123,11 +123,8 @@ pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
             (part_type(found.ty), vec![found, int_at(1)?])
         }
         Text::Substring => {
-            let found = if family(args[0].ty) == Family::Binary {
-                args[0].clone()
-            } else {
-                text_at(0)?
-            };
+            let found =
+                if family(args[0].ty) == Family::Binary { args[0].clone() } else { text_at(0)? };
             (part_type(found.ty), vec![found, int_at(1)?, int_at(2)?])
         }
         Text::Lower | Text::Upper | Text::LTrim | Text::RTrim | Text::Trim | Text::Reverse => {
@@ -161,9 +158,7 @@ pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
             let bound = (0..args.len()).map(text_at).collect::<Result<Vec<_>>>()?;
             (SqlType::NVarChar(Length::Of(258)), bound)
         }
-        Text::ParseName => {
-            (SqlType::NVarChar(Length::Of(128)), vec![text_at(0)?, int_at(1)?])
-        }
+        Text::ParseName => (SqlType::NVarChar(Length::Of(128)), vec![text_at(0)?, int_at(1)?]),
     };
     if func == Text::DataLength && family(args[0].ty) == Family::Variant {
         return Err(bad_argument(args[0].ty, 1, name));
@@ -234,11 +229,8 @@ pub(crate) fn compute<'e>(
             return Ok(cut(values.iter().map(str_of).collect(), ty));
         }
         Text::ConcatWs => {
-            let parts: Vec<&str> = values[1..]
-                .iter()
-                .filter(|value| **value != Value::Null)
-                .map(str_of)
-                .collect();
+            let parts: Vec<&str> =
+                values[1..].iter().filter(|value| **value != Value::Null).map(str_of).collect();
             return Ok(cut(parts.join(str_of(&values[0])), ty));
         }
         _ => {}
@@ -256,10 +248,9 @@ pub(crate) fn compute<'e>(
             .chars()
             .next()
             .map_or(Value::Null, |c| Value::Int(i64::from(text::to_1252(c).unwrap_or(b'?')))),
-        Text::Unicode => first
-            .encode_utf16()
-            .next()
-            .map_or(Value::Null, |unit| Value::Int(i64::from(unit))),
+        Text::Unicode => {
+            first.encode_utf16().next().map_or(Value::Null, |unit| Value::Int(i64::from(unit)))
+        }
         Text::Char => u8::try_from(int_of(&values[0]))
             .map_or(Value::Null, |byte| owned(text::from_1252(byte).to_string())),
         Text::NChar => u32::try_from(int_of(&values[0]))
@@ -316,7 +307,9 @@ fn map_chars(found: &str, upper: bool) -> String {
 
 fn data_length(value: &Value<'_>, ty: SqlType) -> usize {
     match value {
-        Value::Text(found) => text::units(found, is_national(ty)) * (1 + usize::from(is_national(ty))),
+        Value::Text(found) => {
+            text::units(found, is_national(ty)) * (1 + usize::from(is_national(ty)))
+        }
         Value::Binary(bytes) => bytes.len(),
         _ => match ty {
             SqlType::Bit | SqlType::TinyInt => 1,
@@ -455,8 +448,9 @@ fn str_function(values: &[Value<'_>]) -> Value<'static> {
         return Value::Null;
     }
     let places = places.min(16);
-    let rounded = crate::value::decimal::Dec::from_f64(number, 38, u8::try_from(places).unwrap_or(0))
-        .map_or_else(|| format!("{number:.places$}"), |dec| dec.to_string());
+    let rounded =
+        crate::value::decimal::Dec::from_f64(number, 38, u8::try_from(places).unwrap_or(0))
+            .map_or_else(|| format!("{number:.places$}"), |dec| dec.to_string());
     let whole = rounded.split('.').next().map_or(0, str::len);
     if whole > length {
         return owned("*".repeat(length));

@@ -100,8 +100,7 @@ impl Parser<'_> {
         }
         if self.eat("VIEW") {
             let name = self.name()?;
-            let columns =
-                if self.is_op("(") { self.list(Self::identifier)? } else { Vec::new() };
+            let columns = if self.is_op("(") { self.list(Self::identifier)? } else { Vec::new() };
             if self.eat("WITH") {
                 return Err(Error::unsupported(format!("VIEW WITH {}", self.word()?)));
             }
@@ -193,9 +192,17 @@ impl Parser<'_> {
                     let option = parser.word()?;
                     parser.expect_op("=")?;
                     let known = [
-                        "PAD_INDEX", "FILLFACTOR", "STATISTICS_NORECOMPUTE", "ALLOW_ROW_LOCKS",
-                        "ALLOW_PAGE_LOCKS", "SORT_IN_TEMPDB", "ONLINE", "MAXDOP",
-                        "DATA_COMPRESSION", "OPTIMIZE_FOR_SEQUENTIAL_KEY", "DROP_EXISTING",
+                        "PAD_INDEX",
+                        "FILLFACTOR",
+                        "STATISTICS_NORECOMPUTE",
+                        "ALLOW_ROW_LOCKS",
+                        "ALLOW_PAGE_LOCKS",
+                        "SORT_IN_TEMPDB",
+                        "ONLINE",
+                        "MAXDOP",
+                        "DATA_COMPRESSION",
+                        "OPTIMIZE_FOR_SEQUENTIAL_KEY",
+                        "DROP_EXISTING",
                         "IGNORE_DUP_KEY",
                     ];
                     if !known.contains(&option.as_str()) {
@@ -261,13 +268,16 @@ impl Parser<'_> {
             } else if self.eat("COLLATE") {
                 let collation = self.identifier()?;
                 crate::value::text::check_collation(&collation)?;
-            } else if self.is("DEFAULT")
-                || (self.is("CONSTRAINT") && self.is_word_at(2, "DEFAULT"))
+            } else if self.is("DEFAULT") || (self.is("CONSTRAINT") && self.is_word_at(2, "DEFAULT"))
             {
-                let label =
-                    if self.eat("CONSTRAINT") { Some(self.identifier()?) } else { None };
+                if self.eat("CONSTRAINT") {
+                    self.identifier()?;
+                }
                 self.expect("DEFAULT")?;
-                column.default = Some((label, self.expression()?));
+                let start = self.token().start;
+                self.expression()?;
+                let end = self.at.checked_sub(1).map_or(start, |at| self.tokens[at].end);
+                column.default = Some(self.text[start..end].to_owned());
             } else if self.is("REFERENCES") || self.starts_constraint() {
                 column.constraints.push(self.constraint()?);
             } else if self.is("ROWGUIDCOL") || self.is("SPARSE") || self.is("MASKED") {
@@ -302,8 +312,7 @@ impl Parser<'_> {
         if !self.eat("CLUSTERED") {
             self.eat("NONCLUSTERED");
         }
-        let columns =
-            if self.is_op("(") { self.list(Self::index_column)? } else { Vec::new() };
+        let columns = if self.is_op("(") { self.list(Self::index_column)? } else { Vec::new() };
         self.storage_options()?;
         let kind = if primary {
             ConstraintKind::Primary(columns)
@@ -425,11 +434,8 @@ impl Parser<'_> {
         }
         let if_exists = self.eat_words(&["IF", "EXISTS"]);
         let names = self.commas(Self::name)?;
-        let on = if kind == ObjectKind::Index && self.eat("ON") {
-            Some(self.name()?)
-        } else {
-            None
-        };
+        let on =
+            if kind == ObjectKind::Index && self.eat("ON") { Some(self.name()?) } else { None };
         Ok(Kind::Drop { kind, names, if_exists, on })
     }
 

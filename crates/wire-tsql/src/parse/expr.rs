@@ -6,10 +6,10 @@ use crate::error::{Error, Result};
 use crate::lex::Tok;
 
 /// Functions that are written without parentheses.
-const BARE: &[&str] =
-    &["CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "SYSTEM_USER", "USER"];
+const BARE: &[&str] = &["CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "SYSTEM_USER", "USER"];
 /// Functions whose names are reserved words.
-const RESERVED_FUNCTIONS: &[&str] = &["COALESCE", "NULLIF", "LEFT", "RIGHT", "IDENTITY", "CONTAINS"];
+const RESERVED_FUNCTIONS: &[&str] =
+    &["COALESCE", "NULLIF", "LEFT", "RIGHT", "IDENTITY", "CONTAINS"];
 
 pub(crate) fn binary_op(op: &str) -> Option<BinOp> {
     Some(match op {

@@ -1,18 +1,29 @@
 //! SELECT and what it is made of.
 
 use super::{Parser, is_reserved};
-use crate::ast::{
-    Cte, Expr, Item, JoinKind, Query, Select, SetExpr, SetOp, TableRef, Top,
-};
+use crate::ast::{Cte, Expr, Item, JoinKind, Query, Select, SetExpr, SetOp, TableRef, Top};
 use crate::error::{Error, Result};
 use crate::lex::Tok;
 use crate::parse::expr::binary_op;
 
 /// Table hints that only tell how to lock or to find rows; they change no result here.
 const TABLE_HINTS: &[&str] = &[
-    "NOLOCK", "READUNCOMMITTED", "READCOMMITTED", "REPEATABLEREAD", "SERIALIZABLE", "HOLDLOCK",
-    "ROWLOCK", "PAGLOCK", "TABLOCK", "TABLOCKX", "UPDLOCK", "XLOCK", "NOWAIT", "FORCESEEK",
-    "FORCESCAN", "READCOMMITTEDLOCK",
+    "NOLOCK",
+    "READUNCOMMITTED",
+    "READCOMMITTED",
+    "REPEATABLEREAD",
+    "SERIALIZABLE",
+    "HOLDLOCK",
+    "ROWLOCK",
+    "PAGLOCK",
+    "TABLOCK",
+    "TABLOCKX",
+    "UPDLOCK",
+    "XLOCK",
+    "NOWAIT",
+    "FORCESEEK",
+    "FORCESCAN",
+    "READCOMMITTEDLOCK",
 ];
 /// Query hints of the same kind.
 const QUERY_HINTS: &[&str] = &["RECOMPILE", "MAXDOP", "FAST", "KEEPFIXED", "MAXRECURSION"];

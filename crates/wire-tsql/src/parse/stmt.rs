@@ -139,8 +139,20 @@ impl Parser<'_> {
     fn known_elsewhere(&self, word: &str) -> bool {
         matches!(
             word,
-            "GRANT" | "DENY" | "REVOKE" | "GOTO" | "KILL" | "BULK" | "RECONFIGURE" | "SHUTDOWN"
-                | "DEALLOCATE" | "FETCH" | "REVERT" | "READTEXT" | "WRITETEXT" | "UPDATETEXT"
+            "GRANT"
+                | "DENY"
+                | "REVOKE"
+                | "GOTO"
+                | "KILL"
+                | "BULK"
+                | "RECONFIGURE"
+                | "SHUTDOWN"
+                | "DEALLOCATE"
+                | "FETCH"
+                | "REVERT"
+                | "READTEXT"
+                | "WRITETEXT"
+                | "UPDATETEXT"
         )
     }
 
@@ -194,8 +206,7 @@ impl Parser<'_> {
         self.advance();
         let test = self.condition()?;
         let then = self.statement()?;
-        let otherwise =
-            if self.eat("ELSE") { Some(Box::new(self.statement()?)) } else { None };
+        let otherwise = if self.eat("ELSE") { Some(Box::new(self.statement()?)) } else { None };
         Ok(Kind::If(test, Box::new(then), otherwise))
     }
 

@@ -46,7 +46,8 @@ impl Parser<'_> {
                 _ => return Err(Error::Syntax { near: next }),
             };
         }
-        if matches!(lower.as_str(), "char" | "character" | "nchar" | "binary") && self.eat("VARYING")
+        if matches!(lower.as_str(), "char" | "character" | "nchar" | "binary")
+            && self.eat("VARYING")
         {
             lower = match lower.as_str() {
                 "nchar" => "nvarchar".to_owned(),
@@ -63,8 +64,8 @@ impl Parser<'_> {
             return Ok(TypeArg::Max);
         }
         let number = self.integer()?;
-        let number = u32::try_from(number)
-            .map_err(|_| Error::BadLength { name: number.to_string() })?;
+        let number =
+            u32::try_from(number).map_err(|_| Error::BadLength { name: number.to_string() })?;
         Ok(TypeArg::Number(number))
     }
 }

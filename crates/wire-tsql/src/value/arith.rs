@@ -95,7 +95,10 @@ pub(crate) fn binary(op: BinOp, a: &Value<'_>, b: &Value<'_>, ty: SqlType) -> Re
         },
         (Value::Float(a), Value::Float(b)) => Value::Float(float(op, *a, *b, ty)?),
         (Value::Money(a), Value::Money(b)) => Value::Money(money(op, *a, *b, ty)?),
-        (Value::Decimal { unscaled: u1, scale: s1 }, Value::Decimal { unscaled: u2, scale: s2 }) => {
+        (
+            Value::Decimal { unscaled: u1, scale: s1 },
+            Value::Decimal { unscaled: u2, scale: s2 },
+        ) => {
             let SqlType::Decimal { precision, scale } = ty else {
                 return Err(bad_operand(op, ty));
             };
@@ -150,13 +153,15 @@ pub(crate) fn compare(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
         (Value::Bit(a), Value::Int(b)) => i64::from(*a).cmp(b),
         (Value::Int(a), Value::Bit(b)) => a.cmp(&i64::from(*b)),
         (Value::Float(a), Value::Float(b)) => a.partial_cmp(b)?,
-        (Value::Decimal { unscaled: u1, scale: s1 }, Value::Decimal { unscaled: u2, scale: s2 }) => {
-            Dec::new(*u1, *s1).compare(Dec::new(*u2, *s2))
-        }
+        (
+            Value::Decimal { unscaled: u1, scale: s1 },
+            Value::Decimal { unscaled: u2, scale: s2 },
+        ) => Dec::new(*u1, *s1).compare(Dec::new(*u2, *s2)),
         (Value::Text(a), Value::Text(b)) => text::compare(a, b),
         (Value::Binary(a), Value::Binary(b)) => {
             // the shorter one counts as filled with zeros
-            let trim = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+            let trim =
+                |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
             a[..trim(a)].cmp(&b[..trim(b)])
         }
         (Value::Date(a), Value::Date(b)) => a.cmp(b),

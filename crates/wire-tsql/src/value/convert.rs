@@ -225,8 +225,11 @@ fn to_money(value: &Value<'_>, from: SqlType, to: SqlType) -> Result<Val> {
         Value::Decimal { unscaled, scale } => Dec::new(*unscaled, *scale).rescale(4),
         Value::Float(float) => Dec::from_f64(*float, 38, 4),
         Value::Text(text) => {
-            let bare: String =
-                text.trim().chars().filter(|c| !matches!(c, ',' | '$' | '\u{20ac}' | '\u{a3}')).collect();
+            let bare: String = text
+                .trim()
+                .chars()
+                .filter(|c| !matches!(c, ',' | '$' | '\u{20ac}' | '\u{a3}'))
+                .collect();
             if bare.is_empty() {
                 return Ok(Value::Money(0));
             }
@@ -251,9 +254,8 @@ fn to_float(value: &Value<'_>, from: SqlType, to: SqlType) -> Result<Val> {
         Value::Money(money) => *money as f64 / 10_000.0,
         Value::Text(text) => {
             let trimmed = text.trim();
-            let plain = trimmed
-                .bytes()
-                .all(|byte| byte.is_ascii_digit() || b"+-.eEdD".contains(&byte));
+            let plain =
+                trimmed.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eEdD".contains(&byte));
             let normal = trimmed.replace(['d', 'D'], "e");
             let parsed = if trimmed.is_empty() { Some(0.0) } else { normal.parse::<f64>().ok() };
             parsed.filter(|_| plain).ok_or_else(|| converting(from, to))?
@@ -387,8 +389,8 @@ fn to_text(value: &Value<'_>, from: SqlType, to: SqlType, style: i64) -> Result<
                 _ => 121,
             };
             let style = if style == 0 { default } else { style };
-            let text = dateparse::format(moment, from, style)
-                .ok_or_else(|| bad_style(style, from))?;
+            let text =
+                dateparse::format(moment, from, style).ok_or_else(|| bad_style(style, from))?;
             (text, true)
         }
     };
@@ -401,7 +403,8 @@ fn to_text(value: &Value<'_>, from: SqlType, to: SqlType, style: i64) -> Result<
             return fit_text("*", SqlType::VarChar(Length::Max), to);
         }
         return Err(Error::NumericOverflow {
-            from: if family(from) == Family::Int { "expression" } else { type_name(from) }.to_owned(),
+            from: if family(from) == Family::Int { "expression" } else { type_name(from) }
+                .to_owned(),
             to: type_name(to).to_owned(),
         });
     }
@@ -505,7 +508,11 @@ fn to_temporal(
             };
             dateparse::parse(text, order).ok_or(Error::BadDateTime {})?
         }
-        Value::Bit(_) | Value::Int(_) | Value::Decimal { .. } | Value::Float(_) | Value::Money(_) => {
+        Value::Bit(_)
+        | Value::Int(_)
+        | Value::Decimal { .. }
+        | Value::Float(_)
+        | Value::Money(_) => {
             if !matches!(to, SqlType::DateTime | SqlType::SmallDateTime) {
                 return Err(no_way(from, to));
             }

@@ -6,8 +6,18 @@ use super::datetime::{DAYS_1900, Moment, Part, civil, from_civil, get};
 
 const SECOND: i64 = 10_000_000;
 const MONTHS: &[&str] = &[
-    "january", "february", "march", "april", "may", "june", "july", "august", "september",
-    "october", "november", "december",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
 ];
 
 /// Order of day and month in dates of digits with separators.
@@ -96,8 +106,14 @@ fn split(text: &str) -> Option<(&str, &str)> {
 fn parse_date(text: &str, order: Order) -> Option<i64> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return match text.len() {
-            8 => from_civil(text[..4].parse().ok()?, text[4..6].parse().ok()?, text[6..].parse().ok()?),
-            6 => from_civil(year_of(&text[..2])?, text[2..4].parse().ok()?, text[4..].parse().ok()?),
+            8 => from_civil(
+                text[..4].parse().ok()?,
+                text[4..6].parse().ok()?,
+                text[6..].parse().ok()?,
+            ),
+            6 => {
+                from_civil(year_of(&text[..2])?, text[2..4].parse().ok()?, text[4..].parse().ok()?)
+            }
             4 => from_civil(text.parse().ok()?, 1, 1),
             _ => None,
         };

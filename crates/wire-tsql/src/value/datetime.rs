@@ -102,10 +102,8 @@ fn round_ticks(ticks: i64, scale: u8) -> i64 {
 /// # Errors
 /// 242 when it lies outside of the type's range.
 pub(crate) fn to_type(moment: Moment, ty: SqlType, from: &str) -> Result<Val> {
-    let range = || Error::DateTimeRange {
-        from: from.to_owned(),
-        to: super::type_name(ty).to_owned(),
-    };
+    let range =
+        || Error::DateTimeRange { from: from.to_owned(), to: super::type_name(ty).to_owned() };
     let rounded = |scale: u8| {
         let ticks = round_ticks(moment.ticks, scale);
         if ticks < DAY {
@@ -284,9 +282,11 @@ pub(crate) fn add(moment: Moment, part: Part, count: i64) -> Option<Moment> {
             let units = i64::try_from(total / 100).ok()?;
             let total = moment.ticks.checked_add(units)?;
             let days = moment.days + total.div_euclid(DAY);
-            (0..=LAST_DAY)
-                .contains(&days)
-                .then_some(Moment { days, ticks: total.rem_euclid(DAY), ..moment })
+            (0..=LAST_DAY).contains(&days).then_some(Moment {
+                days,
+                ticks: total.rem_euclid(DAY),
+                ..moment
+            })
         }
         Part::IsoWeek | Part::TzOffset => None,
     }
@@ -357,9 +357,8 @@ pub(crate) fn from_datetime_ticks(total: i64) -> Option<Val> {
 
 /// The system's time; UTC, as the server has no other zone.
 pub(crate) fn now() -> Moment {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
+    let since =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since.as_secs()).unwrap_or(0);
     let ticks = (seconds % 86_400) * SECOND + i64::from(since.subsec_nanos() / 100);
     // 1970-01-01 is day 719,162

@@ -2,9 +2,9 @@
 
 pub(crate) mod arith;
 pub(crate) mod convert;
+pub(crate) mod dateparse;
 pub(crate) mod datetime;
 pub(crate) mod decimal;
-pub(crate) mod dateparse;
 pub(crate) mod storage;
 pub(crate) mod text;
 
@@ -40,7 +40,11 @@ pub(crate) fn family(ty: SqlType) -> Family {
             Family::Text
         }
         T::Binary(_) | T::VarBinary(_) | T::Image => Family::Binary,
-        T::Date | T::Time(_) | T::DateTime | T::SmallDateTime | T::DateTime2(_)
+        T::Date
+        | T::Time(_)
+        | T::DateTime
+        | T::SmallDateTime
+        | T::DateTime2(_)
         | T::DateTimeOffset(_) => Family::Temporal,
         T::UniqueIdentifier => Family::Guid,
         T::SqlVariant => Family::Variant,
@@ -279,10 +283,7 @@ pub(crate) fn implicit(from: SqlType, to: SqlType) -> bool {
         return false;
     }
     match (family(from), family(to)) {
-        (a, b) if a == b => !matches!(
-            (from, to),
-            (T::Date, T::Time(_)) | (T::Time(_), T::Date)
-        ),
+        (a, b) if a == b => !matches!((from, to), (T::Date, T::Time(_)) | (T::Time(_), T::Date)),
         (F::Int | F::Decimal | F::Money | F::Float, F::Int | F::Decimal | F::Money | F::Float) => {
             true
         }

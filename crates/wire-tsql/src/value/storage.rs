@@ -160,7 +160,9 @@ fn integer(int: i64, ty: SqlType) -> Option<Value<'static>> {
         #[allow(clippy::cast_precision_loss)]
         T::Float | T::Real => Value::Float(int as f64),
         T::Date => Value::Date(u32::try_from(int).ok().filter(|days| *days <= 3_652_058)?),
-        T::Time(_) => Value::Time(u64::try_from(int).ok().filter(|ticks| *ticks < DAY.unsigned_abs())?),
+        T::Time(_) => {
+            Value::Time(u64::try_from(int).ok().filter(|ticks| *ticks < DAY.unsigned_abs())?)
+        }
         T::DateTime => Value::DateTime {
             days: i32::try_from(int.div_euclid(DATETIME_DAY)).ok()?,
             ticks: u32::try_from(int.rem_euclid(DATETIME_DAY)).ok()?,

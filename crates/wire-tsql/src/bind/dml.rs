@@ -1,0 +1,395 @@
+//! INSERT, UPDATE and DELETE.
+
+use std::sync::Arc;
+
+use tdekit_wire_tds::Column;
+
+use super::expr::assign;
+use super::query::BoundQuery;
+use super::{Binder, Bound, Node, Offered, Scope, SourceScope, quote};
+use crate::ast::{Delete, Expr, Insert, Item, Name, Select, SetTarget, Source, TableRef, Update};
+use crate::catalog::{Table, TableColumn, TableKind};
+use crate::error::{Error, Result};
+
+/// A change for SQLite: its text, the target, the columns of OUTPUT.
+pub(crate) struct Change {
+    pub(crate) sql: String,
+    pub(crate) table: Arc<Table>,
+    pub(crate) columns: Vec<Column>,
+    /// The identity column is filled by us.
+    pub(crate) identity: bool,
+    /// The identity column is filled by the statement.
+    pub(crate) explicit_identity: bool,
+}
+
+impl Binder<'_> {
+    fn target(&mut self, name: &Name) -> Result<Arc<Table>> {
+        let table = self.find_table(name)?;
+        match &table.kind {
+            TableKind::Table => Ok(table),
+            TableKind::View(_) => Err(Error::feature("a change through a view")),
+            TableKind::System(_) => Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
+                line: 0,
+                ..tdekit_wire_tds::Message::new(
+                    259,
+                    16,
+                    1,
+                    "Ad hoc updates to system catalogs are not allowed.",
+                )
+            }))),
+        }
+    }
+
+    pub(crate) fn insert(&mut self, insert: &Insert) -> Result<Change> {
+        if insert.output_into.is_some() {
+            return Err(Error::unsupported("OUTPUT INTO"));
+        }
+        let with = self.common_tables(&insert.ctes)?;
+        let table = self.target(&insert.target)?;
+        let explicit = self.catalog.identity_insert(&table);
+        let identity = table.identity().cloned();
+        let named = self.insert_columns(insert, &table, explicit)?;
+        let mut names: Vec<String> = named.iter().map(|column| quote(&column.name)).collect();
+        let gives_identity =
+            identity.as_ref().is_some_and(|own| named.iter().any(|found| found.name == own.name));
+        if explicit && identity.is_some() && !gives_identity {
+            return Err(Error::IdentityMissing { table: table.name.clone() });
+        }
+        let mut extra = Vec::new();
+        for column in &table.columns {
+            if named.iter().any(|found| found.name == column.name) {
+                continue;
+            }
+            if column.identity {
+                names.push(quote(&column.name));
+                extra.push("tsql_identity()".to_owned());
+            } else if column.default.is_some() {
+                let value = self.default(&table, column)?;
+                names.push(quote(&column.name));
+                extra.push(self.emit_text(&value)?);
+            }
+        }
+        let rows = self.insert_rows(insert, &table, &named, &extra)?;
+        let mut sql = format!("{with}INSERT INTO {} ", table.sql());
+        if names.is_empty() {
+            sql.push_str("DEFAULT VALUES");
+        } else {
+            sql.push_str(&format!("({}) {rows}", names.join(", ")));
+        }
+        let columns = self.output(&insert.output, &table, "inserted", &mut sql)?;
+        Ok(Change {
+            sql,
+            columns,
+            identity: identity.is_some() && !gives_identity,
+            explicit_identity: gives_identity,
+            table,
+        })
+    }
+
+    fn insert_columns(
+        &mut self,
+        insert: &Insert,
+        table: &Table,
+        explicit: bool,
+    ) -> Result<Vec<TableColumn>> {
+        if insert.source == Source::Defaults {
+            return Ok(Vec::new());
+        }
+        if insert.columns.is_empty() {
+            let all = table.columns.iter().filter(|column| explicit || !column.identity);
+            return Ok(all.cloned().collect());
+        }
+        let mut found: Vec<TableColumn> = Vec::new();
+        for name in &insert.columns {
+            let column =
+                table.column(name).ok_or_else(|| Error::InvalidColumn { name: name.clone() })?;
+            if column.identity && !explicit {
+                return Err(Error::IdentityInsert { table: table.name.clone() });
+            }
+            if found.iter().any(|known| known.name == column.name) {
+                return Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
+                    line: 0,
+                    ..tdekit_wire_tds::Message::new(
+                        264,
+                        16,
+                        1,
+                        format!(
+                            "The column name '{name}' is specified more than once in the SET \
+                            clause or column list of an INSERT."
+                        ),
+                    )
+                })));
+            }
+            found.push(column.clone());
+        }
+        Ok(found)
+    }
+
+    fn insert_rows(
+        &mut self,
+        insert: &Insert,
+        table: &Table,
+        named: &[TableColumn],
+        extra: &[String],
+    ) -> Result<String> {
+        match &insert.source {
+            Source::Defaults => Ok(format!("VALUES ({})", extra.join(", "))),
+            Source::Values(rows) => {
+                let mut texts = Vec::new();
+                for row in rows {
+                    if row.len() < named.len() {
+                        return Err(Error::InsertColumnsMore {});
+                    }
+                    if row.len() > named.len() {
+                        return Err(Error::InsertColumnsLess {});
+                    }
+                    let mut values = Vec::new();
+                    for (value, column) in row.iter().zip(named) {
+                        let bound = match value {
+                            Some(expr) => {
+                                let bound = self.scalar(expr)?;
+                                assign(bound, column.ty, &table.full_name(), &column.name)?
+                            }
+                            None => self.default(table, column)?,
+                        };
+                        values.push(self.emit_text(&bound)?);
+                    }
+                    values.extend(extra.iter().cloned());
+                    texts.push(format!("({})", values.join(", ")));
+                }
+                Ok(format!("VALUES {}", texts.join(", ")))
+            }
+            Source::Query(query) => {
+                let bound = self.query(query, true)?;
+                self.insert_query(&bound, table, named, extra)
+            }
+            Source::Exec(_) => Err(Error::unsupported("INSERT .. EXEC")),
+        }
+    }
+
+    fn insert_query(
+        &mut self,
+        bound: &BoundQuery,
+        table: &Table,
+        named: &[TableColumn],
+        extra: &[String],
+    ) -> Result<String> {
+        if bound.columns.len() < named.len() {
+            return Err(Error::InsertSelectMore {});
+        }
+        if bound.columns.len() > named.len() {
+            return Err(Error::InsertSelectLess {});
+        }
+        let alias = self.fresh("q");
+        let mut items = Vec::new();
+        for (from, to) in bound.columns.iter().zip(named) {
+            let leaf = format!("{}.{}", quote(&alias), quote(&from.sql_name));
+            let leaf = Bound::new(from.ty, from.nullable, Node::Leaf(leaf));
+            let value = assign(leaf, to.ty, &table.full_name(), &to.name)?;
+            items.push(self.emit_text(&value)?);
+        }
+        items.extend(extra.iter().cloned());
+        Ok(format!("SELECT {} FROM ({}) AS {} WHERE 1", items.join(", "), bound.sql, quote(&alias)))
+    }
+
+    /// The column's DEFAULT, or NULL.
+    fn default(&mut self, table: &Table, column: &TableColumn) -> Result<Bound> {
+        let Some(text) = &column.default else {
+            return Ok(Bound::new(column.ty, true, Node::Const(tdekit_wire_tds::Value::Null)));
+        };
+        let stmts = crate::parse::parse(&format!("SELECT {text}"), true).map_err(|at| at.error)?;
+        let expr = stmts.into_iter().next().and_then(|stmt| match stmt.kind {
+            crate::ast::Kind::Query(query) => match query.body {
+                crate::ast::SetExpr::Select(select) => match select.items.into_iter().next() {
+                    Some(Item::Expr(expr, _)) => Some(expr),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        });
+        let expr = expr.ok_or_else(|| Error::Syntax { near: text.clone() })?;
+        let scopes = std::mem::take(&mut self.scopes);
+        let bound = self.scalar(&expr);
+        self.scopes = scopes;
+        assign(bound?, column.ty, &table.full_name(), &column.name)
+    }
+
+    /// RETURNING for OUTPUT; `which` is the pseudo-table that it may name.
+    fn output(
+        &mut self,
+        items: &[Item],
+        table: &Table,
+        which: &str,
+        sql: &mut String,
+    ) -> Result<Vec<Column>> {
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let offered = table
+            .columns
+            .iter()
+            .map(|column| Offered {
+                name: column.name.clone(),
+                ty: column.ty,
+                nullable: column.nullable,
+                identity: column.identity,
+                sql: quote(&column.name),
+            })
+            .collect();
+        let mut scope = Scope::new();
+        let source = SourceScope { alias: which.to_owned(), full: None, columns: offered };
+        scope.sources.push(source);
+        self.scopes.push(scope);
+        let mut columns = Vec::new();
+        let mut texts = Vec::new();
+        for item in items {
+            let found = self.item(item);
+            for (name, bound, identity) in found? {
+                texts.push(self.emit_text(&bound)?);
+                columns.push(Column { name, ty: bound.ty, nullable: bound.nullable, identity });
+            }
+        }
+        self.scopes.pop();
+        sql.push_str(&format!(" RETURNING {}", texts.join(", ")));
+        Ok(columns)
+    }
+
+    /// The target of an UPDATE or DELETE with FROM: the table that an alias or name stands for.
+    fn target_in(&mut self, target: &Name, from: &[TableRef]) -> Result<(Arc<Table>, String)> {
+        let scope = self.scopes.last();
+        let mut alias = None;
+        for source in scope.iter().flat_map(|scope| &scope.sources) {
+            let same = source.alias.eq_ignore_ascii_case(target.object());
+            if same && alias.is_none() {
+                let sql = source.columns.first().map(|column| column.sql.clone());
+                alias = sql.and_then(|sql| sql.split("\".\"").next().map(str::to_owned));
+            }
+        }
+        let real = real_name(from, target).unwrap_or_else(|| target.clone());
+        let table = self.target(&real)?;
+        match alias {
+            Some(alias) => Ok((table, format!("{}\"", alias.trim_end_matches('"')))),
+            None => Err(Error::InvalidObject { name: target.text() }),
+        }
+    }
+
+    pub(crate) fn update(&mut self, update: &Update) -> Result<Change> {
+        let with = self.common_tables(&update.ctes)?;
+        self.scopes.push(Scope::new());
+        let joined = !update.from.is_empty() || update.top.is_some();
+        let own = [TableRef::Table(update.target.clone(), None)];
+        let tables: &[TableRef] = if update.from.is_empty() { &own } else { &update.from };
+        let from = self.from_clause(tables)?;
+        let (table, alias) = self.target_in(&update.target, tables)?;
+        let mut sets = Vec::new();
+        for (target, op, value) in &update.sets {
+            let SetTarget::Column(name) = target else {
+                return Err(Error::unsupported("UPDATE .. SET @variable"));
+            };
+            let column = table
+                .column(name.object())
+                .ok_or_else(|| Error::InvalidColumn { name: name.text() })?
+                .clone();
+            if column.identity {
+                return Err(Error::IdentityUpdate { name: column.name });
+            }
+            let bound = match value {
+                Some(expr) => {
+                    let value = self.scalar(expr)?;
+                    let leaf = format!("{alias}.{}", quote(&column.name));
+                    let current = Bound::new(column.ty, column.nullable, Node::Leaf(leaf));
+                    let value = super::call::compound(*op, current, value)?;
+                    assign(value, column.ty, &table.full_name(), &column.name)?
+                }
+                None => self.default(&table, &column)?,
+            };
+            sets.push((column.name, self.emit_text(&bound)?));
+        }
+        let filter = self.filter(update.filter.as_ref())?;
+        let mut sql = if joined {
+            let values: Vec<String> = sets
+                .iter()
+                .enumerate()
+                .map(|(at, (_, text))| format!("{text} AS \"~v{at}\""))
+                .collect();
+            let names: Vec<String> = sets
+                .iter()
+                .enumerate()
+                .map(|(at, (name, _))| format!("{} = \"~s\".\"~v{at}\"", quote(name)))
+                .collect();
+            let limit = self.limit(update.top.as_ref(), None)?;
+            format!(
+                "{with}UPDATE {} AS \"~u\" SET {} FROM (SELECT {alias}.rowid AS \"~r\", {} FROM \
+                {from}{filter}{limit}) AS \"~s\" WHERE \"~u\".rowid = \"~s\".\"~r\"",
+                table.sql(),
+                names.join(", "),
+                values.join(", ")
+            )
+        } else {
+            let names: Vec<String> =
+                sets.iter().map(|(name, text)| format!("{} = {text}", quote(name))).collect();
+            format!("{with}UPDATE {} AS {alias} SET {}{filter}", table.sql(), names.join(", "))
+        };
+        self.scopes.pop();
+        let columns = self.output(&update.output, &table, "inserted", &mut sql)?;
+        Ok(Change { sql, table, columns, identity: false, explicit_identity: false })
+    }
+
+    fn filter(&mut self, filter: Option<&Expr>) -> Result<String> {
+        match filter {
+            Some(filter) => {
+                let bound = self.condition(filter)?;
+                Ok(format!(" WHERE {}", self.emit_text(&bound)?))
+            }
+            None => Ok(String::new()),
+        }
+    }
+
+    pub(crate) fn delete(&mut self, delete: &Delete) -> Result<Change> {
+        let with = self.common_tables(&delete.ctes)?;
+        self.scopes.push(Scope::new());
+        let joined = !delete.from.is_empty() || delete.top.is_some();
+        let own = [TableRef::Table(delete.target.clone(), None)];
+        let tables: &[TableRef] = if delete.from.is_empty() { &own } else { &delete.from };
+        let from = self.from_clause(tables)?;
+        let (table, alias) = self.target_in(&delete.target, tables)?;
+        let filter = self.filter(delete.filter.as_ref())?;
+        let mut sql = if joined {
+            let limit = self.limit(delete.top.as_ref(), None)?;
+            format!(
+                "{with}DELETE FROM {} WHERE rowid IN (SELECT {alias}.rowid FROM \
+                {from}{filter}{limit})",
+                table.sql()
+            )
+        } else {
+            format!("{with}DELETE FROM {} AS {alias}{filter}", table.sql())
+        };
+        self.scopes.pop();
+        let columns = self.output(&delete.output, &table, "deleted", &mut sql)?;
+        Ok(Change { sql, table, columns, identity: false, explicit_identity: false })
+    }
+}
+
+/// The table behind an alias in FROM.
+fn real_name(from: &[TableRef], target: &Name) -> Option<Name> {
+    from.iter().find_map(|table| match table {
+        TableRef::Table(name, Some(alias)) if target.0.len() == 1 => {
+            alias.eq_ignore_ascii_case(target.object()).then(|| name.clone())
+        }
+        TableRef::Table(name, None) => {
+            name.object().eq_ignore_ascii_case(target.object()).then(|| name.clone())
+        }
+        TableRef::Join(_, left, right, _) => {
+            let left = std::slice::from_ref(left.as_ref());
+            let right = std::slice::from_ref(right.as_ref());
+            real_name(left, target).or_else(|| real_name(right, target))
+        }
+        _ => None,
+    })
+}
+
+/// Whether a SELECT assigns to variables.
+pub(crate) fn is_assignment(select: &Select) -> bool {
+    select.items.iter().any(|item| matches!(item, Item::Assign(..)))
+}

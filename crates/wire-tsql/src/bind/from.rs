@@ -1,0 +1,295 @@
+//! FROM: tables, views, derived tables and joins.
+
+use std::sync::Arc;
+
+use super::query::OutColumn;
+use super::{Binder, Offered, SourceScope, quote};
+use crate::ast::{Expr, JoinKind, Kind, Name, Query, TableRef};
+use crate::catalog::{Table, TableKind};
+use crate::error::{Error, Result};
+
+impl Binder<'_> {
+    /// Binds a FROM clause into the innermost scope; gives its text.
+    pub(crate) fn from_clause(&mut self, tables: &[TableRef]) -> Result<String> {
+        let mut texts = Vec::new();
+        for table in tables {
+            texts.push(self.table_ref(table)?);
+        }
+        // CROSS JOIN would fix SQLite's order of loops; a comma does not
+        Ok(texts.join(", "))
+    }
+
+    pub(crate) fn table_ref(&mut self, table: &TableRef) -> Result<String> {
+        match table {
+            TableRef::Table(name, alias) => self.named_table(name, alias.as_deref()),
+            TableRef::Derived(query, alias, names) => {
+                let (sql, columns) = self.derived(query)?;
+                self.offer(alias, None, &format!("({sql})"), &columns, names)
+            }
+            TableRef::Values(rows, alias, names) => self.values(rows, alias, names),
+            TableRef::Join(kind, left, right, on) => {
+                let first = self.sources();
+                let left_text = self.table_ref(left)?;
+                let middle = self.sources();
+                let right_text = self.table_ref(right)?;
+                let join = match kind {
+                    JoinKind::Inner => "JOIN",
+                    JoinKind::Left => "LEFT JOIN",
+                    JoinKind::Right => "RIGHT JOIN",
+                    JoinKind::Full => "FULL JOIN",
+                    JoinKind::Cross => "JOIN",
+                };
+                let on = match on {
+                    Some(on) => {
+                        let bound = self.condition(on)?;
+                        format!(" ON {}", self.emit_text(&bound)?)
+                    }
+                    None => String::new(),
+                };
+                if matches!(kind, JoinKind::Left | JoinKind::Full) {
+                    self.make_nullable(middle, usize::MAX);
+                }
+                if matches!(kind, JoinKind::Right | JoinKind::Full) {
+                    self.make_nullable(first, middle);
+                }
+                let right_text = match **right {
+                    TableRef::Join(..) => format!("({right_text})"),
+                    _ => right_text,
+                };
+                Ok(format!("{left_text} {join} {right_text}{on}"))
+            }
+        }
+    }
+
+    fn sources(&self) -> usize {
+        self.scopes.last().map_or(0, |scope| scope.sources.len())
+    }
+
+    fn make_nullable(&mut self, from: usize, to: usize) {
+        if let Some(scope) = self.scopes.last_mut() {
+            let to = to.min(scope.sources.len());
+            for source in &mut scope.sources[from..to] {
+                source.columns.iter_mut().for_each(|column| column.nullable = true);
+            }
+        }
+    }
+
+    /// A query of its own, which does not see the tables beside it.
+    pub(crate) fn derived(&mut self, query: &Query) -> Result<(String, Vec<OutColumn>)> {
+        let beside = self.scopes.pop();
+        let result = self.query(query, false);
+        if let Some(beside) = beside {
+            self.scopes.push(beside);
+        }
+        let bound = result?;
+        Ok((bound.sql, bound.columns))
+    }
+
+    /// Adds a source with these columns and gives its text.
+    fn offer(
+        &mut self,
+        alias: &str,
+        full: Option<Name>,
+        text: &str,
+        columns: &[OutColumn],
+        names: &[String],
+    ) -> Result<String> {
+        if !names.is_empty() && names.len() != columns.len() {
+            let of = alias.to_owned();
+            return Err(if names.len() < columns.len() {
+                Error::TooFewColumnNames { of }
+            } else {
+                Error::TooManyColumnNames { of }
+            });
+        }
+        let sql_alias = self.fresh("t");
+        let mut offered = Vec::new();
+        for (at, column) in columns.iter().enumerate() {
+            let name = names.get(at).unwrap_or(&column.name).clone();
+            if name.is_empty() {
+                return Err(Error::NoColumnName { number: at + 1, of: alias.to_owned() });
+            }
+            offered.push(Offered {
+                name,
+                ty: column.ty,
+                nullable: column.nullable,
+                identity: column.identity,
+                sql: format!("{}.{}", quote(&sql_alias), quote(&column.sql_name)),
+            });
+        }
+        self.add_source(SourceScope { alias: alias.to_owned(), full, columns: offered })?;
+        Ok(format!("{text} AS {}", quote(&sql_alias)))
+    }
+
+    pub(crate) fn add_source(&mut self, source: SourceScope) -> Result<()> {
+        let Some(scope) = self.scopes.last_mut() else { return Ok(()) };
+        let twice = scope.sources.iter().any(|known| {
+            known.alias.eq_ignore_ascii_case(&source.alias)
+                && known.full.as_ref().map(Name::text) == source.full.as_ref().map(Name::text)
+        });
+        if twice {
+            return Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
+                line: 0,
+                ..tdekit_wire_tds::Message::new(
+                    1011,
+                    16,
+                    1,
+                    format!(
+                        "The correlation name '{}' is specified multiple times in a FROM clause.",
+                        source.alias
+                    ),
+                )
+            })));
+        }
+        scope.sources.push(source);
+        Ok(())
+    }
+
+    fn values(&mut self, rows: &[Vec<Expr>], alias: &str, names: &[String]) -> Result<String> {
+        let mut bound: Vec<Vec<super::Bound>> = Vec::new();
+        for row in rows {
+            bound.push(row.iter().map(|value| self.scalar(value)).collect::<Result<_>>()?);
+        }
+        let mut columns = Vec::new();
+        for at in 0..names.len() {
+            let values: Vec<&super::Bound> = bound.iter().map(|row| &row[at]).collect();
+            let ty = super::expr::common_of(&values)?;
+            let nullable = values.iter().any(|value| value.nullable);
+            let sql_name = format!("column{}", at + 1);
+            columns.push(OutColumn {
+                name: names[at].clone(),
+                sql_name,
+                ty,
+                nullable,
+                identity: false,
+            });
+        }
+        let mut texts = Vec::new();
+        for row in bound {
+            let values = row
+                .into_iter()
+                .zip(&columns)
+                .map(|(value, column)| super::expr::convert(value, column.ty))
+                .collect::<Result<Vec<_>>>()?;
+            texts.push(format!("({})", self.joined_by(&values, ", ")?));
+        }
+        let text = format!("(VALUES {})", texts.join(", "));
+        self.offer(alias, None, &text, &columns, names)
+    }
+
+    fn named_table(&mut self, name: &Name, alias: Option<&str>) -> Result<String> {
+        if name.0.len() == 1 {
+            let found = self
+                .ctes
+                .iter()
+                .rev()
+                .find(|cte| cte.name.eq_ignore_ascii_case(name.object()))
+                .cloned();
+            if let Some(cte) = found {
+                return self.cte_reference(&cte, alias.unwrap_or(name.object()));
+            }
+        }
+        let table = self.find_table(name)?;
+        let shown = alias.unwrap_or(name.object()).to_owned();
+        let full = if alias.is_none() { Some(name.clone()) } else { None };
+        match &table.kind {
+            TableKind::View(text) => {
+                let (sql, columns) = self.view(&table, text)?;
+                let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+                self.offer(&shown, full, &format!("({sql})"), &columns, &names)
+            }
+            _ => {
+                if let TableKind::System(name) = &table.kind {
+                    self.needs_system(name);
+                } else {
+                    self.reads_from(&table);
+                }
+                let columns: Vec<OutColumn> = table
+                    .columns
+                    .iter()
+                    .map(|column| OutColumn {
+                        name: column.name.clone(),
+                        sql_name: column.name.clone(),
+                        ty: column.ty,
+                        nullable: column.nullable,
+                        identity: column.identity,
+                    })
+                    .collect();
+                self.offer(&shown, full, &table.sql(), &columns, &[])
+            }
+        }
+    }
+
+    pub(crate) fn needs_system(&mut self, name: &str) {
+        if !self.system.iter().any(|known| known == name) {
+            self.system.push(name.to_owned());
+        }
+    }
+
+    pub(crate) fn reads_from(&mut self, table: &Table) {
+        if !self.reads.contains(&table.schema) {
+            self.reads.push(table.schema.clone());
+        }
+    }
+
+    /// The table of this name, table variables among them.
+    pub(crate) fn find_table(&mut self, name: &Name) -> Result<Arc<Table>> {
+        let mut wanted = name.clone();
+        if name.object().starts_with('@') {
+            let found = self.variables.tables.get(&name.object().to_lowercase());
+            let Some(real) = found else {
+                return Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
+                    line: 0,
+                    ..tdekit_wire_tds::Message::new(
+                        1087,
+                        15,
+                        2,
+                        format!("Must declare the table variable \"{}\".", name.object()),
+                    )
+                })));
+            };
+            wanted = Name(vec![real.clone()]);
+        }
+        self.catalog.table(&wanted)?.ok_or_else(|| Error::InvalidObject { name: name.text() })
+    }
+
+    fn view(&mut self, table: &Table, text: &str) -> Result<(String, Vec<OutColumn>)> {
+        let name = table.full_name();
+        if self.expanding.contains(&name) || self.expanding.len() > 30 {
+            return Err(Error::NestLevel {});
+        }
+        let stmts = crate::parse::parse(text, true).map_err(|at| at.error)?;
+        let Some(Kind::CreateView { columns: names, query, .. }) =
+            stmts.into_iter().next().map(|stmt| stmt.kind)
+        else {
+            return Err(Error::InvalidObject { name });
+        };
+        self.expanding.push(name);
+        let scopes = std::mem::take(&mut self.scopes);
+        let ctes = std::mem::take(&mut self.ctes);
+        let result = self.query(&query, false);
+        self.scopes = scopes;
+        self.ctes = ctes;
+        self.expanding.pop();
+        let bound = result?;
+        let mut columns = bound.columns;
+        for (column, name) in columns.iter_mut().zip(names) {
+            column.name = name;
+        }
+        Ok((bound.sql, columns))
+    }
+
+    fn cte_reference(&mut self, cte: &super::CteScope, alias: &str) -> Result<String> {
+        let sql_alias = self.fresh("t");
+        let mut columns = Vec::new();
+        for column in &cte.columns {
+            let sql = format!("{}.{}", quote(&sql_alias), quote(&column.sql));
+            columns.push(Offered { sql, ..column.clone() });
+        }
+        if cte.recursive {
+            self.recursion = Some(format!("{}.\"~depth\"", quote(&sql_alias)));
+        }
+        self.add_source(SourceScope { alias: alias.to_owned(), full: None, columns })?;
+        Ok(format!("{} AS {}", quote(&cte.sql_name), quote(&sql_alias)))
+    }
+}

@@ -1,0 +1,328 @@
+//! Queries: common table expressions, set operators, subqueries.
+
+use tdekit_wire_tds::{Column, SqlType, Value};
+
+use super::expr::convert;
+use super::{Binder, Bound, CteScope, Node, Offered, quote};
+use crate::ast::{Expr, Item, Query, Select, SetExpr, SetOp};
+use crate::error::{Error, Result};
+use crate::functions::Func;
+use crate::value::{common_type, is_text};
+
+/// A column of a query's result.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OutColumn {
+    pub(crate) name: String,
+    pub(crate) sql_name: String,
+    pub(crate) ty: SqlType,
+    pub(crate) nullable: bool,
+    pub(crate) identity: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct BoundQuery {
+    pub(crate) sql: String,
+    pub(crate) columns: Vec<OutColumn>,
+}
+
+impl BoundQuery {
+    pub(crate) fn result_columns(&self) -> Vec<Column> {
+        let column = |column: &OutColumn| Column {
+            name: column.name.clone(),
+            ty: column.ty,
+            nullable: column.nullable,
+            identity: column.identity,
+        };
+        self.columns.iter().map(column).collect()
+    }
+}
+
+impl Binder<'_> {
+    /// A query; only the outermost one may be ordered without TOP or OFFSET.
+    pub(crate) fn query(&mut self, query: &Query, outermost: bool) -> Result<BoundQuery> {
+        let known = self.ctes.len();
+        let with = self.common_tables(&query.ctes)?;
+        let result = self.query_body(query, outermost);
+        self.ctes.truncate(known);
+        let mut bound = result?;
+        bound.sql = format!("{with}{}", bound.sql);
+        Ok(bound)
+    }
+
+    /// Binds WITH: its names stay in sight until the caller takes them away.
+    pub(crate) fn common_tables(&mut self, ctes: &[crate::ast::Cte]) -> Result<String> {
+        let mut texts = Vec::new();
+        for cte in ctes {
+            if mentions(&cte.query, &cte.name) {
+                return Err(Error::feature("recursive common table expression"));
+            }
+            let scopes = std::mem::take(&mut self.scopes);
+            let result = self.query(&cte.query, false);
+            self.scopes = scopes;
+            let bound = result?;
+            if !cte.columns.is_empty() && cte.columns.len() != bound.columns.len() {
+                let of = cte.name.clone();
+                return Err(if cte.columns.len() < bound.columns.len() {
+                    Error::TooFewColumnNames { of }
+                } else {
+                    Error::TooManyColumnNames { of }
+                });
+            }
+            let mut columns = Vec::new();
+            for (at, column) in bound.columns.iter().enumerate() {
+                let name = cte.columns.get(at).unwrap_or(&column.name).clone();
+                if name.is_empty() {
+                    return Err(Error::NoColumnName { number: at + 1, of: cte.name.clone() });
+                }
+                columns.push(Offered {
+                    name,
+                    ty: column.ty,
+                    nullable: column.nullable,
+                    identity: column.identity,
+                    sql: column.sql_name.clone(),
+                });
+            }
+            let sql_name = self.fresh("c");
+            texts.push(format!("{} AS ({})", quote(&sql_name), bound.sql));
+            let name = cte.name.clone();
+            self.ctes.push(CteScope { name, sql_name, columns, recursive: false });
+        }
+        if texts.is_empty() {
+            return Ok(String::new());
+        }
+        Ok(format!("WITH {} ", texts.join(", ")))
+    }
+
+    fn query_body(&mut self, query: &Query, outermost: bool) -> Result<BoundQuery> {
+        if let SetExpr::Select(select) = &query.body {
+            let limited = select.top.is_some() || query.offset.is_some();
+            if !outermost && !query.order.is_empty() && !limited {
+                return Err(Error::OrderInDerived {});
+            }
+            return self.select(select, &query.order, query.offset.as_ref());
+        }
+        if !outermost && !query.order.is_empty() && query.offset.is_none() {
+            return Err(Error::OrderInDerived {});
+        }
+        let mut bound = self.set_expression(&query.body)?;
+        if query.order.is_empty() {
+            return Ok(bound);
+        }
+        let mut keys = Vec::new();
+        for item in &query.order {
+            let at = match &item.expr {
+                Expr::Int(digits) => position(digits, bound.columns.len())?,
+                Expr::Column(name) if name.0.len() == 1 => bound
+                    .columns
+                    .iter()
+                    .position(|column| column.name.eq_ignore_ascii_case(name.object()))
+                    .ok_or(Error::SetOrder {})?,
+                _ => return Err(Error::SetOrder {}),
+            };
+            let column = &bound.columns[at];
+            let collate = if is_text(column.ty) { " COLLATE TSQL" } else { "" };
+            let direction = if item.descending { " DESC" } else { "" };
+            keys.push(format!("{}{collate}{direction}", quote(&column.sql_name)));
+        }
+        let limit = self.limit(None, query.offset.as_ref())?;
+        bound.sql = format!("SELECT * FROM ({}) ORDER BY {}{limit}", bound.sql, keys.join(", "));
+        Ok(bound)
+    }
+
+    fn set_expression(&mut self, body: &SetExpr) -> Result<BoundQuery> {
+        match body {
+            SetExpr::Select(select) => self.select(select, &[], None),
+            SetExpr::Nested(query) => self.query(query, false),
+            SetExpr::Op(op, left, right) => {
+                let left = self.set_expression(left)?;
+                let right = self.set_expression(right)?;
+                if left.columns.len() != right.columns.len() {
+                    return Err(Error::SetCounts {});
+                }
+                let types = left
+                    .columns
+                    .iter()
+                    .zip(&right.columns)
+                    .map(|(a, b)| common_type(a.ty, b.ty))
+                    .collect::<Result<Vec<_>>>()?;
+                if *op != SetOp::UnionAll {
+                    for ty in &types {
+                        super::call::check_groupable(*ty)?;
+                    }
+                }
+                let name = match op {
+                    SetOp::Union => "UNION",
+                    SetOp::UnionAll => "UNION ALL",
+                    SetOp::Intersect => "INTERSECT",
+                    SetOp::Except => "EXCEPT",
+                };
+                let mut columns = left.columns.clone();
+                for ((column, other), ty) in columns.iter_mut().zip(&right.columns).zip(&types) {
+                    column.ty = *ty;
+                    column.nullable |= other.nullable;
+                    column.identity = false;
+                }
+                for (at, column) in columns.iter_mut().enumerate() {
+                    column.sql_name = format!("~{at}");
+                }
+                let left = self.coerced(&left, &types)?;
+                let right = self.coerced(&right, &types)?;
+                Ok(BoundQuery { sql: format!("{left} {name} {right}"), columns })
+            }
+        }
+    }
+
+    /// The query with its columns converted to these types, named by position, and collated.
+    pub(crate) fn coerced(&mut self, query: &BoundQuery, types: &[SqlType]) -> Result<String> {
+        let alias = self.fresh("q");
+        let mut items = Vec::new();
+        for (at, (column, ty)) in query.columns.iter().zip(types).enumerate() {
+            let leaf = format!("{}.{}", quote(&alias), quote(&column.sql_name));
+            let leaf = Bound::new(column.ty, column.nullable, Node::Leaf(leaf));
+            let text = self.emit_text(&convert(leaf, *ty)?)?;
+            let collate = if is_text(*ty) { " COLLATE TSQL" } else { "" };
+            items.push(format!("({text}){collate} AS {}", quote(&format!("~{at}"))));
+        }
+        Ok(format!("SELECT {} FROM ({}) AS {}", items.join(", "), query.sql, quote(&alias)))
+    }
+
+    /// A subquery that sees the names around it.
+    pub(crate) fn subquery<T>(
+        &mut self,
+        query: &Query,
+        check: impl FnOnce(&[OutColumn]) -> Result<T>,
+    ) -> Result<BoundQuerySql> {
+        let bound = self.query(query, false)?;
+        check(&bound.columns)?;
+        Ok(BoundQuerySql(bound))
+    }
+
+    pub(crate) fn scalar_subquery(&mut self, query: &Query) -> Result<Bound> {
+        if query.offset.is_none() && assigns(query) {
+            return Err(Error::Syntax { near: "=".to_owned() });
+        }
+        let bound = self.query(query, false)?;
+        let [column] = bound.columns.as_slice() else { return Err(Error::OneColumnOnly {}) };
+        let sql = if gives_one_row(query) {
+            format!("({})", bound.sql)
+        } else {
+            let alias = self.fresh("q");
+            format!(
+                "(SELECT tsql_single({}) FROM ({}) AS {})",
+                quote(&column.sql_name),
+                bound.sql,
+                quote(&alias)
+            )
+        };
+        Ok(Bound::new(column.ty, true, Node::Leaf(sql)))
+    }
+
+    /// LIMIT for TOP, or for OFFSET and FETCH.
+    pub(crate) fn limit(
+        &mut self,
+        top: Option<&crate::ast::Top>,
+        offset: Option<&(Expr, Option<Expr>)>,
+    ) -> Result<String> {
+        if let Some(top) = top {
+            if top.percent {
+                return Err(Error::unsupported("TOP PERCENT"));
+            }
+            if top.ties {
+                return Err(Error::unsupported("WITH TIES"));
+            }
+            return Ok(format!(" LIMIT {}", self.row_count(&top.count)?));
+        }
+        let Some((offset, fetch)) = offset else { return Ok(String::new()) };
+        let offset = self.row_count(offset)?;
+        let fetch = match fetch {
+            Some(fetch) => self.row_count(fetch)?,
+            None => "-1".to_owned(),
+        };
+        Ok(format!(" LIMIT {fetch} OFFSET {offset}"))
+    }
+
+    fn row_count(&mut self, expr: &Expr) -> Result<String> {
+        let scopes = std::mem::take(&mut self.scopes);
+        let count = self.scalar(expr);
+        self.scopes = scopes;
+        let count = count?;
+        if !matches!(crate::value::family(count.ty), crate::value::Family::Int) {
+            return Err(Error::BadTop {});
+        }
+        let count = convert(count, SqlType::BigInt)?;
+        if let Node::Const(Value::Int(count)) = &count.node
+            && *count < 0
+        {
+            return Err(Error::BadTop {});
+        }
+        let node = Node::Call(Func::RowCount, vec![count]);
+        self.emit_text(&Bound::new(SqlType::BigInt, false, node))
+    }
+}
+
+/// A subquery's text and columns.
+pub(crate) struct BoundQuerySql(pub(crate) BoundQuery);
+
+impl std::fmt::Display for BoundQuerySql {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.sql)
+    }
+}
+
+impl std::ops::Deref for BoundQuerySql {
+    type Target = BoundQuery;
+
+    fn deref(&self) -> &BoundQuery {
+        &self.0
+    }
+}
+
+pub(crate) fn position(digits: &str, columns: usize) -> Result<usize> {
+    let number: i64 = digits.parse().unwrap_or(i64::MAX);
+    usize::try_from(number)
+        .ok()
+        .filter(|at| (1..=columns).contains(at))
+        .map(|at| at - 1)
+        .ok_or(Error::OrderPosition { position: number })
+}
+
+fn assigns(query: &Query) -> bool {
+    match &query.body {
+        SetExpr::Select(select) => select.items.iter().any(|item| matches!(item, Item::Assign(..))),
+        _ => false,
+    }
+}
+
+/// Certain to give one row at most: TOP 1, no table, or an aggregate over all rows.
+fn gives_one_row(query: &Query) -> bool {
+    let SetExpr::Select(select) = &query.body else { return false };
+    let one = select.top.as_ref().is_some_and(|top| top.count == Expr::Int("1".to_owned()));
+    one || select.from.is_empty()
+        || select.group.is_empty() && super::select::has_aggregates(select)
+}
+
+/// Whether a query names this table in FROM, at any depth that the parser can tell.
+fn mentions(query: &Query, name: &str) -> bool {
+    fn in_set(body: &SetExpr, name: &str) -> bool {
+        match body {
+            SetExpr::Select(select) => in_select(select, name),
+            SetExpr::Op(_, left, right) => in_set(left, name) || in_set(right, name),
+            SetExpr::Nested(query) => mentions(query, name),
+        }
+    }
+    fn in_select(select: &Select, name: &str) -> bool {
+        select.from.iter().any(|table| in_table(table, name))
+    }
+    fn in_table(table: &crate::ast::TableRef, name: &str) -> bool {
+        use crate::ast::TableRef;
+        match table {
+            TableRef::Table(found, _) => {
+                found.0.len() == 1 && found.object().eq_ignore_ascii_case(name)
+            }
+            TableRef::Derived(query, ..) => mentions(query, name),
+            TableRef::Values(..) => false,
+            TableRef::Join(_, left, right, _) => in_table(left, name) || in_table(right, name),
+        }
+    }
+    in_set(&query.body, name)
+}

@@ -1,0 +1,371 @@
+//! One SELECT.
+
+use super::query::{BoundQuery, OutColumn, position};
+use super::{Aggregates, Binder, Bound, Node, Scope, quote};
+use crate::ast::{Expr, Item, OrderItem, Select};
+use crate::error::{Error, Result};
+use crate::value::is_text;
+
+/// What a SELECT becomes before its list is written.
+struct Parts {
+    from: String,
+    filter: String,
+    group: String,
+    having: String,
+}
+
+/// Whether a SELECT has an aggregate of its own.
+pub(crate) fn has_aggregates(select: &Select) -> bool {
+    let items = select.items.iter().any(|item| match item {
+        Item::Expr(expr, _) | Item::Assign(_, _, expr) => aggregates_in(expr),
+        Item::Star(_) => false,
+    });
+    items || select.having.as_ref().is_some_and(aggregates_in)
+}
+
+fn aggregates_in(expr: &Expr) -> bool {
+    let any = |items: &[Expr]| items.iter().any(aggregates_in);
+    match expr {
+        Expr::Call(call) => super::call::is_aggregate(call) || any(&call.args),
+        Expr::Unary(_, a) | Expr::Not(a) | Expr::IsNull(a, _) | Expr::Collate(a, _) => {
+            aggregates_in(a)
+        }
+        Expr::Convert(a, _, _, _) | Expr::InQuery(a, _, _) | Expr::Quantified(a, ..) => {
+            aggregates_in(a)
+        }
+        Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => aggregates_in(a) || aggregates_in(b),
+        Expr::And(items) | Expr::Or(items) => any(items),
+        Expr::Between(a, b, c, _) => aggregates_in(a) || aggregates_in(b) || aggregates_in(c),
+        Expr::InList(a, items, _) => aggregates_in(a) || any(items),
+        Expr::Like(a, b, _, _) => aggregates_in(a) || aggregates_in(b),
+        Expr::Case(operand, whens, otherwise) => {
+            operand.as_deref().is_some_and(aggregates_in)
+                || whens.iter().any(|(when, then)| aggregates_in(when) || aggregates_in(then))
+                || otherwise.as_deref().is_some_and(aggregates_in)
+        }
+        _ => false,
+    }
+}
+
+impl Binder<'_> {
+    pub(crate) fn select(
+        &mut self,
+        select: &Select,
+        order: &[OrderItem],
+        offset: Option<&(Expr, Option<Expr>)>,
+    ) -> Result<BoundQuery> {
+        self.scopes.push(Scope::new());
+        let result = self.select_in_scope(select, order, offset);
+        self.scopes.pop();
+        result
+    }
+
+    fn select_in_scope(
+        &mut self,
+        select: &Select,
+        order: &[OrderItem],
+        offset: Option<&(Expr, Option<Expr>)>,
+    ) -> Result<BoundQuery> {
+        let parts = self.parts(select)?;
+        let mut columns = Vec::new();
+        let mut items = Vec::new();
+        for item in &select.items {
+            for (name, bound, identity) in self.item(item)? {
+                let sql_name = format!("~{}", columns.len());
+                if select.distinct {
+                    super::call::check_groupable(bound.ty)?;
+                }
+                let collate = if is_text(bound.ty) { " COLLATE TSQL" } else { "" };
+                let text = self.emit_text(&bound)?;
+                items.push(format!("{text}{collate} AS {}", quote(&sql_name)));
+                let (ty, nullable) = (bound.ty, bound.nullable);
+                columns.push(OutColumn { name, sql_name, ty, nullable, identity });
+            }
+        }
+        let order = self.select_order(select, order, &columns)?;
+        let limit = self.limit(select.top.as_ref(), offset)?;
+        let distinct = if select.distinct { "DISTINCT " } else { "" };
+        let sql = format!(
+            "SELECT {distinct}{}{}{}{}{}{order}{limit}",
+            items.join(", "),
+            parts.from,
+            parts.filter,
+            parts.group,
+            parts.having
+        );
+        Ok(BoundQuery { sql, columns })
+    }
+
+    fn parts(&mut self, select: &Select) -> Result<Parts> {
+        let mut parts = Parts {
+            from: String::new(),
+            filter: String::new(),
+            group: String::new(),
+            having: String::new(),
+        };
+        if !select.from.is_empty() {
+            parts.from = format!(" FROM {}", self.from_clause(&select.from)?);
+        }
+        if let Some(filter) = &select.filter {
+            let bound = self.condition(filter)?;
+            parts.filter = format!(" WHERE {}", self.emit_text(&bound)?);
+        }
+        let mut groups = Vec::new();
+        let mut texts = Vec::new();
+        for expr in &select.group {
+            let bound = self.scalar(expr)?;
+            super::call::check_groupable(bound.ty)?;
+            let text = self.emit_text(&bound)?;
+            let collate = if is_text(bound.ty) { " COLLATE TSQL" } else { "" };
+            texts.push(format!("({text}){collate}"));
+            groups.push((expr.clone(), Bound::new(bound.ty, bound.nullable, Node::Leaf(text))));
+        }
+        let grouped = !groups.is_empty() || select.having.is_some() || has_aggregates(select);
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.aggregates = Aggregates::Allowed;
+            scope.groups = grouped.then_some(groups);
+        }
+        if !texts.is_empty() {
+            parts.group = format!(" GROUP BY {}", texts.join(", "));
+        }
+        if let Some(having) = &select.having {
+            let bound = self.condition(having)?;
+            parts.having = format!(" HAVING {}", self.emit_text(&bound)?);
+        }
+        Ok(parts)
+    }
+
+    /// The columns of one item: name, expression, whether an identity column.
+    pub(crate) fn item(&mut self, item: &Item) -> Result<Vec<(String, Bound, bool)>> {
+        match item {
+            Item::Assign(..) => Err(Error::SelectAssignMixed {}),
+            Item::Expr(expr, alias) => {
+                let bound = self.scalar(expr)?;
+                let name = match (alias, expr) {
+                    (Some(alias), _) => alias.clone(),
+                    (None, Expr::Column(name)) => name.object().to_owned(),
+                    _ => String::new(),
+                };
+                let identity = self.is_identity(&bound);
+                Ok(vec![(name, bound, identity)])
+            }
+            Item::Star(qualifier) => self.star(qualifier.as_ref()),
+        }
+    }
+
+    fn is_identity(&self, bound: &Bound) -> bool {
+        let Node::Leaf(sql) = &bound.node else { return false };
+        let Some(scope) = self.scopes.last() else { return false };
+        scope
+            .sources
+            .iter()
+            .flat_map(|source| &source.columns)
+            .any(|column| column.identity && column.sql == *sql)
+    }
+
+    fn star(&mut self, qualifier: Option<&crate::ast::Name>) -> Result<Vec<(String, Bound, bool)>> {
+        let Some(scope) = self.scopes.last() else { return Err(Error::SelectStarNoFrom {}) };
+        if scope.sources.is_empty() {
+            return Err(Error::SelectStarNoFrom {});
+        }
+        let mut found = false;
+        let mut columns = Vec::new();
+        for source in &scope.sources {
+            if qualifier.is_some_and(|name| !source.alias.eq_ignore_ascii_case(name.object())) {
+                continue;
+            }
+            found = true;
+            for column in &source.columns {
+                let ungrouped = scope.groups.as_ref().is_some_and(|groups| {
+                    !groups.iter().any(|(_, bound)| bound.node == Node::Leaf(column.sql.clone()))
+                });
+                if ungrouped {
+                    let name = format!("{}.{}", source.alias, column.name);
+                    return Err(Error::NotGrouped { name });
+                }
+                let bound = Bound::new(column.ty, column.nullable, Node::Leaf(column.sql.clone()));
+                columns.push((column.name.clone(), bound, column.identity));
+            }
+        }
+        if !found {
+            let name = qualifier.map_or_else(String::new, crate::ast::Name::text);
+            return Err(Error::MultiPart { name });
+        }
+        Ok(columns)
+    }
+
+    fn select_order(
+        &mut self,
+        select: &Select,
+        order: &[OrderItem],
+        columns: &[OutColumn],
+    ) -> Result<String> {
+        let mut keys = Vec::new();
+        for item in order {
+            let mut at = match &item.expr {
+                Expr::Int(digits) => Some(position(digits, columns.len())?),
+                Expr::Column(name) if name.0.len() == 1 => columns
+                    .iter()
+                    .position(|column| column.name.eq_ignore_ascii_case(name.object())),
+                _ => None,
+            };
+            if at.is_none() && select.distinct {
+                at = select
+                    .items
+                    .iter()
+                    .position(|found| matches!(found, Item::Expr(expr, _) if *expr == item.expr));
+                let stars = select.items.iter().any(|item| matches!(item, Item::Star(_)));
+                if at.is_none() || stars {
+                    return Err(Error::DistinctOrder {});
+                }
+            }
+            match at {
+                Some(at) => {
+                    let column = &columns[at];
+                    let name = quote(&column.sql_name);
+                    let leaf = Bound::new(column.ty, column.nullable, Node::Leaf(name.clone()));
+                    self.ordered(&leaf, false)?;
+                    let collate = if is_text(column.ty) { " COLLATE TSQL" } else { "" };
+                    let direction = if item.descending { " DESC" } else { "" };
+                    keys.push(format!("{name}{collate}{direction}"));
+                }
+                None => {
+                    if matches!(item.expr, Expr::Dec(_) | Expr::Str(..) | Expr::Null) {
+                        return Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
+                            line: 0,
+                            ..tdekit_wire_tds::Message::new(
+                                408,
+                                16,
+                                1,
+                                "A constant expression was encountered in the ORDER BY list.",
+                            )
+                        })));
+                    }
+                    let bound = self.scalar(&item.expr)?;
+                    keys.push(self.ordered(&bound, item.descending)?);
+                }
+            }
+        }
+        if keys.is_empty() {
+            return Ok(String::new());
+        }
+        Ok(format!(" ORDER BY {}", keys.join(", ")))
+    }
+
+    /// `SELECT @v = ..`: the rows that SQLite gives, and what is assigned for each of them.
+    pub(crate) fn select_assign(
+        &mut self,
+        query: &crate::ast::Query,
+        select: &Select,
+    ) -> Result<(String, Vec<(usize, Bound)>, Vec<tdekit_wire_tds::SqlType>)> {
+        let known = self.ctes.len();
+        let with = self.common_tables(&query.ctes)?;
+        self.scopes.push(Scope::new());
+        let result = self.assignments(query, select);
+        self.scopes.pop();
+        self.ctes.truncate(known);
+        let (sql, assigned, types) = result?;
+        Ok((format!("{with}{sql}"), assigned, types))
+    }
+
+    fn assignments(
+        &mut self,
+        query: &crate::ast::Query,
+        select: &Select,
+    ) -> Result<(String, Vec<(usize, Bound)>, Vec<tdekit_wire_tds::SqlType>)> {
+        let parts = self.parts(select)?;
+        let (mut assigned, mut leaves, mut types) = (Vec::new(), Vec::new(), Vec::new());
+        for item in &select.items {
+            let Item::Assign(name, op, expr) = item else {
+                return Err(Error::SelectAssignMixed {});
+            };
+            let variable = self.variables.find(name)?;
+            let value = self.scalar(expr)?;
+            let current = Bound::new(variable.ty, true, Node::Var(variable.slot));
+            let value = super::call::compound(*op, current, value)?;
+            let value = super::expr::convert(value, variable.ty)?;
+            assigned.push((variable.slot, rows(&value, &mut leaves, &mut types)));
+        }
+        let order = self.select_order(select, &query.order, &[])?;
+        let limit = self.limit(select.top.as_ref(), query.offset.as_ref())?;
+        if leaves.is_empty() {
+            leaves.push("1".to_owned());
+        }
+        let distinct = if select.distinct { "DISTINCT " } else { "" };
+        let sql = format!(
+            "SELECT {distinct}{}{}{}{}{}{order}{limit}",
+            leaves.join(", "),
+            parts.from,
+            parts.filter,
+            parts.group,
+            parts.having
+        );
+        Ok((sql, assigned, types))
+    }
+}
+
+/// The expression with the row's columns in place of what SQLite gives.
+fn rows(
+    bound: &Bound,
+    leaves: &mut Vec<String>,
+    types: &mut Vec<tdekit_wire_tds::SqlType>,
+) -> Bound {
+    let mut made = bound.clone();
+    replace(&mut made, &mut |part| {
+        let Node::Leaf(sql) = &part.node else { return };
+        let known = leaves.iter().position(|leaf| leaf == sql).filter(|at| types[*at] == part.ty);
+        let at = known.unwrap_or_else(|| {
+            leaves.push(sql.clone());
+            types.push(part.ty);
+            leaves.len() - 1
+        });
+        part.node = Node::Arg(at);
+    });
+    made
+}
+
+/// Visits every node, to change it.
+pub(crate) fn replace(bound: &mut Bound, change: &mut dyn FnMut(&mut Bound)) {
+    change(bound);
+    match &mut bound.node {
+        Node::Const(_) | Node::Null | Node::Var(_) | Node::Arg(_) | Node::Leaf(_) => {}
+        Node::Convert { inner, style, .. } => {
+            replace(inner, change);
+            if let Some(style) = style {
+                replace(style, change);
+            }
+        }
+        Node::Assign { inner, .. }
+        | Node::Negate(inner)
+        | Node::BitNot(inner)
+        | Node::Not(inner)
+        | Node::IsNull(inner, _) => replace(inner, change),
+        Node::Arith(_, a, b) | Node::Concat(a, b) | Node::Compare(_, a, b) => {
+            replace(a, change);
+            replace(b, change);
+        }
+        Node::And(items) | Node::Or(items) | Node::Call(_, items) => {
+            items.iter_mut().for_each(|item| replace(item, change));
+        }
+        Node::Like { text, pattern, escape } => {
+            replace(text, change);
+            replace(pattern, change);
+            if let Some(escape) = escape {
+                replace(escape, change);
+            }
+        }
+        Node::InList(left, items) => {
+            replace(left, change);
+            items.iter_mut().for_each(|item| replace(item, change));
+        }
+        Node::Case(whens, otherwise) => {
+            for (when, then) in whens {
+                replace(when, change);
+                replace(then, change);
+            }
+            if let Some(otherwise) = otherwise {
+                replace(otherwise, change);
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What the binder asks of a database: its tables, views and procedures.
+
+pub(crate) mod system;
+
+use std::sync::Arc;
+
+use tdekit_wire_tds::SqlType;
+
+use crate::ast::Name;
+use crate::error::Result;
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TableColumn {
+    pub(crate) name: String,
+    pub(crate) ty: SqlType,
+    pub(crate) nullable: bool,
+    pub(crate) identity: bool,
+    /// DEFAULT as T-SQL writes it.
+    pub(crate) default: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum TableKind {
+    Table,
+    /// The text of CREATE VIEW.
+    View(String),
+    /// Its rows are gathered when a statement asks for them: the name as `sys.tables`.
+    System(String),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Table {
+    /// The name of the database in SQLite's text; `temp` for temporary tables.
+    pub(crate) schema: String,
+    /// The database's own name.
+    pub(crate) database: String,
+    /// The name in SQLite.
+    pub(crate) name: String,
+    pub(crate) columns: Vec<TableColumn>,
+    pub(crate) kind: TableKind,
+}
+
+impl Table {
+    pub(crate) fn sql(&self) -> String {
+        format!("{}.{}", crate::bind::quote(&self.schema), crate::bind::quote(&self.name))
+    }
+
+    /// As messages name it: `db.dbo.t`.
+    pub(crate) fn full_name(&self) -> String {
+        let name =
+            if self.name.contains('.') { self.name.clone() } else { format!("dbo.{}", self.name) };
+        if self.schema == "temp" {
+            format!("tempdb.{name}")
+        } else {
+            format!("{}.{name}", self.database)
+        }
+    }
+
+    pub(crate) fn column(&self, name: &str) -> Option<&TableColumn> {
+        self.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name))
+    }
+
+    pub(crate) fn identity(&self) -> Option<&TableColumn> {
+        self.columns.iter().find(|column| column.identity)
+    }
+}
+
+/// Finds what names stand for.
+pub(crate) trait Catalog {
+    /// The table or view; None when there is none.
+    fn table(&mut self, name: &Name) -> Result<Option<Arc<Table>>>;
+    /// Whether SET IDENTITY_INSERT is ON for it.
+    fn identity_insert(&self, table: &Table) -> bool;
+}

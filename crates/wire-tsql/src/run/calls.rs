@@ -1,0 +1,258 @@
+//! What the session answers to expressions: `@@` variables and functions of its state.
+
+use rusqlite::OptionalExtension;
+use tdekit_wire_tds::{Caller, Length, SqlType, Value, product};
+
+use super::State;
+use super::messages::shown;
+use crate::emit::eval::SessionCalls;
+use crate::error::Result;
+use crate::host::SharedHost;
+use crate::value::{Val, datetime};
+
+pub(crate) struct Calls<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) caller: &'a Caller,
+    pub(crate) host: &'a SharedHost,
+    pub(crate) connection: Option<&'a rusqlite::Connection>,
+}
+
+/// The number of an object: the same for the same name.
+pub(crate) fn object_id(name: &str) -> i64 {
+    let mut hash = 0x811c_9dc5_u32;
+    for byte in name.to_lowercase().bytes() {
+        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    i64::from(hash & 0x3fff_ffff) + 1000
+}
+
+fn text(value: impl Into<String>) -> Val {
+    Value::Text(value.into().into())
+}
+
+fn int(value: impl Into<i64>) -> Val {
+    Value::Int(value.into())
+}
+
+fn number(value: Option<i64>) -> Val {
+    value.map_or(Value::Null, |value| Value::Decimal { unscaled: i128::from(value), scale: 0 })
+}
+
+/// `@@VERSION`.
+pub(crate) fn version_text() -> String {
+    format!(
+        "Microsoft SQL Server 2019 (RTM) - {} (X64) \n\ttdekit {} on SQLite {}",
+        product::VERSION,
+        env!("CARGO_PKG_VERSION"),
+        rusqlite::version()
+    )
+}
+
+impl Calls<'_> {
+    fn database_id(&self, name: &str) -> Result<Val> {
+        let found = self.host.databases()?;
+        let found = found.iter().find(|database| database.name.eq_ignore_ascii_case(name));
+        Ok(found.map_or(Value::Null, |database| int(database.id)))
+    }
+
+    fn moment(&self, ty: SqlType) -> Result<Val> {
+        datetime::to_type(self.state.now, ty, "datetime2")
+    }
+
+    fn object(&self, name: &str, kind: Option<&str>) -> Val {
+        let Some(connection) = self.connection else { return Value::Null };
+        let parts: Vec<String> = name
+            .split('.')
+            .map(|part| {
+                let part = part.trim();
+                part.trim_start_matches('[').trim_end_matches(']').trim_matches('"').to_owned()
+            })
+            .collect();
+        let Some(object) = parts.last() else { return Value::Null };
+        let temporary = object.starts_with('#');
+        let database = parts.len().checked_sub(3).and_then(|at| parts.get(at));
+        let database = database.filter(|name| !name.is_empty()).unwrap_or(&self.state.database);
+        let schema =
+            if temporary { "temp".to_owned() } else { format!("db:{}", database.to_lowercase()) };
+        let owner = parts.len().checked_sub(2).and_then(|at| parts.get(at));
+        let stored = match owner {
+            Some(owner)
+                if !owner.is_empty() && !owner.eq_ignore_ascii_case("dbo") && !temporary =>
+            {
+                format!("{owner}.{object}")
+            }
+            _ => object.clone(),
+        };
+        let wanted = kind.map(str::to_uppercase).unwrap_or_default();
+        let table = matches!(wanted.trim(), "" | "U");
+        let module = matches!(wanted.trim(), "" | "P" | "V");
+        let schema = crate::bind::quote(&schema);
+        let exists = |sql: String| {
+            let found =
+                connection.query_row(&sql, [&stored], |row| row.get::<_, String>(0)).optional();
+            matches!(found, Ok(Some(_)))
+        };
+        let found = table
+            && exists(format!(
+                "SELECT name FROM {schema}.sqlite_schema WHERE name = ?1 COLLATE NOCASE AND \
+                type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~' AND name NOT LIKE \
+                'tsql~_%' ESCAPE '~'"
+            ))
+            || module
+                && exists(format!(
+                    "SELECT kind FROM {schema}.tsql_module WHERE name = ?1 COLLATE NOCASE AND \
+                    ('{}' = '' OR kind = '{}')",
+                    if wanted.trim() == "P" || wanted.trim() == "V" { wanted.trim() } else { "" },
+                    if wanted.trim() == "P" || wanted.trim() == "V" { wanted.trim() } else { "" },
+                ));
+        if found { int(object_id(&stored)) } else { Value::Null }
+    }
+
+    fn server_property(name: &str) -> Val {
+        match name.to_ascii_lowercase().as_str() {
+            "productversion" => text(product::VERSION),
+            "productlevel" => text("RTM"),
+            "productmajorversion" => text(product::MAJOR.to_string()),
+            "productminorversion" => text(product::MINOR.to_string()),
+            "productbuild" => text(product::BUILD.to_string()),
+            "edition" => text("Developer Edition (64-bit)"),
+            "engineedition" => text("3"),
+            "editionid" => text("-2117995310"),
+            "collation" => text(product::COLLATION),
+            "servername" | "machinename" | "computernamephysicalnetbios" => text("tdekit"),
+            "instancename" | "productupdatelevel" => Value::Null,
+            "isclustered" | "ishadrenabled" | "isfulltextinstalled" | "issingleuser" => text("0"),
+            "isintegratedsecurityonly" | "isxtpsupported" | "ispolybaseinstalled" => text("0"),
+            "isadvancedanalyticsinstalled" | "islocaldb" | "isbigdatacluster" => text("0"),
+            "sqlcharsetname" => text("iso_1"),
+            "sqlsortordername" => text("nocase_iso"),
+            "lcid" => text("1033"),
+            "buildclrversion" => text(""),
+            "processid" => text(std::process::id().to_string()),
+            _ => Value::Null,
+        }
+    }
+
+    fn caught(&self) -> Option<&tdekit_wire_tds::Message> {
+        self.state.caught.last()
+    }
+
+    fn error_function(&self, name: &str) -> Val {
+        let Some(message) = self.caught() else { return Value::Null };
+        match name {
+            "ERROR_LINE" => int(message.line),
+            "ERROR_MESSAGE" => text(message.text.clone()),
+            "ERROR_NUMBER" => int(message.number),
+            "ERROR_PROCEDURE" if message.procedure.is_empty() => Value::Null,
+            "ERROR_PROCEDURE" => text(message.procedure.clone()),
+            "ERROR_SEVERITY" => int(message.class),
+            _ => int(message.state),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Val {
+        match name {
+            "@@DATEFIRST" => int(self.state.options.datefirst),
+            "@@ERROR" => int(self.state.error),
+            "@@FETCH_STATUS" | "@@CONNECTIONS" | "@@CPU_BUSY" => int(0),
+            "@@IDENTITY" => number(self.state.identity),
+            "@@LANGID" => int(0),
+            "@@LANGUAGE" => text("us_english"),
+            "@@LOCK_TIMEOUT" => int(self.state.options.lock_timeout_ms),
+            "@@MAX_PRECISION" => int(38),
+            "@@MICROSOFTVERSION" => {
+                int((i64::from(product::MAJOR) << 24) + i64::from(product::BUILD))
+            }
+            "@@NESTLEVEL" => int(self.state.nest),
+            // ANSI_WARNINGS, ANSI_PADDING, ANSI_NULLS, QUOTED_IDENTIFIER, ANSI_NULL_DFLT_ON ...
+            "@@OPTIONS" => int(5496 | if self.state.options.nocount { 512 } else { 0 }),
+            "@@PROCID" => int(0),
+            "@@ROWCOUNT" => int(self.state.rowcount.min(i64::from(i32::MAX))),
+            "@@SERVERNAME" | "@@SERVICENAME" => text("tdekit"),
+            "@@SPID" => int(self.caller.spid),
+            "@@TEXTSIZE" => int(self.state.options.textsize),
+            "@@TRANCOUNT" => int(self.state.trancount),
+            "@@VERSION" => text(version_text()),
+            _ => Value::Null,
+        }
+    }
+}
+
+impl SessionCalls for Calls<'_> {
+    fn call(&self, name: &'static str, args: &[Value<'_>]) -> Result<Val> {
+        let arg = |at: usize| args.get(at).map(|value| shown(value, 4000));
+        Ok(match name {
+            _ if name.starts_with("@@") => self.variable(name),
+            _ if name.starts_with("ERROR_") => self.error_function(name),
+            "GETDATE" | "GETUTCDATE" | "CURRENT_TIMESTAMP" => self.moment(SqlType::DateTime)?,
+            "SYSDATETIME" | "SYSUTCDATETIME" => self.moment(SqlType::DateTime2(7))?,
+            "SYSDATETIMEOFFSET" => self.moment(SqlType::DateTimeOffset(7))?,
+            "APP_NAME" => text(self.caller.application.clone()),
+            "HOST_NAME" => text(self.caller.host.clone()),
+            "CURRENT_USER" | "SESSION_USER" | "USER" | "USER_NAME" => text("dbo"),
+            "ORIGINAL_LOGIN" | "SUSER_NAME" | "SUSER_SNAME" | "SYSTEM_USER" => {
+                text(self.caller.login.clone())
+            }
+            "DB_NAME" => match args.first() {
+                None => text(self.state.database.clone()),
+                Some(Value::Int(id)) => {
+                    let all = self.host.databases()?;
+                    let found = all.iter().find(|database| i64::from(database.id) == *id);
+                    found.map_or(Value::Null, |database| text(database.name.clone()))
+                }
+                Some(_) => Value::Null,
+            },
+            "DB_ID" => self.database_id(&arg(0).unwrap_or_else(|| self.state.database.clone()))?,
+            "HAS_DBACCESS" => match self.database_id(&arg(0).unwrap_or_default())? {
+                Value::Null => Value::Null,
+                _ => int(1),
+            },
+            "IDENT_CURRENT" => Value::Null,
+            "IS_MEMBER" | "IS_SRVROLEMEMBER" => int(1),
+            "OBJECT_ID" => self.object(&arg(0).unwrap_or_default(), arg(1).as_deref()),
+            "SCHEMA_NAME" => text("dbo"),
+            "SCHEMA_ID" => match arg(0) {
+                None => int(1),
+                Some(name) if name.eq_ignore_ascii_case("dbo") => int(1),
+                Some(name) if name.eq_ignore_ascii_case("sys") => int(4),
+                Some(_) => Value::Null,
+            },
+            "SCOPE_IDENTITY" => number(self.state.scope_identity),
+            "SERVERPROPERTY" => Self::server_property(&arg(0).unwrap_or_default()),
+            "DATABASEPROPERTYEX" => match arg(1).unwrap_or_default().to_lowercase().as_str() {
+                "collation" => text(product::COLLATION),
+                "status" => text("ONLINE"),
+                "updateability" => text("READ_WRITE"),
+                "recovery" => text("SIMPLE"),
+                _ => Value::Null,
+            },
+            "COLLATIONPROPERTY" => match arg(1).unwrap_or_default().to_lowercase().as_str() {
+                "codepage" => text("1252"),
+                "lcid" => text("1033"),
+                _ => Value::Null,
+            },
+            "CONNECTIONPROPERTY" => match arg(0).unwrap_or_default().to_lowercase().as_str() {
+                "net_transport" => text("TCP"),
+                "protocol_type" => text("TSQL"),
+                "auth_scheme" => text("SQL"),
+                "client_net_address" => text(self.caller.address.clone()),
+                _ => Value::Null,
+            },
+            "RAND" => match args.first() {
+                Some(Value::Int(seed)) => {
+                    Value::Float(fastrand::Rng::with_seed(seed.unsigned_abs()).f64())
+                }
+                _ => Value::Float(fastrand::f64()),
+            },
+            "XACT_STATE" => int(match (self.state.trancount, self.state.doomed) {
+                (0, _) => 0,
+                (_, true) => -1,
+                _ => 1,
+            }),
+            _ => Value::Null,
+        })
+    }
+}
+
+/// The longest text that a session function gives.
+pub(crate) const LONGEST: Length = Length::Of(4000);

@@ -1,0 +1,333 @@
+//! Compiles statements: variables to slots, expressions to typed trees, queries to plans that
+//! are bound when they first run (names are resolved late, as SQL Server does).
+
+use std::sync::{Arc, Mutex};
+
+use tdekit_wire_tds::SqlType;
+
+use crate::ast::{self, Expr, Item, Kind, Query, Select, SetExpr, Stmt};
+use crate::bind::expr::convert;
+use crate::bind::{Binder, Bound, Node, Variables};
+use crate::catalog::{Catalog, Table};
+use crate::emit::Kernels;
+use crate::error::{At, Error, Result};
+
+/// A value: computed here, or by a query.
+#[derive(Debug)]
+pub(crate) enum Code {
+    Ready(Bound),
+    Query(Box<Lazy>),
+}
+
+/// A statement that is bound when it first runs.
+#[derive(Debug)]
+pub(crate) struct Lazy {
+    pub(crate) kind: Kind,
+    /// The plan, and the version of the catalog that it was bound to.
+    pub(crate) plan: Mutex<Option<(u64, Arc<super::data::Bound>)>>,
+}
+
+impl Lazy {
+    fn new(kind: Kind) -> Lazy {
+        Lazy { kind, plan: Mutex::new(None) }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) line: u32,
+    pub(crate) op: Op,
+}
+
+#[derive(Debug)]
+pub(crate) enum Op {
+    Set(usize, Code),
+    If(Code, Vec<Step>, Vec<Step>),
+    While(Code, Vec<Step>),
+    Block(Vec<Step>),
+    Try(Vec<Step>, Vec<Step>),
+    Break,
+    Continue,
+    Return(Option<Code>),
+    Print(Code),
+    Raiserror {
+        parts: Vec<Code>,
+        nowait: bool,
+        set_error: bool,
+    },
+    Throw(Option<(Code, Code, Code)>),
+    Wait(bool, Code),
+    Exec {
+        exec: ast::Exec,
+        args: Vec<Option<Code>>,
+        text: Option<Code>,
+        status: Option<usize>,
+    },
+    /// A query or a change.
+    Data(Lazy),
+    /// Everything else.
+    Other(Kind),
+    Nothing,
+}
+
+/// A compiled batch or procedure body.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) variables: Variables,
+}
+
+struct NoCatalog;
+
+impl Catalog for NoCatalog {
+    fn table(&mut self, _: &ast::Name) -> Result<Option<Arc<Table>>> {
+        Ok(None)
+    }
+
+    fn identity_insert(&self, _: &Table) -> bool {
+        false
+    }
+}
+
+struct Compiler {
+    variables: Variables,
+    kernels: Kernels,
+    loops: usize,
+    /// Numbers the tables of table variables.
+    tables: usize,
+}
+
+/// Compiles a batch. `variables` are those that are there already: a procedure's parameters.
+pub(crate) fn compile(stmts: Vec<Stmt>, variables: Variables) -> std::result::Result<Program, At> {
+    let mut compiler = Compiler { variables, kernels: Kernels::default(), loops: 0, tables: 0 };
+    let steps = compiler.steps(stmts)?;
+    Ok(Program { steps, variables: compiler.variables })
+}
+
+/// Whether SQLite must help to compute an expression.
+fn needs_query(expr: &Expr) -> bool {
+    match expr {
+        Expr::Subquery(_) | Expr::Exists(_) | Expr::InQuery(..) | Expr::Quantified(..) => true,
+        Expr::Unary(_, a) | Expr::Not(a) | Expr::IsNull(a, _) | Expr::Collate(a, _) => {
+            needs_query(a)
+        }
+        Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => needs_query(a) || needs_query(b),
+        Expr::And(items) | Expr::Or(items) => items.iter().any(needs_query),
+        Expr::Between(a, b, c, _) => needs_query(a) || needs_query(b) || needs_query(c),
+        Expr::InList(a, items, _) => needs_query(a) || items.iter().any(needs_query),
+        Expr::Like(a, b, c, _) => {
+            needs_query(a) || needs_query(b) || c.as_deref().is_some_and(needs_query)
+        }
+        Expr::Case(operand, whens, otherwise) => {
+            operand.as_deref().is_some_and(needs_query)
+                || whens.iter().any(|(when, then)| needs_query(when) || needs_query(then))
+                || otherwise.as_deref().is_some_and(needs_query)
+        }
+        Expr::Convert(a, _, style, _) => {
+            needs_query(a) || style.as_deref().is_some_and(needs_query)
+        }
+        Expr::Call(call) => call.args.iter().any(needs_query),
+        _ => false,
+    }
+}
+
+fn select_one(expr: Expr, line: u32) -> Kind {
+    let select = Select {
+        distinct: false,
+        top: None,
+        items: vec![Item::Expr(expr, None)],
+        into: None,
+        from: Vec::new(),
+        filter: None,
+        group: Vec::new(),
+        having: None,
+    };
+    let body = SetExpr::Select(Box::new(select));
+    Kind::Query(Box::new(Query { ctes: Vec::new(), body, order: Vec::new(), offset: None, line }))
+}
+
+impl Compiler {
+    fn bind<T>(&mut self, work: impl FnOnce(&mut Binder<'_>) -> Result<T>) -> Result<T> {
+        let mut none = NoCatalog;
+        let mut binder = Binder::new(&mut none, &self.variables, &self.kernels);
+        work(&mut binder)
+    }
+
+    /// A value, converted to a type if one is wanted.
+    fn value(&mut self, expr: &Expr, ty: Option<SqlType>, line: u32) -> Result<Code> {
+        if needs_query(expr) {
+            let expr = match ty {
+                Some(ty) => Expr::Convert(Box::new(expr.clone()), ty, None, false),
+                None => expr.clone(),
+            };
+            return Ok(Code::Query(Box::new(Lazy::new(select_one(expr, line)))));
+        }
+        let bound = self.bind(|binder| binder.scalar(expr))?;
+        Ok(Code::Ready(match ty {
+            Some(ty) => convert(bound, ty)?,
+            None => bound,
+        }))
+    }
+
+    fn test(&mut self, expr: &Expr, line: u32) -> Result<Code> {
+        if needs_query(expr) {
+            let one = Expr::Int("1".to_owned());
+            let zero = Box::new(Expr::Int("0".to_owned()));
+            let case = Expr::Case(None, vec![(expr.clone(), one)], Some(zero));
+            return Ok(Code::Query(Box::new(Lazy::new(select_one(case, line)))));
+        }
+        self.bind(|binder| binder.condition(expr)).map(Code::Ready)
+    }
+
+    fn steps(&mut self, stmts: Vec<Stmt>) -> std::result::Result<Vec<Step>, At> {
+        let mut steps = Vec::new();
+        for stmt in stmts {
+            self.step(stmt, &mut steps)?;
+        }
+        Ok(steps)
+    }
+
+    fn one(&mut self, stmt: Stmt) -> std::result::Result<Vec<Step>, At> {
+        self.steps(vec![stmt])
+    }
+
+    fn step(&mut self, stmt: Stmt, out: &mut Vec<Step>) -> std::result::Result<(), At> {
+        let line = stmt.line;
+        let at = |error: Error| At { error, line };
+        let op = match stmt.kind {
+            Kind::Declare(vars) => {
+                for (name, ty, value) in vars {
+                    let code = value
+                        .map(|expr| self.value(&expr, Some(ty), line))
+                        .transpose()
+                        .map_err(at)?;
+                    let slot = self.variables.declare(&name, ty).map_err(at)?;
+                    if let Some(code) = code {
+                        out.push(Step { line, op: Op::Set(slot, code) });
+                    }
+                }
+                return Ok(());
+            }
+            Kind::DeclareTable(mut table) => {
+                let name = table.name.object().to_owned();
+                self.tables += 1;
+                let real = format!("#{name}~{}", self.tables);
+                let known = self.variables.tables.insert(name.to_lowercase(), real.clone());
+                if known.is_some() || self.variables.find(&name).is_ok() {
+                    return Err(at(Error::DuplicateVariable { name }));
+                }
+                table.name = ast::Name(vec![real]);
+                Op::Other(Kind::DeclareTable(table))
+            }
+            Kind::Set(name, op, expr) => {
+                let variable = self.variables.find(&name).map_err(at)?;
+                let expr = match op {
+                    Some(op) => Expr::Binary(op, Box::new(Expr::Var(name)), Box::new(expr)),
+                    None => expr,
+                };
+                let code = self.value(&expr, Some(variable.ty), line).map_err(at)?;
+                Op::Set(variable.slot, code)
+            }
+            Kind::If(test, then, otherwise) => {
+                let test = self.test(&test, line).map_err(at)?;
+                let then = self.one(*then)?;
+                let otherwise = match otherwise {
+                    Some(otherwise) => self.one(*otherwise)?,
+                    None => Vec::new(),
+                };
+                Op::If(test, then, otherwise)
+            }
+            Kind::While(test, body) => {
+                let test = self.test(&test, line).map_err(at)?;
+                self.loops += 1;
+                let body = self.one(*body);
+                self.loops -= 1;
+                Op::While(test, body?)
+            }
+            Kind::Block(stmts) => Op::Block(self.steps(stmts)?),
+            Kind::Try(tried, caught) => Op::Try(self.steps(tried)?, self.steps(caught)?),
+            Kind::Break if self.loops == 0 => return Err(at(Error::BreakOutside {})),
+            Kind::Continue if self.loops == 0 => return Err(at(Error::ContinueOutside {})),
+            Kind::Break => Op::Break,
+            Kind::Continue => Op::Continue,
+            Kind::Return(value) => {
+                let code = value
+                    .map(|expr| self.value(&expr, Some(SqlType::Int), line))
+                    .transpose()
+                    .map_err(at)?;
+                Op::Return(code)
+            }
+            Kind::Print(expr) => Op::Print(self.value(&expr, None, line).map_err(at)?),
+            Kind::Raiserror { message, severity, state, args, options } => {
+                let mut parts = Vec::new();
+                for expr in [message, severity, state].iter().chain(&args) {
+                    parts.push(self.value(expr, None, line).map_err(at)?);
+                }
+                let has = |name: &str| options.iter().any(|option| option == name);
+                Op::Raiserror { parts, nowait: has("NOWAIT"), set_error: has("SETERROR") }
+            }
+            Kind::Throw(None) => Op::Throw(None),
+            Kind::Throw(Some((number, message, state))) => {
+                let number = self.value(&number, Some(SqlType::Int), line).map_err(at)?;
+                let message = self.value(&message, None, line).map_err(at)?;
+                let state = self.value(&state, Some(SqlType::Int), line).map_err(at)?;
+                Op::Throw(Some((number, message, state)))
+            }
+            Kind::Wait { delay, time } => {
+                Op::Wait(delay, self.value(&time, None, line).map_err(at)?)
+            }
+            Kind::Exec(exec) => self.exec(*exec, line).map_err(at)?,
+            Kind::Query(_) | Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
+                if let Kind::Insert(insert) = &stmt.kind
+                    && matches!(insert.source, ast::Source::Exec(_))
+                {
+                    return Err(at(Error::unsupported("INSERT .. EXEC")));
+                }
+                Op::Data(Lazy::new(stmt.kind))
+            }
+            Kind::Nothing => Op::Nothing,
+            other => Op::Other(other),
+        };
+        out.push(Step { line, op });
+        Ok(())
+    }
+
+    fn exec(&mut self, exec: ast::Exec, line: u32) -> Result<Op> {
+        let mut args = Vec::new();
+        for arg in &exec.args {
+            let code = match &arg.value {
+                Some(expr) => Some(self.value(expr, None, line)?),
+                None => None,
+            };
+            if arg.output && !matches!(arg.value, Some(Expr::Var(_))) {
+                return Err(Error::Syntax { near: "OUTPUT".to_owned() });
+            }
+            args.push(code);
+        }
+        let text = match &exec.target {
+            ast::ExecTarget::Text(expr) => Some(self.value(expr, None, line)?),
+            ast::ExecTarget::Variable(name) => {
+                Some(self.value(&Expr::Var(name.clone()), None, line)?)
+            }
+            ast::ExecTarget::Procedure(_) => None,
+        };
+        let status = match &exec.status {
+            Some(name) => Some(self.variables.find(name)?.slot),
+            None => None,
+        };
+        Ok(Op::Exec { exec, args, text, status })
+    }
+}
+
+/// Whether an expression asks the session for what only a connection knows.
+pub(crate) fn needs_connection(bound: &Bound) -> bool {
+    let mut found = false;
+    bound.walk(&mut |part| {
+        found |= matches!(
+            &part.node,
+            Node::Call(crate::functions::Func::Session("OBJECT_ID" | "IDENT_CURRENT"), _)
+        );
+        !found
+    });
+    found
+}

@@ -1,0 +1,428 @@
+//! Queries and changes: bound late, run on SQLite.
+
+use std::sync::{Arc, PoisonError};
+
+use rusqlite::types::Value as Stored;
+use tdekit_wire_tds::{Column, Command, Flow, SqlType, Value};
+
+use super::compile::{Code, Lazy};
+use super::db::{View, failure};
+use super::exec::Run;
+use super::{Frame, Signal};
+use crate::ast::{Kind, SetExpr};
+use crate::bind::{Binder, Plan, Variables};
+use crate::catalog::Table;
+use crate::emit::eval::{Env, eval, test};
+use crate::error::{Error, Result};
+use crate::value::{Val, storage};
+
+/// A statement bound to the catalog.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub(crate) plan: Plan,
+    pub(crate) effect: Effect,
+}
+
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// Rows to the client.
+    Rows,
+    /// Rows into variables: slots and values, from columns of these types.
+    Assign(Vec<(usize, crate::bind::Bound)>, Vec<SqlType>),
+    Change {
+        table: Arc<Table>,
+        command: Command,
+        identity: bool,
+        explicit_identity: bool,
+    },
+    /// SELECT INTO this table.
+    Into(crate::ast::Name),
+}
+
+fn assigning(kind: &Kind) -> Option<&crate::ast::Select> {
+    let Kind::Query(query) = kind else { return None };
+    match &query.body {
+        SetExpr::Select(select) if crate::bind::dml::is_assignment(select) => Some(select),
+        _ => None,
+    }
+}
+
+impl Run<'_> {
+    pub(crate) fn bind(&mut self, kind: &Kind, variables: &Variables) -> Result<Bound> {
+        let kernels = self.s.db.kernels.clone();
+        let database = self.s.state.database.clone();
+        let identity_insert = self.s.state.options.identity_insert.clone();
+        let mut view = View {
+            db: &mut self.s.db,
+            database: &database,
+            identity_insert: identity_insert.as_deref(),
+        };
+        let mut binder = Binder::new(&mut view, variables, &kernels);
+        match kind {
+            Kind::Query(query) => {
+                if let Some(select) = assigning(kind) {
+                    let (sql, assigned, types) = binder.select_assign(query, select)?;
+                    let plan = binder.plan(sql, Vec::new());
+                    return Ok(Bound { plan, effect: Effect::Assign(assigned, types) });
+                }
+                let bound = binder.query(query, true)?;
+                let columns = bound.result_columns();
+                let effect = match into(query) {
+                    Some(name) => Effect::Into(name.clone()),
+                    None => Effect::Rows,
+                };
+                Ok(Bound { plan: binder.plan(bound.sql, columns), effect })
+            }
+            Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
+                let (change, command) = match kind {
+                    Kind::Insert(insert) => (binder.insert(insert)?, Command::INSERT),
+                    Kind::Update(update) => (binder.update(update)?, Command::UPDATE),
+                    Kind::Delete(delete) => (binder.delete(delete)?, Command::DELETE),
+                    _ => return Err(Error::Internal { detail: "no change".to_owned() }),
+                };
+                let effect = Effect::Change {
+                    table: change.table,
+                    command,
+                    identity: change.identity,
+                    explicit_identity: change.explicit_identity,
+                };
+                Ok(Bound { plan: binder.plan(change.sql, change.columns), effect })
+            }
+            _ => Err(Error::Internal { detail: "no query".to_owned() }),
+        }
+    }
+
+    /// The statement's plan, bound anew when the catalog has changed.
+    fn planned(&mut self, lazy: &Lazy, variables: &Variables) -> Result<Arc<Bound>> {
+        let version = self.s.db.version();
+        if let Some((bound_at, plan)) =
+            lazy.plan.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
+            && *bound_at == version
+        {
+            return Ok(plan.clone());
+        }
+        let bound = Arc::new(self.bind(&lazy.kind, variables)?);
+        // system views may have attached a database, which changes nothing that was bound
+        *lazy.plan.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((self.s.db.version(), bound.clone()));
+        Ok(bound)
+    }
+
+    /// A value for an expression.
+    pub(crate) fn value(&mut self, code: &Code, frame: &Frame) -> Result<Val> {
+        match code {
+            Code::Ready(bound) => {
+                if super::compile::needs_connection(bound) {
+                    let database = self.s.state.database.clone();
+                    self.s.db.schema(&database)?;
+                }
+                self.with_env(frame, |env| eval(bound, env).map(Value::into_owned))
+            }
+            Code::Query(lazy) => {
+                let bound = self.planned(lazy, &frame.variables)?;
+                let mut found = Value::Null;
+                let ty = bound.plan.columns.first().map_or(SqlType::Int, |column| column.ty);
+                self.query(&bound.plan, frame, &mut |_, row| {
+                    found = storage::load_owned(row.get_ref(0).map_err(internal)?, ty, "value")?;
+                    Ok(Signal::Break)
+                })?;
+                Ok(found)
+            }
+        }
+    }
+
+    /// A condition: unknown counts as false.
+    pub(crate) fn test(&mut self, code: &Code, frame: &Frame) -> Result<bool> {
+        match code {
+            Code::Ready(bound) => {
+                if super::compile::needs_connection(bound) {
+                    let database = self.s.state.database.clone();
+                    self.s.db.schema(&database)?;
+                }
+                Ok(self.with_env(frame, |env| test(bound, env))? == Some(true))
+            }
+            Code::Query(_) => Ok(self.value(code, frame)? == Value::Int(1)),
+        }
+    }
+
+    pub(crate) fn with_env<T>(
+        &self,
+        frame: &Frame,
+        work: impl FnOnce(&Env<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let calls = self.s.calls();
+        let env = Env {
+            vars: &frame.vars,
+            args: &[],
+            session: Some(&calls),
+            order: self.s.state.options.dateformat,
+            datefirst: self.s.state.options.datefirst,
+        };
+        work(&env)
+    }
+
+    /// Runs a plan, one call a row. The callback may end it early.
+    pub(crate) fn query(
+        &mut self,
+        plan: &Plan,
+        frame: &Frame,
+        each: &mut dyn FnMut(&mut dyn tdekit_wire_tds::Sink, &rusqlite::Row<'_>) -> Result<Signal>,
+    ) -> Result<(Signal, u64)> {
+        for view in &plan.system {
+            crate::catalog::system::fill(view, &mut self.s.db, &self.s.caller)?;
+        }
+        self.s.db.connection()?;
+        let params = self.parameters(plan, frame)?;
+        let database = self.s.state.database.clone();
+        let kernels = self.s.db.kernels.clone();
+        let flag = self.sink.cancel_flag();
+        let Run { s, sink } = self;
+        let Some(connection) = s.db.peek() else {
+            return Err(Error::Internal { detail: "no connection".to_owned() });
+        };
+        kernels.take_failure();
+        let failed = |error: rusqlite::Error| failure(&kernels, &error, &database);
+        let mut statement = connection.prepare_cached(&plan.sql).map_err(failed)?;
+        let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(failed)?;
+        let mut count = 0;
+        loop {
+            match rows.next() {
+                Ok(Some(row)) => {
+                    count += 1;
+                    let signal = each(*sink, row)?;
+                    if signal != Signal::Next {
+                        return Ok((signal, count));
+                    }
+                }
+                Ok(None) => return Ok((Signal::Next, count)),
+                Err(_) if flag.load(std::sync::atomic::Ordering::Acquire) => {
+                    return Ok((Signal::Stop, count));
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    pub(crate) fn parameters(&self, plan: &Plan, frame: &Frame) -> Result<Vec<Stored>> {
+        self.with_env(frame, |env| {
+            plan.params.iter().map(|param| storage::store(&eval(param, env)?, param.ty)).collect()
+        })
+    }
+
+    /// Runs a query or a change of a batch.
+    pub(crate) fn data(&mut self, lazy: &Lazy, frame: &mut Frame) -> Result<Signal> {
+        let bound = self.planned(lazy, &frame.variables)?;
+        let plan = &bound.plan;
+        match &bound.effect {
+            Effect::Rows => self.rows(plan, frame),
+            Effect::Assign(assigned, types) => self.assign(plan, frame, assigned, types),
+            Effect::Change { table, command, identity, explicit_identity } => {
+                let filled = (*identity, *explicit_identity);
+                self.change(plan, frame, table, *command, filled)
+            }
+            Effect::Into(name) => self.select_into(plan, frame, name),
+        }
+    }
+
+    fn rows(&mut self, plan: &Plan, frame: &Frame) -> Result<Signal> {
+        self.before_read(&plan.reads)?;
+        if self.sink.columns(&plan.columns) == Flow::Stop {
+            return Ok(Signal::Stop);
+        }
+        if self.s.state.options.fmtonly {
+            self.counted(frame, Command::SELECT, 0);
+            return Ok(Signal::Next);
+        }
+        let limit = self.s.state.options.rowcount;
+        let mut given = 0;
+        let columns = plan.columns.clone();
+        let (signal, count) = self.query(plan, frame, &mut |sink, row| {
+            let mut values = Vec::with_capacity(columns.len());
+            for (at, column) in columns.iter().enumerate() {
+                let stored = row.get_ref(at).map_err(internal)?;
+                values.push(fit(storage::load(stored, column.ty, &column.name)?, column));
+            }
+            if sink.row(&values) == Flow::Stop {
+                return Ok(Signal::Stop);
+            }
+            given += 1;
+            Ok(if given == limit { Signal::Break } else { Signal::Next })
+        })?;
+        if signal == Signal::Stop {
+            return Ok(signal);
+        }
+        Ok(self.counted(frame, Command::SELECT, count))
+    }
+
+    /// Sends DONE with the count of rows.
+    pub(crate) fn counted(&mut self, frame: &Frame, command: Command, rows: u64) -> Signal {
+        self.s.state.rowcount = i64::try_from(rows).unwrap_or(i64::MAX);
+        let shown = (!self.s.state.options.nocount).then_some(rows);
+        match self.sink.done(frame.kind, command, shown) {
+            Flow::Continue => Signal::Next,
+            Flow::Stop => Signal::Stop,
+        }
+    }
+
+    fn assign(
+        &mut self,
+        plan: &Plan,
+        frame: &mut Frame,
+        assigned: &[(usize, crate::bind::Bound)],
+        types: &[SqlType],
+    ) -> Result<Signal> {
+        self.before_read(&plan.reads)?;
+        let mut rows: Vec<Vec<Val>> = Vec::new();
+        // rows are taken before they are assigned, because SQLite reads the parameters once
+        let (signal, count) = self.query(plan, frame, &mut |_, row| {
+            let mut values = Vec::with_capacity(types.len());
+            for (at, ty) in types.iter().enumerate() {
+                let stored = row.get_ref(at).map_err(internal)?;
+                values.push(storage::load_owned(stored, *ty, "value")?);
+            }
+            rows.push(values);
+            Ok(Signal::Next)
+        })?;
+        if signal == Signal::Stop {
+            return Ok(signal);
+        }
+        for values in &rows {
+            for (slot, expr) in assigned {
+                let value = {
+                    let calls = self.s.calls();
+                    let env = Env {
+                        vars: &frame.vars,
+                        args: values,
+                        session: Some(&calls),
+                        order: self.s.state.options.dateformat,
+                        datefirst: self.s.state.options.datefirst,
+                    };
+                    eval(expr, &env)?.into_owned()
+                };
+                frame.vars[*slot] = value;
+            }
+        }
+        Ok(self.counted(frame, Command::SELECT, count))
+    }
+
+    fn change(
+        &mut self,
+        plan: &Plan,
+        frame: &Frame,
+        table: &Arc<Table>,
+        command: Command,
+        (identity, explicit_identity): (bool, bool),
+    ) -> Result<Signal> {
+        let own = self.before_write(table)?;
+        let result = self.run_change(plan, frame, table, command, identity, explicit_identity);
+        match result {
+            Ok((signal, rows)) => {
+                self.after_write(own, true)?;
+                if signal == Signal::Stop {
+                    return Ok(signal);
+                }
+                Ok(self.counted(frame, command, rows))
+            }
+            Err(error) => {
+                self.after_write(own, false)?;
+                self.s.state.rowcount = 0;
+                Err(error)
+            }
+        }
+    }
+
+    fn run_change(
+        &mut self,
+        plan: &Plan,
+        frame: &Frame,
+        table: &Arc<Table>,
+        command: Command,
+        identity: bool,
+        explicit_identity: bool,
+    ) -> Result<(Signal, u64)> {
+        if identity {
+            let (next, step) = self.identity_of(table)?;
+            self.s.db.kernels.begin_identity(next, step);
+        }
+        let output = !plan.columns.is_empty();
+        if output && self.sink.columns(&plan.columns) == Flow::Stop {
+            return Ok((Signal::Stop, 0));
+        }
+        let columns = plan.columns.clone();
+        let result = self.query(plan, frame, &mut |sink, row| {
+            let mut values = Vec::with_capacity(columns.len());
+            for (at, column) in columns.iter().enumerate() {
+                let stored = row.get_ref(at).map_err(internal)?;
+                values.push(fit(storage::load(stored, column.ty, &column.name)?, column));
+            }
+            Ok(if sink.row(&values) == Flow::Stop { Signal::Stop } else { Signal::Next })
+        });
+        let (signal, rows) = result.map_err(|error| self.constraint(error, table, command))?;
+        let changed = match self.s.db.peek() {
+            Some(connection) if !output => connection.changes(),
+            _ => rows,
+        };
+        if identity && let Some(last) = self.s.db.kernels.last_identity() {
+            self.store_identity(table, last)?;
+            self.s.state.identity = Some(last);
+            self.s.state.scope_identity = Some(last);
+        } else if explicit_identity {
+            self.note_explicit_identity(table)?;
+        }
+        Ok((signal, changed))
+    }
+
+    fn select_into(
+        &mut self,
+        plan: &Plan,
+        frame: &Frame,
+        name: &crate::ast::Name,
+    ) -> Result<Signal> {
+        self.before_read(&plan.reads)?;
+        let columns = &plan.columns;
+        let table = self.create_for(name, columns)?;
+        let own = self.before_write(&table)?;
+        let places: Vec<String> = (1..=columns.len()).map(|at| format!("?{at}")).collect();
+        let insert = format!("INSERT INTO {} VALUES ({})", table.sql(), places.join(", "));
+        let mut rows: Vec<Vec<Stored>> = Vec::new();
+        let width = columns.len();
+        let (signal, count) = self.query(plan, frame, &mut |_, row| {
+            let values = (0..width).map(|at| row.get(at)).collect::<rusqlite::Result<_>>();
+            rows.push(values.map_err(internal)?);
+            Ok(Signal::Next)
+        })?;
+        if signal == Signal::Stop {
+            self.after_write(own, false)?;
+            return Ok(signal);
+        }
+        let connection = self.s.db.connection()?;
+        let written = connection.prepare_cached(&insert).and_then(|mut statement| {
+            rows.into_iter()
+                .try_for_each(|row| statement.execute(rusqlite::params_from_iter(row)).map(|_| ()))
+        });
+        let kernels = self.s.db.kernels.clone();
+        let result = written.map_err(|error| failure(&kernels, &error, &table.database));
+        self.after_write(own, result.is_ok())?;
+        result?;
+        Ok(self.counted(frame, Command(0xC1), count))
+    }
+}
+
+fn into(query: &crate::ast::Query) -> Option<&crate::ast::Name> {
+    match &query.body {
+        SetExpr::Select(select) => select.into.as_ref(),
+        _ => None,
+    }
+}
+
+fn internal(error: rusqlite::Error) -> Error {
+    Error::Internal { detail: error.to_string() }
+}
+
+/// A value as its column's type wants it: decimals with the column's own scale.
+fn fit<'a>(value: Value<'a>, column: &Column) -> Value<'a> {
+    match (value, column.ty) {
+        (Value::Int(int), SqlType::Bit) => Value::Bit(int != 0),
+        (value, _) => value,
+    }
+}

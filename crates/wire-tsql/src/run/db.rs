@@ -1,0 +1,314 @@
+//! The connection of a session: databases attached when they are first named, tables as the
+//! binder sees them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::ast::Name;
+use crate::bind::quote;
+use crate::catalog::{Catalog, Table, TableColumn, TableKind, system};
+use crate::emit::Kernels;
+use crate::error::{Error, Result};
+use crate::host::SharedHost;
+use crate::value::storage;
+
+/// Statements that a connection keeps prepared.
+const PREPARED: usize = 64;
+/// Kilobytes of page cache that a connection may hold, negative as SQLite wants it.
+const CACHE_KIB: i64 = -2048;
+
+/// A session's connection.
+pub(crate) struct Db {
+    pub(crate) host: SharedHost,
+    connection: Option<Connection>,
+    pub(crate) kernels: Kernels,
+    attached: HashMap<String, String>,
+    tables: HashMap<(String, String), Arc<Table>>,
+    version: Arc<AtomicU64>,
+    seen: u64,
+    /// What the running request's client cancels by.
+    pub(crate) cancel: Cancel,
+}
+
+/// The cancel flag of the running request, shared with SQLite's progress handler.
+pub(crate) type Cancel = Arc<std::sync::Mutex<Arc<std::sync::atomic::AtomicBool>>>;
+
+/// SQLite's error as SQL Server's.
+pub(crate) fn failure(kernels: &Kernels, error: &rusqlite::Error, database: &str) -> Error {
+    if let Some(error) = kernels.take_failure() {
+        return error;
+    }
+    use rusqlite::ErrorCode as C;
+    let text = error.to_string();
+    let name = database.to_owned();
+    match error.sqlite_error_code() {
+        Some(C::DatabaseBusy | C::DatabaseLocked) => {
+            let extended = error.sqlite_error().map(|error| error.extended_code);
+            if extended == Some(rusqlite::ffi::SQLITE_BUSY_SNAPSHOT) {
+                Error::SnapshotConflict { name }
+            } else {
+                Error::LockTimeout {}
+            }
+        }
+        Some(C::DiskFull) => Error::OutOfSpace { name },
+        Some(C::ReadOnly) => Error::ReadOnly { name },
+        Some(C::DatabaseCorrupt | C::NotADatabase) => Error::Damaged { name, detail: text },
+        Some(C::SystemIoFailure) => Error::Damaged { name, detail: text },
+        _ => Error::Internal { detail: text },
+    }
+}
+
+impl Db {
+    pub(crate) fn new(host: SharedHost, version: Arc<AtomicU64>) -> Db {
+        Db {
+            host,
+            connection: None,
+            kernels: Kernels::default(),
+            attached: HashMap::new(),
+            tables: HashMap::new(),
+            version,
+            seen: 0,
+            cancel: Cancel::default(),
+        }
+    }
+
+    pub(crate) fn peek(&self) -> Option<&Connection> {
+        self.connection.as_ref()
+    }
+
+    pub(crate) fn connection(&mut self) -> Result<&Connection> {
+        if self.connection.is_none() {
+            let mut connection = self.host.connect()?;
+            crate::emit::sqlite::prepare(&connection, &self.kernels)?;
+            connection.set_prepared_statement_cache_capacity(PREPARED);
+            let internal = |error: rusqlite::Error| Error::Internal { detail: error.to_string() };
+            let cancel = self.cancel.clone();
+            let stop = move || {
+                let flag = cancel.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                flag.load(Ordering::Acquire)
+            };
+            connection.progress_handler(4096, Some(stop)).map_err(internal)?;
+            connection.busy_timeout(std::time::Duration::from_millis(100)).map_err(internal)?;
+            connection
+                .execute_batch("PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;")
+                .map_err(internal)?;
+            self.connection = Some(connection);
+        }
+        self.connection.as_ref().ok_or(Error::Internal { detail: "no connection".to_owned() })
+    }
+
+    /// The database's name in SQLite's text; attaches it if need be.
+    pub(crate) fn schema(&mut self, database: &str) -> Result<String> {
+        let key = database.to_lowercase();
+        if let Some(schema) = self.attached.get(&key) {
+            return Ok(schema.clone());
+        }
+        let known = self.host.databases()?;
+        let found = known
+            .into_iter()
+            .find(|known| known.name.eq_ignore_ascii_case(database))
+            .ok_or_else(|| Error::UnknownDatabase { name: database.to_owned() })?;
+        let schema = format!("db:{key}");
+        let kernels = self.kernels.clone();
+        let connection = self.connection()?;
+        connection
+            .execute(&format!("ATTACH ?1 AS {}", quote(&schema)), [&found.uri])
+            .and_then(|_| {
+                let sql = format!("PRAGMA {}.cache_size = {CACHE_KIB}", quote(&schema));
+                connection.execute_batch(&sql)
+            })
+            .map_err(|error| failure(&kernels, &error, database))?;
+        self.attached.insert(key, schema.clone());
+        Ok(schema)
+    }
+
+    /// Lets a database's file go, before the host changes it.
+    pub(crate) fn detach(&mut self, database: &str) -> Result<()> {
+        let Some(schema) = self.attached.remove(&database.to_lowercase()) else { return Ok(()) };
+        let kernels = self.kernels.clone();
+        self.tables.clear();
+        let connection = self.connection()?;
+        connection.flush_prepared_statement_cache();
+        connection
+            .execute_batch(&format!("DETACH {}", quote(&schema)))
+            .map_err(|error| failure(&kernels, &error, database))
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.connection = None;
+        self.attached.clear();
+        self.tables.clear();
+    }
+
+    /// A number that changes whenever some table may have changed.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Some table has changed.
+    pub(crate) fn changed(&mut self) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+        self.tables.clear();
+    }
+
+    /// The name in SQLite, and its database, of an object that may not be there yet.
+    pub(crate) fn place(&mut self, name: &Name, current: &str) -> Result<(String, String, String)> {
+        if name.0.len() > 3 {
+            return Err(Error::feature("a name with a server"));
+        }
+        let object = name.object();
+        if object.starts_with('#') {
+            self.connection()?;
+            return Ok(("temp".to_owned(), "tempdb".to_owned(), object.to_owned()));
+        }
+        let database = name.part(2).unwrap_or(current).to_owned();
+        let schema = self.schema(&database)?;
+        let object = match name.part(1) {
+            Some(part) if !part.eq_ignore_ascii_case("dbo") => format!("{part}.{object}"),
+            _ => object.to_owned(),
+        };
+        Ok((schema, database, object))
+    }
+
+    pub(crate) fn find(&mut self, name: &Name, current: &str) -> Result<Option<Arc<Table>>> {
+        let version = self.version();
+        if version != self.seen {
+            self.tables.clear();
+            self.seen = version;
+        }
+        if let Some(view) = system::find(name, current) {
+            return system::table(&view, self).map(|table| Some(Arc::new(table)));
+        }
+        let (schema, database, object) = self.place(name, current)?;
+        let key = (schema.clone(), object.to_lowercase());
+        if let Some(table) = self.tables.get(&key) {
+            return Ok(Some(table.clone()));
+        }
+        let kernels = self.kernels.clone();
+        let connection = self.connection()?;
+        let loaded = load(connection, &schema, &database, &object)
+            .map_err(|error| failure(&kernels, &error, &database))?;
+        let Some(table) = loaded else { return Ok(None) };
+        let table = Arc::new(table);
+        self.tables.insert(key, table.clone());
+        Ok(Some(table))
+    }
+
+    /// The text of a procedure.
+    pub(crate) fn module(
+        &mut self,
+        name: &Name,
+        current: &str,
+        kind: &str,
+    ) -> Result<Option<String>> {
+        let (schema, database, object) = self.place(name, current)?;
+        let kernels = self.kernels.clone();
+        let connection = self.connection()?;
+        module(connection, &schema, &object, kind)
+            .map_err(|error| failure(&kernels, &error, &database))
+    }
+}
+
+fn has_table(connection: &Connection, schema: &str, name: &str) -> rusqlite::Result<bool> {
+    let sql = format!("SELECT 1 FROM {}.sqlite_schema WHERE name = ?1", quote(schema));
+    Ok(connection.prepare_cached(&sql)?.query_row([name], |_| Ok(())).optional()?.is_some())
+}
+
+fn module(
+    connection: &Connection,
+    schema: &str,
+    name: &str,
+    kind: &str,
+) -> rusqlite::Result<Option<String>> {
+    if !has_table(connection, schema, "tsql_module")? {
+        return Ok(None);
+    }
+    let sql = format!(
+        "SELECT definition FROM {}.tsql_module WHERE name = ?1 COLLATE NOCASE AND kind = ?2",
+        quote(schema)
+    );
+    connection.prepare_cached(&sql)?.query_row([name, kind], |row| row.get(0)).optional()
+}
+
+fn load(
+    connection: &Connection,
+    schema: &str,
+    database: &str,
+    name: &str,
+) -> rusqlite::Result<Option<Table>> {
+    let made = |kind, name: String, columns| Table {
+        schema: schema.to_owned(),
+        database: database.to_owned(),
+        name,
+        columns,
+        kind,
+    };
+    if let Some(text) = module(connection, schema, name, "V")? {
+        return Ok(Some(made(TableKind::View(text), name.to_owned(), Vec::new())));
+    }
+    let sql = format!(
+        "SELECT name FROM {}.sqlite_schema WHERE name = ?1 COLLATE NOCASE AND type IN \
+        ('table', 'view')",
+        quote(schema)
+    );
+    let real: Option<String> =
+        connection.prepare_cached(&sql)?.query_row([name], |row| row.get(0)).optional()?;
+    let Some(real) = real.filter(|real| !real.starts_with("sqlite_")) else { return Ok(None) };
+    let sql = "SELECT name, type, \"notnull\", pk FROM pragma_table_info(?1, ?2)";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut columns: Vec<TableColumn> = statement
+        .query_map([real.as_str(), schema], |row| {
+            let ty: String = row.get(1)?;
+            let not_null: bool = row.get::<_, i64>(2)? != 0;
+            Ok(TableColumn {
+                name: row.get(0)?,
+                ty: storage::from_declared(&ty),
+                nullable: !not_null,
+                identity: false,
+                default: None,
+            })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    for (table, field) in [("tsql_identity", "NULL"), ("tsql_default", "definition")] {
+        if !has_table(connection, schema, table)? {
+            continue;
+        }
+        let sql = format!(
+            "SELECT column_name, {field} FROM {}.{table} WHERE table_name = ?1 COLLATE NOCASE",
+            quote(schema)
+        );
+        let mut statement = connection.prepare(&sql)?;
+        let mut rows = statement.query([&real])?;
+        while let Some(row) = rows.next()? {
+            let name: String = row.get(0)?;
+            let text: Option<String> = row.get(1)?;
+            for column in columns.iter_mut().filter(|column| column.name == name) {
+                match &text {
+                    Some(text) => column.default = Some(text.clone()),
+                    None => column.identity = true,
+                }
+            }
+        }
+    }
+    Ok(Some(made(TableKind::Table, real, columns)))
+}
+
+/// The tables that a session sees from its database.
+pub(crate) struct View<'a> {
+    pub(crate) db: &'a mut Db,
+    pub(crate) database: &'a str,
+    pub(crate) identity_insert: Option<&'a str>,
+}
+
+impl Catalog for View<'_> {
+    fn table(&mut self, name: &Name) -> Result<Option<Arc<Table>>> {
+        self.db.find(name, self.database)
+    }
+
+    fn identity_insert(&self, table: &Table) -> bool {
+        self.identity_insert == Some(table.sql().as_str())
+    }
+}

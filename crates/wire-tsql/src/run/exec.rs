@@ -1,0 +1,339 @@
+//! Runs compiled statements.
+
+use std::time::{Duration, Instant};
+
+use tdekit_wire_tds::{Command, DoneKind, Flow, Message, Sink, SqlType, Value};
+
+use super::compile::{Op, Step};
+use super::session::Inner;
+use super::{Frame, Signal, messages};
+use crate::error::{Error, Result};
+use crate::value::{Val, convert, datetime};
+
+/// A session at work for a sink.
+pub(crate) struct Run<'a> {
+    pub(crate) s: &'a mut Inner,
+    pub(crate) sink: &'a mut dyn Sink,
+}
+
+/// How many loop steps pass between two looks at the client's cancel flag.
+const CANCEL_EVERY: u32 = 1024;
+
+impl Run<'_> {
+    /// Runs statements. An error comes back only where a TRY block waits for it.
+    pub(crate) fn steps(&mut self, steps: &[Step], frame: &mut Frame) -> Result<Signal> {
+        for step in steps {
+            let signal = self.step(step, frame)?;
+            if signal != Signal::Next {
+                return Ok(signal);
+            }
+        }
+        Ok(Signal::Next)
+    }
+
+    fn step(&mut self, step: &Step, frame: &mut Frame) -> Result<Signal> {
+        match self.op(step, frame) {
+            Ok(signal) => Ok(signal),
+            Err(error) => self.failed(error, step.line, frame),
+        }
+    }
+
+    /// Reports an error, or hands it to the TRY block around.
+    pub(crate) fn failed(&mut self, error: Error, line: u32, frame: &Frame) -> Result<Signal> {
+        let message = error.message(line, &frame.procedure);
+        self.s.state.error = message.number;
+        let ends = error.ends_batch() || self.s.state.options.xact_abort;
+        if self.s.state.tries > 0 && message.class < 20 {
+            if ends && self.s.state.trancount > 0 {
+                self.s.state.doomed = true;
+            }
+            return Err(Error::Raised(Box::new(message)));
+        }
+        let thrown = matches!(&error, Error::Raised(_)) && message.class == 16 && ends;
+        if self.sink.message(&message) == Flow::Stop {
+            return Ok(Signal::Stop);
+        }
+        if ends && (self.s.state.trancount > 0) {
+            self.rollback_all()?;
+        }
+        let _ = thrown;
+        if self.sink.done(frame.kind, Command::OTHER, None) == Flow::Stop {
+            return Ok(Signal::Stop);
+        }
+        Ok(if ends { Signal::Abort } else { Signal::Next })
+    }
+
+    fn done(&mut self, frame: &Frame) -> Signal {
+        self.s.state.error = 0;
+        match self.sink.done(frame.kind, Command::OTHER, None) {
+            Flow::Continue => Signal::Next,
+            Flow::Stop => Signal::Stop,
+        }
+    }
+
+    fn op(&mut self, step: &Step, frame: &mut Frame) -> Result<Signal> {
+        match &step.op {
+            Op::Set(slot, code) => {
+                let value = self.value(code, frame)?;
+                frame.vars[*slot] = value;
+                self.s.state.rowcount = 1;
+                Ok(self.done(frame))
+            }
+            Op::If(test, then, otherwise) => {
+                self.s.state.now = datetime::now();
+                let steps = if self.test(test, frame)? { then } else { otherwise };
+                self.steps(steps, frame)
+            }
+            Op::While(test, body) => self.repeat(test, body, frame),
+            Op::Block(steps) => self.steps(steps, frame),
+            Op::Try(tried, caught) => self.guarded(tried, caught, frame),
+            Op::Break => Ok(Signal::Break),
+            Op::Continue => Ok(Signal::Continue),
+            Op::Return(code) => {
+                let status = match code {
+                    Some(code) => match self.value(code, frame)? {
+                        Value::Int(int) => i32::try_from(int).unwrap_or(0),
+                        _ => 0,
+                    },
+                    None => 0,
+                };
+                Ok(Signal::Return(status))
+            }
+            Op::Nothing => Ok(self.done(frame)),
+            _ => {
+                self.s.state.now = datetime::now();
+                self.rare(step, frame)
+            }
+        }
+    }
+
+    fn rare(&mut self, step: &Step, frame: &mut Frame) -> Result<Signal> {
+        match &step.op {
+            Op::Data(lazy) => {
+                let signal = self.data(lazy, frame)?;
+                self.s.state.error = 0;
+                Ok(signal)
+            }
+            Op::Print(code) => {
+                let text = self.value(code, frame)?;
+                let text = messages::shown(&text, 8000);
+                self.inform(Message { line: step.line, ..Message::new(0, 0, 1, text) }, frame)
+            }
+            Op::Raiserror { parts, nowait, set_error } => {
+                let values =
+                    parts.iter().map(|code| self.value(code, frame)).collect::<Result<Vec<_>>>()?;
+                self.raiserror(&values, *nowait, *set_error, step.line, frame)
+            }
+            Op::Throw(parts) => self.throw(parts.as_ref(), step.line, frame),
+            Op::Wait(delay, code) => self.wait(*delay, code, frame),
+            Op::Exec { exec, args, text, status } => {
+                self.exec(exec, args, text.as_ref(), *status, frame)
+            }
+            Op::Other(kind) => self.other(kind, frame),
+            _ => Ok(Signal::Next),
+        }
+    }
+
+    fn inform(&mut self, mut message: Message, frame: &Frame) -> Result<Signal> {
+        frame.procedure.clone_into(&mut message.procedure);
+        if self.sink.message(&message) == Flow::Stop {
+            return Ok(Signal::Stop);
+        }
+        Ok(self.done(frame))
+    }
+
+    fn repeat(
+        &mut self,
+        test: &super::compile::Code,
+        body: &[Step],
+        frame: &mut Frame,
+    ) -> Result<Signal> {
+        let mut left = CANCEL_EVERY;
+        loop {
+            left -= 1;
+            if left == 0 {
+                left = CANCEL_EVERY;
+                if self.sink.cancelled() {
+                    return Ok(Signal::Stop);
+                }
+            }
+            if !self.test(test, frame)? {
+                return Ok(Signal::Next);
+            }
+            match self.steps(body, frame)? {
+                Signal::Next | Signal::Continue => {}
+                Signal::Break => return Ok(Signal::Next),
+                other => return Ok(other),
+            }
+        }
+    }
+
+    fn guarded(&mut self, tried: &[Step], caught: &[Step], frame: &mut Frame) -> Result<Signal> {
+        let nest = self.s.state.nest;
+        self.s.state.tries += 1;
+        let result = self.steps(tried, frame);
+        self.s.state.tries -= 1;
+        let error = match result {
+            Ok(signal) => return Ok(signal),
+            Err(error) => error,
+        };
+        self.s.state.nest = nest;
+        let message = error.message(0, &frame.procedure);
+        self.s.state.caught.push(message);
+        let result = self.steps(caught, frame);
+        self.s.state.caught.pop();
+        result
+    }
+
+    fn raiserror(
+        &mut self,
+        values: &[Val],
+        nowait: bool,
+        set_error: bool,
+        line: u32,
+        frame: &Frame,
+    ) -> Result<Signal> {
+        let int = |value: &Val| match value {
+            Value::Int(int) => *int,
+            _ => 0,
+        };
+        let class = u8::try_from(int(&values[1]).clamp(0, 25)).unwrap_or(16);
+        let state = u8::try_from(int(&values[2]).clamp(0, 255)).unwrap_or(1);
+        if class >= 19 {
+            return Err(Error::feature("RAISERROR above severity 18"));
+        }
+        let (number, text) = match &values[0] {
+            Value::Int(number) => {
+                return Err(Error::Raised(Box::new(Message {
+                    line: 0,
+                    ..Message::new(
+                        18054,
+                        16,
+                        1,
+                        format!(
+                            "Error {number}, severity {class}, state {state} was raised, but no \
+                            message with that error number was found in sys.messages."
+                        ),
+                    )
+                })));
+            }
+            other => (50000, messages::format(&messages::shown(other, 2047), &values[3..])?),
+        };
+        let message = Message { line, ..Message::new(number, class, state, text) };
+        if class > 10 {
+            // RAISERROR ends no batch, whatever XACT_ABORT says
+            if self.s.state.tries > 0 {
+                self.s.state.error = number;
+                let message = Message { procedure: frame.procedure.clone(), ..message };
+                return Err(Error::Raised(Box::new(message)));
+            }
+            let message = Message { procedure: frame.procedure.clone(), ..message };
+            if self.sink.message(&message) == Flow::Stop {
+                return Ok(Signal::Stop);
+            }
+            self.done(frame);
+            self.s.state.error = number;
+        } else if self.inform(message, frame)? == Signal::Stop {
+            return Ok(Signal::Stop);
+        }
+        if set_error {
+            self.s.state.error = number;
+        }
+        if nowait {
+            self.sink.flush();
+        }
+        Ok(Signal::Next)
+    }
+
+    fn throw(
+        &mut self,
+        parts: Option<&(super::compile::Code, super::compile::Code, super::compile::Code)>,
+        line: u32,
+        frame: &mut Frame,
+    ) -> Result<Signal> {
+        let message = match parts {
+            None => self.s.state.caught.last().cloned().ok_or(Error::ThrowOutside {})?,
+            Some((number, text, state)) => {
+                let (number, text, state) = (
+                    self.value(number, frame)?,
+                    self.value(text, frame)?,
+                    self.value(state, frame)?,
+                );
+                let number = match number {
+                    Value::Int(number @ 50_000..) => i32::try_from(number).unwrap_or(50_000),
+                    _ => return Err(Error::ThrowNumber {}),
+                };
+                let state = match state {
+                    Value::Int(state) => u8::try_from(state.clamp(0, 255)).unwrap_or(1),
+                    _ => 1,
+                };
+                let text = messages::shown(&text, 2047);
+                let procedure = frame.procedure.clone();
+                Message { line, procedure, ..Message::new(number, 16, state, text) }
+            }
+        };
+        self.s.state.error = message.number;
+        if self.s.state.tries > 0 {
+            return Err(Error::Raised(Box::new(message)));
+        }
+        // THROW ends the batch
+        if self.sink.message(&message) == Flow::Stop {
+            return Ok(Signal::Stop);
+        }
+        if self.s.state.options.xact_abort && self.s.state.trancount > 0 {
+            self.rollback_all()?;
+        }
+        if self.sink.done(frame.kind, Command::OTHER, None) == Flow::Stop {
+            return Ok(Signal::Stop);
+        }
+        Ok(Signal::Abort)
+    }
+
+    fn wait(&mut self, delay: bool, code: &super::compile::Code, frame: &Frame) -> Result<Signal> {
+        let value = self.value(code, frame)?;
+        let shown = messages::shown(&value, 100);
+        let bad = || Error::BadDelay { text: shown.clone() };
+        let order = self.s.state.options.dateformat;
+        let time = match &value {
+            Value::Text(text) => {
+                let from = SqlType::VarChar(tdekit_wire_tds::Length::Max);
+                let value = Value::Text(text.clone());
+                convert::convert(&value, from, SqlType::Time(7), 0, order).map_err(|_| bad())?
+            }
+            Value::DateTime { .. } => {
+                convert::convert(&value, SqlType::DateTime, SqlType::Time(7), 0, order)?
+            }
+            _ => return Err(bad()),
+        };
+        let Value::Time(ticks) = time else { return Err(bad()) };
+        let mut wait = Duration::from_nanos(ticks.saturating_mul(100));
+        if !delay {
+            let now = u64::try_from(datetime::now().ticks).unwrap_or(0);
+            let ahead = (ticks + 864_000_000_000 - now) % 864_000_000_000;
+            wait = Duration::from_nanos(ahead.saturating_mul(100));
+        }
+        self.sink.flush();
+        let start = Instant::now();
+        while let Some(left) = wait.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) {
+            if self.sink.cancelled() {
+                return Ok(Signal::Stop);
+            }
+            std::thread::sleep(left.min(Duration::from_millis(20)));
+        }
+        Ok(self.done(frame))
+    }
+
+    /// DONE for a statement that the caller has run.
+    pub(crate) fn finished(&mut self, frame: &Frame, command: Command) -> Signal {
+        self.s.state.error = 0;
+        match self.sink.done(frame.kind, command, None) {
+            Flow::Continue => Signal::Next,
+            Flow::Stop => Signal::Stop,
+        }
+    }
+}
+
+/// Whether a kind of DONE is one inside of a procedure.
+pub(crate) fn is_inner(kind: DoneKind) -> bool {
+    kind == DoneKind::InProcedure
+}

@@ -1,0 +1,43 @@
+//! SET options of a session.
+
+use crate::value::dateparse::Order;
+
+/// Options that change what statements do.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) nocount: bool,
+    pub(crate) xact_abort: bool,
+    pub(crate) quoted_identifier: bool,
+    pub(crate) implicit_transactions: bool,
+    pub(crate) noexec: bool,
+    pub(crate) fmtonly: bool,
+    pub(crate) datefirst: i64,
+    pub(crate) dateformat: Order,
+    /// Milliseconds; negative waits for ever.
+    pub(crate) lock_timeout_ms: i64,
+    pub(crate) rowcount: i64,
+    pub(crate) textsize: i64,
+    pub(crate) isolation: String,
+    /// The table of SET IDENTITY_INSERT, as SQLite names it.
+    pub(crate) identity_insert: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            nocount: false,
+            xact_abort: false,
+            quoted_identifier: true,
+            implicit_transactions: false,
+            noexec: false,
+            fmtonly: false,
+            datefirst: 7,
+            dateformat: Order::Mdy,
+            lock_timeout_ms: -1,
+            rowcount: 0,
+            textsize: -1,
+            isolation: "READ COMMITTED".to_owned(),
+            identity_insert: None,
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! EXEC: stored procedures, `sp_executesql`, and text.
+
+use std::sync::Arc;
+
+use tdekit_wire_tds::{DoneKind, Flow, Parameter, SqlType, Value};
+
+use super::compile::{Code, Program, compile};
+use super::exec::Run;
+use super::{Frame, Signal, messages};
+use crate::ast::{Exec, ExecTarget, Expr, Kind, Name, ProcParam};
+use crate::bind::Variables;
+use crate::error::{Error, Result};
+use crate::value::{Val, convert};
+
+/// How deep procedures may call each other.
+const MAX_NEST: u32 = 32;
+
+/// An argument: name, type, value, whether OUTPUT is asked for. None stands for DEFAULT.
+#[derive(Debug, Clone)]
+pub(crate) struct Given {
+    pub(crate) name: Option<String>,
+    pub(crate) ty: SqlType,
+    pub(crate) value: Option<Val>,
+    pub(crate) output: bool,
+}
+
+impl From<&Parameter> for Given {
+    fn from(parameter: &Parameter) -> Given {
+        Given {
+            name: (!parameter.name.is_empty()).then(|| parameter.name.clone()),
+            ty: parameter.ty,
+            value: (!parameter.default).then(|| parameter.value.clone()),
+            output: parameter.output,
+        }
+    }
+}
+
+/// What a call came to.
+pub(crate) struct Called {
+    pub(crate) signal: Signal,
+    pub(crate) status: i32,
+    /// Given's index, name, type and value of every OUTPUT argument.
+    pub(crate) outputs: Vec<(usize, String, SqlType, Val)>,
+}
+
+/// A procedure's parameters and body, compiled.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) params: Vec<ProcParam>,
+    pub(crate) program: Program,
+}
+
+/// Compiles a body with its parameters as the first variables.
+pub(crate) fn compile_with(
+    params: Vec<ProcParam>,
+    stmts: Vec<crate::ast::Stmt>,
+) -> std::result::Result<Compiled, crate::error::At> {
+    let mut variables = Variables::default();
+    for param in &params {
+        variables
+            .declare(&param.name, param.ty)
+            .map_err(|error| crate::error::At { error, line: 1 })?;
+    }
+    Ok(Compiled { params, program: compile(stmts, variables)? })
+}
+
+impl Run<'_> {
+    pub(crate) fn exec(
+        &mut self,
+        exec: &Exec,
+        args: &[Option<Code>],
+        text: Option<&Code>,
+        status: Option<usize>,
+        frame: &mut Frame,
+    ) -> Result<Signal> {
+        if let (ExecTarget::Text(_), Some(code)) = (&exec.target, text) {
+            let text = messages::shown(&self.value(code, frame)?, usize::MAX / 4);
+            return self.dynamic(&text, frame);
+        }
+        let name = match (&exec.target, text) {
+            (ExecTarget::Variable(_), Some(code)) => {
+                let text = messages::shown(&self.value(code, frame)?, 1000);
+                Name(
+                    text.split('.')
+                        .map(|part| part.trim_start_matches('[').trim_end_matches(']').to_owned())
+                        .collect(),
+                )
+            }
+            (ExecTarget::Procedure(name), _) => name.clone(),
+            _ => return Err(Error::NoProcedure { name: String::new() }),
+        };
+        let mut given = Vec::new();
+        for (arg, code) in exec.args.iter().zip(args) {
+            let value = match code {
+                Some(code) => Some(self.value(code, frame)?),
+                None => None,
+            };
+            let ty = self.argument_type(arg.value.as_ref(), code.as_ref(), frame);
+            given.push(Given { name: arg.name.clone(), ty, value, output: arg.output });
+        }
+        let before = frame.kind;
+        let called = self.call(&name, &given, before)?;
+        for (index, _, _, value) in &called.outputs {
+            if let Some(Expr::Var(target)) =
+                exec.args.get(*index).and_then(|arg| arg.value.as_ref())
+            {
+                let variable = frame.variables.find(target)?;
+                let from = called
+                    .outputs
+                    .iter()
+                    .find(|(at, ..)| at == index)
+                    .map_or(variable.ty, |(_, _, ty, _)| *ty);
+                let order = self.s.state.options.dateformat;
+                frame.vars[variable.slot] = convert::convert(value, from, variable.ty, 0, order)?;
+            }
+        }
+        if matches!(called.signal, Signal::Abort | Signal::Stop) {
+            return Ok(called.signal);
+        }
+        if let Some(slot) = status {
+            frame.vars[slot] = Value::Int(i64::from(called.status));
+        }
+        if before == DoneKind::Statement {
+            self.sink.return_status(called.status);
+            let command = tdekit_wire_tds::Command::EXECUTE;
+            if self.sink.done(DoneKind::Procedure, command, None) == Flow::Stop {
+                return Ok(Signal::Stop);
+            }
+        }
+        Ok(Signal::Next)
+    }
+
+    fn argument_type(&self, expr: Option<&Expr>, code: Option<&Code>, frame: &Frame) -> SqlType {
+        if let Some(Expr::Var(name)) = expr
+            && let Ok(variable) = frame.variables.find(name)
+        {
+            return variable.ty;
+        }
+        match code {
+            Some(Code::Ready(bound)) => bound.ty,
+            _ => SqlType::NVarChar(tdekit_wire_tds::Length::Max),
+        }
+    }
+
+    /// EXEC ('..'): a batch of its own, in the same session.
+    fn dynamic(&mut self, text: &str, frame: &Frame) -> Result<Signal> {
+        let quoted = self.s.state.options.quoted_identifier;
+        let compiled = crate::parse::parse(text, quoted)
+            .and_then(|stmts| compile_with(Vec::new(), stmts))
+            .map_err(|at| located(at, ""))?;
+        let called = self.body(&Arc::new(compiled), &[], "", frame.kind)?;
+        Ok(match called.signal {
+            Signal::Abort => Signal::Abort,
+            Signal::Stop => Signal::Stop,
+            _ => Signal::Next,
+        })
+    }
+
+    /// Calls a procedure by its name.
+    pub(crate) fn call(&mut self, name: &Name, given: &[Given], _: DoneKind) -> Result<Called> {
+        let short = name.object().to_lowercase();
+        let system = name.part(1).is_none_or(|schema| {
+            schema.eq_ignore_ascii_case("sys") || schema.eq_ignore_ascii_case("dbo")
+        });
+        if system && short == "sp_executesql" {
+            return self.executesql(given);
+        }
+        let current = self.s.state.database.clone();
+        let found = self.s.db.module(name, &current, "P")?;
+        let Some(text) = found else {
+            if system && let Some(called) = super::security::system_procedure(self, &short, given)?
+            {
+                return Ok(called);
+            }
+            return Err(Error::NoProcedure { name: name.text() });
+        };
+        let compiled = self.procedure(name, &text)?;
+        self.body(&compiled, given, name.object(), DoneKind::InProcedure)
+    }
+
+    fn procedure(&mut self, name: &Name, text: &str) -> Result<Arc<Compiled>> {
+        if let Some(known) = self.s.procedures.get(text) {
+            return Ok(known.clone());
+        }
+        let place = |at| located(at, name.object());
+        let stmts = crate::parse::parse(text, true).map_err(place)?;
+        let Some(Kind::CreateProc(made)) = stmts.into_iter().next().map(|stmt| stmt.kind) else {
+            return Err(Error::NoProcedure { name: name.text() });
+        };
+        let compiled = Arc::new(compile_with(made.params, made.body).map_err(place)?);
+        if self.s.procedures.len() >= 64 {
+            self.s.procedures.clear();
+        }
+        self.s.procedures.insert(text.to_owned(), compiled.clone());
+        Ok(compiled)
+    }
+
+    /// `sp_executesql @stmt, @params, ...`.
+    fn executesql(&mut self, given: &[Given]) -> Result<Called> {
+        let text_of = |at: usize| match given.get(at).and_then(|arg| arg.value.as_ref()) {
+            Some(Value::Text(text)) => Some(text.to_string()),
+            _ => None,
+        };
+        let Some(text) = text_of(0) else {
+            return Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
+                line: 0,
+                ..tdekit_wire_tds::Message::new(
+                    214,
+                    16,
+                    2,
+                    "Procedure expects parameter '@statement' of type 'ntext/nchar/nvarchar'.",
+                )
+            })));
+        };
+        let declarations = text_of(1).unwrap_or_default();
+        let rest = given.get(2..).unwrap_or_default();
+        let mut called = self.execute(&text, &declarations, rest)?;
+        for (index, ..) in &mut called.outputs {
+            *index += 2;
+        }
+        Ok(called)
+    }
+
+    /// Runs a text with declared parameters.
+    pub(crate) fn execute(
+        &mut self,
+        text: &str,
+        declarations: &str,
+        given: &[Given],
+    ) -> Result<Called> {
+        let compiled = self.s.prepared(text, declarations).map_err(|at| located(at, ""))?;
+        self.body(&compiled, given, "", DoneKind::InProcedure)
+    }
+
+    /// Runs a compiled body with its arguments.
+    fn body(
+        &mut self,
+        compiled: &Arc<Compiled>,
+        given: &[Given],
+        procedure: &str,
+        kind: DoneKind,
+    ) -> Result<Called> {
+        if self.s.state.nest >= MAX_NEST {
+            return Err(Error::NestLevel {});
+        }
+        let mut frame = Frame {
+            vars: vec![Value::Null; compiled.program.variables.types.len()],
+            variables: compiled.program.variables.clone(),
+            kind,
+            procedure: procedure.to_owned(),
+            tables: Vec::new(),
+        };
+        let places = self.arguments(compiled, given, procedure, &mut frame)?;
+        let identity = self.s.state.scope_identity;
+        let options = self.s.state.options.clone();
+        self.s.state.nest += 1;
+        if !procedure.is_empty() {
+            self.s.state.scope_identity = None;
+        }
+        let result = self.steps(&compiled.program.steps, &mut frame);
+        self.s.state.nest = self.s.state.nest.saturating_sub(1);
+        if !procedure.is_empty() {
+            self.s.state.scope_identity = identity;
+            // SET inside of a procedure ends with it
+            let identity_insert = self.s.state.options.identity_insert.clone();
+            self.s.state.options = options;
+            self.s.state.options.identity_insert = identity_insert;
+        }
+        self.drop_tables(&frame)?;
+        let signal = result?;
+        let status = match signal {
+            Signal::Return(status) => status,
+            _ => 0,
+        };
+        let mut outputs = Vec::new();
+        for (index, arg) in given.iter().enumerate() {
+            let (true, Some(slot)) = (arg.output, places.get(index).copied()) else { continue };
+            let param = &compiled.params[slot];
+            outputs.push((index, param.name.clone(), param.ty, frame.vars[slot].clone()));
+        }
+        Ok(Called { signal, status, outputs })
+    }
+
+    fn drop_tables(&mut self, frame: &Frame) -> Result<()> {
+        for name in &frame.tables {
+            if let Some(table) = self.find(&Name(vec![name.clone()]))?
+                && !self.s.state.doomed
+            {
+                self.drop_table(&table)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts arguments into their slots; gives the slot of each.
+    fn arguments(
+        &mut self,
+        compiled: &Compiled,
+        given: &[Given],
+        procedure: &str,
+        frame: &mut Frame,
+    ) -> Result<Vec<usize>> {
+        let shown = if procedure.is_empty() { "" } else { procedure };
+        let mut filled = vec![false; compiled.params.len()];
+        let mut places = Vec::new();
+        for (index, arg) in given.iter().enumerate() {
+            let slot = match &arg.name {
+                Some(name) => compiled
+                    .params
+                    .iter()
+                    .position(|param| param.name.eq_ignore_ascii_case(name))
+                    .ok_or_else(|| Error::NotAParameter {
+                        procedure: shown.to_owned(),
+                        name: name.clone(),
+                    })?,
+                None if index < compiled.params.len() => index,
+                None => return Err(Error::TooManyArguments { procedure: shown.to_owned() }),
+            };
+            let param = &compiled.params[slot];
+            if arg.output && !param.output {
+                return Err(Error::NotOutput { name: param.name.clone() });
+            }
+            places.push(slot);
+            if let Some(value) = &arg.value {
+                let order = self.s.state.options.dateformat;
+                frame.vars[slot] = convert::convert(value, arg.ty, param.ty, 0, order)?;
+                filled[slot] = true;
+            }
+        }
+        for (slot, param) in compiled.params.iter().enumerate() {
+            if filled[slot] {
+                continue;
+            }
+            match &param.default {
+                Some(expr) => {
+                    let lone = compile(
+                        vec![crate::ast::Stmt {
+                            line: 1,
+                            kind: Kind::Declare(vec![(
+                                "@~default".to_owned(),
+                                param.ty,
+                                Some(expr.clone()),
+                            )]),
+                        }],
+                        Variables::default(),
+                    )
+                    .map_err(|at| at.error)?;
+                    if let Some(super::compile::Step {
+                        op: super::compile::Op::Set(_, code), ..
+                    }) = lone.steps.first()
+                    {
+                        frame.vars[slot] = self.value(code, frame)?;
+                    }
+                }
+                None => {
+                    return Err(Error::MissingParameter {
+                        procedure: shown.to_owned(),
+                        name: param.name.clone(),
+                    });
+                }
+            }
+        }
+        Ok(places)
+    }
+}
+
+/// A syntax error of a text inside, with its own line.
+pub(crate) fn located(at: crate::error::At, procedure: &str) -> Error {
+    Error::Raised(Box::new(at.error.message(at.line, procedure)))
+}

@@ -1,0 +1,472 @@
+//! Statements that the host carries out, and system procedures.
+
+use std::cell::RefCell;
+
+use tdekit_wire_tds::{Column, Command, EnvChange, Flow, Message, SqlType, Value};
+
+use super::exec::Run;
+use super::procedure::{Called, Given};
+use super::{Frame, Signal, messages};
+use crate::ast::{Kind, Name, ObjectKind, Operand, Security, SetValue};
+use crate::error::{Error, Result};
+use crate::host::{AlterDatabase, Backup, Device, Restore, Rows};
+use crate::value::dateparse::Order;
+
+impl Run<'_> {
+    /// Everything that is neither data nor control.
+    pub(crate) fn other(&mut self, kind: &Kind, frame: &mut Frame) -> Result<Signal> {
+        match kind {
+            Kind::Tran(op, name) => self.tran(op, name.as_ref(), frame),
+            Kind::Use(name) => self.use_database(name, frame),
+            Kind::SetOption(names, value) => self.set_option(names, value, frame),
+            Kind::Checkpoint => Ok(self.finished(frame, Command::OTHER)),
+            Kind::CreateDatabase(name) => {
+                self.s.db.host.create_database(name)?;
+                Ok(self.finished(frame, Command::OTHER))
+            }
+            Kind::CreateSchema(name) => Err(Error::feature(format!("CREATE SCHEMA {name}"))),
+            Kind::Drop { kind: ObjectKind::Database, names, if_exists, .. } => {
+                for name in names {
+                    self.drop_database(name, *if_exists)?;
+                }
+                Ok(self.finished(frame, Command::OTHER))
+            }
+            Kind::Drop { kind: ObjectKind::Certificate, names, .. } => {
+                for name in names {
+                    self.s.db.host.drop_certificate(name.object())?;
+                }
+                Ok(self.finished(frame, Command::OTHER))
+            }
+            Kind::Drop { kind: ObjectKind::MasterKey, .. } => {
+                self.s.db.host.drop_master_key()?;
+                Ok(self.finished(frame, Command::OTHER))
+            }
+            Kind::Drop { kind: ObjectKind::EncryptionKey, .. } => {
+                self.s.db.host.drop_encryption_key(&self.s.state.database)?;
+                Ok(self.finished(frame, Command::OTHER))
+            }
+            Kind::Dbcc { name, args, options } => self.dbcc(name, args, options, frame),
+            Kind::Security(security) => self.security(security, frame),
+            _ => self.definition(kind, frame),
+        }
+    }
+
+    fn use_database(&mut self, name: &str, frame: &Frame) -> Result<Signal> {
+        let all = self.s.db.host.databases()?;
+        let found = all.iter().find(|database| database.name.eq_ignore_ascii_case(name));
+        let new = found.ok_or_else(|| Error::UnknownDatabase { name: name.to_owned() })?;
+        let old = std::mem::replace(&mut self.s.state.database, new.name.clone());
+        self.sink.env_change(EnvChange::Database { new: &new.name, old: &old });
+        let text = format!("Changed database context to '{}'.", new.name);
+        if self.sink.message(&Message::new(5701, 0, 2, text)) == Flow::Stop {
+            return Ok(Signal::Stop);
+        }
+        Ok(self.finished(frame, Command::OTHER))
+    }
+
+    fn drop_database(&mut self, name: &Name, if_exists: bool) -> Result<()> {
+        let name = name.object();
+        let all = self.s.db.host.databases()?;
+        let there = all.iter().any(|database| database.name.eq_ignore_ascii_case(name));
+        if !there && if_exists {
+            return Ok(());
+        }
+        if self.s.state.database.eq_ignore_ascii_case(name) {
+            return Err(Error::DatabaseInUse { name: name.to_owned() });
+        }
+        self.s.db.detach(name)?;
+        self.s.db.host.drop_database(name)
+    }
+
+    fn set_option(&mut self, names: &[String], value: &SetValue, frame: &Frame) -> Result<Signal> {
+        for name in names {
+            self.set_one(name, value)?;
+        }
+        Ok(self.finished(frame, Command::OTHER))
+    }
+
+    fn set_one(&mut self, name: &str, value: &SetValue) -> Result<()> {
+        let on = *value == SetValue::On;
+        let number = match value {
+            SetValue::Expr(crate::ast::Expr::Int(digits)) => digits.parse::<i64>().ok(),
+            SetValue::Expr(crate::ast::Expr::Unary(crate::ast::UnOp::Minus, inner)) => {
+                match inner.as_ref() {
+                    crate::ast::Expr::Int(digits) => digits.parse::<i64>().ok().map(|n| -n),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        let options = &mut self.s.state.options;
+        let unsupported = |what: &str| Err(Error::unsupported(format!("SET {what}")));
+        match (name, value) {
+            ("NOCOUNT", _) => options.nocount = on,
+            ("XACT_ABORT", _) => options.xact_abort = on,
+            ("QUOTED_IDENTIFIER", _) => options.quoted_identifier = on,
+            ("ANSI_DEFAULTS", _) => {
+                options.quoted_identifier = on;
+                options.implicit_transactions = on;
+            }
+            ("IMPLICIT_TRANSACTIONS", _) => options.implicit_transactions = on,
+            ("FMTONLY", _) => options.fmtonly = on,
+            ("NOEXEC" | "PARSEONLY" | "FORCEPLAN", SetValue::On) => {
+                return unsupported(&format!("{name} ON"));
+            }
+            ("NUMERIC_ROUNDABORT" | "ARITHIGNORE" | "CURSOR_CLOSE_ON_COMMIT", SetValue::On)
+            | ("ANSI_NULLS" | "CONCAT_NULL_YIELDS_NULL", SetValue::Off) => {
+                // each of them would change results
+                return unsupported(&format!("{name} {}", if on { "ON" } else { "OFF" }));
+            }
+            ("DATEFIRST", _) => match number {
+                Some(day @ 1..=7) => options.datefirst = day,
+                _ => return unsupported("DATEFIRST"),
+            },
+            ("DATEFORMAT", SetValue::Text(format)) => {
+                options.dateformat = match format.to_lowercase().as_str() {
+                    "mdy" => Order::Mdy,
+                    "dmy" => Order::Dmy,
+                    "ymd" => Order::Ymd,
+                    _ => return unsupported(&format!("DATEFORMAT {format}")),
+                };
+            }
+            ("LOCK_TIMEOUT", _) => match number {
+                Some(limit) => options.lock_timeout_ms = limit,
+                None => return unsupported("LOCK_TIMEOUT"),
+            },
+            ("ROWCOUNT", _) => match number {
+                Some(count) if count >= 0 => options.rowcount = count,
+                _ => return unsupported("ROWCOUNT"),
+            },
+            ("TEXTSIZE", _) => match number {
+                // shorter texts are sent whole all the same
+                Some(size) => options.textsize = size,
+                None => return unsupported("TEXTSIZE"),
+            },
+            ("LANGUAGE", SetValue::Text(language)) => {
+                if !matches!(language.to_lowercase().as_str(), "us_english" | "english") {
+                    return unsupported(&format!("LANGUAGE {language}"));
+                }
+            }
+            ("ISOLATION", SetValue::Text(level)) => options.isolation.clone_from(level),
+            ("IDENTITY_INSERT", SetValue::Table(table, on)) => {
+                return self.set_identity_insert(table, *on);
+            }
+            ("CONTEXT_INFO", _) => return unsupported("CONTEXT_INFO"),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn set_identity_insert(&mut self, name: &Name, on: bool) -> Result<()> {
+        let table = self.find(name)?.ok_or_else(|| Error::InvalidObject { name: name.text() })?;
+        if table.identity().is_none() {
+            return Err(Error::NoIdentity { table: name.text() });
+        }
+        let sql = table.sql();
+        let current = &mut self.s.state.options.identity_insert;
+        if on {
+            *current = Some(sql);
+        } else if *current == Some(sql) {
+            *current = None;
+        }
+        self.s.db.changed();
+        Ok(())
+    }
+
+    fn dbcc(
+        &mut self,
+        name: &str,
+        args: &[String],
+        options: &[String],
+        frame: &Frame,
+    ) -> Result<Signal> {
+        let clear = args.get(1).is_some_and(|arg| arg.eq_ignore_ascii_case("CLEAR"));
+        match name {
+            "SQLPERF" if clear && args[0].eq_ignore_ascii_case("sys.dm_os_wait_stats") => {
+                self.s.db.host.clear_wait_stats()?;
+            }
+            "DROPCLEANBUFFERS" => {
+                self.s.db.host.drop_clean_buffers()?;
+                if self.s.state.trancount == 0 {
+                    let connection = self.s.db.connection()?;
+                    connection
+                        .release_memory()
+                        .map_err(|error| Error::Internal { detail: error.to_string() })?;
+                }
+            }
+            "FREEPROCCACHE" | "FREESYSTEMCACHE" => {
+                self.s.forget();
+            }
+            "TRACEON" | "TRACEOFF" => {
+                return Err(Error::unsupported(format!("DBCC {name}")));
+            }
+            _ => return Err(Error::unsupported(format!("DBCC {name}"))),
+        }
+        if !options.iter().any(|option| option == "NO_INFOMSGS") {
+            let text = "DBCC execution completed. If DBCC printed error messages, contact your \
+                system administrator.";
+            if self.sink.message(&Message::new(2528, 0, 1, text)) == Flow::Stop {
+                return Ok(Signal::Stop);
+            }
+        }
+        Ok(self.finished(frame, Command::OTHER))
+    }
+
+    fn operand(&self, operand: &Operand, frame: &Frame) -> Result<String> {
+        match operand {
+            Operand::Text(text) => Ok(text.clone()),
+            Operand::Var(name) => {
+                let slot = frame.variables.find(name)?.slot;
+                Ok(messages::shown(&frame.vars[slot], 4000))
+            }
+        }
+    }
+
+    fn devices(&self, devices: &[Device<Operand>], frame: &Frame) -> Result<Vec<Device<String>>> {
+        devices
+            .iter()
+            .map(|device| {
+                Ok(match device {
+                    Device::Disk(place) => Device::Disk(self.operand(place, frame)?),
+                    Device::Url(place) => Device::Url(self.operand(place, frame)?),
+                })
+            })
+            .collect()
+    }
+
+    fn security(&mut self, security: &Security, frame: &Frame) -> Result<Signal> {
+        let host = self.s.db.host.clone();
+        let database = self.s.state.database.clone();
+        let changes_file = matches!(
+            security,
+            Security::AlterDatabase { change: AlterDatabase::EncryptionOn, .. }
+                | Security::AlterDatabase { change: AlterDatabase::EncryptionOff, .. }
+                | Security::Restore(_)
+        );
+        if changes_file && self.s.state.trancount > 0 {
+            return Err(Error::Raised(Box::new(Message {
+                line: 0,
+                ..Message::new(
+                    226,
+                    16,
+                    6,
+                    "This statement is not allowed within a multi-statement transaction.",
+                )
+            })));
+        }
+        let mut rows = None;
+        match security {
+            Security::CreateMasterKey { password } => {
+                host.create_master_key(password.as_deref())?;
+            }
+            Security::OpenMasterKey { password } => host.open_master_key(password)?,
+            Security::CloseMasterKey => host.close_master_key()?,
+            Security::BackupMasterKey { file, password } => {
+                host.backup_master_key(file, password)?;
+            }
+            Security::CreateCertificate(certificate) => host.create_certificate(certificate)?,
+            Security::BackupCertificate(backup) => host.backup_certificate(backup)?,
+            Security::CreateEncryptionKey(key) => {
+                let told = self.told(|out| host.create_encryption_key(&database, key, out));
+                if let Some(signal) = told? {
+                    return Ok(signal);
+                }
+            }
+            Security::AlterEncryptionKey(key) => {
+                let told = self.told(|out| host.alter_encryption_key(&database, key, out));
+                if let Some(signal) = told? {
+                    return Ok(signal);
+                }
+            }
+            Security::AlterDatabase { database: named, change } => {
+                let name = named.clone().unwrap_or(database);
+                if changes_file {
+                    // the host swaps the file: no connection may hold the old one
+                    self.s.db.detach(&name)?;
+                }
+                let told = self.told(|out| host.alter_database(&name, change, out));
+                if let Some(signal) = told? {
+                    return Ok(signal);
+                }
+            }
+            Security::Backup(backup) => {
+                let backup = self.resolved_backup(backup, frame)?;
+                let told = self.told(|out| host.backup(&backup, out));
+                if let Some(signal) = told? {
+                    return Ok(signal);
+                }
+            }
+            Security::Restore(restore) => {
+                let restore = self.resolved_restore(restore, frame)?;
+                if let Some(name) = &restore.database {
+                    self.s.db.detach(name)?;
+                }
+                let mut given = None;
+                let told = self.told(|out| {
+                    given = host.restore(&restore, out)?;
+                    Ok(())
+                });
+                if let Some(signal) = told? {
+                    return Ok(signal);
+                }
+                self.s.db.changed();
+                rows = given;
+            }
+        }
+        match rows {
+            Some(rows) => self.give(&rows, frame),
+            None => Ok(self.finished(frame, Command::OTHER)),
+        }
+    }
+
+    /// Runs a verb whose messages go to the client while it works.
+    fn told(
+        &mut self,
+        verb: impl FnOnce(crate::host::Progress<'_>) -> Result<()>,
+    ) -> Result<Option<Signal>> {
+        let stopped = RefCell::new(false);
+        let sink = RefCell::new(&mut *self.sink);
+        let mut out = |message: Message| {
+            let mut sink = sink.borrow_mut();
+            let stop = sink.message(&message) == Flow::Stop || sink.cancelled();
+            sink.flush();
+            if stop {
+                *stopped.borrow_mut() = true;
+            }
+            !stop
+        };
+        let result = verb(&mut out);
+        if *stopped.borrow() {
+            return Ok(Some(Signal::Stop));
+        }
+        result.map(|()| None)
+    }
+
+    fn resolved_backup(&self, backup: &Backup<Operand>, frame: &Frame) -> Result<Backup> {
+        let maybe = |operand: &Option<Operand>| {
+            operand.as_ref().map(|operand| self.operand(operand, frame)).transpose()
+        };
+        Ok(Backup {
+            database: self.operand(&backup.database, frame)?,
+            devices: self.devices(&backup.devices, frame)?,
+            init: backup.init,
+            format: backup.format,
+            compression: backup.compression,
+            differential: backup.differential,
+            copy_only: backup.copy_only,
+            checksum: backup.checksum,
+            encryption: backup.encryption.clone(),
+            name: maybe(&backup.name)?,
+            description: maybe(&backup.description)?,
+            media_name: maybe(&backup.media_name)?,
+            media_description: maybe(&backup.media_description)?,
+            stats_percent: backup.stats_percent,
+        })
+    }
+
+    fn resolved_restore(&self, restore: &Restore<Operand>, frame: &Frame) -> Result<Restore> {
+        let maybe = |operand: &Option<Operand>| {
+            operand.as_ref().map(|operand| self.operand(operand, frame)).transpose()
+        };
+        let moves = restore
+            .moves
+            .iter()
+            .map(|(from, to)| Ok((self.operand(from, frame)?, self.operand(to, frame)?)))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Restore {
+            kind: restore.kind,
+            database: maybe(&restore.database)?,
+            devices: self.devices(&restore.devices, frame)?,
+            position: maybe(&restore.position)?,
+            replace: restore.replace,
+            recovery: restore.recovery,
+            checksum: restore.checksum,
+            stats_percent: restore.stats_percent,
+            moves,
+        })
+    }
+
+    /// Sends rows that the host gave.
+    fn give(&mut self, rows: &Rows, frame: &Frame) -> Result<Signal> {
+        let columns: Vec<Column> = rows
+            .columns
+            .iter()
+            .map(|(name, ty)| Column {
+                name: name.clone(),
+                ty: *ty,
+                nullable: true,
+                identity: false,
+            })
+            .collect();
+        if self.sink.columns(&columns) == Flow::Stop {
+            return Ok(Signal::Stop);
+        }
+        for row in &rows.rows {
+            if self.sink.row(row) == Flow::Stop {
+                return Ok(Signal::Stop);
+            }
+        }
+        let count = u64::try_from(rows.rows.len()).unwrap_or(u64::MAX);
+        Ok(self.counted(frame, Command::SELECT, count))
+    }
+}
+
+/// System procedures that the front end knows.
+pub(crate) const PROCEDURES: &[&str] =
+    &["sp_executesql", "sp_reset_connection", "sp_server_info", "xp_instance_regwrite"];
+
+/// Calls a system procedure; None when there is none of this name.
+pub(crate) fn system_procedure(
+    run: &mut Run<'_>,
+    name: &str,
+    given: &[Given],
+) -> Result<Option<Called>> {
+    let done = |signal| Called { signal, status: 0, outputs: Vec::new() };
+    match name {
+        "sp_server_info" => {
+            let attributes = [
+                (1, "DBMS_NAME", "Microsoft SQL Server"),
+                (2, "DBMS_VER", tdekit_wire_tds::product::VERSION),
+                (10, "OWNER_TERM", "owner"),
+                (11, "TABLE_TERM", "table"),
+                (16, "IDENTIFIER_CASE", "MIXED"),
+                (18, "COLLATION_SEQ", "charset=iso_1 sort_order=nocase_iso"),
+                (500, "SYS_SPROC_VERSION", tdekit_wire_tds::product::VERSION),
+            ];
+            let wanted = given.first().and_then(|arg| match arg.value {
+                Some(Value::Int(id)) => Some(id),
+                _ => None,
+            });
+            let text = SqlType::VarChar(tdekit_wire_tds::Length::Of(255));
+            let rows = Rows {
+                columns: vec![
+                    ("attribute_id".to_owned(), SqlType::Int),
+                    ("attribute_name".to_owned(), text),
+                    ("attribute_value".to_owned(), text),
+                ],
+                rows: attributes
+                    .iter()
+                    .filter(|(id, ..)| wanted.is_none_or(|wanted| wanted == *id))
+                    .map(|(id, name, value)| {
+                        vec![
+                            Value::Int(*id),
+                            Value::Text((*name).into()),
+                            Value::Text((*value).into()),
+                        ]
+                    })
+                    .collect(),
+            };
+            let frame = Frame {
+                vars: Vec::new(),
+                variables: crate::bind::Variables::default(),
+                kind: tdekit_wire_tds::DoneKind::InProcedure,
+                procedure: name.to_owned(),
+                tables: Vec::new(),
+            };
+            run.give(&rows, &frame).map(|signal| Some(done(signal)))
+        }
+        // where a database's log would be made: SQLite's stands beside its file
+        "xp_instance_regwrite" => Ok(Some(done(Signal::Next))),
+        _ => Ok(None),
+    }
+}

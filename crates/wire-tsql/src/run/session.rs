@@ -1,0 +1,389 @@
+//! Sessions and the engine that opens them: the seam to the protocol.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tdekit_wire_tds::{
+    Caller, Column, Command, Description, DoneKind, Engine, Isolation, Message, Parameter, Session,
+    Sink, Transaction, Value,
+};
+
+use super::calls::Calls;
+use super::db::Db;
+use super::exec::Run;
+use super::options::Options;
+use super::procedure::{Called, Compiled, Given, compile_with};
+use super::{Frame, Signal, State};
+use crate::ast::{Kind, Name, SetExpr};
+use crate::error::{At, Error};
+use crate::host::SharedHost;
+
+/// How many texts a session keeps compiled.
+const PREPARED: usize = 64;
+/// The longest text that is kept compiled, in bytes.
+const PREPARED_BYTES: usize = 64 * 1024;
+
+/// The T-SQL engine over a host's databases.
+pub struct TsqlEngine {
+    host: SharedHost,
+    version: Arc<AtomicU64>,
+}
+
+impl TsqlEngine {
+    /// An engine for this host.
+    pub fn new(host: SharedHost) -> TsqlEngine {
+        TsqlEngine { host, version: Arc::new(AtomicU64::new(1)) }
+    }
+}
+
+impl std::fmt::Debug for TsqlEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TsqlEngine").finish_non_exhaustive()
+    }
+}
+
+impl Engine for TsqlEngine {
+    fn open(&self, caller: &Caller) -> Result<Box<dyn Session>, Message> {
+        let wanted = if caller.database.is_empty() { "master" } else { &caller.database };
+        let all = self.host.databases().map_err(|error| error.message(1, ""))?;
+        let found = all.iter().find(|database| database.name.eq_ignore_ascii_case(wanted));
+        let Some(found) = found else {
+            let error = Error::CannotOpenDatabase { name: wanted.to_owned() };
+            return Err(error.message(1, ""));
+        };
+        let db = Db::new(self.host.clone(), self.version.clone());
+        Ok(Box::new(Inner {
+            db,
+            state: State::new(&found.name),
+            home: found.name.clone(),
+            caller: caller.clone(),
+            procedures: HashMap::new(),
+            texts: HashMap::new(),
+            transaction_name: String::new(),
+        }))
+    }
+}
+
+impl State {
+    fn new(database: &str) -> State {
+        State {
+            database: database.to_owned(),
+            options: Options::default(),
+            rowcount: 0,
+            error: 0,
+            identity: None,
+            scope_identity: None,
+            trancount: 0,
+            transaction: 0,
+            caught: Vec::new(),
+            doomed: false,
+            nest: 0,
+            tries: 0,
+            now: crate::value::datetime::now(),
+        }
+    }
+}
+
+/// A session.
+pub(crate) struct Inner {
+    pub(crate) db: Db,
+    pub(crate) state: State,
+    home: String,
+    pub(crate) caller: Caller,
+    pub(crate) procedures: HashMap<String, Arc<Compiled>>,
+    texts: HashMap<(String, String), Arc<Compiled>>,
+    pub(crate) transaction_name: String,
+}
+
+impl Inner {
+    pub(crate) fn calls(&self) -> Calls<'_> {
+        Calls {
+            state: &self.state,
+            caller: &self.caller,
+            host: &self.db.host,
+            connection: self.db.peek(),
+        }
+    }
+
+    pub(crate) fn forget(&mut self) {
+        self.texts.clear();
+        self.procedures.clear();
+    }
+
+    /// A text with declared parameters, compiled.
+    pub(crate) fn prepared(&mut self, text: &str, declarations: &str) -> Result<Arc<Compiled>, At> {
+        let key = (text.to_owned(), declarations.to_owned());
+        // compiled texts do not depend on the database until they are bound
+        if let Some(known) = self.texts.get(&key) {
+            return Ok(known.clone());
+        }
+        let params = crate::parse::parse_declarations(declarations)?;
+        let stmts = crate::parse::parse(text, self.state.options.quoted_identifier)?;
+        let compiled = Arc::new(compile_with(params, stmts)?);
+        if text.len() <= PREPARED_BYTES {
+            if self.texts.len() >= PREPARED {
+                self.texts.clear();
+            }
+            self.texts.insert(key, compiled.clone());
+        }
+        Ok(compiled)
+    }
+
+    /// Lets the client's cancel reach SQLite, and forgets what an earlier request left.
+    fn begin(&mut self, sink: &mut dyn Sink) {
+        self.state.now = crate::value::datetime::now();
+        self.state.nest = 0;
+        self.state.tries = 0;
+        self.state.caught.clear();
+        let mut flag = self.db.cancel.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *flag = sink.cancel_flag();
+    }
+
+    fn report(&mut self, at: &At, sink: &mut dyn Sink, kind: DoneKind) {
+        let message = at.error.message(at.line, "");
+        self.state.error = message.number;
+        if sink.message(&message) == tdekit_wire_tds::Flow::Continue {
+            let _ = sink.done(kind, Command::OTHER, None);
+        }
+    }
+
+    /// Ends a call from the client: an error that nobody caught, the status, the outputs.
+    fn answer(&mut self, result: crate::error::Result<Called>, sink: &mut dyn Sink) {
+        let frame = frame(DoneKind::InProcedure);
+        let called = match result {
+            Ok(called) => called,
+            Err(error) => {
+                let mut run = Run { s: self, sink };
+                let _ = run.failed(error, 1, &frame);
+                return;
+            }
+        };
+        if called.signal == Signal::Stop {
+            return;
+        }
+        sink.return_status(called.status);
+        for (index, name, ty, value) in &called.outputs {
+            let ordinal = u16::try_from(*index).unwrap_or(u16::MAX);
+            sink.return_value(ordinal, name, *ty, value);
+        }
+    }
+
+    fn describe_text(&mut self, text: &str, declarations: &str) -> Result<Description, At> {
+        let compiled = self.prepared(text, declarations)?;
+        let parameters = compiled
+            .params
+            .iter()
+            .map(|param| (param.name.clone(), param.ty, param.output))
+            .collect();
+        let stmts = crate::parse::parse(text, self.state.options.quoted_identifier)?;
+        let mut silent = Silent;
+        let mut run = Run { s: self, sink: &mut silent };
+        let variables = compiled.program.variables.clone();
+        let columns = first_result(&mut run, &stmts, &variables)?;
+        Ok(Description { columns, parameters })
+    }
+}
+
+fn first_result(
+    run: &mut Run<'_>,
+    stmts: &[crate::ast::Stmt],
+    variables: &crate::bind::Variables,
+) -> Result<Vec<Column>, At> {
+    for stmt in stmts {
+        let found = match &stmt.kind {
+            Kind::Query(_) | Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
+                let bound = run
+                    .bind(&stmt.kind, variables)
+                    .map_err(|error| At { error, line: stmt.line })?;
+                let into = matches!(&stmt.kind, Kind::Query(query) if matches!(
+                    &query.body, SetExpr::Select(select) if select.into.is_some()
+                ));
+                if into { Vec::new() } else { bound.plan.columns }
+            }
+            Kind::Block(inner) => first_result(run, inner, variables)?,
+            Kind::If(_, then, _) => {
+                first_result(run, std::slice::from_ref(then.as_ref()), variables)?
+            }
+            _ => Vec::new(),
+        };
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// A sink for what gives no results.
+struct Silent;
+
+impl Sink for Silent {
+    fn columns(&mut self, _: &[Column]) -> tdekit_wire_tds::Flow {
+        tdekit_wire_tds::Flow::Continue
+    }
+    fn row(&mut self, _: &[Value<'_>]) -> tdekit_wire_tds::Flow {
+        tdekit_wire_tds::Flow::Continue
+    }
+    fn done(&mut self, _: DoneKind, _: Command, _: Option<u64>) -> tdekit_wire_tds::Flow {
+        tdekit_wire_tds::Flow::Continue
+    }
+    fn message(&mut self, _: &Message) -> tdekit_wire_tds::Flow {
+        tdekit_wire_tds::Flow::Continue
+    }
+    fn return_status(&mut self, _: i32) {}
+    fn return_value(&mut self, _: u16, _: &str, _: tdekit_wire_tds::SqlType, _: &Value<'_>) {}
+    fn env_change(&mut self, _: tdekit_wire_tds::EnvChange<'_>) {}
+    fn flush(&mut self) {}
+    fn cancelled(&self) -> bool {
+        false
+    }
+    fn cancel_flag(&self) -> Arc<std::sync::atomic::AtomicBool> {
+        Arc::default()
+    }
+}
+
+fn frame(kind: DoneKind) -> Frame {
+    Frame {
+        vars: Vec::new(),
+        variables: crate::bind::Variables::default(),
+        kind,
+        procedure: String::new(),
+        tables: Vec::new(),
+    }
+}
+
+fn bulk() -> Message {
+    Error::feature("INSERT BULK").message(1, "")
+}
+
+impl Session for Inner {
+    fn database(&self) -> String {
+        self.state.database.clone()
+    }
+
+    fn batch(&mut self, text: &str, sink: &mut dyn Sink) {
+        self.begin(sink);
+        let compiled = match self.prepared(text, "") {
+            Ok(compiled) => compiled,
+            Err(at) => return self.report(&at, sink, DoneKind::Statement),
+        };
+        let mut frame = frame(DoneKind::Statement);
+        frame.vars = vec![Value::Null; compiled.program.variables.types.len()];
+        frame.variables = compiled.program.variables.clone();
+        let mut run = Run { s: self, sink };
+        if let Err(error) = run.steps(&compiled.program.steps, &mut frame) {
+            let _ = run.failed(error, 1, &frame);
+        }
+        let tables = std::mem::take(&mut frame.tables);
+        for name in tables {
+            if let Ok(Some(table)) = run.find(&Name(vec![name])) {
+                let _ = run.drop_table(&table);
+            }
+        }
+    }
+
+    fn execute(
+        &mut self,
+        text: &str,
+        declarations: &str,
+        parameters: &[Parameter],
+        sink: &mut dyn Sink,
+    ) {
+        self.begin(sink);
+        let given: Vec<Given> = parameters.iter().map(Given::from).collect();
+        let result = Run { s: self, sink }.execute(text, declarations, &given);
+        self.answer(result, sink);
+    }
+
+    fn procedure(&mut self, name: &str, parameters: &[Parameter], sink: &mut dyn Sink) {
+        self.begin(sink);
+        let given: Vec<Given> = parameters.iter().map(Given::from).collect();
+        let name = Name(
+            name.split('.')
+                .map(|part| part.trim_start_matches('[').trim_end_matches(']').to_owned())
+                .collect(),
+        );
+        let result = Run { s: self, sink }.call(&name, &given, DoneKind::InProcedure);
+        self.answer(result, sink);
+    }
+
+    fn describe(&mut self, text: &str, declarations: &str) -> Result<Description, Message> {
+        self.describe_text(text, declarations).map_err(|at| at.error.message(at.line, ""))
+    }
+
+    fn transaction(&mut self, request: &Transaction, sink: &mut dyn Sink) {
+        self.begin(sink);
+        let level = |this: &mut Self, isolation: &Isolation| {
+            let text = match isolation {
+                Isolation::Current => return,
+                Isolation::ReadUncommitted => "READ UNCOMMITTED",
+                Isolation::ReadCommitted => "READ COMMITTED",
+                Isolation::RepeatableRead => "REPEATABLE READ",
+                Isolation::Serializable => "SERIALIZABLE",
+                Isolation::Snapshot => "SNAPSHOT",
+            };
+            text.clone_into(&mut this.state.options.isolation);
+        };
+        let result = match request {
+            Transaction::Begin(isolation, name) => {
+                level(self, isolation);
+                if self.state.trancount == 0 {
+                    self.transaction_name = name.to_lowercase();
+                }
+                Run { s: self, sink }.begin_transaction();
+                Ok(())
+            }
+            Transaction::Commit(again) => {
+                let result = Run { s: self, sink }.commit();
+                if let (Ok(()), Some(isolation)) = (&result, again) {
+                    level(self, isolation);
+                    Run { s: self, sink }.begin_transaction();
+                }
+                result
+            }
+            Transaction::Rollback(name, again) => {
+                let all = name.to_lowercase() == self.transaction_name;
+                let result = Run { s: self, sink }.rollback(if all { "" } else { name.as_str() });
+                if let (Ok(()), Some(isolation)) = (&result, again) {
+                    level(self, isolation);
+                    Run { s: self, sink }.begin_transaction();
+                }
+                result
+            }
+            Transaction::Save(name) => Run { s: self, sink }.save(name),
+        };
+        if let Err(error) = result {
+            let _ = sink.message(&error.message(1, ""));
+        }
+    }
+
+    fn bulk_begin(&mut self, _: &str, _: &[Column]) -> Result<(), Message> {
+        Err(bulk())
+    }
+
+    fn bulk_row(&mut self, _: &[Value<'_>]) -> Result<(), Message> {
+        Err(bulk())
+    }
+
+    fn bulk_end(&mut self, _: bool) -> Result<u64, Message> {
+        Err(bulk())
+    }
+
+    fn reset(&mut self, keep_transaction: bool, sink: &mut dyn Sink) {
+        let keep = keep_transaction && self.state.trancount > 0;
+        if !keep {
+            let mut run = Run { s: self, sink };
+            if let Err(error) = run.rollback_all() {
+                let _ = sink.message(&error.message(1, ""));
+            }
+            // temporary tables and attached files go with the connection
+            self.db.close();
+        }
+        let (trancount, transaction) = (self.state.trancount, self.state.transaction);
+        self.state = State::new(&self.home);
+        if keep {
+            self.state.trancount = trancount;
+            self.state.transaction = transaction;
+        }
+    }
+}

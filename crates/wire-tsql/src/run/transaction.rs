@@ -1,0 +1,380 @@
+//! Transactions. SQLite's begins with the first change (or the first read above READ COMMITTED),
+//! so that sessions that only read hold nothing; reads see the state at their own start.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rusqlite::OptionalExtension;
+use tdekit_wire_tds::{Command, EnvChange, SqlType, Value};
+
+use super::db::failure;
+use super::exec::Run;
+use super::{Frame, Signal};
+use crate::ast::{Operand, TranOp};
+use crate::bind::quote;
+use crate::catalog::Table;
+use crate::error::{Error, Result};
+
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+/// What a statement began for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Own {
+    /// A transaction: it ends with the statement.
+    Transaction,
+    /// A savepoint in the client's transaction.
+    Savepoint,
+}
+
+impl Run<'_> {
+    fn in_sqlite(&self) -> bool {
+        self.s.db.peek().is_some_and(|connection| !connection.is_autocommit())
+    }
+
+    fn run_sql(&mut self, sql: &str) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        let database = self.s.state.database.clone();
+        self.s
+            .db
+            .connection()?
+            .execute_batch(sql)
+            .map_err(|error| failure(&kernels, &error, &database))
+    }
+
+    /// Begins SQLite's transaction with the right to write, waiting for others as long as
+    /// LOCK_TIMEOUT allows.
+    fn lock(&mut self) -> Result<()> {
+        let start = Instant::now();
+        let limit = self.s.state.options.lock_timeout_ms;
+        loop {
+            let error = match self.run_sql("BEGIN IMMEDIATE") {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            let waited = i64::try_from(start.elapsed().as_millis()).unwrap_or(i64::MAX);
+            let over = limit >= 0 && waited >= limit;
+            if !matches!(error, Error::LockTimeout {}) || over || self.sink.cancelled() {
+                return Err(error);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn implicit(&mut self) {
+        if self.s.state.options.implicit_transactions && self.s.state.trancount == 0 {
+            self.begin();
+        }
+    }
+
+    fn begin(&mut self) {
+        self.s.state.trancount += 1;
+        if self.s.state.trancount == 1 {
+            self.s.state.transaction = NUMBERS.fetch_add(1, Ordering::Relaxed);
+            self.sink.env_change(EnvChange::Begin(self.s.state.transaction));
+        }
+    }
+
+    /// Before a query.
+    pub(crate) fn before_read(&mut self, reads: &[String]) -> Result<()> {
+        if reads.iter().any(|schema| schema != "temp") {
+            self.implicit();
+        }
+        let strict = matches!(
+            self.s.state.options.isolation.as_str(),
+            "REPEATABLE READ" | "SERIALIZABLE" | "SNAPSHOT"
+        );
+        if strict && self.s.state.trancount > 0 && !self.in_sqlite() {
+            if self.s.state.options.isolation == "SNAPSHOT" {
+                self.run_sql("BEGIN")?;
+            } else {
+                self.lock()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Before a change of a table.
+    pub(crate) fn before_write(&mut self, table: &Table) -> Result<Own> {
+        if self.s.state.doomed {
+            return Err(Error::Doomed {});
+        }
+        if table.schema != "temp" {
+            self.implicit();
+        }
+        self.begin_own()
+    }
+
+    /// A transaction or a savepoint for one statement.
+    pub(crate) fn begin_own(&mut self) -> Result<Own> {
+        if !self.in_sqlite() {
+            self.lock()?;
+            if self.s.state.trancount == 0 {
+                return Ok(Own::Transaction);
+            }
+        }
+        self.run_sql("SAVEPOINT \"~statement\"")?;
+        Ok(Own::Savepoint)
+    }
+
+    /// Keeps or undoes what one statement did.
+    pub(crate) fn after_write(&mut self, own: Own, keep: bool) -> Result<()> {
+        let sql = match (own, keep) {
+            (Own::Transaction, true) => "COMMIT",
+            (Own::Transaction, false) => "ROLLBACK",
+            (Own::Savepoint, true) => "RELEASE \"~statement\"",
+            (Own::Savepoint, false) => "ROLLBACK TO \"~statement\"; RELEASE \"~statement\"",
+        };
+        if !self.in_sqlite() {
+            // SQLite has rolled back by itself: disk full, I/O error
+            if self.s.state.trancount > 0 {
+                self.s.state.doomed = true;
+            }
+            return Ok(());
+        }
+        let result = self.run_sql(sql);
+        if result.is_err() && own == Own::Transaction && self.in_sqlite() {
+            self.run_sql("ROLLBACK")?;
+        }
+        result
+    }
+
+    /// Undoes the whole transaction.
+    pub(crate) fn rollback_all(&mut self) -> Result<()> {
+        if self.in_sqlite() {
+            self.run_sql("ROLLBACK")?;
+            self.s.db.changed();
+        }
+        if self.s.state.trancount > 0 {
+            self.s.state.trancount = 0;
+            self.sink.env_change(EnvChange::Rollback(self.s.state.transaction));
+        }
+        self.s.state.doomed = false;
+        Ok(())
+    }
+
+    pub(crate) fn commit(&mut self) -> Result<()> {
+        if self.s.state.trancount == 0 {
+            return Err(Error::NoBegin { verb: "COMMIT".to_owned() });
+        }
+        if self.s.state.doomed {
+            return Err(Error::Doomed {});
+        }
+        if self.s.state.trancount == 1 {
+            if self.in_sqlite()
+                && let Err(error) = self.run_sql("COMMIT")
+            {
+                self.rollback_all()?;
+                return Err(error);
+            }
+            self.sink.env_change(EnvChange::Commit(self.s.state.transaction));
+        }
+        self.s.state.trancount -= 1;
+        Ok(())
+    }
+
+    pub(crate) fn begin_transaction(&mut self) {
+        self.begin();
+    }
+
+    pub(crate) fn save(&mut self, name: &str) -> Result<()> {
+        if self.s.state.trancount == 0 {
+            return Err(Error::SaveOutside {});
+        }
+        if !self.in_sqlite() {
+            self.lock()?;
+        }
+        self.run_sql(&format!("SAVEPOINT {}", quote(&format!("save:{}", name.to_lowercase()))))
+    }
+
+    pub(crate) fn rollback(&mut self, name: &str) -> Result<()> {
+        if self.s.state.trancount == 0 {
+            return Err(Error::NoBeginRollback {});
+        }
+        if name.is_empty() {
+            return self.rollback_all();
+        }
+        if self.s.state.doomed {
+            return Err(Error::Doomed {});
+        }
+        let savepoint = quote(&format!("save:{}", name.to_lowercase()));
+        let known = self.in_sqlite() && self.run_sql(&format!("ROLLBACK TO {savepoint}")).is_ok();
+        if !known {
+            return Err(Error::NoSavepoint { name: name.to_owned() });
+        }
+        self.s.db.changed();
+        Ok(())
+    }
+
+    pub(crate) fn tran(
+        &mut self,
+        op: &TranOp,
+        name: Option<&Operand>,
+        frame: &Frame,
+    ) -> Result<Signal> {
+        let name = match name {
+            Some(Operand::Text(name)) => name.clone(),
+            Some(Operand::Var(variable)) => {
+                let slot = frame.variables.find(variable)?.slot;
+                super::messages::shown(&frame.vars[slot], 32)
+            }
+            None => String::new(),
+        };
+        let command = match op {
+            TranOp::Begin => {
+                self.begin();
+                if !name.is_empty() && self.s.state.trancount == 1 {
+                    self.s.transaction_name = name.to_lowercase();
+                }
+                Command::BEGIN
+            }
+            TranOp::Commit => {
+                self.commit()?;
+                Command::COMMIT
+            }
+            TranOp::Rollback => {
+                // the outermost transaction's own name means all of it
+                let all = name.to_lowercase() == self.s.transaction_name;
+                self.rollback(if all { "" } else { &name })?;
+                Command::ROLLBACK
+            }
+            TranOp::Save => {
+                self.save(&name)?;
+                Command::OTHER
+            }
+        };
+        Ok(self.finished(frame, command))
+    }
+
+    /// The next identity value of a table, and its step.
+    pub(crate) fn identity_of(&mut self, table: &Table) -> Result<(i64, i64)> {
+        let kernels = self.s.db.kernels.clone();
+        let sql = format!(
+            "SELECT seed, increment, last FROM {}.tsql_identity WHERE table_name = ?1",
+            quote(&table.schema)
+        );
+        let connection = self.s.db.connection()?;
+        let found: Option<(i64, i64, Option<i64>)> = connection
+            .prepare_cached(&sql)
+            .and_then(|mut statement| {
+                statement
+                    .query_row([&table.name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+                    .optional()
+            })
+            .map_err(|error| failure(&kernels, &error, &table.database))?;
+        let (seed, step, last) =
+            found.ok_or_else(|| Error::NoIdentity { table: table.name.clone() })?;
+        let next = match last {
+            Some(last) => last.checked_add(step),
+            None => Some(seed),
+        };
+        let next = next.ok_or(Error::ResultOverflow { to: "bigint".to_owned() })?;
+        let ty = table.identity().map_or(SqlType::BigInt, |column| column.ty);
+        let from = SqlType::BigInt;
+        let order = self.s.state.options.dateformat;
+        crate::value::convert::convert(&Value::Int(next), from, ty, 0, order)?;
+        Ok((next, step))
+    }
+
+    pub(crate) fn store_identity(&mut self, table: &Table, last: i64) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        let sql = format!(
+            "UPDATE {}.tsql_identity SET last = ?2 WHERE table_name = ?1",
+            quote(&table.schema)
+        );
+        let connection = self.s.db.connection()?;
+        connection
+            .prepare_cached(&sql)
+            .and_then(|mut statement| statement.execute(rusqlite::params![table.name, last]))
+            .map_err(|error| failure(&kernels, &error, &table.database))?;
+        Ok(())
+    }
+
+    /// After SET IDENTITY_INSERT: a value beyond the last one moves it.
+    pub(crate) fn note_explicit_identity(&mut self, table: &Table) -> Result<()> {
+        let Some(column) = table.identity().cloned() else { return Ok(()) };
+        let kernels = self.s.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
+        let sql = format!("SELECT max({}) FROM {}", quote(&column.name), table.sql());
+        let top: Option<i64> =
+            self.s.db.connection()?.query_row(&sql, [], |row| row.get(0)).map_err(fail)?;
+        let (next, step) = self.identity_of(table)?;
+        if let Some(top) = top.filter(|top| step > 0 && *top >= next) {
+            self.store_identity(table, top)?;
+            self.s.state.identity = Some(top);
+            self.s.state.scope_identity = Some(top);
+        }
+        Ok(())
+    }
+
+    /// SQLite's constraint errors as SQL Server's.
+    pub(crate) fn constraint(&mut self, error: Error, table: &Table, command: Command) -> Error {
+        let Error::Internal { detail } = &error else { return error };
+        let verb = match command {
+            Command::INSERT => "INSERT",
+            Command::UPDATE => "UPDATE",
+            _ => "DELETE",
+        };
+        let after = |prefix: &str| {
+            detail
+                .split(prefix)
+                .nth(1)
+                .map(|rest| rest.split(" in ").next().unwrap_or(rest).trim().to_owned())
+        };
+        if let Some(place) = after("NOT NULL constraint failed: ") {
+            let column = place.rsplit('.').next().unwrap_or("").to_owned();
+            return Error::CannotInsertNull {
+                column,
+                table: table.full_name(),
+                verb: verb.to_owned(),
+            };
+        }
+        if let Some(place) = after("UNIQUE constraint failed: ") {
+            let columns: Vec<&str> =
+                place.split(", ").map(|part| part.rsplit('.').next().unwrap_or(part)).collect();
+            return self.duplicate(table, &columns);
+        }
+        if let Some(name) = after("CHECK constraint failed: ") {
+            return conflict(verb, "CHECK", &name, table);
+        }
+        if detail.contains("FOREIGN KEY constraint failed") {
+            return conflict(
+                verb,
+                if verb == "DELETE" { "REFERENCE" } else { "FOREIGN KEY" },
+                "",
+                table,
+            );
+        }
+        error
+    }
+
+    fn duplicate(&mut self, table: &Table, columns: &[&str]) -> Error {
+        let found = self.s.db.connection().ok().and_then(|connection| {
+            super::ddl::unique_index(connection, table, columns).ok().flatten()
+        });
+        let object = match table.name.split_once('.') {
+            Some(_) => table.name.clone(),
+            None => format!("dbo.{}", table.name),
+        };
+        match found {
+            Some((name, true)) => Error::DuplicateIndexKey { name, table: object },
+            other => {
+                let primary = other.as_ref().is_none_or(|(name, _)| name.starts_with("PK"));
+                Error::DuplicateKey {
+                    kind: if primary { "PRIMARY KEY" } else { "UNIQUE KEY" }.to_owned(),
+                    name: other.map_or_else(|| columns.join("_"), |(name, _)| name),
+                    table: object,
+                    key: columns.join(", "),
+                }
+            }
+        }
+    }
+}
+
+fn conflict(verb: &str, kind: &str, name: &str, table: &Table) -> Error {
+    let name = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
+    Error::ConstraintConflict {
+        verb: verb.to_owned(),
+        kind: kind.to_owned(),
+        name: format!("{name} of table \"{}\"", table.full_name()),
+    }
+}
