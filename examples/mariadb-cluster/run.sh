@@ -86,7 +86,8 @@ END
   "$TDEKIT" cert create ServerCert >/dev/null
   mkdir "$DIR/plugins"
   "$TDEKIT" mariadb install --certificate ServerCert --plugin-dir "$DIR/plugins" \
-    --option-file "$DIR/plugin.cnf"
+    --option-file "$DIR/plugin.cnf" --server-user "$(id -un)" >/dev/null
+  echo "plugin-dir=$DIR/plugins" >>"$DIR/plugin.cnf"
 }
 
 node_options() {
@@ -193,8 +194,8 @@ kill -9 -- "-${PID[3]}"
 wait "${PID[3]}" 2>/dev/null || true
 if [[ $PLUGIN == tdekit ]]; then
   say "the key is rotated under load"
-  "$TDEKIT" mariadb rotate --socket "$DIR/s1"
-  "$TDEKIT" mariadb rotate --socket "$DIR/s2"
+  "$TDEKIT" mariadb rotate --no-wait --socket "$DIR/s1" --user root
+  "$TDEKIT" mariadb rotate --no-wait --existing --socket "$DIR/s2" --user root
 fi
 wait "$LOAD"
 LOAD=

@@ -93,7 +93,11 @@ fn install(base: &Path, suite: &Path) -> Result<()> {
     let plugins = base.join("usr/lib/mysql/plugin");
     let options = base.join("tdekit.cnf");
     let (plugin_dir, option_file) = (plugins.to_string_lossy(), options.to_string_lossy());
-    let place = ["--plugin-dir", &plugin_dir, "--option-file", &option_file];
+    let mut place = vec!["--plugin-dir", &plugin_dir, "--option-file", &option_file];
+    let user = output(Command::new("id").arg("-un"))?;
+    if user == "root" {
+        place.extend(["--server-user", &user]);
+    }
     tdekit(&home, &[&["mariadb", "install", "--certificate", "ServerCert"], &place[..]].concat())?;
     let include = suite.join("suite/encryption/include");
     fs::write(

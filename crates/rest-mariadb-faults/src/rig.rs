@@ -53,6 +53,8 @@ pub struct Rig {
     pub keeper: Keeper,
     pub directory: tempfile::TempDir,
     include: Vec<PathBuf>,
+    /// Where the plugin is, if not where the packages have theirs.
+    pub plugin_directory: Option<PathBuf>,
     pub environment: Vec<(OsString, OsString)>,
 }
 
@@ -77,8 +79,14 @@ impl Rig {
             return missing("no command with `tdekit mariadb` is built");
         }
         let directory = tempfile::Builder::new().prefix("tdekit-faults-").tempdir().unwrap();
-        let mut rig =
-            Self { programs, keeper, directory, include: Vec::new(), environment: Vec::new() };
+        let mut rig = Self {
+            programs,
+            keeper,
+            directory,
+            include: Vec::new(),
+            plugin_directory: None,
+            environment: Vec::new(),
+        };
         match keeper {
             Keeper::Nobody => {}
             Keeper::Tdekit => rig.install(),
@@ -97,17 +105,18 @@ impl Rig {
         self.tdekit(&["cert", "create", CERTIFICATE]);
         let (plugins, options) = (self.path("plugins"), self.path("tdekit.cnf"));
         std::fs::create_dir(&plugins).unwrap();
-        self.tdekit(&[
-            "mariadb",
-            "install",
-            "--certificate",
-            CERTIFICATE,
-            "--plugin-dir",
-            plugins.to_str().unwrap(),
-            "--option-file",
-            options.to_str().unwrap(),
-        ]);
+        let mut words = vec!["mariadb", "install", "--certificate", CERTIFICATE];
+        words.extend(["--plugin-dir", plugins.to_str().unwrap()]);
+        words.extend(["--option-file", options.to_str().unwrap()]);
+        let user = output_of(Command::new("id").arg("-un"));
+        if user == "root" {
+            // Else the key store would become the property of the system's server.
+            words.extend(["--server-user", &user]);
+        }
+        self.tdekit(&words);
+        self.tdekit(&["mariadb", "key", "create", "--key-id", "17"]);
         self.include.push(options);
+        self.plugin_directory = Some(plugins);
     }
 
     fn file_keys(&mut self, algorithm: &str) {
@@ -177,13 +186,14 @@ impl Rig {
     /// How a server on `data` is started: quick, all encrypted, then `options`.
     pub fn config(&self, data: &Path, options: &[&str]) -> ServerConfig {
         let encrypt: &[&str] = if self.keeper == Keeper::Nobody { &[] } else { &ENCRYPT };
+        let mut lines: Vec<String> =
+            [&QUICK[..], encrypt, options].concat().iter().map(ToString::to_string).collect();
+        if let Some(plugins) = &self.plugin_directory {
+            lines.push(format!("plugin-dir={}", plugins.display()));
+        }
         ServerConfig {
             data: data.to_owned(),
-            options: [&QUICK[..], encrypt, options]
-                .concat()
-                .iter()
-                .map(|s| s.to_string())
-                .collect(),
+            options: lines,
             include: self.include.clone(),
             environment: self.environment.clone(),
             port: None,
@@ -203,8 +213,13 @@ impl Rig {
     /// Makes a new key version; the server re-encrypts in the background.
     pub fn rotate(&self, server: &Server) -> String {
         let socket = server.socket();
-        self.tdekit(&["mariadb", "rotate", "--socket", socket.to_str().unwrap()])
+        let server = ["--socket", socket.to_str().unwrap(), "--user", "root"];
+        self.tdekit(&[&["mariadb", "rotate", "--no-wait"], &server[..]].concat())
     }
+}
+
+fn output_of(command: &mut Command) -> String {
+    String::from_utf8_lossy(&command.output().unwrap().stdout).trim().to_owned()
 }
 
 fn missing<T>(what: &str) -> Option<T> {

@@ -21,6 +21,9 @@ fn mariadb_backup(rig: &Rig, program: &Path, arguments: &[String]) {
         Some(options) => command.arg(format!("--defaults-file={}", options.display())),
         None => command.arg("--no-defaults"),
     };
+    if let Some(plugins) = &rig.plugin_directory {
+        command.arg(format!("--plugin-dir={}", plugins.display()));
+    }
     let output = command
         .args(arguments)
         .envs(rig.environment.iter().map(|(name, value)| (name, value)))

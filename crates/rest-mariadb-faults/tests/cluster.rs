@@ -14,7 +14,8 @@ fn a_cluster_loses_a_node_takes_it_back_and_has_equal_checksums() {
     if needed("sysbench").is_none() || needed("socat").is_none() {
         return;
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mariadb-cluster/run.sh");
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mariadb-cluster/run.sh");
     let plugin = if rig.keeper == Keeper::Tdekit { "tdekit" } else { "file_key_management" };
     // A signal before the time is over lets the script end its servers; the second one is final.
     let mut run = Command::new("timeout");

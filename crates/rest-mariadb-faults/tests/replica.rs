@@ -80,7 +80,7 @@ fn an_encrypted_binary_log_is_read_offline() {
     primary.stop().unwrap();
     let (log, plain) = (data.join("binlog.000001"), rig.path("plain"));
     assert_eq!(holding(&data, MARKER), Vec::<String>::new());
-    rig.tdekit(&["mariadb", "binlog", log.to_str().unwrap(), "--out", plain.to_str().unwrap()]);
+    rig.tdekit(&["mariadb", "binlog", log.to_str().unwrap(), "--output", plain.to_str().unwrap()]);
     let output = std::process::Command::new(reader).arg(&plain).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -99,7 +99,7 @@ fn an_encrypted_binary_log_is_read_offline() {
         "mariadb",
         "binlog",
         broken.to_str().unwrap(),
-        "--out",
+        "--output",
         again.to_str().unwrap(),
     ]);
     assert!(!ok, "a flipped byte was not noticed: {said}");

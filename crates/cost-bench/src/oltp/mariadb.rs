@@ -117,6 +117,9 @@ impl<'a> MariaDb<'a> {
             options.push("log-bin=binlog".to_owned());
             options.push("server-id=1".to_owned());
         }
+        if let Some(plugins) = &side.plugins {
+            options.push(format!("plugin-dir={}", plugins.display()));
+        }
         options.extend(self.plan.server_options.iter().cloned());
         ServerConfig {
             data,

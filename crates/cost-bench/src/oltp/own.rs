@@ -31,6 +31,8 @@ pub(super) struct ServerSide {
     pub(super) side: OltpSide,
     /// Option files that its servers read.
     pub(super) include: Vec<PathBuf>,
+    /// Where its plugin is, if not where the packages have theirs.
+    pub(super) plugins: Option<PathBuf>,
     /// Variables of its servers' environment.
     pub(super) environment: Vec<(OsString, OsString)>,
 }
@@ -46,6 +48,7 @@ impl ServerSide {
                 options: Vec::new(),
             },
             include: Vec::new(),
+            plugins: None,
             environment: Vec::new(),
         }
     }
@@ -81,14 +84,18 @@ fn tdekit(tools: &Tools, directory: &Path) -> Result<ServerSide, BenchError> {
         ServerSide::new("tdekit", "tdekit", Role::Encrypted, Some("tdekit (HCTR2, AES-256)"));
     let keys = key_store::make(&tools.tdekit, directory)?;
     let options = directory.join("tdekit.cnf");
-    run(key_store::command(&tools.tdekit, &keys)
-        .args(["mariadb", "install", "--certificate", CERTIFICATE])
-        .arg("--plugin-dir")
-        .arg(plugin_directory(directory)?)
-        .arg("--option-file")
-        .arg(&options))?;
+    let plugins = plugin_directory(directory)?;
+    let mut install = key_store::command(&tools.tdekit, &keys);
+    install.args(["mariadb", "install", "--certificate", CERTIFICATE]);
+    install.arg("--plugin-dir").arg(&plugins).arg("--option-file").arg(&options);
+    if rustix::process::geteuid().is_root() {
+        // The private servers run as this user, not as the system's.
+        install.args(["--server-user", "root"]);
+    }
+    run(&mut install)?;
     side.side.options = lines(&options)?;
     side.include.push(options);
+    side.plugins = Some(plugins);
     side.environment = keys;
     Ok(side)
 }
