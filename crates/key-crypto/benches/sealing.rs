@@ -12,7 +12,9 @@ use std::time::Duration;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rustix::time::{ClockId, clock_gettime};
-use tdekit_key_crypto::{Algorithm, NONCE_LEN, NonceSource, PageFingerprint, SealingKey, TAG_LEN};
+use tdekit_key_crypto::{
+    Algorithm, CtrKey, NONCE_LEN, NonceSource, PageFingerprint, SealingKey, TAG_LEN, WideBlockKey,
+};
 
 const SIZES: [usize; 4] = [1024, 4096, 16384, 65536];
 
@@ -83,6 +85,37 @@ fn parts(criterion: &mut Criterion<ThreadTime>) {
     }
 }
 
+/// What serves MariaDB: pages and records by the wide block, and streams.
+fn servers(criterion: &mut Criterion<ThreadTime>) {
+    let mut group = criterion.benchmark_group("HCTR2");
+    for size in [64, 256, 4096 - 30, 16384 - 30, 65536 - 30] {
+        group.throughput(Throughput::Bytes(size as u64));
+        let key = WideBlockKey::new(&[7; 32]).unwrap();
+        let (plaintext, mut ciphertext) = (vec![5; size], vec![0; size]);
+        group.bench_function(BenchmarkId::new("encrypt", size), |bencher| {
+            bencher.iter(|| key.encrypt(&[1; 16], black_box(&plaintext), &mut ciphertext).unwrap());
+        });
+        let mut opened = vec![0; size];
+        group.bench_function(BenchmarkId::new("decrypt", size), |bencher| {
+            bencher.iter(|| key.decrypt(&[1; 16], black_box(&ciphertext), &mut opened).unwrap());
+        });
+    }
+    group.finish();
+    let mut group = criterion.benchmark_group("CTR");
+    for size in [16, 64, 256, 4096] {
+        group.throughput(Throughput::Bytes(size as u64));
+        let key = CtrKey::new(&[7; 32]).unwrap();
+        let (plaintext, mut ciphertext) = (vec![5; size], vec![0; size]);
+        group.bench_function(BenchmarkId::new("stream", size), |bencher| {
+            bencher.iter(|| {
+                let mut stream = key.stream(&[1; 16], 0);
+                key.apply(&mut stream, black_box(&plaintext), &mut ciphertext).unwrap();
+            });
+        });
+    }
+    group.finish();
+}
+
 /// Processor time of the calling thread, in nanoseconds.
 struct ThreadTime;
 
@@ -124,6 +157,6 @@ criterion_group! {
         .measurement_time(Duration::from_millis(700))
         .sample_size(30)
         .without_plots();
-    targets = pages, parts
+    targets = pages, parts, servers
 }
 criterion_main!(benches);
