@@ -1,5 +1,6 @@
 //! `tdekit bench`: its options, its defaults and what it leaves behind.
 
+mod beside;
 mod peers;
 mod write;
 
@@ -8,13 +9,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use tdekit_cost_report::{Stopping, ThinkTime, calibration_text, changes_text, compare, from_json};
+use tdekit_cost_report::{Stopping, ThinkTime};
 
 use crate::backup::BackupArgs;
 use crate::command::shell_line;
 use crate::config::{Config, Experiments};
-use crate::control::{self, Order, think_time};
-use crate::driver::{self, CalibrationPlan};
+use crate::control::think_time;
+use crate::driver;
 use crate::environment::processors;
 use crate::error::BenchError;
 use crate::generate::Mix;
@@ -24,7 +25,7 @@ use crate::oltp::{AnyPeer, Given, OltpArgs};
 use crate::script;
 use crate::sqlite::Library;
 use peers::PeersCommand;
-use write::{Reports, check_writable, print, replace};
+use write::Reports;
 
 pub use crate::tools::Tools;
 
@@ -154,7 +155,8 @@ pub struct BenchArgs {
     default_length: bool,
     /// Change or stop a bench that is running: `set mix=0/5/5`, `set delay=1000/1s`, `stop`,
     /// `status`.
-    #[arg(long, value_name = "WORD", num_args = 1.., conflicts_with_all = ["database", "calibrate"])]
+    #[arg(long, value_name = "WORD", num_args = 1..,
+          conflicts_with_all = ["database", "calibrate"])]
     control: Vec<String>,
     /// The process of the bench to --control, when several run.
     #[arg(long, requires = "control", value_name = "PROCESS")]
@@ -289,15 +291,17 @@ pub fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome, BenchError> {
                 done => done.map(|()| Outcome::Complete),
             };
         }
-        Some(BenchCommand::Compare { old, new, json }) => return compare_files(old, new, *json),
+        Some(BenchCommand::Compare { old, new, json }) => {
+            return beside::compare_files(old, new, *json);
+        }
         None => {}
     }
     if !args.control.is_empty() {
-        return order(args);
+        return beside::order(args);
     }
     let config = configure(args)?;
     if args.calibrate {
-        return calibrate(args, &config, tools);
+        return beside::calibrate(args, &config, tools);
     }
     let reports = Reports {
         json: args.json.clone().unwrap_or_else(|| PathBuf::from("results.json")),
@@ -324,61 +328,6 @@ fn outcome(incomplete: &[String], stopped: bool) -> Outcome {
     } else {
         Outcome::Incomplete
     }
-}
-
-/// Asks a running bench.
-fn order(args: &BenchArgs) -> Result<Outcome, BenchError> {
-    let order = Order::parse(&args.control)
-        .map_err(|reason| BenchError::Option { option: "--control", reason })?;
-    let answer = control::send(&order, args.run)?;
-    print(&format!("{answer}\n"))?;
-    Ok(Outcome::Complete)
-}
-
-fn compare_files(old: &Path, new: &Path, json: bool) -> Result<Outcome, BenchError> {
-    let read = |path: &Path| -> Result<_, BenchError> {
-        let text = std::fs::read_to_string(path).map_err(BenchError::file("cannot read", path))?;
-        from_json(&text).map_err(|source| BenchError::Document { path: path.to_owned(), source })
-    };
-    let changes = compare(&read(old)?, &read(new)?);
-    if json {
-        let text =
-            serde_json::to_string_pretty(&changes).map_err(tdekit_cost_report::JsonError::from)?;
-        print(&format!("{text}\n"))?;
-    } else {
-        print(&changes_text(&changes))?;
-    }
-    Ok(Outcome::Complete)
-}
-
-/// Calibrates; the document is written anew after each run, so that nothing is lost.
-fn calibrate(args: &BenchArgs, config: &Config, tools: &Tools) -> Result<Outcome, BenchError> {
-    let path = args.json.clone().unwrap_or_else(|| PathBuf::from("calibration.json"));
-    check_writable(&path)?;
-    let usual = if args.default_length { 10 } else { 100 };
-    let plan = CalibrationPlan {
-        runs: args.runs.unwrap_or(usual),
-        seconds: (!args.default_length).then_some(args.seconds),
-    };
-    let write = |calibration: &tdekit_cost_report::Calibration| -> Result<(), BenchError> {
-        let text = serde_json::to_string_pretty(calibration)
-            .map_err(tdekit_cost_report::JsonError::from)?;
-        if write::is_stdout(&path) { Ok(()) } else { replace(&path, &format!("{text}\n")) }
-    };
-    let calibration = match driver::calibrate(config, plan, tools, &mut |found| write(found)) {
-        Err(BenchError::Interrupted) => return Ok(Outcome::Interrupted),
-        calibration => calibration?,
-    };
-    write(&calibration)?;
-    if write::is_stdout(&path) {
-        let text = serde_json::to_string_pretty(&calibration)
-            .map_err(tdekit_cost_report::JsonError::from)?;
-        print(&format!("{text}\n"))?;
-    } else {
-        print(&calibration_text(&calibration))?;
-        print(&format!("\nFigures: {}\n", path.display()))?;
-    }
-    Ok(outcome(&calibration.incomplete, false))
 }
 
 fn configure(args: &BenchArgs) -> Result<Config, BenchError> {

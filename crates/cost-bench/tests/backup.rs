@@ -3,16 +3,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use common::{PROGRAM, text};
 use rusqlite::Connection;
 use tdekit_cost_report::{
     Action, BackupMatrix, BackupMetric, CellRole, Metric, Results, from_json,
 };
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_cost-bench");
 const STAND_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand_in/tdekit.sh");
 /// The names that a matrix of every test has: two ciphers and two compressions.
 const SMALL: [&str; 10] = [
@@ -101,13 +103,6 @@ impl Place {
     }
 }
 
-fn text(output: &Output) -> (String, String) {
-    (
-        String::from_utf8(output.stdout.clone()).unwrap(),
-        String::from_utf8(output.stderr.clone()).unwrap(),
-    )
-}
-
 #[test]
 fn the_matrix_runs_every_cell_in_every_block() {
     let place = Place::new();
@@ -150,10 +145,7 @@ fn the_matrix_runs_every_cell_in_every_block() {
         .collect();
     assert!(orders[0] != orders[1] && orders[1] != orders[2]);
     assert!(table.contains("zstd, AES_256, one to two"), "{table}");
-    let page = std::fs::read_to_string(place.path("report.html")).unwrap();
-    let start = page.find("id=\"results\">").unwrap() + "id=\"results\">".len();
-    let end = start + page[start..].find("</script>").unwrap();
-    assert_eq!(from_json(&page[start..end]).unwrap(), results);
+    assert_eq!(common::embedded(&place.path("report.html")), results);
 }
 
 #[test]

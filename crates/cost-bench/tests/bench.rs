@@ -3,102 +3,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+mod common;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::{ENDLESS, PROGRAM, Place, embedded, signal, text};
 use rusqlite::Connection;
-use tdekit_cost_report::{Metric, Results, from_json};
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_cost-bench");
-
-struct Place {
-    directory: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::create_dir(directory.path().join("copies")).unwrap();
-        Self { directory }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    /// The bench with the bundled library, copies and reports in this place.
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
-        command
-            .args(["bench", "--aa", "--sqlite-library", "bundled"])
-            .arg("--dir")
-            .arg(self.path("copies"))
-            .args(words)
-            .current_dir(self.directory.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command
-    }
-
-    fn results(&self) -> Results {
-        from_json(&std::fs::read_to_string(self.path("results.json")).unwrap()).unwrap()
-    }
-
-    /// Entries of a directory of this place.
-    fn names(&self, name: &str) -> Vec<String> {
-        let mut names: Vec<String> = std::fs::read_dir(self.path(name))
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-
-    /// Waits until the first restart has begun and some blocks have run.
-    fn wait_for_blocks(&self) {
-        let start = Instant::now();
-        while !self.find_restart() {
-            assert!(start.elapsed() < Duration::from_secs(60), "the run does not begin");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        std::thread::sleep(Duration::from_secs(2));
-    }
-
-    fn find_restart(&self) -> bool {
-        self.names("copies").iter().any(|run| {
-            std::fs::read_dir(self.path("copies").join(run)).is_ok_and(|entries| {
-                entries
-                    .flatten()
-                    .any(|entry| entry.file_name().to_string_lossy().starts_with("restart-"))
-            })
-        })
-    }
-}
-
-fn text(output: &Output) -> (String, String) {
-    (
-        String::from_utf8(output.stdout.clone()).unwrap(),
-        String::from_utf8(output.stderr.clone()).unwrap(),
-    )
-}
-
-/// A run that goes on until it is disturbed.
-const ENDLESS: [&str; 12] = [
-    "--experiment",
-    "crud",
-    "--mix",
-    "4/3/3",
-    "--rows",
-    "500",
-    "--processes",
-    "2",
-    "--loops",
-    "20",
-    "--pairs",
-    "1000",
-];
+use tdekit_cost_report::{Metric, from_json};
 
 fn workers(parent: &Child) -> Vec<i32> {
     let id = parent.id();
@@ -110,11 +23,6 @@ fn workers(parent: &Child) -> Vec<i32> {
             list.split_whitespace().map(|word| word.parse().unwrap()).collect::<Vec<i32>>()
         })
         .collect()
-}
-
-fn signal(process: i32, name: &str) {
-    let status = Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap();
-    assert!(status.success());
 }
 
 #[test]
@@ -129,7 +37,7 @@ fn a_quick_run_reports_and_cleans_up() {
     assert_eq!(errors, "", "no progress bar when piped");
     assert!(table.contains("the true overhead is 0 %"), "{table}");
     assert_eq!(place.names("copies"), Vec::<String>::new());
-    assert_eq!(place.names("."), ["copies", "report.html", "results.json"]);
+    assert_eq!(place.names("."), ["copies", "report.html", "results.json", "tdekit-bench"]);
 
     let results = place.results();
     assert_eq!(results.incomplete, Vec::<String>::new());
@@ -150,10 +58,7 @@ fn a_quick_run_reports_and_cleans_up() {
         };
         assert_eq!(pages("base"), pages("control"), "{operation}");
     }
-    let page = std::fs::read_to_string(place.path("report.html")).unwrap();
-    let start = page.find("id=\"results\">").unwrap() + "id=\"results\">".len();
-    let end = start + page[start..].find("</script>").unwrap();
-    assert_eq!(from_json(&page[start..end]).unwrap(), results);
+    assert_eq!(embedded(&place.path("report.html")), results);
 }
 
 #[test]
@@ -176,7 +81,10 @@ fn the_users_database_is_only_read() {
     assert!(output.status.success(), "{errors}");
     assert!(table.contains("app.db"), "{table}");
     assert_eq!(std::fs::read(&database).unwrap(), before);
-    assert_eq!(place.names("."), ["app.db", "copies", "report.html", "results.json"]);
+    assert_eq!(
+        place.names("."),
+        ["app.db", "copies", "report.html", "results.json", "tdekit-bench"]
+    );
     let results = place.results();
     assert_eq!(results.statements.len(), 10 + 5 + 8 + 5 + 1);
     assert!(results.classes.iter().all(|class| !class.id.starts_with("crud/")));

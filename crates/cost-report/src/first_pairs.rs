@@ -1,5 +1,5 @@
-//! Whether the first pairs of a restart differ from the later ones, as they would if the warm-up had
-//! been too short and cost one side more than the other.
+//! Whether the first pairs of a restart differ from the later ones, as they would if the warm-up
+//! had been too short and cost one side more than the other.
 
 use crate::model::{Metric, Results, Role, WarmUp};
 use crate::stats::{center, grouped_estimate};

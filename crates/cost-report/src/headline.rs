@@ -24,7 +24,7 @@ pub fn headline_classes(classes: &[Class]) -> (String, Vec<&Class>) {
     let mixes = of(&|class| class.experiment == Experiment::Crud && class.id != "crud/load");
     if let [first, ..] = mixes.as_slice() {
         let what = if mixes.len() == 1 {
-            format!("the CRUD mix {}", first.label)
+            format!("CRUD {}", first.label)
         } else {
             format!("{} CRUD mixes", mixes.len())
         };

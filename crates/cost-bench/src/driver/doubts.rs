@@ -35,13 +35,6 @@ pub(super) fn doubts(results: &Results, block_time: Duration) -> Vec<String> {
                 (found.first_pair.unwrap_or(1.0) - 1.0) * 100.0
             ));
         }
-        if found.tried > 0 && found.needed * 2 >= found.tried {
-            doubts.push(format!(
-                "{} had not settled after {} short blocks: its first pairs may be slower. More \
-                 --pairs make that weigh less.",
-                found.class, found.needed
-            ));
-        }
     }
     if let Some(most) = results.driver.iter().max_by(|one, other| one.share.total_cmp(&other.share))
         && most.share > DRIVER_SHARE
@@ -117,8 +110,8 @@ fn coarse(environment: &Environment, block_time: Duration) -> Option<String> {
 fn warm(samples: &[Sample]) -> Option<String> {
     let mut cold = samples.iter().filter(|sample| sample.class.ends_with("select/cold")).peekable();
     (cold.peek().is_some() && cold.all(|sample| sample.device_read_bytes == 0)).then(|| {
-        "The file system kept its cache: the cold classes read nothing from a device. --drop-caches \
-         (as root) empties the system's cache, or --dir names a directory on a disk."
+        "The file system kept its cache: the cold classes read nothing from a device. \
+         --drop-caches (as root) empties the system's cache, or --dir names a directory on a disk."
             .to_owned()
     })
 }
