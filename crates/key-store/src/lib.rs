@@ -38,9 +38,7 @@ pub use provider::{
     Binding, CONFIG_FILE_NAME, MIN_KEY_BYTES, Provider, Unlock, generate_key_file, password_cost,
     read_key_file, read_password_file, unlocks_from_environment,
 };
-pub use server_keys::{
-    SERVER_KEY_LEN, SERVER_KEYS_FILE_NAME, ServerKeyVersion, ServerKeys,
-};
+pub use server_keys::{SERVER_KEY_LEN, SERVER_KEYS_FILE_NAME, ServerKeyVersion, ServerKeys};
 pub use store::{KeyStore, STORE_FILE_NAME, default_dir};
 pub use tdekit_key_crypto::SecretBytes;
 pub use tdekit_key_crypto::password::PasswordParams;
