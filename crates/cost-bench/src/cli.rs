@@ -21,6 +21,7 @@ use crate::error::BenchError;
 use crate::generate::Mix;
 use crate::interrupt;
 use crate::job::LibraryChoice;
+use crate::messages::{MessagesArgs, Shared};
 use crate::oltp::{AnyPeer, Given, OltpArgs};
 use crate::script;
 use crate::sqlite::Library;
@@ -47,8 +48,9 @@ pub struct BenchArgs {
     /// What to run: `crud` (mixes by several processes, on a generated database), `operations`
     /// (statements derived from the database, rebuild of its indexes, full backups), `scans`,
     /// `backup` (the matrix of ciphers, compressions and devices), `oltp` (sysbench's workloads by
-    /// threads, the only one on a server), `all`. Default: `crud`,
-    /// `operations` and `scans`, with DB the last two. May be repeated.
+    /// threads, the only one on a MySQL server), `messages` (over TDS, the only one on a SQL
+    /// Server), `all` (of a database: not `messages`). Default: `crud`, `operations` and `scans`,
+    /// with DB the last two. May be repeated.
     #[arg(long, value_enum)]
     experiment: Vec<ExperimentName>,
     /// A mix of the crud experiment: READS/UPDATES/INSERTS of every 10 loops, `load`, or `all` for
@@ -172,6 +174,8 @@ pub struct BenchArgs {
     backup: BackupArgs,
     #[command(flatten)]
     oltp: OltpArgs,
+    #[command(flatten)]
+    messages: MessagesArgs,
 }
 
 #[derive(Debug, Clone, Subcommand)]
@@ -198,6 +202,7 @@ enum ExperimentName {
     Scans,
     Backup,
     Oltp,
+    Messages,
     All,
 }
 
@@ -387,6 +392,7 @@ fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
         seed: args.seed,
         backup: args.backup.plan(args.quick, args.restarts)?,
         oltp: args.oltp.plan(given(args), &args.peer)?,
+        messages: args.messages.plan(shared(args), args.oltp.sql_server())?,
         command: shell_line(std::iter::once("tdekit".to_owned()).chain(std::env::args().skip(1))),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })
@@ -455,8 +461,30 @@ fn given(args: &BenchArgs) -> Given {
     }
 }
 
+/// Options that the message experiment shares with other experiments.
+fn shared(args: &BenchArgs) -> Shared {
+    Shared {
+        quick: args.quick,
+        loops: args.loops,
+        restarts: args.restarts.unwrap_or(if args.quick { 3 } else { 8 }),
+        pairs: args.pairs.unwrap_or(if args.quick { 1 } else { 3 }),
+        max_time: Duration::from_secs(args.max_time.unwrap_or(if args.quick { 30 } else { 150 })),
+    }
+}
+
 fn experiments(args: &BenchArgs) -> Result<Experiments, BenchError> {
     let names = &args.experiment;
+    if args.oltp.sql_server().is_some() {
+        let fits = names.iter().all(|name| *name == ExperimentName::Messages);
+        return if args.database.is_none() && fits {
+            Ok(Experiments { messages: true, ..Experiments::default() })
+        } else {
+            Err(BenchError::Option {
+                option: "--target",
+                reason: "on a SQL Server only --experiment messages runs".to_owned(),
+            })
+        };
+    }
     let named = |name| names.contains(&name) || names.contains(&ExperimentName::All);
     let none = Experiments { oltp: true, ..Experiments::default() };
     if args.oltp.on_server() {
@@ -482,6 +510,7 @@ fn experiments(args: &BenchArgs) -> Result<Experiments, BenchError> {
         scans: named(ExperimentName::Scans),
         backup: named(ExperimentName::Backup),
         oltp: named(ExperimentName::Oltp),
+        messages: names.contains(&ExperimentName::Messages),
         script,
     })
 }

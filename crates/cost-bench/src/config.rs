@@ -8,6 +8,7 @@ use tdekit_cost_report::{Stopping, ThinkTime};
 use crate::backup::BackupPlan;
 use crate::generate::Mix;
 use crate::job::LibraryChoice;
+use crate::messages::MessagesPlan;
 use crate::oltp::OltpPlan;
 use crate::peers::Peer;
 
@@ -19,6 +20,7 @@ pub(crate) struct Experiments {
     pub(crate) scans: bool,
     pub(crate) backup: bool,
     pub(crate) oltp: bool,
+    pub(crate) messages: bool,
     /// The user's own statements.
     pub(crate) script: bool,
 }
@@ -79,6 +81,7 @@ pub(crate) struct Config {
     pub(crate) seed: u64,
     pub(crate) backup: BackupPlan,
     pub(crate) oltp: OltpPlan,
+    pub(crate) messages: MessagesPlan,
     /// The command line that repeats the run.
     pub(crate) command: String,
     pub(crate) version: String,

@@ -171,6 +171,55 @@ pub enum BenchError {
         /// Why not.
         source: JsonError,
     },
+    /// A server could not be reached.
+    #[error("cannot connect to {server}: {source}")]
+    Connect {
+        /// Host and port.
+        server: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// A connection to a server ended before its time.
+    #[error("the connection to the server is lost: {source}")]
+    ConnectionLost {
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// A server said what its protocol does not allow.
+    #[error("the server breaks the protocol: {what}")]
+    Protocol {
+        /// What it said.
+        what: String,
+    },
+    /// A server refused.
+    #[error("Msg {number}, Level {class}, State {state}: {text}")]
+    ServerSaid {
+        /// Number of the error.
+        number: i32,
+        /// Its severity.
+        class: u8,
+        /// Its state.
+        state: u8,
+        /// Its words.
+        text: String,
+    },
+    /// A statement failed behind a result whose rows are not read.
+    #[error("the statement failed (status {status:#06x} at the end of its answer)")]
+    StatementFailed {
+        /// Status of the final DONE.
+        status: u16,
+    },
+    /// A server does not encrypt as asked for.
+    #[error("encryption {mode}: {reason}")]
+    Encryption {
+        /// What was asked for.
+        mode: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// TLS with a server failed.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
     /// The report could not be made.
     #[error(transparent)]
     Report(#[from] JsonError),
@@ -205,7 +254,18 @@ impl BenchError {
                 "--control changes a bench of this user that runs in another terminal".to_owned(),
             ),
             Self::SeveralRuns { .. } => Some("--run PROCESS chooses one".to_owned()),
-            Self::Refused { .. }
+            Self::Tls(rustls::Error::InvalidCertificate(_)) => Some(
+                "--tls-ca FILE names who vouches for the server, --trust accepts any certificate"
+                    .to_owned(),
+            ),
+            Self::Connect { .. }
+            | Self::ConnectionLost { .. }
+            | Self::Protocol { .. }
+            | Self::ServerSaid { .. }
+            | Self::StatementFailed { .. }
+            | Self::Encryption { .. }
+            | Self::Tls(_)
+            | Self::Refused { .. }
             | Self::Stopped
             | Self::Document { .. }
             | Self::File { .. }

@@ -24,6 +24,7 @@ mod key_store;
 mod latency;
 mod measure;
 mod noise;
+mod messages;
 mod oltp;
 mod peers;
 mod process;

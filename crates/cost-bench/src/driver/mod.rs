@@ -28,6 +28,7 @@ use crate::error::BenchError;
 use crate::interrupt;
 use crate::latency::Latencies;
 use crate::noise::NoiseMeter;
+use crate::messages;
 use crate::oltp;
 use crate::progress::Progress;
 use crate::tools::Tools;
@@ -65,6 +66,9 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results, BenchError>
     }
     if config.experiments.oltp && results.incomplete.is_empty() {
         run_oltp(config, tools, &progress, &mut results)?;
+    }
+    if config.experiments.messages && results.incomplete.is_empty() {
+        run_messages(config, tools, &progress, &mut results)?;
     }
     progress.finish();
     results.noise = noise.finish();
@@ -150,6 +154,33 @@ fn run_oltp(
         results.subject.tables = outcome.report.tables.into();
     }
     results.oltp = Some(outcome.report);
+    results.warnings.extend(outcome.warnings);
+    results.incomplete.extend(outcome.failure.map(|error| error.to_string()));
+    Ok(())
+}
+
+/// Messages over TDS. Their failure keeps what was measured before.
+fn run_messages(
+    config: &Config,
+    tools: &Tools,
+    progress: &Progress,
+    results: &mut Results,
+) -> Result<(), BenchError> {
+    let outcome = match messages::run(config, tools, results.settings.confidence(), progress) {
+        Err(error)
+            if !results.samples.is_empty()
+                || results.backup.is_some()
+                || results.oltp.is_some() =>
+        {
+            results.incomplete.push(error.to_string());
+            return Ok(());
+        }
+        outcome => outcome?,
+    };
+    if results.subject.label.is_empty() {
+        results.subject.label.clone_from(&outcome.report.server);
+    }
+    results.messages = Some(outcome.report);
     results.warnings.extend(outcome.warnings);
     results.incomplete.extend(outcome.failure.map(|error| error.to_string()));
     Ok(())

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::url::ServerUrl;
 use crate::error::BenchError;
+use crate::messages::MssqlUrl;
 use crate::peers::Peer;
 
 /// Threads of document C are 1, 8, 16, 32, 64, 128, 256; the default keeps the run short.
@@ -30,7 +31,9 @@ const BLOCK_EXTRA_S: f64 = 0.5;
 #[command(next_help_heading = "Options of --experiment oltp")]
 pub(crate) struct OltpArgs {
     /// What to price: `sqlite`; `mariadb`, private servers started from the system's packages; or
-    /// a server that is there, `mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE`.
+    /// a server that is there, `mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE`. For
+    /// `--experiment messages` one that speaks SQL Server's protocol,
+    /// `mssql://USER[:PASSWORD]@HOST[:PORT][/DATABASE]`.
     #[arg(long, default_value = "sqlite")]
     target: OltpTarget,
     /// A workload of sysbench, `full_scan` (a cold scan of every table) or `all`. May be repeated,
@@ -74,6 +77,8 @@ pub(crate) enum OltpTarget {
     Sqlite,
     MariaDb,
     Server(ServerUrl),
+    /// For messages only.
+    SqlServer(MssqlUrl),
 }
 
 impl std::str::FromStr for OltpTarget {
@@ -83,8 +88,10 @@ impl std::str::FromStr for OltpTarget {
         match text {
             "sqlite" => Ok(Self::Sqlite),
             "mariadb" => Ok(Self::MariaDb),
+            _ if text.starts_with("mssql://") => text.parse().map(Self::SqlServer),
             _ if text.contains("://") => text.parse().map(Self::Server),
-            _ => Err("expected sqlite, mariadb or mysql://USER@HOST/DATABASE".to_owned()),
+            _ => Err("expected sqlite, mariadb, mysql://USER@HOST/DATABASE or mssql://USER@HOST"
+                .to_owned()),
         }
     }
 }
@@ -246,6 +253,14 @@ impl OltpArgs {
     /// Whether a server is the target, on which no other experiment runs.
     pub(crate) fn on_server(&self) -> bool {
         self.target != OltpTarget::Sqlite
+    }
+
+    /// A server that speaks SQL Server's protocol, where one is the target.
+    pub(crate) fn sql_server(&self) -> Option<&MssqlUrl> {
+        match &self.target {
+            OltpTarget::SqlServer(url) => Some(url),
+            _ => None,
+        }
     }
 
     /// The plan.

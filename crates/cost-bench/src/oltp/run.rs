@@ -66,6 +66,11 @@ pub(crate) fn run(
             };
             measuring.run(&ground, facts)
         }
+        OltpTarget::SqlServer(_) => Err(BenchError::Option {
+            option: "--target",
+            reason: "on a server of SQL Server's protocol only --experiment messages runs"
+                .to_owned(),
+        }),
         OltpTarget::Sqlite => {
             let ground = Sqlite::prepare(plan, config, tools, progress)?;
             let facts = Facts {

@@ -1,0 +1,165 @@
+//! Bytes to and from a server, plain or through TLS.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use rustls::ClientConnection;
+
+use crate::error::BenchError;
+use crate::interrupt;
+
+/// What is read from the socket at once: several packets or records a call of the system.
+const READ_BYTES: usize = 64 * 1024;
+/// A silent server is waited for so long before a request to stop is looked for again.
+const LOOK_UP: Duration = Duration::from_millis(500);
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// A connection's bytes.
+pub(super) struct Channel {
+    stream: TcpStream,
+    tls: Option<Box<ClientConnection>>,
+    /// As received.
+    raw: Vec<u8>,
+    /// As decrypted.
+    plain: Vec<u8>,
+    /// Bytes received, as encrypted.
+    pub(super) received: u64,
+    /// A server that says nothing for so long is given up.
+    pub(super) patience: Duration,
+    address: IpAddr,
+}
+
+impl Channel {
+    pub(super) fn connect(host: &str, port: u16, patience: Duration) -> Result<Self, BenchError> {
+        let server = format!("{host}:{port}");
+        let lost = |source| BenchError::Connect { server: server.clone(), source };
+        let mut last = std::io::Error::from(ErrorKind::NotFound);
+        for address in (host, port).to_socket_addrs().map_err(lost)? {
+            interrupt::check()?;
+            match TcpStream::connect_timeout(&address, CONNECT) {
+                Ok(stream) => {
+                    stream.set_nodelay(true).map_err(lost)?;
+                    stream.set_read_timeout(Some(LOOK_UP)).map_err(lost)?;
+                    stream.set_write_timeout(Some(CONNECT)).map_err(lost)?;
+                    return Ok(Self {
+                        stream,
+                        tls: None,
+                        raw: vec![0; READ_BYTES],
+                        plain: Vec::with_capacity(2 * READ_BYTES),
+                        received: 0,
+                        patience,
+                        address: address.ip(),
+                    });
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(BenchError::Connect { server, source: last })
+    }
+
+    /// Where the server is.
+    pub(super) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Everything goes through TLS from now on; nothing does with none.
+    pub(super) fn set_tls(&mut self, tls: Option<Box<ClientConnection>>) {
+        self.tls = tls;
+    }
+
+    pub(super) fn tls(&self) -> Option<&ClientConnection> {
+        self.tls.as_deref()
+    }
+
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), BenchError> {
+        let Some(tls) = &mut self.tls else {
+            return self.stream.write_all(bytes).map_err(lost);
+        };
+        tls.writer().write_all(bytes).map_err(lost)?;
+        flush(tls, &mut self.stream)
+    }
+
+    /// TLS before everything else.
+    pub(super) fn handshake(&mut self, mut tls: Box<ClientConnection>) -> Result<(), BenchError> {
+        while tls.is_handshaking() {
+            flush(&mut tls, &mut self.stream)?;
+            if !tls.is_handshaking() {
+                break;
+            }
+            let count = self.receive()?;
+            let mut rest = &self.raw[..count];
+            while !rest.is_empty() {
+                tls.read_tls(&mut rest).map_err(lost)?;
+                if let Err(error) = tls.process_new_packets() {
+                    // The server is told why; it may be gone already.
+                    let _told = flush(&mut tls, &mut self.stream);
+                    return Err(error.into());
+                }
+            }
+        }
+        flush(&mut tls, &mut self.stream)?;
+        self.tls = Some(tls);
+        Ok(())
+    }
+
+    /// The next bytes of the server; never none.
+    ///
+    /// # Errors
+    /// A connection that ended, or was silent for too long.
+    pub(super) fn next(&mut self) -> Result<&[u8], BenchError> {
+        self.plain.clear();
+        loop {
+            let count = self.receive()?;
+            let Some(tls) = &mut self.tls else { return Ok(&self.raw[..count]) };
+            let mut rest = &self.raw[..count];
+            while !rest.is_empty() {
+                tls.read_tls(&mut rest).map_err(lost)?;
+                let state = tls.process_new_packets()?;
+                let ready = state.plaintext_bytes_to_read();
+                let at = self.plain.len();
+                self.plain.resize(at + ready, 0);
+                tls.reader().read_exact(&mut self.plain[at..]).map_err(lost)?;
+            }
+            if !self.plain.is_empty() {
+                return Ok(&self.plain);
+            }
+        }
+    }
+
+    fn receive(&mut self) -> Result<usize, BenchError> {
+        let began = Instant::now();
+        loop {
+            match self.stream.read(&mut self.raw) {
+                Ok(0) => return Err(lost(ErrorKind::UnexpectedEof.into())),
+                Ok(count) => {
+                    self.received += count as u64;
+                    return Ok(count);
+                }
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                    ) =>
+                {
+                    interrupt::check()?;
+                    if began.elapsed() > self.patience {
+                        return Err(lost(ErrorKind::TimedOut.into()));
+                    }
+                }
+                Err(error) => return Err(lost(error)),
+            }
+        }
+    }
+}
+
+fn flush(tls: &mut ClientConnection, stream: &mut TcpStream) -> Result<(), BenchError> {
+    while tls.wants_write() {
+        tls.write_tls(stream).map_err(lost)?;
+    }
+    Ok(())
+}
+
+fn lost(source: std::io::Error) -> BenchError {
+    BenchError::ConnectionLost { source }
+}

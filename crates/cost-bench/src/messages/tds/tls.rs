@@ -1,0 +1,180 @@
+//! TLS of the client: what is offered, and whom it trusts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature,
+    verify_tls13_signature,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore,
+    SignatureScheme,
+};
+
+use crate::error::BenchError;
+
+/// The name of TDS 8.0 in ALPN.
+const ALPN_TDS8: &[u8] = b"tds/8.0";
+
+/// Whose certificate is accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::messages) enum Trust {
+    /// One that the system's roots vouch for.
+    System,
+    /// One that a certificate in this PEM file vouches for, or that is in it.
+    File(PathBuf),
+    /// Any, also a self-signed one: the connection is encrypted, and to whom is not known.
+    Anyone,
+}
+
+/// What was agreed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::messages) struct Negotiated {
+    /// Such as `TLSv1.3`.
+    pub(in crate::messages) protocol: String,
+    /// The suite's name.
+    pub(in crate::messages) suite: String,
+}
+
+impl Negotiated {
+    pub(super) fn of(tls: &ClientConnection) -> Option<Self> {
+        let protocol = tls.protocol_version()?;
+        let suite = tls.negotiated_cipher_suite()?.suite();
+        Some(Self {
+            protocol: protocol.as_str().map_or_else(String::new, |name| name.replace('_', ".")),
+            suite: suite.as_str().map_or_else(String::new, str::to_owned),
+        })
+    }
+}
+
+/// A client that is about to say hello. Within PRELOGIN it offers TLS 1.2 only: there servers and
+/// clients of 1.3 disagree on where the handshake ends.
+pub(super) fn client(
+    host: &str,
+    trust: &Trust,
+    strict: bool,
+) -> Result<ClientConnection, BenchError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let versions: &[&rustls::SupportedProtocolVersion] = if strict {
+        &[&rustls::version::TLS13, &rustls::version::TLS12]
+    } else {
+        &[&rustls::version::TLS12]
+    };
+    let verifier = verifier(trust, &provider)?;
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    if strict {
+        config.alpn_protocols = vec![ALPN_TDS8.to_vec()];
+    }
+    // Every connection makes a whole handshake.
+    config.resumption = rustls::client::Resumption::disabled();
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| BenchError::Option {
+        option: "--target",
+        reason: format!("`{host}` is no name that a certificate could have"),
+    })?;
+    let mut tls = ClientConnection::new(Arc::new(config), name)?;
+    tls.set_buffer_limit(None);
+    Ok(tls)
+}
+
+fn verifier(
+    trust: &Trust,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, BenchError> {
+    let algorithms = provider.signature_verification_algorithms;
+    let mut roots = RootCertStore::empty();
+    let mut listed = Vec::new();
+    match trust {
+        Trust::Anyone => return Ok(Arc::new(Listed { algorithms, listed: None, roots: None })),
+        Trust::System => {
+            let found = rustls_native_certs::load_native_certs();
+            roots.add_parsable_certificates(found.certs);
+        }
+        Trust::File(path) => {
+            let refuse = |reason: String| BenchError::Option { option: "--tls-ca", reason };
+            let read = CertificateDer::pem_file_iter(path)
+                .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+                .map_err(|error| refuse(format!("{}: {error}", path.display())))?;
+            if read.is_empty() {
+                return Err(refuse(format!("there is no certificate in {}", path.display())));
+            }
+            roots.add_parsable_certificates(read.iter().cloned());
+            listed = read;
+        }
+    }
+    if roots.is_empty() && listed.is_empty() {
+        let reason = "the system has no roots; give --tls-ca FILE or --trust".to_owned();
+        return Err(BenchError::Option { option: "--tls-ca", reason });
+    }
+    let roots = match roots.is_empty() {
+        true => None,
+        false => Some(
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+                .build()
+                .map_err(|error| BenchError::Option {
+                    option: "--tls-ca",
+                    reason: error.to_string(),
+                })?,
+        ),
+    };
+    Ok(Arc::new(Listed { algorithms, listed: Some(listed), roots }))
+}
+
+/// Accepts the certificates that are listed, then those that the roots vouch for; any without a
+/// list. The server must always prove that it holds the certificate's key.
+#[derive(Debug)]
+struct Listed {
+    algorithms: WebPkiSupportedAlgorithms,
+    listed: Option<Vec<CertificateDer<'static>>>,
+    roots: Option<Arc<WebPkiServerVerifier>>,
+}
+
+impl ServerCertVerifier for Listed {
+    fn verify_server_cert(
+        &self,
+        own: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let Some(listed) = &self.listed else { return Ok(ServerCertVerified::assertion()) };
+        if listed.iter().any(|known| known.as_ref() == own.as_ref()) {
+            return Ok(ServerCertVerified::assertion());
+        }
+        match &self.roots {
+            Some(roots) => roots.verify_server_cert(own, between, name, ocsp, now),
+            None => Err(CertificateError::UnknownIssuer.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
