@@ -194,6 +194,22 @@ mod tests {
         }
     }
 
+    /// Only root can give a file away; for others there is nothing to be seen.
+    #[test]
+    fn what_root_replaces_belongs_to_the_owner_of_the_directory() {
+        const SOMEBODY: u32 = 65534;
+        let dir = tempfile::tempdir().unwrap();
+        let (path, root) = (dir.path().join("f"), rustix::process::geteuid().is_root());
+        if root {
+            std::os::unix::fs::chown(dir.path(), Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+        }
+        replace(&path, b"one", &go_on).unwrap();
+        let (file, owner) = (fs::metadata(&path).unwrap(), fs::metadata(dir.path()).unwrap());
+        assert_eq!((file.uid(), file.gid()), (owner.uid(), owner.gid()));
+        assert_eq!(file.permissions().mode() & 0o777, 0o600);
+        assert_eq!(root, file.uid() == SOMEBODY);
+    }
+
     #[test]
     fn write_new_does_not_overwrite_and_reading_is_limited() {
         let dir = tempfile::tempdir().unwrap();
