@@ -109,9 +109,10 @@ pub fn too_wide(
 ) -> Vec<String> {
     let stage = Stage { confidence, first: usize::try_from(stopping.first_restarts).ok() };
     let (_, heads) = headline_classes(classes);
+    // What a side takes no part in, as peers in full backups, is not waited for.
     let wide = |found: Option<Estimate>, ppm: u32| {
         let wanted = (f64::from(ppm) / 1e6).ln_1p();
-        found.and_then(|found| found.half_width()).is_none_or(|half| half > wanted)
+        found.is_some_and(|found| found.half_width().is_none_or(|half| half > wanted))
     };
     let opposed = shown_opponents(sides);
     let too_wide = |classes: &[&Class], ppm: u32| {
@@ -187,6 +188,10 @@ mod tests {
         let noisy = results.samples.iter_mut().find(|sample| sample.side == "encrypted").unwrap();
         noisy.cpu_ns *= 2;
         assert_eq!(wide(&results), ["crud/4-3-3"]);
+        // A class that a side takes no part in is not waited for.
+        let mut without = results.clone();
+        without.samples.retain(|sample| sample.side != "encrypted");
+        assert_eq!(wide(&without), Vec::<String>::new());
         // One restart gives no interval, so all goes on.
         results.samples.retain(|sample| sample.restart == 0);
         assert_eq!(wide(&results), ["crud/4-3-3"]);

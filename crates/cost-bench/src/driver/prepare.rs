@@ -169,12 +169,12 @@ pub(super) fn prepare(
         prepared.idle_loops = share::idle_loops(config, tools)?;
     }
     if let Some(name) = prepared.subject {
+        progress.say("deriving statements");
+        derive_tasks(config, &mut prepared, name)?;
         if config.experiments.script {
             progress.say("trying the script");
             script::add(config, &mut prepared, name)?;
         }
-        progress.say("deriving statements");
-        derive_tasks(config, &mut prepared, name)?;
     }
     if prepared.tasks.is_empty() {
         let path = config.database.clone().unwrap_or_default();
