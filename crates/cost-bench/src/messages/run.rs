@@ -122,8 +122,8 @@ fn empty(plan: &MessagesPlan, control: bool) -> MessagesReport {
 /// The document's loop, and a look whether all its steps were made.
 fn loop_batch(steps: u64) -> String {
     format!(
-        "DECLARE @cnt int = 0;\nBEGIN\n  WHILE @cnt < {steps}\n  BEGIN\n    SET @cnt = @cnt + 1;\n  \
-         END;\nEND\nSELECT @cnt AS steps;"
+        "DECLARE @cnt int = 0;\nBEGIN\n  WHILE @cnt < {steps}\n  BEGIN\n    \
+         SET @cnt = @cnt + 1;\n  END;\nEND\nSELECT @cnt AS steps;"
     )
 }
 
