@@ -1,0 +1,234 @@
+//! Statements on certificates.
+
+use std::path::{Path, PathBuf};
+
+use tdekit_key_crypto::pem::encode_certificate;
+use tdekit_key_store::{
+    CertificateBackup as Read, NewCertificate, RsaBits, StoreError, now_seconds, write_new,
+};
+use tdekit_wire_tds::Message;
+use tdekit_wire_tsql::{CertificateBackup, CreateCertificate, Error};
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
+use time::{Date, PrimitiveDateTime, Time};
+
+use super::keys::{Keys, not_written, secret_bytes};
+use super::{fault, files};
+use crate::commands::cert::read;
+
+/// Days that a certificate is valid when nobody says: as in SQL Server, a year.
+const DEFAULT_DAYS: i64 = 365;
+/// How Windows' private key files begin: a form that this program does not read.
+const PVK_MAGIC: [u8; 4] = [0x1E, 0xF1, 0xB5, 0xB0];
+/// How DER of a certificate or a key begins: a SEQUENCE.
+const DER: u8 = 0x30;
+
+/// `CREATE CERTIFICATE`.
+pub(crate) fn create(keys: &Keys, base: &Path, wanted: &CreateCertificate) -> Result<(), Error> {
+    if wanted.encryption_password.is_some() {
+        return Err(fault::feature("CREATE CERTIFICATE .. ENCRYPTION BY PASSWORD"));
+    }
+    if let Some(file) = &wanted.file {
+        let backup = read_files(base, file, wanted)?;
+        return keys.change(|store| {
+            let made = store.import_certificate(&wanted.name, &backup);
+            made.map(drop).map_err(|failure| fault::of_store(&failure))
+        });
+    }
+    if wanted.start_date.is_some() {
+        return Err(fault::feature("CREATE CERTIFICATE .. START_DATE"));
+    }
+    let expires_at = match &wanted.expiry_date {
+        None => now_seconds().saturating_add(DEFAULT_DAYS * 86_400),
+        Some(text) => seconds_of(text).ok_or(Error::BadDateTime {})?,
+    };
+    let subject = wanted.subject.strip_prefix("CN=").unwrap_or(&wanted.subject);
+    let new = NewCertificate {
+        name: &wanted.name,
+        subject: Some(subject),
+        bits: RsaBits::Rsa3072,
+        expires_at,
+    };
+    keys.change(|store| {
+        store.create_certificate(&new).map(drop).map_err(|failure| fault::of_store(&failure))
+    })
+}
+
+/// `BACKUP CERTIFICATE`: the certificate as DER, as SQL Server writes it; the private key as an
+/// encrypted PKCS#8 in PEM, which has no form of its own there that others read.
+pub(crate) fn backup(keys: &Keys, base: &Path, wanted: &CertificateBackup) -> Result<(), Error> {
+    if wanted.decryption_password.is_some() {
+        return Err(fault::feature("BACKUP CERTIFICATE .. DECRYPTION BY PASSWORD"));
+    }
+    let of_store = |failure: StoreError| match failure {
+        StoreError::CertificateMissing { .. } => fault::no_certificate("find", &wanted.name),
+        failure => fault::of_store(&failure),
+    };
+    let (file, key_file) = (&wanted.file, &wanted.key_file);
+    let file = files::resolve(base, file).ok_or_else(|| not_written(Path::new(file)))?;
+    let key_path =
+        |key: &String| files::resolve(base, key).ok_or_else(|| not_written(key.as_ref()));
+    let key_file = key_file.as_ref().map(key_path).transpose()?;
+    let Some(key_file) = key_file else {
+        let store = keys.store()?.ok_or_else(fault::no_master_key)?;
+        let der = store.certificate_der(&wanted.name).map_err(of_store)?;
+        return write_new(&file, der).map_err(|_| not_written(&file));
+    };
+    let password = wanted.encryption_password.as_deref().ok_or_else(|| {
+        fault::error(
+            15233,
+            "Invalid parameter combination: PRIVATE KEY needs ENCRYPTION BY PASSWORD.",
+        )
+    })?;
+    let password = secret_bytes(password)?;
+    keys.change(|store| {
+        let info = store.store().find(&wanted.name).map_err(of_store)?.clone();
+        let pem = store.export_pem(&wanted.name, &password).map_err(of_store)?;
+        let der = store.store().certificate_der(&wanted.name).map_err(of_store)?.to_vec();
+        let mut written = Written::default();
+        written.write(&file, &der)?;
+        written.write(&key_file, pem.private_key.as_bytes())?;
+        // What does not open is no backup.
+        from_files(&file, &der, Some((&key_file, pem.private_key.as_bytes())), Some(&password))?;
+        store.mark_backed_up(&info.sha256).map_err(of_store)?;
+        written.keep();
+        Ok(())
+    })
+}
+
+/// `DROP CERTIFICATE`.
+pub(crate) fn remove(keys: &Keys, name: &str) -> Result<(), Error> {
+    keys.change(|store| match store.drop_certificate(name, false) {
+        Ok(_) => Ok(()),
+        Err(StoreError::CertificateMissing { .. }) => Err(fault::no_certificate("drop", name)),
+        Err(failure) => Err(fault::of_store(&failure)),
+    })
+}
+
+/// SQL Server's warning 33091, for a certificate whose private key is in no backup.
+pub(crate) fn not_backed_up() -> Message {
+    fault::told(
+        33091,
+        "Warning: The certificate used for encrypting the database encryption key has not been \
+         backed up. You should immediately back up the certificate and the private key associated \
+         with the certificate. If the certificate ever becomes unavailable or if you must restore \
+         or attach the database on another server, you must have backups of both the certificate \
+         and the private key or you will not be able to open the database.",
+    )
+}
+
+fn read_files(base: &Path, file: &str, wanted: &CreateCertificate) -> Result<Read, Error> {
+    let path = files::resolve(base, file).ok_or_else(bad_file)?;
+    let certificate = read(&path).map_err(|_| bad_file())?;
+    let key = match &wanted.key_file {
+        None => None,
+        Some(key) => {
+            let path = files::resolve(base, key).ok_or_else(bad_file)?;
+            let bytes = read(&path).map_err(|_| bad_file())?;
+            Some((path, bytes))
+        }
+    };
+    let password = wanted.decryption_password.as_deref().map(secret_bytes).transpose()?;
+    let key = key.as_ref().map(|(path, bytes)| (path.as_path(), bytes.as_slice()));
+    from_files(&path, &certificate, key, password.as_ref())
+}
+
+fn from_files(
+    path: &Path,
+    certificate: &[u8],
+    key: Option<(&Path, &[u8])>,
+    password: Option<&tdekit_key_store::SecretBytes>,
+) -> Result<Read, Error> {
+    let certificate = match certificate.first() {
+        Some(&DER) => encode_certificate(certificate).into_bytes(),
+        _ => certificate.to_vec(),
+    };
+    let key = match key {
+        Some((_, bytes)) if bytes.starts_with(&PVK_MAGIC) => {
+            return Err(fault::feature(
+                "a private key in Windows' PVK form (openssl rsa -inform PVK, then openssl pkcs8 \
+                 -topk8, makes a file that is read)",
+            ));
+        }
+        Some((_, bytes)) if bytes.first() == Some(&DER) => {
+            return Err(fault::feature(
+                "a private key in DER (openssl pkcs8 -inform DER -outform PEM makes a file that is \
+                 read)",
+            ));
+        }
+        Some((path, bytes)) => Some((bytes, path)),
+        None => None,
+    };
+    let read = Read::from_pem((&certificate, path), key, password);
+    read.map_err(|failure| match failure {
+        StoreError::BadCertificate { .. } => bad_file(),
+        StoreError::BadSecret { .. } => fault::error(15465, "The private key password is invalid."),
+        failure => fault::of_store(&failure),
+    })
+}
+
+fn bad_file() -> Error {
+    fault::error(
+        15208,
+        "The certificate, asymmetric key, or private key file is not valid or does not exist; or \
+         you do not have permissions for it.",
+    )
+}
+
+/// Seconds since 1970 of a date as SQL Server's scripts write it, in UTC.
+fn seconds_of(text: &str) -> Option<i64> {
+    const DATES: [&[BorrowedFormatItem<'static>]; 3] = [
+        format_description!("[year][month][day]"),
+        format_description!("[year]-[month]-[day]"),
+        format_description!("[month]/[day]/[year]"),
+    ];
+    const TIMES: [&[BorrowedFormatItem<'static>]; 2] =
+        [format_description!("[hour]:[minute]:[second]"), format_description!("[hour]:[minute]")];
+    let text = text.trim();
+    let (date, time) = text.split_once([' ', 'T']).map_or((text, None), |(d, t)| (d, Some(t)));
+    let date = DATES.iter().find_map(|format| Date::parse(date, format).ok())?;
+    let time = match time {
+        None => Time::MIDNIGHT,
+        Some(time) => TIMES.iter().find_map(|format| Time::parse(time.trim(), format).ok())?,
+    };
+    Some(PrimitiveDateTime::new(date, time).assume_utc().unix_timestamp())
+}
+
+/// Files that go again unless they are kept.
+#[derive(Default)]
+struct Written(Vec<PathBuf>);
+
+impl Written {
+    fn write(&mut self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
+        write_new(path, bytes).map_err(|_| not_written(path))?;
+        self.0.push(path.to_owned());
+        Ok(())
+    }
+
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_as_scripts_write_them() {
+        for text in
+            ["20360101", "2036-01-01", "01/01/2036", "20360101 00:00", "2036-01-01T00:00:00"]
+        {
+            assert_eq!(seconds_of(text), Some(2_082_758_400), "{text}");
+        }
+        assert_eq!((seconds_of("tomorrow"), seconds_of("20361301")), (None, None));
+    }
+}

@@ -1,0 +1,216 @@
+//! The served databases: files and their names.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::{Connection, OpenFlags};
+use tdekit_wire_tsql::{Database, Error};
+
+use super::{fault, kept};
+use crate::convert::ffi::register;
+use crate::convert::inspect::FileKind;
+use crate::convert::source::file_uri;
+use crate::convert::target::{SIDE_SUFFIXES, with_suffix};
+
+/// Databases that every server has, and their numbers.
+const SYSTEM: [(&str, i32); 4] = [("master", 1), ("tempdb", 2), ("model", 3), ("msdb", 4)];
+/// The number of the first database of a user.
+const FIRST_ID: i32 = 5;
+/// What names of databases' files end in. The first is that of new ones.
+const EXTENSIONS: [&str; 3] = ["db", "sqlite", "sqlite3"];
+/// SQL Server's bound on a database's name, in characters.
+const MAX_NAME_CHARS: usize = 123;
+
+/// Where the databases are.
+pub(crate) enum Place {
+    /// Every database in this directory.
+    Directory(PathBuf),
+    /// This one.
+    File(PathBuf),
+}
+
+/// The served databases.
+pub(crate) struct Databases {
+    place: Place,
+    /// Names in the order in which they were seen, in lower case: their numbers follow from it.
+    seen: Mutex<Vec<String>>,
+}
+
+/// A database's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) name: String,
+    pub(crate) id: i32,
+    pub(crate) path: PathBuf,
+}
+
+impl Databases {
+    /// Serves what is at `path`.
+    ///
+    /// # Errors
+    /// What the system says of `path`.
+    pub(crate) fn new(path: &Path) -> std::io::Result<Self> {
+        let path = fs::canonicalize(path)?;
+        let place = match fs::metadata(&path)?.is_dir() {
+            true => Place::Directory(path),
+            false => Place::File(path),
+        };
+        Ok(Self { place, seen: Mutex::new(Vec::new()) })
+    }
+
+    /// The directory of the databases, which relative paths of statements are in.
+    pub(crate) fn dir(&self) -> &Path {
+        match &self.place {
+            Place::Directory(dir) => dir,
+            Place::File(path) => path.parent().unwrap_or(path),
+        }
+    }
+
+    /// The users' databases, by name.
+    pub(crate) fn found(&self) -> Result<Vec<Found>, Error> {
+        let mut paths = match &self.place {
+            Place::File(path) => vec![path.clone()],
+            Place::Directory(dir) => list(dir)?,
+        };
+        paths.sort();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found: Vec<Found> = Vec::with_capacity(paths.len());
+        for path in paths {
+            let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+            let lower = name.to_lowercase();
+            let taken = found.iter().any(|known| known.name.to_lowercase() == lower);
+            if taken || is_system(name) {
+                continue;
+            }
+            let at = seen.iter().position(|known| *known == lower).unwrap_or_else(|| {
+                seen.push(lower);
+                seen.len() - 1
+            });
+            let id = i32::try_from(at).unwrap_or(i32::MAX - FIRST_ID).saturating_add(FIRST_ID);
+            found.push(Found { name: name.to_owned(), id, path });
+        }
+        Ok(found)
+    }
+
+    /// A user's database by its name, whatever its case.
+    ///
+    /// # Errors
+    /// 911.
+    pub(crate) fn find(&self, name: &str) -> Result<Found, Error> {
+        let lower = name.to_lowercase();
+        let found = self.found()?.into_iter().find(|known| known.name.to_lowercase() == lower);
+        found.ok_or_else(|| fault::unknown_database(name))
+    }
+
+    /// All databases, the system's first.
+    pub(crate) fn all(&self) -> Result<Vec<Database>, Error> {
+        let mut all: Vec<_> = SYSTEM
+            .iter()
+            .map(|(name, id)| Database {
+                name: (*name).to_owned(),
+                id: *id,
+                uri: self.system_uri(name),
+                encrypted: false,
+            })
+            .collect();
+        for Found { name, id, path } in self.found()? {
+            let encrypted = kind(&path) == FileKind::Encrypted;
+            all.push(Database { name, id, uri: file_uri(&path), encrypted });
+        }
+        Ok(all)
+    }
+
+    /// Makes an empty database in WAL mode.
+    ///
+    /// # Errors
+    /// 1801 when the name is taken, 40512 where a single file is served.
+    pub(crate) fn create(&self, name: &str) -> Result<(), Error> {
+        let path = self.path_for(name)?;
+        if is_system(name) || self.find(name).is_ok() || path.exists() {
+            return Err(Error::DatabaseExists { name: name.to_owned() });
+        }
+        let failed = |failure: rusqlite::Error| {
+            let detail = failure.to_string();
+            fault::error(1802, format!("CREATE DATABASE failed. {name} was not created: {detail}"))
+        };
+        register().map_err(failed)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let made = Connection::open_with_flags(file_uri(&path), flags).map_err(failed)?;
+        let wal = made.query_row("PRAGMA journal_mode=WAL", [], |_| Ok(()));
+        wal.map_err(failed)
+    }
+
+    /// Removes a database.
+    ///
+    /// # Errors
+    /// 3701 when it is not there, 3702 while it is in use.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
+        if is_system(name) {
+            let text =
+                format!("Cannot drop the database '{name}' because it is a system database.");
+            return Err(fault::error(3708, text));
+        }
+        let missing = || Error::DropMissing { kind: "database".to_owned(), name: name.to_owned() };
+        let found = self.find(name).map_err(|_| missing())?;
+        if kept::in_use(&found.path) {
+            return Err(Error::DatabaseInUse { name: found.name });
+        }
+        // The file first: a log without its database is nothing, the reverse would lose commits.
+        fs::remove_file(&found.path).map_err(|failure| fault::own(failure.to_string()))?;
+        for suffix in SIDE_SUFFIXES {
+            let _ = fs::remove_file(with_suffix(&found.path, suffix));
+        }
+        Ok(())
+    }
+
+    /// The path of a new database.
+    pub(crate) fn path_for(&self, name: &str) -> Result<PathBuf, Error> {
+        let Place::Directory(dir) = &self.place else {
+            return Err(fault::feature("a second database beside a single served file"));
+        };
+        let bad = name.is_empty()
+            || name.starts_with('.')
+            || name.chars().count() > MAX_NAME_CHARS
+            || name.chars().any(|letter| letter == '/' || letter.is_control());
+        if bad {
+            return Err(fault::own(format!("The name '{name}' is no name of a database's file.")));
+        }
+        Ok(dir.join(format!("{name}.{}", EXTENSIONS[0])))
+    }
+
+    fn system_uri(&self, name: &str) -> String {
+        match &self.place {
+            Place::Directory(dir) if name == "master" => file_uri(&dir.join("master.db")),
+            // In memory, shared by the connections of this process.
+            _ => format!("file:/tdekit-{name}?vfs=memdb"),
+        }
+    }
+}
+
+/// What the file is; nothing where it cannot be read.
+pub(crate) fn kind(path: &Path) -> FileKind {
+    kept::area(path).map_or(FileKind::Other, |area| FileKind::of(&area))
+}
+
+/// Whether it is one of the databases that every server has.
+pub(crate) fn is_system(name: &str) -> bool {
+    SYSTEM.iter().any(|(system, _)| system.eq_ignore_ascii_case(name))
+}
+
+fn list(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = |failure: std::io::Error| fault::own(format!("{}: {failure}", dir.display()));
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let named = extension.is_some_and(|extension| EXTENSIONS.contains(&extension));
+        if named && matches!(kind(&path), FileKind::Plain | FileKind::Encrypted | FileKind::Empty) {
+            paths.push(path);
+        }
+    }
+    Ok(paths)
+}

@@ -1,0 +1,301 @@
+//! Database encryption keys, and databases encrypted and decrypted.
+//!
+//! A file has a key only while it is encrypted. CREATE DATABASE ENCRYPTION KEY therefore notes with
+//! what the database is to be encrypted, and SET ENCRYPTION ON makes the key. The note is gone when
+//! the server ends.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tdekit_key_crypto::Algorithm;
+use tdekit_key_store::StoreError;
+use tdekit_rest_page::Header;
+use tdekit_wire_tsql::{AlterDatabase, EncryptionKey, Error, Progress};
+
+use super::certificates::not_backed_up;
+use super::databases::{Databases, Found, is_system};
+use super::keys::Keys;
+use super::{fault, kept};
+use crate::commands::encrypt::find_certificates;
+use crate::convert::inspect::{FileKind, header_of, wrapped_of};
+use crate::convert::rewrap::rewrap;
+use crate::convert::step::StopAfter;
+use crate::convert::{Form, Options, convert};
+use crate::error::CommandError;
+
+/// With what a database is to be encrypted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Noted {
+    pub(crate) algorithm: Algorithm,
+    /// Thumbprint or name.
+    pub(crate) certificate: String,
+    /// Milliseconds since 1970.
+    pub(crate) created_ms: i64,
+}
+
+/// The notes, by the databases' names in lower case.
+#[derive(Default)]
+pub(crate) struct Encryption {
+    noted: Mutex<HashMap<String, Noted>>,
+}
+
+impl Encryption {
+    /// What is noted of a database.
+    pub(crate) fn noted(&self, name: &str) -> Option<Noted> {
+        self.notes().get(&name.to_lowercase()).cloned()
+    }
+
+    /// `CREATE DATABASE ENCRYPTION KEY`.
+    pub(crate) fn create(
+        &self,
+        (databases, keys): (&Databases, &Keys),
+        name: &str,
+        key: &EncryptionKey,
+        out: Progress<'_>,
+    ) -> Result<(), Error> {
+        let found = user_database(databases, name)?;
+        if header(&found.path)?.is_some() || self.noted(name).is_some() {
+            let text = "A database encryption key already exists for this database.";
+            return Err(fault::error(33103, text));
+        }
+        let algorithm = algorithm_of(key.algorithm.as_deref().unwrap_or(Algorithm::Aes256.name()))?;
+        let certificate = key.certificate.as_deref().unwrap_or_default();
+        let certificate = usable(keys, certificate, out)?;
+        let created_ms = crate::backup::labels::now_ms();
+        let noted = Noted { algorithm, certificate, created_ms };
+        self.notes().insert(name.to_lowercase(), noted);
+        Ok(())
+    }
+
+    /// `ALTER DATABASE ENCRYPTION KEY`: another certificate. Another key needs a scan that is not
+    /// there.
+    pub(crate) fn alter(
+        &self,
+        (databases, keys): (&Databases, &Keys),
+        name: &str,
+        key: &EncryptionKey,
+        out: Progress<'_>,
+    ) -> Result<(), Error> {
+        let found = user_database(databases, name)?;
+        let encrypted = header(&found.path)?.is_some();
+        if !encrypted && self.noted(name).is_none() {
+            return Err(no_key());
+        }
+        if key.regenerate && encrypted {
+            return Err(fault::feature("ALTER DATABASE ENCRYPTION KEY REGENERATE"));
+        }
+        let certificate = match &key.certificate {
+            Some(named) => Some(usable(keys, named, out)?),
+            None => None,
+        };
+        if !encrypted {
+            let algorithm = key.algorithm.as_deref().map(algorithm_of).transpose()?;
+            if let Some(noted) = self.notes().get_mut(&name.to_lowercase()) {
+                noted.algorithm = algorithm.unwrap_or(noted.algorithm);
+                noted.certificate = certificate.unwrap_or_else(|| noted.certificate.clone());
+            }
+            return Ok(());
+        }
+        let Some(certificate) = certificate else { return Ok(()) };
+        if kept::in_use(&found.path) {
+            return Err(fault::error(
+                33116,
+                format!(
+                    "CREATE/ALTER/DROP DATABASE ENCRYPTION KEY failed because a lock could not be \
+                     placed on database '{name}'. Try again later."
+                ),
+            ));
+        }
+        let work = || {
+            let unlocked = keys.open()?;
+            let certificates = find_certificates(&unlocked, &[certificate])?;
+            rewrap(&found.path, None, &certificates, &unlocked, StopAfter::default())
+        };
+        work().map(drop).map_err(|failure| fault::of_command(&failure))
+    }
+
+    /// `DROP DATABASE ENCRYPTION KEY`.
+    pub(crate) fn drop_key(&self, databases: &Databases, name: &str) -> Result<(), Error> {
+        let found = user_database(databases, name)?;
+        if header(&found.path)?.is_some() {
+            let text = "Cannot drop the database encryption key because it is currently in use. \
+                        Database encryption needs to be turned off to be able to drop the \
+                        database encryption key.";
+            return Err(fault::error(33105, text));
+        }
+        self.notes().remove(&name.to_lowercase()).map(drop).ok_or_else(no_key)
+    }
+
+    /// `ALTER DATABASE`.
+    pub(crate) fn alter_database(
+        &self,
+        (databases, keys): (&Databases, &Keys),
+        name: &str,
+        change: &AlterDatabase,
+        out: Progress<'_>,
+    ) -> Result<(), Error> {
+        match change {
+            AlterDatabase::EncryptionOn => {
+                self.turn_on(keys, &user_database(databases, name)?, out)
+            }
+            AlterDatabase::EncryptionOff => self.turn_off(keys, &user_database(databases, name)?),
+            AlterDatabase::EncryptionSuspend => {
+                Err(fault::feature("ALTER DATABASE SET ENCRYPTION SUSPEND"))
+            }
+            AlterDatabase::EncryptionResume => {
+                Err(fault::feature("ALTER DATABASE SET ENCRYPTION RESUME"))
+            }
+            AlterDatabase::Recovery(model) => {
+                databases.find(name)?;
+                let model = model.to_uppercase();
+                if !["FULL", "BULK_LOGGED", "SIMPLE"].contains(&model.as_str()) {
+                    return Err(Error::NotARecognizedOption { name: model });
+                }
+                tell(
+                    out,
+                    &format!("SET RECOVERY {model} changes nothing: there is no log to back up."),
+                )
+            }
+            AlterDatabase::ModifyFile(_) => {
+                databases.find(name)?;
+                tell(out, "MODIFY FILE changes nothing: files grow as they need.")
+            }
+            AlterDatabase::Set(option, _) => {
+                Err(fault::feature(&format!("ALTER DATABASE SET {option}")))
+            }
+        }
+    }
+
+    fn turn_on(&self, keys: &Keys, found: &Found, out: Progress<'_>) -> Result<(), Error> {
+        if header(&found.path)?.is_some() {
+            let text = "Cannot enable database encryption because it is already enabled.";
+            return Err(fault::error(33107, text));
+        }
+        let noted = self.noted(&found.name).ok_or_else(|| {
+            let text = "Cannot change database encryption state because no database encryption \
+                        key is set.";
+            fault::error(33106, text)
+        })?;
+        let certificate = usable(keys, &noted.certificate, out)?;
+        refuse_in_use(found)?;
+        let work = || {
+            let unlocked = keys.open()?;
+            let certificates = find_certificates(&unlocked, &[certificate])?;
+            let form = Form::Encrypted { certificates, algorithm: noted.algorithm };
+            convert(&found.path, &form, &Options::default(), &unlocked)
+        };
+        work().map_err(|failure| not_converted(&failure, found))?;
+        self.notes().remove(&found.name.to_lowercase());
+        Ok(())
+    }
+
+    fn turn_off(&self, keys: &Keys, found: &Found) -> Result<(), Error> {
+        let Some(header) = header(&found.path)? else {
+            let text = "Cannot disable database encryption because it is already disabled.";
+            return Err(fault::error(33108, text));
+        };
+        refuse_in_use(found)?;
+        let work = || convert(&found.path, &Form::Plain, &Options::default(), &keys.open()?);
+        work().map_err(|failure| not_converted(&failure, found))?;
+        // As in SQL Server, the database keeps a key until that is dropped.
+        if let Some(certificate) = thumbprint_of(&header) {
+            let noted = Noted {
+                algorithm: header.algorithm,
+                certificate,
+                created_ms: crate::backup::labels::now_ms(),
+            };
+            self.notes().insert(found.name.to_lowercase(), noted);
+        }
+        Ok(())
+    }
+
+    fn notes(&self) -> MutexGuard<'_, HashMap<String, Noted>> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The header of an encrypted database; None for a plain one.
+pub(crate) fn header(path: &Path) -> Result<Option<Header>, Error> {
+    let failed =
+        |failure: &dyn std::fmt::Display| fault::own(format!("{}: {failure}", path.display()));
+    let area = kept::area(path).map_err(|failure| failed(&failure))?;
+    match FileKind::of(&area) {
+        FileKind::Encrypted => header_of(path, &area).map(Some).map_err(|failure| failed(&failure)),
+        _ => Ok(None),
+    }
+}
+
+/// SHA-1 thumbprint of the first certificate that wraps the key in force.
+pub(crate) fn thumbprint_of(header: &Header) -> Option<String> {
+    let wrapped = wrapped_of(&header.dek(header.current)?.recipients).ok()?;
+    wrapped.first().map(tdekit_key_store::WrappedDek::thumbprint)
+}
+
+fn user_database(databases: &Databases, name: &str) -> Result<Found, Error> {
+    if is_system(name) {
+        let text = "Cannot encrypt a system database. Database encryption operations cannot be \
+                    performed for 'master', 'model', 'tempdb', 'msdb', or 'resource' databases.";
+        return Err(fault::error(33102, text));
+    }
+    databases.find(name)
+}
+
+/// The thumbprint of a certificate that wraps and unwraps; with the warning when it is in no
+/// backup.
+fn usable(keys: &Keys, named: &str, out: Progress<'_>) -> Result<String, Error> {
+    let work = || -> Result<_, CommandError> {
+        let unlocked = keys.open()?;
+        Ok(find_certificates(&unlocked, &[named.to_owned()])?)
+    };
+    let found = work().map_err(|failure| match failure {
+        CommandError::Store(StoreError::CertificateMissing { .. }) => {
+            fault::no_certificate("find", named)
+        }
+        failure => fault::of_command(&failure),
+    })?;
+    let info = found.first().ok_or_else(|| fault::no_certificate("find", named))?;
+    if info.needs_backup() {
+        out(not_backed_up());
+    }
+    Ok(info.thumbprint())
+}
+
+fn algorithm_of(name: &str) -> Result<Algorithm, Error> {
+    let known = Algorithm::from_str(name).ok().filter(|algorithm| algorithm.seals_pages());
+    known.ok_or_else(|| fault::feature(&format!("ENCRYPTION KEY WITH ALGORITHM = {name}")))
+}
+
+fn refuse_in_use(found: &Found) -> Result<(), Error> {
+    match kept::in_use(&found.path) {
+        true => Err(no_lock(found)),
+        false => Ok(()),
+    }
+}
+
+fn not_converted(failure: &CommandError, found: &Found) -> Error {
+    use crate::convert::error::DatabaseError::{Converting, InUse};
+    match failure {
+        CommandError::Database(InUse { .. } | Converting { .. }) => no_lock(found),
+        failure => fault::of_command(failure),
+    }
+}
+
+fn no_lock(found: &Found) -> Error {
+    let text = format!(
+        "ALTER DATABASE failed because a lock could not be placed on database '{}'. Try again \
+         later.",
+        found.name
+    );
+    fault::error(5061, text)
+}
+
+fn no_key() -> Error {
+    fault::error(33104, "A database encryption key does not exist for this database.")
+}
+
+fn tell(out: Progress<'_>, text: &str) -> Result<(), Error> {
+    out(fault::told(50_000, text));
+    Ok(())
+}

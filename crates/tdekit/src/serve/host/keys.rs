@@ -1,0 +1,200 @@
+//! The key store of a server: opened by what the command was given, or by a client's statement.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tdekit_key_store::{
+    KeyStore, PasswordParams, SecretBytes, StoreError, Unlock, Unlocked, write_new,
+};
+use tdekit_sqlite::keyring;
+use tdekit_wire_tsql::Error;
+
+use super::fault;
+use crate::cli::GlobalArgs;
+use crate::error::CommandError;
+use crate::session;
+
+/// The key store, and what opens it.
+pub(crate) struct Keys {
+    global: GlobalArgs,
+    /// What a client opened it with, until CLOSE MASTER KEY or the server's end.
+    given: Mutex<Option<Arc<Unlock>>>,
+    /// The store as it was opened last.
+    current: Mutex<Option<Arc<Unlocked>>>,
+    cost: PasswordParams,
+}
+
+impl Keys {
+    pub(crate) fn new(global: &GlobalArgs, cost: PasswordParams) -> Self {
+        let (given, current) = (Mutex::new(None), Mutex::new(None));
+        Self { global: global.clone(), given, current, cost }
+    }
+
+    /// The arguments that name the store.
+    pub(crate) fn global(&self) -> &GlobalArgs {
+        &self.global
+    }
+
+    /// The store's directory.
+    pub(crate) fn dir(&self) -> Result<PathBuf, Error> {
+        session::store_dir(&self.global).map_err(|failure| fault::of_command(&failure))
+    }
+
+    /// The store as anybody may read it; None where there is none.
+    pub(crate) fn store(&self) -> Result<Option<KeyStore>, Error> {
+        match session::open_store(&self.global) {
+            Ok(store) => Ok(Some(store)),
+            Err(CommandError::Store(StoreError::Missing { .. })) => Ok(None),
+            Err(failure) => Err(fault::of_command(&failure)),
+        }
+    }
+
+    /// The store with its master key open, as it is now.
+    ///
+    /// # Errors
+    /// `Missing`, `NoProvider` when nothing opens it, `WrongPassword` and what else unlocking says.
+    pub(crate) fn open(&self) -> Result<Arc<Unlocked>, CommandError> {
+        let store = session::open_store(&self.global)?;
+        let mut current = locked(&self.current);
+        if let Some(unlocked) = current.as_ref() {
+            let (ours, theirs) = (unlocked.store().file(), store.file());
+            let same = ours.store_id == theirs.store_id
+                && ours.master_key.id == theirs.master_key.id
+                && ours.sequence == theirs.sequence;
+            // CLOSE MASTER KEY empties it, so what is here may be used.
+            if same {
+                return Ok(Arc::clone(unlocked));
+            }
+        }
+        let unlocked = Arc::new(self.unlock(&store)?);
+        keyring::set_unlocked(Arc::clone(&unlocked));
+        *current = Some(Arc::clone(&unlocked));
+        Ok(unlocked)
+    }
+
+    /// Changes the store, and has everything here use it as it is then.
+    pub(crate) fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Unlocked) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let open = || self.unlock(&session::open_store(&self.global)?);
+        let mut unlocked = open().map_err(|failure| fault::of_command(&failure))?;
+        let done = change(&mut unlocked)?;
+        self.keep(unlocked);
+        Ok(done)
+    }
+
+    /// `CREATE MASTER KEY`.
+    pub(crate) fn create(&self, password: &str) -> Result<(), Error> {
+        let secret = secret(password)?;
+        let made = KeyStore::create(&self.dir()?, &secret, self.cost);
+        let unlocked = made.map_err(|failure| fault::of_store(&failure))?;
+        *locked(&self.given) = Some(Arc::new(secret));
+        self.keep(unlocked);
+        Ok(())
+    }
+
+    /// `OPEN MASTER KEY`.
+    pub(crate) fn open_with(&self, password: &str) -> Result<(), Error> {
+        let secret = secret(password)?;
+        let store = self.store()?.ok_or_else(fault::no_master_key)?;
+        let unlocked = match store.unlock(&secret) {
+            Err(StoreError::ProviderMismatch { .. }) => Err(StoreError::WrongPassword),
+            unlocked => unlocked,
+        };
+        let unlocked = unlocked.map_err(|failure| fault::of_store(&failure))?;
+        *locked(&self.given) = Some(Arc::new(secret));
+        self.keep(unlocked);
+        Ok(())
+    }
+
+    /// `CLOSE MASTER KEY`: what opens it besides is the command's own.
+    pub(crate) fn close(&self) -> Result<(), Error> {
+        match locked(&self.given).take() {
+            Some(_) => {
+                *locked(&self.current) = None;
+                Ok(())
+            }
+            None => {
+                let text = "The key 'master key' is not open. Please open the key before using it.";
+                Err(fault::error(15315, text))
+            }
+        }
+    }
+
+    /// `BACKUP MASTER KEY`: the whole store, as `tdekit key backup` writes it.
+    pub(crate) fn backup(&self, file: PathBuf, password: &str) -> Result<(), Error> {
+        let secret = secret(password)?;
+        self.change(|store| {
+            let failed = |failure: StoreError| fault::of_store(&failure);
+            let bytes = store.backup(&secret, self.cost).map_err(failed)?;
+            write_new(&file, &bytes).map_err(|_| not_written(&file))?;
+            // What does not open is no backup.
+            let read = KeyStore::from_backup(store.store().dir(), bytes);
+            let opened = read.and_then(|backup| backup.unlock(&secret)).map_err(failed);
+            match opened {
+                Ok(opened) => store.mark_all_backed_up(opened.store()).map_err(failed),
+                Err(failure) => {
+                    let _ = std::fs::remove_file(&file);
+                    Err(failure)
+                }
+            }
+        })
+    }
+
+    /// `DROP MASTER KEY`: refused while certificates need it.
+    pub(crate) fn drop_key(&self) -> Result<(), Error> {
+        let Some(store) = self.store()? else {
+            let text = "Cannot drop the symmetric key '##MS_DatabaseMasterKey##', because it does \
+                        not exist or you do not have permission.";
+            return Err(fault::error(15151, text));
+        };
+        match store.certificates().iter().find(|info| info.has_private_key) {
+            Some(info) => {
+                let name = &info.name;
+                let text = format!(
+                    "Cannot drop master key because certificate '{name}' is encrypted by it."
+                );
+                Err(fault::error(15580, text))
+            }
+            None => Err(fault::feature("DROP MASTER KEY")),
+        }
+    }
+
+    fn unlock(&self, store: &KeyStore) -> Result<Unlocked, CommandError> {
+        let given = locked(&self.given).clone();
+        match given {
+            Some(secret) => Ok(store.unlock(&secret)?),
+            None => session::open_unlocked_store_unasked(&self.global),
+        }
+    }
+
+    fn keep(&self, unlocked: Unlocked) {
+        let unlocked = Arc::new(unlocked);
+        keyring::set_unlocked(Arc::clone(&unlocked));
+        *locked(&self.current) = Some(unlocked);
+    }
+}
+
+/// A file that was not written; it may be there already.
+pub(crate) fn not_written(file: &std::path::Path) -> Error {
+    let text = format!(
+        "Cannot write into file '{}'. Verify that you have write permissions, that the file path \
+         is valid, and that the file does not already exist.",
+        file.display()
+    );
+    fault::error(15240, text)
+}
+
+/// A password as a secret.
+pub(crate) fn secret_bytes(password: &str) -> Result<SecretBytes, Error> {
+    SecretBytes::from_slice(password.as_bytes()).map_err(|failure| fault::own(failure.to_string()))
+}
+
+fn secret(password: &str) -> Result<Unlock, Error> {
+    Ok(Unlock::Password(secret_bytes(password)?))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

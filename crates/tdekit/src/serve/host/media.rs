@@ -1,0 +1,264 @@
+//! What `RESTORE HEADERONLY`, `FILELISTONLY`, `LABELONLY` and `VERIFYONLY` tell of a media set.
+
+use tdekit_backup_run::{CatalogUse, Compression, SetInfo, SetKind, UnwrapSecret};
+use tdekit_wire_tds::{SqlType, Value};
+use tdekit_wire_tsql::{Error, Progress, Restore, Rows};
+
+use super::databases::Databases;
+use super::fault;
+use super::keys::Keys;
+use super::restore::{media, set_of};
+use super::rows::{
+    BIG, BIT, DATETIME, GUID, INT, LSN, Named, SIZE, SMALL, TINY, binary, datetime, guid, int,
+    maybe, rows, size, string, text, thumbprint,
+};
+use super::steer::steer;
+use crate::backup::history;
+
+/// Columns of RESTORE HEADERONLY, as SQL Server 2022 has them.
+const HEADER: &[(&str, SqlType)] = &[
+    ("BackupName", text(128)),
+    ("BackupDescription", text(255)),
+    ("BackupType", SMALL),
+    ("ExpirationDate", DATETIME),
+    ("Compressed", TINY),
+    ("Position", SMALL),
+    ("DeviceType", TINY),
+    ("UserName", text(128)),
+    ("ServerName", text(128)),
+    ("DatabaseName", text(128)),
+    ("DatabaseVersion", INT),
+    ("DatabaseCreationDate", DATETIME),
+    ("BackupSize", SIZE),
+    ("FirstLSN", LSN),
+    ("LastLSN", LSN),
+    ("CheckpointLSN", LSN),
+    ("DatabaseBackupLSN", LSN),
+    ("BackupStartDate", DATETIME),
+    ("BackupFinishDate", DATETIME),
+    ("SortOrder", SMALL),
+    ("CodePage", SMALL),
+    ("UnicodeLocaleId", INT),
+    ("UnicodeComparisonStyle", INT),
+    ("CompatibilityLevel", TINY),
+    ("SoftwareVendorId", INT),
+    ("SoftwareVersionMajor", INT),
+    ("SoftwareVersionMinor", INT),
+    ("SoftwareVersionBuild", INT),
+    ("MachineName", text(128)),
+    ("Flags", INT),
+    ("BindingID", GUID),
+    ("RecoveryForkID", GUID),
+    ("Collation", text(128)),
+    ("FamilyGUID", GUID),
+    ("HasBulkLoggedData", BIT),
+    ("IsSnapshot", BIT),
+    ("IsReadOnly", BIT),
+    ("IsSingleUser", BIT),
+    ("HasBackupChecksums", BIT),
+    ("IsDamaged", BIT),
+    ("BeginsLogChain", BIT),
+    ("HasIncompleteMetaData", BIT),
+    ("IsForceOffline", BIT),
+    ("IsCopyOnly", BIT),
+    ("FirstRecoveryForkID", GUID),
+    ("ForkPointLSN", LSN),
+    ("RecoveryModel", text(60)),
+    ("DifferentialBaseLSN", LSN),
+    ("DifferentialBaseGUID", GUID),
+    ("BackupTypeDescription", text(60)),
+    ("BackupSetGUID", GUID),
+    ("CompressedBackupSize", BIG),
+    ("Containment", TINY),
+    ("KeyAlgorithm", text(32)),
+    ("EncryptorThumbprint", binary(20)),
+    ("EncryptorType", text(32)),
+    ("LastValidRestoreTime", DATETIME),
+    ("TimeZone", SMALL),
+    ("CompressionAlgorithm", text(32)),
+];
+
+const FILE_LIST: &[(&str, SqlType)] = &[
+    ("LogicalName", text(128)),
+    ("PhysicalName", text(260)),
+    ("Type", SqlType::Char(1)),
+    ("FileGroupName", text(128)),
+    ("Size", SIZE),
+    ("MaxSize", SIZE),
+    ("FileId", BIG),
+    ("CreateLSN", LSN),
+    ("DropLSN", LSN),
+    ("UniqueId", GUID),
+    ("ReadOnlyLSN", LSN),
+    ("ReadWriteLSN", LSN),
+    ("BackupSizeInBytes", BIG),
+    ("SourceBlockSize", INT),
+    ("FileGroupId", INT),
+    ("LogGroupGUID", GUID),
+    ("DifferentialBaseLSN", LSN),
+    ("DifferentialBaseGUID", GUID),
+    ("IsReadOnly", BIT),
+    ("IsPresent", BIT),
+    ("TDEThumbprint", binary(20)),
+    ("SnapshotUrl", text(336)),
+];
+
+const LABEL: &[(&str, SqlType)] = &[
+    ("MediaName", text(128)),
+    ("MediaSetId", GUID),
+    ("FamilyCount", INT),
+    ("FamilySequenceNumber", INT),
+    ("MediaFamilyId", GUID),
+    ("MediaSequenceNumber", INT),
+    ("MediaLabelPresent", TINY),
+    ("MediaDescription", text(255)),
+    ("SoftwareName", text(128)),
+    ("SoftwareVendorId", INT),
+    ("MediaDate", DATETIME),
+    ("MirrorCount", INT),
+    ("IsCompressed", BIT),
+];
+
+/// `RESTORE HEADERONLY`. Needs no key.
+pub(crate) fn header(databases: &Databases, wanted: &Restore) -> Result<Rows, Error> {
+    let (_, opened) = media(databases, wanted)?;
+    let sets: Vec<_> = match wanted.position {
+        Some(_) => vec![set_of(&opened.media, wanted)?],
+        None => opened.media.sets().iter().collect(),
+    };
+    let family = opened.media.id();
+    Ok(rows(HEADER, sets.into_iter().map(|set| header_row(set, family)).collect()))
+}
+
+/// `RESTORE FILELISTONLY`: a database is one file.
+pub(crate) fn file_list(databases: &Databases, wanted: &Restore) -> Result<Rows, Error> {
+    let (_, opened) = media(databases, wanted)?;
+    let set = set_of(&opened.media, wanted)?;
+    let recipient = set.recipients.first().filter(|_| set.source_encrypted);
+    let row: Named = vec![
+        ("LogicalName", string(&*set.database_name)),
+        ("PhysicalName", string(&*set.path)),
+        ("Type", string("D")),
+        ("FileGroupName", string("PRIMARY")),
+        ("Size", size(set.pages.saturating_mul(u64::from(set.page_size)))),
+        ("MaxSize", Value::Null),
+        ("FileId", int(1)),
+        ("UniqueId", guid(set.database_id)),
+        ("BackupSizeInBytes", int(set.payload_bytes)),
+        ("SourceBlockSize", int(512)),
+        ("FileGroupId", int(1)),
+        ("DifferentialBaseGUID", set.base.map_or(Value::Null, guid)),
+        ("IsReadOnly", Value::Bit(false)),
+        ("IsPresent", Value::Bit(true)),
+        ("TDEThumbprint", recipient.map_or(Value::Null, |r| thumbprint(&r.wrapped.thumbprint()))),
+    ];
+    Ok(rows(FILE_LIST, vec![row]))
+}
+
+/// `RESTORE LABELONLY`.
+pub(crate) fn label(databases: &Databases, wanted: &Restore) -> Result<Rows, Error> {
+    let (_, opened) = media(databases, wanted)?;
+    let id = opened.media.id();
+    let first = opened.media.sets().first();
+    let row: Named = vec![
+        ("MediaSetId", guid(id)),
+        ("FamilyCount", int(opened.media.families())),
+        (
+            "FamilySequenceNumber",
+            int(opened.devices.first().map_or(1, |d| d.family_sequence_number)),
+        ),
+        ("MediaFamilyId", guid(id)),
+        ("MediaSequenceNumber", int(1)),
+        ("MediaLabelPresent", int(0)),
+        ("SoftwareName", maybe(first.map(|set| set.program.as_str()))),
+        ("MediaDate", first.map_or(Value::Null, |set| datetime(set.begun_ms))),
+        ("MirrorCount", int(1)),
+        ("IsCompressed", Value::Bit(first.is_some_and(|s| s.compression != Compression::None))),
+    ];
+    Ok(rows(LABEL, vec![row]))
+}
+
+/// `RESTORE VERIFYONLY`.
+pub(crate) fn verify(
+    databases: &Databases,
+    keys: &Keys,
+    wanted: &Restore,
+    out: Progress<'_>,
+) -> Result<(), Error> {
+    let (_, opened) = media(databases, wanted)?;
+    let set = set_of(&opened.media, wanted)?;
+    let unlocked = match set.algorithm.is_some() {
+        true => Some(keys.open().map_err(|failure| fault::of_command(&failure))?),
+        false => None,
+    };
+    let position = Some(set.position);
+    let checked = steer(wanted.stats_percent, out, |run| {
+        let keys = unlocked.as_deref().map(|keys| keys as &dyn UnwrapSecret);
+        Ok(opened.media.verify(position, keys, run)?)
+    });
+    let report = checked.map_err(|failure| fault::of_command(&failure))?;
+    if let Some(damage) = report.damages.first() {
+        let text = format!("Damage to the backup set was detected. {damage}");
+        return Err(fault::error(3189, text));
+    }
+    let done = CatalogUse::Verified;
+    history::record_use(keys.global(), &opened.media, set.position, done, None);
+    out(fault::told(3262, format!("The backup set on file {} is valid.", set.position)));
+    Ok(())
+}
+
+fn header_row(set: &SetInfo, family: [u8; 16]) -> Named {
+    let (kind, described) = match set.kind {
+        SetKind::Full => (1, "Database"),
+        SetKind::Differential => (5, "Database Differential"),
+    };
+    let compression = match set.compression {
+        Compression::None => None,
+        Compression::Lz4 => Some("LZ4"),
+        Compression::Zstd { .. } => Some("ZSTD"),
+    };
+    let expires = Some(set.expires_ms).filter(|ms| *ms != 0);
+    let recipient = set.recipients.first();
+    let no = || Value::Bit(false);
+    vec![
+        ("BackupName", string(&*set.name)),
+        ("BackupDescription", maybe(Some(set.description.as_str()).filter(|d| !d.is_empty()))),
+        ("BackupType", int(kind)),
+        ("ExpirationDate", expires.map_or(Value::Null, datetime)),
+        ("Compressed", int(u8::from(compression.is_some()))),
+        ("Position", int(set.position)),
+        ("DeviceType", int(2)),
+        ("UserName", string(&*set.user)),
+        ("ServerName", string(&*set.host)),
+        ("DatabaseName", string(&*set.database_name)),
+        ("BackupSize", size(set.payload_bytes)),
+        ("BackupStartDate", datetime(set.begun_ms)),
+        ("BackupFinishDate", datetime(set.finished_ms)),
+        ("MachineName", string(&*set.host)),
+        ("FamilyGUID", guid(family)),
+        ("HasBulkLoggedData", no()),
+        ("IsSnapshot", no()),
+        ("IsReadOnly", no()),
+        ("IsSingleUser", no()),
+        ("HasBackupChecksums", Value::Bit(true)),
+        ("IsDamaged", Value::Bit(set.damage.is_some())),
+        ("BeginsLogChain", no()),
+        ("HasIncompleteMetaData", no()),
+        ("IsForceOffline", no()),
+        ("IsCopyOnly", Value::Bit(set.copy_only)),
+        ("RecoveryModel", string("SIMPLE")),
+        ("DifferentialBaseGUID", set.base.map_or(Value::Null, guid)),
+        ("BackupTypeDescription", string(described)),
+        ("BackupSetGUID", guid(set.set_id)),
+        ("CompressedBackupSize", int(set.record_bytes)),
+        ("Containment", int(0)),
+        ("KeyAlgorithm", maybe(set.algorithm.map(|algorithm| algorithm.name()))),
+        (
+            "EncryptorThumbprint",
+            recipient.map_or(Value::Null, |r| thumbprint(&r.wrapped.thumbprint())),
+        ),
+        ("EncryptorType", maybe(set.algorithm.map(|_| "CERTIFICATE"))),
+        ("TimeZone", int(0)),
+        ("CompressionAlgorithm", maybe(compression)),
+    ]
+}

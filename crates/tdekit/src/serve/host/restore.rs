@@ -1,0 +1,238 @@
+//! `RESTORE DATABASE`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tdekit_backup_run::{CatalogUse, Media, RunError, SetInfo, SourceKind, UnwrapSecret};
+use tdekit_key_crypto::Algorithm;
+use tdekit_key_store::{CertificateInfo, KeyStore, Unlocked, now_seconds};
+use tdekit_wire_tsql::{Error, Progress, Restore};
+
+use super::backup::{places, succeeded};
+use super::certificates::not_backed_up;
+use super::databases::{Databases, is_system};
+use super::keys::Keys;
+use super::steer::steer;
+use super::{fault, kept};
+use crate::backup::place::{Opened, Place, open};
+use crate::backup::sink::{DatabaseSink, Wanted};
+use crate::backup::{destination, history};
+use crate::commands::encrypt::find_certificates;
+use crate::convert::Form;
+use crate::convert::error::DatabaseError;
+use crate::error::CommandError;
+
+/// The media set of a statement.
+pub(crate) fn media(
+    databases: &Databases,
+    wanted: &Restore,
+) -> Result<(Vec<Place>, Opened), Error> {
+    let places = places(databases.dir(), &wanted.devices)?;
+    let opened = open(&places).map_err(|failure| fault::of_command(&failure))?;
+    Ok((places, opened))
+}
+
+/// The set that a statement names: as in SQL Server the first one, unless FILE says otherwise.
+pub(crate) fn set_of<'a>(media: &'a Media, wanted: &Restore) -> Result<&'a SetInfo, Error> {
+    let asked = wanted.position.as_deref().unwrap_or("1").trim();
+    let position = asked.parse::<u32>().ok().filter(|position| *position > 0);
+    let found = position.and_then(|position| media.set(Some(position)).ok());
+    found.ok_or_else(|| {
+        let device = media.names().join(", ");
+        fault::error(4038, format!("Cannot find file ID {asked} on device '{device}'."))
+    })
+}
+
+/// Restores a database into the served directory.
+pub(crate) fn run(
+    (databases, keys): (&Databases, &Keys),
+    wanted: &Restore,
+    out: Progress<'_>,
+) -> Result<(), Error> {
+    let name = wanted.database.as_deref().unwrap_or_default();
+    check(wanted, name)?;
+    let (places, opened) = media(databases, wanted)?;
+    let set = set_of(&opened.media, wanted)?;
+    if set.source == SourceKind::Stream {
+        return Err(fault::own("The backup set holds a stream of bytes and no database."));
+    }
+    let path = match databases.find(name) {
+        Ok(there) => {
+            refuse_existing(wanted, set, name)?;
+            if kept::in_use(&there.path) {
+                return Err(in_use());
+            }
+            there.path
+        }
+        Err(_) => databases.path_for(name)?,
+    };
+    let begun = Instant::now();
+    let work = Work { keys, media: &opened.media, set, places: &places };
+    let replace = wanted.replace || path.exists();
+    let made = steer(wanted.stats_percent, out, |run| work.run(&path, replace, run));
+    let done = made.map_err(|failure| match failure {
+        CommandError::Database(DatabaseError::InUse { .. } | DatabaseError::Converting { .. }) => {
+            in_use()
+        }
+        failure => fault::of_command(&failure),
+    })?;
+    history::record_use(
+        keys.global(),
+        &opened.media,
+        set.position,
+        CatalogUse::Database,
+        Some(&path),
+    );
+    if done.warn {
+        out(not_backed_up());
+    }
+    let (position, pages) = (set.position, done.pages);
+    let processed =
+        format!("Processed {pages} pages for database '{name}', file '{name}' on file {position}.");
+    out(fault::told(4035, processed));
+    out(succeeded("RESTORE DATABASE", pages, done.bytes, begun));
+    Ok(())
+}
+
+fn check(wanted: &Restore, name: &str) -> Result<(), Error> {
+    if is_system(name) {
+        return Err(fault::feature("RESTORE of a system database"));
+    }
+    if !wanted.recovery {
+        return Err(fault::feature(
+            "RESTORE WITH NORECOVERY (a differential set is restored together with its base)",
+        ));
+    }
+    if !wanted.moves.is_empty() {
+        return Err(fault::feature(
+            "RESTORE WITH MOVE (a database is one file of the served directory)",
+        ));
+    }
+    Ok(())
+}
+
+/// Without REPLACE, nothing is overwritten.
+fn refuse_existing(wanted: &Restore, set: &SetInfo, name: &str) -> Result<(), Error> {
+    if wanted.replace {
+        return Ok(());
+    }
+    if !set.database_name.eq_ignore_ascii_case(name) {
+        let text = format!(
+            "The backup set holds a backup of a database other than the existing '{name}' database."
+        );
+        return Err(fault::error(3154, text));
+    }
+    let text = format!(
+        "The tail of the log for the database \"{name}\" has not been backed up. Use BACKUP LOG \
+         WITH NORECOVERY to backup the log if it contains work you do not want to lose. Use the \
+         WITH REPLACE or WITH STOPAT clause of the RESTORE statement to just overwrite the contents \
+         of the log."
+    );
+    Err(fault::error(3159, text))
+}
+
+fn in_use() -> Error {
+    let text = "Exclusive access could not be obtained because the database is in use.";
+    fault::error(3101, text)
+}
+
+/// A restore on its way.
+struct Work<'a> {
+    keys: &'a Keys,
+    media: &'a Media,
+    set: &'a SetInfo,
+    places: &'a [Place],
+}
+
+/// What was restored.
+struct Done {
+    pages: u64,
+    bytes: u64,
+    /// The certificate that the database is encrypted for is in no backup.
+    warn: bool,
+}
+
+impl Work<'_> {
+    fn run(
+        &self,
+        path: &std::path::Path,
+        replace: bool,
+        run: &tdekit_backup_run::Run<'_>,
+    ) -> Result<Done, CommandError> {
+        let path = destination(path, replace)?;
+        if self.places.iter().any(|place| place.is_file(&path)) {
+            return Err(crate::backup::error::BackupError::OntoMedia { path }.into());
+        }
+        let base = self.set.base;
+        let base = base.and_then(|base| self.media.sets().iter().find(|each| each.set_id == base));
+        let sealed =
+            [Some(self.set), base].into_iter().flatten().any(|set| set.algorithm.is_some());
+        let unlocked = match sealed || self.set.source_encrypted {
+            true => Some(self.keys.open()?),
+            false => None,
+        };
+        let form = self.form(&path, unlocked.as_ref())?;
+        let wanted = Wanted {
+            path,
+            replace,
+            form: form.clone(),
+            sealable: self.set.source_encrypted,
+            check: false,
+        };
+        let mut sink = DatabaseSink::new(wanted, unlocked.clone())?;
+        let keys = unlocked.as_deref().map(|keys| keys as &dyn UnwrapSecret);
+        let restored = self.media.restore_database(Some(self.set.position), keys, &mut sink, run);
+        let outcome = match restored {
+            Ok(outcome) => outcome,
+            Err(RunError::Other(told)) => {
+                return Err(sink.take_failure().unwrap_or(RunError::Other(told).into()));
+            }
+            Err(failure) => return Err(failure.into()),
+        };
+        sink.publish()?;
+        let warn = match &form {
+            Form::Plain => false,
+            Form::Encrypted { certificates, .. } => {
+                certificates.iter().any(CertificateInfo::needs_backup)
+            }
+        };
+        Ok(Done { pages: outcome.pages, bytes: outcome.bytes, warn })
+    }
+
+    /// What was encrypted stays so.
+    fn form(
+        &self,
+        path: &std::path::Path,
+        unlocked: Option<&Arc<Unlocked>>,
+    ) -> Result<Form, CommandError> {
+        let Some(unlocked) = unlocked.filter(|_| self.set.source_encrypted) else {
+            return Ok(Form::Plain);
+        };
+        let selectors = certificates_for(self.set, unlocked.store());
+        if selectors.is_empty() {
+            let path = path.to_owned();
+            return Err(crate::backup::error::BackupError::NoCertificate { path }.into());
+        }
+        let certificates = find_certificates(unlocked, &selectors)?;
+        Ok(Form::Encrypted { certificates, algorithm: Algorithm::Aes256 })
+    }
+}
+
+/// Thumbprints of those that the restored database is encrypted for: as far as they are known those
+/// of the database itself, else those that open the set.
+fn certificates_for(set: &SetInfo, store: &KeyStore) -> Vec<String> {
+    let active = |sha256: &[u8; 32]| {
+        let active = store.find(&store.by_sha256(sha256)?.name).ok()?;
+        (active.not_after >= now_seconds()).then(|| active.thumbprint())
+    };
+    let known = store.uses().unwrap_or_default();
+    let of_database = known
+        .iter()
+        .filter(|known| set.database_id != [0; 16] && known.file_id == set.database_id)
+        .filter_map(|known| active(&known.sha256));
+    let own: Vec<_> = of_database.collect();
+    match own.is_empty() {
+        false => own,
+        true => set.recipients.iter().filter_map(|each| active(&each.wrapped.sha256)).collect(),
+    }
+}

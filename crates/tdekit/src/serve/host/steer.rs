@@ -1,0 +1,112 @@
+//! Work of the backup engine on a thread of its own, with its progress told to the client.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use tdekit_backup_run::{Progress as At, Run, RunError};
+use tdekit_wire_tsql::Progress;
+
+use super::fault;
+use crate::error::CommandError;
+
+/// SQL Server's "percent processed".
+const PERCENT_PROCESSED: i32 = 3211;
+
+/// Runs `work`. Each time that `stats` percents more are done, `out` is told; when it wants no
+/// more, the work is cancelled.
+pub(crate) fn steer<T: Send>(
+    stats: Option<u32>,
+    out: Progress<'_>,
+    work: impl FnOnce(&Run<'_>) -> Result<T, CommandError> + Send,
+) -> Result<T, CommandError> {
+    let cancel = AtomicBool::new(false);
+    let (told, tell) = channel();
+    thread::scope(|scope| {
+        let cancelled = &cancel;
+        let worker = scope.spawn(move || {
+            let steps = stats.map(|step| Mutex::new(Steps::new(step)));
+            let report = |at: At| {
+                let Some(steps) = &steps else { return };
+                let mut steps = steps.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(percent) = steps.due(at) {
+                    let _ = told.send(percent);
+                }
+            };
+            let run = Run { progress: Some(&report), cancel: Some(cancelled), ..Run::default() };
+            work(&run)
+        });
+        // Ends when the worker has dropped its end.
+        for percent in tell {
+            let message = fault::told(PERCENT_PROCESSED, format!("{percent} percent processed."));
+            if !out(message) {
+                cancel.store(true, Ordering::Relaxed);
+            }
+        }
+        worker.join().unwrap_or_else(|_| Err(RunError::Internal("a thread failed").into()))
+    })
+}
+
+/// Which percents are told.
+struct Steps {
+    step: u64,
+    next: u64,
+}
+
+impl Steps {
+    fn new(step: u32) -> Self {
+        let step = u64::from(step.clamp(1, 100));
+        Self { step, next: step }
+    }
+
+    fn due(&mut self, at: At) -> Option<u64> {
+        let total = at.total_bytes.filter(|total| *total > 0)?;
+        let percent = u128::from(at.done_bytes.min(total)) * 100 / u128::from(total);
+        let percent = u64::try_from(percent).unwrap_or(100);
+        if percent < self.next {
+            return None;
+        }
+        // The last step may be a short one; after it nothing is due.
+        self.next = match percent {
+            100 => u64::MAX,
+            _ => (percent / self.step * self.step + self.step).min(100),
+        };
+        Some(percent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percents_are_told_by_steps_and_the_end_once() {
+        let mut steps = Steps::new(30);
+        let mut at =
+            |done_bytes| steps.due(At { done_bytes, total_bytes: Some(100), media_bytes: 0 });
+        let told: Vec<_> = [10, 30, 40, 75, 90, 99, 100, 100].map(&mut at).into();
+        let expected = [None, Some(30), None, Some(75), Some(90), None, Some(100), None];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_client_that_wants_no_more_cancels_the_work() {
+        let mut told = Vec::new();
+        let mut out = |message: tdekit_wire_tds::Message| {
+            told.push((message.number, message.text));
+            false
+        };
+        let worked = steer(Some(50), &mut out, |run| {
+            if let Some(progress) = run.progress {
+                progress(At { done_bytes: 50, total_bytes: Some(100), media_bytes: 0 });
+            }
+            while !run.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+                thread::yield_now();
+            }
+            Err::<(), _>(RunError::Cancelled.into())
+        });
+        assert!(matches!(worked, Err(CommandError::Run(RunError::Cancelled))));
+        assert_eq!(told, [(3211, "50 percent processed.".to_owned())]);
+    }
+}
