@@ -125,8 +125,8 @@ fn refuse_existing(wanted: &Restore, set: &SetInfo, name: &str) -> Result<(), Er
     let text = format!(
         "The tail of the log for the database \"{name}\" has not been backed up. Use BACKUP LOG \
          WITH NORECOVERY to backup the log if it contains work you do not want to lose. Use the \
-         WITH REPLACE or WITH STOPAT clause of the RESTORE statement to just overwrite the contents \
-         of the log."
+         WITH REPLACE or WITH STOPAT clause of the RESTORE statement to just overwrite the \
+         contents of the log."
     );
     Err(fault::error(3159, text))
 }
