@@ -21,7 +21,7 @@ const DESK = { width: 1180, height: 900 };
 const PHONE = { width: 360, height: 740 };
 /** The page without the document that it carries. */
 const MOST_BYTES = 500_000;
-const METRICS = { Elapsed: 'elapsed', CPU: 'cpu', 'User CPU': 'user', 'System CPU': 'system' };
+const METRICS = { Elapsed: 'elapsed', CPU: 'cpu', 'User CPU': 'user', 'System CPU': 'system', Instructions: 'instructions' };
 
 const wrong = [];
 let checks = 0;

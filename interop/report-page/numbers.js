@@ -33,6 +33,7 @@ function expected(kind, value, unit) {
     case 'overhead': return (value - 1) * 100;
     case 'growth': return value * 100;
     case 'thousandths': return value / 10;
+    case 'millionths': return value / 10_000;
     case 'factor':
     case 'count': return value;
     case 'seconds': return (value * 1e9) / scale('nanoseconds', unit);

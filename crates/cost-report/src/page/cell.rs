@@ -47,10 +47,16 @@ pub(crate) enum As {
     Bytes,
     /// Any count.
     Count,
+    /// Any amount, with as many decimals as its size asks for.
+    Amount,
     /// A small number with two decimals.
     Decimal,
     /// Thousandths as a percentage.
     Permille,
+    /// Millionths as a percentage.
+    Millionths,
+    /// A part of a whole in percent.
+    Share,
     /// A part of something as growth in percent.
     Growth,
 }
@@ -63,9 +69,10 @@ impl As {
             Self::Duration => "nanoseconds",
             Self::Seconds => "seconds",
             Self::Bytes => "bytes",
-            Self::Count | Self::Decimal => "count",
+            Self::Count | Self::Amount | Self::Decimal => "count",
             Self::Permille => "thousandths",
-            Self::Growth => "growth",
+            Self::Millionths => "millionths",
+            Self::Share | Self::Growth => "growth",
         }
     }
 
@@ -79,10 +86,23 @@ impl As {
             Self::Seconds => duration(value * 1e9),
             Self::Bytes => bytes(value),
             Self::Count => count(value),
+            Self::Amount => amount(value),
             Self::Decimal => format!("{value:.2}"),
             Self::Permille => format!("{} %", value / 10.0),
+            Self::Millionths => format!("{} %", value / 10_000.0),
+            Self::Share => format!("{:.1} %", value * 100.0),
             Self::Growth => format!("{:+.2} %", value * 100.0),
         }
+    }
+}
+
+/// An amount with as many decimals as its size asks for.
+pub(crate) fn amount(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1000.0 => count(value),
+        size if size >= 10.0 || size == 0.0 => format!("{value:.0}"),
+        size if size >= 0.1 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
     }
 }
 

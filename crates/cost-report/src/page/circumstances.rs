@@ -97,6 +97,8 @@ pub(super) fn environment(results: &Results) -> Markup {
         ("Memory", number("environment/memory_bytes", As::Bytes, float(machine.memory_bytes))),
         ("File system", words("file_system", &machine.file_system)),
         ("Load average at the start", words("load_average", &machine.load_average)),
+        ("Clock", clock(results)),
+        ("Instructions counted", known("environment/instructions", &machine.instructions)),
         ("Page size", count("page_size_bytes", f64::from(given.page_size_bytes))),
         ("Seed", text("settings/seed", &given.seed.to_string())),
     ];
@@ -106,6 +108,13 @@ pub(super) fn environment(results: &Results) -> Markup {
             ("synchronous", text("settings/synchronous", &given.synchronous)),
             ("cache_size", text("settings/cache_size", &given.cache_size.to_string())),
             ("Processes of the mixes", count("processes", f64::from(given.processes))),
+            (
+                "Caches dropped for cold classes",
+                html! {
+                    @if given.drop_caches { "the whole system's" } @else { "the files' own" }
+                },
+            ),
+            ("Pace", pace(results)),
             (
                 "Wait before a locked database is tried again",
                 html! {
@@ -123,6 +132,46 @@ pub(super) fn environment(results: &Results) -> Markup {
                 h3 { "Sides" }
                 ul class="sides" { @for side in each(&results.sides, "sides") { (library(&side)) } }
             }
+        }
+    }
+}
+
+/// A text that older documents lack.
+fn known(at: &str, words: &str) -> Markup {
+    if words.is_empty() {
+        html! { "–" }
+    } else {
+        text(at, words)
+    }
+}
+
+fn clock(results: &Results) -> Markup {
+    let machine = &results.environment;
+    html! {
+        (known("environment/clock_source", &machine.clock_source))
+        @if machine.clock_step_ns > 0 {
+            ", steps of "
+            (number("environment/clock_step_ns", As::Duration, float(machine.clock_step_ns)))
+        }
+    }
+}
+
+/// Rate and think time.
+fn pace(results: &Results) -> Markup {
+    let given = &results.settings;
+    html! {
+        @match given.rate_per_s {
+            Some(rate) => {
+                (number("settings/rate_per_s", As::Count, float(rate))) " operations a second"
+            },
+            None => "as fast as they go",
+        }
+        @if let Some(think) = given.think_time {
+            ", a pause of "
+            (number("settings/think_time/pause_ms", As::Count, float(think.pause_ms)))
+            " ms every "
+            (number("settings/think_time/every_loops", As::Count, float(think.every_loops)))
+            " loops"
         }
     }
 }
@@ -182,11 +231,37 @@ fn of_sides(results: &Results) -> Markup {
             (number("settings/restarts", As::Count, f64::from(settings.restarts)))
             " restarts were planned."
         }
+        (stopping(results))
         p {
             "A ratio is the Hodges-Lehmann estimate of the paired log ratios within a restart, \
              averaged over restarts. Its interval is Student's t over the restarts, because pairs \
              of one restart share file layout and placement and are not independent. CPU is that \
              of the measured processes, user and system."
+        }
+    }
+}
+
+/// When a run ends whose length follows from its intervals.
+fn stopping(results: &Results) -> Markup {
+    let Some(stopping) = &results.settings.stopping else { return html! {} };
+    let width = |field: &str, ppm: u32| {
+        number(&format!("settings/stopping/{field}"), As::Millionths, f64::from(ppm))
+    };
+    html! {
+        p {
+            "The run went on until its intervals were narrow enough, never looking at where they \
+             lie: the spread of the first "
+            (number(
+                "settings/stopping/first_restarts",
+                As::Count,
+                f64::from(stopping.first_restarts),
+            ))
+            " restarts gives the width of every interval. Wanted was a half-width of "
+            (width("headline_ppm", stopping.headline_ppm)) " of the headline"
+            @if let Some(ppm) = stopping.all_ppm {
+                " and " (width("all_ppm", ppm)) " of every class"
+            }
+            @if stopping.reached { ", which was reached." } @else { ", which was not reached." }
         }
     }
 }

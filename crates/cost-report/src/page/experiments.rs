@@ -6,12 +6,13 @@ use super::book::Book;
 use super::cell::{As, Found, number, text};
 use super::documents::{MIXES, OPERATIONS, beside, provenance};
 use super::{overhead, statements};
-use crate::model::Class;
+use crate::model::{Class, Totals};
 
 /// Sections of the experiments that were run.
 pub(super) fn sections(book: &Book<'_>) -> Markup {
     let classes = |start: &str| book.classes(start);
     html! {
+        @if !classes("script/").is_empty() { (script(book, &classes("script/"))) }
         @if !classes("crud/").is_empty() { (crud(book, &classes("crud/"))) }
         @if !classes("operations/").is_empty() { (operations(book, &classes("operations/"))) }
         @if !classes("scans/").is_empty() { (scans(book, &classes("scans/"))) }
@@ -26,6 +27,18 @@ fn pairs(book: &Book<'_>) -> Markup {
         " interleaved pairs in each of "
         (number("settings/restarts", As::Count, f64::from(settings.restarts)))
         " restarts on fresh copies, in random order"
+    }
+}
+
+fn script(book: &Book<'_>, classes: &[Found<'_, Class>]) -> Markup {
+    let here = html! { "statements of your own, in the order of your script; " (pairs(book)) };
+    html! {
+        section id="script" {
+            h2 { "Your statements" }
+            (provenance(book.results, "script", None, &here))
+            (overhead::table(book, "Overhead of your statements", classes))
+            (overhead::what(classes))
+        }
     }
 }
 
@@ -84,6 +97,10 @@ fn scans(book: &Book<'_>, classes: &[Found<'_, Class>]) -> Markup {
 pub(super) fn volumes(book: &Book<'_>) -> Markup {
     let name = "Reads and writes of a block, medians";
     let value = |at: &str, field: &str, kind, value| number(&format!("{at}/{field}"), kind, value);
+    let totals = &book.results.summary.totals;
+    let switches = totals
+        .iter()
+        .any(|found| found.voluntary_switches > 0.0 || found.involuntary_switches > 0.0);
     html! {
         section id="volumes" {
             h2 { "Reads and writes" }
@@ -99,8 +116,12 @@ pub(super) fn volumes(book: &Book<'_>) -> Markup {
                         th scope="colgroup" colspan="2" { "Pages written" }
                         th scope="colgroup" colspan="2" { "Read from the device" }
                         th scope="colgroup" colspan="2" { "Written to the device" }
+                        @if switches {
+                            th scope="colgroup" colspan="2" { "Context switches, waiting" }
+                            th scope="colgroup" colspan="2" { "Context switches, forced" }
+                        }
                     }
-                    tr { @for _ in 0..4 {
+                    tr { @for _ in 0..(if switches { 6 } else { 4 }) {
                         th scope="col" { "plain" }
                         th scope="col" { "encrypted" }
                     } }
@@ -134,9 +155,26 @@ pub(super) fn volumes(book: &Book<'_>) -> Markup {
                                 found.item.device_write_bytes,
                             ))
                         } }
+                        @if switches { (switched(plain, sealed)) }
                     } }
                 } }
             } }))
         }
+    }
+}
+
+/// Context switches of both kinds, plain and encrypted.
+fn switched(plain: &Found<'_, Totals>, sealed: &Found<'_, Totals>) -> Markup {
+    html! {
+        @for found in [plain, sealed] { td { (number(
+            &format!("{}/voluntary_switches", found.at),
+            As::Count,
+            found.item.voluntary_switches,
+        )) } }
+        @for found in [plain, sealed] { td { (number(
+            &format!("{}/involuntary_switches", found.at),
+            As::Count,
+            found.item.involuntary_switches,
+        )) } }
     }
 }

@@ -8,9 +8,11 @@ pub(crate) mod cell;
 mod circumstances;
 pub(crate) mod documents;
 mod experiments;
+mod messages;
 mod oltp;
 mod overhead;
 mod peers;
+mod quality;
 mod statements;
 mod verdict;
 
@@ -64,6 +66,10 @@ fn body(results: &Results) -> Result<Markup, ChartError> {
         Some(book) => (overhead::section(book)?, peers::section(book)?),
         None => (html! {}, html! {}),
     };
+    let messages = match &results.messages {
+        Some(report) => messages::section(results, report)?,
+        None => html! {},
+    };
     let oltp = match &results.oltp {
         Some(report) => oltp::section(results, report)?,
         None => html! {},
@@ -76,9 +82,11 @@ fn body(results: &Results) -> Result<Markup, ChartError> {
             (peers)
             @if let Some(book) = &book { (experiments::sections(book)) }
             (oltp)
+            (messages)
             @if let Some(matrix) = &results.backup { (backup::section(results, matrix)) }
             (circumstances::probes(results))
-            @if let Some(book) = &book { (experiments::volumes(book)) }
+            @if let Some(book) = &book { (quality::latency(book)) (experiments::volumes(book)) }
+            (quality::section(results))
             (circumstances::environment(results))
             (circumstances::method(results))
         }
@@ -93,13 +101,17 @@ fn contents(results: &Results) -> Markup {
     let links = [
         ("overhead", "At a glance", sides),
         ("peers", "Other libraries", sides && has_peers),
+        ("script", "Your statements", has("script/")),
         ("crud", "CRUD mixes", has("crud/")),
         ("operations", "Operations", has("operations/")),
         ("scans", "Scans", has("scans/")),
         ("oltp", "OLTP by threads", results.oltp.is_some()),
+        ("messages", "Messages", results.messages.is_some()),
         ("backup", "Backups", results.backup.is_some()),
         ("opening", "Opening, memory, size", !results.summary.differences.is_empty()),
+        ("latency", "Latency", sides && !results.latencies.is_empty()),
         ("volumes", "Reads and writes", sides),
+        ("quality", "How far to trust it", quality::measured(results)),
         ("environment", "Environment", true),
         ("method", "Method", true),
     ];

@@ -10,7 +10,8 @@ use crate::plot::{ChartError, Forest, Ink, Key, Line, Mark, forest};
 /// A group's name in the plot, and which classes belong to it.
 type Group = (&'static str, fn(&Class) -> bool);
 
-const GROUPS: [Group; 4] = [
+const GROUPS: [Group; 5] = [
+    ("Your statements", |class| class.experiment == Experiment::Script),
     ("CRUD mixes, several processes", |class| class.experiment == Experiment::Crud),
     ("Statements, index rebuild, backup", |class| {
         class.experiment == Experiment::Operations && !class.id.ends_with("/cold")
@@ -78,6 +79,8 @@ fn short(label: &str) -> String {
 
 /// The table of some classes: overheads, and the time of one operation.
 pub(super) fn table(book: &Book<'_>, name: &str, classes: &[Found<'_, Class>]) -> Markup {
+    let counted =
+        classes.iter().any(|class| book.overhead(class.item, Metric::Instructions).is_some());
     wide(
         name,
         &html! {
@@ -89,6 +92,7 @@ pub(super) fn table(book: &Book<'_>, name: &str, classes: &[Found<'_, Class>]) -
                     th scope="col" { "CPU" }
                     th scope="col" { "User CPU" }
                     th scope="col" { "System CPU" }
+                    @if counted { th scope="col" { "Instructions" } }
                     th scope="col" { "Plain, each" }
                     th scope="col" { "Encrypted, each" }
                 } }
@@ -98,6 +102,9 @@ pub(super) fn table(book: &Book<'_>, name: &str, classes: &[Found<'_, Class>]) -
                     }
                     @for metric in [Metric::Elapsed, Metric::Cpu, Metric::User, Metric::System] {
                         (ratio_cell(book.overhead(class.item, metric).as_ref()))
+                    }
+                    @if counted {
+                        (ratio_cell(book.overhead(class.item, Metric::Instructions).as_ref()))
                     }
                     td { (book.each(class, book.base)) }
                     td { (book.each(class, book.side)) }

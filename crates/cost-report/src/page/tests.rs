@@ -32,6 +32,7 @@ fn every_pointer_leads_somewhere() {
     let mut results = example();
     results.backup = Some(crate::backup::tests::matrix());
     results.oltp = Some(crate::oltp::tests::report());
+    results.messages = Some(crate::messages::tests::report());
     results.warnings.push("load average 7".to_owned());
     let document = serde_json::to_value(&results).unwrap();
     let page = html(&results).unwrap();
@@ -85,6 +86,7 @@ fn contents_link_to_sections_that_are_there() {
     let mut results = example();
     results.backup = Some(crate::backup::tests::matrix());
     results.oltp = Some(crate::oltp::tests::report());
+    results.messages = Some(crate::messages::tests::report());
     let page = html(&results).unwrap();
     let links: Vec<&str> =
         page.split("href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();

@@ -1,6 +1,7 @@
 //! Charts, drawn by plotters when the page is made: each is inline SVG and needs no script.
 
 mod axis;
+mod bars;
 mod forest;
 mod lines;
 mod paint;
@@ -14,6 +15,7 @@ use plotters::element::{Circle, PathElement, Polygon, Rectangle};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontDesc, FontFamily, FontStyle, TextStyle};
 
+pub(crate) use bars::{Bar, Bars, bars};
 pub(crate) use forest::{Forest, Line, Mark, forest};
 pub(crate) use lines::{Lines, Point, Series, lines};
 pub(crate) use paint::Ink;

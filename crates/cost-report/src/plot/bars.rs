@@ -1,0 +1,111 @@
+//! Bars from zero, one below the other, each with its name above and its amount behind.
+
+use maud::{Markup, html};
+use plotters::chart::{ChartBuilder, LabelAreaPosition};
+use plotters::element::Rectangle;
+use plotters::style::Color;
+use plotters::style::text_anchor::HPos;
+
+use super::axis::Axis;
+use super::{Area, ChartError, Ink, picture, px, stroke, thick, words_style, write};
+
+/// A bar.
+#[derive(Debug, Clone)]
+pub(crate) struct Bar {
+    pub(crate) name: String,
+    pub(crate) ink: Ink,
+    pub(crate) value: f64,
+    /// Ends of its interval.
+    pub(crate) bounds: Option<(f64, f64)>,
+}
+
+/// What is plotted.
+#[derive(Debug, Clone)]
+pub(crate) struct Bars {
+    /// Shown above, and names the plot for those who do not see it.
+    pub(crate) title: String,
+    /// How an amount is written.
+    pub(crate) words: fn(f64) -> String,
+    pub(crate) bars: Vec<Bar>,
+}
+
+const WIDTH: i32 = 384;
+const ROW_HEIGHT: i32 = 38;
+const STEP: usize = 38;
+const TOP: i32 = 24;
+/// Room for the longest bar's amount.
+const BEHIND: i32 = 74;
+
+/// The plot.
+///
+/// # Errors
+/// When plotters fails.
+pub(crate) fn bars(bars: &Bars) -> Result<Markup, ChartError> {
+    let rows = i32::try_from(bars.bars.len()).unwrap_or(0).saturating_mul(ROW_HEIGHT);
+    let drawn =
+        picture("bar-chart", &bars.title, (WIDTH, TOP + rows), |root| draw(root, bars, rows))?;
+    Ok(html! {
+        figure class="bars" {
+            figcaption { strong data-fixed { (bars.title) } }
+            (drawn)
+        }
+    })
+}
+
+fn draw(root: &Area<'_>, bars: &Bars, rows: i32) -> Result<(), ChartError> {
+    let reach = |bar: &Bar| bar.bounds.map_or(bar.value, |(_, high)| high.max(bar.value));
+    let most = bars.bars.iter().map(reach).fold(0.0, f64::max);
+    let mut chart = ChartBuilder::on(root)
+        .margin_right(px(BEHIND))
+        .margin_left(px(2))
+        .set_label_area_size(LabelAreaPosition::Top, px(TOP))
+        .build_cartesian_2d(Axis::from_zero(most, bars.words), Axis::rows(f64::from(rows)))?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .disable_y_axis()
+        .disable_x_axis()
+        .bold_line_style(Ink::Grid.stroke_width(thick(1.0)))
+        .label_style(words_style(Ink::Quiet, 12))
+        .draw()?;
+    let area = chart.plotting_area();
+    for (top, bar) in (0..).step_by(STEP).zip(&bars.bars) {
+        let at = |value: f64, y: i32| area.map_coordinate(&(value, f64::from(top + y)));
+        let corners = [at(0.0, 20), at(bar.value, 34)];
+        root.draw(&Rectangle::new(corners, bar.ink.filled()))?;
+        if let Some((low, high)) = bar.bounds {
+            stroke(root, Ink::Text, 1.5, vec![at(low, 27), at(high, 27)])?;
+        }
+        write(root, &bar.name, (Ink::Text, 13), HPos::Left, at(0.0, 11))?;
+        let (x, y) = at(reach(bar), 27);
+        write(root, &(bars.words)(bar.value), (bar.ink, 13), HPos::Left, (x + px(6), y))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_begin_at_zero_and_hold_their_amounts() {
+        let bar =
+            |name: &str, value, bounds| Bar { name: name.to_owned(), ink: Ink::One, value, bounds };
+        let plot = Bars {
+            title: "Switches".to_owned(),
+            words: |value| format!("{value:.1}"),
+            bars: vec![bar("there", 10.0, None), bar("here", 5.0, Some((4.0, 6.0)))],
+        };
+        let page = bars(&plot).unwrap().into_string();
+        for wanted in [">there<", ">here<", ">10.0<", ">5.0<"] {
+            assert!(page.contains(wanted), "{wanted} is missing in {page}");
+        }
+        let ends: Vec<f64> = page
+            .split("<path d=\"")
+            .filter(|path| path.starts_with("M2 ") && path.contains("Z\" class=\"fill one\""))
+            .filter_map(|path| path.split_once('L')?.1.split_once(' ')?.0.parse().ok())
+            .collect();
+        assert_eq!(ends.len(), 2, "{page}");
+        assert!(((ends[0] - 2.0) / (ends[1] - 2.0) - 2.0).abs() < 0.02, "{ends:?}");
+    }
+}
