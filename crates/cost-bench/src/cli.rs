@@ -393,7 +393,10 @@ fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
         backup: args.backup.plan(args.quick, args.restarts)?,
         oltp: args.oltp.plan(given(args), &args.peer)?,
         messages: args.messages.plan(shared(args), args.oltp.sql_server())?,
-        command: shell_line(std::iter::once("tdekit".to_owned()).chain(std::env::args().skip(1))),
+        command: shell_line(
+            std::iter::once("tdekit".to_owned())
+                .chain(std::env::args().skip(1).map(crate::oltp::without_password)),
+        ),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })
 }

@@ -19,4 +19,5 @@ mod worker;
 
 pub(crate) use options::{AnyPeer, Given, OltpArgs, OltpPlan};
 pub(crate) use run::run;
+pub(crate) use url::without_password;
 pub(crate) use worker::{Oltp, OltpDone, OltpShare};

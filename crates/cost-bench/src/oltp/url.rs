@@ -51,6 +51,18 @@ impl std::str::FromStr for ServerUrl {
     }
 }
 
+/// A word of the command line as a report may show it.
+pub(crate) fn without_password(word: String) -> String {
+    let (option, address) = match word.split_once("=m") {
+        Some((option, _)) => word.split_at(option.len() + 1),
+        None => ("", word.as_str()),
+    };
+    match address.parse::<ServerUrl>() {
+        Ok(url) => format!("{option}{url:?}"),
+        Err(_) => word,
+    }
+}
+
 fn has_control(words: &[&str]) -> bool {
     words.iter().any(|word| word.chars().any(char::is_control))
 }
@@ -85,6 +97,15 @@ mod tests {
         assert_eq!(format!("{found:?}"), "mysql://me@db.example:3307/shop");
         let found: ServerUrl = "mysql://me@127.0.0.1/d".parse().unwrap();
         assert_eq!((found.password, found.port), (None, 3306));
+    }
+
+    #[test]
+    fn a_reports_command_line_holds_no_password() {
+        let shown = |word: &str| without_password(word.to_owned());
+        assert_eq!(shown("mysql://me:secret@h/d"), "mysql://me@h:3306/d");
+        assert_eq!(shown("--target=mysql://me:secret@h:1/d"), "--target=mysql://me@h:1/d");
+        assert_eq!(shown("--experiment=oltp"), "--experiment=oltp");
+        assert_eq!(shown("--server-option=x=my"), "--server-option=x=my");
     }
 
     #[test]
