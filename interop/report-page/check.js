@@ -21,6 +21,8 @@ const DESK = { width: 1180, height: 900 };
 const PHONE = { width: 360, height: 740 };
 /** The page without the document that it carries. */
 const MOST_BYTES = 500_000;
+/** Reading all pages takes under a minute; a browser that hangs is ended with the program. */
+const LONGEST_MS = 10 * 60_000;
 const METRICS = { Elapsed: 'elapsed', CPU: 'cpu', 'User CPU': 'user', 'System CPU': 'system', Instructions: 'instructions' };
 
 const wrong = [];
@@ -197,6 +199,11 @@ async function main([executablePath, shots, ...files]) {
   console.log(`${files.length / 2} pages, ${checks} checks, ${wrong.length} wrong`);
   process.exitCode = wrong.length ? 1 : 0;
 }
+
+setTimeout(() => {
+  console.error(`not done after ${LONGEST_MS / 60_000} minutes`);
+  process.exit(1);
+}, LONGEST_MS).unref();
 
 main(process.argv.slice(2)).catch((error) => {
   console.error(error);
