@@ -23,7 +23,13 @@ const PHONE = { width: 360, height: 740 };
 const MOST_BYTES = 500_000;
 /** Reading all pages takes under a minute; a browser that hangs is ended with the program. */
 const LONGEST_MS = 10 * 60_000;
-const METRICS = { Elapsed: 'elapsed', CPU: 'cpu', 'User CPU': 'user', 'System CPU': 'system', Instructions: 'instructions' };
+const METRICS = {
+  Elapsed: 'elapsed',
+  CPU: 'cpu',
+  'User CPU': 'user',
+  'System CPU': 'system',
+  Instructions: 'instructions',
+};
 
 const wrong = [];
 let checks = 0;
