@@ -27,7 +27,8 @@ pub(super) fn latency(book: &Book<'_>) -> Markup {
             p {
                 "All blocks of a class and side together, from a histogram of three digits. "
                 @if let Some(rate) = results.settings.rate_per_s {
-                    "Operations were due at " (number("settings/rate_per_s", As::Count, float(rate)))
+                    "Operations were due at "
+                    (number("settings/rate_per_s", As::Count, float(rate)))
                     " a second, and latency counts from when one was due: a late start is not left \
                      out."
                 } @else {
@@ -174,8 +175,9 @@ fn warm_up(results: &Results) -> Markup {
         @if !results.warm_up.is_empty() {
             h3 { "Warm-up" }
             p class="quiet" {
-                "Short blocks that a class took to settle after its processes began, off the clock; \
-                 and by what factor the overhead of first pairs differs from that of later ones."
+                "Short blocks that a class took to settle after its processes began, off the \
+                 clock; and by what factor the overhead of first pairs differs from that of later \
+                 ones."
             }
             (wide("Warm-up", &html! { table {
                 thead { tr {
