@@ -1,6 +1,6 @@
 //! The method calibrated: many runs of base against base, and against a base that was made dearer
-//! by a known cost. What share of the intervals holds the truth, and what is the least cost that can
-//! be seen?
+//! by a known cost. What share of the intervals holds the truth, and what is the least cost that
+//! can be seen?
 
 use serde::{Deserialize, Serialize};
 
