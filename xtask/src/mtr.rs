@@ -100,7 +100,7 @@ fn install(base: &Path, suite: &Path, command: &Path) -> Result<()> {
     let words = ["mariadb", "install", "--certificate", "ServerCert"];
     tdekit(command, &home, &[&words[..], &place[..]].concat())?;
     // Numbers below 10 are the server's own, so where the suite takes 3 to 9, it takes 23 to 29.
-    let shift = r"s/(encryption_key_id`? *=? *)([3-9])\b/\12\2/I";
+    let shift = r"s/(encryption_key_id`? *=? *'?)([3-9])\b/\12\2/I";
     let copy = suite.join("suite/encryption");
     let mut sed = Command::new("sed");
     sed.args(["-i", "-E", shift]);
@@ -110,7 +110,7 @@ fn install(base: &Path, suite: &Path, command: &Path) -> Result<()> {
         }
     }
     output(&mut sed)?;
-    for number in ["19", "23", "24", "25", "26"] {
+    for number in ["19", "24", "25", "26"] {
         tdekit(command, &home, &["mariadb", "key", "create", "--key-id", number])?;
     }
     let include = suite.join("suite/encryption/include");
