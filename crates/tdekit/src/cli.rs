@@ -14,6 +14,7 @@ use crate::commands::inspect::InspectArgs;
 use crate::commands::mariadb::MariadbCommand;
 use crate::commands::restore::RestoreArgs;
 use crate::commands::rewrap::RewrapArgs;
+use crate::commands::serve::ServeArgs;
 use crate::commands::shell_init::ShellInitArgs;
 use crate::commands::sqlite::SqliteCommand;
 use crate::commands::status::StatusArgs;
@@ -87,6 +88,8 @@ pub(crate) enum Command {
     /// The plugin for MariaDB, its keys and its binary logs
     #[command(subcommand)]
     Mariadb(MariadbCommand),
+    /// Serve databases to clients of SQL Server (TDS), and manage who may log in
+    Serve(Box<ServeArgs>),
     /// The SQLite extension
     #[command(subcommand)]
     Sqlite(SqliteCommand),
@@ -114,7 +117,8 @@ impl Command {
             | Self::Restore(_)
             | Self::Verify(_)
             | Self::BackupKey(_)
-            | Self::Mariadb(_) => true,
+            | Self::Mariadb(_)
+            | Self::Serve(_) => true,
             Self::Inspect(_) | Self::History(_) => false,
             Self::Sqlite(_) | Self::ShellInit(_) | Self::Bench(_) | Self::BenchWorker => false,
         }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use tdekit_backup_run::RunError;
 use tdekit_cost_bench::BenchError;
 use tdekit_key_store::StoreError;
+use tdekit_wire_endpoint::EndpointError;
 
 use crate::backup::error::{BackupError, run_exit, run_hint};
 use crate::convert::error::DatabaseError;
@@ -30,6 +31,9 @@ pub(crate) enum CommandError {
     /// MariaDB.
     #[error(transparent)]
     Mariadb(#[from] MariadbError),
+    /// The endpoint.
+    #[error("{}", with_cause(.0))]
+    Endpoint(#[from] EndpointError),
     /// The bench.
     #[error(transparent)]
     Bench(#[from] BenchError),
@@ -60,6 +64,14 @@ pub(crate) enum CommandError {
     /// Standard output or the terminal failed.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
+}
+
+/// An error and what caused it, in one line.
+fn with_cause(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
 }
 
 /// The command's exit codes.
@@ -101,6 +113,7 @@ fn exit(error: &CommandError) -> Exit {
         CommandError::Run(error) => run_exit(error),
         CommandError::Backup(error) => error.exit(),
         CommandError::Mariadb(error) => error.exit(),
+        CommandError::Endpoint(error) => crate::commands::serve::exit(error),
         CommandError::Bench(_) => Exit::Error,
         CommandError::Usage(_) => Exit::Usage,
         CommandError::PasswordsDiffer | CommandError::NoSecret { .. } => Exit::Key,
@@ -151,7 +164,8 @@ fn hint(error: &CommandError) -> Option<String> {
         CommandError::Mariadb(error) => error.hint().map(str::to_owned),
         CommandError::Bench(error) => error.hint(),
         CommandError::NoSecret { ways, .. } => Some((*ways).to_owned()),
-        CommandError::Usage(_)
+        CommandError::Endpoint(_)
+        | CommandError::Usage(_)
         | CommandError::PasswordsDiffer
         | CommandError::Io { .. }
         | CommandError::Output(_) => None,

@@ -8,6 +8,7 @@ mod error;
 mod harden;
 mod mariadb;
 mod output;
+mod serve;
 mod session;
 mod when;
 

@@ -43,6 +43,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-backup-run",
             "tdekit-cost-report",
             "tdekit-cost-bench",
+            "tdekit-wire-tds",
+            "tdekit-wire-tsql",
+            "tdekit-wire-endpoint",
         ],
     ),
     // tests only: nothing depends on them

@@ -12,6 +12,7 @@ pub(crate) mod key;
 pub(crate) mod mariadb;
 pub(crate) mod restore;
 pub(crate) mod rewrap;
+pub(crate) mod serve;
 pub(crate) mod shell_init;
 pub(crate) mod sqlite;
 pub(crate) mod status;
@@ -40,6 +41,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::History(args) => history::run(args, &cli.global),
         Command::BackupKey(command) => backup_key::run(command, &cli.global),
         Command::Mariadb(command) => mariadb::run(command, &cli.global),
+        Command::Serve(args) => serve::run(args, &cli.global),
         Command::Sqlite(command) => sqlite::run(command),
         Command::ShellInit(args) => shell_init::run(args),
     }?;

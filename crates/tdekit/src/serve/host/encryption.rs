@@ -247,7 +247,7 @@ fn user_database(databases: &Databases, name: &str) -> Result<Found, Error> {
 fn usable(keys: &Keys, named: &str, out: Progress<'_>) -> Result<String, Error> {
     let work = || -> Result<_, CommandError> {
         let unlocked = keys.open()?;
-        Ok(find_certificates(&unlocked, &[named.to_owned()])?)
+        find_certificates(&unlocked, &[named.to_owned()])
     };
     let found = work().map_err(|failure| match failure {
         CommandError::Store(StoreError::CertificateMissing { .. }) => {

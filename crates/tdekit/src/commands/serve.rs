@@ -1,0 +1,244 @@
+//! `tdekit serve`: SQL Server's protocol over the databases of a directory, and the logins of
+//! that endpoint.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+
+use clap::{Args, Subcommand, ValueEnum};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tdekit_key_store::{SecretBytes, StoreError, read_password_file};
+use tdekit_wire_endpoint::{
+    Config, Endpoint, EndpointError, IdentityFiles, Limits, Logins, Mode, ensure_own_identity,
+};
+
+use crate::cli::GlobalArgs;
+use crate::error::CommandError;
+use crate::output;
+use crate::serve;
+use crate::session::{self, Ask};
+
+/// Where the endpoint's own files are, below the key store's directory.
+const OWN_DIR: &str = "serve";
+const LOGINS_FILE: &str = "logins.json";
+const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
+/// Descriptors that a connection may take: its socket and its databases' files.
+const FILES_OF_ALL: u64 = 65_536;
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct ServeArgs {
+    #[command(subcommand)]
+    command: Option<ServeCommand>,
+    /// Directory whose databases are served, or one database
+    #[arg(required = true, value_name = "DIR|FILE")]
+    path: Option<PathBuf>,
+    /// Address to listen on
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:1433")]
+    listen: SocketAddr,
+    /// What is encrypted
+    #[arg(long, value_enum, default_value_t = Encrypt::On)]
+    encrypt: Encrypt,
+    /// Certificate, PEM, with those that vouch for it [default: one made on the first start]
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key of --tls-cert, PEM, not encrypted
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+/// What is encrypted on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Encrypt {
+    /// Nothing, not even passwords
+    Off,
+    /// What the client asks for; passwords where it can
+    On,
+    /// All: clients that cannot are refused
+    Required,
+    /// All, with TLS before anything else (TDS 8.0)
+    Strict,
+}
+
+impl Encrypt {
+    fn mode(self) -> Mode {
+        match self {
+            Self::Off => Mode::Off,
+            Self::On => Mode::On,
+            Self::Required => Mode::Required,
+            Self::Strict => Mode::Strict,
+        }
+    }
+}
+
+/// The verbs beside serving.
+#[derive(Debug, Subcommand)]
+enum ServeCommand {
+    /// Who may log in
+    #[command(subcommand)]
+    Login(LoginCommand),
+}
+
+/// The verbs of `serve login`.
+#[derive(Debug, Subcommand)]
+enum LoginCommand {
+    /// Add a login, or set the password of one
+    Add(AddArgs),
+    /// List the logins
+    List,
+    /// Remove a login
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+/// Arguments of `serve login add`.
+#[derive(Debug, Args)]
+struct AddArgs {
+    /// Its name
+    name: String,
+    /// Take the password from this file [default: $TDEKIT_LOGIN_PASSWORD, else a prompt]
+    #[arg(long, value_name = "FILE")]
+    login_password_file: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ServeArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let dir = session::store_dir(global)?.join(OWN_DIR);
+    match (&args.command, &args.path) {
+        (Some(ServeCommand::Login(command)), _) => login(command, &dir),
+        (None, Some(path)) => run_endpoint(args, path, &dir, global),
+        (None, None) => Err(CommandError::Usage("name a directory or a database".to_owned())),
+    }
+}
+
+fn login(command: &LoginCommand, dir: &Path) -> Result<(), CommandError> {
+    let mut logins = Logins::open(&dir.join(LOGINS_FILE))?;
+    match command {
+        LoginCommand::Add(args) => {
+            let password = login_password(args)?;
+            let text = std::str::from_utf8(password.expose())
+                .map_err(|_| CommandError::Usage("the password is not UTF-8".to_owned()))?;
+            Ok(logins.set(&args.name, text)?)
+        }
+        LoginCommand::List => logins.names().into_iter().try_for_each(output::line),
+        LoginCommand::Remove { name } => Ok(logins.remove(name)?),
+    }
+}
+
+fn login_password(args: &AddArgs) -> Result<SecretBytes, CommandError> {
+    if let Some(file) = &args.login_password_file {
+        return Ok(read_password_file(file)?);
+    }
+    if let Some(password) = std::env::var_os(PASSWORD_VARIABLE).filter(|each| !each.is_empty()) {
+        let bytes = password.as_encoded_bytes();
+        return Ok(SecretBytes::from_slice(bytes).map_err(StoreError::Crypto)?);
+    }
+    if session::on_terminal() {
+        return session::prompt(&format!("New password of {}", args.name), Ask::New);
+    }
+    Err(CommandError::NoSecret {
+        what: "password for the login",
+        ways: "give it with --login-password-file or TDEKIT_LOGIN_PASSWORD, or on a terminal",
+    })
+}
+
+fn run_endpoint(
+    args: &ServeArgs,
+    path: &Path,
+    dir: &Path,
+    global: &GlobalArgs,
+) -> Result<(), CommandError> {
+    let logins = dir.join(LOGINS_FILE);
+    if Logins::open(&logins)?.names().is_empty() {
+        let text = "there is no login: make one with `tdekit serve login add sa`";
+        return Err(CommandError::Usage(text.to_owned()));
+    }
+    let config = Config {
+        listen: args.listen,
+        mode: args.encrypt.mode(),
+        identity: identity(args, dir)?,
+        logins,
+        limits: Limits::default(),
+    };
+    raise_file_limit();
+    let engine = serve::engine(path, global)?;
+    // Before the first client, so that no signal comes too early.
+    let (stop, stopped) = mpsc::channel();
+    let handler = ctrlc::set_handler(move || {
+        let _ended = stop.send(());
+    });
+    if let Err(error) = handler {
+        let text = format!("signals cannot be waited for: {error}");
+        return Err(CommandError::Usage(text));
+    }
+    let endpoint = Endpoint::start(config, engine)?;
+    if args.encrypt == Encrypt::Off && !args.listen.ip().is_loopback() {
+        output::warning("passwords and data cross the network in the clear (--encrypt off)");
+    }
+    output::line(format_args!("listening on {}", endpoint.address()))?;
+    // An error means that there is no handler any more, and so no reason to go on.
+    let _signal = stopped.recv();
+    endpoint.stop();
+    Ok(())
+}
+
+fn identity(args: &ServeArgs, dir: &Path) -> Result<Option<IdentityFiles>, CommandError> {
+    if args.encrypt == Encrypt::Off {
+        return Ok(None);
+    }
+    if let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) {
+        let (certificate, key) = (certificate.clone(), key.clone());
+        return Ok(Some(IdentityFiles { certificate, key }));
+    }
+    let (files, made) = ensure_own_identity(dir, &own_names(args.listen))?;
+    if made {
+        output::line(format_args!(
+            "made a self-signed certificate: {}",
+            files.certificate.display()
+        ))?;
+    }
+    Ok(Some(files))
+}
+
+/// What clients may call this machine.
+fn own_names(listen: SocketAddr) -> Vec<String> {
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    if let Ok(host) = rustix::system::uname().nodename().to_str()
+        && !host.is_empty()
+    {
+        names.push(host.to_owned());
+    }
+    if !listen.ip().is_unspecified() {
+        names.push(listen.ip().to_string());
+    }
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
+}
+
+/// As many descriptors as the system lets this process have, up to what connections need.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(FILES_OF_ALL).min(FILES_OF_ALL);
+    if limit.current.is_some_and(|current| current < wanted) {
+        let raised = Rlimit { current: Some(wanted), maximum: limit.maximum };
+        // With fewer, connections beyond the limit are refused.
+        let _refused = setrlimit(Resource::Nofile, raised);
+    }
+}
+
+/// The exit code of what the endpoint says.
+pub(crate) fn exit(error: &EndpointError) -> crate::error::Exit {
+    use crate::error::Exit;
+    match error {
+        EndpointError::Listen { .. } => Exit::Busy,
+        EndpointError::File { .. } | EndpointError::System { .. } => Exit::Io,
+        EndpointError::Identity { .. } => Exit::Key,
+        EndpointError::Logins { .. } => Exit::Damaged,
+        EndpointError::Login { .. } => Exit::Usage,
+        EndpointError::Tls { .. } | EndpointError::Crypto(_) => Exit::Error,
+    }
+}
