@@ -75,7 +75,8 @@ errors! {
     DuplicateVariable { name: String } = 134, 15, 1,
         "The variable name '{name}' has already been declared. Variable names must be unique \
         within a query batch or stored procedure.";
-    BreakOutside {} = 135, 15, 1, "Cannot use a BREAK statement outside the scope of a WHILE statement.";
+    BreakOutside {} = 135, 15, 1, "Cannot use a BREAK statement outside the scope of a WHILE \
+        statement.";
     ContinueOutside {} = 136, 15, 1,
         "Cannot use a CONTINUE statement outside the scope of a WHILE statement.";
     AggregateInWhere {} = 147, 15, 1,
@@ -87,7 +88,8 @@ errors! {
     NestedTooDeep {} = 191, 15, 1,
         "Some part of your SQL statement is nested too deeply. Rewrite the query or break it up \
         into smaller queries.";
-    NotAFunction { name: String } = 195, 15, 10, "'{name}' is not a recognized built-in function name.";
+    NotAFunction { name: String } = 195, 15, 10, "'{name}' is not a recognized built-in function \
+        name.";
     NotAnOption { name: String } = 195, 15, 5, "'{name}' is not a recognized SET option.";
     NotARecognizedOption { name: String } = 155, 15, 1, "'{name}' is not a recognized option.";
     SelectStarNoFrom {} = 263, 16, 1, "Must specify table to select from.";
@@ -105,7 +107,8 @@ errors! {
     BadDateTime {} = 241, 16, 1,
         "Conversion failed when converting date and/or time from character string.";
     DateTimeRange { from: String, to: String } = 242, 16, 3,
-        "The conversion of a {from} data type to a {to} data type resulted in an out-of-range value.";
+        "The conversion of a {from} data type to a {to} data type resulted in an out-of-range \
+        value.";
     UnknownType { name: String } = 243, 16, 1, "Type {name} is not a defined system type.";
     IntOverflowText { value: String } = 248, 16, 1,
         "The conversion of the varchar value '{value}' overflowed an int column.";
@@ -126,7 +129,8 @@ errors! {
         "Cannot convert a char value to money. The char value has incorrect syntax.";
     BadGuid {} = 8169, 16, 2,
         "Conversion failed when converting from a character string to uniqueidentifier.";
-    TextTooShort { to: String } = 8170, 16, 2, "Insufficient result space to convert {to} value to char.";
+    TextTooShort { to: String } = 8170, 16, 2, "Insufficient result space to convert {to} value \
+        to char.";
     NoImplicit { from: String, to: String } = 257, 16, 3,
         "Implicit conversion from data type {from} to {to} is not allowed. Use the CONVERT \
         function to run this query.";
@@ -194,7 +198,8 @@ errors! {
     DropMissing { kind: String, name: String } = 3701, 11, 5,
         "Cannot drop the {kind} '{name}', because it does not exist or you do not have permission.";
     AlterMissing { name: String } = 4902, 16, 1,
-        "Cannot find the object \"{name}\" because it does not exist or you do not have permissions.";
+        "Cannot find the object \"{name}\" because it does not exist or you do not have \
+        permissions.";
     NoProcedure { name: String } = 2812, 16, 62, "Could not find stored procedure '{name}'.";
     MissingParameter { procedure: String, name: String } = 201, 16, 4,
         "Procedure or function '{procedure}' expects parameter '{name}', which was not supplied.";
@@ -209,12 +214,14 @@ errors! {
         parameter passed in requested output.";
     NestLevel {} = 217, 16, 1,
         "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32).";
-    NoBegin { verb: String } = 3902, 16, 1, "The {verb} TRANSACTION request has no corresponding BEGIN TRANSACTION.";
+    NoBegin { verb: String } = 3902, 16, 1, "The {verb} TRANSACTION request has no corresponding \
+        BEGIN TRANSACTION.";
     NoBeginRollback {} = 3903, 16, 1,
         "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION.";
     NoSavepoint { name: String } = 6401, 16, 1,
         "Cannot roll back {name}. No transaction or savepoint of that name was found.";
-    SaveOutside {} = 628, 16, 0, "Cannot issue SAVE TRANSACTION when there is no active transaction.";
+    SaveOutside {} = 628, 16, 0, "Cannot issue SAVE TRANSACTION when there is no active \
+        transaction.";
     Doomed {} = 3930, 16, 1,
         "The current transaction cannot be committed and cannot support operations that write to \
         the log file. Roll back the transaction.";
@@ -235,11 +242,14 @@ errors! {
     BadIdentityType { name: String } = 2749, 16, 2,
         "Identity column '{name}' must be of data type int, bigint, smallint, tinyint, or decimal \
         or numeric with a scale of 0, unencrypted, and constrained to be nonnullable.";
-    MultiPart { name: String } = 4104, 16, 1, "The multi-part identifier \"{name}\" could not be bound.";
-    BadLength { name: String } = 1001, 15, 1, "Line 1: Length or precision specification {name} is invalid.";
+    MultiPart { name: String } = 4104, 16, 1, "The multi-part identifier \"{name}\" could not be \
+        bound.";
+    BadLength { name: String } = 1001, 15, 1, "Line 1: Length or precision specification {name} \
+        is invalid.";
     BadScale { scale: u32, precision: u32 } = 192, 15, 1,
         "The scale ({scale}) must be less than or equal to the precision ({precision}).";
-    BadDelay { text: String } = 148, 15, 1, "Incorrect time syntax in time string '{text}' used with WAITFOR.";
+    BadDelay { text: String } = 148, 15, 1, "Incorrect time syntax in time string '{text}' used \
+        with WAITFOR.";
     ThrowOutside {} = 10704, 15, 1,
         "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert the \
         THROW statement inside a CATCH block, or add error parameters to the THROW statement.";
@@ -250,10 +260,12 @@ errors! {
         "{style} is not a valid style number when converting from {from} to a character string.";
     BadDatepart { name: String, function: String } = 155, 15, 1,
         "'{name}' is not a recognized {function} option.";
-    BadSubstring {} = 537, 16, 2, "Invalid length parameter passed to the LEFT or SUBSTRING function.";
+    BadSubstring {} = 537, 16, 2, "Invalid length parameter passed to the LEFT or SUBSTRING \
+        function.";
     BadRight {} = 536, 16, 2, "Invalid length parameter passed to the RIGHT function.";
     FloatDomain {} = 3623, 16, 1, "An invalid floating point operation occurred.";
-    DateAddOverflow { ty: String } = 517, 16, 1, "Adding a value to a '{ty}' column caused an overflow.";
+    DateAddOverflow { ty: String } = 517, 16, 1, "Adding a value to a '{ty}' column caused an \
+        overflow.";
     DateDiffOverflow {} = 535, 16, 0,
         "The datediff function resulted in an overflow. The number of dateparts separating two \
         date/time instances is too large. Try to use datediff with a less precise datepart.";

@@ -1,9 +1,9 @@
 //! T-SQL on SQLite.
-#![allow(dead_code)]
 
 mod ast;
 mod bind;
 mod catalog;
+mod coverage;
 mod emit;
 mod error;
 mod functions;
@@ -13,6 +13,7 @@ mod parse;
 mod run;
 mod value;
 
+pub use coverage::{Coverage, check_syntax, coverage};
 pub use error::Error;
 pub use host::*;
 pub use run::session::TsqlEngine;

@@ -280,7 +280,7 @@ impl Binder<'_> {
         let joined = !update.from.is_empty() || update.top.is_some();
         let own = [TableRef::Table(update.target.clone(), None)];
         let tables: &[TableRef] = if update.from.is_empty() { &own } else { &update.from };
-        let from = self.from_clause(tables)?;
+        let from = self.tables_clause(tables)?;
         let (table, alias) = self.target_in(&update.target, tables)?;
         let mut sets = Vec::new();
         for (target, op, value) in &update.sets {
@@ -352,7 +352,7 @@ impl Binder<'_> {
         let joined = !delete.from.is_empty() || delete.top.is_some();
         let own = [TableRef::Table(delete.target.clone(), None)];
         let tables: &[TableRef] = if delete.from.is_empty() { &own } else { &delete.from };
-        let from = self.from_clause(tables)?;
+        let from = self.tables_clause(tables)?;
         let (table, alias) = self.target_in(&delete.target, tables)?;
         let filter = self.filter(delete.filter.as_ref())?;
         let mut sql = if joined {

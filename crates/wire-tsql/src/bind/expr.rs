@@ -10,8 +10,8 @@ use crate::emit::eval::{Env, eval};
 use crate::error::{Error, Result};
 use crate::value::decimal::{self, Dec};
 use crate::value::{
-    Family, arith, as_decimal, common_type, declaration, explicit, family, implicit, is_national,
-    is_text, length_of, text, type_name, units,
+    Family, arith, as_decimal, common_type, explicit, family, implicit, is_national, is_text,
+    length_of, text, type_name, units,
 };
 
 impl Binder<'_> {
@@ -467,9 +467,4 @@ pub(crate) fn assign(inner: Bound, ty: SqlType, table: &str, column: &str) -> Re
     let (table, column) = (table.to_owned(), column.to_owned());
     let node = Node::Assign { inner: Box::new(inner), table, column };
     Ok(Bound::new(ty, nullable, node))
-}
-
-/// For messages: the full declaration of the type.
-pub(crate) fn described(ty: SqlType) -> String {
-    declaration(ty)
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 impl Binder<'_> {
     /// Binds a FROM clause into the innermost scope; gives its text.
-    pub(crate) fn from_clause(&mut self, tables: &[TableRef]) -> Result<String> {
+    pub(crate) fn tables_clause(&mut self, tables: &[TableRef]) -> Result<String> {
         let mut texts = Vec::new();
         for table in tables {
             texts.push(self.table_ref(table)?);

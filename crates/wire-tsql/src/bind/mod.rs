@@ -260,6 +260,8 @@ pub(crate) struct Plan {
     pub(crate) sql: String,
     pub(crate) params: Vec<Bound>,
     pub(crate) columns: Vec<Column>,
+    /// Keeps the kernels that the text calls.
+    #[allow(dead_code)]
     pub(crate) guards: Vec<crate::emit::Guard>,
     pub(crate) system: Vec<String>,
     pub(crate) reads: Vec<String>,

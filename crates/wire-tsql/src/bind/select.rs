@@ -6,6 +6,9 @@ use crate::ast::{Expr, Item, OrderItem, Select};
 use crate::error::{Error, Result};
 use crate::value::is_text;
 
+/// The text of a SELECT that assigns, slots and values, the types of its columns.
+type Assigning = (String, Vec<(usize, Bound)>, Vec<tdekit_wire_tds::SqlType>);
+
 /// What a SELECT becomes before its list is written.
 struct Parts {
     from: String,
@@ -104,7 +107,7 @@ impl Binder<'_> {
             having: String::new(),
         };
         if !select.from.is_empty() {
-            parts.from = format!(" FROM {}", self.from_clause(&select.from)?);
+            parts.from = format!(" FROM {}", self.tables_clause(&select.from)?);
         }
         if let Some(filter) = &select.filter {
             let bound = self.condition(filter)?;
@@ -257,7 +260,7 @@ impl Binder<'_> {
         &mut self,
         query: &crate::ast::Query,
         select: &Select,
-    ) -> Result<(String, Vec<(usize, Bound)>, Vec<tdekit_wire_tds::SqlType>)> {
+    ) -> Result<Assigning> {
         let known = self.ctes.len();
         let with = self.common_tables(&query.ctes)?;
         self.scopes.push(Scope::new());
@@ -268,11 +271,7 @@ impl Binder<'_> {
         Ok((format!("{with}{sql}"), assigned, types))
     }
 
-    fn assignments(
-        &mut self,
-        query: &crate::ast::Query,
-        select: &Select,
-    ) -> Result<(String, Vec<(usize, Bound)>, Vec<tdekit_wire_tds::SqlType>)> {
+    fn assignments(&mut self, query: &crate::ast::Query, select: &Select) -> Result<Assigning> {
         let parts = self.parts(select)?;
         let (mut assigned, mut leaves, mut types) = (Vec::new(), Vec::new(), Vec::new());
         for item in &select.items {

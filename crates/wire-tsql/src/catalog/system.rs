@@ -357,6 +357,7 @@ fn ordinal(at: usize) -> Value<'static> {
     Value::Int(i64::try_from(at).unwrap_or(0))
 }
 
+#[allow(clippy::too_many_lines)]
 fn own_rows(
     database: &str,
     name: &str,

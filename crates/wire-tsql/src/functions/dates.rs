@@ -14,6 +14,7 @@ use crate::value::datetime::{self, Moment, Part};
 use crate::value::{Family, family, is_text, type_name};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(clippy::enum_variant_names)]
 pub(crate) enum Date {
     Add(Part),
     Diff(Part),

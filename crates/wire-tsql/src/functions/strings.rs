@@ -79,6 +79,7 @@ pub(crate) const NAMES: [&str; 26] = {
     names
 };
 
+#[allow(clippy::too_many_lines)]
 pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
     let Some((_, func, least, most)) = TABLE.iter().find(|(known, ..)| *known == name) else {
         return Ok(None);

@@ -183,8 +183,7 @@ impl Parser<'_> {
     fn arithmetic(&mut self, least: u8) -> Result<Expr> {
         let mut left = self.unary()?;
         let mut height = self.height;
-        loop {
-            let Tok::Op(text) = self.tok() else { break };
+        while let Tok::Op(text) = self.tok() {
             let Some(op) = binary_op(text).filter(|_| !text.ends_with('=')) else { break };
             if strength(op) < least {
                 break;

@@ -3,7 +3,7 @@
 mod ddl;
 mod dml;
 mod expr;
-mod options;
+pub(crate) mod options;
 mod query;
 mod security;
 mod stmt;

@@ -227,9 +227,8 @@ impl Parser<'_> {
             return Ok(Item::Expr(self.expression()?, Some(alias)));
         }
         let expr = self.expression()?;
-        let alias = if self.eat("AS") {
-            Some(self.alias_name()?)
-        } else if self.is_identifier() || matches!(self.tok(), Tok::Str(..)) {
+        let named = self.eat("AS");
+        let alias = if named || self.is_identifier() || matches!(self.tok(), Tok::Str(..)) {
             Some(self.alias_name()?)
         } else {
             None

@@ -248,7 +248,7 @@ impl Parser<'_> {
             return Ok(Kind::Security(Security::BackupMasterKey { file, password }));
         }
         if !self.is("DATABASE") {
-            return Err(Error::unsupported(format!("BACKUP {}", self.word()?)));
+            return Err(Error::feature(format!("BACKUP {}", self.word()?)));
         }
         self.advance();
         let database = self.database_operand()?;

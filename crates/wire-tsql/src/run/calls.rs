@@ -1,7 +1,7 @@
 //! What the session answers to expressions: `@@` variables and functions of its state.
 
 use rusqlite::OptionalExtension;
-use tdekit_wire_tds::{Caller, Length, SqlType, Value, product};
+use tdekit_wire_tds::{Caller, SqlType, Value, product};
 
 use super::State;
 use super::messages::shown;
@@ -253,6 +253,3 @@ impl SessionCalls for Calls<'_> {
         })
     }
 }
-
-/// The longest text that a session function gives.
-pub(crate) const LONGEST: Length = Length::Of(4000);

@@ -191,6 +191,7 @@ impl Compiler {
         self.steps(vec![stmt])
     }
 
+    #[allow(clippy::too_many_lines)]
     fn step(&mut self, stmt: Stmt, out: &mut Vec<Step>) -> std::result::Result<(), At> {
         let line = stmt.line;
         let at = |error: Error| At { error, line };

@@ -49,14 +49,12 @@ impl Run<'_> {
             }
             return Err(Error::Raised(Box::new(message)));
         }
-        let thrown = matches!(&error, Error::Raised(_)) && message.class == 16 && ends;
         if self.sink.message(&message) == Flow::Stop {
             return Ok(Signal::Stop);
         }
         if ends && (self.s.state.trancount > 0) {
             self.rollback_all()?;
         }
-        let _ = thrown;
         if self.sink.done(frame.kind, Command::OTHER, None) == Flow::Stop {
             return Ok(Signal::Stop);
         }
@@ -102,6 +100,7 @@ impl Run<'_> {
             Op::Nothing => Ok(self.done(frame)),
             _ => {
                 self.s.state.now = datetime::now();
+                self.s.line = step.line;
                 self.rare(step, frame)
             }
         }

@@ -9,7 +9,7 @@ use super::procedure::{Called, Given};
 use super::{Frame, Signal, messages};
 use crate::ast::{Kind, Name, ObjectKind, Operand, Security, SetValue};
 use crate::error::{Error, Result};
-use crate::host::{AlterDatabase, Backup, Device, Restore, Rows};
+use crate::host::{AlterDatabase, Backup, Device, Restore, RestoreKind, Rows};
 use crate::value::dateparse::Order;
 
 impl Run<'_> {
@@ -142,10 +142,10 @@ impl Run<'_> {
                 Some(size) => options.textsize = size,
                 None => return unsupported("TEXTSIZE"),
             },
-            ("LANGUAGE", SetValue::Text(language)) => {
-                if !matches!(language.to_lowercase().as_str(), "us_english" | "english") {
-                    return unsupported(&format!("LANGUAGE {language}"));
-                }
+            ("LANGUAGE", SetValue::Text(language))
+                if !matches!(language.to_lowercase().as_str(), "us_english" | "english") =>
+            {
+                return unsupported(&format!("LANGUAGE {language}"));
             }
             ("ISOLATION", SetValue::Text(level)) => options.isolation.clone_from(level),
             ("IDENTITY_INSERT", SetValue::Table(table, on)) => {
@@ -234,6 +234,7 @@ impl Run<'_> {
             .collect()
     }
 
+    #[allow(clippy::too_many_lines)]
     fn security(&mut self, security: &Security, frame: &Frame) -> Result<Signal> {
         let host = self.s.db.host.clone();
         let database = self.s.state.database.clone();
@@ -292,6 +293,7 @@ impl Run<'_> {
             Security::Backup(backup) => {
                 let backup = self.resolved_backup(backup, frame)?;
                 let told = self.told(|out| host.backup(&backup, out));
+                let told = told.or_else(|error| self.terminated(error, "BACKUP DATABASE", frame));
                 if let Some(signal) = told? {
                     return Ok(signal);
                 }
@@ -306,6 +308,14 @@ impl Run<'_> {
                     given = host.restore(&restore, out)?;
                     Ok(())
                 });
+                let verb = match restore.kind {
+                    RestoreKind::Database => "RESTORE DATABASE",
+                    RestoreKind::HeaderOnly => "RESTORE HEADERONLY",
+                    RestoreKind::VerifyOnly => "RESTORE VERIFYONLY",
+                    RestoreKind::FileListOnly => "RESTORE FILELISTONLY",
+                    RestoreKind::LabelOnly => "RESTORE LABELONLY",
+                };
+                let told = told.or_else(|error| self.terminated(error, verb, frame));
                 if let Some(signal) = told? {
                     return Ok(signal);
                 }
@@ -340,6 +350,21 @@ impl Run<'_> {
             return Ok(Some(Signal::Stop));
         }
         result.map(|()| None)
+    }
+
+    /// The error of a backup or restore, then that the statement ends: CATCH sees the latter.
+    fn terminated(&mut self, error: Error, verb: &str, frame: &Frame) -> Result<Option<Signal>> {
+        if matches!(error, Error::NotSupportedFeature { .. }) {
+            return Err(error);
+        }
+        if self.s.state.tries == 0 {
+            let message = error.message(self.s.line, &frame.procedure);
+            if self.sink.message(&message) == Flow::Stop {
+                return Ok(Some(Signal::Stop));
+            }
+        }
+        let text = format!("{verb} is terminating abnormally.");
+        Err(Error::Raised(Box::new(Message { line: 0, ..Message::new(3013, 16, 1, text) })))
     }
 
     fn resolved_backup(&self, backup: &Backup<Operand>, frame: &Frame) -> Result<Backup> {
@@ -412,8 +437,7 @@ impl Run<'_> {
 }
 
 /// System procedures that the front end knows.
-pub(crate) const PROCEDURES: &[&str] =
-    &["sp_executesql", "sp_reset_connection", "sp_server_info", "xp_instance_regwrite"];
+pub(crate) const PROCEDURES: &[&str] = &["sp_executesql", "sp_server_info", "xp_instance_regwrite"];
 
 /// Calls a system procedure; None when there is none of this name.
 pub(crate) fn system_procedure(

@@ -61,6 +61,7 @@ impl Engine for TsqlEngine {
             procedures: HashMap::new(),
             texts: HashMap::new(),
             transaction_name: String::new(),
+            line: 1,
         }))
     }
 }
@@ -94,6 +95,8 @@ pub(crate) struct Inner {
     pub(crate) procedures: HashMap<String, Arc<Compiled>>,
     texts: HashMap<(String, String), Arc<Compiled>>,
     pub(crate) transaction_name: String,
+    /// The line of the running statement.
+    pub(crate) line: u32,
 }
 
 impl Inner {

@@ -176,7 +176,7 @@ fn parse_time(text: &str) -> Option<(i64, i64)> {
     let fields: Vec<&str> = rest.trim().split(':').collect();
     let mut hour: i64 = fields.first()?.parse().ok()?;
     if let Some(half) = half {
-        if !(1..=12).contains(&hour) && !(half == 0 && hour == 0) {
+        if !((1..=12).contains(&hour) || half == 0 && hour == 0) {
             return None;
         }
         hour = hour % 12 + half;
@@ -186,7 +186,7 @@ fn parse_time(text: &str) -> Option<(i64, i64)> {
     if let Some(seconds) = fields.get(2) {
         let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
         let whole: i64 = whole.parse().ok()?;
-        if whole > 59 || whole < 0 {
+        if !(0..=59).contains(&whole) {
             return None;
         }
         ticks = whole * SECOND + fraction_ticks(fraction)?;

@@ -67,11 +67,6 @@ pub(crate) fn from_declared(text: &str) -> SqlType {
     }
 }
 
-/// Whether T-SQL made this column.
-pub(crate) fn is_ours(text: &str) -> bool {
-    text.to_ascii_lowercase().starts_with(MARK)
-}
-
 fn wide(unscaled: i128) -> Vec<u8> {
     (unscaled.cast_unsigned() ^ (1 << 127)).to_be_bytes().to_vec()
 }

@@ -1,0 +1,42 @@
+//! What the front end covers, as lists: docs/tsql.md is checked against them.
+
+use crate::bind::call::{AGGREGATES, WINDOW};
+use crate::catalog::system::OWN;
+use crate::parse::options::{SWITCHES, VALUES};
+
+/// Names that T-SQL gives to what the front end knows, by kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coverage {
+    /// Scalar functions and `@@` variables.
+    pub functions: Vec<&'static str>,
+    /// Aggregates.
+    pub aggregates: Vec<&'static str>,
+    /// Window functions beside aggregates.
+    pub window: Vec<&'static str>,
+    /// Options of SET.
+    pub options: Vec<&'static str>,
+    /// System views that are filled here; others are the host's.
+    pub views: Vec<&'static str>,
+    /// System procedures.
+    pub procedures: Vec<&'static str>,
+}
+
+/// The lists.
+pub fn coverage() -> Coverage {
+    Coverage {
+        functions: crate::functions::names(),
+        aggregates: AGGREGATES.to_vec(),
+        window: WINDOW.to_vec(),
+        options: SWITCHES.iter().chain(VALUES).copied().collect(),
+        views: OWN.iter().map(|(name, _)| *name).collect(),
+        procedures: crate::run::security::PROCEDURES.to_vec(),
+    }
+}
+
+/// Parses a batch.
+///
+/// # Errors
+/// The message that a client would see.
+pub fn check_syntax(text: &str) -> Result<(), tdekit_wire_tds::Message> {
+    crate::parse::parse(text, true).map(|_| ()).map_err(|at| at.error.message(at.line, ""))
+}

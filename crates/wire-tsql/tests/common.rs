@@ -1,0 +1,278 @@
+//! A host over a directory, a sink that keeps what it gets, and results as text.
+
+#![allow(clippy::unwrap_used, dead_code)]
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tdekit_wire_tds::{
+    Caller, Column, Command, DoneKind, Engine, EnvChange, Flow, Length, Message, Session, Sink,
+    SqlType, Value,
+};
+use tdekit_wire_tsql::{
+    AlterDatabase, Backup, CertificateBackup, CreateCertificate, Database, EncryptionKey, Error,
+    Host, Progress, Restore, RestoreKind, Rows, TsqlEngine,
+};
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// Databases are files of a directory; verbs are written down.
+pub struct TestHost {
+    pub directory: PathBuf,
+    pub verbs: Mutex<Vec<String>>,
+}
+
+impl TestHost {
+    fn note(&self, verb: String) -> Result<()> {
+        self.verbs.lock().unwrap().push(verb);
+        Ok(())
+    }
+}
+
+impl Host for TestHost {
+    fn databases(&self) -> Result<Vec<Database>> {
+        let names = ["master", "tempdb", "model", "msdb", "app", "other"];
+        let database = |(at, name): (usize, &&str)| Database {
+            name: (*name).to_owned(),
+            id: i32::try_from(at).unwrap() + 1,
+            uri: self.directory.join(format!("{name}.db")).display().to_string(),
+            encrypted: false,
+        };
+        Ok(names.iter().enumerate().map(database).collect())
+    }
+
+    fn view(&self, name: &str, _: u16) -> Result<Option<Rows>> {
+        let text = SqlType::NVarChar(Length::Of(60));
+        let rows = match name {
+            "sys.dm_os_wait_stats" => Rows {
+                columns: vec![
+                    ("wait_type".to_owned(), text),
+                    ("waiting_tasks_count".to_owned(), SqlType::BigInt),
+                    ("wait_time_ms".to_owned(), SqlType::BigInt),
+                ],
+                rows: vec![vec![
+                    Value::Text("PREEMPTIVE_OS_ENCRYPTMESSAGE".into()),
+                    Value::Int(0),
+                    Value::Int(0),
+                ]],
+            },
+            "sys.dm_os_schedulers" => Rows {
+                columns: vec![("context_switches_count".to_owned(), SqlType::Int)],
+                rows: vec![vec![Value::Int(40)], vec![Value::Int(2)]],
+            },
+            "msdb.dbo.backupset" => Rows {
+                columns: vec![
+                    ("name".to_owned(), SqlType::NVarChar(Length::Of(128))),
+                    ("backup_size".to_owned(), SqlType::Decimal { precision: 20, scale: 0 }),
+                    (
+                        "compressed_backup_size".to_owned(),
+                        SqlType::Decimal { precision: 20, scale: 0 },
+                    ),
+                    ("backup_start_date".to_owned(), SqlType::DateTime),
+                    ("backup_finish_date".to_owned(), SqlType::DateTime),
+                ],
+                rows: (0..3_u32)
+                    .map(|at| {
+                        vec![
+                            Value::Text(format!("test{:02}", at / 2).into()),
+                            Value::Decimal { unscaled: 3 << 20, scale: 0 },
+                            Value::Decimal { unscaled: 1 << 20, scale: 0 },
+                            Value::DateTime { days: 45_000, ticks: 0 },
+                            Value::DateTime { days: 45_000, ticks: 300 * (at + 1) },
+                        ]
+                    })
+                    .collect(),
+            },
+            _ => return Ok(None),
+        };
+        Ok(Some(rows))
+    }
+
+    fn clear_wait_stats(&self) -> Result<()> {
+        self.note("clear".to_owned())
+    }
+
+    fn drop_clean_buffers(&self) -> Result<()> {
+        self.note("drop buffers".to_owned())
+    }
+
+    fn alter_database(&self, name: &str, change: &AlterDatabase, _: Progress<'_>) -> Result<()> {
+        self.note(format!("alter {name} {change:?}"))
+    }
+
+    fn create_master_key(&self, password: Option<&str>) -> Result<()> {
+        self.note(format!("master key {password:?}"))
+    }
+
+    fn open_master_key(&self, password: &str) -> Result<()> {
+        self.note(format!("open {password}"))
+    }
+
+    fn backup_master_key(&self, file: &str, password: &str) -> Result<()> {
+        self.note(format!("backup master key {file} {password}"))
+    }
+
+    fn create_certificate(&self, certificate: &CreateCertificate) -> Result<()> {
+        self.note(format!("{certificate:?}"))
+    }
+
+    fn backup_certificate(&self, backup: &CertificateBackup) -> Result<()> {
+        self.note(format!("{backup:?}"))
+    }
+
+    fn create_encryption_key(
+        &self,
+        name: &str,
+        key: &EncryptionKey,
+        _: Progress<'_>,
+    ) -> Result<()> {
+        self.note(format!("{name} {key:?}"))
+    }
+
+    fn backup(&self, backup: &Backup, out: Progress<'_>) -> Result<()> {
+        if backup.database == "missing" {
+            return Err(Error::UnknownDatabase { name: backup.database.clone() });
+        }
+        out(Message::new(3211, 0, 1, "100 percent processed."));
+        self.note(format!("{backup:?}"))
+    }
+
+    fn restore(&self, restore: &Restore, _: Progress<'_>) -> Result<Option<Rows>> {
+        self.note(format!("{restore:?}"))?;
+        let header = restore.kind == RestoreKind::HeaderOnly;
+        Ok(header.then(|| Rows {
+            columns: vec![("Position".to_owned(), SqlType::SmallInt)],
+            rows: vec![vec![Value::Int(1)]],
+        }))
+    }
+}
+
+/// Keeps results as lines of text.
+#[derive(Default)]
+pub struct Log {
+    pub lines: Vec<String>,
+    pub dones: usize,
+    pub quiet: bool,
+    pub cancel: Arc<AtomicBool>,
+}
+
+pub fn shown(value: &Value<'_>) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Bit(bit) => u8::from(*bit).to_string(),
+        Value::Int(int) => int.to_string(),
+        Value::Float(float) => format!("{float:?}"),
+        Value::Decimal { unscaled, scale } => {
+            let digits = format!("{:0>1$}", unscaled.unsigned_abs(), usize::from(*scale) + 1);
+            let (whole, rest) = digits.split_at(digits.len() - usize::from(*scale));
+            let sign = if *unscaled < 0 { "-" } else { "" };
+            if *scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{rest}") }
+        }
+        Value::Money(money) => format!("${money}"),
+        Value::Text(text) => format!("'{text}'"),
+        other => format!("{other:?}"),
+    }
+}
+
+impl Sink for Log {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        let names: Vec<String> =
+            columns.iter().map(|column| format!("{}:{:?}", column.name, column.ty)).collect();
+        self.lines.push(format!("# {}", names.join(" | ")));
+        Flow::Continue
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> Flow {
+        let values: Vec<String> = values.iter().map(shown).collect();
+        self.lines.push(values.join(" | "));
+        Flow::Continue
+    }
+
+    fn done(&mut self, _: DoneKind, _: Command, rows: Option<u64>) -> Flow {
+        self.dones += 1;
+        if let Some(rows) = rows.filter(|_| !self.quiet) {
+            self.lines.push(format!("({rows})"));
+        }
+        Flow::Continue
+    }
+
+    fn message(&mut self, message: &Message) -> Flow {
+        let Message { number, class, state, line, text, .. } = message;
+        self.lines.push(format!("! {number}/{class}/{state} line {line}: {text}"));
+        Flow::Continue
+    }
+
+    fn return_status(&mut self, status: i32) {
+        self.lines.push(format!("status {status}"));
+    }
+
+    fn return_value(&mut self, ordinal: u16, name: &str, _: SqlType, value: &Value<'_>) {
+        self.lines.push(format!("out {ordinal} {name} = {}", shown(value)));
+    }
+
+    fn env_change(&mut self, change: EnvChange<'_>) {
+        let text = match change {
+            EnvChange::Database { new, .. } => format!("database {new}"),
+            EnvChange::Begin(_) => "begin".to_owned(),
+            EnvChange::Commit(_) => "commit".to_owned(),
+            EnvChange::Rollback(_) => "rollback".to_owned(),
+        };
+        self.lines.push(format!("~ {text}"));
+    }
+
+    fn flush(&mut self) {}
+
+    fn cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Acquire)
+    }
+
+    fn cancel_flag(&self) -> Arc<AtomicBool> {
+        self.cancel.clone()
+    }
+}
+
+/// A server of its own in a temporary directory.
+pub struct Server {
+    pub directory: tempfile::TempDir,
+    pub host: Arc<TestHost>,
+    pub engine: TsqlEngine,
+}
+
+impl Server {
+    pub fn new() -> Server {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_path_buf();
+        let host = Arc::new(TestHost { directory: path, verbs: Mutex::default() });
+        let engine = TsqlEngine::new(host.clone());
+        Server { directory, host, engine }
+    }
+
+    pub fn session(&self) -> Box<dyn Session> {
+        let caller = Caller {
+            spid: 51,
+            login: "sa".to_owned(),
+            database: "app".to_owned(),
+            host: "here".to_owned(),
+            application: "tests".to_owned(),
+            encrypted: true,
+            address: "127.0.0.1".to_owned(),
+        };
+        self.engine.open(&caller).map_err(|message| message.text).unwrap()
+    }
+}
+
+/// Runs a batch and gives what came of it, a line each.
+pub fn run(session: &mut dyn Session, text: &str) -> Vec<String> {
+    let mut log = Log::default();
+    session.batch(text, &mut log);
+    log.lines
+}
+
+/// The values of all rows of a batch, or its errors.
+pub fn rows(session: &mut dyn Session, text: &str) -> String {
+    let mut log = Log { quiet: true, ..Log::default() };
+    session.batch(text, &mut log);
+    let kept: Vec<String> = log.lines.into_iter().filter(|line| !line.starts_with('#')).collect();
+    kept.join("\n")
+}
