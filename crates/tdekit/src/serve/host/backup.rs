@@ -173,7 +173,6 @@ impl Job<'_> {
             .flat_map(|(chosen, _)| &chosen.certificates)
             .map(tdekit_key_store::CertificateInfo::thumbprint)
             .collect();
-        let names: Vec<_> = names.iter().map(Clone::clone).collect();
         let recipients =
             chosen.map(|(_, with)| CertificateNames { store: with.store(), names: &names });
         // The base of a differential set may be encrypted.
