@@ -78,7 +78,7 @@ impl Mapping {
             self.scan = Scan::default();
             self.advise_range(0, self.len, libc::MADV_RANDOM);
         }
-        // A page that was opened before is known by its seal, at the end: the rest is not read then.
+        // A page that was opened before is known by its seal, at the end; no more is read then.
         prefetch_line(at.wrapping_add(len.saturating_sub(1)));
         let (last_end, end) = (self.last_end, offset + len as u64);
         self.last_end = end;
