@@ -93,6 +93,10 @@ END
 node_options() {
   local node=$1 at=$(($1 * 4 - 4)) members=
   for other in 1 2 3; do members+="${members:+,}127.0.0.1:$(group_port "$other")"; done
+  local provider="gmcast.listen_addr=tcp://127.0.0.1:$(group_port "$node")"
+  provider+=";ist.recv_addr=127.0.0.1:${PORT[at + 2]}"
+  provider+=";gcache.dir=$DIR/node$node/gcache;gcache.size=32M"
+  provider+=";evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT3S;evs.inactive_timeout=PT8S"
   cat <<END
 !include $DIR/plugin.cnf
 [mariadbd]
@@ -124,7 +128,7 @@ wsrep-node-address=127.0.0.1:$(group_port "$node")
 wsrep-sst-method=mariabackup
 wsrep-sst-auth=root:
 wsrep-sst-receive-address=127.0.0.1:${PORT[at + 3]}
-wsrep-provider-options="gmcast.listen_addr=tcp://127.0.0.1:$(group_port "$node");ist.recv_addr=127.0.0.1:${PORT[at + 2]};gcache.dir=$DIR/node$node/gcache;gcache.size=32M;evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT3S;evs.inactive_timeout=PT8S"
+wsrep-provider-options="$provider"
 END
   if ((UID == 0)); then echo user=root; fi
 }

@@ -14,7 +14,10 @@ use tdekit_rest_mariadb_faults::{Keeper, Rig};
 const ROWS: u32 = 1500;
 /// What `READ` gives of the untouched table.
 const RIGHT: &str = "1500\t1500";
-const READ: &str = "SELECT COUNT(*), SUM(v = CONCAT('value ', n, REPEAT('z', 40))) FROM test.t FORCE INDEX(PRIMARY)";
+const READ: &str = concat!(
+    "SELECT COUNT(*), SUM(v = CONCAT('value ', n, REPEAT('z', 40))) ",
+    "FROM test.t FORCE INDEX(PRIMARY)"
+);
 
 fn filled(rig: &Rig) -> PathBuf {
     let data = rig.fresh("data");
@@ -184,7 +187,8 @@ fn not_covered_an_old_page_in_its_own_place_is_taken() {
         }
         std::fs::write(table(data), bytes).unwrap();
     });
-    // The old rows are back, as after a restore of the whole file: rollback needs an anchor outside.
+    // The old rows are back, as after a restore of the whole file: only an anchor outside of it
+    // could tell.
     assert_eq!(outcome, Outcome::Right, "the table's first state");
 }
 
