@@ -57,8 +57,11 @@ pub(crate) fn without_password(word: String) -> String {
         Some((option, _)) => word.split_at(option.len() + 1),
         None => ("", word.as_str()),
     };
-    match address.parse::<ServerUrl>() {
-        Ok(url) => format!("{option}{url:?}"),
+    if let Ok(url) = address.parse::<ServerUrl>() {
+        return format!("{option}{url:?}");
+    }
+    match address.parse::<crate::messages::MssqlUrl>() {
+        Ok(url) => format!("{option}{url}"),
         Err(_) => word,
     }
 }
@@ -104,6 +107,8 @@ mod tests {
         let shown = |word: &str| without_password(word.to_owned());
         assert_eq!(shown("mysql://me:secret@h/d"), "mysql://me@h:3306/d");
         assert_eq!(shown("--target=mysql://me:secret@h:1/d"), "--target=mysql://me@h:1/d");
+        assert_eq!(shown("mssql://sa:secret@h"), "mssql://sa@h:1433");
+        assert_eq!(shown("--target=mssql://sa:secret@h:2/d"), "--target=mssql://sa@h:2/d");
         assert_eq!(shown("--experiment=oltp"), "--experiment=oltp");
         assert_eq!(shown("--server-option=x=my"), "--server-option=x=my");
     }
