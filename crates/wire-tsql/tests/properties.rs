@@ -93,6 +93,8 @@ proptest! {
         let variables = text.replace('a', "@a").replace('b', "@b");
         let interpreted = format!("DECLARE @a int = {a}, @b int = {b}; SELECT {variables}");
         let emitted = format!("SELECT {text} FROM (VALUES ({a}, {b})) AS t(a, b)");
-        prop_assert_eq!(rows(&mut *session, &interpreted), rows(&mut *session, &emitted), "{}", text);
+        let (found, wanted) =
+            (rows(&mut *session, &interpreted), rows(&mut *session, &emitted));
+        prop_assert_eq!(found, wanted, "{}", text);
     }
 }

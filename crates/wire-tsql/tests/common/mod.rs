@@ -18,9 +18,9 @@ use tdekit_wire_tsql::{
 type Result<T> = std::result::Result<T, Error>;
 
 /// Databases are files of a directory; verbs are written down.
-pub struct TestHost {
-    pub directory: PathBuf,
-    pub verbs: Mutex<Vec<String>>,
+pub(crate) struct TestHost {
+    pub(crate) directory: PathBuf,
+    pub(crate) verbs: Mutex<Vec<String>>,
 }
 
 impl TestHost {
@@ -150,14 +150,14 @@ impl Host for TestHost {
 
 /// Keeps results as lines of text.
 #[derive(Default)]
-pub struct Log {
-    pub lines: Vec<String>,
-    pub dones: usize,
-    pub quiet: bool,
-    pub cancel: Arc<AtomicBool>,
+pub(crate) struct Log {
+    pub(crate) lines: Vec<String>,
+    pub(crate) dones: usize,
+    pub(crate) quiet: bool,
+    pub(crate) cancel: Arc<AtomicBool>,
 }
 
-pub fn shown(value: &Value<'_>) -> String {
+pub(crate) fn shown(value: &Value<'_>) -> String {
     match value {
         Value::Null => "NULL".to_owned(),
         Value::Bit(bit) => u8::from(*bit).to_string(),
@@ -233,14 +233,14 @@ impl Sink for Log {
 }
 
 /// A server of its own in a temporary directory.
-pub struct Server {
-    pub directory: tempfile::TempDir,
-    pub host: Arc<TestHost>,
-    pub engine: TsqlEngine,
+pub(crate) struct Server {
+    pub(crate) directory: tempfile::TempDir,
+    pub(crate) host: Arc<TestHost>,
+    pub(crate) engine: TsqlEngine,
 }
 
 impl Server {
-    pub fn new() -> Server {
+    pub(crate) fn new() -> Server {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_path_buf();
         let host = Arc::new(TestHost { directory: path, verbs: Mutex::default() });
@@ -248,7 +248,7 @@ impl Server {
         Server { directory, host, engine }
     }
 
-    pub fn session(&self) -> Box<dyn Session> {
+    pub(crate) fn session(&self) -> Box<dyn Session> {
         let caller = Caller {
             spid: 51,
             login: "sa".to_owned(),
@@ -263,14 +263,14 @@ impl Server {
 }
 
 /// Runs a batch and gives what came of it, a line each.
-pub fn run(session: &mut dyn Session, text: &str) -> Vec<String> {
+pub(crate) fn run(session: &mut dyn Session, text: &str) -> Vec<String> {
     let mut log = Log::default();
     session.batch(text, &mut log);
     log.lines
 }
 
 /// The values of all rows of a batch, or its errors.
-pub fn rows(session: &mut dyn Session, text: &str) -> String {
+pub(crate) fn rows(session: &mut dyn Session, text: &str) -> String {
     let mut log = Log { quiet: true, ..Log::default() };
     session.batch(text, &mut log);
     let kept: Vec<String> = log.lines.into_iter().filter(|line| !line.starts_with('#')).collect();
