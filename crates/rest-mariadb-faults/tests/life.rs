@@ -92,6 +92,24 @@ fn every_kind_of_table_lives_through_restarts() {
     server.stop().unwrap();
 }
 
+/// Pages of temporary tables that leave the buffer pool are encrypted with IVs of another kind.
+#[test]
+fn a_temporary_table_larger_than_the_buffer_pool() {
+    let Some(rig) = Rig::new() else { return };
+    let server = rig.start(&rig.fresh("data"), &["innodb-buffer-pool-size=5M"]);
+    let found = server
+        .sql(
+            "CREATE DATABASE test; USE test; \
+             CREATE TEMPORARY TABLE t(n INT PRIMARY KEY, a CHAR(200), b CHAR(200)) ENGINE=InnoDB; \
+             INSERT INTO t SELECT seq, seq, 'b' FROM seq_1_to_40000; \
+             UPDATE t SET b = a WHERE n % 3 = 0; \
+             SELECT COUNT(*), SUM(a = n), SUM(a = b) FROM t",
+        )
+        .unwrap();
+    assert_eq!(found.trim(), "40000\t40000\t13333");
+    server.stop().unwrap();
+}
+
 /// Imported tablespaces are re-keyed page by page on their way in.
 #[test]
 fn a_tablespace_goes_to_another_server_with_the_same_keys() {

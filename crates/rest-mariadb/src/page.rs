@@ -15,10 +15,16 @@ const MIN_PAGE_LEN: usize = 4096;
 const MAX_PAGE_LEN: usize = 65536;
 /// Compressed pages have lengths of whole such units.
 const COMPRESSED_UNIT: usize = 256;
+/// The tablespace of temporary tables (`SRV_TMP_SPACE_ID`), the largest file of it that is thought
+/// of, and what its pages stand at multiples of at least.
+const TEMPORARY_SPACE: u32 = 0xffff_fffe;
+const MAX_TEMPORARY_LEN: u64 = 1 << 40;
+const MIN_TEMPORARY_STEP: u64 = 4096;
 /// The page length of servers that are not told another.
 const DEFAULT_PAGE_LEN: usize = 16384;
 
-/// The IV that InnoDB makes for a page: tablespace, page, LSN, each little-endian.
+/// The IV that InnoDB makes for a page: tablespace, page, LSN, each little-endian. For a page of the
+/// temporary tablespace it is the page's offset in its file (8 bytes), then 8 random ones.
 pub(crate) struct Place {
     pub(crate) space: u32,
     pub(crate) page: u32,
@@ -32,10 +38,23 @@ impl Place {
     }
 
     /// Whether the plaintext of a page is of this place.
+    ///
+    /// A temporary page has no LSN to compare, so its 32 bits of tablespace are all that is known.
+    /// Another tablespace's page passes for one with that chance only where its number is a
+    /// multiple of 4096 (0 is the system tablespace) and the page's own is at most 256.
     pub(crate) fn matches(&self, plaintext: &[u8]) -> bool {
-        let space = plaintext.get(SPACE_AT..SPACE_AT + 4);
-        space == Some(&self.space.to_be_bytes())
+        let Some(space) = plaintext.get(SPACE_AT..SPACE_AT + 4) else { return false };
+        if space == TEMPORARY_SPACE.to_be_bytes() && self.may_be_temporary() {
+            return true;
+        }
+        space == self.space.to_be_bytes()
             && plaintext.last_chunk() == Some(&self.lsn_low.to_be_bytes())
+    }
+
+    /// Whether the IV may be an offset in the temporary tablespace.
+    fn may_be_temporary(&self) -> bool {
+        let offset = u64::from(self.page) << 32 | u64::from(self.space);
+        offset.is_multiple_of(MIN_TEMPORARY_STEP) && offset <= MAX_TEMPORARY_LEN
     }
 }
 
@@ -117,6 +136,24 @@ mod tests {
         for len in [0, 3, 8, 11] {
             assert!(!place.matches(&page[..len]), "{len}");
         }
+    }
+
+    #[test]
+    fn a_temporary_page_has_its_offset_for_a_place() {
+        let mut page = vec![0xee; 16354];
+        page[8..12].copy_from_slice(&[0xff, 0xff, 0xff, 0xfe]);
+        let at = |offset: u64| {
+            let mut iv = iv();
+            iv[..8].copy_from_slice(&offset.to_le_bytes());
+            Place::of(&iv)
+        };
+        for (offset, taken) in
+            [(16384, true), (5 << 32, true), (16385, false), (2 << 40, false), (0x1234, false)]
+        {
+            assert_eq!(at(offset).matches(&page), taken, "{offset}");
+        }
+        page[8] = 0xfe;
+        assert!(!at(16384).matches(&page));
     }
 
     #[test]

@@ -75,7 +75,6 @@ pub(crate) const SESSION: &[(&str, SqlType)] = &[
     ("GETUTCDATE", SqlType::DateTime),
     ("HAS_DBACCESS", SqlType::Int),
     ("HOST_NAME", SqlType::NVarChar(Length::Of(128))),
-    ("IDENT_CURRENT", SqlType::Decimal { precision: 38, scale: 0 }),
     ("IS_MEMBER", SqlType::Int),
     ("IS_SRVROLEMEMBER", SqlType::Int),
     ("OBJECT_ID", SqlType::Int),
@@ -270,7 +269,7 @@ pub(crate) fn bind(name: &str, args: Vec<Bound>) -> Result<Bound> {
 fn session_call(name: &'static str, ty: SqlType, args: Vec<Bound>) -> Result<Bound> {
     let (least, most) = match name {
         "COLLATIONPROPERTY" | "DATABASEPROPERTYEX" => (2, 2),
-        "CONNECTIONPROPERTY" | "SERVERPROPERTY" | "IDENT_CURRENT" | "IS_MEMBER" => (1, 1),
+        "CONNECTIONPROPERTY" | "SERVERPROPERTY" | "IS_MEMBER" => (1, 1),
         "HAS_DBACCESS" => (1, 1),
         "IS_SRVROLEMEMBER" | "OBJECT_ID" => (1, 2),
         "DB_ID" | "DB_NAME" | "RAND" | "SCHEMA_ID" | "SCHEMA_NAME" | "SUSER_NAME"

@@ -207,7 +207,6 @@ impl SessionCalls for Calls<'_> {
                 Value::Null => Value::Null,
                 _ => int(1),
             },
-            "IDENT_CURRENT" => Value::Null,
             "IS_MEMBER" | "IS_SRVROLEMEMBER" => int(1),
             "OBJECT_ID" => self.object(&arg(0).unwrap_or_default(), arg(1).as_deref()),
             "SCHEMA_NAME" => text("dbo"),

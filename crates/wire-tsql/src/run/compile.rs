@@ -324,10 +324,7 @@ impl Compiler {
 pub(crate) fn needs_connection(bound: &Bound) -> bool {
     let mut found = false;
     bound.walk(&mut |part| {
-        found |= matches!(
-            &part.node,
-            Node::Call(crate::functions::Func::Session("OBJECT_ID" | "IDENT_CURRENT"), _)
-        );
+        found |= matches!(&part.node, Node::Call(crate::functions::Func::Session("OBJECT_ID"), _));
         !found
     });
     found
