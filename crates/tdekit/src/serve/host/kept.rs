@@ -38,7 +38,8 @@ pub(crate) fn open(path: &Path) -> io::Result<Arc<File>> {
 
 /// The first bytes of the file at `path`.
 pub(crate) fn area(path: &Path) -> io::Result<Vec<u8>> {
-    read_area(&open(path)?)
+    let file = open(path)?;
+    read_area(&file)
 }
 
 /// Whether this process has the file open to be written, as SQLite does. Descriptors that are kept
