@@ -23,8 +23,8 @@ const MIN_TEMPORARY_STEP: u64 = 4096;
 /// The page length of servers that are not told another.
 const DEFAULT_PAGE_LEN: usize = 16384;
 
-/// The IV that InnoDB makes for a page: tablespace, page, LSN, each little-endian. For a page of the
-/// temporary tablespace it is the page's offset in its file (8 bytes), then 8 random ones.
+/// The IV that InnoDB makes for a page: tablespace, page, LSN, each little-endian. For a page of
+/// the temporary tablespace it is the page's offset in its file (8 bytes), then 8 random ones.
 pub(crate) struct Place {
     pub(crate) space: u32,
     pub(crate) page: u32,
