@@ -219,7 +219,7 @@ pub trait Host: Send + Sync {
 
     /// `SELECT .. FROM` a view whose rows only the server knows: the name as
     /// `sys.dm_os_wait_stats` or `msdb.dbo.backupset`, in lower case. None for a view that it
-    /// does not have. The front end gives the names it asks for in [`crate::host_views`].
+    /// does not have.
     ///
     /// # Errors
     /// When the rows cannot be found.
