@@ -14,7 +14,12 @@ mod keys;
 mod media;
 mod restore;
 mod rows;
+#[cfg(test)]
+mod scripts;
 mod steer;
+mod switches;
+#[cfg(test)]
+mod tests;
 mod views;
 
 use std::path::Path;

@@ -17,6 +17,7 @@ use super::rows::{
     BIG, BIT, DATETIME, GUID, INT, Named, REAL, SIZE, TINY, binary, datetime, guid, guid_of, int,
     maybe, rows, size, string, text, thumbprint,
 };
+use super::switches::context_switches;
 
 const CERTIFICATES: &[(&str, SqlType)] = &[
     ("name", text(128)),
@@ -315,7 +316,7 @@ pub(crate) fn media_set(keys: &Keys) -> Result<Rows, Error> {
 }
 
 /// `sys.dm_os_schedulers`: the processor that the server runs on is one scheduler here, with the
-/// context switches of all threads that it has now.
+/// context switches of all threads that were seen.
 pub(crate) fn schedulers() -> Rows {
     const COLUMNS: &[(&str, SqlType)] = &[
         ("scheduler_id", INT),
@@ -355,21 +356,6 @@ pub(crate) fn wait_stats() -> Rows {
     };
     let waits = ["PREEMPTIVE_OS_DECRYPTMESSAGE", "PREEMPTIVE_OS_ENCRYPTMESSAGE"];
     rows(COLUMNS, waits.into_iter().map(row).collect())
-}
-
-/// Voluntary and other switches of the threads that this process has (proc(5), status).
-fn context_switches() -> u64 {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return 0 };
-    let of = |task: std::fs::DirEntry| -> u64 {
-        let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
-        let counts = status.lines().filter_map(|line| {
-            let (name, count) = line.split_once(':')?;
-            let counted = name.ends_with("voluntary_ctxt_switches");
-            counted.then(|| count.trim().parse::<u64>().ok()).flatten()
-        });
-        counts.sum()
-    };
-    tasks.flatten().map(of).sum()
 }
 
 /// The history, and the numbers of its media sets, in the order in which they came.
