@@ -96,7 +96,7 @@ fn every_kind_of_table_lives_through_restarts() {
 #[test]
 fn a_temporary_table_larger_than_the_buffer_pool() {
     let Some(rig) = Rig::new() else { return };
-    let server = rig.start(&rig.fresh("data"), &["innodb-buffer-pool-size=5M"]);
+    let server = rig.start(&rig.fresh("data"), &["innodb-buffer-pool-size=8M"]);
     let found = server
         .sql(
             "CREATE DATABASE test; USE test; \
