@@ -90,9 +90,13 @@ impl BulkReader {
         let mut from = Reader::new(rest);
         match read_item(&mut from, &mut self.columns) {
             Ok(item) => {
-                self.at = self.bytes.len() - from.rest().len();
+                let bytes = from.rest().len();
+                self.at = self.bytes.len() - bytes;
                 self.try_at = 0;
                 self.ended = item == BulkItem::End;
+                if self.ended && bytes > 0 {
+                    return Err(Error::Trailing { what: "bulk load", bytes: bytes as u64 });
+                }
                 Ok(item)
             }
             Err(error) if error.is_truncated() && !whole => {
