@@ -16,6 +16,7 @@ mod messages;
 mod model;
 mod oltp;
 mod page;
+mod pairs;
 mod plot;
 mod published;
 pub mod stats;

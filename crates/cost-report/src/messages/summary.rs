@@ -1,14 +1,13 @@
 //! From batches to ratios. The restart is the unit of every interval, as for the other experiments.
 
-use std::collections::BTreeMap;
-
 use super::model::{
     MessagesCell, MessagesMetric, MessagesPoint, MessagesRatio, MessagesReport, MessagesRun,
     MessagesSeries, MessagesSide, MessagesSummary, MessagesTotals,
 };
 use super::published::{PUBLISHED_MESSAGES, published_packets};
 use crate::format::{interval, percent};
-use crate::stats::{median, ratio_estimate};
+use crate::pairs::{Paired, Pairs};
+use crate::stats::median;
 use crate::summary::float;
 
 /// The cell that the document has.
@@ -50,8 +49,15 @@ fn value(run: &MessagesRun, metric: MessagesMetric) -> Option<f64> {
     }
 }
 
-/// The side's batch and the plain one's.
-type Pair<'a> = (Option<&'a MessagesRun>, Option<&'a MessagesRun>);
+impl Paired for MessagesRun {
+    fn place(&self) -> (u32, u32) {
+        (self.restart, self.pair)
+    }
+
+    fn side(&self) -> &str {
+        &self.side
+    }
+}
 
 fn ratios(
     runs: &[&MessagesRun],
@@ -60,25 +66,9 @@ fn ratios(
     base: &MessagesSide,
     confidence: f64,
 ) -> Vec<MessagesRatio> {
-    let mut pairs: BTreeMap<(u32, u32), Pair<'_>> = BTreeMap::new();
-    for run in runs {
-        let pair = pairs.entry((run.restart, run.pair)).or_default();
-        if run.side == side.id {
-            pair.0 = Some(run);
-        } else if run.side == base.id {
-            pair.1 = Some(run);
-        }
-    }
+    let pairs = Pairs::of(runs, &side.id, &base.id);
     let of_metric = |metric| {
-        let mut groups: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        for ((restart, _), (above, below)) in &pairs {
-            let (Some(above), Some(below)) = (above, below) else { continue };
-            if let (Some(above), Some(below)) = (value(above, metric), value(below, metric)) {
-                groups.entry(*restart).or_default().push((above / below).ln());
-            }
-        }
-        let groups: Vec<Vec<f64>> = groups.into_values().collect();
-        ratio_estimate(&groups, confidence).map(|estimate| MessagesRatio {
+        pairs.ratio(|run| value(run, metric), confidence).map(|estimate| MessagesRatio {
             cell: cell.id.clone(),
             side: side.id.clone(),
             against: base.id.clone(),

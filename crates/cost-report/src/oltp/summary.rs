@@ -1,14 +1,13 @@
 //! From blocks to ratios. The restart is the unit of every interval, as for the other experiments.
 
-use std::collections::BTreeMap;
-
 use super::model::{
     OltpCell, OltpLatency, OltpMetric, OltpOverall, OltpRatio, OltpReport, OltpRun, OltpSide,
     OltpSummary, OltpTotals, OltpUnit,
 };
 use crate::format::percent;
 use crate::model::Role;
-use crate::stats::{median, ratio_estimate};
+use crate::pairs::{Paired, Pairs};
+use crate::stats::median;
 
 /// Computes everything that a report shows from `report.runs`.
 #[must_use]
@@ -43,8 +42,15 @@ fn value(run: &OltpRun, metric: OltpMetric) -> Option<f64> {
     }
 }
 
-/// The side's block and the base's.
-type Pair<'a> = (Option<&'a OltpRun>, Option<&'a OltpRun>);
+impl Paired for OltpRun {
+    fn place(&self) -> (u32, u32) {
+        (self.restart, self.pair)
+    }
+
+    fn side(&self) -> &str {
+        &self.side
+    }
+}
 
 fn ratios(
     runs: &[&OltpRun],
@@ -53,25 +59,9 @@ fn ratios(
     base: &OltpSide,
     confidence: f64,
 ) -> Vec<OltpRatio> {
-    let mut pairs: BTreeMap<(u32, u32), Pair<'_>> = BTreeMap::new();
-    for run in runs {
-        let pair = pairs.entry((run.restart, run.pair)).or_default();
-        if run.side == side.id {
-            pair.0 = Some(run);
-        } else if run.side == base.id {
-            pair.1 = Some(run);
-        }
-    }
+    let pairs = Pairs::of(runs, &side.id, &base.id);
     let of_metric = |metric| {
-        let mut groups: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        for ((restart, _), (above, below)) in &pairs {
-            let (Some(above), Some(below)) = (above, below) else { continue };
-            if let (Some(above), Some(below)) = (value(above, metric), value(below, metric)) {
-                groups.entry(*restart).or_default().push((above / below).ln());
-            }
-        }
-        let groups: Vec<Vec<f64>> = groups.into_values().collect();
-        ratio_estimate(&groups, confidence).map(|estimate| OltpRatio {
+        pairs.ratio(|run| value(run, metric), confidence).map(|estimate| OltpRatio {
             cell: cell.id.clone(),
             side: side.id.clone(),
             against: base.id.clone(),
