@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 
 use tdekit_rest_page::journal::{JOURNAL_HEADER_LEN, JournalHeader};
 use tdekit_rest_page::{FileKeys, HEADER_AREA_LEN};
@@ -31,12 +32,20 @@ struct Host {
     below: *mut Vfs,
 }
 
+/// Held while the VFS is looked for and registered: two connections that open at the same time
+/// would both find none, and the second would stand on the first, which seals everything twice.
+static REGISTERING: Mutex<()> = Mutex::new(());
+
 /// Registers the VFS with the library behind `api`, once, as the default. The environment
 /// variable `TDEKIT_BASE_VFS` names the VFS to stand on; else it is the default of the moment.
 pub(crate) fn register(api: Api) -> Result<(), VfsError> {
-    if !api.vfs_find(Some(NAME)).is_null() {
-        return Ok(());
-    }
+    let _registering = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
+    if api.vfs_find(Some(NAME)).is_null() { stand_on(api) } else { Ok(()) }
+}
+
+/// Registers the VFS, unless it would stand on one of its own name: another copy of this library
+/// in the process has registered that meanwhile.
+fn stand_on(api: Api) -> Result<(), VfsError> {
     let named = std::env::var("TDEKIT_BASE_VFS").ok().filter(|name| !name.is_empty());
     let below = match &named {
         None => api.vfs_find(None),
@@ -50,6 +59,10 @@ pub(crate) fn register(api: Api) -> Result<(), VfsError> {
         let value = named.unwrap_or_default();
         return Err(VfsError::Setting { what: "TDEKIT_BASE_VFS", value });
     };
+    // SAFETY: the name of a registered VFS is a string that lives as long.
+    if unsafe { CStr::from_ptr(base.name) } == NAME {
+        return Ok(());
+    }
     let own_len = c_int::try_from(std::mem::size_of::<TdeFile>()).unwrap_or(c_int::MAX);
     let host: &'static mut Host = Box::leak(Box::new(Host { api, below }));
     let vfs: &'static mut Vfs = Box::leak(Box::new(Vfs {
@@ -240,3 +253,39 @@ forward!(current_time_i64, ffi::ERROR, (out: *mut i64) -> c_int);
 forward!(set_system_call, ffi::NOTFOUND, (name: *const c_char, call: Syscall) -> c_int);
 forward!(get_system_call, None, (name: *const c_char) -> Syscall);
 forward!(next_system_call, std::ptr::null(), (name: *const c_char) -> *const c_char);
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+    use rusqlite::ffi::{
+        SQLITE_OK, sqlite3, sqlite3_api_routines, sqlite3_auto_extension, sqlite3_vfs_find,
+    };
+
+    use super::*;
+
+    unsafe extern "C" fn entry(
+        _: *mut sqlite3,
+        _: *mut *mut c_char,
+        routines: *const sqlite3_api_routines,
+    ) -> c_int {
+        // SAFETY: the table is what SQLite passed.
+        let api = unsafe { Api::new(routines.cast()) };
+        // As two do that both found none.
+        let twice = api.and_then(|api| stand_on(api).and_then(|()| stand_on(api)));
+        if twice.is_ok() { SQLITE_OK } else { ffi::ERROR }
+    }
+
+    #[test]
+    fn it_never_stands_on_itself() {
+        // SAFETY: `entry` has the signature of an extension's entry point.
+        let code = unsafe { sqlite3_auto_extension(Some(entry)) };
+        assert_eq!(code, SQLITE_OK);
+        drop(Connection::open_in_memory().unwrap());
+        // SAFETY: registered VFSes live for ever, and this one is ours.
+        let below = unsafe {
+            let ours = sqlite3_vfs_find(NAME.as_ptr());
+            CStr::from_ptr((*host(ours.cast()).below).name)
+        };
+        assert_ne!(below, NAME);
+    }
+}

@@ -18,6 +18,13 @@ static HOME: OnceLock<TempDir> = OnceLock::new();
 
 /// Makes the key store and registers the VFS with the bundled library, once a process.
 pub(crate) fn setup() {
+    static REGISTERED: OnceLock<()> = OnceLock::new();
+    setup_unregistered();
+    REGISTERED.get_or_init(|| drop(Connection::open_in_memory().unwrap()));
+}
+
+/// Makes the key store, and has the next connection register the VFS.
+pub(crate) fn setup_unregistered() {
     HOME.get_or_init(|| {
         let home = TempDir::new().unwrap();
         let key_file = home.path().join("key");
@@ -65,7 +72,6 @@ fn register() {
     // SAFETY: `init` has the signature of an extension's entry point.
     let code = unsafe { rusqlite::ffi::sqlite3_auto_extension(Some(init)) };
     assert_eq!(code, SQLITE_OK);
-    drop(Connection::open_in_memory().unwrap());
 }
 
 /// Opens `path` by its ordinary name.
