@@ -164,8 +164,8 @@ fn hint(error: &CommandError) -> Option<String> {
         CommandError::Mariadb(error) => error.hint().map(str::to_owned),
         CommandError::Bench(error) => error.hint(),
         CommandError::NoSecret { ways, .. } => Some((*ways).to_owned()),
-        CommandError::Endpoint(_)
-        | CommandError::Usage(_)
+        CommandError::Endpoint(error) => crate::commands::serve::hint(error).map(str::to_owned),
+        CommandError::Usage(_)
         | CommandError::PasswordsDiffer
         | CommandError::Io { .. }
         | CommandError::Output(_) => None,

@@ -4,6 +4,7 @@ use tdekit_wire_tds::bulk::{BulkItem, BulkReader};
 use tdekit_wire_tds::token::{DoneStatus, DoneToken, put_done};
 use tdekit_wire_tds::{Command, Message, Sink};
 
+use crate::answer::lock;
 use crate::connection::{Connection, Step};
 use crate::error::Ended;
 
@@ -73,10 +74,11 @@ impl Connection {
 
     fn load_bytes(&mut self, bytes: &[u8], whole: bool) {
         let most = self.shared.limits.request_bytes;
-        let (Some(load), Some(session)) = (&mut self.load, &mut self.session) else { return };
+        let (Some(load), Some(held)) = (&mut self.load, &self.session) else { return };
         if load.failed.is_some() {
             return;
         }
+        let mut session = lock(&held.session);
         let reader = load.reader.get_or_insert_with(|| BulkReader::new(most));
         let bad = |error: tdekit_wire_tds::Error| {
             let text = format!("The rows of the bulk load cannot be read: {error}.");

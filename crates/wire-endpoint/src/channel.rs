@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ServerConnection;
 
 use crate::error::Ended;
+use crate::sessions::Traffic;
 
 /// Bytes read from the socket at once.
 const READ_BYTES: usize = 16 * 1024;
@@ -33,12 +34,19 @@ pub(crate) struct Channel {
     /// TLS ends with the login.
     login_only: bool,
     closed: bool,
+    traffic: Arc<Traffic>,
 }
 
 impl Channel {
     pub(crate) fn new(stream: Arc<TcpStream>) -> Self {
         let (sealed, incoming) = (Vec::new(), Vec::new());
-        Channel { stream, tls: None, sealed, incoming, login_only: false, closed: false }
+        let traffic = Arc::default();
+        Channel { stream, tls: None, sealed, incoming, login_only: false, closed: false, traffic }
+    }
+
+    /// What the socket has carried.
+    pub(crate) fn traffic(&self) -> &Arc<Traffic> {
+        &self.traffic
     }
 
     /// Whether the client has closed its side.
@@ -95,6 +103,7 @@ impl Channel {
             match (&*self.stream).read(&mut bytes) {
                 Ok(0) => self.closed = true,
                 Ok(length) => {
+                    self.traffic.reads.touch();
                     let came = bytes.get(..length).unwrap_or_default();
                     match self.tls {
                         Some(_) => self.sealed.extend_from_slice(came),
@@ -206,6 +215,7 @@ impl Channel {
         while !rest.is_empty() {
             match (&*self.stream).write(rest) {
                 Ok(length) => {
+                    self.traffic.writes.touch();
                     rest = rest.get(length..).unwrap_or_default();
                     moved = None;
                 }

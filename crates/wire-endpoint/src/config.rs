@@ -70,6 +70,8 @@ pub struct Limits {
     pub request_bytes: usize,
     /// From the connection to the end of the login.
     pub login: Duration,
+    /// A session without requests for so long gives back what it can do without.
+    pub rest: Duration,
     /// What running requests are given when the endpoint stops.
     pub stop: Duration,
 }
@@ -82,6 +84,7 @@ impl Default for Limits {
             workers: 256,
             request_bytes: 64 << 20,
             login: Duration::from_secs(15),
+            rest: Duration::from_secs(5),
             stop: Duration::from_secs(5),
         }
     }

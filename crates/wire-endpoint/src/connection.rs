@@ -1,13 +1,13 @@
 //! A connection: what it has come to, and one step after the other.
 
-use std::net::{IpAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use tdekit_wire_tds::Engine;
 use tdekit_wire_tds::login::{Login, MAX_LOGIN_BYTES};
 use tdekit_wire_tds::packet::{Assembler, DEFAULT_PACKET_BYTES, PacketKind, Taken};
-use tdekit_wire_tds::{Engine, Session};
 
 use crate::answer::{AnswerForm, STALL, Signals, lock};
 use crate::bulk::Load;
@@ -17,6 +17,7 @@ use crate::cursors::Cursors;
 use crate::error::Ended;
 use crate::guard::Guard;
 use crate::prepared::Prepared;
+use crate::sessions::{Held, Sessions};
 use crate::ticker::Ticker;
 use crate::tls::TlsOffer;
 
@@ -28,6 +29,7 @@ pub(crate) struct Shared {
     pub(crate) mode: Mode,
     pub(crate) limits: Limits,
     pub(crate) ticker: Ticker,
+    pub(crate) sessions: Sessions,
 }
 
 /// How far a connection has come.
@@ -74,21 +76,24 @@ pub(crate) struct Connection {
     pub(crate) signals: Arc<Signals>,
     pub(crate) phase: Phase,
     pub(crate) assembler: Assembler,
-    pub(crate) address: IpAddr,
+    pub(crate) client: SocketAddr,
     pub(crate) form: AnswerForm,
-    pub(crate) session: Option<Box<dyn Session>>,
+    pub(crate) session: Option<Arc<Held>>,
     pub(crate) prepared: Prepared,
     pub(crate) cursors: Cursors,
     /// INSERT BULK was accepted and its rows are to come, or come.
     pub(crate) load: Option<Load>,
     started: Instant,
+    pub(crate) connected: SystemTime,
+    /// When the last request ended; none once the session has been put to rest since.
+    pub(crate) awake_since: Option<Instant>,
 }
 
 impl Connection {
     pub(crate) fn new(
         shared: Arc<Shared>,
         stream: TcpStream,
-        address: IpAddr,
+        client: SocketAddr,
         spid: u16,
     ) -> Connection {
         let stream = Arc::new(stream);
@@ -99,13 +104,15 @@ impl Connection {
             signals: Arc::default(),
             phase: Phase::First,
             assembler: Assembler::new(MAX_LOGIN_BYTES),
-            address,
+            client,
             form: AnswerForm { spid, packet_bytes: DEFAULT_PACKET_BYTES, compressed_rows: false },
             session: None,
             prepared: Prepared::default(),
             cursors: Cursors::default(),
             load: None,
             started: Instant::now(),
+            connected: SystemTime::now(),
+            awake_since: None,
         }
     }
 
@@ -117,6 +124,23 @@ impl Connection {
     /// Whether it takes too long to log in.
     pub(crate) fn is_late(&self) -> bool {
         !self.is_ready() && self.started.elapsed() > self.shared.limits.login
+    }
+
+    /// Whether its session has had no request for so long that it should be put to rest.
+    pub(crate) fn wants_rest(&self) -> bool {
+        let rest = self.shared.limits.rest;
+        self.is_ready() && self.awake_since.is_some_and(|since| since.elapsed() >= rest)
+    }
+
+    /// Has the session give back what it can do without until the next request.
+    pub(crate) fn rest(&mut self) {
+        self.awake_since = None;
+        // Whoever has it now uses it: it rests the next time.
+        if let Some(held) = &self.session
+            && let Ok(mut session) = held.session.try_lock()
+        {
+            session.rest();
+        }
     }
 
     /// How long a write may be stuck.

@@ -81,14 +81,9 @@ impl Guard {
         let (entry, locked) = {
             let mut state = lock(&self.state);
             state.refresh(&self.path)?;
-            let failures = state.failures.get(&folded).copied();
-            let locked = failures.is_some_and(|failed| failed.last.elapsed() < failed.locked_for());
-            (state.logins.find(name).cloned(), locked)
+            (state.logins.find(name).cloned(), state.locked(&folded))
         };
-        let digest = hmac_sha256(
-            self.key.expose(),
-            &[&(folded.len() as u64).to_le_bytes(), folded.as_bytes(), password.as_bytes()],
-        );
+        let digest = self.digest(&folded, password);
         if let (Some(entry), false) = (&entry, locked)
             && self.was_right(&folded, entry, &digest)
         {
@@ -112,6 +107,24 @@ impl Guard {
         }
     }
 
+    /// Whether the password is known to be right without deriving a key.
+    pub(crate) fn knows(&self, name: &str, password: &str) -> bool {
+        let folded = name.to_lowercase();
+        let entry = {
+            let mut state = lock(&self.state);
+            if state.refresh(&self.path).is_err() || state.locked(&folded) {
+                return false;
+            }
+            state.logins.find(name).cloned()
+        };
+        entry.is_some_and(|entry| self.was_right(&folded, &entry, &self.digest(&folded, password)))
+    }
+
+    fn digest(&self, folded: &str, password: &str) -> [u8; 32] {
+        let length = (folded.len() as u64).to_le_bytes();
+        hmac_sha256(self.key.expose(), &[&length, folded.as_bytes(), password.as_bytes()])
+    }
+
     fn was_right(&self, folded: &str, entry: &Entry, digest: &[u8; 32]) -> bool {
         let state = lock(&self.state);
         let Some((stamp, right)) = state.right.get(folded) else { return false };
@@ -131,6 +144,11 @@ impl State {
             self.right.clear();
         }
         Ok(())
+    }
+
+    fn locked(&self, folded: &str) -> bool {
+        let failures = self.failures.get(folded);
+        failures.is_some_and(|failed| failed.last.elapsed() < failed.locked_for())
     }
 
     fn note_failure(&mut self, folded: String) {

@@ -20,6 +20,8 @@ mod prepared;
 mod procedures;
 mod requests;
 mod server;
+mod sessions;
+mod spids;
 mod ticker;
 mod tls;
 
@@ -27,4 +29,5 @@ pub use config::{Config, Limits, Mode};
 pub use error::EndpointError;
 pub use logins::Logins;
 pub use server::Endpoint;
+pub use sessions::{ConnectionFacts, Sessions, Touches};
 pub use tls::{IdentityFiles, ensure_own_identity};

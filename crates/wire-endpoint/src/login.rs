@@ -1,5 +1,8 @@
 //! LOGIN7: who comes in, and what the client is told.
 
+use std::sync::Arc;
+
+use rustls::{CipherSuite, ProtocolVersion};
 use tdekit_wire_tds::login::{Feature, Login, TDS_7_3B, TDS_7_4, TDS_8_0};
 use tdekit_wire_tds::packet::{
     Assembler, DEFAULT_PACKET_BYTES, MAX_PACKET_BYTES, MAX_TLS_PACKET_BYTES, MIN_PACKET_BYTES,
@@ -14,6 +17,30 @@ use tdekit_wire_tds::{Caller, Command, EnvChange, Message};
 use crate::answer::{Answer, SERVER, lock};
 use crate::connection::{Connection, Phase, Step};
 use crate::error::Ended;
+use crate::sessions::About;
+
+/// The version that is spoken with a client of `version`.
+fn spoken(version: u32) -> u32 {
+    if version == TDS_8_0 { TDS_8_0 } else { version.min(TDS_7_4) }
+}
+
+fn protocol_name(version: ProtocolVersion) -> Option<&'static str> {
+    match version {
+        ProtocolVersion::TLSv1_2 => Some("TLS 1.2"),
+        ProtocolVersion::TLSv1_3 => Some("TLS 1.3"),
+        other => other.as_str(),
+    }
+}
+
+/// The name that IANA gives to a suite.
+fn suite_name(suite: CipherSuite) -> Option<&'static str> {
+    match suite {
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => Some("TLS_AES_128_GCM_SHA256"),
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => Some("TLS_AES_256_GCM_SHA384"),
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some("TLS_CHACHA20_POLY1305_SHA256"),
+        other => other.as_str(),
+    }
+}
 
 const LANGUAGE: &str = "us_english";
 const LOGIN_FAILED: i32 = 18456;
@@ -34,8 +61,10 @@ impl Connection {
         lock(&self.channel).end_login_tls();
         match login {
             Ok(login) => {
+                let known = self.shared.guard.knows(&login.user, &login.password);
                 self.phase = Phase::Check(Box::new(login));
-                Ok(Step::Check)
+                // To look up a password that was right before takes no time.
+                Ok(if known { self.check() } else { Step::Check })
             }
             Err(error) => {
                 let text = format!("The login packet cannot be used: {error}.");
@@ -73,10 +102,15 @@ impl Connection {
                 return self.refuse(&[Message::new(17803, 20, 1, text), failed()]);
             }
         };
-        let (encrypted, most) = match lock(&self.channel).tls().is_some() {
-            true => (true, MAX_TLS_PACKET_BYTES),
-            false => (false, MAX_PACKET_BYTES),
+        let (tls_protocol, tls_cipher_suite, traffic) = {
+            let channel = lock(&self.channel);
+            let tls = channel.tls();
+            let protocol = tls.and_then(|tls| protocol_name(tls.protocol_version()?));
+            let suite = tls.and_then(|tls| suite_name(tls.negotiated_cipher_suite()?.suite()));
+            (protocol, suite, Arc::clone(channel.traffic()))
         };
+        let encrypted = tls_protocol.is_some();
+        let most = if encrypted { MAX_TLS_PACKET_BYTES } else { MAX_PACKET_BYTES };
         let caller = Caller {
             spid: self.form.spid,
             login: name,
@@ -84,18 +118,30 @@ impl Connection {
             host: login.host.clone(),
             application: login.application.clone(),
             encrypted,
-            address: self.address.to_string(),
+            address: self.client.ip().to_string(),
+            tls_protocol,
+            tls_cipher_suite,
         };
-        match self.shared.engine.open(&caller) {
-            Ok(session) => self.session = Some(session),
+        let session = match self.shared.engine.open(&caller) {
+            Ok(session) => session,
             Err(message) => return self.refuse(&[message, failed()]),
-        }
+        };
         let asked = match u16::try_from(login.packet_bytes) {
             Ok(0) => DEFAULT_PACKET_BYTES,
             Ok(asked) => asked,
             Err(_) => MAX_PACKET_BYTES,
         };
         let packet_bytes = asked.clamp(MIN_PACKET_BYTES, most);
+        let about = About {
+            caller,
+            client: self.client,
+            server: self.stream.local_addr()?,
+            tds_version: spoken(login.version),
+            packet_bytes,
+            connected: self.connected,
+            traffic,
+        };
+        self.session = Some(self.shared.sessions.add(about, session));
         self.welcome(login, packet_bytes)?;
         self.form.packet_bytes = packet_bytes;
         self.form.compressed_rows = login.version >= TDS_7_3B || login.version == TDS_8_0;
@@ -105,11 +151,9 @@ impl Connection {
     }
 
     fn welcome(&self, login: &Login, packet_bytes: u16) -> Result<(), Ended> {
-        let database = self.session.as_ref().map(|each| each.database()).unwrap_or_default();
-        let version = match login.version {
-            TDS_8_0 => TDS_8_0,
-            version => version.min(TDS_7_4),
-        };
+        let held = self.session.as_ref();
+        let database = held.map(|held| lock(&held.session).database()).unwrap_or_default();
+        let version = spoken(login.version);
         let mut answer = Answer::new(&self.channel, &self.signals, self.form);
         answer.put(|out| {
             put_env_change(out, EnvChange::Database { new: &database, old: "master" });

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use tdekit_wire_tds::packet::{PacketKind, PacketStatus, Request, Taken};
 use tdekit_wire_tds::request::{decode_batch, decode_transaction};
@@ -9,7 +10,7 @@ use tdekit_wire_tds::rpc::decode_rpc;
 use tdekit_wire_tds::token::{DoneStatus, DoneToken, put_done};
 use tdekit_wire_tds::{Command, Error, Message, Session, Sink};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, lock};
 use crate::bulk::Load;
 use crate::connection::{Connection, Step};
 use crate::error::Ended;
@@ -116,7 +117,7 @@ impl Connection {
     }
 
     pub(crate) fn with_session<T>(&mut self, run: impl FnOnce(&mut dyn Session) -> T) -> Option<T> {
-        self.session.as_mut().map(|session| run(session.as_mut()))
+        self.session.as_ref().map(|held| run(lock(&held.session).as_mut()))
     }
 
     /// Has `run` make an answer and sends it. Meanwhile the client is listened to.
@@ -129,6 +130,7 @@ impl Connection {
         let mut answer = Answer::new(&self.channel, &self.signals, self.form);
         let watched = self.shared.ticker.watch(&self.channel, &self.signals);
         let fault = catch_unwind(AssertUnwindSafe(|| run(self, &mut answer))).is_err();
+        self.awake_since = Some(Instant::now());
         drop(watched);
         if fault {
             let text = "The endpoint has a fault; this session ends.";

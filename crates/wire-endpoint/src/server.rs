@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -21,6 +21,8 @@ use crate::connection::{Connection, Shared, Step};
 use crate::error::EndpointError;
 use crate::guard::Guard;
 use crate::pool::Pool;
+use crate::sessions::Sessions;
+use crate::spids::Spids;
 use crate::ticker::Ticker;
 use crate::tls::TlsOffer;
 
@@ -38,6 +40,10 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_COUNT: u32 = 5;
 const UNANSWERED_MS: u32 = 60_000;
+/// Clients that wait to be taken.
+const BACKLOG: i32 = 4096;
+/// The most sessions that are put to rest at a time.
+const RESTING_AT_ONCE: usize = 500;
 /// How long the listener rests when the system has no more descriptors.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
@@ -54,6 +60,8 @@ struct Entry {
     connection: Connection,
     hub: Weak<Hub>,
     logging_in: bool,
+    /// It is at a worker to be put to rest.
+    resting: bool,
 }
 
 struct Hub {
@@ -63,18 +71,22 @@ struct Hub {
     parked: Mutex<HashMap<u64, Entry>>,
     workers: Pool<Entry>,
     checkers: Pool<Entry>,
-    next_spid: AtomicU16,
+    spids: Spids,
     connections: AtomicUsize,
     logging_in: AtomicUsize,
     stopping: AtomicBool,
 }
 
 impl Endpoint {
-    /// Listens, and serves clients by `engine`.
+    /// Listens, and serves clients by `engine`. Who is in comes to be in `sessions`.
     ///
     /// # Errors
     /// [`EndpointError`]: the address, the certificate, the list of logins.
-    pub fn start(config: Config, engine: Arc<dyn Engine>) -> Result<Endpoint, EndpointError> {
+    pub fn start(
+        config: Config,
+        engine: Arc<dyn Engine>,
+        sessions: Sessions,
+    ) -> Result<Endpoint, EndpointError> {
         let tls = match (config.mode, &config.identity) {
             (Mode::Off, _) => None,
             (_, Some(files)) => Some(TlsOffer::load(files)?),
@@ -86,9 +98,11 @@ impl Endpoint {
         let guard = Guard::new(config.logins.clone())?;
         let ticker = Ticker::start()?;
         let (mode, limits) = (config.mode, config.limits.clone());
-        let shared = Arc::new(Shared { engine, guard, tls, mode, limits, ticker });
+        let shared = Arc::new(Shared { engine, guard, tls, mode, limits, ticker, sessions });
         let listen = |source| EndpointError::Listen { address: config.listen.to_string(), source };
         let listener = TcpListener::bind(config.listen).map_err(listen)?;
+        // Longer than what the standard library asks for: clients that come all at once.
+        rustix::net::listen(&listener, BACKLOG).map_err(|error| listen(error.into()))?;
         listener.set_nonblocking(true).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let hub = Hub::new(shared, &config).map_err(|error| EndpointError::System {
@@ -141,7 +155,13 @@ impl Endpoint {
         self.wait_for_requests(limits.stop);
         self.hub.workers.stop();
         self.hub.checkers.stop();
-        lock(&self.hub.parked).clear();
+        // Dropped outside of the lock.
+        drop(std::mem::take(&mut *lock(&self.hub.parked)));
+        // Workers may still be closing sessions: their databases' logs are then copied and go.
+        let until = Instant::now() + limits.stop;
+        while self.connections() > 0 && Instant::now() < until {
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn wait_for_requests(&self, most: Duration) {
@@ -162,8 +182,10 @@ impl Drop for Endpoint {
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        self.connection.session = None;
         if let Some(hub) = self.hub.upgrade() {
             hub.connections.fetch_sub(1, Ordering::Relaxed);
+            hub.spids.give_back(self.connection.form.spid);
             if self.logging_in {
                 hub.logging_in.fetch_sub(1, Ordering::Relaxed);
             }
@@ -194,7 +216,7 @@ impl Hub {
                         hub.after(entry, &step);
                     }
                 }),
-                next_spid: AtomicU16::new(51),
+                spids: Spids::new(),
                 connections: AtomicUsize::new(0),
                 logging_in: AtomicUsize::new(0),
                 stopping: AtomicBool::new(false),
@@ -230,12 +252,26 @@ impl Hub {
             }
             if swept.elapsed() >= SWEEP {
                 swept = Instant::now();
-                // Dropped outside of the lock.
-                let _late: Vec<Entry> = lock(&self.parked)
-                    .extract_if(|_, entry| entry.connection.is_late())
-                    .map(|(_, entry)| entry)
-                    .collect();
+                self.sweep();
             }
+        }
+    }
+
+    /// Ends connections that do not log in, and puts sessions to rest that have nothing to do.
+    fn sweep(&self) {
+        let take = |which: &dyn Fn(&Connection) -> bool, most| -> Vec<Entry> {
+            let mut parked = lock(&self.parked);
+            let found = parked.extract_if(|_, entry| which(&entry.connection));
+            found.take(most).map(|(_, entry)| entry).collect()
+        };
+        // Dropped outside of the lock.
+        drop(take(&Connection::is_late, usize::MAX));
+        if self.workers.is_busy() {
+            return;
+        }
+        for mut entry in take(&Connection::wants_rest, RESTING_AT_ONCE) {
+            entry.resting = true;
+            self.workers.submit(entry);
         }
     }
 
@@ -273,11 +309,12 @@ impl Hub {
         sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_INTERVAL)?;
         sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_COUNT)?;
         sockopt::set_tcp_user_timeout(&stream, UNANSWERED_MS)?;
-        let spid = self.next_spid();
-        let connection = Connection::new(Arc::clone(&self.shared), stream, peer.ip(), spid);
+        let spid = self.spids.take().ok_or_else(|| io::Error::from(ErrorKind::QuotaExceeded))?;
+        let connection = Connection::new(Arc::clone(&self.shared), stream, peer, spid);
         self.connections.fetch_add(1, Ordering::Relaxed);
         self.logging_in.fetch_add(1, Ordering::Relaxed);
-        let entry = Entry { id, connection, hub: Arc::downgrade(self), logging_in: true };
+        let hub = Arc::downgrade(self);
+        let entry = Entry { id, connection, hub, logging_in: true, resting: false };
         let socket = Arc::clone(&entry.connection.stream);
         lock(&self.parked).insert(id, entry);
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
@@ -288,16 +325,13 @@ impl Hub {
         Ok(added?)
     }
 
-    /// From 51 to 32,767, as SQL Server numbers its users' sessions.
-    fn next_spid(&self) -> u16 {
-        let next = |spid: u16| Some(if spid >= 32_767 { 51 } else { spid + 1 });
-        self.next_spid
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
-            .unwrap_or_else(|spid| spid)
-    }
-
     /// A worker's part: goes on with a connection as long as it has something to say.
     fn work(self: &Arc<Self>, mut entry: Entry) {
+        if std::mem::take(&mut entry.resting) {
+            entry.connection.rest();
+            // What has come meanwhile is seen when the poller looks at its socket again.
+            return self.park(entry);
+        }
         loop {
             if self.stopping.load(Ordering::Acquire) {
                 return;

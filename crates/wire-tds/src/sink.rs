@@ -109,7 +109,7 @@ pub trait Sink {
 }
 
 /// Who connects, and where to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caller {
     /// `@@SPID`.
     pub spid: u16,
@@ -125,6 +125,11 @@ pub struct Caller {
     pub encrypted: bool,
     /// `sys.dm_exec_connections.client_net_address`.
     pub address: String,
+    /// The protocol of the connection's TLS, such as `TLS 1.3`; none where it has none. What only
+    /// the login was sealed with does not count.
+    pub tls_protocol: Option<&'static str>,
+    /// Its cipher suite, such as `TLS_AES_256_GCM_SHA384`.
+    pub tls_cipher_suite: Option<&'static str>,
 }
 
 /// A request of the transaction manager.
@@ -220,4 +225,13 @@ pub trait Session: Send {
     /// Makes the session as new (`sp_reset_connection`): temporary tables, SET options, database;
     /// an open transaction is rolled back unless `keep_transaction`.
     fn reset(&mut self, keep_transaction: bool, sink: &mut dyn Sink);
+    /// Lets go of the files of a database, which another session wants for itself; they are opened
+    /// again when they are next needed. A session with an open transaction keeps them. Called
+    /// between requests.
+    fn release(&mut self, database: &str) {
+        let _ = database;
+    }
+    /// Gives back what a session at rest can do without. Called between requests, when none has
+    /// come for a while.
+    fn rest(&mut self) {}
 }

@@ -347,6 +347,7 @@ pub(crate) enum Security {
     CreateMasterKey { password: Option<String> },
     OpenMasterKey { password: String },
     CloseMasterKey,
+    AlterMasterKey { password: String, force: bool },
     BackupMasterKey { file: String, password: String },
     CreateCertificate(CreateCertificate),
     BackupCertificate(CertificateBackup),

@@ -3,7 +3,9 @@
 //! One method a verb; every option that a statement can carry stands in a struct of its own. A
 //! verb that a host does not have answers [`crate::Error::NotSupportedFeature`] by itself.
 
+use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rusqlite::Connection;
 use tdekit_wire_tds::{Message, SqlType, Value};
@@ -42,6 +44,8 @@ pub struct CreateCertificate {
     pub decryption_password: Option<String>,
     /// `ENCRYPTION BY PASSWORD`: of the private key, in place of the master key.
     pub encryption_password: Option<String>,
+    /// `FORMAT = 'PFX'`: the file is a PKCS#12 with the private key.
+    pub pfx: bool,
 }
 
 /// `BACKUP CERTIFICATE`.
@@ -57,6 +61,8 @@ pub struct CertificateBackup {
     pub encryption_password: Option<String>,
     /// `DECRYPTION BY PASSWORD`.
     pub decryption_password: Option<String>,
+    /// `FORMAT = 'PFX'`: one file holds both.
+    pub pfx: bool,
 }
 
 /// `CREATE DATABASE ENCRYPTION KEY` and `ALTER DATABASE ENCRYPTION KEY`.
@@ -187,8 +193,36 @@ pub struct Rows {
     pub rows: Vec<Vec<Value<'static>>>,
 }
 
-/// Takes messages of progress while a verb runs; false asks it to stop.
-pub type Progress<'a> = &'a mut dyn FnMut(Message) -> bool;
+/// Takes messages of progress while a verb runs, and tells whether the client still wants it.
+pub struct Progress<'a> {
+    tell: &'a mut dyn FnMut(Message) -> bool,
+    cancel: Arc<AtomicBool>,
+}
+
+impl<'a> Progress<'a> {
+    /// `tell` sends a message, and is false when the client wants no more; `cancel` is true from
+    /// then on too, also while nothing is told.
+    pub fn new(tell: &'a mut dyn FnMut(Message) -> bool, cancel: Arc<AtomicBool>) -> Self {
+        Progress { tell, cancel }
+    }
+
+    /// Sends a message; false asks the verb to stop.
+    pub fn tell(&mut self, message: Message) -> bool {
+        (self.tell)(message)
+    }
+
+    /// True from the moment in which the client cancels: for verbs that run for long, and for the
+    /// threads that they have.
+    pub fn cancel_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.cancel)
+    }
+}
+
+impl std::fmt::Debug for Progress<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Progress").field("cancel", &self.cancel).finish_non_exhaustive()
+    }
+}
 
 fn not_here<T>(what: &str) -> Result<T> {
     Err(Error::feature(what))
@@ -215,6 +249,16 @@ pub trait Host: Send + Sync {
             | OpenFlags::SQLITE_OPEN_URI;
         Connection::open_with_flags(":memory:", flags)
             .map_err(|error| Error::Internal { detail: error.to_string() })
+    }
+
+    /// Called before a session opens a database's file; what it gives is dropped when the file is
+    /// open. So a host that is about to replace the file knows who opens it meanwhile.
+    ///
+    /// # Errors
+    /// 952 while the file is being replaced.
+    fn opening(&self, database: &str) -> Result<Box<dyn Any>> {
+        let _ = database;
+        Ok(Box::new(()))
     }
 
     /// `SELECT .. FROM` a view whose rows only the server knows: the name as
@@ -295,6 +339,16 @@ pub trait Host: Send + Sync {
     /// When none is open.
     fn close_master_key(&self) -> Result<()> {
         not_here("CLOSE MASTER KEY")
+    }
+
+    /// `ALTER MASTER KEY REGENERATE WITH ENCRYPTION BY PASSWORD`. FORCE would go on where a
+    /// certificate's private key does not open.
+    ///
+    /// # Errors
+    /// 15581 when none is open.
+    fn alter_master_key(&self, password: &str, force: bool) -> Result<()> {
+        let _ = (password, force);
+        not_here("ALTER MASTER KEY")
     }
 
     /// `BACKUP MASTER KEY`.

@@ -6,41 +6,22 @@ mod common;
 
 use common::{Log, Server, rows, run};
 
-const GENERATE: &str = r"DECLARE @sql NVARCHAR(MAX) = N'';
-
-;WITH s(s) AS (SELECT 1 UNION ALL SELECT 2),
-m AS (SELECT m FROM (VALUES('AES_128'),('AES_192'),('AES_256'),('TRIPLE_DES_3KEY'),(NULL)) AS m(m)),
-c AS (SELECT c FROM (VALUES('NO_COMPRESSION'),('COMPRESSION')) AS c(c)),
-d AS (SELECT d,t FROM (VALUES('D','HDD'),('E','SSD')) AS d(d,t))
-SELECT @sql += N'
-BACKUP DATABASE aw' + CASE s WHEN 1 THEN 'HDD' ELSE 'SSD' END 
- + ' TO DISK = 
- ''' + d + ':\backup\' + n + '.bak''
- WITH INIT, ' + c + ',' + COALESCE('
- ENCRYPTION (ALGORITHM = ' + m + ', SERVER CERTIFICATE = TestCert),', '') + '
- NAME = ''' + n + ''';' FROM 
- (
-  SELECT *, n = 'test' + CONVERT(VARCHAR(8000), RIGHT('0' + RTRIM(r),2)) + '-' +    
-   COALESCE(m,'NO_ENCRYPTION') + '-' + CASE WHEN r < 11 THEN 'HDD' ELSE 'SSD' END 
-   + '-to-' + t + '-' + c FROM 
-   (
-     SELECT *, r = ROW_NUMBER() OVER (PARTITION BY d.d ORDER BY s.s,m.m,c.c) 
-      FROM s CROSS JOIN m CROSS JOIN c CROSS JOIN d
-   ) AS x
-) AS y ORDER BY r;
-";
+/// The statement that generates the backups, which the document then has executed.
+fn generate() -> &'static str {
+    include_str!("scripts/b-backups.sql").split("--EXEC").next().unwrap()
+}
 
 #[test]
 fn document_b_generates_and_runs_40_backups() {
     let server = Server::new();
     let mut session = server.session();
-    let text = rows(&mut *session, &format!("{GENERATE}\nSELECT CONVERT(XML, @sql);"));
+    let text = rows(&mut *session, include_str!("scripts/b-backups.sql"));
     assert_eq!(text.matches("BACKUP DATABASE").count(), 40, "{text}");
     let first = "test01-NO_ENCRYPTION-HDD-to-HDD-COMPRESSION";
     assert!(text.contains(&format!(
         "D:\\backup\\{first}.bak'\n WITH INIT, COMPRESSION,\n NAME = '{first}';"
     )));
-    let lines = run(&mut *session, &format!("{GENERATE}\nEXEC sp_executesql @sql;"));
+    let lines = run(&mut *session, &format!("{}\nEXEC sp_executesql @sql;", generate()));
     assert!(!lines.iter().any(|line| line.contains("15/") || line.contains("16/")), "{lines:?}");
     let verbs = server.host.verbs.lock().unwrap();
     assert_eq!(verbs.len(), 40);
@@ -51,29 +32,7 @@ fn document_b_generates_and_runs_40_backups() {
 fn document_b_history() {
     let server = Server::new();
     let mut session = server.session();
-    let found = rows(
-        &mut *session,
-        ";WITH x AS
-(
-  SELECT 
-    name, 
-    natural_size    = backup_size/1024/1024.0, 
-    compressed_size = compressed_backup_size/1024/1024.0,
-    duration        = 1.0*DATEDIFF(SECOND, backup_start_date, backup_finish_date)
-  FROM msdb.dbo.backupset 
-  WHERE name LIKE 'test%'
-)
-SELECT 
-  name, 
-  [natural_size]    = MAX(natural_size), 
-  [compressed_size] = MAX(compressed_size), 
-  [min_duration]    = MIN(duration),
-  [max_duration]    = MAX(duration), 
-  [avg_duration]    = AVG(duration)
-FROM x 
-GROUP BY name
-ORDER BY name;",
-    );
+    let found = rows(&mut *session, include_str!("scripts/b-history.sql"));
     let zeros = "0".repeat(12);
     let expected = format!(
         "'test00' | 3.{zeros} | 1.{zeros} | 1.0 | 2.0 | 1.500000\n\
@@ -134,43 +93,9 @@ ALTER DATABASE awHDD MODIFY FILE (NAME = N'AdventureWorks2012_Data', FILEGROWTH 
 fn document_d_loop_with_its_measurements() {
     let server = Server::new();
     let mut session = server.session();
-    let script = "
-select @@spid
-
-DBCC SQLPERF('sys.dm_os_wait_stats', CLEAR);
-
-select @@VERSION
-
-select encrypt_option from sys.dm_exec_connections where session_id = @@SPID 
-
-DECLARE @starttime datetime, @endtime datetime
-DECLARE @cnt int = 0, @ts_start int ;
-DECLARE @context_switches_before int, @context_switches_after int ;
-
-SET @starttime =getdate() ;
-select @context_switches_before = sum(context_switches_count) 
-  from sys.dm_os_schedulers ;
-
---load  
-BEGIN
-    WHILE @cnt < 1000
-	BEGIN
-	   SET @cnt = @cnt + 1;
-	END;
-END
-
-select @context_switches_after = sum(context_switches_count) 
-  from sys.dm_os_schedulers ;
-
-select ( @context_switches_after  -  @context_switches_before ) context_switches ;
-
-SET @endtime = GETDATE() ;
-SELECT Datediff(s, @starttime, @endtime) elapsed_seconds
-
-select * from sys.dm_os_wait_stats where wait_type = 'PREEMPTIVE_OS_ENCRYPTMESSAGE' ;
-";
+    let script = include_str!("scripts/d-messages.sql").replace("100000000", "1000");
     let mut log = Log { quiet: true, ..Log::default() };
-    session.batch(script, &mut log);
+    session.batch(&script, &mut log);
     let kept: Vec<&String> = log.lines.iter().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(kept[0], "51");
     assert!(kept[1].starts_with("! 2528/0/1 line 1: DBCC execution completed."));

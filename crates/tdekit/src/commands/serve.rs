@@ -1,6 +1,7 @@
 //! `tdekit serve`: SQL Server's protocol over the databases of a directory, and the logins of
 //! that endpoint.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -9,7 +10,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tdekit_key_store::{SecretBytes, StoreError, read_password_file};
 use tdekit_wire_endpoint::{
-    Config, Endpoint, EndpointError, IdentityFiles, Limits, Logins, Mode, ensure_own_identity,
+    Config, Endpoint, EndpointError, IdentityFiles, Limits, Logins, Mode, Sessions,
+    ensure_own_identity,
 };
 
 use crate::cli::GlobalArgs;
@@ -22,8 +24,11 @@ use crate::session::{self, Ask};
 const OWN_DIR: &str = "serve";
 const LOGINS_FILE: &str = "logins.json";
 const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
-/// Descriptors that a connection may take: its socket and its databases' files.
+/// Descriptors that all connections may take: sockets, and the files of databases.
 const FILES_OF_ALL: u64 = 65_536;
+/// Of one connection: its socket, and a database with its log and the log's index. Sessions at rest
+/// have their socket only.
+const FILES_OF_CONNECTION: u64 = 4;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -86,7 +91,11 @@ enum LoginCommand {
     /// Add a login, or set the password of one
     Add(AddArgs),
     /// List the logins
-    List,
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Remove a login
     Remove {
         /// Its name
@@ -123,7 +132,8 @@ fn login(command: &LoginCommand, dir: &Path) -> Result<(), CommandError> {
                 .map_err(|_| CommandError::Usage("the password is not UTF-8".to_owned()))?;
             Ok(logins.set(&args.name, text)?)
         }
-        LoginCommand::List => logins.names().into_iter().try_for_each(output::line),
+        LoginCommand::List { json: true } => output::json(&logins.names()),
+        LoginCommand::List { json: false } => logins.names().into_iter().try_for_each(output::line),
         LoginCommand::Remove { name } => Ok(logins.remove(name)?),
     }
 }
@@ -156,15 +166,20 @@ fn run_endpoint(
         let text = "there is no login: make one with `tdekit serve login add sa`";
         return Err(CommandError::Usage(text.to_owned()));
     }
+    fs::metadata(path).map_err(|source| EndpointError::File {
+        action: "serve",
+        path: path.to_owned(),
+        source,
+    })?;
+    let sessions = Sessions::default();
+    let engine = serve::engine(path, global, sessions.clone())?;
     let config = Config {
         listen: args.listen,
         mode: args.encrypt.mode(),
         identity: identity(args, dir)?,
         logins,
-        limits: Limits::default(),
+        limits: limits(raise_file_limit()),
     };
-    raise_file_limit();
-    let engine = serve::engine(path, global)?;
     // Before the first client, so that no signal comes too early.
     let (stop, stopped) = mpsc::channel();
     let handler = ctrlc::set_handler(move || {
@@ -174,7 +189,7 @@ fn run_endpoint(
         let text = format!("signals cannot be waited for: {error}");
         return Err(CommandError::Usage(text));
     }
-    let endpoint = Endpoint::start(config, engine)?;
+    let endpoint = Endpoint::start(config, engine, sessions)?;
     if args.encrypt == Encrypt::Off && !args.listen.ip().is_loopback() {
         output::warning("passwords and data cross the network in the clear (--encrypt off)");
     }
@@ -219,15 +234,54 @@ fn own_names(listen: SocketAddr) -> Vec<String> {
     names
 }
 
-/// As many descriptors as the system lets this process have, up to what connections need.
-fn raise_file_limit() {
+/// Takes as many descriptors as the system lets this process have, up to what connections need;
+/// tells how many those are.
+fn raise_file_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.unwrap_or(FILES_OF_ALL).min(FILES_OF_ALL);
-    if limit.current.is_some_and(|current| current < wanted) {
-        let raised = Rlimit { current: Some(wanted), maximum: limit.maximum };
-        // With fewer, connections beyond the limit are refused.
-        let _refused = setrlimit(Resource::Nofile, raised);
+    match limit.current {
+        Some(current) if current < wanted => {
+            let raised = Rlimit { current: Some(wanted), maximum: limit.maximum };
+            if setrlimit(Resource::Nofile, raised).is_ok() { wanted } else { current }
+        }
+        current => current.unwrap_or(FILES_OF_ALL),
     }
+}
+
+/// Bounds with which sessions that work always have descriptors for their databases.
+fn limits(files: u64) -> Limits {
+    let most = usize::try_from(files / FILES_OF_CONNECTION).unwrap_or(usize::MAX);
+    let limits = Limits::default();
+    Limits { connections: limits.connections.min(most.max(1)), ..limits }
+}
+
+/// What the user may do about what the endpoint says.
+pub(crate) fn hint(error: &EndpointError) -> Option<&'static str> {
+    use std::io::ErrorKind;
+    Some(match error {
+        EndpointError::Listen { source, .. } => match source.kind() {
+            ErrorKind::AddrInUse => {
+                "another program listens there, perhaps another tdekit serve: stop it, or name \
+                 another port with --listen"
+            }
+            ErrorKind::AddrNotAvailable => "name an address of this machine with --listen",
+            ErrorKind::PermissionDenied => "ports below 1024 need rights: name another one",
+            _ => return None,
+        },
+        EndpointError::File { action: "serve", source, .. }
+            if source.kind() == ErrorKind::NotFound =>
+        {
+            "make the directory first, or name a database that is there"
+        }
+        EndpointError::Identity { .. } => {
+            "--tls-cert takes a chain in PEM, the server's certificate first; --tls-key its \
+             private key in PEM, not encrypted"
+        }
+        EndpointError::Logins { .. } => {
+            "move the file away and make the logins again with `tdekit serve login add`"
+        }
+        _ => return None,
+    })
 }
 
 /// The exit code of what the endpoint says.

@@ -33,6 +33,7 @@ struct WordSession {
     log: Arc<Log>,
     database: String,
     rows: u64,
+    spid: u16,
 }
 
 pub(crate) fn column(name: &str, ty: SqlType) -> Column {
@@ -49,7 +50,8 @@ impl Engine for Words {
             "" => "master".to_owned(),
             database => database.to_owned(),
         };
-        Ok(Box::new(WordSession { log: Arc::clone(&self.log), database, rows: 0 }))
+        let (log, spid) = (Arc::clone(&self.log), caller.spid);
+        Ok(Box::new(WordSession { log, database, rows: 0, spid }))
     }
 }
 
@@ -198,5 +200,13 @@ impl Session for WordSession {
 
     fn reset(&mut self, keep_transaction: bool, _: &mut dyn Sink) {
         self.log.note(format!("reset {keep_transaction}"));
+    }
+
+    fn release(&mut self, database: &str) {
+        self.log.note(format!("release {database} of {}", self.spid));
+    }
+
+    fn rest(&mut self) {
+        self.log.note(format!("rest {}", self.spid));
     }
 }

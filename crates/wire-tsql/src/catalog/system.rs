@@ -152,15 +152,19 @@ fn own_columns(name: &str) -> Option<Vec<(String, SqlType)>> {
     Some(columns.iter().map(|(name, ty)| ((*name).to_owned(), *ty)).collect())
 }
 
+/// The host's rows of a view; of connections it knows more than what is known here.
+fn of_host(name: &str, db: &Db, spid: u16) -> Result<Option<Rows>> {
+    let own = own_columns(name).is_some() && name != "sys.dm_exec_connections";
+    if own { Ok(None) } else { db.host.view(name, spid) }
+}
+
 /// The view as a table.
 pub(crate) fn table(view: &str, db: &mut Db) -> Result<Table> {
     let (database, name) = split(view);
-    let columns = match own_columns(name) {
-        Some(columns) => columns,
-        None => match db.host.view(name, 0)? {
-            Some(rows) => rows.columns,
-            None => return Err(Error::InvalidObject { name: name.to_owned() }),
-        },
+    let columns = match (of_host(name, db, 0)?, own_columns(name)) {
+        (Some(rows), _) => rows.columns,
+        (None, Some(columns)) => columns,
+        (None, None) => return Err(Error::InvalidObject { name: name.to_owned() }),
     };
     Ok(Table {
         schema: "temp".to_owned(),
@@ -178,12 +182,10 @@ fn text(value: impl Into<String>) -> Value<'static> {
 /// Fills the temporary table of a view.
 pub(crate) fn fill(view: &str, db: &mut Db, caller: &Caller) -> Result<()> {
     let (database, name) = split(view);
-    let rows = match own_columns(name) {
-        Some(columns) => Rows { columns, rows: own_rows(database, name, db, caller)? },
-        None => db
-            .host
-            .view(name, caller.spid)?
-            .ok_or_else(|| Error::InvalidObject { name: name.to_owned() })?,
+    let rows = match (of_host(name, db, caller.spid)?, own_columns(name)) {
+        (Some(rows), _) => rows,
+        (None, Some(columns)) => Rows { columns, rows: own_rows(database, name, db, caller)? },
+        (None, None) => return Err(Error::InvalidObject { name: name.to_owned() }),
     };
     let table = format!("temp.{}", quote(&format!("~{view}")));
     let columns: Vec<String> = rows

@@ -22,6 +22,9 @@ impl Parser<'_> {
                 if self.is("DATABASE") {
                     return self.alter_database().map(Kind::Security);
                 }
+                if self.eat_words(&["MASTER", "KEY"]) {
+                    return self.alter_master_key().map(Kind::Security);
+                }
                 self.module(start, false, true)
             }
             _ => {

@@ -29,6 +29,18 @@ impl Parser<'_> {
         Ok(Kind::Security(Security::OpenMasterKey { password: self.string()? }))
     }
 
+    /// What follows ALTER MASTER KEY.
+    pub(crate) fn alter_master_key(&mut self) -> Result<Security> {
+        if self.is("ADD") || self.is("DROP") {
+            let verb = self.word()?;
+            return Err(Error::feature(format!("ALTER MASTER KEY {verb} ENCRYPTION")));
+        }
+        let force = self.eat("FORCE");
+        self.expect_words(&["REGENERATE", "WITH"])?;
+        let password = self.password("ENCRYPTION")?.ok_or_else(|| self.unexpected())?;
+        Ok(Security::AlterMasterKey { password, force })
+    }
+
     /// `ENCRYPTION BY PASSWORD = '..'` or `DECRYPTION BY PASSWORD = '..'`, if it stands here.
     fn password(&mut self, which: &str) -> Result<Option<String>> {
         if !self.eat_words(&[which, "BY", "PASSWORD"]) {
@@ -48,6 +60,7 @@ impl Parser<'_> {
             self.expect_op("=")?;
             made.file = Some(self.string()?);
             if self.eat("WITH") {
+                made.pfx = self.pfx()?;
                 let (file, encryption, decryption) = self.private_key()?;
                 made.key_file = file;
                 made.encryption_password = encryption;
@@ -73,6 +86,20 @@ impl Parser<'_> {
             return Err(self.unexpected());
         }
         Ok(Security::CreateCertificate(made))
+    }
+
+    /// `FORMAT = 'PFX',`, if it stands here.
+    fn pfx(&mut self) -> Result<bool> {
+        if !self.eat("FORMAT") {
+            return Ok(false);
+        }
+        self.expect_op("=")?;
+        let format = self.string()?;
+        if !format.eq_ignore_ascii_case("PFX") {
+            return Err(Error::Syntax { near: format });
+        }
+        self.expect_op(",")?;
+        Ok(true)
     }
 
     /// `PRIVATE KEY ( FILE = .., ENCRYPTION BY PASSWORD = .., DECRYPTION BY PASSWORD = .. )`.
@@ -233,6 +260,7 @@ impl Parser<'_> {
             self.expect_op("=")?;
             backup.file = self.string()?;
             if self.eat("WITH") {
+                backup.pfx = self.pfx()?;
                 (backup.key_file, backup.encryption_password, backup.decryption_password) =
                     self.private_key()?;
             }

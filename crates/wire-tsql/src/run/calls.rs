@@ -235,6 +235,9 @@ impl SessionCalls for Calls<'_> {
                 "protocol_type" => text("TSQL"),
                 "auth_scheme" => text("SQL"),
                 "client_net_address" => text(self.caller.address.clone()),
+                "encrypt_option" => text(if self.caller.encrypted { "TRUE" } else { "FALSE" }),
+                "tls_protocol" => self.caller.tls_protocol.map_or(Value::Null, text),
+                "tls_cipher_suite" => self.caller.tls_cipher_suite.map_or(Value::Null, text),
                 _ => Value::Null,
             },
             "RAND" => match args.first() {

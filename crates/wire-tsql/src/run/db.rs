@@ -28,6 +28,8 @@ pub(crate) struct Db {
     attached: HashMap<String, String>,
     tables: HashMap<(String, String), Arc<Table>>,
     version: Arc<AtomicU64>,
+    /// Counts how often databases were let go: plans name them as they were attached.
+    let_go: u64,
     seen: u64,
     /// What the running request's client cancels by.
     pub(crate) cancel: Cancel,
@@ -70,6 +72,7 @@ impl Db {
             attached: HashMap::new(),
             tables: HashMap::new(),
             version,
+            let_go: 0,
             seen: 0,
             cancel: Cancel::default(),
         }
@@ -113,6 +116,8 @@ impl Db {
             .ok_or_else(|| Error::UnknownDatabase { name: database.to_owned() })?;
         let schema = format!("db:{key}");
         let kernels = self.kernels.clone();
+        let host = self.host.clone();
+        let _opening = host.opening(&found.name)?;
         let connection = self.connection()?;
         connection
             .execute(&format!("ATTACH ?1 AS {}", quote(&schema)), [&found.uri])
@@ -130,6 +135,7 @@ impl Db {
         let Some(schema) = self.attached.remove(&database.to_lowercase()) else { return Ok(()) };
         let kernels = self.kernels.clone();
         self.tables.clear();
+        self.let_go += 1;
         let connection = self.connection()?;
         connection.flush_prepared_statement_cache();
         connection
@@ -141,11 +147,23 @@ impl Db {
         self.connection = None;
         self.attached.clear();
         self.tables.clear();
+        self.let_go += 1;
     }
 
-    /// A number that changes whenever some table may have changed.
+    /// A number that changes whenever some table may have changed, or a database was let go.
     pub(crate) fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
+        self.version.load(Ordering::Acquire).wrapping_add(self.let_go << 40)
+    }
+
+    /// Closes the connection if it holds nothing that would be lost: no temporary table.
+    pub(crate) fn rest(&mut self) {
+        // tables of system views begin with a tilde, and are filled before each use
+        let sql = "SELECT count(*) FROM temp.sqlite_schema WHERE name NOT LIKE '~%'";
+        let Some(connection) = &self.connection else { return };
+        let kept = connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+        if connection.is_autocommit() && matches!(kept, Ok(0)) {
+            self.close();
+        }
     }
 
     /// Some table has changed.

@@ -242,6 +242,7 @@ impl Run<'_> {
             security,
             Security::AlterDatabase { change: AlterDatabase::EncryptionOn, .. }
                 | Security::AlterDatabase { change: AlterDatabase::EncryptionOff, .. }
+                | Security::AlterEncryptionKey(_)
                 | Security::Restore(_)
         );
         if changes_file && self.s.state.trancount > 0 {
@@ -262,6 +263,9 @@ impl Run<'_> {
             }
             Security::OpenMasterKey { password } => host.open_master_key(password)?,
             Security::CloseMasterKey => host.close_master_key()?,
+            Security::AlterMasterKey { password, force } => {
+                host.alter_master_key(password, *force)?;
+            }
             Security::BackupMasterKey { file, password } => {
                 host.backup_master_key(file, password)?;
             }
@@ -274,6 +278,7 @@ impl Run<'_> {
                 }
             }
             Security::AlterEncryptionKey(key) => {
+                self.s.db.detach(&database)?;
                 let told = self.told(|out| host.alter_encryption_key(&database, key, out));
                 if let Some(signal) = told? {
                     return Ok(signal);
@@ -335,6 +340,7 @@ impl Run<'_> {
         verb: impl FnOnce(crate::host::Progress<'_>) -> Result<()>,
     ) -> Result<Option<Signal>> {
         let stopped = RefCell::new(false);
+        let cancel = self.sink.cancel_flag();
         let sink = RefCell::new(&mut *self.sink);
         let mut out = |message: Message| {
             let mut sink = sink.borrow_mut();
@@ -345,8 +351,8 @@ impl Run<'_> {
             }
             !stop
         };
-        let result = verb(&mut out);
-        if *stopped.borrow() {
+        let result = verb(crate::host::Progress::new(&mut out, cancel.clone()));
+        if *stopped.borrow() || cancel.load(std::sync::atomic::Ordering::Acquire) {
             return Ok(Some(Signal::Stop));
         }
         result.map(|()| None)

@@ -389,4 +389,18 @@ impl Session for Inner {
             self.state.transaction = transaction;
         }
     }
+
+    fn release(&mut self, database: &str) {
+        let open = self.db.peek().is_some_and(|connection| !connection.is_autocommit());
+        if self.state.trancount == 0 && !open {
+            // what cannot be detached stays open, and whoever wants the file sees that
+            let _ = self.db.detach(database);
+        }
+    }
+
+    fn rest(&mut self) {
+        if self.state.trancount == 0 {
+            self.db.rest();
+        }
+    }
 }

@@ -130,11 +130,11 @@ impl Host for TestHost {
         self.note(format!("{name} {key:?}"))
     }
 
-    fn backup(&self, backup: &Backup, out: Progress<'_>) -> Result<()> {
+    fn backup(&self, backup: &Backup, mut out: Progress<'_>) -> Result<()> {
         if backup.database == "missing" {
             return Err(Error::UnknownDatabase { name: backup.database.clone() });
         }
-        out(Message::new(3211, 0, 1, "100 percent processed."));
+        out.tell(Message::new(3211, 0, 1, "100 percent processed."));
         self.note(format!("{backup:?}"))
     }
 
@@ -257,6 +257,7 @@ impl Server {
             application: "tests".to_owned(),
             encrypted: true,
             address: "127.0.0.1".to_owned(),
+            ..Caller::default()
         };
         self.engine.open(&caller).map_err(|message| message.text).unwrap()
     }

@@ -36,7 +36,7 @@ use crate::error::CommandError;
 pub(crate) fn run(
     (databases, keys): (&Databases, &Keys),
     wanted: &Backup,
-    out: Progress<'_>,
+    out: &mut Progress<'_>,
 ) -> Result<(), Error> {
     check(wanted)?;
     if is_system(&wanted.database) {
@@ -46,7 +46,9 @@ pub(crate) fn run(
     let places = places(databases.dir(), &wanted.devices)?;
     let choice = choice(wanted, out)?;
     let begun = Instant::now();
+    let opening = databases.opening(&found.name)?;
     let database = open(&found.path, keys).map_err(|failure| fault::of_command(&failure))?;
+    drop(opening);
     let selectors: Vec<_> = wanted.encryption.iter().map(|with| with.certificate.clone()).collect();
     let chosen = choose(choice, &selectors, Some(&database), || wrapping(keys))
         .map_err(|failure| not_chosen(&failure, &selectors))?;
@@ -57,7 +59,7 @@ pub(crate) fn run(
     if let Some((chosen, wrapping)) = &chosen {
         note_uses(wrapping.store(), &chosen.certificates, outcome.media_id, &places);
         if chosen.certificates.iter().any(tdekit_key_store::CertificateInfo::needs_backup) {
-            out(not_backed_up());
+            out.tell(not_backed_up());
         }
     }
     forget(keys, &replaced);
@@ -99,14 +101,14 @@ fn check(wanted: &Backup) -> Result<(), Error> {
     Ok(())
 }
 
-fn choice(wanted: &Backup, out: Progress<'_>) -> Result<Option<EncryptionChoice>, Error> {
+fn choice(wanted: &Backup, out: &mut Progress<'_>) -> Result<Option<EncryptionChoice>, Error> {
     let Some(with) = &wanted.encryption else { return Ok(None) };
     let algorithm = Algorithm::from_str(&with.algorithm)
         .map_err(|_| Error::NotARecognizedOption { name: with.algorithm.clone() })?;
     if algorithm == Algorithm::TripleDes3Key {
         let text = "TRIPLE_DES_3KEY is legacy: it is a hundred times slower than AES_256 and no \
                     safer.";
-        out(fault::told(50_000, text));
+        out.tell(fault::told(50_000, text));
     }
     Ok(Some(EncryptionChoice::Algorithm(algorithm)))
 }
@@ -212,16 +214,16 @@ impl Job<'_> {
     }
 }
 
-fn tell(found: &Found, outcome: &BackupOutcome, begun: Instant, out: Progress<'_>) {
+fn tell(found: &Found, outcome: &BackupOutcome, begun: Instant, out: &mut Progress<'_>) {
     let (name, position, pages) = (&found.name, outcome.position, outcome.pages_stored);
     let processed =
         format!("Processed {pages} pages for database '{name}', file '{name}' on file {position}.");
-    out(fault::told(4035, processed));
+    out.tell(fault::told(4035, processed));
     let verb = match outcome.kind {
         SetKind::Full => "BACKUP DATABASE",
         SetKind::Differential => "BACKUP DATABASE WITH DIFFERENTIAL",
     };
-    out(succeeded(verb, pages, outcome.source_bytes, begun));
+    out.tell(succeeded(verb, pages, outcome.source_bytes, begun));
 }
 
 /// SQL Server's last message of a backup or a restore.

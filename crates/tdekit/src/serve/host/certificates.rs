@@ -64,6 +64,9 @@ pub(crate) fn backup(keys: &Keys, base: &Path, wanted: &CertificateBackup) -> Re
         StoreError::CertificateMissing { .. } => fault::no_certificate("find", &wanted.name),
         failure => fault::of_store(&failure),
     };
+    if wanted.pfx {
+        return backup_pfx(keys, base, wanted, of_store);
+    }
     let (file, key_file) = (&wanted.file, &wanted.key_file);
     let file = files::resolve(base, file).ok_or_else(|| not_written(Path::new(file)))?;
     let key_path =
@@ -91,6 +94,35 @@ pub(crate) fn backup(keys: &Keys, base: &Path, wanted: &CertificateBackup) -> Re
         // What does not open is no backup.
         from_files(&file, &der, Some((&key_file, pem.private_key.as_bytes())), Some(&password))?;
         store.mark_backed_up(&info.sha256).map_err(of_store)?;
+        written.keep();
+        Ok(())
+    })
+}
+
+/// Certificate and private key as one PKCS#12, as SQL Server writes it `WITH FORMAT = 'PFX'`.
+fn backup_pfx(
+    keys: &Keys,
+    base: &Path,
+    wanted: &CertificateBackup,
+    of_store: impl Fn(StoreError) -> Error,
+) -> Result<(), Error> {
+    let (Some(password), None) = (&wanted.encryption_password, &wanted.key_file) else {
+        let text = "Invalid parameter combination: a PFX is one file, and PRIVATE KEY needs \
+                    ENCRYPTION BY PASSWORD.";
+        return Err(fault::error(15233, text));
+    };
+    let file = files::resolve(base, &wanted.file);
+    let file = file.ok_or_else(|| not_written(Path::new(&wanted.file)))?;
+    let password = secret_bytes(password)?;
+    keys.change(|store| {
+        let info = store.store().find(&wanted.name).map_err(&of_store)?.clone();
+        let bytes = store.export_pkcs12(&wanted.name, &password).map_err(&of_store)?;
+        let mut written = Written::default();
+        written.write(&file, &bytes)?;
+        // What does not open is no backup.
+        let kept = read(&file).map_err(|_| not_written(&file))?;
+        Read::from_pkcs12(&kept, &file, &password).map_err(not_read)?;
+        store.mark_backed_up(&info.sha256).map_err(&of_store)?;
         written.keep();
         Ok(())
     })
@@ -129,6 +161,13 @@ fn read_files(base: &Path, file: &str, wanted: &CreateCertificate) -> Result<Rea
         }
     };
     let password = wanted.decryption_password.as_deref().map(secret_bytes).transpose()?;
+    if wanted.pfx {
+        let password = password.ok_or_else(|| {
+            let text = "Invalid parameter combination: a PFX needs DECRYPTION BY PASSWORD.";
+            fault::error(15233, text)
+        })?;
+        return Read::from_pkcs12(&certificate, &path, &password).map_err(not_read);
+    }
     let key = key.as_ref().map(|(path, bytes)| (path.as_path(), bytes.as_slice()));
     from_files(&path, &certificate, key, password.as_ref())
 }
@@ -159,12 +198,15 @@ fn from_files(
         Some((path, bytes)) => Some((bytes, path)),
         None => None,
     };
-    let read = Read::from_pem((&certificate, path), key, password);
-    read.map_err(|failure| match failure {
+    Read::from_pem((&certificate, path), key, password).map_err(not_read)
+}
+
+fn not_read(failure: StoreError) -> Error {
+    match failure {
         StoreError::BadCertificate { .. } => bad_file(),
         StoreError::BadSecret { .. } => fault::error(15465, "The private key password is invalid."),
         failure => fault::of_store(&failure),
-    })
+    }
 }
 
 fn bad_file() -> Error {

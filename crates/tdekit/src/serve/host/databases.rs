@@ -1,12 +1,15 @@
 //! The served databases: files and their names.
 
+use std::any::Any;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{Connection, OpenFlags};
+use tdekit_wire_endpoint::Sessions;
 use tdekit_wire_tsql::{Database, Error};
 
+use super::gate::{Gate, Replacing};
 use super::{fault, kept};
 use crate::convert::ffi::register;
 use crate::convert::inspect::FileKind;
@@ -35,6 +38,8 @@ pub(crate) struct Databases {
     place: Place,
     /// Names in the order in which they were seen, in lower case: their numbers follow from it.
     seen: Mutex<Vec<String>>,
+    gate: Arc<Gate>,
+    sessions: Sessions,
 }
 
 /// A database's file.
@@ -46,17 +51,17 @@ pub(crate) struct Found {
 }
 
 impl Databases {
-    /// Serves what is at `path`.
+    /// Serves what is at `path`, to `sessions`.
     ///
     /// # Errors
     /// What the system says of `path`.
-    pub(crate) fn new(path: &Path) -> std::io::Result<Self> {
+    pub(crate) fn new(path: &Path, sessions: Sessions) -> std::io::Result<Self> {
         let path = fs::canonicalize(path)?;
         let place = match fs::metadata(&path)?.is_dir() {
             true => Place::Directory(path),
             false => Place::File(path),
         };
-        Ok(Self { place, seen: Mutex::new(Vec::new()) })
+        Ok(Self { place, seen: Mutex::new(Vec::new()), gate: Arc::default(), sessions })
     }
 
     /// The directory of the databases, which relative paths of statements are in.
@@ -64,6 +69,14 @@ impl Databases {
         match &self.place {
             Place::Directory(dir) => dir,
             Place::File(path) => path.parent().unwrap_or(path),
+        }
+    }
+
+    /// The database that is served alone, if one is.
+    pub(crate) fn only_file(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Directory(_) => None,
+            Place::File(path) => Some(path),
         }
     }
 
@@ -116,9 +129,36 @@ impl Databases {
             .collect();
         for Found { name, id, path } in self.found()? {
             let encrypted = kind(&path) == FileKind::Encrypted;
-            all.push(Database { name, id, uri: file_uri(&path), encrypted });
+            // What was dropped meanwhile must not come back, empty.
+            let uri = file_uri(&path) + "?mode=rw";
+            all.push(Database { name, id, uri, encrypted });
         }
         Ok(all)
+    }
+
+    /// Begins to open a database's file; it is open when what this gives is dropped.
+    ///
+    /// # Errors
+    /// 952 while it is being replaced, 911 when it is gone.
+    pub(crate) fn opening(&self, name: &str) -> Result<Box<dyn Any>, Error> {
+        let opening = self.gate.open(name)?;
+        if !is_system(name) {
+            self.find(name)?;
+        }
+        Ok(Box::new(opening))
+    }
+
+    /// Takes a database's file, to replace or to remove it: sessions at rest let go of it, and none
+    /// opens it until what this gives is dropped. None while a session uses it.
+    pub(crate) fn take(&self, found: &Found) -> Option<Replacing> {
+        let replacing = self.gate.replace(&found.name)?;
+        self.sessions.release(&found.name);
+        (!kept::in_use(&found.path)).then_some(replacing)
+    }
+
+    /// Takes the name of a database that is not there yet; none while another takes it.
+    pub(crate) fn claim(&self, name: &str) -> Option<Replacing> {
+        self.gate.replace(name)
     }
 
     /// Makes an empty database in WAL mode.
@@ -156,9 +196,9 @@ impl Databases {
         }
         let missing = || Error::DropMissing { kind: "database".to_owned(), name: name.to_owned() };
         let found = self.find(name).map_err(|_| missing())?;
-        if kept::in_use(&found.path) {
+        let Some(_taken) = self.take(&found) else {
             return Err(Error::DatabaseInUse { name: found.name });
-        }
+        };
         // The file first: a log without its database is nothing, the reverse would lose commits.
         fs::remove_file(&found.path).map_err(|failure| fault::own(failure.to_string()))?;
         for suffix in SIDE_SUFFIXES {

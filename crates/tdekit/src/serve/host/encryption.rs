@@ -20,6 +20,7 @@ use super::keys::Keys;
 use super::{fault, kept};
 use crate::commands::encrypt::find_certificates;
 use crate::convert::inspect::{FileKind, header_of, wrapped_of};
+use crate::convert::progress::cancelled_by;
 use crate::convert::rewrap::rewrap;
 use crate::convert::step::StopAfter;
 use crate::convert::{Form, Options, convert};
@@ -53,7 +54,7 @@ impl Encryption {
         (databases, keys): (&Databases, &Keys),
         name: &str,
         key: &EncryptionKey,
-        out: Progress<'_>,
+        out: &mut Progress<'_>,
     ) -> Result<(), Error> {
         let found = user_database(databases, name)?;
         if header(&found.path)?.is_some() || self.noted(name).is_some() {
@@ -76,7 +77,7 @@ impl Encryption {
         (databases, keys): (&Databases, &Keys),
         name: &str,
         key: &EncryptionKey,
-        out: Progress<'_>,
+        out: &mut Progress<'_>,
     ) -> Result<(), Error> {
         let found = user_database(databases, name)?;
         let encrypted = header(&found.path)?.is_some();
@@ -99,7 +100,7 @@ impl Encryption {
             return Ok(());
         }
         let Some(certificate) = certificate else { return Ok(()) };
-        if kept::in_use(&found.path) {
+        let Some(_taken) = databases.take(&found) else {
             return Err(fault::error(
                 33116,
                 format!(
@@ -107,13 +108,15 @@ impl Encryption {
                      placed on database '{name}'. Try again later."
                 ),
             ));
-        }
+        };
         let work = || {
             let unlocked = keys.open()?;
             let certificates = find_certificates(&unlocked, &[certificate])?;
             rewrap(&found.path, None, &certificates, &unlocked, StopAfter::default())
         };
-        work().map(drop).map_err(|failure| fault::of_command(&failure))
+        cancelled_by(out.cancel_flag(), work)
+            .map(drop)
+            .map_err(|failure| fault::of_command(&failure))
     }
 
     /// `DROP DATABASE ENCRYPTION KEY`.
@@ -134,13 +137,11 @@ impl Encryption {
         (databases, keys): (&Databases, &Keys),
         name: &str,
         change: &AlterDatabase,
-        out: Progress<'_>,
+        out: &mut Progress<'_>,
     ) -> Result<(), Error> {
         match change {
-            AlterDatabase::EncryptionOn => {
-                self.turn_on(keys, &user_database(databases, name)?, out)
-            }
-            AlterDatabase::EncryptionOff => self.turn_off(keys, &user_database(databases, name)?),
+            AlterDatabase::EncryptionOn => self.turn_on((databases, keys), name, out),
+            AlterDatabase::EncryptionOff => self.turn_off((databases, keys), name, out),
             AlterDatabase::EncryptionSuspend => {
                 Err(fault::feature("ALTER DATABASE SET ENCRYPTION SUSPEND"))
             }
@@ -168,7 +169,13 @@ impl Encryption {
         }
     }
 
-    fn turn_on(&self, keys: &Keys, found: &Found, out: Progress<'_>) -> Result<(), Error> {
+    fn turn_on(
+        &self,
+        (databases, keys): (&Databases, &Keys),
+        name: &str,
+        out: &mut Progress<'_>,
+    ) -> Result<(), Error> {
+        let found = &user_database(databases, name)?;
         if header(&found.path)?.is_some() {
             let text = "Cannot enable database encryption because it is already enabled.";
             return Err(fault::error(33107, text));
@@ -179,26 +186,32 @@ impl Encryption {
             fault::error(33106, text)
         })?;
         let certificate = usable(keys, &noted.certificate, out)?;
-        refuse_in_use(found)?;
+        let _taken = databases.take(found).ok_or_else(|| no_lock(found))?;
         let work = || {
             let unlocked = keys.open()?;
             let certificates = find_certificates(&unlocked, &[certificate])?;
             let form = Form::Encrypted { certificates, algorithm: noted.algorithm };
             convert(&found.path, &form, &Options::default(), &unlocked)
         };
-        work().map_err(|failure| not_converted(&failure, found))?;
+        cancelled_by(out.cancel_flag(), work).map_err(|failure| not_converted(&failure, found))?;
         self.notes().remove(&found.name.to_lowercase());
         Ok(())
     }
 
-    fn turn_off(&self, keys: &Keys, found: &Found) -> Result<(), Error> {
+    fn turn_off(
+        &self,
+        (databases, keys): (&Databases, &Keys),
+        name: &str,
+        out: &mut Progress<'_>,
+    ) -> Result<(), Error> {
+        let found = &user_database(databases, name)?;
         let Some(header) = header(&found.path)? else {
             let text = "Cannot disable database encryption because it is already disabled.";
             return Err(fault::error(33108, text));
         };
-        refuse_in_use(found)?;
+        let _taken = databases.take(found).ok_or_else(|| no_lock(found))?;
         let work = || convert(&found.path, &Form::Plain, &Options::default(), &keys.open()?);
-        work().map_err(|failure| not_converted(&failure, found))?;
+        cancelled_by(out.cancel_flag(), work).map_err(|failure| not_converted(&failure, found))?;
         // As in SQL Server, the database keeps a key until that is dropped.
         if let Some(certificate) = thumbprint_of(&header) {
             let noted = Noted {
@@ -244,7 +257,7 @@ fn user_database(databases: &Databases, name: &str) -> Result<Found, Error> {
 
 /// The thumbprint of a certificate that wraps and unwraps; with the warning when it is in no
 /// backup.
-fn usable(keys: &Keys, named: &str, out: Progress<'_>) -> Result<String, Error> {
+fn usable(keys: &Keys, named: &str, out: &mut Progress<'_>) -> Result<String, Error> {
     let work = || -> Result<_, CommandError> {
         let unlocked = keys.open()?;
         find_certificates(&unlocked, &[named.to_owned()])
@@ -257,7 +270,7 @@ fn usable(keys: &Keys, named: &str, out: Progress<'_>) -> Result<String, Error> 
     })?;
     let info = found.first().ok_or_else(|| fault::no_certificate("find", named))?;
     if info.needs_backup() {
-        out(not_backed_up());
+        out.tell(not_backed_up());
     }
     Ok(info.thumbprint())
 }
@@ -265,13 +278,6 @@ fn usable(keys: &Keys, named: &str, out: Progress<'_>) -> Result<String, Error> 
 fn algorithm_of(name: &str) -> Result<Algorithm, Error> {
     let known = Algorithm::from_str(name).ok().filter(|algorithm| algorithm.seals_pages());
     known.ok_or_else(|| fault::feature(&format!("ENCRYPTION KEY WITH ALGORITHM = {name}")))
-}
-
-fn refuse_in_use(found: &Found) -> Result<(), Error> {
-    match kept::in_use(&found.path) {
-        true => Err(no_lock(found)),
-        false => Ok(()),
-    }
 }
 
 fn not_converted(failure: &CommandError, found: &Found) -> Error {
@@ -295,7 +301,7 @@ fn no_key() -> Error {
     fault::error(33104, "A database encryption key does not exist for this database.")
 }
 
-fn tell(out: Progress<'_>, text: &str) -> Result<(), Error> {
-    out(fault::told(50_000, text));
+fn tell(out: &mut Progress<'_>, text: &str) -> Result<(), Error> {
+    out.tell(fault::told(50_000, text));
     Ok(())
 }

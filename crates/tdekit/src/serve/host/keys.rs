@@ -122,6 +122,18 @@ impl Keys {
         }
     }
 
+    /// `ALTER MASTER KEY REGENERATE`: a new master key, under which every private key is sealed, and
+    /// which the password alone opens.
+    pub(crate) fn regenerate(&self, password: &str) -> Result<(), Error> {
+        let secret = secret(password)?;
+        self.change(|store| {
+            let rotated = store.rotate_master_key(&secret, self.cost);
+            rotated.map_err(|failure| fault::of_store(&failure))
+        })?;
+        *locked(&self.given) = Some(Arc::new(secret));
+        Ok(())
+    }
+
     /// `BACKUP MASTER KEY`: the whole store, as `tdekit key backup` writes it.
     pub(crate) fn backup(&self, file: PathBuf, password: &str) -> Result<(), Error> {
         let secret = secret(password)?;

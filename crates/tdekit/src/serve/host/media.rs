@@ -183,7 +183,7 @@ pub(crate) fn verify(
     databases: &Databases,
     keys: &Keys,
     wanted: &Restore,
-    out: Progress<'_>,
+    out: &mut Progress<'_>,
 ) -> Result<(), Error> {
     let (_, opened) = media(databases, wanted)?;
     let set = set_of(&opened.media, wanted)?;
@@ -203,7 +203,7 @@ pub(crate) fn verify(
     }
     let done = CatalogUse::Verified;
     history::record_use(keys.global(), &opened.media, set.position, done, None);
-    out(fault::told(3262, format!("The backup set on file {} is valid.", set.position)));
+    out.tell(fault::told(3262, format!("The backup set on file {} is valid.", set.position)));
     Ok(())
 }
 

@@ -5,10 +5,12 @@
 
 mod backup;
 mod certificates;
+mod connections;
 mod databases;
 mod encryption;
 mod fault;
 mod files;
+mod gate;
 mod kept;
 mod keys;
 mod media;
@@ -22,21 +24,24 @@ mod switches;
 mod tests;
 mod views;
 
+use std::any::Any;
 use std::path::Path;
 
 use rustix::fs::{Advice, fadvise};
-use tdekit_key_store::PasswordParams;
+use tdekit_key_store::{PasswordParams, StoreError};
+use tdekit_wire_endpoint::Sessions;
 use tdekit_wire_tsql::{
     AlterDatabase, Backup, CertificateBackup, CreateCertificate, Database, EncryptionKey, Error,
     Host, Progress, Restore, RestoreKind, Rows,
 };
 
-use self::databases::Databases;
+use self::databases::{Databases, kind};
 use self::encryption::Encryption;
 use self::keys::Keys;
 use crate::cli::GlobalArgs;
 use crate::convert::error::{DatabaseError, io_error};
 use crate::convert::ffi::register;
+use crate::convert::inspect::FileKind;
 use crate::error::CommandError;
 
 /// The server around T-SQL.
@@ -44,28 +49,49 @@ pub(crate) struct ServeHost {
     databases: Databases,
     keys: Keys,
     encryption: Encryption,
+    sessions: Sessions,
+    locked: bool,
 }
 
 impl ServeHost {
-    /// Serves the databases of the directory `path`, or the one that it names.
+    /// Serves the databases of the directory `path`, or the one that it names, to `sessions`.
     ///
     /// # Errors
-    /// `Io` when it is not there, `Database` when the VFS cannot be registered.
-    pub(crate) fn new(path: &Path, global: &GlobalArgs) -> Result<Self, CommandError> {
-        Self::with_cost(path, global, PasswordParams::default())
+    /// `Io` when it is not there, `Database` when the VFS cannot be registered or the file is no
+    /// database, `Store` when what was given for the key store does not open it.
+    pub(crate) fn new(
+        path: &Path,
+        global: &GlobalArgs,
+        sessions: Sessions,
+    ) -> Result<Self, CommandError> {
+        Self::with_cost(path, global, sessions, PasswordParams::default())
     }
 
     fn with_cost(
         path: &Path,
         global: &GlobalArgs,
+        sessions: Sessions,
         cost: PasswordParams,
     ) -> Result<Self, CommandError> {
         register().map_err(DatabaseError::sqlite("prepare to serve", path, None))?;
-        let databases = Databases::new(path).map_err(io_error("open", path))?;
+        let databases = Databases::new(path, sessions.clone()).map_err(io_error("open", path))?;
         let keys = Keys::new(global, cost);
+        if let Some(file) = databases.only_file().filter(|file| kind(file) == FileKind::Other) {
+            return Err(DatabaseError::NotADatabase { path: file.to_owned() }.into());
+        }
         // So that encrypted databases open; where nothing opens the store, OPEN MASTER KEY may.
-        let _ = keys.open();
-        Ok(Self { databases, keys, encryption: Encryption::default() })
+        let locked = match keys.open() {
+            Ok(_) => false,
+            Err(CommandError::Store(StoreError::Missing { .. })) => false,
+            Err(CommandError::Store(StoreError::NoProvider { .. })) => true,
+            Err(failure) => return Err(failure),
+        };
+        Ok(Self { databases, keys, encryption: Encryption::default(), sessions, locked })
+    }
+
+    /// Whether there is a key store that nothing given at the start opens.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.locked
     }
 
     fn both(&self) -> (&Databases, &Keys) {
@@ -80,6 +106,10 @@ impl Host for ServeHost {
         self.databases.all()
     }
 
+    fn opening(&self, database: &str) -> Result<Box<dyn Any>> {
+        self.databases.opening(database)
+    }
+
     fn view(&self, name: &str, _spid: u16) -> Result<Option<Rows>> {
         let rows = match name {
             "sys.certificates" => views::certificates(&self.keys)?,
@@ -90,6 +120,11 @@ impl Host for ServeHost {
             "msdb.dbo.backupset" => views::backupset(&self.keys)?,
             "msdb.dbo.backupmediafamily" => views::media_family(&self.keys)?,
             "msdb.dbo.backupmediaset" => views::media_set(&self.keys)?,
+            "sys.dm_exec_connections" => match self.sessions.connections() {
+                // Sessions of no endpoint: the front end knows its own.
+                none if none.is_empty() => return Ok(None),
+                known => connections::connections(&known),
+            },
             "sys.dm_os_schedulers" => views::schedulers(),
             "sys.dm_os_wait_stats" => views::wait_stats(),
             _ => return Ok(None),
@@ -120,8 +155,13 @@ impl Host for ServeHost {
         self.databases.remove(name)
     }
 
-    fn alter_database(&self, name: &str, change: &AlterDatabase, out: Progress<'_>) -> Result<()> {
-        self.encryption.alter_database(self.both(), name, change, out)
+    fn alter_database(
+        &self,
+        name: &str,
+        change: &AlterDatabase,
+        mut out: Progress<'_>,
+    ) -> Result<()> {
+        self.encryption.alter_database(self.both(), name, change, &mut out)
     }
 
     fn create_master_key(&self, password: Option<&str>) -> Result<()> {
@@ -135,6 +175,13 @@ impl Host for ServeHost {
 
     fn close_master_key(&self) -> Result<()> {
         self.keys.close()
+    }
+
+    fn alter_master_key(&self, password: &str, force: bool) -> Result<()> {
+        if force {
+            return Err(fault::feature("ALTER MASTER KEY FORCE REGENERATE"));
+        }
+        self.keys.regenerate(password)
     }
 
     fn backup_master_key(&self, file: &str, password: &str) -> Result<()> {
@@ -163,33 +210,33 @@ impl Host for ServeHost {
         &self,
         database: &str,
         key: &EncryptionKey,
-        out: Progress<'_>,
+        mut out: Progress<'_>,
     ) -> Result<()> {
-        self.encryption.create(self.both(), database, key, out)
+        self.encryption.create(self.both(), database, key, &mut out)
     }
 
     fn alter_encryption_key(
         &self,
         database: &str,
         key: &EncryptionKey,
-        out: Progress<'_>,
+        mut out: Progress<'_>,
     ) -> Result<()> {
-        self.encryption.alter(self.both(), database, key, out)
+        self.encryption.alter(self.both(), database, key, &mut out)
     }
 
     fn drop_encryption_key(&self, database: &str) -> Result<()> {
         self.encryption.drop_key(&self.databases, database)
     }
 
-    fn backup(&self, wanted: &Backup, out: Progress<'_>) -> Result<()> {
-        backup::run(self.both(), wanted, out)
+    fn backup(&self, wanted: &Backup, mut out: Progress<'_>) -> Result<()> {
+        backup::run(self.both(), wanted, &mut out)
     }
 
-    fn restore(&self, wanted: &Restore, out: Progress<'_>) -> Result<Option<Rows>> {
+    fn restore(&self, wanted: &Restore, mut out: Progress<'_>) -> Result<Option<Rows>> {
         match wanted.kind {
-            RestoreKind::Database => restore::run(self.both(), wanted, out).map(|()| None),
+            RestoreKind::Database => restore::run(self.both(), wanted, &mut out).map(|()| None),
             RestoreKind::VerifyOnly => {
-                media::verify(&self.databases, &self.keys, wanted, out).map(|()| None)
+                media::verify(&self.databases, &self.keys, wanted, &mut out).map(|()| None)
             }
             RestoreKind::HeaderOnly => media::header(&self.databases, wanted).map(Some),
             RestoreKind::FileListOnly => media::file_list(&self.databases, wanted).map(Some),

@@ -11,15 +11,16 @@ use tdekit_wire_tsql::{Error, Progress, Restore};
 use super::backup::{places, succeeded};
 use super::certificates::not_backed_up;
 use super::databases::{Databases, is_system};
+use super::fault;
 use super::keys::Keys;
 use super::steer::steer;
-use super::{fault, kept};
 use crate::backup::place::{Opened, Place, open};
 use crate::backup::sink::{DatabaseSink, Wanted};
 use crate::backup::{destination, history};
 use crate::commands::encrypt::find_certificates;
 use crate::convert::Form;
 use crate::convert::error::DatabaseError;
+use crate::convert::progress::cancelled_by;
 use crate::error::CommandError;
 
 /// The media set of a statement.
@@ -47,7 +48,7 @@ pub(crate) fn set_of<'a>(media: &'a Media, wanted: &Restore) -> Result<&'a SetIn
 pub(crate) fn run(
     (databases, keys): (&Databases, &Keys),
     wanted: &Restore,
-    out: Progress<'_>,
+    out: &mut Progress<'_>,
 ) -> Result<(), Error> {
     let name = wanted.database.as_deref().unwrap_or_default();
     check(wanted, name)?;
@@ -56,20 +57,21 @@ pub(crate) fn run(
     if set.source == SourceKind::Stream {
         return Err(fault::own("The backup set holds a stream of bytes and no database."));
     }
-    let path = match databases.find(name) {
+    let (path, _taken) = match databases.find(name) {
         Ok(there) => {
             refuse_existing(wanted, set, name)?;
-            if kept::in_use(&there.path) {
-                return Err(in_use());
-            }
-            there.path
+            let taken = databases.take(&there).ok_or_else(in_use)?;
+            (there.path, taken)
         }
-        Err(_) => databases.path_for(name)?,
+        Err(_) => (databases.path_for(name)?, databases.claim(name).ok_or_else(in_use)?),
     };
     let begun = Instant::now();
     let work = Work { keys, media: &opened.media, set, places: &places };
     let replace = wanted.replace || path.exists();
-    let made = steer(wanted.stats_percent, out, |run| work.run(&path, replace, run));
+    let cancel = out.cancel_flag();
+    let made = steer(wanted.stats_percent, out, |run| {
+        cancelled_by(cancel, || work.run(&path, replace, run))
+    });
     let done = made.map_err(|failure| match failure {
         CommandError::Database(DatabaseError::InUse { .. } | DatabaseError::Converting { .. }) => {
             in_use()
@@ -84,13 +86,13 @@ pub(crate) fn run(
         Some(&path),
     );
     if done.warn {
-        out(not_backed_up());
+        out.tell(not_backed_up());
     }
     let (position, pages) = (set.position, done.pages);
     let processed =
         format!("Processed {pages} pages for database '{name}', file '{name}' on file {position}.");
-    out(fault::told(4035, processed));
-    out(succeeded("RESTORE DATABASE", pages, done.bytes, begun));
+    out.tell(fault::told(4035, processed));
+    out.tell(succeeded("RESTORE DATABASE", pages, done.bytes, begun));
     Ok(())
 }
 

@@ -11,112 +11,13 @@ use tdekit_wire_tds::{
     Value,
 };
 
-use super::tests::{Served, alone};
+use super::tests::Served;
 
-const KEYS: &str = "USE master;
-GO
-CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'p@ssw0rd';
-GO
-OPEN MASTER KEY DECRYPTION BY PASSWORD = 'p@ssw0rd';
-GO
-CREATE CERTIFICATE TestCert WITH SUBJECT = 'EncryptionTesting';
-GO";
-
-const BACKED_UP: &str = "BACKUP CERTIFICATE TestCert 
-  TO FILE = 'C:\\temp\\TestCert.cert' 
-  WITH PRIVATE KEY 
-  (
-    FILE = 'C:\\temp\\TestCert.key', 
-    ENCRYPTION BY PASSWORD = 'p@ssw0rd'
-  );
-
-BACKUP MASTER KEY TO FILE = 'C:\\temp\\MasterKey.key' 
-  ENCRYPTION BY PASSWORD = 'p@ssw0rd';";
-
-const MATRIX: &str = "DECLARE @sql NVARCHAR(MAX) = N'';
-
-;WITH s(s) AS (SELECT 1 UNION ALL SELECT 2),
-m AS (SELECT m FROM (VALUES('AES_128'),('AES_192'),('AES_256'),('TRIPLE_DES_3KEY'),(NULL)) AS m(m)),
-c AS (SELECT c FROM (VALUES('NO_COMPRESSION'),('COMPRESSION')) AS c(c)),
-d AS (SELECT d,t FROM (VALUES('D','HDD'),('E','SSD')) AS d(d,t))
-SELECT @sql += N'
-BACKUP DATABASE aw' + CASE s WHEN 1 THEN 'HDD' ELSE 'SSD' END 
- + ' TO DISK = 
- ''' + d + ':\\backup\\' + n + '.bak''
- WITH INIT, ' + c + ',' + COALESCE('
- ENCRYPTION (ALGORITHM = ' + m + ', SERVER CERTIFICATE = TestCert),', '') + '
- NAME = ''' + n + ''';' FROM 
- (
-  SELECT *, n = 'test' + CONVERT(VARCHAR(8000), RIGHT('0' + RTRIM(r),2)) + '-' +    
-   COALESCE(m,'NO_ENCRYPTION') + '-' + CASE WHEN r < 11 THEN 'HDD' ELSE 'SSD' END 
-   + '-to-' + t + '-' + c FROM 
-   (
-     SELECT *, r = ROW_NUMBER() OVER (PARTITION BY d.d ORDER BY s.s,m.m,c.c) 
-      FROM s CROSS JOIN m CROSS JOIN c CROSS JOIN d
-   ) AS x
-) AS y ORDER BY r;
-
-EXEC sp_executesql @sql;
---GO 10
-
-SELECT CONVERT(XML, @sql);";
-
-const HISTORY: &str = ";WITH x AS
-(
-  SELECT 
-    name, 
-    natural_size    = backup_size/1024/1024.0, 
-    compressed_size = compressed_backup_size/1024/1024.0,
-    duration        = 1.0*DATEDIFF(SECOND, backup_start_date, backup_finish_date)
-  FROM msdb.dbo.backupset 
-  WHERE name LIKE 'test%'
-)
-SELECT 
-  name, 
-  [natural_size]    = MAX(natural_size), 
-  [compressed_size] = MAX(compressed_size), 
-  [min_duration]    = MIN(duration),
-  [max_duration]    = MAX(duration), 
-  [avg_duration]    = AVG(duration)
-FROM x 
-GROUP BY name
-ORDER BY name;";
-
-const MESSAGES: &str = "
-select @@spid
-
-DBCC SQLPERF('sys.dm_os_wait_stats', CLEAR);
-
-select @@VERSION
-
-select encrypt_option from sys.dm_exec_connections where session_id = @@SPID 
-
-DECLARE @starttime datetime, @endtime datetime
-DECLARE @cnt int = 0, @ts_start int ;
-DECLARE @context_switches_before int, @context_switches_after int ;
-
-SET @starttime =getdate() ;
-select @context_switches_before = sum(context_switches_count) 
-  from sys.dm_os_schedulers ;
-
---load  
-BEGIN
-    WHILE @cnt < 100000000
-\tBEGIN
-\t   SET @cnt = @cnt + 1;
-\tEND;
-END
-
-select @context_switches_after = sum(context_switches_count) 
-  from sys.dm_os_schedulers ;
-
-select ( @context_switches_after  -  @context_switches_before ) context_switches ;
-
-SET @endtime = GETDATE() ;
-SELECT Datediff(s, @starttime, @endtime) elapsed_seconds
-
-select * from sys.dm_os_wait_stats where wait_type = 'PREEMPTIVE_OS_ENCRYPTMESSAGE' ;
-";
+const KEYS: &str = include_str!("../../../../wire-tsql/tests/scripts/b-keys.sql");
+const BACKED_UP: &str = include_str!("../../../../wire-tsql/tests/scripts/b-key-backups.sql");
+const MATRIX: &str = include_str!("../../../../wire-tsql/tests/scripts/b-backups.sql");
+const HISTORY: &str = include_str!("../../../../wire-tsql/tests/scripts/b-history.sql");
+const MESSAGES: &str = include_str!("../../../../wire-tsql/tests/scripts/d-messages.sql");
 
 /// What a script gave.
 #[derive(Default)]
@@ -200,6 +101,7 @@ fn client(served: &Served) -> Box<dyn Session> {
         application: "script".to_owned(),
         encrypted: true,
         address: "127.0.0.1".to_owned(),
+        ..Caller::default()
     };
     served.engine().open(&caller).unwrap()
 }
@@ -231,6 +133,7 @@ fn document_b_runs_as_it_is_written() {
         let paths =
             [("C:\\temp\\", format!("{}/", root.display())), (":\\backup\\", "/".to_owned())];
         let [temp, backup] = paths.map(|(from, to)| (from, to));
+        let script = script.replace("--EXEC", "EXEC");
         script.replace(temp.0, &temp.1).replace(
             &format!("''' + d + '{}", backup.0),
             &format!("''{}' + d + '/", root.display()),
@@ -294,7 +197,6 @@ fn document_d_runs_as_it_is_written() {
 
 #[test]
 fn a_database_is_encrypted_in_use_of_its_own_session() {
-    let _alone = alone();
     let (served, mut client) = with_document_b();
     let script = "USE awHDD;
 GO

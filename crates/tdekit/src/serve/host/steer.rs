@@ -1,9 +1,10 @@
 //! Work of the backup engine on a thread of its own, with its progress told to the client.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use tdekit_backup_run::{Progress as At, Run, RunError};
 use tdekit_wire_tsql::Progress;
@@ -14,14 +15,18 @@ use crate::error::CommandError;
 /// SQL Server's "percent processed".
 const PERCENT_PROCESSED: i32 = 3211;
 
-/// Runs `work`. Each time that `stats` percents more are done, `out` is told; when it wants no
-/// more, the work is cancelled.
+/// How often it is looked whether the client has cancelled.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Runs `work`. Each time that `stats` percents more are done, `out` is told. The work is cancelled
+/// when that wants no more, and when the client cancels.
 pub(crate) fn steer<T: Send>(
     stats: Option<u32>,
-    out: Progress<'_>,
+    out: &mut Progress<'_>,
     work: impl FnOnce(&Run<'_>) -> Result<T, CommandError> + Send,
 ) -> Result<T, CommandError> {
     let cancel = AtomicBool::new(false);
+    let client = out.cancel_flag();
     let (told, tell) = channel();
     thread::scope(|scope| {
         let cancelled = &cancel;
@@ -37,10 +42,17 @@ pub(crate) fn steer<T: Send>(
             let run = Run { progress: Some(&report), cancel: Some(cancelled), ..Run::default() };
             work(&run)
         });
-        // Ends when the worker has dropped its end.
-        for percent in tell {
-            let message = fault::told(PERCENT_PROCESSED, format!("{percent} percent processed."));
-            if !out(message) {
+        loop {
+            let goes_on = match tell.recv_timeout(LOOK) {
+                Ok(percent) => {
+                    let text = format!("{percent} percent processed.");
+                    out.tell(fault::told(PERCENT_PROCESSED, text))
+                }
+                Err(RecvTimeoutError::Timeout) => !client.load(Ordering::Relaxed),
+                // The worker has dropped its end.
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if !goes_on {
                 cancel.store(true, Ordering::Relaxed);
             }
         }
@@ -78,6 +90,8 @@ impl Steps {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -91,12 +105,28 @@ mod tests {
     }
 
     #[test]
+    fn a_client_cancels_work_that_tells_nothing() {
+        let flag = Arc::new(AtomicBool::new(false));
+        let mut nothing = |_| true;
+        let mut out = Progress::new(&mut nothing, Arc::clone(&flag));
+        let worked = steer(None, &mut out, |run| {
+            flag.store(true, Ordering::Relaxed);
+            while !run.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+                thread::yield_now();
+            }
+            Err::<(), _>(RunError::Cancelled.into())
+        });
+        assert!(matches!(worked, Err(CommandError::Run(RunError::Cancelled))));
+    }
+
+    #[test]
     fn a_client_that_wants_no_more_cancels_the_work() {
         let mut told = Vec::new();
-        let mut out = |message: tdekit_wire_tds::Message| {
+        let mut tell = |message: tdekit_wire_tds::Message| {
             told.push((message.number, message.text));
             false
         };
+        let mut out = Progress::new(&mut tell, Arc::default());
         let worked = steer(Some(50), &mut out, |run| {
             if let Some(progress) = run.progress {
                 progress(At { done_bytes: 50, total_bytes: Some(100), media_bytes: 0 });

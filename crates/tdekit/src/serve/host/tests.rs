@@ -83,7 +83,7 @@ impl Served {
             told.push(message);
             true
         };
-        let done = self.host.backup(wanted, &mut out);
+        let done = self.host.backup(wanted, Progress::new(&mut out, Arc::default()));
         (done, told)
     }
 
@@ -93,12 +93,12 @@ impl Served {
             told.push(message);
             true
         };
-        let done = self.host.restore(wanted, &mut out);
+        let done = self.host.restore(wanted, Progress::new(&mut out, Arc::default()));
         (done, told)
     }
 
     fn alter(&self, name: &str, change: &AlterDatabase) -> Result<()> {
-        self.host.alter_database(name, change, &mut |_| true)
+        silently(|out| self.host.alter_database(name, change, out))
     }
 
     fn view(&self, name: &str) -> Rows {
@@ -108,7 +108,12 @@ impl Served {
 
 fn host_at(data: &Path, home: &Path) -> ServeHost {
     let global = GlobalArgs { store: Some(home.to_owned()), password_file: None, key_file: None };
-    ServeHost::with_cost(data, &global, cheap()).unwrap()
+    ServeHost::with_cost(data, &global, Sessions::default(), cheap()).unwrap()
+}
+
+/// Runs a verb whose messages do not matter.
+fn silently<T>(verb: impl FnOnce(Progress<'_>) -> T) -> T {
+    verb(Progress::new(&mut |_| true, Arc::default()))
 }
 
 fn to_disk(database: &str, file: &str) -> Backup {
@@ -212,6 +217,60 @@ fn the_master_key_is_made_once_and_opens_by_its_password_only() {
 }
 
 #[test]
+fn a_new_master_key_has_a_new_password() {
+    let served = Served::new();
+    let host = &served.host;
+    assert_eq!(number(host.alter_master_key("another one", false)), 15581);
+    host.create_master_key(Some(PASSWORD)).unwrap();
+    served.certificate("TestCert").unwrap();
+    let ids = |served: &Served| column(&served.view("sys.symmetric_keys"), "key_guid")[0].clone();
+    let before = ids(&served);
+    host.alter_master_key("another one", false).unwrap();
+    assert_ne!(ids(&served), before);
+    served.certificate("Next").unwrap();
+    host.close_master_key().unwrap();
+    assert_eq!(number(host.open_master_key(PASSWORD)), 15313);
+    host.open_master_key("another one").unwrap();
+    // What the old key sealed opens under the new one.
+    served.database("a");
+    served.backup(&sealed("a", "a.bak", "AES_256")).0.unwrap();
+    assert_eq!(number(host.alter_master_key(PASSWORD, true)), 40512);
+}
+
+#[test]
+fn a_certificate_travels_as_a_pfx() {
+    let served = Served::with_certificate();
+    let wanted = CertificateBackup {
+        name: "TestCert".to_owned(),
+        file: "TestCert.pfx".to_owned(),
+        encryption_password: Some(PASSWORD.to_owned()),
+        pfx: true,
+        ..Default::default()
+    };
+    served.host.backup_certificate(&wanted).unwrap();
+    assert_eq!(number(served.host.backup_certificate(&wanted)), 15240);
+    let certificates = served.view("sys.certificates");
+    assert_ne!(*column(&certificates, "pvt_key_last_backup_date")[0], Value::Null);
+    let without = CertificateBackup { encryption_password: None, ..wanted };
+    assert_eq!(number(served.host.backup_certificate(&without)), 15233);
+    let elsewhere = host_at(&served.path(""), &served.dir.path().join("other home"));
+    elsewhere.create_master_key(Some("another one")).unwrap();
+    let taken = |password: Option<&str>| CreateCertificate {
+        name: "Taken".to_owned(),
+        file: Some("TestCert.pfx".to_owned()),
+        decryption_password: password.map(str::to_owned),
+        pfx: true,
+        ..Default::default()
+    };
+    let create = |password| elsewhere.create_certificate(&taken(password));
+    assert_eq!(number(create(None)), 15233);
+    assert_eq!(number(create(Some("wrong"))), 15465);
+    create(Some(PASSWORD)).unwrap();
+    let there = elsewhere.view("sys.certificates", 51).unwrap().unwrap();
+    assert_eq!(*column(&there, "thumbprint")[0], *column(&certificates, "thumbprint")[0]);
+}
+
+#[test]
 fn a_certificate_is_backed_up_and_taken_elsewhere() {
     let served = Served::with_certificate();
     let wanted = CertificateBackup {
@@ -220,6 +279,7 @@ fn a_certificate_is_backed_up_and_taken_elsewhere() {
         key_file: Some("TestCert.key".to_owned()),
         encryption_password: Some(PASSWORD.to_owned()),
         decryption_password: None,
+        pfx: false,
     };
     let backed_up = |served: &Served| {
         let certificates = served.view("sys.certificates");
@@ -409,6 +469,7 @@ fn an_encrypted_backup_is_restored_where_its_certificate_is() {
             key_file: Some("c.key".to_owned()),
             encryption_password: Some(PASSWORD.to_owned()),
             decryption_password: None,
+            pfx: false,
         })
         .unwrap();
     let (_, told) = served.backup(&sealed("a", "a.bak", "AES_192"));
@@ -416,7 +477,7 @@ fn an_encrypted_backup_is_restored_where_its_certificate_is() {
     let elsewhere = host_at(&served.path(""), &served.dir.path().join("other home"));
     elsewhere.create_master_key(Some("another one")).unwrap();
     let wanted = from_disk(RestoreKind::Database, Some("copy"), "a.bak");
-    let failed = elsewhere.restore(&wanted, &mut |_| true).unwrap_err();
+    let failed = silently(|out| elsewhere.restore(&wanted, out)).unwrap_err();
     assert_eq!(failed.code().0, 33111);
     assert!(failed.to_string().contains("thumbprint '0x"), "{failed}");
     assert!(!served.path("copy.db").exists());
@@ -429,7 +490,7 @@ fn an_encrypted_backup_is_restored_where_its_certificate_is() {
             ..Default::default()
         })
         .unwrap();
-    elsewhere.restore(&wanted, &mut |_| true).unwrap();
+    silently(|out| elsewhere.restore(&wanted, out)).unwrap();
     let copy = Connection::open(file_uri(&served.path("copy.db"))).unwrap();
     let sum: i64 = copy.query_row("SELECT sum(a) FROM t", [], |row| row.get(0)).unwrap();
     assert_eq!(sum, 43);
@@ -437,7 +498,6 @@ fn an_encrypted_backup_is_restored_where_its_certificate_is() {
 
 #[test]
 fn a_database_is_encrypted_and_decrypted_as_scripts_do_it() {
-    let _alone = alone();
     let served = Served::with_certificate();
     served.database("a");
     let host = &served.host;
@@ -448,7 +508,8 @@ fn a_database_is_encrypted_and_decrypted_as_scripts_do_it() {
             told.push(message.number);
             true
         };
-        host.create_encryption_key(name, key, &mut out).map(|()| told)
+        let out = Progress::new(&mut out, Arc::default());
+        host.create_encryption_key(name, key, out).map(|()| told)
     };
     let is_encrypted = || {
         let all = host.databases().unwrap();
@@ -488,7 +549,7 @@ fn a_database_is_encrypted_and_decrypted_as_scripts_do_it() {
     served.certificate("Next").unwrap();
     let next =
         EncryptionKey { algorithm: None, certificate: Some("Next".to_owned()), regenerate: false };
-    host.alter_encryption_key("a", &next, &mut |_| true).unwrap();
+    silently(|out| host.alter_encryption_key("a", &next, out)).unwrap();
     let rows = served.view("sys.dm_database_encryption_keys");
     let certificates = served.view("sys.certificates");
     assert_eq!(*column(&rows, "encryptor_thumbprint")[0], *column(&certificates, "thumbprint")[1]);
@@ -544,12 +605,6 @@ fn databases_have_names_and_numbers() {
     assert_eq!(listed(&alone)[4], ("a".to_owned(), 5));
     assert_eq!(number(alone.create_database("c")), 40512);
     let failed = Error::UnknownDatabase { name: "c".to_owned() };
-    assert_eq!(alone.backup(&to_disk("c", "c.bak"), &mut |_| true), Err(failed));
-}
-
-/// One conversion at a time: the keys that SQLite's files are opened with belong to the process,
-/// and each test has a key store of its own.
-pub(super) fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    let backup = to_disk("c", "c.bak");
+    assert_eq!(silently(|out| alone.backup(&backup, out)), Err(failed));
 }

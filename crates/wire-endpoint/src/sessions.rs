@@ -1,0 +1,161 @@
+//! The sessions of an endpoint: what others may know of their connections, and ask of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tdekit_wire_tds::{Caller, Session};
+
+use crate::answer::lock;
+
+/// The sessions of an endpoint, for whoever lists them or wants a database for itself. Clones share
+/// the list.
+#[derive(Clone, Default)]
+pub struct Sessions {
+    list: Arc<Mutex<BTreeMap<u16, Weak<Held>>>>,
+}
+
+/// What is known of a session's connection.
+#[derive(Debug, Clone)]
+pub struct ConnectionFacts {
+    /// Whose it is, and how it is encrypted.
+    pub caller: Caller,
+    /// The client's address.
+    pub client: SocketAddr,
+    /// The address that it came to.
+    pub server: SocketAddr,
+    /// The version of TDS, as LOGIN7 numbers it.
+    pub tds_version: u32,
+    /// Bytes of a packet.
+    pub packet_bytes: u16,
+    /// When it connected.
+    pub connected: SystemTime,
+    /// Reads of its socket that found something.
+    pub reads: Touches,
+    /// Writes to its socket.
+    pub writes: Touches,
+}
+
+/// How often something was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Touches {
+    /// How often.
+    pub count: u64,
+    /// The last time.
+    pub last: SystemTime,
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").field("count", &lock(&self.list).len()).finish_non_exhaustive()
+    }
+}
+
+impl Sessions {
+    /// What is known of every session's connection, by the sessions' numbers.
+    pub fn connections(&self) -> Vec<ConnectionFacts> {
+        self.held().iter().map(|held| held.facts()).collect()
+    }
+
+    /// Has every session at rest let go of a database's files. A session that runs a request or
+    /// has a transaction keeps them.
+    pub fn release(&self, database: &str) {
+        for held in self.held() {
+            let mut session = match held.session.try_lock() {
+                Ok(session) => session,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => continue,
+            };
+            session.release(database);
+        }
+    }
+
+    pub(crate) fn add(&self, about: About, session: Box<dyn Session>) -> Arc<Held> {
+        let spid = about.caller.spid;
+        let held = Arc::new(Held { about, session: Mutex::new(session), list: self.clone() });
+        lock(&self.list).insert(spid, Arc::downgrade(&held));
+        held
+    }
+
+    fn held(&self) -> Vec<Arc<Held>> {
+        lock(&self.list).values().filter_map(Weak::upgrade).collect()
+    }
+}
+
+/// What of a session's connection does not change, and what it carries.
+pub(crate) struct About {
+    pub(crate) caller: Caller,
+    pub(crate) client: SocketAddr,
+    pub(crate) server: SocketAddr,
+    pub(crate) tds_version: u32,
+    pub(crate) packet_bytes: u16,
+    pub(crate) connected: SystemTime,
+    pub(crate) traffic: Arc<Traffic>,
+}
+
+/// A session in the list, as long as its connection has it.
+pub(crate) struct Held {
+    about: About,
+    /// Locked while a request runs.
+    pub(crate) session: Mutex<Box<dyn Session>>,
+    list: Sessions,
+}
+
+impl Held {
+    fn facts(&self) -> ConnectionFacts {
+        let About { caller, client, server, tds_version, packet_bytes, connected, traffic } =
+            &self.about;
+        ConnectionFacts {
+            caller: caller.clone(),
+            client: *client,
+            server: *server,
+            tds_version: *tds_version,
+            packet_bytes: *packet_bytes,
+            connected: *connected,
+            reads: traffic.reads.touches(),
+            writes: traffic.writes.touches(),
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut list = lock(&self.list.list);
+        // The number may be another session's by now.
+        let spid = self.about.caller.spid;
+        if list.get(&spid).is_some_and(|known| known.strong_count() == 0) {
+            list.remove(&spid);
+        }
+    }
+}
+
+/// What a socket has carried.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) reads: Counter,
+    pub(crate) writes: Counter,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counter {
+    count: AtomicU64,
+    /// Milliseconds since 1970.
+    last_ms: AtomicU64,
+}
+
+impl Counter {
+    pub(crate) fn touch(&self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        self.last_ms.store(now_ms, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn touches(&self) -> Touches {
+        let last = UNIX_EPOCH + Duration::from_millis(self.last_ms.load(Ordering::Relaxed));
+        Touches { count: self.count.load(Ordering::Relaxed), last }
+    }
+}
