@@ -1,0 +1,85 @@
+//! The documents' scripts through the port, as they are written; only paths are others, and loops
+//! are shorter.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+mod served;
+
+use std::fs;
+
+use served::{Answer, Served, messages, ok, script, text};
+use tdekit_wire_tds::answer::Token;
+
+const KEYS: &str = include_str!("../../wire-tsql/tests/scripts/b-keys.sql");
+const KEY_BACKUPS: &str = include_str!("../../wire-tsql/tests/scripts/b-key-backups.sql");
+const BACKUPS: &str = include_str!("../../wire-tsql/tests/scripts/b-backups.sql");
+const HISTORY: &str = include_str!("../../wire-tsql/tests/scripts/b-history.sql");
+const MESSAGES: &str = include_str!("../../wire-tsql/tests/scripts/d-messages.sql");
+
+fn columns(answer: &Answer) -> Vec<Vec<String>> {
+    let names = |token: &Token| match token {
+        Token::Columns(columns) => Some(columns.iter().map(|column| column.name.clone()).collect()),
+        _ => None,
+    };
+    answer.0.iter().filter_map(names).collect()
+}
+
+#[test]
+fn document_b_makes_its_backups() {
+    let served = Served::bare(&[]);
+    let mut client = served.client();
+    for database in ["awHDD", "awSSD"] {
+        ok(&mut client, &format!("CREATE DATABASE {database}"));
+        ok(&mut client, &format!("USE {database}"));
+        ok(&mut client, "CREATE TABLE t (a varchar(100)); INSERT t VALUES (REPLICATE('a', 100))");
+    }
+    script(&mut client, KEYS);
+    let temp = served.place.path("temp");
+    fs::create_dir(&temp).unwrap();
+    ok(&mut client, &KEY_BACKUPS.replace("C:\\temp\\", &format!("{}/", temp.display())));
+    for file in ["TestCert.cert", "TestCert.key", "MasterKey.key"] {
+        assert!(temp.join(file).is_file(), "{file}");
+    }
+    for disk in ["D", "E"] {
+        fs::create_dir_all(served.place.path(disk).join("backup")).unwrap();
+    }
+    let from = "''' + d + ':\\backup\\'";
+    assert!(BACKUPS.contains(from));
+    let to = format!("''{}' + d + '/backup/'", served.place.path("").display());
+    let backups = BACKUPS.replace(from, &to).replace("--EXEC", "EXEC");
+    for _ in 0..2 {
+        let answer = ok(&mut client, &backups);
+        let made = messages(&answer).iter().filter(|message| message.number == 3014).count();
+        assert_eq!(made, 40);
+        let sql = text(&answer.values().last().unwrap()[0]);
+        assert_eq!(sql.matches("BACKUP DATABASE aw").count(), 40, "{sql}");
+    }
+    let count = |disk: &str| fs::read_dir(served.place.path(disk).join("backup")).unwrap().count();
+    assert_eq!((count("D"), count("E")), (20, 20));
+
+    let answer = ok(&mut client, HISTORY);
+    let expected =
+        ["name", "natural_size", "compressed_size", "min_duration", "max_duration", "avg_duration"];
+    assert_eq!(columns(&answer), [expected]);
+    let rows = answer.values();
+    assert_eq!(rows.len(), 40);
+    // The names that the document lists, first and last.
+    assert_eq!(text(&rows[0][0]), "test01-NO_ENCRYPTION-HDD-to-HDD-COMPRESSION");
+    assert_eq!(text(&rows[39][0]), "test20-TRIPLE_DES_3KEY-SSD-to-SSD-NO_COMPRESSION");
+}
+
+#[test]
+fn document_d_measures_its_loop() {
+    let served = Served::bare(&[]);
+    let mut client = served.client();
+    let answer = ok(&mut client, &MESSAGES.replace("100000000", "200000"));
+    let rows = answer.values();
+    assert_eq!(rows.len(), 6, "{rows:?}");
+    assert!(text(&rows[1][0]).starts_with("Microsoft SQL Server"));
+    assert_eq!(text(&rows[2][0]), "TRUE");
+    assert_eq!(text(&rows[5][0]), "PREEMPTIVE_OS_ENCRYPTMESSAGE");
+    let names = columns(&answer);
+    assert_eq!(names[3..5], [["context_switches"], ["elapsed_seconds"]]);
+    let done = answer.0.iter().filter(|token| matches!(token, Token::Done { .. })).count();
+    assert!(done > 200_000, "a DONE for every SET of the loop: {done}");
+}
