@@ -113,9 +113,10 @@ impl State {
                 return;
             }
             if idle_ticks >= TICKS_TO_SLEEP && runs.list.is_empty() {
-                self.asleep.store(true, Ordering::Release);
-                // Whoever adds a request from now on sees that it must wake this thread.
                 while runs.list.is_empty() && !runs.stopped {
+                    // Whoever adds a request from now on sees that it must wake this thread;
+                    // told anew each time, as a request may be over before this thread runs.
+                    self.asleep.store(true, Ordering::Release);
                     runs = match self.wake.wait(runs) {
                         Ok(runs) => runs,
                         Err(poisoned) => poisoned.into_inner(),
