@@ -9,7 +9,7 @@ function cells() {
     const table = cell && cell.closest('table');
     const single = table && table.tHead && table.tHead.rows.length === 1;
     const head = single ? table.tHead.rows[0].cells[cell.cellIndex] : undefined;
-    const row = cell && cell.closest('tr').querySelector('th [data-from^="classes/"]');
+    const row = cell && cell.closest('tr').querySelector('th[scope=row] [data-from]');
     return {
       from: element.dataset.from,
       as: element.dataset.as,
@@ -55,6 +55,14 @@ function forests() {
       intervals: texts.map((text) => text.textContent).filter((text) => text.includes(' to ')),
       series: Object.fromEntries(['one', 'two', 'three', 'four'].map((ink) => [ink, of(ink)])),
     };
+  });
+}
+
+/** Intervals of each plot of many runs: how many hold the truth, how many do not. */
+function bands() {
+  return [...document.querySelectorAll('.bands')].map((figure) => {
+    const count = (ink) => figure.querySelectorAll(`svg path.stroke.${ink}`).length;
+    return { counted: figure.dataset.counted, hold: count('one'), miss: count('two') };
   });
 }
 
@@ -119,4 +127,4 @@ function embedded() {
   return document.getElementById('results').textContent;
 }
 
-module.exports = { cells, embedded, forests, hidden, inks, loose, measures };
+module.exports = { bands, cells, embedded, forests, hidden, inks, loose, measures };

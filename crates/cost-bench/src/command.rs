@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::error::BenchError;
 use crate::interrupt;
+use crate::oltp::without_password;
 
 /// Runs a command to its end, without input. Fails with its last words.
 pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>, BenchError> {
@@ -30,6 +31,13 @@ fn shown(command: &Command) -> String {
         .map(std::ffi::OsStr::to_owned)
         .collect();
     words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// The command line of this process as a POSIX shell reads it, without passwords. What is not
+/// Unicode in it is shown as replaced.
+pub(crate) fn own_line() -> String {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    shell_line(std::iter::once("tdekit".to_owned()).chain(words.map(without_password)))
 }
 
 /// A command line that a POSIX shell reads as these words.

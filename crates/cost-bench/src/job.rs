@@ -22,8 +22,8 @@ pub(crate) enum LibraryChoice {
     Idle,
 }
 
-/// A request. Times of `Crud`, `Checkpoint`, `Operation`, `Script`, `Scan`, `Backup`, `OpenProbe`
-/// and `Run` are measured; the rest is preparation.
+/// A request. Times of `Crud`, `Checkpoint`, `Pay`, `Operation`, `Script`, `Scan`, `Backup`,
+/// `OpenProbe` and `Run` are measured; the rest is preparation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// First of all: loads the library and the extension.
@@ -32,12 +32,13 @@ pub(crate) enum Request {
     Open { path: PathBuf, on_open: Vec<String> },
     /// Runs statements.
     Execute { sql: Vec<String> },
-    /// Makes all that is measured from now on dearer by a share, for calibration.
-    Toll { per_mille: u64 },
     /// Loops of the CRUD experiment under the control row `control`.
     Crud(CrudRequest),
     /// Copies the write-ahead log into the database.
     Checkpoint,
+    /// Computes so long, then waits until the monotonic clock shows `until_ns`: the known cost of
+    /// a calibration.
+    Pay { cpu_ns: u64, until_ns: u64 },
     /// Tries each statement and its undo for real, and tells which can be measured.
     Rehearse { statements: Vec<Planned> },
     /// The statements that `Operation` runs.
@@ -136,7 +137,7 @@ pub(crate) enum Reply {
         /// Whose instructions are counted, or why none are.
         instructions: String,
     },
-    /// To `Execute`, `Plan` and `Toll`.
+    /// To `Execute` and `Plan`.
     Done,
     /// To `Open`: the settings as the library reports them.
     Opened(DatabaseState),

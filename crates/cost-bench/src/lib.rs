@@ -33,7 +33,6 @@ mod script;
 mod sqlite;
 mod subject;
 mod sys;
-mod toll;
 mod tools;
 mod value;
 mod worker;

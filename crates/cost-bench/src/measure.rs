@@ -1,12 +1,19 @@
 //! Clocks and counters of the own process.
 
+use std::sync::OnceLock;
+
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::instructions;
 use crate::sqlite::{Connection, retries};
 use crate::sys::cpu_split;
-use crate::toll;
+
+/// Readings of the clock that tell its step, and how many are made where it stands still.
+const READINGS: u32 = 5_000;
+const MOST_READINGS: u32 = 20_000_000;
+/// Makes the clocks coarse, so that runs can be tested on such.
+const STEP_VARIABLE: &str = "TDEKIT_BENCH_CLOCK_STEP_NS";
 
 /// What a block cost one process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,11 +78,15 @@ pub(crate) fn cpu_ns() -> u64 {
     nanoseconds(ClockId::ProcessCPUTime)
 }
 
-/// The smallest step that the wall clock makes here, of some thousand readings.
+/// The smallest step that the wall clock makes here, of some thousand readings; of more where it
+/// stands still for so long.
 pub(crate) fn clock_step_ns() -> u64 {
     let mut least = u64::MAX;
     let mut last = wall_ns();
-    for _ in 0..5_000 {
+    for reading in 0..MOST_READINGS {
+        if reading >= READINGS && least < u64::MAX {
+            break;
+        }
         let now = wall_ns();
         if now > last {
             least = least.min(now - last);
@@ -96,7 +107,17 @@ fn nanoseconds(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let rest = u64::try_from(time.tv_nsec).unwrap_or(0);
-    seconds * 1_000_000_000 + rest
+    let now = seconds * 1_000_000_000 + rest;
+    now - now % coarseness_ns()
+}
+
+/// The step that both clocks are made to move in: 1, but in tests of coarse clocks.
+fn coarseness_ns() -> u64 {
+    static STEP: OnceLock<u64> = OnceLock::new();
+    *STEP.get_or_init(|| {
+        let given = std::env::var(STEP_VARIABLE).ok().and_then(|text| text.parse().ok());
+        given.filter(|step| *step > 0).unwrap_or(1)
+    })
 }
 
 /// Measures the parts of a block. What lies between the parts is not counted.
@@ -123,11 +144,9 @@ impl Meter {
         let device = device_bytes();
         let split = cpu_split();
         let retired = instructions::read();
-        toll::start();
         let cpu = cpu_ns();
         let wall = wall_ns();
         let result = work();
-        toll::finish(wall, cpu);
         let elapsed = wall_ns() - wall;
         let cpu = cpu_ns() - cpu;
         let retired_after = instructions::read();

@@ -132,6 +132,12 @@ fn calibration_counts_intervals_and_keeps_what_it_has() {
     };
     let found = read();
     assert_eq!((found.runs_wanted, found.incomplete.len()), (2, 0));
+    assert!(found.noise.is_some());
+    // The dearer base really paid. Its CPU is its own, its time also others' on a busy machine.
+    assert!((0.025..0.04).contains(&found.added_cpu), "{}", found.added_cpu);
+    assert!(found.added_elapsed > 0.02, "{}", found.added_elapsed);
+    let page = std::fs::read_to_string(place.path("calibration.html")).unwrap();
+    assert!(page.contains("promise") && page.contains("class=\"bands\""), "{page}");
     // Headline and two mixes, elapsed time and CPU, both truths.
     assert_eq!((found.intervals.len(), found.rows.len()), (2 * 12, 12));
     for truth in [Truth::Nothing, Truth::Injected] {
@@ -210,6 +216,8 @@ fn two_runs_are_compared() {
     let (table, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
     assert!(table.contains("read 10/0/0") && table.contains("base against base"), "{table}");
+    let page = std::fs::read_to_string(place.path("comparison.html")).unwrap();
+    assert!(page.contains("Did the cost of encryption change?"), "{page}");
     let output = place.bare(&["compare", "old.json", "new.json", "--json"]).output().unwrap();
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["changes"].as_array().unwrap().len(), 4);

@@ -1,33 +1,33 @@
-//! Renders a results document again: `render RESULTS.json REPORT.html [DOCUMENT.json]`. The last
-//! is the document of the page: that of the run, with its summary computed anew.
+//! Renders a document again: `render DOCUMENT.json PAGE.html [SHOWN.json]`, of a run, a calibration
+//! or a comparison. The last is the document of the page: the same, with what is computed from
+//! measured values computed anew.
 
+use std::error::Error;
 use std::process::ExitCode;
 
+use serde_json::Value;
 use tdekit_cost_report::{
-    from_json, html, summarize, summarize_backup, summarize_oltp, terminal, to_json,
+    CALIBRATION_SCHEMA, CHANGES_SCHEMA, Calibration, Changes, calibration_html, calibration_text,
+    changes_html, changes_text, from_json, html, summarize, summarize_backup, summarize_oltp,
+    terminal, to_json,
 };
+
+/// Page, document and table.
+type Shown = (String, String, String);
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let (Some(document), Some(page)) = (arguments.next(), arguments.next()) else {
-        eprintln!("error: render RESULTS.json REPORT.html [DOCUMENT.json]");
+        eprintln!("error: render DOCUMENT.json PAGE.html [SHOWN.json]");
         return ExitCode::from(2);
     };
-    let mut render = || -> Result<(), Box<dyn std::error::Error>> {
-        let mut results = from_json(&std::fs::read_to_string(&document)?)?;
-        results.summary = summarize(&results);
-        let confidence = results.settings.confidence();
-        if let Some(matrix) = &mut results.backup {
-            matrix.summary = summarize_backup(matrix, confidence);
-        }
-        if let Some(report) = &mut results.oltp {
-            report.summary = summarize_oltp(report, confidence);
-        }
-        std::fs::write(&page, html(&results)?)?;
+    let mut render = || -> Result<(), Box<dyn Error>> {
+        let (shown, document, table) = show(&std::fs::read_to_string(&document)?)?;
+        std::fs::write(&page, shown)?;
         if let Some(path) = arguments.next() {
-            std::fs::write(path, to_json(&results)?)?;
+            std::fs::write(path, document)?;
         }
-        print!("{}", terminal(&results));
+        print!("{table}");
         Ok(())
     };
     match render() {
@@ -37,4 +37,35 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn show(text: &str) -> Result<Shown, Box<dyn Error>> {
+    let document: Value = serde_json::from_str(text)?;
+    match document["schema"].as_str() {
+        Some(CALIBRATION_SCHEMA) => {
+            let mut calibration: Calibration = serde_json::from_value(document)?;
+            calibration.summarize();
+            let shown = serde_json::to_string_pretty(&calibration)?;
+            Ok((calibration_html(&calibration)?, shown, calibration_text(&calibration)))
+        }
+        Some(CHANGES_SCHEMA) => {
+            let changes: Changes = serde_json::from_value(document)?;
+            let shown = serde_json::to_string_pretty(&changes)?;
+            Ok((changes_html(&changes)?, shown, changes_text(&changes)))
+        }
+        _ => run(text),
+    }
+}
+
+fn run(text: &str) -> Result<Shown, Box<dyn Error>> {
+    let mut results = from_json(text)?;
+    results.summary = summarize(&results);
+    let confidence = results.settings.confidence();
+    if let Some(matrix) = &mut results.backup {
+        matrix.summary = summarize_backup(matrix, confidence);
+    }
+    if let Some(report) = &mut results.oltp {
+        report.summary = summarize_oltp(report, confidence);
+    }
+    Ok((html(&results)?, to_json(&results)?, terminal(&results)))
 }

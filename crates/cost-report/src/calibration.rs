@@ -5,12 +5,15 @@
 use serde::{Deserialize, Serialize};
 
 use crate::format::percent;
-use crate::model::{Environment, Metric, Tool};
-use crate::stats::{deviation, mean, median};
+use crate::model::{Environment, Metric, Noise, Tool};
+use crate::stats::{deviation, mean, median, share_interval};
 use crate::terminal::new_table;
 
 /// Name and version of the document's shape.
 pub const CALIBRATION_SCHEMA: &str = "tdekit-calibration/1";
+
+/// [`CalibratedInterval::class`] of the headline.
+pub(crate) const HEADLINE: &str = "headline";
 
 /// Quantile of the normal distribution below which 8 of 10 values lie.
 const EIGHT_OF_TEN: f64 = 0.841_621;
@@ -40,6 +43,15 @@ pub struct Calibration {
     pub confidence: f64,
     /// Why there are fewer runs than asked for; empty when there are not.
     pub incomplete: Vec<String>,
+    /// What else the machine did meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Noise>,
+    /// Share of its elapsed time that the dearer base was really made dearer by, all runs together.
+    #[serde(default)]
+    pub added_elapsed: f64,
+    /// Share of its CPU.
+    #[serde(default)]
+    pub added_cpu: f64,
     /// Every interval, by run.
     pub intervals: Vec<CalibratedInterval>,
     /// Computed from `intervals`.
@@ -54,6 +66,16 @@ pub enum Truth {
     Nothing,
     /// Base against a base made dearer.
     Injected,
+}
+
+impl Truth {
+    /// The true ratio.
+    pub(crate) fn ratio(self, injected: f64) -> f64 {
+        match self {
+            Self::Nothing => 1.0,
+            Self::Injected => 1.0 + injected,
+        }
+    }
 }
 
 /// What one run found.
@@ -77,6 +99,13 @@ pub struct CalibratedInterval {
     pub restarts: u64,
 }
 
+impl CalibratedInterval {
+    /// Whether a ratio lies within.
+    pub(crate) fn holds(&self, ratio: f64) -> bool {
+        self.low <= ratio && self.high >= ratio
+    }
+}
+
 /// What many runs of one class, metric and truth say.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CalibrationRow {
@@ -90,6 +119,16 @@ pub struct CalibrationRow {
     pub runs: u64,
     /// Intervals that hold the truth.
     pub held: u64,
+    /// Least share of all such runs' intervals that would hold it, after Clopper and Pearson, with
+    /// the confidence of the intervals.
+    #[serde(default)]
+    pub share_low: f64,
+    /// Largest share.
+    #[serde(default)]
+    pub share_high: f64,
+    /// The share that was promised, the confidence, lies between the two.
+    #[serde(default)]
+    pub kept: bool,
     /// Intervals that lie above the truth.
     pub above: u64,
     /// Intervals that lie below it.
@@ -115,7 +154,7 @@ impl Calibration {
                 (&row.class, row.metric, row.truth) == (&found.class, found.metric, found.truth)
             });
             if !known {
-                rows.extend(row(&self.intervals, found, self.injected));
+                rows.extend(row(&self.intervals, found, (self.injected, self.confidence)));
             }
         }
         rows.sort_by_key(|row| row.truth == Truth::Injected);
@@ -126,13 +165,13 @@ impl Calibration {
 fn row(
     all: &[CalibratedInterval],
     like: &CalibratedInterval,
-    injected: f64,
+    (injected, confidence): (f64, f64),
 ) -> Option<CalibrationRow> {
     let own: Vec<&CalibratedInterval> = all
         .iter()
         .filter(|one| (&one.class, one.metric, one.truth) == (&like.class, like.metric, like.truth))
         .collect();
-    let truth = 1.0 + if like.truth == Truth::Injected { injected } else { 0.0 };
+    let truth = like.truth.ratio(injected);
     let count = |fits: &dyn Fn(&CalibratedInterval) -> bool| {
         own.iter().filter(|one| fits(one)).count() as u64
     };
@@ -141,12 +180,17 @@ fn row(
     };
     let half_width_points = median(&points(&|one| (one.high - one.low) / 2.0))?;
     let deviation_points = deviation(&points(&|one| one.ratio));
+    let held = count(&|one| one.holds(truth));
+    let (share_low, share_high) = share_interval(held, own.len() as u64, confidence);
     Some(CalibrationRow {
         class: like.class.clone(),
         metric: like.metric,
         truth: like.truth,
         runs: own.len() as u64,
-        held: count(&|one| one.low <= truth && one.high >= truth),
+        held,
+        share_low,
+        share_high,
+        kept: (share_low..=share_high).contains(&confidence),
         above: count(&|one| one.low > truth),
         below: count(&|one| one.high < truth),
         within_a_point: count(&|one| (one.ratio - truth).abs() <= 0.01),
@@ -194,7 +238,12 @@ pub fn calibration_text(calibration: &Calibration) -> String {
             row.class.clone(),
             row.metric.label().to_owned(),
             row.runs.to_string(),
-            row.held.to_string(),
+            format!(
+                "{} ({:.0} to {:.0} %)",
+                row.held,
+                row.share_low * 100.0,
+                row.share_high * 100.0
+            ),
             row.above.to_string(),
             row.below.to_string(),
             row.within_a_point.to_string(),
@@ -205,10 +254,31 @@ pub fn calibration_text(calibration: &Calibration) -> String {
     }
     text.push_str(&format!("\n{table}\n\n"));
     text.push_str(&format!(
-        "\"hold it\": intervals that contain the truth; {} % of them should. Bias, half-width and \
-         the least overhead that 8 of 10 such runs would see are in points of a percent.\n",
+        "\"hold it\": intervals that contain the truth, and what share of all such runs' would; {} % \
+         should. Bias, half-width and the least overhead that 8 of 10 such runs would see are in \
+         points of a percent.\n",
         calibration.confidence * 100.0
     ));
+    let broken: Vec<&CalibrationRow> = calibration.rows.iter().filter(|row| !row.kept).collect();
+    if broken.is_empty() && !calibration.rows.is_empty() {
+        text.push_str("The promise is kept in every row.\n");
+    }
+    for row in broken {
+        text.push_str(&format!(
+            "The promise is not kept: {}, {}, {} of {} hold the truth.\n",
+            row.class,
+            row.metric.label(),
+            row.held,
+            row.runs
+        ));
+    }
+    if calibration.added_cpu > 0.0 {
+        text.push_str(&format!(
+            "Really added: {:.2} % of elapsed time, {:.2} % of CPU.\n",
+            calibration.added_elapsed * 100.0,
+            calibration.added_cpu * 100.0
+        ));
+    }
     for reason in &calibration.incomplete {
         text.push_str(&format!("incomplete: {reason}\n"));
     }
@@ -221,7 +291,7 @@ fn runs(calibration: &Calibration) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn interval(run: u32, truth: Truth, ratio: f64) -> CalibratedInterval {
@@ -237,33 +307,48 @@ mod tests {
         }
     }
 
-    #[test]
-    fn shares_are_counted_against_the_truth() {
+    /// Four runs of the five wanted; half of each truth's intervals hold it.
+    pub(crate) fn calibration() -> Calibration {
         let mut calibration = Calibration {
             schema: CALIBRATION_SCHEMA.to_owned(),
             tool: Tool { name: "tdekit".to_owned(), version: "0".to_owned() },
-            started: String::new(),
-            duration_s: 0.0,
-            command: String::new(),
+            started: "2026-11-22T06:00:00Z".to_owned(),
+            duration_s: 80.0,
+            command: "tdekit bench --calibrate --runs 5".to_owned(),
             environment: Environment::default(),
             design: "two mixes".to_owned(),
             runs_wanted: 5,
             injected: 0.03,
             confidence: 0.95,
             incomplete: vec!["interrupted".to_owned()],
+            noise: None,
+            added_elapsed: 0.0301,
+            added_cpu: 0.03,
             intervals: Vec::new(),
             rows: Vec::new(),
         };
         for (run, ratio) in (0..).zip([1.0, 1.005, 0.98, 1.02]) {
-            calibration.intervals.push(interval(run, Truth::Nothing, ratio));
-            calibration.intervals.push(interval(run, Truth::Injected, ratio * 1.03));
+            for metric in [Metric::Cpu, Metric::Elapsed] {
+                let of =
+                    |truth, ratio| CalibratedInterval { metric, ..interval(run, truth, ratio) };
+                calibration.intervals.push(of(Truth::Nothing, ratio));
+                calibration.intervals.push(of(Truth::Injected, ratio * 1.03));
+            }
         }
         calibration.summarize();
-        let [nothing, injected] = calibration.rows.as_slice() else {
+        calibration
+    }
+
+    #[test]
+    fn shares_are_counted_against_the_truth() {
+        let calibration = calibration();
+        let [nothing, _, injected, _] = calibration.rows.as_slice() else {
             panic!("{:?}", calibration.rows)
         };
         assert_eq!((nothing.held, nothing.above, nothing.below), (2, 1, 1));
         assert_eq!((nothing.runs, nothing.within_a_point), (4, 2));
+        // 2 of 4: from 6.8 to 93.2 %, which is not 95 %.
+        assert!((nothing.share_low - 0.0676).abs() < 1e-4 && !nothing.kept, "{nothing:?}");
         assert!((nothing.bias_points - 0.125).abs() < 1e-9);
         let deviation = nothing.deviation_points.unwrap();
         assert!((nothing.visible_points.unwrap() - 1.0 - 0.841_621 * deviation).abs() < 1e-9);
@@ -272,7 +357,14 @@ mod tests {
             (Truth::Injected, 2, None)
         );
         let text = calibration_text(&calibration);
-        for wanted in ["4 of 5 runs: two mixes", "+3.0 %", "incomplete: interrupted"] {
+        for wanted in [
+            "4 of 5 runs: two mixes",
+            "+3.0 %",
+            "2 (7 to 93 %)",
+            "not kept",
+            "3.01 % of elapsed",
+            "incomplete: interrupted",
+        ] {
             assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
         }
         let document = serde_json::to_string(&calibration).unwrap();

@@ -2,7 +2,7 @@
 //! now over (encrypted over plain) then, so that a faster machine or a newer SQLite alone does not
 //! move it. Its interval comes from the restarts of both runs (Welch), since nothing pairs them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::format::{interval, percent};
 use crate::headline::mean_over;
@@ -12,8 +12,14 @@ use crate::stats::{Estimate, staged_estimate, welch_difference};
 use crate::summary::{Stage, log_ratios, matched, pair_up, shown_opponents};
 use crate::terminal::new_table;
 
+/// Name and version of the document's shape.
+pub const CHANGES_SCHEMA: &str = "tdekit-changes/1";
+
+/// [`Change::class`] of the headline.
+pub(crate) const HEADLINE: &str = "headline";
+
 /// Whether a cost changed, by its interval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// The interval lies above 0 %.
@@ -26,8 +32,20 @@ pub enum Direction {
     NoInterval,
 }
 
+impl Direction {
+    /// In words.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Dearer => "dearer",
+            Self::Cheaper => "cheaper",
+            Self::NoChangeSeen => "no change seen",
+            Self::NoInterval => "no interval",
+        }
+    }
+}
+
 /// How one cost changed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// [`Class::id`], or `headline`.
     pub class: String,
@@ -37,12 +55,14 @@ pub struct Change {
     pub metric: Metric,
     /// Side, held against its plain one.
     pub side: String,
-    /// Ratio of the older run.
+    /// Name of the side.
+    pub side_label: String,
+    /// Cost in the older run: encrypted over plain.
     pub old: f64,
-    /// Ratio of the newer run.
+    /// Cost in the newer run.
     pub new: f64,
     /// New over old: 1 is unchanged.
-    pub change: f64,
+    pub ratio: f64,
     /// Lower end of the change's interval.
     pub low: Option<f64>,
     /// Upper end.
@@ -51,15 +71,42 @@ pub struct Change {
     pub direction: Direction,
 }
 
+/// One of the two runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComparedRun {
+    /// When it started, RFC 3339.
+    pub started: String,
+    /// Version of the program that measured.
+    pub version: String,
+    /// The command line that repeats it.
+    pub command: String,
+    /// What was measured on.
+    pub subject: String,
+    /// The processor.
+    pub cpu: String,
+    /// Most restarts of a class.
+    pub restarts: u64,
+}
+
 /// All changes between two runs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Changes {
-    /// When the older run started.
-    pub old_started: String,
-    /// When the newer run started.
-    pub new_started: String,
+    /// [`CHANGES_SCHEMA`].
+    pub schema: String,
+    /// The command line that repeats the comparison; empty when a program called the library.
+    pub command: String,
+    /// The older run.
+    pub old: ComparedRun,
+    /// The newer run.
+    pub new: ComparedRun,
     /// Confidence of the intervals, 0 to 1.
     pub confidence: f64,
+    /// Costs compared that have an interval.
+    pub compared: u64,
+    /// Of these, those that are dearer now.
+    pub dearer: u64,
+    /// And those that are cheaper.
+    pub cheaper: u64,
     /// The headline first, where both runs have the same, then each class.
     pub changes: Vec<Change>,
     /// Classes and sides that only one of the runs has.
@@ -75,9 +122,14 @@ const METRICS: [Metric; 2] = [Metric::Elapsed, Metric::Cpu];
 pub fn compare(old: &Results, new: &Results) -> Changes {
     let confidence = new.settings.confidence();
     let mut changes = Changes {
-        old_started: old.started.clone(),
-        new_started: new.started.clone(),
+        schema: CHANGES_SCHEMA.to_owned(),
+        command: String::new(),
+        old: described(old),
+        new: described(new),
         confidence,
+        compared: 0,
+        dearer: 0,
+        cheaper: 0,
         changes: Vec::new(),
         not_compared: Vec::new(),
         warnings: differences(old, new),
@@ -90,13 +142,14 @@ pub fn compare(old: &Results, new: &Results) -> Changes {
         ids
     };
     let same_heads = ids(&old_heads) == ids(&new_heads);
-    let opponents = shown_opponents(&new.sides);
     let old_opponents = shown_opponents(&old.sides);
-    for pair in &opponents {
+    for pair in &shown_opponents(&new.sides) {
         if !old_opponents.contains(pair) {
             changes.not_compared.push(format!("side {} is in the newer run alone", pair.0));
             continue;
         }
+        let label = new.sides.iter().find(|side| side.id == pair.0).map(|side| &side.label);
+        let side = (pair.0.as_str(), label.map_or("", String::as_str));
         for metric in METRICS.into_iter().filter(|_| same_heads) {
             let of = |results: &Results, heads: &[&Class]| {
                 let stage = Stage { confidence, ..Stage::of(results) };
@@ -104,34 +157,56 @@ pub fn compare(old: &Results, new: &Results) -> Changes {
             };
             let found = of(old, &old_heads).zip(of(new, &new_heads));
             changes.changes.extend(
-                found.map(|both| change(("headline", &what), metric, &pair.0, both, confidence)),
+                found.map(|both| change((HEADLINE, &what), metric, side, both, confidence)),
             );
         }
         for class in &new.classes {
             for metric in METRICS {
                 let found = estimate(old, class, pair, metric, confidence)
                     .zip(estimate(new, class, pair, metric, confidence));
-                changes.changes.extend(found.map(|both| {
-                    change((&class.id, &class.label), metric, &pair.0, both, confidence)
-                }));
+                changes.changes.extend(
+                    found.map(|both| {
+                        change((&class.id, &class.label), metric, side, both, confidence)
+                    }),
+                );
             }
         }
     }
-    let only = |one: &Results, other: &Results, which: &str| -> Vec<String> {
-        let unknown = |class: &&Class| !other.classes.iter().any(|found| found.id == class.id);
-        let sides = one.sides.iter().filter(|side| {
-            which == "older" && !other.sides.iter().any(|found| found.id == side.id)
-        });
-        one.classes
-            .iter()
-            .filter(unknown)
-            .map(|class| format!("{} is in the {which} run alone", class.id))
-            .chain(sides.map(|side| format!("side {} is in the {which} run alone", side.id)))
-            .collect()
-    };
     changes.not_compared.extend(only(old, new, "older"));
     changes.not_compared.extend(only(new, old, "newer"));
+    for found in &changes.changes {
+        changes.compared += u64::from(found.direction != Direction::NoInterval);
+        changes.dearer += u64::from(found.direction == Direction::Dearer);
+        changes.cheaper += u64::from(found.direction == Direction::Cheaper);
+    }
     changes
+}
+
+fn described(results: &Results) -> ComparedRun {
+    let restarts = results.samples.iter().map(|sample| u64::from(sample.restart) + 1).max();
+    ComparedRun {
+        started: results.started.clone(),
+        version: results.tool.version.clone(),
+        command: results.command.clone(),
+        subject: results.subject.label.clone(),
+        cpu: results.environment.cpu.clone(),
+        restarts: restarts.unwrap_or(0),
+    }
+}
+
+/// Classes and sides of one run that the other has not; sides of the newer one are told elsewhere.
+fn only(one: &Results, other: &Results, which: &str) -> Vec<String> {
+    let unknown = |class: &&Class| !other.classes.iter().any(|found| found.id == class.id);
+    let sides = one
+        .sides
+        .iter()
+        .filter(|side| which == "older" && !other.sides.iter().any(|found| found.id == side.id));
+    one.classes
+        .iter()
+        .filter(unknown)
+        .map(|class| format!("{} is in the {which} run alone", class.id))
+        .chain(sides.map(|side| format!("side {} is in the {which} run alone", side.id)))
+        .collect()
 }
 
 fn estimate(
@@ -153,7 +228,7 @@ fn estimate(
 fn change(
     (class, label): (&str, &str),
     metric: Metric,
-    side: &str,
+    (side, side_label): (&str, &str),
     (old, new): (Estimate, Estimate),
     confidence: f64,
 ) -> Change {
@@ -163,9 +238,10 @@ fn change(
         label: label.to_owned(),
         metric,
         side: side.to_owned(),
+        side_label: side_label.to_owned(),
         old: old.center.exp(),
         new: new.center.exp(),
-        change: difference.exp(),
+        ratio: difference.exp(),
         low: ends.map(|(low, _)| low.exp()),
         high: ends.map(|(_, high)| high.exp()),
         direction: match ends {
@@ -240,39 +316,31 @@ fn differences(old: &Results, new: &Results) -> Vec<String> {
 pub fn changes_text(changes: &Changes) -> String {
     let confidence = changes.confidence * 100.0;
     let mut text =
-        format!("Cost of encryption, {} against {}:\n", changes.new_started, changes.old_started);
+        format!("Cost of encryption, {} against {}:\n", changes.new.started, changes.old.started);
     let mut table = new_table(
         ["cost of", "side", "of", "then", "now", "change", "interval", ""]
             .map(str::to_owned)
             .to_vec(),
     );
     for found in &changes.changes {
-        let word = match found.direction {
-            Direction::Dearer => "dearer",
-            Direction::Cheaper => "cheaper",
-            Direction::NoChangeSeen => "no change seen",
-            Direction::NoInterval => "no interval",
-        };
         table.add_row(vec![
             found.label.clone(),
             found.side.clone(),
             found.metric.label().to_owned(),
             percent(found.old),
             percent(found.new),
-            percent(found.change),
+            percent(found.ratio),
             interval(found.low, found.high),
-            word.to_owned(),
+            found.direction.label().to_owned(),
         ]);
     }
     text.push_str(&format!("\n{table}\n"));
-    let count = |wanted: Direction| {
-        changes.changes.iter().filter(|found| found.direction == wanted).count()
-    };
-    let (dearer, cheaper) = (count(Direction::Dearer), count(Direction::Cheaper));
     text.push_str(&format!(
-        "\nOf {} costs {dearer} are dearer and {cheaper} cheaper with {confidence} % confidence \
-         each; where nothing changed, {} in 100 say so by chance.\n",
-        changes.changes.len(),
+        "\nOf {} costs {} are dearer and {} cheaper with {confidence} % confidence each; where \
+         nothing changed, {} in 100 say so by chance.\n",
+        changes.compared,
+        changes.dearer,
+        changes.cheaper,
         (100.0 - confidence).round()
     ));
     for line in &changes.not_compared {
@@ -285,9 +353,17 @@ pub fn changes_text(changes: &Changes) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::json::tests::example;
+
+    /// Two runs of which the newer one is dearer.
+    pub(crate) fn changed() -> Changes {
+        let mut changes = compare(&run(1000, 1), &run(1050, 2));
+        changes.command = "tdekit bench compare old.json new.json".to_owned();
+        changes.warnings.push("The kernel differs: <one> then, another now.".to_owned());
+        changes
+    }
 
     /// The example with the encrypted side's blocks longer by a factor, and a little noise.
     fn run(per_mille: u64, seed: u64) -> Results {
@@ -314,13 +390,18 @@ mod tests {
         };
         for class in ["headline", "crud/4-3-3"] {
             let elapsed = find(class, Metric::Elapsed, "encrypted");
-            assert!((elapsed.change - 1.05).abs() < 2e-3, "{elapsed:?}");
+            assert!((elapsed.ratio - 1.05).abs() < 2e-3, "{elapsed:?}");
             assert_eq!(elapsed.direction, Direction::Dearer);
             assert!((elapsed.old - 1.1).abs() < 2e-3 && (elapsed.new - 1.155).abs() < 3e-3);
         }
         let cpu = find("crud/4-3-3", Metric::Cpu, "encrypted");
         assert_eq!(cpu.direction, Direction::NoChangeSeen, "{cpu:?}");
         assert_eq!(changes.warnings, Vec::<String>::new());
+        // Elapsed time of the headline and the one class, of both encrypting sides; the peer's too.
+        assert_eq!((changes.compared, changes.cheaper, changes.old.restarts), (8, 0, 3));
+        assert!(changes.dearer >= 2, "{changes:?}");
+        let document = serde_json::to_string(&changes).unwrap();
+        assert_eq!(serde_json::from_str::<Changes>(&document).unwrap(), changes);
         let text = changes_text(&changes);
         assert!(text.contains("dearer") && text.contains("+5.0 %"), "{text}");
         let back = compare(&run(1050, 2), &run(1000, 1));

@@ -24,6 +24,12 @@ pub enum JsonError {
     },
 }
 
+impl JsonError {
+    pub(crate) fn chart(error: impl std::fmt::Display) -> Self {
+        Self::Chart { reason: error.to_string() }
+    }
+}
+
 /// The document as text, ending in a newline.
 ///
 /// # Errors

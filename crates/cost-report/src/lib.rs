@@ -31,7 +31,7 @@ pub use backup::{
 pub use calibration::{
     CALIBRATION_SCHEMA, CalibratedInterval, Calibration, CalibrationRow, Truth, calibration_text,
 };
-pub use compare::{Change, Changes, Direction, changes_text, compare};
+pub use compare::{CHANGES_SCHEMA, Change, Changes, ComparedRun, Direction, changes_text, compare};
 pub use csv::{blocks_csv, ratios_csv};
 pub use first_pairs::note_first_pairs;
 pub use headline::{headline_classes, too_wide};
@@ -52,7 +52,7 @@ pub use oltp::{
     OltpCell, OltpLatency, OltpMetric, OltpOverall, OltpRatio, OltpReport, OltpRun, OltpSetting,
     OltpSide, OltpSummary, OltpTotals, OltpUnit, summarize_oltp,
 };
-pub use page::html;
+pub use page::{calibration_html, changes_html, html};
 pub use published::{
     PUBLISHED, PUBLISHED_BACKUP, PUBLISHED_BACKUP_SOURCE, Published, PublishedBackup,
 };

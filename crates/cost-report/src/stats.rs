@@ -12,7 +12,7 @@
 //! from it, so whatever rule looks at deviations alone may end the run, and the interval keeps its
 //! confidence.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{Beta, ContinuousCDF, StudentsT};
 
 /// A location with its interval, in the unit of the values given.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -165,6 +165,23 @@ pub fn welch_difference(
         Some((difference - half, difference + half))
     });
     (difference, interval)
+}
+
+/// Clopper and Pearson's interval of a share of which `hits` of `tries` are known: from 0 to 1
+/// without tries.
+#[must_use]
+pub fn share_interval(hits: u64, tries: u64, confidence: f64) -> (f64, f64) {
+    let tail = (1.0 - confidence) / 2.0;
+    let missed = tries.saturating_sub(hits);
+    let quantile = |one: u64, other: u64, share: f64| {
+        let count = |count: u64| count_f64(usize::try_from(count).unwrap_or(usize::MAX));
+        Beta::new(count(one), count(other)).ok().map(|beta| beta.inverse_cdf(share))
+    };
+    // A count of 0 has no such distribution: the end is the end.
+    (
+        quantile(hits, missed + 1, tail).unwrap_or(0.0),
+        quantile(hits + 1, missed, 1.0 - tail).unwrap_or(1.0),
+    )
 }
 
 /// How many values at the start belong to a warm-up: the truncation point of MSER (White 1997),

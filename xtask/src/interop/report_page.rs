@@ -13,8 +13,8 @@ use crate::release::{command_path, extension_path};
 /// What the user calls it, and its folder in `interop/`.
 pub(super) const NAME: &str = "report-page";
 
-/// Makes a page of every run in `interop/report-page/runs` and, where there is a release build
-/// (`shipped`), of a short one by the shipped command; reads them all.
+/// Makes a page of every document in `interop/report-page/runs` and, where there is a release build
+/// (`shipped`), of a short run, a comparison and a calibration by the shipped command; reads all.
 ///
 /// # Errors
 /// When there is no browser, a page cannot be made, or one is wrong.
@@ -32,8 +32,9 @@ pub(super) fn check(top: &Path, shipped: bool) -> Result<()> {
         command.arg(page).arg(document);
     }
     if shipped {
-        let (page, document) = bench(&pages)?;
-        command.arg(page).arg(document);
+        for (page, document) in bench(&pages)? {
+            command.arg(page).arg(document);
+        }
     }
     run(&mut command)
 }
@@ -78,16 +79,40 @@ fn render(results: &Path, pages: &Path) -> Result<(PathBuf, PathBuf)> {
     Ok((page, document))
 }
 
-/// Page and document as the shipped command leaves them.
-fn bench(pages: &Path) -> Result<(PathBuf, PathBuf)> {
+/// Pages and documents as the shipped command leaves them: of a run, of its comparison with one of
+/// the past, and of a calibration.
+fn bench(pages: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     let copies = pages.join("copies");
     super::empty(&copies)?;
-    let (page, document) = (pages.join("now.html"), pages.join("now.json"));
-    let mut command = Command::new(command_path());
-    forget_tdekit(&mut command);
+    let past = source(NAME).join("runs/sides.json");
+    let made = |name: &str| {
+        (pages.join(name).with_extension("html"), pages.join(name).with_extension("json"))
+    };
+    let (run, compared, calibrated) = (made("now"), made("compared"), made("calibrated"));
+    let small = ["--rows", "2000", "--restarts", "2"];
+    leave(
+        &run,
+        Command::new(command_path())
+            .args(["bench", "--quick", "--max-time", "15"])
+            .args(small)
+            .arg("--dir")
+            .arg(&copies),
+    )?;
+    leave(
+        &compared,
+        Command::new(command_path()).args(["bench", "compare"]).arg(past).arg(&run.1),
+    )?;
+    let short = ["bench", "--calibrate", "--runs", "3", "--seconds", "2"];
+    leave(
+        &calibrated,
+        Command::new(command_path()).args(short).args(small).arg("--dir").arg(&copies),
+    )?;
+    Ok(vec![run, compared, calibrated])
+}
+
+/// Runs the shipped command so that it leaves a page and a document there.
+fn leave((page, document): &(PathBuf, PathBuf), command: &mut Command) -> Result<()> {
+    forget_tdekit(command);
     command.env("TDEKIT_EXTENSION", extension_path());
-    command.args(["bench", "--quick", "--rows", "2000", "--restarts", "2", "--max-time", "15"]);
-    command.arg("--dir").arg(copies).arg("--html").arg(&page).arg("--json").arg(&document);
-    run_quietly(&mut command)?;
-    Ok((page, document))
+    run_quietly(command.arg("--html").arg(page).arg("--json").arg(document))
 }

@@ -1,11 +1,14 @@
 //! What `tdekit bench` does beside a run: orders to one, comparison of two, calibration of many.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use tdekit_cost_report::{Calibration, calibration_text, changes_text, compare, from_json};
+use tdekit_cost_report::{
+    Calibration, calibration_html, calibration_text, changes_html, changes_text, compare, from_json,
+};
 
-use super::write::{check_writable, is_stdout, print, replace};
+use super::write::{Files, pretty, print};
 use super::{BenchArgs, Outcome, outcome};
+use crate::command::own_line;
 use crate::config::Config;
 use crate::control::{self, Order};
 use crate::driver::{self, CalibrationPlan};
@@ -22,52 +25,40 @@ pub(super) fn order(args: &BenchArgs) -> Result<Outcome, BenchError> {
 }
 
 /// Compares two results documents.
-pub(super) fn compare_files(old: &Path, new: &Path, json: bool) -> Result<Outcome, BenchError> {
+pub(super) fn compare_files(
+    (old, new): (&Path, &Path),
+    files: &Files,
+) -> Result<Outcome, BenchError> {
+    files.check()?;
     let read = |path: &Path| -> Result<_, BenchError> {
         let text = std::fs::read_to_string(path).map_err(BenchError::file("cannot read", path))?;
         from_json(&text).map_err(|source| BenchError::Document { path: path.to_owned(), source })
     };
-    let changes = compare(&read(old)?, &read(new)?);
-    if json {
-        let text =
-            serde_json::to_string_pretty(&changes).map_err(tdekit_cost_report::JsonError::from)?;
-        print(&format!("{text}\n"))?;
-    } else {
-        print(&changes_text(&changes))?;
-    }
+    let mut changes = compare(&read(old)?, &read(new)?);
+    changes.command = own_line();
+    files.leave(&pretty(&changes)?, &changes_html(&changes)?, &changes_text(&changes))?;
     Ok(Outcome::Complete)
 }
 
-/// Calibrates; the document is written anew after each run, so that nothing is lost.
+/// Calibrates; document and page are written anew after each run, so that nothing is lost.
 pub(super) fn calibrate(
     args: &BenchArgs,
     config: &Config,
     tools: &Tools,
 ) -> Result<Outcome, BenchError> {
-    let path = args.json.clone().unwrap_or_else(|| PathBuf::from("calibration.json"));
-    check_writable(&path)?;
+    let files = Files::new(args.json.as_deref(), args.html.as_deref(), "calibration");
+    files.check()?;
     let usual = if args.default_length { 10 } else { 100 };
     let plan = CalibrationPlan {
         runs: args.runs.unwrap_or(usual),
         seconds: (!args.default_length).then_some(args.seconds),
     };
-    let write = |calibration: &Calibration| -> Result<(), BenchError> {
-        let text = serde_json::to_string_pretty(calibration)
-            .map_err(tdekit_cost_report::JsonError::from)?;
-        if is_stdout(&path) { Ok(()) } else { replace(&path, &format!("{text}\n")) }
-    };
-    let calibration = match driver::calibrate(config, plan, tools, &mut |found| write(found)) {
+    let keep = |found: &Calibration| files.keep(&pretty(found)?, &calibration_html(found)?);
+    let calibration = match driver::calibrate(config, plan, tools, &mut |found| keep(found)) {
         Err(BenchError::Interrupted) => return Ok(Outcome::Interrupted),
         calibration => calibration?,
     };
-    write(&calibration)?;
-    if is_stdout(&path) {
-        let text = serde_json::to_string_pretty(&calibration)
-            .map_err(tdekit_cost_report::JsonError::from)?;
-        print(&format!("{text}\n"))?;
-    } else {
-        print(&calibration_text(&calibration))?;
-        print(&format!("\nFigures: {}\n", path.display()))?;
-    }
+    let page = calibration_html(&calibration)?;
+    files.leave(&pretty(&calibration)?, &page, &calibration_text(&calibration))?;
     Ok(outcome(&calibration.incomplete, false))
 }

@@ -3,14 +3,67 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use tdekit_cost_report::{Results, blocks_csv, html, ratios_csv, terminal, to_json};
+use serde::Serialize;
+use tdekit_cost_report::{JsonError, Results, blocks_csv, html, ratios_csv, terminal, to_json};
 
 use crate::error::BenchError;
 
-/// Where the reports of a run go.
-pub(super) struct Reports {
+/// Where a document and its page go.
+pub(super) struct Files {
     pub(super) json: PathBuf,
     pub(super) html: PathBuf,
+}
+
+impl Files {
+    /// As given, else files of this name.
+    pub(super) fn new(json: Option<&Path>, html: Option<&Path>, name: &str) -> Self {
+        let named = |given: Option<&Path>, extension: &str| {
+            given.map_or_else(|| Path::new(name).with_extension(extension), Path::to_owned)
+        };
+        Self { json: named(json, "json"), html: named(html, "html") }
+    }
+
+    /// Fails before long work when one could not be written after it.
+    pub(super) fn check(&self) -> Result<(), BenchError> {
+        check_writable(&self.json)?;
+        check_writable(&self.html)
+    }
+
+    /// Writes both, and prints the table unless the document is printed.
+    pub(super) fn leave(&self, document: &str, page: &str, table: &str) -> Result<(), BenchError> {
+        let json = write_or_print(&self.json, document)?;
+        if json {
+            print(table)?;
+        }
+        let html = write_or_print(&self.html, page)?;
+        if json && html {
+            let (page, figures) = (self.html.display(), self.json.display());
+            print(&format!("\nReport: {page}; figures: {figures}\n"))?;
+        }
+        Ok(())
+    }
+
+    /// Writes what goes to files and prints nothing: for work that is not done.
+    pub(super) fn keep(&self, document: &str, page: &str) -> Result<(), BenchError> {
+        for (path, text) in [(&self.json, document), (&self.html, page)] {
+            if !is_stdout(path) {
+                replace(path, text)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A document as text, ending in a newline.
+pub(super) fn pretty(document: &impl Serialize) -> Result<String, BenchError> {
+    let mut text = serde_json::to_string_pretty(document).map_err(JsonError::from)?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Where the reports of a run go.
+pub(super) struct Reports {
+    pub(super) files: Files,
     pub(super) csv: Option<PathBuf>,
     pub(super) csv_blocks: Option<PathBuf>,
 }
@@ -18,7 +71,8 @@ pub(super) struct Reports {
 impl Reports {
     /// Fails before the long run when a report could not be written after it.
     pub(super) fn check(&self) -> Result<(), BenchError> {
-        [Some(&self.json), Some(&self.html), self.csv.as_ref(), self.csv_blocks.as_ref()]
+        self.files.check()?;
+        [self.csv.as_ref(), self.csv_blocks.as_ref()]
             .into_iter()
             .flatten()
             .try_for_each(|path| check_writable(path))
@@ -26,23 +80,13 @@ impl Reports {
 
     /// Prints the table, writes the documents.
     pub(super) fn write(&self, results: &Results) -> Result<(), BenchError> {
-        let page = html(results)?;
-        let json = write_or_print(&self.json, &to_json(results)?)?;
-        if json {
-            print(&terminal(results))?;
-        }
-        let html = write_or_print(&self.html, &page)?;
         if let Some(path) = &self.csv {
             write_or_print(path, &ratios_csv(results))?;
         }
         if let Some(path) = &self.csv_blocks {
             write_or_print(path, &blocks_csv(results))?;
         }
-        if json && html {
-            let (page, figures) = (self.html.display(), self.json.display());
-            print(&format!("\nReport: {page}; figures: {figures}\n"))?;
-        }
-        Ok(())
+        self.files.leave(&to_json(results)?, &html(results)?, &terminal(results))
     }
 }
 
@@ -51,12 +95,12 @@ fn write_or_print(path: &Path, text: &str) -> Result<bool, BenchError> {
     if is_stdout(path) { print(text).map(|()| false) } else { replace(path, text).map(|()| true) }
 }
 
-pub(super) fn is_stdout(path: &Path) -> bool {
+fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
 /// Fails before the long run when a report could not be written after it.
-pub(super) fn check_writable(path: &Path) -> Result<(), BenchError> {
+fn check_writable(path: &Path) -> Result<(), BenchError> {
     if is_stdout(path) {
         return Ok(());
     }
@@ -76,7 +120,7 @@ pub(super) fn print(text: &str) -> Result<(), BenchError> {
 }
 
 /// Writes a file so that a failure leaves the one that was there.
-pub(super) fn replace(path: &Path, text: &str) -> Result<(), BenchError> {
+fn replace(path: &Path, text: &str) -> Result<(), BenchError> {
     let write = || -> std::io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(directory_of(path))?;
         file.write_all(text.as_bytes())?;

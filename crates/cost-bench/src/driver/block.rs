@@ -9,6 +9,7 @@ use super::prepare::Backups;
 use super::restart::Restart;
 use super::sides::SideSpec;
 use super::steering::Steering;
+use super::toll::Debt;
 use crate::error::BenchError;
 use crate::job::{CrudRequest, Reply, Request};
 use crate::latency::Latencies;
@@ -221,6 +222,10 @@ impl Restart<'_> {
         if let (true, Some(worker)) = (checkpoint, workers.crud.first_mut()) {
             sum.add(&worker.cost(&Request::Checkpoint)?);
         }
+        if let Some(per_mille) = spec.toll_per_mille {
+            let debt = workers.debts.entry(*control).or_insert_with(|| Debt::new(per_mille));
+            sum.add(&debt.pay(&mut workers.crud, &sum)?);
+        }
         Ok(Some(vec![(None, sum)]))
     }
 
@@ -257,9 +262,19 @@ pub(super) fn crud_loops(
     request: CrudRequest,
     meanwhile: &mut dyn FnMut() -> Result<(), BenchError>,
 ) -> Result<Cost, BenchError> {
+    let own = |number| CrudRequest { seed: request.seed.wrapping_add(number), ..request };
+    at_once(workers, |number| Request::Crud(own(number)), meanwhile)
+}
+
+/// A request to all processes at once, from the first one's start to the last one's end; `request`
+/// is given the number of a process, from 1.
+pub(super) fn at_once(
+    workers: &mut [WorkerProcess],
+    request: impl Fn(u64) -> Request,
+    meanwhile: &mut dyn FnMut() -> Result<(), BenchError>,
+) -> Result<Cost, BenchError> {
     for (number, worker) in (1_u64..).zip(workers.iter_mut()) {
-        let seed = request.seed.wrapping_add(number);
-        worker.send(&Request::Crud(CrudRequest { seed, ..request }))?;
+        worker.send(&request(number))?;
     }
     let mut sum = Cost { start_ns: u64::MAX, ..Cost::default() };
     for worker in workers.iter_mut() {

@@ -10,6 +10,7 @@ use tdekit_cost_report::{
 use super::prepare::{self, Prepared};
 use super::results;
 use super::steering::Steering;
+use super::toll::Added;
 use super::{Measured, measure, now};
 use crate::config::{Config, Experiments};
 use crate::environment;
@@ -63,15 +64,24 @@ pub(crate) fn calibrate(
         injected: TOLL_PER_MILLE as f64 / 1000.0,
         confidence: results::confidence(),
         incomplete: Vec::new(),
+        noise: None,
+        added_elapsed: 0.0,
+        added_cpu: 0.0,
         intervals: Vec::new(),
         rows: Vec::new(),
     };
     let prepared = prepare::prepare(&config, tools, &progress)?;
+    let mut noise = NoiseMeter::start();
+    let mut added = Added::default();
     calibration.environment.instructions.clone_from(&prepared.instructions);
     for run in 0..plan.runs {
         let own = Config { seed: config.seed.wrapping_add(u64::from(run)), ..config.clone() };
-        match one(&own, &prepared, &progress) {
-            Ok(found) => add(&mut calibration, run, &found),
+        match one(&own, &prepared, (&progress, &mut noise)) {
+            Ok((found, paid)) => {
+                add(&mut calibration, run, &found);
+                added.add(paid);
+                (calibration.added_elapsed, calibration.added_cpu) = added.shares();
+            }
             Err(error) if calibration.intervals.is_empty() => return Err(error),
             Err(error) => {
                 calibration.incomplete.push(error.to_string());
@@ -83,6 +93,8 @@ pub(crate) fn calibrate(
         each(&calibration)?;
     }
     progress.finish();
+    calibration.noise = noise.finish();
+    calibration.duration_s = start.elapsed().as_secs_f64();
     Ok(calibration)
 }
 
@@ -130,19 +142,22 @@ fn words(config: &Config, plan: CalibrationPlan) -> String {
     )
 }
 
-/// One run, from its blocks to its intervals.
-fn one(config: &Config, prepared: &Prepared, progress: &Progress) -> Result<Results, BenchError> {
-    let mut noise = NoiseMeter::start();
+/// One run, from its blocks to its intervals, and what the dearer base really paid.
+fn one(
+    config: &Config,
+    prepared: &Prepared,
+    (progress, noise): (&Progress, &mut NoiseMeter),
+) -> Result<(Results, Added), BenchError> {
     let mut measured = Measured::default();
     let mut steering = Steering::deaf();
-    measure(config, prepared, (progress, &mut noise), &mut steering, &mut measured)?;
+    measure(config, prepared, (progress, noise), &mut steering, &mut measured)?;
     let environment = environment::describe(&config.directory);
     let mut found = results::empty(config, environment, now());
     found.classes = results::ordered_classes(prepared, &[], &measured.samples);
     found.sides = prepared.sides.iter().map(|side| side.side.clone()).collect();
     found.samples = measured.samples;
     found.summary = summarize(&found);
-    Ok(found)
+    Ok((found, measured.added))
 }
 
 /// Takes the intervals of a run.

@@ -4,20 +4,25 @@ mod block;
 mod calibrate;
 mod classes;
 mod doubts;
+mod pace;
 mod prepare;
 mod restart;
 mod results;
+mod round;
 mod script;
 mod share;
 pub(crate) mod sides;
 mod steering;
+mod toll;
 mod warm;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::time::Instant;
 
 use fastrand::Rng;
-use tdekit_cost_report::{Probe, Results, Sample, WarmUp, note_first_pairs, summarize, too_wide};
+use tdekit_cost_report::{
+    Probe, Results, Sample, WarmUp, headline_classes, note_first_pairs, summarize, too_wide,
+};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -32,19 +37,16 @@ use crate::noise::NoiseMeter;
 use crate::oltp;
 use crate::progress::Progress;
 use crate::tools::Tools;
-use block::{Block, Place};
-use classes::{Task, Work};
+use classes::Task;
+use pace::{Kind, LEAST_RESTARTS, Pace, Plan, affordable_pairs, time_is_up};
 use prepare::Prepared;
 use restart::Restart;
+use round::Rounds;
 use steering::Steering;
+use toll::Added;
 use warm::Settled;
 
 pub(crate) use calibrate::{CalibrationPlan, calibrate};
-
-/// Restarts that run whatever the time limit: an interval needs two.
-const LEAST_RESTARTS: u32 = 2;
-/// Restarts of a run whose length follows from its intervals, at most.
-const MOST_RESTARTS: u32 = 5_000;
 
 /// Runs what `config` says. A failure after the first measured block ends the run early: the
 /// results then hold what was measured, and say why they are not complete.
@@ -197,6 +199,8 @@ struct Measured {
     warnings: Vec<String>,
     /// All intervals that were wanted are narrow enough.
     reached: bool,
+    /// What was added to sides that were made dearer.
+    added: Added,
 }
 
 impl Measured {
@@ -211,8 +215,8 @@ impl Measured {
     }
 }
 
-/// Runs restarts: those of the first stage with every class, and where the length follows from the
-/// intervals, further ones with the classes that need them.
+/// Runs restarts: those of the first stage, and where the length follows from the intervals, further
+/// ones with the classes that need them.
 fn measure(
     config: &Config,
     prepared: &Prepared,
@@ -223,25 +227,27 @@ fn measure(
     let start = Instant::now();
     let mut rng = Rng::with_seed(config.seed);
     let mut settled = Settled::default();
-    progress
-        .count(u64::from(config.restarts) * u64::from(config.pairs) * prepared.tasks.len() as u64);
+    let heads = head_tasks(prepared);
+    let mut plan = Plan::of(config, prepared.tasks.len(), heads.len());
+    progress.count(plan.steps(config.pairs));
     let mut pairs = config.pairs;
     let mut pace = Pace::default();
-    let most = if config.stopping.is_some() { MOST_RESTARTS } else { config.restarts };
-    for number in 0..most {
-        let wanted = if number < config.restarts {
-            prepared.tasks.clone()
-        } else {
-            let wanted = wanting(config, prepared, steering, measured);
+    for number in 0..plan.most() {
+        let kind = plan.kind(number);
+        let wanted = match kind {
+            Kind::All => prepared.tasks.clone(),
+            Kind::Heads => heads.clone(),
+            Kind::Wanting => wanting(config, prepared, steering, measured),
+        };
+        if kind == Kind::Wanting {
             measured.reached = wanted.is_empty();
             if measured.reached {
                 break;
             }
-            wanted
-        };
+        }
         let left = config.max_time.saturating_sub(start.elapsed());
         if number >= LEAST_RESTARTS && left < pace.expected(wanted.len()) {
-            measured.warnings.push(time_is_up(config, number));
+            measured.warnings.push(time_is_up(&plan, number));
             break;
         }
         let tasks = steering.tasks(config, &wanted);
@@ -253,6 +259,7 @@ fn measure(
         let mut restart = Restart::start(config, prepared, (number, &tasks), &mut rng)?;
         let warm_up = restart.warm_up(&tasks, &mut settled, &mut rng, steering)?;
         measured.warm_up.extend(warm_up);
+        let mut rounds = Rounds::new(config, prepared, progress);
         for pair in 0..config.pairs {
             if pair >= pairs {
                 progress.step(tasks.len() as u64);
@@ -260,8 +267,7 @@ fn measure(
             }
             let round_began = Instant::now();
             steering.place = format!("restart {}, pair {}", number + 1, pair + 1);
-            let run = Run { config, prepared, progress };
-            round(&run, &mut restart, (pair, &tasks), &mut rng, (steering, measured))?;
+            rounds.run(&mut restart, (pair, &tasks), &mut rng, (steering, measured))?;
             if number == 0 && pair == 0 {
                 pairs = affordable_pairs(config, left, began.elapsed(), round_began.elapsed());
                 if pairs < config.pairs {
@@ -272,49 +278,25 @@ fn measure(
                 }
             }
         }
-        if number < config.restarts {
+        measured.added.add(restart.added());
+        if kind == Kind::All {
             measured.probes.extend(restart.finish()?);
         }
         pace.note(began.elapsed(), wanted.len());
+        let left = config.max_time.saturating_sub(start.elapsed());
+        if let Some(warning) = plan.fit(number, left, &pace) {
+            measured.warnings.push(warning);
+        }
     }
     Ok(())
 }
 
-/// How long restarts take.
-#[derive(Default)]
-struct Pace {
-    longest: Duration,
-    tasks: usize,
-}
-
-impl Pace {
-    /// What a restart of so many tasks will take, at most.
-    fn expected(&self, tasks: usize) -> Duration {
-        if tasks >= self.tasks {
-            return self.longest;
-        }
-        let share = tasks as f64 / self.tasks.max(1) as f64;
-        self.longest.mul_f64(share)
-    }
-
-    fn note(&mut self, took: Duration, tasks: usize) {
-        if tasks == self.tasks {
-            self.longest = self.longest.max(took);
-        } else {
-            (self.longest, self.tasks) = (took, tasks);
-        }
-    }
-}
-
-fn time_is_up(config: &Config, number: u32) -> String {
-    if number < config.restarts {
-        format!("The time limit ended the run after {number} of {} restarts.", config.restarts)
-    } else {
-        format!(
-            "The time limit ended the run after {number} restarts, before all intervals were as \
-             narrow as wanted: --max-time gives more, a quieter machine needs less."
-        )
-    }
+/// The tasks that give the classes of the headline.
+fn head_tasks(prepared: &Prepared) -> Vec<Task> {
+    let classes = results::ordered_classes(prepared, &[], &[]);
+    let (_, heads) = headline_classes(&classes);
+    let gives = |task: &&Task| heads.iter().any(|head| results::task_gives(task, &head.id));
+    prepared.tasks.iter().filter(gives).cloned().collect()
 }
 
 /// Tasks whose intervals are not narrow enough yet.
@@ -334,110 +316,4 @@ fn wanting(
         .filter(|task| ids.iter().any(|id| results::task_gives(task, id)))
         .cloned()
         .collect()
-}
-
-/// Pairs a restart that let all restarts end in the time left, at least one. `first` is the time
-/// of the first restart so far, `round` that of its first pair.
-fn affordable_pairs(config: &Config, left: Duration, first: Duration, round: Duration) -> u32 {
-    let restarts = f64::from(config.restarts.max(1));
-    let fixed = first.saturating_sub(round).as_secs_f64();
-    let each = round.as_secs_f64().max(1e-6);
-    let most = (left.as_secs_f64() / restarts - fixed) / each;
-    (1..=config.pairs).rev().find(|pairs| f64::from(*pairs) <= most).unwrap_or(1)
-}
-
-/// What all rounds share.
-struct Run<'a> {
-    config: &'a Config,
-    prepared: &'a Prepared,
-    progress: &'a Progress,
-}
-
-/// One block of every class on every side, both in random order. When an order changes the mixes,
-/// those that are left give way to the one that was ordered.
-fn round(
-    run: &Run<'_>,
-    restart: &mut Restart<'_>,
-    (pair, tasks): (u32, &[Task]),
-    rng: &mut Rng,
-    (steering, measured): (&mut Steering, &mut Measured),
-) -> Result<(), BenchError> {
-    let mut tasks = tasks.to_vec();
-    rng.shuffle(&mut tasks);
-    let mut queue = VecDeque::from(tasks);
-    let mut done: Vec<String> = Vec::new();
-    while let Some(task) = queue.pop_front() {
-        run.progress.say(task.class.label.clone());
-        let is_mix = matches!(task.work, Work::Crud { .. });
-        // The slow cold classes run in every other pair.
-        let runs =
-            pair.is_multiple_of(2) || !matches!(task.work, Work::Operation { cold: true, .. });
-        let mut order: Vec<usize> = (0..run.prepared.sides.len()).collect();
-        order.retain(|side| runs && run.prepared.runs(&task, *side));
-        let seed = rng.u64(..);
-        rng.shuffle(&mut order);
-        let mut blocks = Vec::new();
-        let mut changed = false;
-        for (position, side) in (0..).zip(order) {
-            interrupt::check()?;
-            changed |= steering.take_orders(run.config.experiments.crud);
-            if steering.is_stopped() || (changed && is_mix) {
-                break;
-            }
-            match restart.block(&task, Place { side, pair, position, seed }, steering)? {
-                Block::Done(found) => blocks.extend(found),
-                Block::Disturbed => {
-                    changed = true;
-                    break;
-                }
-            }
-        }
-        if steering.is_stopped() {
-            return Err(BenchError::Stopped);
-        }
-        if !(changed && is_mix) {
-            measured.add(blocks);
-            done.push(task.class.id.clone());
-        }
-        if changed {
-            queue.retain(|task| !matches!(task.work, Work::Crud { .. }));
-            let mixes = steering.tasks(run.config, &run.prepared.tasks);
-            queue.extend(mixes.into_iter().filter(|task| {
-                matches!(task.work, Work::Crud { .. }) && !done.contains(&task.class.id)
-            }));
-        }
-        run.progress.step(1);
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pairs_are_cut_to_the_time_left() {
-        let mut config = crate::cli::tests::config();
-        config.restarts = 5;
-        config.pairs = 4;
-        let seconds = Duration::from_secs;
-        let cut = |left| affordable_pairs(&config, seconds(left), seconds(3), seconds(2));
-        // A restart costs 1 s and each pair 2 s.
-        assert_eq!(cut(1000), 4);
-        assert_eq!(cut(5 * 9), 4);
-        assert_eq!(cut(5 * 7), 3);
-        assert_eq!(cut(1), 1);
-    }
-
-    #[test]
-    fn fewer_tasks_take_less() {
-        let mut pace = Pace::default();
-        assert_eq!(pace.expected(9), Duration::ZERO);
-        pace.note(Duration::from_secs(6), 12);
-        pace.note(Duration::from_secs(4), 12);
-        assert_eq!(pace.expected(12), Duration::from_secs(6));
-        assert_eq!(pace.expected(3), Duration::from_millis(1500));
-        pace.note(Duration::from_secs(2), 3);
-        assert_eq!(pace.expected(3), Duration::from_secs(2));
-    }
 }

@@ -1,5 +1,6 @@
 //! One restart: freshly copied files and fresh processes for every side.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
@@ -8,6 +9,7 @@ use tdekit_cost_report::{Probe, ProbeKind};
 use super::classes::{Task, Work};
 use super::prepare::{Backups, OPEN_OTHERS, Prepared, open_name};
 use super::sides::{SideSpec, copy_file};
+use super::toll::{Added, Debt};
 use crate::config::Config;
 use crate::error::BenchError;
 use crate::job::{DatabaseState, Reply, Request, Undo};
@@ -44,6 +46,8 @@ pub(super) struct SideWorkers {
     /// On a copy of its own, whose changes are thrown away.
     pub(super) script: Option<WorkerProcess>,
     pub(super) directory: PathBuf,
+    /// What blocks of the mixes owe where their side is made dearer, by control row.
+    pub(super) debts: BTreeMap<i64, Debt>,
 }
 
 /// What the tasks of a restart need.
@@ -151,6 +155,7 @@ impl<'a> Restart<'a> {
             cold: None,
             script: None,
             directory: directory.clone(),
+            debts: BTreeMap::new(),
         };
         let mut states = Vec::new();
         if let Some(name) = self.prepared.crud.filter(|_| needs.crud) {
@@ -236,6 +241,15 @@ pub(super) fn plan_script(
 }
 
 impl Restart<'_> {
+    /// What was added to the work of sides that were made dearer.
+    pub(super) fn added(&self) -> Added {
+        let mut sum = Added::default();
+        for debt in self.workers.iter().flat_map(|workers| workers.debts.values()) {
+            sum.add(debt.added());
+        }
+        sum
+    }
+
     /// Ends the restart with its single values: memory of a worker that did its work, and the time
     /// that opening takes.
     pub(super) fn finish(mut self) -> Result<Vec<Probe>, BenchError> {

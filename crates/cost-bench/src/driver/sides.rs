@@ -33,8 +33,8 @@ pub(crate) struct SideSpec {
     worker_environment: KeyEnvironment,
     /// Statements that key a connection.
     key_pragmas: Vec<String>,
-    /// Its workers are made dearer by so many thousandths.
-    toll_per_mille: Option<u64>,
+    /// Its blocks are made dearer by so many thousandths.
+    pub(super) toll_per_mille: Option<u64>,
     maker: Maker,
     worker: PathBuf,
 }
@@ -175,9 +175,6 @@ impl SideSpec {
             Reply::Ready { version, source_id, compile_options, instructions } => {
                 let origin = String::new();
                 worker.instructions = instructions;
-                if let Some(per_mille) = self.toll_per_mille {
-                    worker.do_it(&Request::Toll { per_mille })?;
-                }
                 Ok((worker, Library { origin, version, source_id, compile_options }))
             }
             other => Err(worker.unexpected(&other)),

@@ -11,10 +11,7 @@ use crate::job::CrudRequest;
 use crate::latency::Latencies;
 use crate::measure::{Cost, Meter, wall_ns};
 use crate::sqlite::{Connection, SqliteError, Statement};
-use crate::toll;
 
-/// Loops between two payments of a calibration's known cost.
-const TOLL_LOOPS: u64 = 256;
 /// Different texts to write; more than any cache line holds, few enough to stay in memory.
 const TEXTS: usize = 1024;
 
@@ -132,9 +129,6 @@ impl Crud {
                     Some(interval) => wait_until_due(began + interval, now),
                     None => now,
                 };
-                if done % TOLL_LOOPS == 0 {
-                    toll::pay();
-                }
             }
             self.control.step()?;
             let reads = self.control.integer(0);

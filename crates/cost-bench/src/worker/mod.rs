@@ -5,6 +5,7 @@ mod command;
 mod crud;
 mod operations;
 mod script;
+mod toll;
 
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,6 @@ use crate::job::{CrudRequest, DatabaseState, LibraryChoice, Planned, Reply, Requ
 use crate::measure::{Meter, private_memory_bytes, wall_ns};
 use crate::oltp::{Oltp, OltpShare};
 use crate::sqlite::{Connection, Library, LibraryError, SqliteError};
-use crate::toll;
 use crud::Crud;
 use operations::Operations;
 use script::Script;
@@ -118,10 +118,6 @@ impl Worker {
                 sql.iter().try_for_each(|sql| database.connection.execute(sql))?;
                 Ok(Reply::Done)
             }
-            Request::Toll { per_mille } => {
-                toll::set(per_mille);
-                Ok(Reply::Done)
-            }
             Request::Crud(request) => self.crud(&request),
             Request::PlanScript { statements, undo } => {
                 let (script, writes) = Script::plan(self.database()?, statements, undo)?;
@@ -132,6 +128,11 @@ impl Worker {
             Request::Checkpoint => {
                 let database = self.database()?;
                 operations::checkpoint(&database.connection).map(Reply::Cost)
+            }
+            Request::Pay { cpu_ns, until_ns } => {
+                let mut meter = Meter::start();
+                meter.part(&self.database()?.connection, || toll::pay(cpu_ns, until_ns));
+                Ok(Reply::Cost(meter.finish()))
             }
             Request::Rehearse { statements } => {
                 let database = self.database()?;

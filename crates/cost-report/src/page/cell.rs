@@ -51,6 +51,8 @@ pub(crate) enum As {
     Amount,
     /// A small number with two decimals.
     Decimal,
+    /// A difference in points of a percent, with its sign.
+    Points,
     /// Thousandths as a percentage.
     Permille,
     /// Millionths as a percentage.
@@ -69,7 +71,7 @@ impl As {
             Self::Duration => "nanoseconds",
             Self::Seconds => "seconds",
             Self::Bytes => "bytes",
-            Self::Count | Self::Amount | Self::Decimal => "count",
+            Self::Count | Self::Amount | Self::Decimal | Self::Points => "count",
             Self::Permille => "thousandths",
             Self::Millionths => "millionths",
             Self::Share | Self::Growth => "growth",
@@ -88,6 +90,8 @@ impl As {
             Self::Count => count(value),
             Self::Amount => amount(value),
             Self::Decimal => format!("{value:.2}"),
+            // Adding zero turns -0.0 into 0.0.
+            Self::Points => format!("{:+.2}", (value * 100.0).round() / 100.0 + 0.0),
             Self::Permille => format!("{} %", value / 10.0),
             Self::Millionths => format!("{} %", value / 10_000.0),
             Self::Share => format!("{:.1} %", value * 100.0),

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::cell::{As, Found, each, float, number, number_per, text, wide};
 use crate::backup;
-use crate::model::{Difference, ProbeKind, Results, Side};
+use crate::model::{Difference, Environment, ProbeKind, Results, Side};
 
 /// Single values beside the blocks.
 pub(super) fn probes(results: &Results) -> Markup {
@@ -74,13 +74,10 @@ pub(super) fn more(found: &Found<'_, Difference>) -> Markup {
     }
 }
 
-/// Machine and settings.
-pub(super) fn environment(results: &Results) -> Markup {
-    let machine = &results.environment;
-    let given = &results.settings;
+/// The machine, whose description stands under `environment` in every document.
+pub(super) fn machine(machine: &Environment) -> Vec<(&'static str, Markup)> {
     let words = |name: &str, words: &str| text(&format!("environment/{name}"), words);
-    let count = |name: &str, value: f64| number(&format!("settings/{name}"), As::Count, value);
-    let mut rows = vec![
+    vec![
         (
             "Operating system",
             html! {
@@ -97,11 +94,20 @@ pub(super) fn environment(results: &Results) -> Markup {
         ("Memory", number("environment/memory_bytes", As::Bytes, float(machine.memory_bytes))),
         ("File system", words("file_system", &machine.file_system)),
         ("Load average at the start", words("load_average", &machine.load_average)),
-        ("Clock", clock(results)),
+        ("Clock", clock(machine)),
         ("Instructions counted", known("environment/instructions", &machine.instructions)),
+    ]
+}
+
+/// Machine and settings.
+pub(super) fn environment(results: &Results) -> Markup {
+    let given = &results.settings;
+    let count = |name: &str, value: f64| number(&format!("settings/{name}"), As::Count, value);
+    let mut rows = machine(&results.environment);
+    rows.extend([
         ("Page size", count("page_size_bytes", f64::from(given.page_size_bytes))),
         ("Seed", text("settings/seed", &given.seed.to_string())),
-    ];
+    ]);
     if !results.sides.is_empty() {
         rows.extend([
             ("journal_mode", text("settings/journal_mode", &given.journal_mode)),
@@ -145,8 +151,7 @@ fn known(at: &str, words: &str) -> Markup {
     }
 }
 
-fn clock(results: &Results) -> Markup {
-    let machine = &results.environment;
+fn clock(machine: &Environment) -> Markup {
     html! {
         (known("environment/clock_source", &machine.clock_source))
         @if machine.clock_step_ns > 0 {
@@ -229,7 +234,9 @@ fn of_sides(results: &Results) -> Markup {
             (number("settings/pairs", As::Count, f64::from(settings.pairs)))
             " such rounds all processes are started anew on freshly copied files: a restart. "
             (number("settings/restarts", As::Count, f64::from(settings.restarts)))
-            " restarts were planned."
+            " restarts were planned"
+            @if settings.stopping.is_some() { " with every class" }
+            "."
         }
         (stopping(results))
         p {
@@ -250,7 +257,7 @@ fn stopping(results: &Results) -> Markup {
     html! {
         p {
             "The run went on until its intervals were narrow enough, never looking at where they \
-             lie: the spread of the first "
+             lie: the spread of a class's first "
             (number(
                 "settings/stopping/first_restarts",
                 As::Count,

@@ -4,7 +4,11 @@
 //! enforce. Every number names its place in the JSON document that the page carries.
 
 mod book;
+mod calibration;
 pub(crate) mod cell;
+mod changes;
+#[cfg(test)]
+mod checks;
 mod circumstances;
 pub(crate) mod documents;
 mod experiments;
@@ -17,12 +21,16 @@ mod statements;
 mod verdict;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde::Serialize;
 
 use crate::backup;
 use crate::json::JsonError;
 use crate::model::Results;
 use crate::plot::ChartError;
 use book::Book;
+
+pub use calibration::calibration_html;
+pub use changes::changes_html;
 
 const STYLE: &str = include_str!("../../assets/page.css");
 
@@ -35,9 +43,14 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src dat
 /// # Errors
 /// Fails when the JSON document cannot be written, or a chart cannot be drawn.
 pub fn html(results: &Results) -> Result<String, JsonError> {
+    let body = body(results).map_err(JsonError::chart)?;
+    around(&format!("What encryption costs: {}", results.subject.label), &body, results)
+}
+
+/// A page around its body; it carries `document`.
+fn around(title: &str, body: &Markup, document: &impl Serialize) -> Result<String, JsonError> {
     // `<` occurs in JSON only within strings, where the escape means the same.
-    let data = serde_json::to_string(results)?.replace('<', "\\u003c");
-    let body = body(results).map_err(|error| JsonError::Chart { reason: error.to_string() })?;
+    let data = serde_json::to_string(document)?.replace('<', "\\u003c");
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -46,7 +59,7 @@ pub fn html(results: &Results) -> Result<String, JsonError> {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
-                title { "What encryption costs: " (results.subject.label) }
+                title { (title) }
                 // Without this a browser asks the server for an icon.
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) }

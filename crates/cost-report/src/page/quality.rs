@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::book::Book;
 use super::cell::{As, Found, each, float, number, ratio_cell, text, wide};
-use crate::model::{Class, Latency, Metric, Results};
+use crate::model::{Class, Latency, Metric, Noise, Results};
 
 /// The name of a class, with its place.
 fn label(results: &Results, id: &str) -> Markup {
@@ -113,15 +113,15 @@ pub(super) fn section(results: &Results) -> Markup {
     html! {
         section id="quality" {
             h2 { "How far to trust it" }
-            (noise(results))
+            @if let Some(found) = &results.noise { (noise(found)) }
             (driver(results))
             (warm_up(results))
         }
     }
 }
 
-fn noise(results: &Results) -> Markup {
-    let Some(noise) = &results.noise else { return html! {} };
+/// What else the machine did, which stands under `noise` in every document.
+pub(super) fn noise(noise: &Noise) -> Markup {
     html! {
         h3 { "What else the machine did" }
         dl {

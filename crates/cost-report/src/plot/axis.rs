@@ -81,6 +81,12 @@ impl Axis {
         Self { low: count, high: 0.0, logarithmic: false, marks: Vec::new(), words: plain }
     }
 
+    /// Places from left to right, without marks.
+    pub(super) fn places(count: f64) -> Self {
+        let high = if count > 0.0 { count } else { 1.0 };
+        Self { low: 0.0, high, logarithmic: false, marks: Vec::new(), words: plain }
+    }
+
     /// Numbers that double, such as threads: each is marked.
     pub(super) fn doubling(values: &[f64]) -> Self {
         let low = values.iter().copied().fold(f64::INFINITY, f64::min).max(f64::MIN_POSITIVE);

@@ -1,6 +1,7 @@
 //! Charts, drawn by plotters when the page is made: each is inline SVG and needs no script.
 
 mod axis;
+mod bands;
 mod bars;
 mod forest;
 mod lines;
@@ -15,6 +16,7 @@ use plotters::element::{Circle, PathElement, Polygon, Rectangle};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontDesc, FontFamily, FontStyle, TextStyle};
 
+pub(crate) use bands::{Band, Bands, bands};
 pub(crate) use bars::{Bar, Bars, bars};
 pub(crate) use forest::{Forest, Line, Mark, forest};
 pub(crate) use lines::{Lines, Point, Series, lines};

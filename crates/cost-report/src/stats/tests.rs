@@ -210,3 +210,23 @@ fn warm_up_ends_where_the_series_is_level() {
     assert_eq!(settled_after(&[1.0, 1.1, 0.9, 1.0, 1.1, 0.9, 1.05, 0.95]), 0);
     assert_eq!(settled_after(&[]), 0);
 }
+
+/// Tables of the binomial distribution; 90 to 99 of 100 are what 95 % may give.
+#[test]
+fn shares_by_clopper_and_pearson() {
+    let near = |hits, tries, low, high| {
+        let found = share_interval(hits, tries, 0.95);
+        close(found.0, low, 1e-4);
+        close(found.1, high, 1e-4);
+    };
+    near(90, 100, 0.8238, 0.9510);
+    near(99, 100, 0.9455, 0.9997);
+    near(0, 10, 0.0, 0.3085);
+    near(10, 10, 0.6915, 1.0);
+    near(0, 0, 0.0, 1.0);
+    let fits = |hits| {
+        let (low, high) = share_interval(hits, 100, 0.95);
+        (low..=high).contains(&0.95)
+    };
+    assert!(!fits(89) && fits(90) && fits(99) && !fits(100));
+}

@@ -1,0 +1,32 @@
+//! What the tests of every page ask.
+
+use super::STYLE;
+
+/// Counts the places that a page's numbers and names point to; each must be in the document.
+pub(super) fn pointed(page: &str, document: &serde_json::Value) -> usize {
+    let mut count = 0;
+    for attribute in ["data-from=\"", "data-per=\"", "data-counted=\""] {
+        for rest in page.split(attribute).skip(1) {
+            let pointer = rest.split('"').next().unwrap();
+            assert!(document.pointer(&format!("/{pointer}")).is_some(), "{pointer}");
+            count += 1;
+        }
+    }
+    count
+}
+
+/// The page fetches and runs nothing, and its links lead somewhere.
+pub(super) fn harmless(page: &str) {
+    assert!(page.contains("default-src 'none'") && !page.contains("script-src"));
+    assert_eq!(page.matches("<script").count(), 1);
+    for outside in ["http://", "https://", "src=", "@import", " onclick", " onload"] {
+        let tags = page.split('<').filter_map(|rest| rest.split_once('>')).map(|(tag, _)| tag);
+        let mut found = tags.filter(|tag| tag.contains(outside) && !tag.contains("aria-label"));
+        assert_eq!(found.next(), None, "{outside}");
+    }
+    for link in page.split("href=\"#").skip(1) {
+        let link = link.split('"').next().unwrap();
+        assert_eq!(page.matches(&format!("id=\"{link}\"")).count(), 1, "{link}");
+    }
+    assert!(page.contains(STYLE));
+}

@@ -1,0 +1,122 @@
+//! The intervals of many runs, one beside the other from the least ratio to the largest, and the
+//! truth across them: those that miss it stand out.
+
+use maud::{Markup, html};
+use plotters::chart::{ChartBuilder, LabelAreaPosition};
+use plotters::element::Circle;
+use plotters::style::Color;
+
+use super::axis::{Axis, Bounds};
+use super::{Area, ChartError, Ink, Key, legend, mark, picture, px, stroke, thick, words_style};
+
+/// The interval of one run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Band {
+    pub(crate) ratio: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+/// What is plotted.
+#[derive(Debug, Clone)]
+pub(crate) struct Bands {
+    /// Shown above, and names the plot for those who do not see it.
+    pub(crate) title: String,
+    /// The true ratio.
+    pub(crate) truth: f64,
+    /// Place in the document of what counts those that hold the truth.
+    pub(crate) counted: String,
+    pub(crate) bands: Vec<Band>,
+}
+
+const WIDTH: i32 = 384;
+const HEIGHT: i32 = 250;
+/// Least distance of two marks of the axis, as a part of it.
+const DISTANCE: f64 = 0.11;
+
+/// The plot.
+///
+/// # Errors
+/// When plotters fails.
+pub(crate) fn bands(bands: &Bands) -> Result<Markup, ChartError> {
+    let key = |ink, name: &str| Key { ink, name: name.to_owned() };
+    let keys = [key(Ink::One, "holds the truth"), key(Ink::Two, "does not")];
+    let drawn = picture("band-chart", &bands.title, (WIDTH, HEIGHT), |root| draw(root, bands))?;
+    Ok(html! {
+        figure class="bands" data-counted=(bands.counted) {
+            figcaption { strong data-fixed { (bands.title) } " " (legend(&keys)) }
+            (drawn)
+        }
+    })
+}
+
+fn draw(root: &Area<'_>, bands: &Bands) -> Result<(), ChartError> {
+    let mut sorted = bands.bands.clone();
+    sorted.sort_by(|one, other| one.ratio.total_cmp(&other.ratio));
+    let bounds: Vec<Bounds> =
+        sorted.iter().map(|band| (band.ratio, Some(band.low), Some(band.high))).collect();
+    let count = f64::from(u32::try_from(sorted.len()).unwrap_or(u32::MAX));
+    let mut chart = ChartBuilder::on(root)
+        .margin_top(px(10))
+        .margin_bottom(px(10))
+        .margin_right(px(8))
+        .set_label_area_size(LabelAreaPosition::Left, px(60))
+        .build_cartesian_2d(Axis::places(count), Axis::ratios(&bounds, DISTANCE))?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .disable_x_axis()
+        .axis_style(Ink::Grid.stroke_width(thick(1.0)))
+        .bold_line_style(Ink::Grid.stroke_width(thick(1.0)))
+        .label_style(words_style(Ink::Quiet, 12))
+        .set_all_tick_mark_size(px(4))
+        .draw()?;
+    let area = chart.plotting_area();
+    for (place, band) in (0_u32..).zip(&sorted) {
+        let at = |ratio: f64| area.map_coordinate(&(f64::from(place) + 0.5, ratio));
+        let holds = band.low <= bands.truth && band.high >= bands.truth;
+        let ink = if holds { Ink::One } else { Ink::Two };
+        stroke(root, ink, if holds { 1.0 } else { 2.0 }, vec![at(band.low), at(band.high)])?;
+        if holds {
+            root.draw(&Circle::new(at(band.ratio), px(1), ink.filled()))?;
+        } else {
+            mark(root, ink, at(band.ratio))?;
+        }
+    }
+    let across = |place: f64| area.map_coordinate(&(place, bands.truth));
+    stroke(root, Ink::Text, 1.5, vec![across(0.0), across(count)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_miss_the_truth_differ() {
+        let band = |ratio: f64| Band { ratio, low: ratio - 0.01, high: ratio + 0.01 };
+        let plot = Bands {
+            title: "Elapsed time".to_owned(),
+            truth: 1.0,
+            counted: "rows/0".to_owned(),
+            bands: [1.005, 1.02, 0.995, 0.97].map(band).to_vec(),
+        };
+        let page = bands(&plot).unwrap().into_string();
+        assert_eq!(page.matches("class=\"stroke one\"").count(), 2, "{page}");
+        assert_eq!(page.matches("class=\"stroke two\"").count(), 2, "{page}");
+        assert_eq!(page.matches("class=\"fill two\"").count(), 2, "{page}");
+        for wanted in [">0 %<", "does not", "data-counted=\"rows/0\""] {
+            assert!(page.contains(wanted), "{wanted} is missing in {page}");
+        }
+    }
+
+    #[test]
+    fn nothing_to_plot_is_still_a_picture() {
+        let plot = Bands {
+            title: "None".to_owned(),
+            truth: 1.03,
+            counted: String::new(),
+            bands: Vec::new(),
+        };
+        assert!(bands(&plot).unwrap().into_string().contains("<svg"));
+    }
+}
