@@ -1,5 +1,6 @@
 //! A `tdekit serve` of a test's own, and clients that speak to it.
-#![allow(dead_code, unused_imports, clippy::unwrap_used, clippy::panic)]
+#![allow(dead_code, unused_imports)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../../../wire-endpoint/tests/common/client.rs"]
 pub(crate) mod client;
