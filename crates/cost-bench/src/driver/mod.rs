@@ -215,8 +215,8 @@ impl Measured {
     }
 }
 
-/// Runs restarts: those of the first stage, and where the length follows from the intervals, further
-/// ones with the classes that need them.
+/// Runs restarts: those of the first stage, and where the length follows from the intervals,
+/// further ones with the classes that need them.
 fn measure(
     config: &Config,
     prepared: &Prepared,

@@ -1,8 +1,8 @@
 //! How a run spends its time: which classes each restart runs, and how long restarts take.
 //!
-//! The headline is what a run is about, so its classes have the first right to the time: they run in
-//! every restart. The others run in as many as the time allows beside that. All of it follows from
-//! how long things take, and nothing from what was found.
+//! The headline is what a run is about, so its classes have the first right to the time: they run
+//! in every restart. The others run in as many as the time allows beside that. All of it follows
+//! from how long things take, and nothing from what was found.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
