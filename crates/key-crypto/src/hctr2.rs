@@ -12,6 +12,9 @@ use polyval::Polyval;
 use polyval::universal_hash::{UhfBackend, UniversalHash};
 
 use crate::memory::SecretBox;
+#[cfg(target_arch = "x86_64")]
+use crate::polyval_wide::WidePolyval;
+use crate::xctr::Xctr;
 use crate::{Algorithm, CryptoError};
 
 const BLOCK_LEN: usize = 16;
@@ -37,6 +40,9 @@ struct Prepared {
     mask: [u8; BLOCK_LEN],
     /// The power of the hash key that joins the halves of messages of one length.
     join: OnceLock<Join>,
+    /// Where the processor multiplies several blocks at once.
+    #[cfg(target_arch = "x86_64")]
+    wide: Option<WidePolyval>,
 }
 
 /// POLYVAL under the hash key's power `blocks`.
@@ -56,17 +62,7 @@ impl WideBlockKey {
     /// # Errors
     /// [`CryptoError::KeyLength`]; [`CryptoError::Memory`].
     pub fn new(key: &[u8]) -> Result<Self, CryptoError> {
-        let (algorithm, expected, actual) = (Algorithm::Aes256, Self::KEY_LEN, key.len());
-        let aes = Aes256::new_from_slice(key).map_err(|_| CryptoError::KeyLength {
-            algorithm,
-            expected,
-            actual,
-        })?;
-        let schedule = |number: u128| encrypt_block(&aes, number.to_le_bytes());
-        let hash = Polyval::new(&schedule(0).into());
-        let mask = schedule(1);
-        let prepared = Prepared { aes, hash, mask, join: OnceLock::new() };
-        SecretBox::new(prepared).map(Self)
+        SecretBox::new(Prepared::new(key)?).map(Self)
     }
 
     /// Encrypts `plaintext` into `ciphertext`, of equal length.
@@ -128,6 +124,29 @@ impl fmt::Debug for WideBlockKey {
 }
 
 impl Prepared {
+    fn new(key: &[u8]) -> Result<Self, CryptoError> {
+        let (algorithm, expected) = (Algorithm::Aes256, WideBlockKey::KEY_LEN);
+        let actual = key.len();
+        let aes = Aes256::new_from_slice(key).map_err(|_| CryptoError::KeyLength {
+            algorithm,
+            expected,
+            actual,
+        })?;
+        let schedule = |number: u128| encrypt_block(&aes, number.to_le_bytes());
+        let hash = Polyval::new(&schedule(0).into());
+        let mask = schedule(1);
+        #[cfg(target_arch = "x86_64")]
+        let wide = WidePolyval::new(|exponent| power(schedule(0), exponent));
+        Ok(Self {
+            aes,
+            hash,
+            mask,
+            join: OnceLock::new(),
+            #[cfg(target_arch = "x86_64")]
+            wide,
+        })
+    }
+
     /// The hash after the tweak, for messages whose rest has this length in bytes.
     #[inline]
     fn start(&self, tweak: &[u8], rest_len: usize) -> Polyval {
@@ -142,35 +161,45 @@ impl Prepared {
     /// The hash of the rest of a message, begun by [`Self::start`].
     #[inline]
     fn digest(&self, start: &Polyval, rest: &[u8]) -> [u8; BLOCK_LEN] {
-        let (blocks, tail) = Array::slice_as_chunks(rest);
-        let mut hash = start.clone();
-        let joined = match blocks.len() {
-            SPLIT_BLOCKS.. => self.digest_halves(&mut hash, blocks),
-            _ => None,
-        };
-        let carried = match joined {
-            Some(joined) => {
-                // The next block is added to what is there before it is multiplied, so what is
-                // there may as well be added to the next block.
-                hash = self.hash.clone();
-                joined
-            }
-            None => {
-                hash.update(blocks);
-                if tail.is_empty() {
-                    return hash.finalize().into();
-                }
-                [0; BLOCK_LEN]
-            }
-        };
-        if tail.is_empty() {
-            return carried;
+        let (blocks, tail) = rest.as_chunks();
+        let (mut hash, mut carried, left) = self.hash_most(start, blocks);
+        // The next block is added to what is there before it is multiplied, so what is there may
+        // as well be added to the next block.
+        if let Some((first, others)) = left.split_first() {
+            hash.proc_block(&xor(*first, carried).into());
+            hash.update(Array::cast_slice_from_core(others));
+            carried = [0; BLOCK_LEN];
         }
-        let mut last = [0; BLOCK_LEN];
-        last[..tail.len()].copy_from_slice(tail);
-        last[tail.len()] = 1;
-        hash.proc_block(&xor(last, carried).into());
-        hash.finalize().into()
+        if !tail.is_empty() {
+            let mut last = [0; BLOCK_LEN];
+            last[..tail.len()].copy_from_slice(tail);
+            last[tail.len()] = 1;
+            hash.proc_block(&xor(last, carried).into());
+            carried = [0; BLOCK_LEN];
+        }
+        xor(hash.finalize().into(), carried)
+    }
+
+    /// Hashes most blocks of a long message. Gives a hash to go on with, what is to be added to
+    /// its next block, and the blocks that are left.
+    #[inline]
+    fn hash_most<'a>(
+        &self,
+        start: &Polyval,
+        blocks: &'a [[u8; BLOCK_LEN]],
+    ) -> (Polyval, [u8; BLOCK_LEN], &'a [[u8; BLOCK_LEN]]) {
+        if blocks.len() < SPLIT_BLOCKS {
+            return (start.clone(), [0; BLOCK_LEN], blocks);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let Some(wide) = &self.wide {
+            let (most, left) = blocks.split_at(blocks.len() - blocks.len() % WidePolyval::UNIT);
+            return (self.hash.clone(), wide.hash(start.clone().finalize().into(), most), left);
+        }
+        match self.digest_halves(&mut start.clone(), Array::cast_slice_from_core(blocks)) {
+            Some(joined) => (self.hash.clone(), joined, &[]),
+            None => (start.clone(), [0; BLOCK_LEN], blocks),
+        }
     }
 
     /// The hash after `blocks`, as two chains that are joined by a power of the key; `None` for
@@ -180,7 +209,9 @@ impl Prepared {
         let (front, back) = blocks.split_at(half);
         let join = self.join.get_or_init(|| Join {
             blocks: back.len(),
-            power: Polyval::new(&self.power(back.len()).into()),
+            power: Polyval::new(
+                &power(encrypt_block(&self.aes, [0; BLOCK_LEN]), back.len()).into(),
+            ),
         });
         if join.blocks != back.len() {
             return None;
@@ -201,55 +232,28 @@ impl Prepared {
         Some(xor(joining.finalize().into(), second.finalize().into()))
     }
 
-    /// The hash key multiplied by itself `exponent` times, at least once.
-    fn power(&self, exponent: usize) -> [u8; BLOCK_LEN] {
-        let times = |a: [u8; BLOCK_LEN], b: [u8; BLOCK_LEN]| -> [u8; BLOCK_LEN] {
-            let mut product = Polyval::new(&a.into());
-            product.proc_block(&b.into());
-            product.finalize().into()
-        };
-        let base = encrypt_block(&self.aes, [0; BLOCK_LEN]);
-        let mut power = base;
-        for bit in (0..exponent.max(1).ilog2()).rev() {
-            power = times(power, power);
-            if exponent >> bit & 1 == 1 {
-                power = times(power, base);
-            }
-        }
-        power
-    }
-
-    /// XCTR: block i, counted from 1, is combined with the encryption of `nonce` xor i.
+    /// The stream of a message's rest.
     #[inline]
     fn xctr(&self, nonce: [u8; BLOCK_LEN], input: &[u8], output: &mut [u8]) {
-        // Short records must not pay for a long buffer.
-        if input.len() <= 8 * BLOCK_LEN {
-            self.xctr_by::<8>(nonce, input, output);
-        } else {
-            self.xctr_by::<128>(nonce, input, output);
-        }
+        self.aes.encrypt_with_backend(Xctr { nonce, input, output });
     }
+}
 
-    /// XCTR, `N` blocks at a time.
-    #[inline]
-    fn xctr_by<const N: usize>(&self, nonce: [u8; BLOCK_LEN], input: &[u8], output: &mut [u8]) {
-        let nonce = u128::from_le_bytes(nonce);
-        let mut counter = 0u128;
-        let mut stream = [Block::default(); N];
-        let chunk_len = N * BLOCK_LEN;
-        for (input, output) in input.chunks(chunk_len).zip(output.chunks_mut(chunk_len)) {
-            let stream = &mut stream[..input.len().div_ceil(BLOCK_LEN)];
-            for block in stream.iter_mut() {
-                counter += 1;
-                *block = (nonce ^ counter).to_le_bytes().into();
-            }
-            self.aes.encrypt_blocks(stream);
-            let stream = Array::slice_as_flattened(stream);
-            for ((out, byte), key) in output.iter_mut().zip(input).zip(stream) {
-                *out = byte ^ key;
-            }
+/// A key of POLYVAL multiplied by itself `exponent` times, at least once.
+fn power(key: [u8; BLOCK_LEN], exponent: usize) -> [u8; BLOCK_LEN] {
+    let times = |a: [u8; BLOCK_LEN], b: [u8; BLOCK_LEN]| -> [u8; BLOCK_LEN] {
+        let mut product = Polyval::new(&a.into());
+        product.proc_block(&b.into());
+        product.finalize().into()
+    };
+    let mut power = key;
+    for bit in (0..exponent.max(1).ilog2()).rev() {
+        power = times(power, power);
+        if exponent >> bit & 1 == 1 {
+            power = times(power, key);
         }
     }
+    power
 }
 
 #[inline]
@@ -308,18 +312,27 @@ mod tests {
         for blocks in [64, 65, 66, 67, 68, 71, 127, 128, 255, 1021, 4096] {
             for tail in [0, 1, 2, 15] {
                 let key = WideBlockKey::new(&[7; 32]).unwrap();
+                // As on a processor that multiplies one block at a time.
+                #[allow(unused_mut)]
+                let mut narrow = Prepared::new(&[7; 32]).unwrap();
+                #[cfg(target_arch = "x86_64")]
+                {
+                    narrow.wide = None;
+                }
                 let rest: Vec<u8> = (0..blocks * 16 + tail).map(|at| (at % 251) as u8).collect();
                 let start = key.0.start(&[9; 16], rest.len());
                 // The second message has the length that the key knows, and another content.
                 for message in [&rest, &rest.iter().map(|byte| byte ^ 0x5a).collect()] {
                     let expected = digest_in_one(&start, message);
                     assert_eq!(key.0.digest(&start, message), expected, "{blocks} {tail}");
+                    assert_eq!(narrow.digest(&start, message), expected, "{blocks} {tail}");
                 }
                 // Another length than the key's first takes the one chain.
                 let shorter = &rest[..64 * 16];
                 let start = key.0.start(&[9; 16], shorter.len());
                 let expected = digest_in_one(&start, shorter);
                 assert_eq!(key.0.digest(&start, shorter), expected, "{blocks} {tail}");
+                assert_eq!(narrow.digest(&start, shorter), expected, "{blocks} {tail}");
             }
         }
     }

@@ -18,6 +18,8 @@ pub mod nonce;
 pub mod password;
 pub mod pem;
 pub mod pkcs12;
+#[cfg(target_arch = "x86_64")]
+mod polyval_wide;
 pub mod rsa;
 pub mod sealing;
 pub mod secret;
@@ -26,6 +28,7 @@ pub mod tls;
 pub mod triple_des;
 pub mod wrap;
 pub mod x509;
+mod xctr;
 
 pub use algorithm::Algorithm;
 pub use ctr::{CtrKey, CtrStream};
