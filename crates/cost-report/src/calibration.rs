@@ -255,8 +255,8 @@ pub fn calibration_text(calibration: &Calibration) -> String {
     text.push_str(&format!("\n{table}\n\n"));
     text.push_str(&format!(
         "\"hold it\": intervals that contain the truth, and what share of all such runs' would; \
-         {} % should. Bias, half-width and the least overhead that 8 of 10 such runs would see are in \
-         points of a percent.\n",
+         {} % should. Bias, half-width and the least overhead that 8 of 10 such runs would see \
+         are in points of a percent.\n",
         calibration.confidence * 100.0
     ));
     let broken: Vec<&CalibrationRow> = calibration.rows.iter().filter(|row| !row.kept).collect();
