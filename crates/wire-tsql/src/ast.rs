@@ -125,6 +125,8 @@ pub(crate) struct Query {
     pub(crate) body: SetExpr,
     pub(crate) order: Vec<OrderItem>,
     pub(crate) offset: Option<(Expr, Option<Expr>)>,
+    /// OPTION (MAXRECURSION n).
+    pub(crate) max_recursion: Option<i64>,
     pub(crate) line: u32,
 }
 
@@ -202,8 +204,24 @@ pub(crate) struct Insert {
     pub(crate) target: Name,
     pub(crate) columns: Vec<String>,
     pub(crate) output: Vec<Item>,
-    pub(crate) output_into: Option<Name>,
+    pub(crate) output_into: Option<OutputInto>,
     pub(crate) source: Source,
+}
+
+/// OUTPUT .. INTO: a table and its columns, none for all.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OutputInto {
+    pub(crate) target: Name,
+    pub(crate) columns: Vec<String>,
+}
+
+/// `INSERT BULK`: the rows come in a message of their own.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct InsertBulk {
+    pub(crate) target: Name,
+    /// Columns with the types that the client sends.
+    pub(crate) columns: Vec<(String, SqlType)>,
+    pub(crate) keep_nulls: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -221,6 +239,7 @@ pub(crate) struct Update {
     pub(crate) target: Name,
     pub(crate) sets: Vec<(SetTarget, Option<BinOp>, Option<Expr>)>,
     pub(crate) output: Vec<Item>,
+    pub(crate) output_into: Option<OutputInto>,
     pub(crate) from: Vec<TableRef>,
     pub(crate) filter: Option<Expr>,
 }
@@ -231,6 +250,7 @@ pub(crate) struct Delete {
     pub(crate) top: Option<Top>,
     pub(crate) target: Name,
     pub(crate) output: Vec<Item>,
+    pub(crate) output_into: Option<OutputInto>,
     pub(crate) from: Vec<TableRef>,
     pub(crate) filter: Option<Expr>,
 }
@@ -265,6 +285,7 @@ pub(crate) struct ColumnDef {
     pub(crate) identity: Option<(i64, i64)>,
     /// DEFAULT as written.
     pub(crate) default: Option<String>,
+    pub(crate) default_name: Option<String>,
     pub(crate) constraints: Vec<Constraint>,
 }
 
@@ -279,7 +300,8 @@ pub(crate) enum ConstraintKind {
     /// Columns with their direction (true: descending); empty inside of a column.
     Primary(Vec<(String, bool)>),
     Unique(Vec<(String, bool)>),
-    Check(Expr),
+    /// The condition, and its text as written.
+    Check(Expr, String),
     Foreign {
         columns: Vec<String>,
         table: Name,
@@ -378,6 +400,7 @@ pub(crate) enum Kind {
     Insert(Box<Insert>),
     Update(Box<Update>),
     Delete(Box<Delete>),
+    InsertBulk(Box<InsertBulk>),
     Truncate(Name),
     Declare(Vec<(String, SqlType, Option<Expr>)>),
     DeclareTable(Box<CreateTable>),

@@ -1,7 +1,7 @@
 //! What the front end covers, as lists: docs/tsql.md is checked against them.
 
 use crate::bind::call::{AGGREGATES, WINDOW};
-use crate::catalog::system::OWN;
+use crate::catalog::{texts, views};
 use crate::parse::options::{SWITCHES, VALUES};
 
 /// Names that T-SQL gives to what the front end knows, by kind.
@@ -28,8 +28,16 @@ pub fn coverage() -> Coverage {
         aggregates: AGGREGATES.to_vec(),
         window: WINDOW.to_vec(),
         options: SWITCHES.iter().chain(VALUES).copied().collect(),
-        views: OWN.iter().map(|(name, _)| *name).collect(),
-        procedures: crate::run::security::PROCEDURES.to_vec(),
+        views: views::all()
+            .map(|view| view.name)
+            .chain(texts::VIEWS.iter().map(|(name, _)| *name))
+            .filter(|name| !name.starts_with("sys.spt_"))
+            .collect(),
+        procedures: crate::run::security::PROCEDURES
+            .iter()
+            .chain(texts::PROCEDURES.iter().map(|(name, _)| name))
+            .copied()
+            .collect(),
     }
 }
 

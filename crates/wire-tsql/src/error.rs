@@ -43,6 +43,40 @@ errors! {
     SelectAssignMixed {} = 141, 15, 1,
         "A SELECT statement that assigns a value to a variable must not be combined with \
         data-retrieval operations.";
+    DuplicateColumnName { name: String } = 264, 16, 1,
+        "The column name '{name}' is specified more than once in the SET clause or column list of \
+        an INSERT. A column cannot be assigned more than one value in the same clause.";
+    SuppliedValues {} = 213, 16, 7,
+        "Column name or number of supplied values does not match table definition.";
+    BulkColumn { number: usize } = 4816, 16, 1,
+        "Invalid column type from bcp client for colid {number}.";
+    NestedInsertExec {} = 8164, 16, 1, "An INSERT EXEC statement cannot be nested.";
+    BadPercent {} = 1031, 15, 1, "Percent values must be between 0 and 100.";
+    TiesWithoutOrder {} = 1062, 15, 1,
+        "The TOP N WITH TIES clause is not allowed without a corresponding ORDER BY clause.";
+    RecursiveTypes { column: String, name: String } = 240, 16, 1,
+        "Types don't match between the anchor and the recursive part in column \"{column}\" of \
+        recursive query \"{name}\".";
+    NoAnchor { name: String } = 246, 16, 1,
+        "No anchor member was specified for recursive query \"{name}\".";
+    RecursiveForm { name: String } = 252, 16, 1,
+        "Recursive common table expression '{name}' does not contain a top-level UNION ALL \
+        operator.";
+    TranslateLengths {} = 9828, 16, 1,
+        "The second and third arguments of the TRANSLATE built-in function must contain an equal \
+        number of characters.";
+    ForeignTable { key: String, table: String } = 1767, 16, 0,
+        "Foreign key '{key}' references invalid table '{table}'.";
+    TooComplex {} = 8631, 17, 1,
+        "Internal error: Server stack limit has been reached. Please look for potentially deep \
+        nesting in your query, and try to simplify it.";
+    TooManyTables {} = 4414, 16, 1,
+        "Could not allocate ancillary table for view or function resolution. The maximum number of \
+        tables in a query (256) was exceeded.";
+    NotDeduced { name: String } = 11503, 16, 1,
+        "The parameter type cannot be deduced because no expression tells the type of '{name}'.";
+    UsedTwice { name: String } = 11508, 16, 1,
+        "The undeclared parameter '{name}' is used more than once in the batch being analyzed.";
     UnclosedQuote { text: String } = 105, 15, 1,
         "Unclosed quotation mark after the character string '{text}'.";
     UnclosedComment {} = 113, 15, 1, "Missing end comment mark '*/'.";

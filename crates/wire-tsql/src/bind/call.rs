@@ -5,6 +5,7 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 use super::expr::{binary, convert, folded};
 use super::{Aggregates, Binder, Bound, Node};
 use crate::ast::{Call, Expr, OrderItem, Over};
+use crate::catalog::lookup;
 use crate::error::{Error, Result};
 use crate::functions::{self, Func};
 use crate::value::{Family, datetime, family, is_text, type_name};
@@ -92,8 +93,39 @@ impl Binder<'_> {
             _ => {
                 let args =
                     call.args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<_>>>()?;
+                if let (true, Some(database)) =
+                    (name == "DB_NAME" && args.is_empty(), &self.context)
+                {
+                    let ty = SqlType::NVarChar(Length::Of(128));
+                    return Ok(Bound::constant(ty, Value::Text(database.clone().into())));
+                }
+                self.note_lookup(&name, &args);
                 functions::bind(&name, args)
             }
+        }
+    }
+
+    /// Remembers which databases must be read before the statement runs.
+    fn note_lookup(&mut self, name: &str, args: &[Bound]) {
+        let objects = lookup::OBJECTS.contains(&name);
+        if args.is_empty() || !(objects || lookup::PLAIN.contains(&name)) {
+            return;
+        }
+        let wanted = self.looks_up.get_or_insert_default();
+        if !objects {
+            return;
+        }
+        let named = match args.first().map(|arg| &arg.node) {
+            Some(Node::Const(Value::Text(text))) => lookup::database_in(text),
+            _ => None,
+        };
+        let database = named.or_else(|| self.context.clone()).unwrap_or_default();
+        if !wanted.contains(&database) {
+            wanted.push(database);
+        }
+        // ids tell no database: those of the current one count
+        if !wanted.iter().any(String::is_empty) {
+            wanted.push(String::new());
         }
     }
 
@@ -164,7 +196,7 @@ impl Binder<'_> {
         let expected = if name == "STRING_AGG" { 2 } else { 1 };
         functions::check_count(name, call.args.len(), expected, expected)?;
         let arg = self.scalar(&call.args[0])?;
-        if arg.node == Node::Null {
+        if arg.node.is_untyped() {
             return Err(bad(arg.ty, name));
         }
         let distinct = if call.distinct { "DISTINCT " } else { "" };
@@ -350,7 +382,7 @@ impl Binder<'_> {
 }
 
 fn null() -> Bound {
-    Bound::new(SqlType::Int, true, Node::Null)
+    Bound::new(SqlType::Int, true, Node::Null(None))
 }
 
 fn leaf(ty: SqlType, nullable: bool, sql: String) -> Bound {

@@ -41,9 +41,6 @@ impl Binder<'_> {
     }
 
     pub(crate) fn insert(&mut self, insert: &Insert) -> Result<Change> {
-        if insert.output_into.is_some() {
-            return Err(Error::unsupported("OUTPUT INTO"));
-        }
         let with = self.common_tables(&insert.ctes)?;
         let table = self.target(&insert.target)?;
         let explicit = self.catalog.identity_insert(&table);
@@ -107,18 +104,7 @@ impl Binder<'_> {
                 return Err(Error::IdentityInsert { table: table.name.clone() });
             }
             if found.iter().any(|known| known.name == column.name) {
-                return Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
-                    line: 0,
-                    ..tdekit_wire_tds::Message::new(
-                        264,
-                        16,
-                        1,
-                        format!(
-                            "The column name '{name}' is specified more than once in the SET \
-                            clause or column list of an INSERT."
-                        ),
-                    )
-                })));
+                return Err(Error::DuplicateColumnName { name: name.clone() });
             }
             found.push(column.clone());
         }
@@ -157,7 +143,12 @@ impl Binder<'_> {
                     values.extend(extra.iter().cloned());
                     texts.push(format!("({})", values.join(", ")));
                 }
-                Ok(format!("VALUES {}", texts.join(", ")))
+                Ok(match self.row_limit {
+                    Some(rows) => {
+                        format!("SELECT * FROM (VALUES {}) LIMIT {rows}", texts.join(", "))
+                    }
+                    None => format!("VALUES {}", texts.join(", ")),
+                })
             }
             Source::Query(query) => {
                 let bound = self.query(query, true)?;
@@ -189,11 +180,18 @@ impl Binder<'_> {
             items.push(self.emit_text(&value)?);
         }
         items.extend(extra.iter().cloned());
-        Ok(format!("SELECT {} FROM ({}) AS {} WHERE 1", items.join(", "), bound.sql, quote(&alias)))
+        let limit = self.row_limit.map_or_else(String::new, |rows| format!(" LIMIT {rows}"));
+        // the inner LIMIT keeps the order of the rows when identity values are given
+        Ok(format!(
+            "SELECT {} FROM (SELECT * FROM ({}) LIMIT -1) AS {} WHERE 1{limit}",
+            items.join(", "),
+            bound.sql,
+            quote(&alias)
+        ))
     }
 
     /// The column's DEFAULT, or NULL.
-    fn default(&mut self, table: &Table, column: &TableColumn) -> Result<Bound> {
+    pub(crate) fn default(&mut self, table: &Table, column: &TableColumn) -> Result<Bound> {
         let Some(text) = &column.default else {
             return Ok(Bound::new(column.ty, true, Node::Const(tdekit_wire_tds::Value::Null)));
         };
@@ -256,7 +254,11 @@ impl Binder<'_> {
     }
 
     /// The target of an UPDATE or DELETE with FROM: the table that an alias or name stands for.
-    fn target_in(&mut self, target: &Name, from: &[TableRef]) -> Result<(Arc<Table>, String)> {
+    pub(crate) fn target_in(
+        &mut self,
+        target: &Name,
+        from: &[TableRef],
+    ) -> Result<(Arc<Table>, String)> {
         let scope = self.scopes.last();
         let mut alias = None;
         for source in scope.iter().flat_map(|scope| &scope.sources) {
@@ -277,7 +279,8 @@ impl Binder<'_> {
     pub(crate) fn update(&mut self, update: &Update) -> Result<Change> {
         let with = self.common_tables(&update.ctes)?;
         self.scopes.push(Scope::new());
-        let joined = !update.from.is_empty() || update.top.is_some();
+        let limited = update.top.is_some() || self.row_limit.is_some();
+        let joined = !update.from.is_empty() || limited;
         let own = [TableRef::Table(update.target.clone(), None)];
         let tables: &[TableRef] = if update.from.is_empty() { &own } else { &update.from };
         let from = self.tables_clause(tables)?;
@@ -285,7 +288,7 @@ impl Binder<'_> {
         let mut sets = Vec::new();
         for (target, op, value) in &update.sets {
             let SetTarget::Column(name) = target else {
-                return Err(Error::unsupported("UPDATE .. SET @variable"));
+                return Err(Error::Internal { detail: "a variable in UPDATE".to_owned() });
             };
             let column = table
                 .column(name.object())
@@ -307,7 +310,7 @@ impl Binder<'_> {
             sets.push((column.name, self.emit_text(&bound)?));
         }
         let filter = self.filter(update.filter.as_ref())?;
-        let mut sql = if joined {
+        let sql = if joined {
             let values: Vec<String> = sets
                 .iter()
                 .enumerate()
@@ -318,7 +321,7 @@ impl Binder<'_> {
                 .enumerate()
                 .map(|(at, (name, _))| format!("{} = \"~s\".\"~v{at}\"", quote(name)))
                 .collect();
-            let limit = self.limit(update.top.as_ref(), None)?;
+            let limit = self.change_limit(update.top.as_ref())?;
             format!(
                 "{with}UPDATE {} AS \"~u\" SET {} FROM (SELECT {alias}.rowid AS \"~r\", {} FROM \
                 {from}{filter}{limit}) AS \"~s\" WHERE \"~u\".rowid = \"~s\".\"~r\"",
@@ -332,11 +335,10 @@ impl Binder<'_> {
             format!("{with}UPDATE {} AS {alias} SET {}{filter}", table.sql(), names.join(", "))
         };
         self.scopes.pop();
-        let columns = self.output(&update.output, &table, "inserted", &mut sql)?;
-        Ok(Change { sql, table, columns, identity: false, explicit_identity: false })
+        Ok(Change { sql, table, columns: Vec::new(), identity: false, explicit_identity: false })
     }
 
-    fn filter(&mut self, filter: Option<&Expr>) -> Result<String> {
+    pub(crate) fn filter(&mut self, filter: Option<&Expr>) -> Result<String> {
         match filter {
             Some(filter) => {
                 let bound = self.condition(filter)?;
@@ -346,17 +348,32 @@ impl Binder<'_> {
         }
     }
 
+    /// LIMIT of a change: TOP, or SET ROWCOUNT.
+    pub(crate) fn change_limit(&mut self, top: Option<&crate::ast::Top>) -> Result<String> {
+        match (top, self.row_limit) {
+            (Some(_), Some(_)) => Err(Error::unsupported("TOP of a change with SET ROWCOUNT")),
+            (None, Some(rows)) => Ok(format!(" LIMIT {rows}")),
+            (top, None) => match top {
+                Some(top) if top.percent || top.ties => {
+                    Err(Error::unsupported("TOP PERCENT of a change"))
+                }
+                top => self.limit(top, None),
+            },
+        }
+    }
+
     pub(crate) fn delete(&mut self, delete: &Delete) -> Result<Change> {
         let with = self.common_tables(&delete.ctes)?;
         self.scopes.push(Scope::new());
-        let joined = !delete.from.is_empty() || delete.top.is_some();
+        let limited = delete.top.is_some() || self.row_limit.is_some();
+        let joined = !delete.from.is_empty() || limited;
         let own = [TableRef::Table(delete.target.clone(), None)];
         let tables: &[TableRef] = if delete.from.is_empty() { &own } else { &delete.from };
         let from = self.tables_clause(tables)?;
         let (table, alias) = self.target_in(&delete.target, tables)?;
         let filter = self.filter(delete.filter.as_ref())?;
         let mut sql = if joined {
-            let limit = self.limit(delete.top.as_ref(), None)?;
+            let limit = self.change_limit(delete.top.as_ref())?;
             format!(
                 "{with}DELETE FROM {} WHERE rowid IN (SELECT {alias}.rowid FROM \
                 {from}{filter}{limit})",

@@ -8,6 +8,7 @@ use super::{Aggregates, Binder, Bound, Node, Offered};
 use crate::ast::{BinOp, Expr, Name, UnOp};
 use crate::emit::eval::{Env, eval};
 use crate::error::{Error, Result};
+use crate::functions::Func;
 use crate::value::decimal::{self, Dec};
 use crate::value::{
     Family, arith, as_decimal, common_type, explicit, family, implicit, is_national, is_text,
@@ -17,11 +18,12 @@ use crate::value::{
 impl Binder<'_> {
     /// A value; a condition here is an error.
     pub(crate) fn scalar(&mut self, expr: &Expr) -> Result<Bound> {
+        self.spend()?;
         if let Some(found) = self.grouped(expr) {
             return Ok(found);
         }
         match expr {
-            Expr::Null => Ok(Bound::new(SqlType::Int, true, Node::Null)),
+            Expr::Null => Ok(Bound::new(SqlType::Int, true, Node::Null(None))),
             Expr::Int(digits) => Ok(integer(digits)?),
             Expr::Dec(digits) => decimal_literal(digits),
             Expr::Float(digits) => {
@@ -44,10 +46,7 @@ impl Binder<'_> {
                 Ok(Bound::constant(ty, Value::Binary(Cow::Owned(bytes.clone()))))
             }
             Expr::Var(name) if name.starts_with("@@") => self.global(name),
-            Expr::Var(name) => {
-                let variable = self.variables.find(name)?;
-                Ok(Bound::new(variable.ty, true, Node::Var(variable.slot)))
-            }
+            Expr::Var(name) => self.variable(name),
             Expr::Column(name) => self.column(name),
             Expr::Unary(op, inner) => {
                 let inner = self.scalar(inner)?;
@@ -67,8 +66,11 @@ impl Binder<'_> {
                     Some(style) => Some(Box::new(convert(self.scalar(style)?, SqlType::Int)?)),
                     None => None,
                 };
+                if let Node::Null(Some(cell)) = &inner.node {
+                    cell.get_or_init(|| *ty);
+                }
                 // CAST and CONVERT to a type without a length mean 30
-                if !explicit(inner.ty, *ty) && inner.node != Node::Null {
+                if !explicit(inner.ty, *ty) && inner.node.is_typed() {
                     return Err(no_explicit(inner.ty, *ty));
                 }
                 let nullable = inner.nullable || *lenient;
@@ -180,7 +182,7 @@ pub(crate) fn branches(whens: Vec<(Bound, Bound)>, otherwise: Option<Bound>) -> 
 pub(crate) fn common_of(values: &[&Bound]) -> Result<SqlType> {
     let mut ty = None;
     for value in values {
-        if value.node == Node::Null {
+        if value.node.is_untyped() {
             continue;
         }
         let own = literal_type(value);
@@ -255,7 +257,12 @@ pub(crate) fn folded(bound: Bound) -> Bound {
     bound.walk(&mut |part| {
         constant &= match &part.node {
             Node::Var(_) | Node::Arg(_) | Node::Leaf(_) => false,
+            // SET DATEFORMAT and SET DATEFIRST count when the statement runs
+            Node::Call(Func::Date(_), _) => false,
             Node::Call(func, _) => func.is_pure(),
+            Node::Convert { inner, .. } | Node::Assign { inner, .. } => {
+                !(is_text(inner.ty) && family(part.ty) == Family::Temporal)
+            }
             _ => true,
         };
         constant
@@ -271,10 +278,13 @@ pub(crate) fn folded(bound: Bound) -> Bound {
 
 /// Converts as an assignment or an operator does, which needs an implicit conversion.
 pub(crate) fn convert(inner: Bound, ty: SqlType) -> Result<Bound> {
-    if inner.ty == ty && inner.node != Node::Null {
+    if inner.ty == ty && inner.node.is_typed() {
         return Ok(inner);
     }
-    if inner.node == Node::Null {
+    if let Node::Null(open) = &inner.node {
+        if let Some(cell) = open {
+            cell.get_or_init(|| ty);
+        }
         return Ok(Bound::new(ty, true, Node::Const(Value::Null)));
     }
     if !implicit(inner.ty, ty) {
@@ -405,11 +415,11 @@ pub(crate) fn binary(op: BinOp, left: Bound, right: Bound) -> Result<Bound> {
 
 /// The word NULL beside a value takes the value's type.
 pub(crate) fn adopt_null(left: Bound, right: Bound) -> Result<(Bound, Bound)> {
-    if left.node == Node::Null && right.node != Node::Null {
+    if left.node.is_untyped() && right.node.is_typed() {
         let left = convert(left, right.ty)?;
         return Ok((left, right));
     }
-    if right.node == Node::Null && left.node != Node::Null {
+    if right.node.is_untyped() && left.node.is_typed() {
         let right = convert(right, left.ty)?;
         return Ok((left, right));
     }
@@ -454,10 +464,10 @@ pub(crate) fn concat(left: Bound, right: Bound) -> Result<Bound> {
 
 /// A value into a column or variable of a table: what does not fit is an error.
 pub(crate) fn assign(inner: Bound, ty: SqlType, table: &str, column: &str) -> Result<Bound> {
-    if inner.ty == ty && inner.node != Node::Null {
+    if inner.ty == ty && inner.node.is_typed() {
         return Ok(inner);
     }
-    if inner.node == Node::Null {
+    if inner.node.is_untyped() {
         return convert(inner, ty);
     }
     if !implicit(inner.ty, ty) {

@@ -122,6 +122,7 @@ impl Binder<'_> {
     }
 
     pub(crate) fn add_source(&mut self, source: SourceScope) -> Result<()> {
+        self.tables_left = self.tables_left.checked_sub(1).ok_or(Error::TooManyTables {})?;
         let Some(scope) = self.scopes.last_mut() else { return Ok(()) };
         let twice = scope.sources.iter().any(|known| {
             known.alias.eq_ignore_ascii_case(&source.alias)
@@ -249,6 +250,12 @@ impl Binder<'_> {
                 })));
             };
             wanted = Name(vec![real.clone()]);
+        } else if let Some(context) = &self.context
+            && name.part(2).is_none()
+            && !name.object().starts_with('#')
+        {
+            let schema = name.part(1).unwrap_or_default().to_owned();
+            wanted = Name(vec![context.clone(), schema, name.object().to_owned()]);
         }
         self.catalog.table(&wanted)?.ok_or_else(|| Error::InvalidObject { name: name.text() })
     }
@@ -267,7 +274,9 @@ impl Binder<'_> {
         self.expanding.push(name);
         let scopes = std::mem::take(&mut self.scopes);
         let ctes = std::mem::take(&mut self.ctes);
+        let context = self.context.replace(table.database.clone());
         let result = self.query(&query, false);
+        self.context = context;
         self.scopes = scopes;
         self.ctes = ctes;
         self.expanding.pop();

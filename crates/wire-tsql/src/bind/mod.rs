@@ -6,9 +6,12 @@ pub(crate) mod expr;
 pub(crate) mod from;
 pub(crate) mod predicate;
 pub(crate) mod query;
+pub(crate) mod recursive;
+pub(crate) mod rowwise;
 pub(crate) mod select;
 
 use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use tdekit_wire_tds::{Column, SqlType};
 
@@ -30,8 +33,9 @@ pub(crate) struct Bound {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Node {
     Const(Val),
-    /// The bare word NULL, which takes any type.
-    Null,
+    /// The bare word NULL, which takes any type; or a parameter that nobody declared, which keeps
+    /// the first type that it takes.
+    Null(Option<Arc<OnceLock<SqlType>>>),
     Var(usize),
     /// An argument of a kernel.
     Arg(usize),
@@ -67,6 +71,16 @@ pub(crate) enum Node {
     Call(Func, Vec<Bound>),
 }
 
+impl Node {
+    pub(crate) fn is_untyped(&self) -> bool {
+        matches!(self, Node::Null(_))
+    }
+
+    pub(crate) fn is_typed(&self) -> bool {
+        !self.is_untyped()
+    }
+}
+
 impl Bound {
     pub(crate) fn new(ty: SqlType, nullable: bool, node: Node) -> Bound {
         Bound { ty, nullable, node }
@@ -87,7 +101,7 @@ impl Bound {
             return;
         }
         match &self.node {
-            Node::Const(_) | Node::Null | Node::Var(_) | Node::Arg(_) | Node::Leaf(_) => {}
+            Node::Const(_) | Node::Null(_) | Node::Var(_) | Node::Arg(_) | Node::Leaf(_) => {}
             Node::Convert { inner, style, .. } => {
                 inner.walk(see);
                 if let Some(style) = style {
@@ -231,6 +245,14 @@ pub(crate) struct CteScope {
     pub(crate) recursive: bool,
 }
 
+/// Expressions of one statement, those that are bound more than once counted as often: CASE with an
+/// operand and BETWEEN bind theirs again and again.
+const MAX_EXPRESSIONS: u32 = 400_000;
+/// Tables of one statement, those inside of its views among them.
+const MAX_TABLES: u32 = 256;
+/// How deep a recursive common table expression goes unless a statement says otherwise.
+const DEFAULT_RECURSION: i64 = 100;
+
 /// Binds one statement and gathers what running it needs.
 pub(crate) struct Binder<'a> {
     pub(crate) catalog: &'a mut dyn Catalog,
@@ -252,6 +274,20 @@ pub(crate) struct Binder<'a> {
     pub(crate) inline: bool,
     /// Where in the scopes a recursive member's references begin to count.
     pub(crate) recursion: Option<String>,
+    /// OPTION (MAXRECURSION), 0 for no limit.
+    pub(crate) max_recursion: i64,
+    /// Parameters that nobody declared, where they are allowed.
+    pub(crate) open: Option<Vec<(String, Arc<OnceLock<SqlType>>)>>,
+    /// Expressions and tables that the statement may still have.
+    pub(crate) expressions_left: u32,
+    pub(crate) tables_left: u32,
+    /// SET ROWCOUNT, for changes.
+    pub(crate) row_limit: Option<i64>,
+    /// The database that names without one are in, inside of a view.
+    pub(crate) context: Option<String>,
+    /// Databases that functions look objects up in, the current one as an empty name; None when
+    /// there are no such functions.
+    pub(crate) looks_up: Option<Vec<String>>,
 }
 
 /// A statement for SQLite, ready to run.
@@ -265,6 +301,7 @@ pub(crate) struct Plan {
     pub(crate) guards: Vec<crate::emit::Guard>,
     pub(crate) system: Vec<String>,
     pub(crate) reads: Vec<String>,
+    pub(crate) looks_up: Option<Vec<String>>,
 }
 
 impl<'a> Binder<'a> {
@@ -287,6 +324,36 @@ impl<'a> Binder<'a> {
             expanding: Vec::new(),
             inline: false,
             recursion: None,
+            max_recursion: DEFAULT_RECURSION,
+            open: None,
+            expressions_left: MAX_EXPRESSIONS,
+            tables_left: MAX_TABLES,
+            row_limit: None,
+            context: None,
+            looks_up: None,
+        }
+    }
+
+    /// Counts an expression.
+    pub(crate) fn spend(&mut self) -> Result<()> {
+        let left = self.expressions_left.checked_sub(1);
+        self.expressions_left = left.ok_or(Error::TooComplex {})?;
+        Ok(())
+    }
+
+    /// A variable, or a parameter that nobody declared.
+    pub(crate) fn variable(&mut self, name: &str) -> Result<Bound> {
+        let error = match self.variables.find(name) {
+            Ok(found) => return Ok(Bound::new(found.ty, true, Node::Var(found.slot))),
+            Err(error) => error,
+        };
+        let open = self
+            .open
+            .as_ref()
+            .and_then(|open| open.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)));
+        match open {
+            Some((_, cell)) => Ok(Bound::new(SqlType::Int, true, Node::Null(Some(cell.clone())))),
+            None => Err(error),
         }
     }
 
@@ -304,6 +371,7 @@ impl<'a> Binder<'a> {
             guards: self.guards,
             system: self.system,
             reads: self.reads,
+            looks_up: self.looks_up,
         }
     }
 }

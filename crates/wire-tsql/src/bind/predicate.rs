@@ -11,6 +11,7 @@ use crate::value::{common_type, is_national, is_text, type_name};
 impl Binder<'_> {
     /// A condition; a plain value here is an error.
     pub(crate) fn condition(&mut self, expr: &Expr) -> Result<Bound> {
+        self.spend()?;
         match expr {
             Expr::And(items) | Expr::Or(items) => {
                 let bound =
@@ -77,14 +78,11 @@ impl Binder<'_> {
     fn in_list(&mut self, left: &Expr, items: &[Expr], not: bool) -> Result<Bound> {
         let left = self.scalar(left)?;
         let mut bound = Vec::new();
-        let mut ty = left.ty;
         for item in items {
-            let item = self.scalar(item)?;
-            if item.node != Node::Null {
-                ty = common_type(ty, item.ty)?;
-            }
-            bound.push(item);
+            bound.push(self.scalar(item)?);
         }
+        let values: Vec<&Bound> = std::iter::once(&left).chain(&bound).collect();
+        let ty = super::expr::common_of(&values)?;
         let left = convert(left, ty)?;
         let bound = bound.into_iter().map(|item| convert(item, ty)).collect::<Result<Vec<_>>>()?;
         Ok(negated(Bound::condition(Node::InList(Box::new(left), bound)), not))
@@ -94,7 +92,8 @@ impl Binder<'_> {
         let mut ty = left.ty;
         let sql = self.subquery(query, |columns| {
             let [column] = columns else { return Err(Error::OneColumnOnly {}) };
-            ty = common_type(ty, column.ty)?;
+            let untyped = left.node.is_untyped();
+            ty = if untyped { column.ty } else { common_type(ty, column.ty)? };
             Ok(())
         })?;
         let sql = self.coerced(&sql, &[ty])?;
@@ -148,10 +147,13 @@ pub(crate) fn comparison(op: CmpOp, left: Bound, right: Bound) -> Result<Bound> 
 
 /// Anything as text, for LIKE and for functions of text.
 pub(crate) fn as_text(value: Bound) -> Result<Bound> {
-    if is_text(value.ty) && value.node != Node::Null {
+    if is_text(value.ty) && value.node.is_typed() {
         return Ok(value);
     }
-    let ty = if is_national(value.ty) {
+    let open = matches!(&value.node, Node::Null(Some(_)));
+    let ty = if open {
+        SqlType::NVarChar(Length::Of(4000))
+    } else if is_national(value.ty) {
         SqlType::NVarChar(Length::Max)
     } else {
         SqlType::VarChar(Length::Of(crate::value::display_length(value.ty)))

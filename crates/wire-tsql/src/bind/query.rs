@@ -40,6 +40,9 @@ impl BoundQuery {
 impl Binder<'_> {
     /// A query; only the outermost one may be ordered without TOP or OFFSET.
     pub(crate) fn query(&mut self, query: &Query, outermost: bool) -> Result<BoundQuery> {
+        if let Some(most) = query.max_recursion {
+            self.max_recursion = most;
+        }
         let known = self.ctes.len();
         let with = self.common_tables(&query.ctes)?;
         let result = self.query_body(query, outermost);
@@ -53,13 +56,19 @@ impl Binder<'_> {
     pub(crate) fn common_tables(&mut self, ctes: &[crate::ast::Cte]) -> Result<String> {
         let mut texts = Vec::new();
         for cte in ctes {
-            if mentions(&cte.query, &cte.name) {
-                return Err(Error::feature("recursive common table expression"));
-            }
+            let recursive = mentions(&cte.query, &cte.name);
             let scopes = std::mem::take(&mut self.scopes);
-            let result = self.query(&cte.query, false);
+            let result = match recursive {
+                true => self.recursive(cte),
+                false => self.query(&cte.query, false).map(|bound| (bound, None)),
+            };
             self.scopes = scopes;
-            let bound = result?;
+            let (bound, made) = result?;
+            if let Some((text, scope)) = made {
+                texts.push(text);
+                self.ctes.push(scope);
+                continue;
+            }
             if !cte.columns.is_empty() && cte.columns.len() != bound.columns.len() {
                 let of = cte.name.clone();
                 return Err(if cte.columns.len() < bound.columns.len() {
@@ -90,7 +99,7 @@ impl Binder<'_> {
         if texts.is_empty() {
             return Ok(String::new());
         }
-        Ok(format!("WITH {} ", texts.join(", ")))
+        Ok(format!("WITH RECURSIVE {} ", texts.join(", ")))
     }
 
     fn query_body(&mut self, query: &Query, outermost: bool) -> Result<BoundQuery> {
@@ -129,7 +138,7 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    fn set_expression(&mut self, body: &SetExpr) -> Result<BoundQuery> {
+    pub(crate) fn set_expression(&mut self, body: &SetExpr) -> Result<BoundQuery> {
         match body {
             SetExpr::Select(select) => self.select(select, &[], None),
             SetExpr::Nested(query) => self.query(query, false),
@@ -241,7 +250,17 @@ impl Binder<'_> {
         Ok(format!(" LIMIT {fetch} OFFSET {offset}"))
     }
 
-    fn row_count(&mut self, expr: &Expr) -> Result<String> {
+    /// The share of TOP .. PERCENT.
+    pub(crate) fn percent(&mut self, expr: &Expr) -> Result<String> {
+        let scopes = std::mem::take(&mut self.scopes);
+        let share = self.scalar(expr);
+        self.scopes = scopes;
+        let share = convert(share?, SqlType::Float)?;
+        let node = Node::Call(Func::Percent, vec![share]);
+        self.emit_text(&Bound::new(SqlType::Float, false, node))
+    }
+
+    pub(crate) fn row_count(&mut self, expr: &Expr) -> Result<String> {
         let scopes = std::mem::take(&mut self.scopes);
         let count = self.scalar(expr);
         self.scopes = scopes;
@@ -302,7 +321,7 @@ fn gives_one_row(query: &Query) -> bool {
 }
 
 /// Whether a query names this table in FROM, at any depth that the parser can tell.
-fn mentions(query: &Query, name: &str) -> bool {
+pub(crate) fn mentions(query: &Query, name: &str) -> bool {
     fn in_set(body: &SetExpr, name: &str) -> bool {
         match body {
             SetExpr::Select(select) => in_select(select, name),

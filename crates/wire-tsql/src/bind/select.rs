@@ -85,6 +85,15 @@ impl Binder<'_> {
                 columns.push(OutColumn { name, sql_name, ty, nullable, identity });
             }
         }
+        if let Some(depth) = self.recursion.take() {
+            if select.distinct || select.top.is_some() || !select.group.is_empty() {
+                return Err(Error::feature("DISTINCT, TOP or GROUP BY in a recursive part"));
+            }
+            items.push(format!("tsql_depth({depth}, {}) AS \"~depth\"", self.max_recursion));
+        }
+        if let Some(top) = select.top.as_ref().filter(|top| top.percent || top.ties) {
+            return self.ranked(select, top, order, (items, columns), &parts);
+        }
         let order = self.select_order(select, order, &columns)?;
         let limit = self.limit(select.top.as_ref(), offset)?;
         let distinct = if select.distinct { "DISTINCT " } else { "" };
@@ -197,12 +206,84 @@ impl Binder<'_> {
         Ok(columns)
     }
 
+    /// TOP .. PERCENT and WITH TIES: rows are numbered or ranked first.
+    fn ranked(
+        &mut self,
+        select: &Select,
+        top: &crate::ast::Top,
+        order: &[OrderItem],
+        (mut items, columns): (Vec<String>, Vec<OutColumn>),
+        parts: &Parts,
+    ) -> Result<BoundQuery> {
+        if top.ties && order.is_empty() {
+            return Err(Error::TiesWithoutOrder {});
+        }
+        if select.distinct {
+            return Err(Error::feature("DISTINCT with TOP PERCENT or WITH TIES"));
+        }
+        let mut keys = Vec::new();
+        for (key, direction) in self.order_keys(select, order, &columns)? {
+            let name = quote(&format!("~k{}", keys.len()));
+            // what names a column of the list stands in it already
+            let known = key.starts_with("\"~")
+                && columns.iter().any(|column| key == quote(&column.sql_name));
+            if known {
+                keys.push(format!("{key}{direction}"));
+            } else {
+                items.push(format!("{key} AS {name}"));
+                keys.push(format!("{name}{direction}"));
+            }
+        }
+        let inner = format!(
+            "SELECT {}{}{}{}{}",
+            items.join(", "),
+            parts.from,
+            parts.filter,
+            parts.group,
+            parts.having
+        );
+        let by = match keys.is_empty() {
+            true => String::new(),
+            false => format!("ORDER BY {}", keys.join(", ")),
+        };
+        let rank = if top.ties { "rank" } else { "row_number" };
+        let test = if top.percent {
+            let share = self.percent(&top.count)?;
+            format!("(\"~rank\" - 1) < \"~all\" * {share} / 100.0")
+        } else {
+            format!("\"~rank\" <= {}", self.row_count(&top.count)?)
+        };
+        let names: Vec<String> = columns.iter().map(|column| quote(&column.sql_name)).collect();
+        let sql = format!(
+            "SELECT {} FROM (SELECT *, {rank}() OVER ({by}) AS \"~rank\", count(*) OVER () AS \
+            \"~all\" FROM ({inner})) WHERE {test} {by}",
+            names.join(", ")
+        );
+        Ok(BoundQuery { sql, columns })
+    }
+
     fn select_order(
         &mut self,
         select: &Select,
         order: &[OrderItem],
         columns: &[OutColumn],
     ) -> Result<String> {
+        let keys = self.order_keys(select, order, columns)?;
+        if keys.is_empty() {
+            return Ok(String::new());
+        }
+        let keys: Vec<String> =
+            keys.into_iter().map(|(key, direction)| format!("{key}{direction}")).collect();
+        Ok(format!(" ORDER BY {}", keys.join(", ")))
+    }
+
+    /// What is ordered by: each key, and its collation and direction.
+    fn order_keys(
+        &mut self,
+        select: &Select,
+        order: &[OrderItem],
+        columns: &[OutColumn],
+    ) -> Result<Vec<(String, String)>> {
         let mut keys = Vec::new();
         for item in order {
             let mut at = match &item.expr {
@@ -230,7 +311,7 @@ impl Binder<'_> {
                     self.ordered(&leaf, false)?;
                     let collate = if is_text(column.ty) { " COLLATE TSQL" } else { "" };
                     let direction = if item.descending { " DESC" } else { "" };
-                    keys.push(format!("{name}{collate}{direction}"));
+                    keys.push((name, format!("{collate}{direction}")));
                 }
                 None => {
                     if matches!(item.expr, Expr::Dec(_) | Expr::Str(..) | Expr::Null) {
@@ -245,14 +326,16 @@ impl Binder<'_> {
                         })));
                     }
                     let bound = self.scalar(&item.expr)?;
-                    keys.push(self.ordered(&bound, item.descending)?);
+                    self.ordered(&bound, false)?;
+                    let collate = if is_text(bound.ty) { " COLLATE TSQL" } else { "" };
+                    let direction = if item.descending { " DESC" } else { "" };
+                    // a bare parameter would be a constant, and a number a position
+                    let key = format!("({})", self.emit_text(&bound)?);
+                    keys.push((key, format!("{collate}{direction}")));
                 }
             }
         }
-        if keys.is_empty() {
-            return Ok(String::new());
-        }
-        Ok(format!(" ORDER BY {}", keys.join(", ")))
+        Ok(keys)
     }
 
     /// `SELECT @v = ..`: the rows that SQLite gives, and what is assigned for each of them.
@@ -304,7 +387,7 @@ impl Binder<'_> {
 }
 
 /// The expression with the row's columns in place of what SQLite gives.
-fn rows(
+pub(crate) fn rows(
     bound: &Bound,
     leaves: &mut Vec<String>,
     types: &mut Vec<tdekit_wire_tds::SqlType>,
@@ -327,7 +410,7 @@ fn rows(
 pub(crate) fn replace(bound: &mut Bound, change: &mut dyn FnMut(&mut Bound)) {
     change(bound);
     match &mut bound.node {
-        Node::Const(_) | Node::Null | Node::Var(_) | Node::Arg(_) | Node::Leaf(_) => {}
+        Node::Const(_) | Node::Null(_) | Node::Var(_) | Node::Arg(_) | Node::Leaf(_) => {}
         Node::Convert { inner, style, .. } => {
             replace(inner, change);
             if let Some(style) = style {

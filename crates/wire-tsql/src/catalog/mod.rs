@@ -1,6 +1,11 @@
 //! What the binder asks of a database: its tables, views and procedures.
 
+pub(crate) mod facts;
+pub(crate) mod lookup;
 pub(crate) mod system;
+pub(crate) mod texts;
+pub(crate) mod types;
+pub(crate) mod views;
 
 use std::sync::Arc;
 
@@ -23,7 +28,7 @@ pub(crate) struct TableColumn {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum TableKind {
     Table,
-    /// The text of CREATE VIEW.
+    /// The text of CREATE VIEW, whose names count in the view's own database.
     View(String),
     /// Its rows are gathered when a statement asks for them: the name as `sys.tables`.
     System(String),
@@ -55,6 +60,11 @@ impl Table {
         } else {
             format!("{}.{name}", self.database)
         }
+    }
+
+    /// As messages name it without its database: `dbo.t`.
+    pub(crate) fn object_name(&self) -> String {
+        if self.name.contains('.') { self.name.clone() } else { format!("dbo.{}", self.name) }
     }
 
     pub(crate) fn column(&self, name: &str) -> Option<&TableColumn> {

@@ -205,7 +205,7 @@ fn like(
 pub(crate) fn eval<'e>(bound: &'e Bound, env: &Env<'e>) -> Result<Value<'e>> {
     match &bound.node {
         Node::Const(value) => Ok(borrow(value)),
-        Node::Null => Ok(Value::Null),
+        Node::Null(_) => Ok(Value::Null),
         Node::Var(slot) => Ok(env.vars.get(*slot).map_or(Value::Null, borrow)),
         Node::Arg(index) => Ok(env.args.get(*index).map_or(Value::Null, borrow)),
         Node::Leaf(sql) => Err(Error::Internal { detail: format!("{sql} outside of a statement") }),
@@ -302,7 +302,7 @@ fn concat<'e>(ty: SqlType, left: &'e Bound, right: &'e Bound, env: &Env<'e>) -> 
 }
 
 /// A value into a column: text and bytes that are too long are an error, blanks beyond are not.
-fn assigned(
+pub(crate) fn assigned(
     value: &Value<'_>,
     from: SqlType,
     to: SqlType,

@@ -9,14 +9,17 @@ pub(crate) mod eval;
 pub(crate) mod sqlite;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tdekit_wire_tds::{SqlType, Value};
 
 use crate::ast::CmpOp;
 use crate::bind::{Binder, Bound, Node};
+use crate::catalog::facts::Snapshot;
 use crate::error::{Error, Result};
 use crate::functions::Func;
+use crate::value::dateparse::Order;
 use crate::value::{Family, family, is_text, storage, units};
 
 /// An expression that SQLite calls, with the types of its arguments.
@@ -24,6 +27,8 @@ use crate::value::{Family, family, is_text, storage, units};
 pub(crate) struct Kernel {
     pub(crate) expr: Bound,
     pub(crate) args: Vec<SqlType>,
+    /// It looks objects up.
+    pub(crate) looks_up: bool,
 }
 
 #[derive(Debug, Default)]
@@ -35,11 +40,20 @@ struct Registry {
     /// The next value of the identity column that is being filled, and its step.
     identity: Option<(i64, i64)>,
     last_identity: Option<i64>,
+    /// What functions over columns look objects up in.
+    snapshot: Option<Arc<Snapshot>>,
 }
 
-/// The kernels of one connection.
+/// The kernels of one connection, and how its session reads dates.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Kernels(Arc<Mutex<Registry>>);
+pub(crate) struct Kernels(Arc<Mutex<Registry>>, Arc<Formats>);
+
+/// SET DATEFORMAT and SET DATEFIRST, for kernels.
+#[derive(Debug, Default)]
+struct Formats {
+    order: AtomicU8,
+    datefirst: AtomicU8,
+}
 
 /// Keeps a kernel alive.
 #[derive(Debug)]
@@ -78,6 +92,36 @@ impl Kernels {
 
     pub(crate) fn take_failure(&self) -> Option<Error> {
         self.with(|registry| registry.failure.take())
+    }
+
+    pub(crate) fn set_formats(&self, order: Order, datefirst: i64) {
+        let order = match order {
+            Order::Mdy => 0,
+            Order::Dmy => 1,
+            Order::Ymd => 2,
+        };
+        self.1.order.store(order, Ordering::Relaxed);
+        self.1.datefirst.store(u8::try_from(datefirst).unwrap_or(7), Ordering::Relaxed);
+    }
+
+    pub(crate) fn formats(&self) -> (Order, i64) {
+        let order = match self.1.order.load(Ordering::Relaxed) {
+            1 => Order::Dmy,
+            2 => Order::Ymd,
+            _ => Order::Mdy,
+        };
+        match self.1.datefirst.load(Ordering::Relaxed) {
+            0 => (order, 7),
+            day => (order, i64::from(day)),
+        }
+    }
+
+    pub(crate) fn set_snapshot(&self, snapshot: Option<Arc<Snapshot>>) {
+        self.with(|registry| registry.snapshot = snapshot);
+    }
+
+    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.with(|registry| registry.snapshot.clone())
     }
 
     pub(crate) fn begin_identity(&self, next: i64, step: i64) {
@@ -167,7 +211,7 @@ impl Binder<'_> {
         match &bound.node {
             Node::Leaf(sql) => Ok(sql.clone()),
             Node::Const(value) if self.inline => literal(value, bound.ty),
-            Node::Null => Ok("NULL".to_owned()),
+            Node::Null(_) => Ok("NULL".to_owned()),
             Node::Const(_) | Node::Var(_) => Ok(self.parameter(bound.clone())),
             Node::Call(func, _) if func.is_session() && !bound.has_leaf() => {
                 Ok(self.parameter(bound.clone()))
@@ -249,7 +293,12 @@ impl Binder<'_> {
         if texts.len() > 100 {
             return Err(Error::NestedTooDeep {});
         }
-        let guard = self.kernels.register(Kernel { expr, args });
+        let mut looks_up = false;
+        expr.walk(&mut |part| {
+            looks_up |= matches!(&part.node, Node::Call(func, _) if func.is_session());
+            !looks_up
+        });
+        let guard = self.kernels.register(Kernel { expr, args, looks_up });
         let name = if pure { "tsql_eval" } else { "tsql_eval_each" };
         let mut sql = format!("{name}({}", guard.id);
         self.guards.push(guard);
@@ -330,7 +379,7 @@ impl Binder<'_> {
             Node::Call(func, items) => {
                 Node::Call(*func, items.iter().map(|item| *again(self, item)).collect())
             }
-            Node::Const(_) | Node::Null | Node::Var(_) | Node::Arg(_) | Node::Leaf(_) => {
+            Node::Const(_) | Node::Null(_) | Node::Var(_) | Node::Arg(_) | Node::Leaf(_) => {
                 bound.node.clone()
             }
         };
@@ -339,7 +388,7 @@ impl Binder<'_> {
 }
 
 /// A constant as text, for what stays in a schema.
-fn literal(value: &Value<'_>, ty: SqlType) -> Result<String> {
+pub(crate) fn literal(value: &Value<'_>, ty: SqlType) -> Result<String> {
     use rusqlite::types::Value as Stored;
     Ok(match storage::store(value, ty)? {
         Stored::Null => "NULL".to_owned(),

@@ -6,13 +6,10 @@ use rusqlite::types::ToSqlOutput;
 use tdekit_wire_tds::{SqlType, Value};
 
 use super::aggregates::{Single, Spread, Sum};
-use super::eval::{Env, eval};
+use super::eval::{Env, SessionCalls, eval};
 use super::{Kernel, Kernels};
 use crate::error::{Error, Result};
 use crate::value::{storage, text};
-
-/// How deep a recursive common table expression goes: SQL Server's default.
-const MAX_RECURSION: i64 = 100;
 
 /// Sums by their names in SQLite: the suffix tells the type.
 pub(crate) const SUMS: &[(&str, SqlType)] = &[
@@ -54,12 +51,12 @@ fn register(connection: &Connection, kernels: &Kernels) -> rusqlite::Result<()> 
         })
     })?;
     let depth = kernels.clone();
-    connection.create_scalar_function("tsql_depth", 1, pure, move |ctx| {
-        let at: i64 = ctx.get(0)?;
-        if at >= MAX_RECURSION {
+    connection.create_scalar_function("tsql_depth", 2, pure, move |ctx| {
+        let (at, most): (i64, i64) = (ctx.get(0)?, ctx.get(1)?);
+        if most > 0 && at >= most {
             let text = format!(
-                "The statement terminated. The maximum recursion {MAX_RECURSION} has been \
-                exhausted before statement completion."
+                "The statement terminated. The maximum recursion {most} has been exhausted before \
+                statement completion."
             );
             let message = tdekit_wire_tds::Message::new(530, 16, 1, text);
             let message = tdekit_wire_tds::Message { line: 0, ..message };
@@ -99,15 +96,18 @@ fn call(ctx: &Context<'_>, kernels: &Kernels) -> rusqlite::Result<ToSqlOutput<'s
             stop(kernels, Error::Internal { detail })
         })
     })?;
-    run(ctx, &kernel).map_err(|error| stop(kernels, error))
+    run(ctx, &kernel, kernels).map_err(|error| stop(kernels, error))
 }
 
-fn run(ctx: &Context<'_>, kernel: &Kernel) -> Result<ToSqlOutput<'static>> {
+fn run(ctx: &Context<'_>, kernel: &Kernel, kernels: &Kernels) -> Result<ToSqlOutput<'static>> {
     let mut args: Vec<Value<'_>> = Vec::with_capacity(kernel.args.len());
     for (index, ty) in kernel.args.iter().enumerate() {
         args.push(storage::load(ctx.get_raw(index + 1), *ty, "expression")?);
     }
-    let env = Env { args: &args, ..Env::empty() };
+    let snapshot = if kernel.looks_up { kernels.snapshot() } else { None };
+    let session = snapshot.as_deref().map(|snapshot| snapshot as &dyn SessionCalls);
+    let (order, datefirst) = kernels.formats();
+    let env = Env { vars: &[], args: &args, session, order, datefirst };
     let value = eval(&kernel.expr, &env)?;
     storage::output(&value, kernel.expr.ty)
 }

@@ -20,6 +20,7 @@ pub(crate) enum Date {
     Diff(Part),
     Part(Part),
     Name(Part),
+    Trunc(Part),
     EndOfMonth,
     FromParts,
     DateTimeFromParts,
@@ -50,7 +51,7 @@ pub(crate) const NAMES: &[&str] = &[
 fn date_arg(arg: &Bound, index: usize, name: &str) -> Result<Bound> {
     match family(arg.ty) {
         Family::Temporal => Ok(arg.clone()),
-        _ if arg.node == Node::Null || is_text(arg.ty) && arg.ty != SqlType::Xml => {
+        _ if arg.node.is_untyped() || is_text(arg.ty) && arg.ty != SqlType::Xml => {
             convert(arg.clone(), SqlType::DateTime2(7))
         }
         Family::Int | Family::Decimal | Family::Float | Family::Money => {
@@ -142,6 +143,29 @@ pub(crate) fn bind_dated(name: &str, part: Part, part_name: &str, args: &[Bound]
             let node = Node::Call(Func::Date(Date::Add(part)), vec![count, date]);
             Ok(Bound::new(ty, true, node))
         }
+        "DATETRUNC" => {
+            check_count(name, args.len() + 1, 2, 2)?;
+            let small = matches!(part, Part::Weekday | Part::TzOffset | Part::Nanosecond);
+            if small {
+                return Err(unknown());
+            }
+            let date = date_arg(&args[0], 2, name)?;
+            let clock = matches!(
+                part,
+                Part::Hour | Part::Minute | Part::Second | Part::Millisecond | Part::Microsecond
+            );
+            let fits = match date.ty {
+                SqlType::Date => !clock,
+                SqlType::Time(_) => clock,
+                SqlType::DateTime | SqlType::SmallDateTime => part != Part::Microsecond,
+                _ => true,
+            };
+            if !fits {
+                return Err(not_for(part_name, name, date.ty));
+            }
+            let ty = date.ty;
+            Ok(Bound::new(ty, true, Node::Call(Func::Date(Date::Trunc(part)), vec![date])))
+        }
         "DATEDIFF" | "DATEDIFF_BIG" => {
             check_count(name, args.len() + 1, 3, 3)?;
             if matches!(part, Part::IsoWeek | Part::TzOffset) {
@@ -195,7 +219,7 @@ pub(crate) fn compute<'e>(
     env: &Env<'e>,
 ) -> Result<Value<'e>> {
     if func == Date::IsDate {
-        return Ok(Value::Int(i64::from(is_date(values.first(), args[0].ty))));
+        return Ok(Value::Int(i64::from(is_date(values.first(), args[0].ty, env.order))));
     }
     if values.contains(&Value::Null) {
         return Ok(Value::Null);
@@ -219,6 +243,10 @@ pub(crate) fn compute<'e>(
         Date::Part(part) => {
             let Some(moment) = moment_at(0) else { return Ok(Value::Null) };
             Ok(Value::Int(datetime::get(moment, part, env.datefirst)))
+        }
+        Date::Trunc(part) => {
+            let Some(moment) = moment_at(0) else { return Ok(Value::Null) };
+            made(datetime::truncate(moment, part, env.datefirst), ty)
         }
         Date::Name(part) => {
             let Some(moment) = moment_at(0) else { return Ok(Value::Null) };
@@ -296,11 +324,11 @@ fn zone(value: &Value<'_>) -> Result<i64> {
     if (-840..=840).contains(&minutes) { Ok(minutes) } else { Err(bad()) }
 }
 
-fn is_date(value: Option<&Value<'_>>, ty: SqlType) -> bool {
+fn is_date(value: Option<&Value<'_>>, ty: SqlType, order: Order) -> bool {
     match value {
         Some(Value::Text(text)) => {
             !text.trim().is_empty()
-                && dateparse::parse(text, Order::Mdy).is_some_and(|moment| {
+                && dateparse::parse(text, order).is_some_and(|moment| {
                     datetime::to_type(moment, SqlType::DateTime, "varchar").is_ok()
                 })
         }

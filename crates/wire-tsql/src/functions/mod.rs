@@ -23,9 +23,13 @@ pub(crate) enum Func {
     Date(dates::Date),
     Coalesce,
     NullIf,
+    /// GREATEST, or LEAST.
+    Extreme(bool),
     IsNumeric,
     /// Counts rows for TOP, OFFSET and FETCH: no less than this.
     RowCount,
+    /// The share of TOP .. PERCENT: 0 to 100.
+    Percent,
     /// AVG from sum and count.
     Average,
     NewId,
@@ -37,6 +41,7 @@ pub(crate) enum Func {
 pub(crate) const SESSION: &[(&str, SqlType)] = &[
     ("@@CONNECTIONS", SqlType::Int),
     ("@@CPU_BUSY", SqlType::Int),
+    ("@@CURSOR_ROWS", SqlType::Int),
     ("@@DATEFIRST", SqlType::TinyInt),
     ("@@DBTS", SqlType::VarBinary(Length::Of(8))),
     ("@@ERROR", SqlType::Int),
@@ -59,10 +64,14 @@ pub(crate) const SESSION: &[(&str, SqlType)] = &[
     ("@@VERSION", SqlType::NVarChar(Length::Of(300))),
     ("APP_NAME", SqlType::NVarChar(Length::Of(128))),
     ("COLLATIONPROPERTY", SqlType::NVarChar(Length::Of(128))),
+    ("COLUMNPROPERTY", SqlType::Int),
+    ("COL_LENGTH", SqlType::SmallInt),
+    ("COL_NAME", SqlType::NVarChar(Length::Of(128))),
     ("CONNECTIONPROPERTY", SqlType::NVarChar(Length::Of(128))),
     ("CURRENT_TIMESTAMP", SqlType::DateTime),
     ("CURRENT_USER", SqlType::NVarChar(Length::Of(128))),
     ("DATABASEPROPERTYEX", SqlType::NVarChar(Length::Of(128))),
+    ("DATABASE_PRINCIPAL_ID", SqlType::Int),
     ("DB_ID", SqlType::SmallInt),
     ("DB_NAME", SqlType::NVarChar(Length::Of(128))),
     ("ERROR_LINE", SqlType::Int),
@@ -74,10 +83,22 @@ pub(crate) const SESSION: &[(&str, SqlType)] = &[
     ("GETDATE", SqlType::DateTime),
     ("GETUTCDATE", SqlType::DateTime),
     ("HAS_DBACCESS", SqlType::Int),
+    ("HAS_PERMS_BY_NAME", SqlType::Int),
     ("HOST_NAME", SqlType::NVarChar(Length::Of(128))),
+    ("IDENT_CURRENT", SqlType::Decimal { precision: 38, scale: 0 }),
+    ("IDENT_INCR", SqlType::Decimal { precision: 38, scale: 0 }),
+    ("IDENT_SEED", SqlType::Decimal { precision: 38, scale: 0 }),
+    ("INDEXPROPERTY", SqlType::Int),
+    ("INDEX_COL", SqlType::NVarChar(Length::Of(128))),
     ("IS_MEMBER", SqlType::Int),
+    ("IS_ROLEMEMBER", SqlType::Int),
     ("IS_SRVROLEMEMBER", SqlType::Int),
+    ("OBJECTPROPERTY", SqlType::Int),
+    ("OBJECTPROPERTYEX", SqlType::Int),
+    ("OBJECT_DEFINITION", SqlType::NVarChar(Length::Max)),
     ("OBJECT_ID", SqlType::Int),
+    ("OBJECT_NAME", SqlType::NVarChar(Length::Of(128))),
+    ("OBJECT_SCHEMA_NAME", SqlType::NVarChar(Length::Of(128))),
     ("ORIGINAL_LOGIN", SqlType::NVarChar(Length::Of(128))),
     ("RAND", SqlType::Float),
     ("SCHEMA_ID", SqlType::Int),
@@ -85,13 +106,17 @@ pub(crate) const SESSION: &[(&str, SqlType)] = &[
     ("SCOPE_IDENTITY", SqlType::Decimal { precision: 38, scale: 0 }),
     ("SERVERPROPERTY", SqlType::NVarChar(Length::Of(128))),
     ("SESSION_USER", SqlType::NVarChar(Length::Of(128))),
+    ("SUSER_ID", SqlType::Int),
     ("SUSER_NAME", SqlType::NVarChar(Length::Of(128))),
     ("SUSER_SNAME", SqlType::NVarChar(Length::Of(128))),
     ("SYSDATETIME", SqlType::DateTime2(7)),
     ("SYSDATETIMEOFFSET", SqlType::DateTimeOffset(7)),
     ("SYSTEM_USER", SqlType::NVarChar(Length::Of(128))),
     ("SYSUTCDATETIME", SqlType::DateTime2(7)),
+    ("TYPE_ID", SqlType::Int),
+    ("TYPE_NAME", SqlType::NVarChar(Length::Of(128))),
     ("USER", SqlType::NVarChar(Length::Of(128))),
+    ("USER_ID", SqlType::Int),
     ("USER_NAME", SqlType::NVarChar(Length::Of(128))),
     ("XACT_STATE", SqlType::SmallInt),
 ];
@@ -100,6 +125,11 @@ impl Func {
     /// The same value for the same arguments.
     pub(crate) fn is_pure(self) -> bool {
         !matches!(self, Func::NewId | Func::Session(_))
+    }
+
+    /// Another value for each row.
+    pub(crate) fn is_random(self) -> bool {
+        matches!(self, Func::NewId | Func::Session("RAND"))
     }
 
     /// One value a statement, which the session gives before SQLite runs.
@@ -147,10 +177,37 @@ impl Func {
                     && crate::value::arith::compare(a, b) == Some(std::cmp::Ordering::Equal);
                 Ok(if same { Value::Null } else { a.clone() })
             }
+            Func::Extreme(greatest) => {
+                let mut found: Option<Value<'e>> = None;
+                for value in values.into_iter().filter(|value| *value != Value::Null) {
+                    let better = match &found {
+                        None => true,
+                        Some(known) => {
+                            let order = crate::value::arith::compare(&value, known);
+                            let wanted = if greatest {
+                                std::cmp::Ordering::Greater
+                            } else {
+                                std::cmp::Ordering::Less
+                            };
+                            order == Some(wanted)
+                        }
+                    };
+                    if better {
+                        found = Some(value);
+                    }
+                }
+                Ok(found.unwrap_or(Value::Null))
+            }
             Func::IsNumeric => Ok(Value::Int(i64::from(is_numeric(values.first())))),
             Func::RowCount => match values.first() {
                 Some(Value::Int(count)) if *count >= 0 => Ok(Value::Int(*count)),
                 _ => Err(Error::BadTop {}),
+            },
+            Func::Percent => match values.first() {
+                Some(Value::Float(share)) if (0.0..=100.0).contains(share) => {
+                    Ok(Value::Float(*share))
+                }
+                _ => Err(Error::BadPercent {}),
             },
             Func::Average => average(&values, ty),
             Func::Coalesce | Func::NewId => Ok(Value::Null),
@@ -232,7 +289,7 @@ pub(crate) fn bind(name: &str, args: Vec<Bound>) -> Result<Bound> {
             let (Some(first), Some(second)) = (args.next(), args.next()) else {
                 return Err(count_error(name, "2"));
             };
-            let ty = if first.node == Node::Null { second.ty } else { first.ty };
+            let ty = if first.node.is_untyped() { second.ty } else { first.ty };
             let nullable = first.nullable && second.nullable;
             let args = vec![convert(first, ty)?, convert(second, ty)?];
             Ok(Bound::new(ty, nullable, Node::Call(Func::Coalesce, args)))
@@ -254,6 +311,19 @@ pub(crate) fn bind(name: &str, args: Vec<Bound>) -> Result<Bound> {
             let made = Bound::new(common, true, Node::Call(Func::NullIf, args));
             if crate::value::implicit(common, ty) { convert(made, ty) } else { Ok(made) }
         }
+        "GREATEST" | "LEAST" => {
+            check_count(name, args.len(), 1, 254)?;
+            let refs: Vec<&Bound> = args.iter().collect();
+            let ty = crate::bind::expr::common_of(&refs)?;
+            let plain = !matches!(ty, SqlType::Text | SqlType::NText | SqlType::Image)
+                && !matches!(ty, SqlType::Xml | SqlType::SqlVariant);
+            if !plain {
+                return Err(bad_argument(ty, 1, name));
+            }
+            let args = args.into_iter().map(|arg| convert(arg, ty)).collect::<Result<Vec<_>>>()?;
+            let func = Func::Extreme(name == "GREATEST");
+            Ok(Bound::new(ty, true, Node::Call(func, args)))
+        }
         "ISNUMERIC" => {
             check_count(name, args.len(), 1, 1)?;
             Ok(Bound::new(SqlType::Int, false, Node::Call(Func::IsNumeric, args)))
@@ -268,16 +338,43 @@ pub(crate) fn bind(name: &str, args: Vec<Bound>) -> Result<Bound> {
 
 fn session_call(name: &'static str, ty: SqlType, args: Vec<Bound>) -> Result<Bound> {
     let (least, most) = match name {
-        "COLLATIONPROPERTY" | "DATABASEPROPERTYEX" => (2, 2),
-        "CONNECTIONPROPERTY" | "SERVERPROPERTY" | "IS_MEMBER" => (1, 1),
-        "HAS_DBACCESS" => (1, 1),
-        "IS_SRVROLEMEMBER" | "OBJECT_ID" => (1, 2),
-        "DB_ID" | "DB_NAME" | "RAND" | "SCHEMA_ID" | "SCHEMA_NAME" | "SUSER_NAME"
-        | "SUSER_SNAME" | "USER_NAME" => (0, 1),
+        "COLUMNPROPERTY" | "INDEXPROPERTY" | "INDEX_COL" => (3, 3),
+        "HAS_PERMS_BY_NAME" => (3, 5),
+        "COL_NAME" => (2, 3),
+        "COLLATIONPROPERTY" | "COL_LENGTH" | "DATABASEPROPERTYEX" | "OBJECTPROPERTY"
+        | "OBJECTPROPERTYEX" => (2, 2),
+        "CONNECTIONPROPERTY" | "HAS_DBACCESS" | "IDENT_CURRENT" | "IDENT_INCR" | "IDENT_SEED"
+        | "IS_MEMBER" | "OBJECT_DEFINITION" | "SERVERPROPERTY" | "TYPE_ID" | "TYPE_NAME" => (1, 1),
+        "IS_ROLEMEMBER" | "IS_SRVROLEMEMBER" | "OBJECT_ID" | "OBJECT_NAME"
+        | "OBJECT_SCHEMA_NAME" => (1, 2),
+        "DATABASE_PRINCIPAL_ID"
+        | "DB_ID"
+        | "DB_NAME"
+        | "RAND"
+        | "SCHEMA_ID"
+        | "SCHEMA_NAME"
+        | "SUSER_ID"
+        | "SUSER_NAME"
+        | "SUSER_SNAME"
+        | "USER_ID"
+        | "USER_NAME" => (0, 1),
         _ => (0, 0),
+    };
+    let args = match name {
+        "COL_NAME" | "OBJECT_DEFINITION" | "OBJECT_NAME" | "OBJECTPROPERTY"
+        | "OBJECTPROPERTYEX" | "COLUMNPROPERTY" | "INDEXPROPERTY" | "OBJECT_SCHEMA_NAME"
+        | "DB_NAME" | "SCHEMA_NAME" | "TYPE_NAME" => numbered(args)?,
+        _ => args,
     };
     check_count(name, args.len(), least, most)?;
     Ok(Bound::new(ty, true, Node::Call(Func::Session(name), args)))
+}
+
+/// The first argument is the number of an object.
+fn numbered(args: Vec<Bound>) -> Result<Vec<Bound>> {
+    let mut args = args.into_iter();
+    let first = args.next().map(|first| convert(first, SqlType::Int)).transpose()?;
+    Ok(first.into_iter().chain(args).collect())
 }
 
 /// Text in the arguments' kind, of this length.
@@ -308,7 +405,7 @@ pub(crate) fn text_arg(arg: &Bound, index: usize, name: &str) -> Result<Bound> {
 
 /// An argument that must be a number.
 pub(crate) fn number_arg(arg: &Bound, ty: SqlType, index: usize, name: &str) -> Result<Bound> {
-    if !(crate::value::is_numeric(arg.ty) || is_text(arg.ty) || arg.node == Node::Null) {
+    if !(crate::value::is_numeric(arg.ty) || is_text(arg.ty) || arg.node.is_untyped()) {
         return Err(bad_argument(arg.ty, index, name));
     }
     convert(arg.clone(), ty)
@@ -327,10 +424,12 @@ pub(crate) fn bind_dated(name: &str, part: Part, part_name: &str, args: &[Bound]
 }
 
 /// Functions whose first argument is a datepart.
-pub(crate) const DATED: &[&str] = &["DATEADD", "DATEDIFF", "DATEDIFF_BIG", "DATENAME", "DATEPART"];
+pub(crate) const DATED: &[&str] =
+    &["DATEADD", "DATEDIFF", "DATEDIFF_BIG", "DATENAME", "DATEPART", "DATETRUNC"];
 /// Names of scalar functions that [`bind`] knows beside those in [`SESSION`].
 pub(crate) fn names() -> Vec<&'static str> {
     let mut names = vec!["COALESCE", "ISNULL", "ISNUMERIC", "NEWID", "NULLIF", "IIF", "CHOOSE"];
+    names.extend(["GREATEST", "LEAST"]);
     names.extend(strings::NAMES);
     names.extend(maths::NAMES);
     names.extend(dates::NAMES);

@@ -34,6 +34,7 @@ pub(crate) enum Text {
     Str,
     Stuff,
     Substring,
+    Translate,
     Trim,
     Unicode,
     Upper,
@@ -64,15 +65,16 @@ const TABLE: &[(&str, Text, usize, usize)] = &[
     ("STR", Text::Str, 1, 3),
     ("STUFF", Text::Stuff, 4, 4),
     ("SUBSTRING", Text::Substring, 3, 3),
+    ("TRANSLATE", Text::Translate, 3, 3),
     ("TRIM", Text::Trim, 1, 1),
     ("UNICODE", Text::Unicode, 1, 1),
     ("UPPER", Text::Upper, 1, 1),
 ];
 
-pub(crate) const NAMES: [&str; 26] = {
-    let mut names = [""; 26];
+pub(crate) const NAMES: [&str; 27] = {
+    let mut names = [""; 27];
     let mut at = 0;
-    while at < 26 {
+    while at < 27 {
         names[at] = TABLE[at].0;
         at += 1;
     }
@@ -131,6 +133,10 @@ pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
         Text::Lower | Text::Upper | Text::LTrim | Text::RTrim | Text::Trim | Text::Reverse => {
             let found = text_at(0)?;
             (part_type(found.ty), vec![found])
+        }
+        Text::Translate => {
+            let found = text_at(0)?;
+            (part_type(found.ty), vec![found, text_at(1)?, text_at(2)?])
         }
         Text::Replace => {
             let bound = vec![text_at(0)?, text_at(1)?, text_at(2)?];
@@ -272,6 +278,7 @@ pub(crate) fn compute<'e>(
         Text::CharIndex => char_index(values, national),
         Text::PatIndex => pat_index(first, str_of(&values[1])),
         Text::Replace => cut(replace(first, str_of(&values[1]), str_of(&values[2])), ty),
+        Text::Translate => translate(first, str_of(&values[1]), str_of(&values[2]))?,
         Text::Stuff => stuff(values, national, ty)?,
         Text::Replicate => {
             let count = int_of(&values[1]);
@@ -421,6 +428,19 @@ fn replace(found: &str, from: &str, to: &str) -> String {
     }
     out.extend(&chars[at..]);
     out
+}
+
+/// Each character of `from` becomes the one of `to` in the same place.
+fn translate(found: &str, from: &str, to: &str) -> Result<Value<'static>> {
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    if from.len() != to.len() {
+        return Err(Error::TranslateLengths {});
+    }
+    let one = |c: char| {
+        let at = from.iter().position(|known| text::same(*known, c));
+        at.map_or(c, |at| to[at])
+    };
+    Ok(owned(found.chars().map(one).collect()))
 }
 
 fn stuff(values: &[Value<'_>], national: bool, ty: SqlType) -> Result<Value<'static>> {

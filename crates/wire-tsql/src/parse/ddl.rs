@@ -249,6 +249,7 @@ impl Parser<'_> {
             nullable: None,
             identity: None,
             default: None,
+            default_name: None,
             constraints: Vec::new(),
         };
         loop {
@@ -274,7 +275,7 @@ impl Parser<'_> {
             } else if self.is("DEFAULT") || (self.is("CONSTRAINT") && self.is_word_at(2, "DEFAULT"))
             {
                 if self.eat("CONSTRAINT") {
-                    self.identifier()?;
+                    column.default_name = Some(self.identifier()?);
                 }
                 self.expect("DEFAULT")?;
                 let start = self.token().start;
@@ -295,9 +296,12 @@ impl Parser<'_> {
         let name = if self.eat("CONSTRAINT") { Some(self.identifier()?) } else { None };
         if self.eat("CHECK") {
             self.expect_op("(")?;
+            let start = self.token().start;
             let check = self.condition()?;
+            let end = self.at.checked_sub(1).map_or(start, |at| self.tokens[at].end);
+            let text = self.text.get(start..end).unwrap_or_default().to_owned();
             self.expect_op(")")?;
-            return Ok(Constraint { name, kind: ConstraintKind::Check(check) });
+            return Ok(Constraint { name, kind: ConstraintKind::Check(check, text) });
         }
         if self.is("FOREIGN") || self.is("REFERENCES") {
             let mut columns = Vec::new();

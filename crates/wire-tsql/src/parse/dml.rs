@@ -3,7 +3,8 @@
 use super::Parser;
 use super::expr::binary_op;
 use crate::ast::{
-    BinOp, Cte, Delete, Exec, Expr, Insert, Item, Kind, Name, Query, SetTarget, Source, Update,
+    BinOp, Cte, Delete, Exec, Expr, Insert, InsertBulk, Item, Kind, Name, OutputInto, Query,
+    SetTarget, Source, Update,
 };
 use crate::error::{Error, Result};
 use crate::lex::Tok;
@@ -12,7 +13,7 @@ impl Parser<'_> {
     /// A statement that begins with WITH, or a query.
     pub(crate) fn with_statement(&mut self) -> Result<Kind> {
         let ctes = self.ctes()?;
-        let kind = if self.is("INSERT") {
+        let mut kind = if self.is("INSERT") {
             self.insert(ctes)?
         } else if self.is("UPDATE") {
             self.update(ctes)?
@@ -23,7 +24,11 @@ impl Parser<'_> {
         } else {
             Kind::Query(Box::new(self.query_after(ctes)?))
         };
-        self.query_hints()?;
+        match (self.query_hints()?, &mut kind) {
+            (None, _) => {}
+            (most, Kind::Query(query)) => query.max_recursion = most,
+            (Some(_), _) => return Err(Error::unsupported("MAXRECURSION of a change")),
+        }
         Ok(kind)
     }
 
@@ -45,8 +50,8 @@ impl Parser<'_> {
         if self.is("TOP") {
             return Err(Error::unsupported("INSERT TOP"));
         }
-        if self.is("BULK") {
-            return Err(Error::unsupported("INSERT BULK in a batch with other statements"));
+        if self.eat("BULK") {
+            return self.insert_bulk();
         }
         self.eat("INTO");
         let target = self.target()?;
@@ -71,21 +76,74 @@ impl Parser<'_> {
         Ok(Kind::Insert(Box::new(insert)))
     }
 
+    /// What follows INSERT BULK. Source: the documentation of BULK INSERT, whose options it takes,
+    /// and what drivers send.
+    fn insert_bulk(&mut self) -> Result<Kind> {
+        if self.nesting > 1 {
+            return Err(Error::unsupported("INSERT BULK inside of another statement"));
+        }
+        let target = self.name()?;
+        let columns = if self.is_op("(") { self.list(Self::bulk_column)? } else { Vec::new() };
+        let mut insert = InsertBulk { target, columns, keep_nulls: false };
+        if self.eat("WITH") {
+            self.list(|parser| {
+                match parser.word()?.as_str() {
+                    "KEEP_NULLS" => insert.keep_nulls = true,
+                    // constraints are always checked, there are no triggers, and SQLite locks all
+                    "CHECK_CONSTRAINTS" | "FIRE_TRIGGERS" | "TABLOCK" | "KEEP_IDENTITY" => {}
+                    "ROWS_PER_BATCH" | "KILOBYTES_PER_BATCH" => {
+                        parser.expect_op("=")?;
+                        parser.integer()?;
+                    }
+                    "ORDER" => {
+                        parser.list(|parser| {
+                            parser.identifier()?;
+                            Ok(parser.eat("ASC") || parser.eat("DESC"))
+                        })?;
+                    }
+                    other => return Err(Error::unsupported(format!("INSERT BULK {other}"))),
+                }
+                Ok(())
+            })?;
+        }
+        Ok(Kind::InsertBulk(Box::new(insert)))
+    }
+
+    fn bulk_column(&mut self) -> Result<(String, tdekit_wire_tds::SqlType)> {
+        let name = self.identifier()?;
+        let ty = self.data_type()?;
+        if self.eat("COLLATE") {
+            self.identifier()?;
+        }
+        if self.eat("NOT") {
+            self.expect("NULL")?;
+        } else {
+            self.eat("NULL");
+        }
+        Ok((name, ty))
+    }
+
     fn value_or_default(&mut self) -> Result<Option<Expr>> {
         if self.eat("DEFAULT") { Ok(None) } else { self.expression().map(Some) }
     }
 
-    fn output(&mut self) -> Result<(Vec<Item>, Option<Name>)> {
+    fn output(&mut self) -> Result<(Vec<Item>, Option<OutputInto>)> {
         if !self.eat("OUTPUT") {
             return Ok((Vec::new(), None));
         }
         let items = self.commas(Self::item)?;
         if self.eat("INTO") {
-            let into = match self.tok() {
+            let target = match self.tok() {
                 Tok::Var(_) => Name(vec![self.variable()?]),
                 _ => self.name()?,
             };
-            return Ok((items, Some(into)));
+            // a parenthesis may begin the query that follows
+            let list = self.is_op("(") && !self.is_word_at(1, "SELECT");
+            let columns = if list { self.list(Self::identifier)? } else { Vec::new() };
+            if self.is("OUTPUT") {
+                return Err(Error::unsupported("a second OUTPUT"));
+            }
+            return Ok((items, Some(OutputInto { target, columns })));
         }
         Ok((items, None))
     }
@@ -101,13 +159,10 @@ impl Parser<'_> {
         let target = self.target()?;
         self.expect("SET")?;
         let sets = self.commas(Self::set_item)?;
-        let (output, into) = self.output()?;
-        if into.is_some() {
-            return Err(Error::unsupported("OUTPUT INTO"));
-        }
+        let (output, output_into) = self.output()?;
         let from = if self.eat("FROM") { self.commas(Self::table_ref)? } else { Vec::new() };
         let filter = self.filter()?;
-        let update = Update { ctes, top, target, sets, output, from, filter };
+        let update = Update { ctes, top, target, sets, output, output_into, from, filter };
         Ok(Kind::Update(Box::new(update)))
     }
 
@@ -160,13 +215,11 @@ impl Parser<'_> {
         let top = self.top()?;
         self.eat("FROM");
         let target = self.target()?;
-        let (output, into) = self.output()?;
-        if into.is_some() {
-            return Err(Error::unsupported("OUTPUT INTO"));
-        }
+        let (output, output_into) = self.output()?;
         let from = if self.eat("FROM") { self.commas(Self::table_ref)? } else { Vec::new() };
         let filter = self.filter()?;
-        Ok(Kind::Delete(Box::new(Delete { ctes, top, target, output, from, filter })))
+        let delete = Delete { ctes, top, target, output, output_into, from, filter };
+        Ok(Kind::Delete(Box::new(delete)))
     }
 
     /// What follows EXEC.
@@ -190,6 +243,8 @@ impl Parser<'_> {
         let target = if matches!(self.tok(), Tok::Var(_)) {
             ExecTarget::Variable(self.variable()?)
         } else {
+            // `..p` leaves the database and the schema out
+            while self.eat_op(".") {}
             ExecTarget::Procedure(self.name()?)
         };
         let mut args: Vec<Arg> = Vec::new();

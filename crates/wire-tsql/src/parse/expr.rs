@@ -264,7 +264,7 @@ impl Parser<'_> {
                 self.advance();
                 let inner = self.expression()?;
                 self.expect("AS")?;
-                let ty = self.data_type()?;
+                let ty = self.cast_type()?;
                 self.expect_op(")")?;
                 self.grow(self.height)?;
                 Ok(Expr::Convert(Box::new(inner), ty, None, word == "TRY_CAST"))
@@ -272,7 +272,7 @@ impl Parser<'_> {
             "CONVERT" | "TRY_CONVERT" => {
                 self.advance();
                 self.expect_op("(")?;
-                let ty = self.data_type()?;
+                let ty = self.cast_type()?;
                 self.expect_op(",")?;
                 let inner = self.expression()?;
                 let height = self.height;

@@ -215,6 +215,18 @@ pub(crate) fn parse_type(text: &str) -> Result<tdekit_wire_tds::SqlType> {
     parser.data_type()
 }
 
+/// Parses a name of one to four parts, as functions take it in a string; what is left out before
+/// the first point is empty.
+pub(crate) fn parse_name(text: &str) -> Result<Name> {
+    let text = text.trim().trim_start_matches('.');
+    let mut parser = Parser::new(text, true).map_err(|at| at.error)?;
+    let name = parser.name()?;
+    match parser.tok() {
+        Tok::End => Ok(name),
+        _ => Err(parser.unexpected()),
+    }
+}
+
 impl<'a> Parser<'a> {
     fn new(text: &'a str, quoted_identifiers: bool) -> std::result::Result<Self, At> {
         let tokens = lex(text, quoted_identifiers)?;

@@ -38,7 +38,8 @@ impl Parser<'_> {
     pub(crate) fn query_after(&mut self, ctes: Vec<Cte>) -> Result<Query> {
         let line = self.line();
         let body = self.set_expression(0)?;
-        let mut query = Query { ctes, body, order: Vec::new(), offset: None, line };
+        let mut query =
+            Query { ctes, body, order: Vec::new(), offset: None, max_recursion: None, line };
         if self.eat_words(&["ORDER", "BY"]) {
             query.order = self.commas(Self::order_item)?;
             if self.eat("OFFSET") {
@@ -74,9 +75,10 @@ impl Parser<'_> {
     }
 
     /// `OPTION (..)` at the end of a statement.
-    pub(crate) fn query_hints(&mut self) -> Result<()> {
+    pub(crate) fn query_hints(&mut self) -> Result<Option<i64>> {
+        let mut max_recursion = None;
         if !self.eat("OPTION") {
-            return Ok(());
+            return Ok(max_recursion);
         }
         self.list(|parser| {
             let hint = parser.word()?;
@@ -84,7 +86,8 @@ impl Parser<'_> {
                 return Err(Error::unsupported(format!("OPTION ({hint})")));
             }
             if hint == "MAXRECURSION" {
-                return Err(Error::unsupported("OPTION (MAXRECURSION)"));
+                max_recursion = Some(parser.integer()?);
+                return Ok(());
             }
             if matches!(parser.tok(), Tok::Int(_)) {
                 parser.integer()?;
@@ -94,7 +97,12 @@ impl Parser<'_> {
             }
             Ok(())
         })?;
-        Ok(())
+        match max_recursion {
+            Some(most) if !(0..=32_767).contains(&most) => {
+                Err(Error::Syntax { near: most.to_string() })
+            }
+            most => Ok(most),
+        }
     }
 
     pub(crate) fn ctes(&mut self) -> Result<Vec<Cte>> {
@@ -392,26 +400,39 @@ impl Parser<'_> {
             }
             return Ok(TableRef::Values(rows, alias, columns));
         }
-        let mark = self.at;
-        if self.is("SELECT") || self.is("WITH") || self.is_op("(") {
-            // `((SELECT ..) UNION ..) AS x`, or a join in parentheses
-            if let Ok(query) = self.query()
-                && self.eat_op(")")
-            {
-                let (alias, columns) = self.derived_alias()?;
-                return Ok(TableRef::Derived(Box::new(query), alias, columns));
-            }
-            if self.tokens[mark].tok != Tok::Op("(") {
-                // the query's own error says more
-                self.at = mark;
-                self.query()?;
-                return Err(self.unexpected());
-            }
-            self.at = mark;
+        if self.is("SELECT") || self.is("WITH") || self.parenthesised_query() {
+            let query = self.query()?;
+            self.expect_op(")")?;
+            let (alias, columns) = self.derived_alias()?;
+            return Ok(TableRef::Derived(Box::new(query), alias, columns));
         }
         let table = self.table_ref()?;
         self.expect_op(")")?;
         Ok(table)
+    }
+
+    /// Whether a parenthesis begins a query, as in `((SELECT ..) UNION ..) AS x`, and not a join:
+    /// what follows its end tells. Nothing is parsed twice.
+    fn parenthesised_query(&self) -> bool {
+        let mut at = 0;
+        while self.is_op_at(at, "(") {
+            at += 1;
+        }
+        if at == 0 || !(self.is_word_at(at, "SELECT") || self.is_word_at(at, "WITH")) {
+            return false;
+        }
+        let (mut depth, mut at) = (1_u32, 1);
+        while depth > 0 {
+            match self.ahead(at) {
+                Tok::Op("(") => depth += 1,
+                Tok::Op(")") => depth -= 1,
+                Tok::End => return true,
+                _ => {}
+            }
+            at += 1;
+        }
+        let sets = ["UNION", "EXCEPT", "INTERSECT", "ORDER"];
+        self.is_op_at(at, ")") || sets.iter().any(|word| self.is_word_at(at, word))
     }
 
     fn derived_alias(&mut self) -> Result<(String, Vec<String>)> {

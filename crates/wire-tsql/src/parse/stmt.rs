@@ -14,11 +14,17 @@ pub(crate) fn begins_statement(upper: &str) -> bool {
 
 impl Parser<'_> {
     pub(crate) fn batch(&mut self) -> Result<Vec<Stmt>> {
-        let mut stmts = Vec::new();
+        let mut stmts: Vec<Stmt> = Vec::new();
         loop {
             while self.eat_op(";") {}
             if *self.tok() == Tok::End {
-                return Ok(stmts);
+                let bulk = stmts.iter().any(|stmt| matches!(stmt.kind, Kind::InsertBulk(_)));
+                return if bulk && stmts.len() > 1 {
+                    // its rows follow the batch, so it must be all of it
+                    Err(Error::unsupported("INSERT BULK in a batch with other statements"))
+                } else {
+                    Ok(stmts)
+                };
             }
             let first = stmts.is_empty();
             if first && let Some(call) = self.bare_call()? {

@@ -12,8 +12,17 @@ enum TypeArg {
 }
 
 impl Parser<'_> {
-    /// A type with its length, precision and scale.
+    /// A type with its length, precision and scale. Text and bytes without a length have 1.
     pub(crate) fn data_type(&mut self) -> Result<SqlType> {
+        self.sized_type(1)
+    }
+
+    /// The type that CAST or CONVERT names: there text and bytes without a length have 30.
+    pub(crate) fn cast_type(&mut self) -> Result<SqlType> {
+        self.sized_type(30)
+    }
+
+    fn sized_type(&mut self, unsized_length: u16) -> Result<SqlType> {
         let mut name = match self.tok().clone() {
             Tok::Word(word) => {
                 self.advance();
@@ -56,7 +65,13 @@ impl Parser<'_> {
             };
         }
         let args = if self.is_op("(") { self.list(Self::type_arg)? } else { Vec::new() };
-        resolve(&lower, &args)
+        let short = ["char", "character", "nchar", "binary", "varchar", "nvarchar", "varbinary"];
+        match args[..] {
+            [] if short.contains(&lower.as_str()) => {
+                resolve(&lower, &[TypeArg::Number(unsized_length.into())])
+            }
+            _ => resolve(&lower, &args),
+        }
     }
 
     fn type_arg(&mut self) -> Result<TypeArg> {

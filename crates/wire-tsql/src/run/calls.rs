@@ -1,12 +1,13 @@
 //! What the session answers to expressions: `@@` variables and functions of its state.
 
-use rusqlite::OptionalExtension;
 use tdekit_wire_tds::{Caller, SqlType, Value, product};
 
 use super::State;
 use super::messages::shown;
+use crate::catalog::facts::Snapshot;
+use crate::catalog::lookup::{OBJECTS, PLAIN};
 use crate::emit::eval::SessionCalls;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host::SharedHost;
 use crate::value::{Val, datetime};
 
@@ -14,7 +15,8 @@ pub(crate) struct Calls<'a> {
     pub(crate) state: &'a State,
     pub(crate) caller: &'a Caller,
     pub(crate) host: &'a SharedHost,
-    pub(crate) connection: Option<&'a rusqlite::Connection>,
+    /// What functions look objects up in.
+    pub(crate) snapshot: Option<&'a Snapshot>,
 }
 
 /// The number of an object: the same for the same name.
@@ -49,63 +51,15 @@ pub(crate) fn version_text() -> String {
 }
 
 impl Calls<'_> {
-    fn database_id(&self, name: &str) -> Result<Val> {
+    fn database_id(&self) -> Result<Val> {
         let found = self.host.databases()?;
-        let found = found.iter().find(|database| database.name.eq_ignore_ascii_case(name));
+        let current = &self.state.database;
+        let found = found.iter().find(|database| database.name.eq_ignore_ascii_case(current));
         Ok(found.map_or(Value::Null, |database| int(database.id)))
     }
 
     fn moment(&self, ty: SqlType) -> Result<Val> {
         datetime::to_type(self.state.now, ty, "datetime2")
-    }
-
-    fn object(&self, name: &str, kind: Option<&str>) -> Val {
-        let Some(connection) = self.connection else { return Value::Null };
-        let parts: Vec<String> = name
-            .split('.')
-            .map(|part| {
-                let part = part.trim();
-                part.trim_start_matches('[').trim_end_matches(']').trim_matches('"').to_owned()
-            })
-            .collect();
-        let Some(object) = parts.last() else { return Value::Null };
-        let temporary = object.starts_with('#');
-        let database = parts.len().checked_sub(3).and_then(|at| parts.get(at));
-        let database = database.filter(|name| !name.is_empty()).unwrap_or(&self.state.database);
-        let schema =
-            if temporary { "temp".to_owned() } else { format!("db:{}", database.to_lowercase()) };
-        let owner = parts.len().checked_sub(2).and_then(|at| parts.get(at));
-        let stored = match owner {
-            Some(owner)
-                if !owner.is_empty() && !owner.eq_ignore_ascii_case("dbo") && !temporary =>
-            {
-                format!("{owner}.{object}")
-            }
-            _ => object.clone(),
-        };
-        let wanted = kind.map(str::to_uppercase).unwrap_or_default();
-        let table = matches!(wanted.trim(), "" | "U");
-        let module = matches!(wanted.trim(), "" | "P" | "V");
-        let schema = crate::bind::quote(&schema);
-        let exists = |sql: String| {
-            let found =
-                connection.query_row(&sql, [&stored], |row| row.get::<_, String>(0)).optional();
-            matches!(found, Ok(Some(_)))
-        };
-        let found = table
-            && exists(format!(
-                "SELECT name FROM {schema}.sqlite_schema WHERE name = ?1 COLLATE NOCASE AND \
-                type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~' AND name NOT LIKE \
-                'tsql~_%' ESCAPE '~'"
-            ))
-            || module
-                && exists(format!(
-                    "SELECT kind FROM {schema}.tsql_module WHERE name = ?1 COLLATE NOCASE AND \
-                    ('{}' = '' OR kind = '{}')",
-                    if wanted.trim() == "P" || wanted.trim() == "V" { wanted.trim() } else { "" },
-                    if wanted.trim() == "P" || wanted.trim() == "V" { wanted.trim() } else { "" },
-                ));
-        if found { int(object_id(&stored)) } else { Value::Null }
     }
 
     fn server_property(name: &str) -> Val {
@@ -154,7 +108,7 @@ impl Calls<'_> {
         match name {
             "@@DATEFIRST" => int(self.state.options.datefirst),
             "@@ERROR" => int(self.state.error),
-            "@@FETCH_STATUS" | "@@CONNECTIONS" | "@@CPU_BUSY" => int(0),
+            "@@CONNECTIONS" | "@@CPU_BUSY" | "@@CURSOR_ROWS" | "@@FETCH_STATUS" => int(0),
             "@@IDENTITY" => number(self.state.identity),
             "@@LANGID" => int(0),
             "@@LANGUAGE" => text("us_english"),
@@ -189,42 +143,22 @@ impl SessionCalls for Calls<'_> {
             "SYSDATETIMEOFFSET" => self.moment(SqlType::DateTimeOffset(7))?,
             "APP_NAME" => text(self.caller.application.clone()),
             "HOST_NAME" => text(self.caller.host.clone()),
+            _ if !args.is_empty() && (OBJECTS.contains(&name) || PLAIN.contains(&name)) => {
+                match self.snapshot {
+                    Some(snapshot) => snapshot.call(name, args)?,
+                    None => return Err(Error::feature(format!("{name} in this place"))),
+                }
+            }
             "CURRENT_USER" | "SESSION_USER" | "USER" | "USER_NAME" => text("dbo"),
             "ORIGINAL_LOGIN" | "SUSER_NAME" | "SUSER_SNAME" | "SYSTEM_USER" => {
                 text(self.caller.login.clone())
             }
-            "DB_NAME" => match args.first() {
-                None => text(self.state.database.clone()),
-                Some(Value::Int(id)) => {
-                    let all = self.host.databases()?;
-                    let found = all.iter().find(|database| i64::from(database.id) == *id);
-                    found.map_or(Value::Null, |database| text(database.name.clone()))
-                }
-                Some(_) => Value::Null,
-            },
-            "DB_ID" => self.database_id(&arg(0).unwrap_or_else(|| self.state.database.clone()))?,
-            "HAS_DBACCESS" => match self.database_id(&arg(0).unwrap_or_default())? {
-                Value::Null => Value::Null,
-                _ => int(1),
-            },
-            "IS_MEMBER" | "IS_SRVROLEMEMBER" => int(1),
-            "OBJECT_ID" => self.object(&arg(0).unwrap_or_default(), arg(1).as_deref()),
+            "DB_NAME" => text(self.state.database.clone()),
+            "DB_ID" => self.database_id()?,
             "SCHEMA_NAME" => text("dbo"),
-            "SCHEMA_ID" => match arg(0) {
-                None => int(1),
-                Some(name) if name.eq_ignore_ascii_case("dbo") => int(1),
-                Some(name) if name.eq_ignore_ascii_case("sys") => int(4),
-                Some(_) => Value::Null,
-            },
+            "SCHEMA_ID" | "SUSER_ID" | "USER_ID" | "DATABASE_PRINCIPAL_ID" => int(1),
             "SCOPE_IDENTITY" => number(self.state.scope_identity),
             "SERVERPROPERTY" => Self::server_property(&arg(0).unwrap_or_default()),
-            "DATABASEPROPERTYEX" => match arg(1).unwrap_or_default().to_lowercase().as_str() {
-                "collation" => text(product::COLLATION),
-                "status" => text("ONLINE"),
-                "updateability" => text("READ_WRITE"),
-                "recovery" => text("SIMPLE"),
-                _ => Value::Null,
-            },
             "COLLATIONPROPERTY" => match arg(1).unwrap_or_default().to_lowercase().as_str() {
                 "codepage" => text("1252"),
                 "lcid" => text("1033"),

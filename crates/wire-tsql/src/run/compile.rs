@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use tdekit_wire_tds::SqlType;
 
+use super::integers;
 use crate::ast::{self, Expr, Item, Kind, Query, Select, SetExpr, Stmt};
 use crate::bind::expr::convert;
-use crate::bind::{Binder, Bound, Node, Variables};
+use crate::bind::{Binder, Bound, Variables};
 use crate::catalog::{Catalog, Table};
 use crate::emit::Kernels;
 use crate::error::{At, Error, Result};
@@ -15,16 +16,38 @@ use crate::error::{At, Error, Result};
 /// A value: computed here, or by a query.
 #[derive(Debug)]
 pub(crate) enum Code {
-    Ready(Bound),
+    Ready(Box<Ready>),
     Query(Box<Lazy>),
+}
+
+/// An expression without a query.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) bound: Bound,
+    /// Databases whose objects it looks up; None for none at all.
+    pub(crate) looks_up: Option<Vec<String>>,
+    /// The same as a program, where it is made of integers.
+    pub(crate) integer: Option<integers::Program>,
+    pub(crate) test: Option<integers::Test>,
 }
 
 /// A statement that is bound when it first runs.
 #[derive(Debug)]
 pub(crate) struct Lazy {
     pub(crate) kind: Kind,
-    /// The plan, and the version of the catalog that it was bound to.
-    pub(crate) plan: Mutex<Option<(u64, Arc<super::data::Bound>)>>,
+    pub(crate) plan: Mutex<Option<Planned>>,
+}
+
+/// A plan with what it was bound to.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    /// The version of the catalog.
+    pub(crate) version: u64,
+    /// The current database.
+    pub(crate) database: String,
+    /// SET ROWCOUNT.
+    pub(crate) row_limit: i64,
+    pub(crate) bound: Arc<super::data::Bound>,
 }
 
 impl Lazy {
@@ -62,6 +85,12 @@ pub(crate) enum Op {
         args: Vec<Option<Code>>,
         text: Option<Code>,
         status: Option<usize>,
+    },
+    /// INSERT .. EXEC, whose call is an `Exec`.
+    InsertExec {
+        into: ast::Name,
+        columns: Vec<String>,
+        call: Box<Op>,
     },
     /// A query or a change.
     Data(Lazy),
@@ -143,14 +172,19 @@ fn select_one(expr: Expr, line: u32) -> Kind {
         having: None,
     };
     let body = SetExpr::Select(Box::new(select));
-    Kind::Query(Box::new(Query { ctes: Vec::new(), body, order: Vec::new(), offset: None, line }))
+    let (ctes, order) = (Vec::new(), Vec::new());
+    let query = Query { ctes, body, order, offset: None, max_recursion: None, line };
+    Kind::Query(Box::new(query))
 }
 
 impl Compiler {
-    fn bind<T>(&mut self, work: impl FnOnce(&mut Binder<'_>) -> Result<T>) -> Result<T> {
+    fn bind(&mut self, work: impl FnOnce(&mut Binder<'_>) -> Result<Bound>) -> Result<Code> {
         let mut none = NoCatalog;
         let mut binder = Binder::new(&mut none, &self.variables, &self.kernels);
-        work(&mut binder)
+        let bound = work(&mut binder)?;
+        let looks_up = binder.looks_up;
+        let (integer, test) = (integers::Program::of(&bound), integers::Test::of(&bound));
+        Ok(Code::Ready(Box::new(Ready { bound, looks_up, integer, test })))
     }
 
     /// A value, converted to a type if one is wanted.
@@ -162,11 +196,13 @@ impl Compiler {
             };
             return Ok(Code::Query(Box::new(Lazy::new(select_one(expr, line)))));
         }
-        let bound = self.bind(|binder| binder.scalar(expr))?;
-        Ok(Code::Ready(match ty {
-            Some(ty) => convert(bound, ty)?,
-            None => bound,
-        }))
+        self.bind(|binder| {
+            let bound = binder.scalar(expr)?;
+            match ty {
+                Some(ty) => convert(bound, ty),
+                None => Ok(bound),
+            }
+        })
     }
 
     fn test(&mut self, expr: &Expr, line: u32) -> Result<Code> {
@@ -176,7 +212,7 @@ impl Compiler {
             let case = Expr::Case(None, vec![(expr.clone(), one)], Some(zero));
             return Ok(Code::Query(Box::new(Lazy::new(select_one(case, line)))));
         }
-        self.bind(|binder| binder.condition(expr)).map(Code::Ready)
+        self.bind(|binder| binder.condition(expr))
     }
 
     fn steps(&mut self, stmts: Vec<Stmt>) -> std::result::Result<Vec<Step>, At> {
@@ -279,18 +315,31 @@ impl Compiler {
             }
             Kind::Exec(exec) => self.exec(*exec, line).map_err(at)?,
             Kind::Query(_) | Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
-                if let Kind::Insert(insert) = &stmt.kind
-                    && matches!(insert.source, ast::Source::Exec(_))
-                {
-                    return Err(at(Error::unsupported("INSERT .. EXEC")));
+                match stmt.kind {
+                    Kind::Insert(insert) if matches!(insert.source, ast::Source::Exec(_)) => {
+                        self.insert_exec(*insert, line).map_err(at)?
+                    }
+                    kind => Op::Data(Lazy::new(kind)),
                 }
-                Op::Data(Lazy::new(stmt.kind))
             }
             Kind::Nothing => Op::Nothing,
             other => Op::Other(other),
         };
         out.push(Step { line, op });
         Ok(())
+    }
+
+    /// INSERT .. EXEC: the call, and where its rows go.
+    fn insert_exec(&mut self, mut insert: ast::Insert, line: u32) -> Result<Op> {
+        if !insert.output.is_empty() || !insert.ctes.is_empty() {
+            return Err(Error::unsupported("OUTPUT or WITH of INSERT .. EXEC"));
+        }
+        let source = std::mem::replace(&mut insert.source, ast::Source::Defaults);
+        let ast::Source::Exec(exec) = source else {
+            return Err(Error::Syntax { near: "EXEC".to_owned() });
+        };
+        let call = self.exec(*exec, line)?;
+        Ok(Op::InsertExec { into: insert.target, columns: insert.columns, call: Box::new(call) })
     }
 
     fn exec(&mut self, exec: ast::Exec, line: u32) -> Result<Op> {
@@ -318,14 +367,4 @@ impl Compiler {
         };
         Ok(Op::Exec { exec, args, text, status })
     }
-}
-
-/// Whether an expression asks the session for what only a connection knows.
-pub(crate) fn needs_connection(bound: &Bound) -> bool {
-    let mut found = false;
-    bound.walk(&mut |part| {
-        found |= matches!(&part.node, Node::Call(crate::functions::Func::Session("OBJECT_ID"), _));
-        !found
-    });
-    found
 }

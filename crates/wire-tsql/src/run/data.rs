@@ -1,15 +1,17 @@
 //! Queries and changes: bound late, run on SQLite.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::{Column, Command, Flow, SqlType, Value};
 
-use super::compile::{Code, Lazy};
+use super::bulk::Target;
+use super::compile::{Code, Lazy, Planned};
 use super::db::{View, failure};
 use super::exec::Run;
 use super::{Frame, Signal};
-use crate::ast::{Kind, SetExpr};
+use crate::ast::{Kind, OutputInto, SetExpr};
+use crate::bind::rowwise::{Rowwise, is_rowwise};
 use crate::bind::{Binder, Plan, Variables};
 use crate::catalog::Table;
 use crate::emit::eval::{Env, eval, test};
@@ -34,7 +36,11 @@ pub(crate) enum Effect {
         command: Command,
         identity: bool,
         explicit_identity: bool,
+        /// Where the rows of OUTPUT go, if not to the client.
+        into: Option<OutputInto>,
     },
+    /// UPDATE with OUTPUT or variables.
+    Rowwise { change: Box<Rowwise>, into: Option<OutputInto> },
     /// SELECT INTO this table.
     Into(crate::ast::Name),
 }
@@ -49,6 +55,16 @@ fn assigning(kind: &Kind) -> Option<&crate::ast::Select> {
 
 impl Run<'_> {
     pub(crate) fn bind(&mut self, kind: &Kind, variables: &Variables) -> Result<Bound> {
+        self.bind_open(kind, variables, None)
+    }
+
+    /// As [`Run::bind`]; these parameters need no declaration, and take a type.
+    pub(crate) fn bind_open(
+        &mut self,
+        kind: &Kind,
+        variables: &Variables,
+        open: Option<Vec<(String, Arc<OnceLock<SqlType>>)>>,
+    ) -> Result<Bound> {
         let kernels = self.s.db.kernels.clone();
         let database = self.s.state.database.clone();
         let identity_insert = self.s.state.options.identity_insert.clone();
@@ -58,6 +74,8 @@ impl Run<'_> {
             identity_insert: identity_insert.as_deref(),
         };
         let mut binder = Binder::new(&mut view, variables, &kernels);
+        binder.open = open;
+        binder.row_limit = Some(self.s.state.options.rowcount).filter(|rows| *rows > 0);
         match kind {
             Kind::Query(query) => {
                 if let Some(select) = assigning(kind) {
@@ -73,6 +91,12 @@ impl Run<'_> {
                 };
                 Ok(Bound { plan: binder.plan(bound.sql, columns), effect })
             }
+            Kind::Update(update) if is_rowwise(update) => {
+                let change = binder.rowwise(update)?;
+                let plan = binder.plan(change.select.clone(), change.columns.clone());
+                let into = update.output_into.clone();
+                Ok(Bound { plan, effect: Effect::Rowwise { change: Box::new(change), into } })
+            }
             Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
                 let (change, command) = match kind {
                     Kind::Insert(insert) => (binder.insert(insert)?, Command::INSERT),
@@ -80,7 +104,13 @@ impl Run<'_> {
                     Kind::Delete(delete) => (binder.delete(delete)?, Command::DELETE),
                     _ => return Err(Error::Internal { detail: "no change".to_owned() }),
                 };
+                let into = match kind {
+                    Kind::Insert(insert) => insert.output_into.clone(),
+                    Kind::Delete(delete) => delete.output_into.clone(),
+                    _ => None,
+                };
                 let effect = Effect::Change {
+                    into,
                     table: change.table,
                     command,
                     identity: change.identity,
@@ -95,28 +125,34 @@ impl Run<'_> {
     /// The statement's plan, bound anew when the catalog has changed.
     fn planned(&mut self, lazy: &Lazy, variables: &Variables) -> Result<Arc<Bound>> {
         let version = self.s.db.version();
-        if let Some((bound_at, plan)) =
-            lazy.plan.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
-            && *bound_at == version
+        let database = self.s.state.database.clone();
+        let row_limit = self.s.state.options.rowcount;
+        if let Some(plan) = lazy.plan.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
+            && plan.version == version
+            && plan.database == database
+            && plan.row_limit == row_limit
         {
-            return Ok(plan.clone());
+            return Ok(plan.bound.clone());
         }
         let bound = Arc::new(self.bind(&lazy.kind, variables)?);
         // system views may have attached a database, which changes nothing that was bound
+        let version = self.s.db.version();
         *lazy.plan.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((self.s.db.version(), bound.clone()));
+            Some(Planned { version, database, row_limit, bound: bound.clone() });
         Ok(bound)
     }
 
     /// A value for an expression.
     pub(crate) fn value(&mut self, code: &Code, frame: &Frame) -> Result<Val> {
         match code {
-            Code::Ready(bound) => {
-                if super::compile::needs_connection(bound) {
-                    let database = self.s.state.database.clone();
-                    self.s.db.schema(&database)?;
+            Code::Ready(ready) => {
+                if let Some(program) = &ready.integer
+                    && let Some(int) = program.run(&frame.vars)
+                {
+                    return Ok(Value::Int(int));
                 }
-                self.with_env(frame, |env| eval(bound, env).map(Value::into_owned))
+                self.look_up(ready.looks_up.as_deref())?;
+                self.with_env(frame, |env| eval(&ready.bound, env).map(Value::into_owned))
             }
             Code::Query(lazy) => {
                 let bound = self.planned(lazy, &frame.variables)?;
@@ -134,15 +170,28 @@ impl Run<'_> {
     /// A condition: unknown counts as false.
     pub(crate) fn test(&mut self, code: &Code, frame: &Frame) -> Result<bool> {
         match code {
-            Code::Ready(bound) => {
-                if super::compile::needs_connection(bound) {
-                    let database = self.s.state.database.clone();
-                    self.s.db.schema(&database)?;
+            Code::Ready(ready) => {
+                if let Some(program) = &ready.test
+                    && let Some(holds) = program.run(&frame.vars)
+                {
+                    return Ok(holds);
                 }
-                Ok(self.with_env(frame, |env| test(bound, env))? == Some(true))
+                self.look_up(ready.looks_up.as_deref())?;
+                Ok(self.with_env(frame, |env| test(&ready.bound, env))? == Some(true))
             }
             Code::Query(_) => Ok(self.value(code, frame)? == Value::Int(1)),
         }
+    }
+
+    /// Reads the databases whose objects an expression looks up.
+    fn look_up(&mut self, databases: Option<&[String]>) -> Result<()> {
+        let Some(wanted) = databases else { return Ok(()) };
+        let current = self.s.state.database.clone();
+        let login = self.s.caller.login.clone();
+        let snapshot = Arc::new(self.s.db.snapshot(&current, &login, wanted)?);
+        self.s.db.kernels.set_snapshot(Some(snapshot.clone()));
+        self.s.snapshot = Some(snapshot);
+        Ok(())
     }
 
     pub(crate) fn with_env<T>(
@@ -168,9 +217,15 @@ impl Run<'_> {
         frame: &Frame,
         each: &mut dyn FnMut(&mut dyn tdekit_wire_tds::Sink, &rusqlite::Row<'_>) -> Result<Signal>,
     ) -> Result<(Signal, u64)> {
-        for view in &plan.system {
-            crate::catalog::system::fill(view, &mut self.s.db, &self.s.caller)?;
+        if !plan.system.is_empty() {
+            self.s.show();
+            let activities = self.s.place.all().clone();
+            let caller = self.s.caller.clone();
+            crate::catalog::system::fill(&plan.system, &mut self.s.db, &caller, &activities)?;
         }
+        self.look_up(plan.looks_up.as_deref())?;
+        let options = &self.s.state.options;
+        self.s.db.kernels.set_formats(options.dateformat, options.datefirst);
         self.s.db.connection()?;
         let params = self.parameters(plan, frame)?;
         let database = self.s.state.database.clone();
@@ -213,25 +268,49 @@ impl Run<'_> {
     pub(crate) fn data(&mut self, lazy: &Lazy, frame: &mut Frame) -> Result<Signal> {
         let bound = self.planned(lazy, &frame.variables)?;
         let plan = &bound.plan;
+        if self.s.state.options.fmtonly {
+            return Ok(self.shape_of(&bound, frame));
+        }
         match &bound.effect {
             Effect::Rows => self.rows(plan, frame),
             Effect::Assign(assigned, types) => self.assign(plan, frame, assigned, types),
-            Effect::Change { table, command, identity, explicit_identity } => {
+            Effect::Change { table, command, identity, explicit_identity, into } => {
                 let filled = (*identity, *explicit_identity);
-                self.change(plan, frame, table, *command, filled)
+                let into = self.output_target(into.as_ref(), frame)?;
+                self.change(plan, frame, (table, into.as_ref()), *command, filled)
+            }
+            Effect::Rowwise { change, into } => {
+                let into = self.output_target(into.as_ref(), frame)?;
+                self.rowwise(plan, change, into.as_ref(), frame)
             }
             Effect::Into(name) => self.select_into(plan, frame, name),
         }
+    }
+
+    /// SET FMTONLY ON: the columns and no rows.
+    fn shape_of(&mut self, bound: &Bound, frame: &Frame) -> Signal {
+        let shown = match &bound.effect {
+            Effect::Rows => true,
+            Effect::Change { into, .. } | Effect::Rowwise { into, .. } => {
+                into.is_none() && !bound.plan.columns.is_empty()
+            }
+            _ => false,
+        };
+        if shown && self.sink.columns(&bound.plan.columns) == Flow::Stop {
+            return Signal::Stop;
+        }
+        let command = match &bound.effect {
+            Effect::Change { command, .. } => *command,
+            Effect::Rowwise { .. } => Command::UPDATE,
+            _ => Command::SELECT,
+        };
+        self.counted(frame, command, 0)
     }
 
     fn rows(&mut self, plan: &Plan, frame: &Frame) -> Result<Signal> {
         self.before_read(&plan.reads)?;
         if self.sink.columns(&plan.columns) == Flow::Stop {
             return Ok(Signal::Stop);
-        }
-        if self.s.state.options.fmtonly {
-            self.counted(frame, Command::SELECT, 0);
-            return Ok(Signal::Next);
         }
         let limit = self.s.state.options.rowcount;
         let mut given = 0;
@@ -273,6 +352,7 @@ impl Run<'_> {
     ) -> Result<Signal> {
         self.before_read(&plan.reads)?;
         let mut rows: Vec<Vec<Val>> = Vec::new();
+        let limit = usize::try_from(self.s.state.options.rowcount).unwrap_or(0);
         // rows are taken before they are assigned, because SQLite reads the parameters once
         let (signal, count) = self.query(plan, frame, &mut |_, row| {
             let mut values = Vec::with_capacity(types.len());
@@ -281,7 +361,7 @@ impl Run<'_> {
                 values.push(storage::load_owned(stored, *ty, "value")?);
             }
             rows.push(values);
-            Ok(Signal::Next)
+            Ok(if rows.len() == limit { Signal::Break } else { Signal::Next })
         })?;
         if signal == Signal::Stop {
             return Ok(signal);
@@ -305,16 +385,25 @@ impl Run<'_> {
         Ok(self.counted(frame, Command::SELECT, count))
     }
 
+    fn output_target(
+        &mut self,
+        into: Option<&OutputInto>,
+        frame: &Frame,
+    ) -> Result<Option<Target>> {
+        let Some(into) = into else { return Ok(None) };
+        self.target(&into.target, &into.columns, &frame.variables, false).map(Some)
+    }
+
     fn change(
         &mut self,
         plan: &Plan,
         frame: &Frame,
-        table: &Arc<Table>,
+        (table, into): (&Arc<Table>, Option<&Target>),
         command: Command,
-        (identity, explicit_identity): (bool, bool),
+        filled: (bool, bool),
     ) -> Result<Signal> {
         let own = self.before_write(table)?;
-        let result = self.run_change(plan, frame, table, command, identity, explicit_identity);
+        let result = self.run_change(plan, frame, (table, into), command, filled);
         match result {
             Ok((signal, rows)) => {
                 self.after_write(own, true)?;
@@ -335,25 +424,29 @@ impl Run<'_> {
         &mut self,
         plan: &Plan,
         frame: &Frame,
-        table: &Arc<Table>,
+        (table, into): (&Arc<Table>, Option<&Target>),
         command: Command,
-        identity: bool,
-        explicit_identity: bool,
+        (identity, explicit_identity): (bool, bool),
     ) -> Result<(Signal, u64)> {
         if identity {
             let (next, step) = self.identity_of(table)?;
             self.s.db.kernels.begin_identity(next, step);
         }
         let output = !plan.columns.is_empty();
-        if output && self.sink.columns(&plan.columns) == Flow::Stop {
+        if output && into.is_none() && self.sink.columns(&plan.columns) == Flow::Stop {
             return Ok((Signal::Stop, 0));
         }
         let columns = plan.columns.clone();
+        let mut kept: Vec<Vec<Val>> = Vec::new();
         let result = self.query(plan, frame, &mut |sink, row| {
             let mut values = Vec::with_capacity(columns.len());
             for (at, column) in columns.iter().enumerate() {
                 let stored = row.get_ref(at).map_err(internal)?;
                 values.push(fit(storage::load(stored, column.ty, &column.name)?, column));
+            }
+            if into.is_some() {
+                kept.push(values.into_iter().map(Value::into_owned).collect());
+                return Ok(Signal::Next);
             }
             Ok(if sink.row(&values) == Flow::Stop { Signal::Stop } else { Signal::Next })
         });
@@ -368,6 +461,16 @@ impl Run<'_> {
             self.s.state.scope_identity = Some(last);
         } else if explicit_identity {
             self.note_explicit_identity(table)?;
+        }
+        if let Some(target) = into {
+            let types: Vec<SqlType> = plan.columns.iter().map(|column| column.ty).collect();
+            let identity = (self.s.state.identity, self.s.state.scope_identity);
+            self.begin_rows(target)?;
+            for row in &kept {
+                self.put_row(target, &types, row, false)?;
+            }
+            self.end_rows(target)?;
+            (self.s.state.identity, self.s.state.scope_identity) = identity;
         }
         Ok((signal, changed))
     }
@@ -386,10 +489,11 @@ impl Run<'_> {
         let insert = format!("INSERT INTO {} VALUES ({})", table.sql(), places.join(", "));
         let mut rows: Vec<Vec<Stored>> = Vec::new();
         let width = columns.len();
+        let limit = usize::try_from(self.s.state.options.rowcount).unwrap_or(0);
         let (signal, count) = self.query(plan, frame, &mut |_, row| {
             let values = (0..width).map(|at| row.get(at)).collect::<rusqlite::Result<_>>();
             rows.push(values.map_err(internal)?);
-            Ok(Signal::Next)
+            Ok(if rows.len() == limit { Signal::Break } else { Signal::Next })
         })?;
         if signal == Signal::Stop {
             self.after_write(own, false)?;

@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::ast::Name;
 use crate::bind::quote;
+use crate::catalog::facts::{Facts, Snapshot, has_table, read};
 use crate::catalog::{Catalog, Table, TableColumn, TableKind, system};
 use crate::emit::Kernels;
 use crate::error::{Error, Result};
@@ -134,7 +135,8 @@ impl Db {
     pub(crate) fn detach(&mut self, database: &str) -> Result<()> {
         let Some(schema) = self.attached.remove(&database.to_lowercase()) else { return Ok(()) };
         let kernels = self.kernels.clone();
-        self.tables.clear();
+        // plans name the attached database
+        self.changed();
         self.let_go += 1;
         let connection = self.connection()?;
         connection.flush_prepared_statement_cache();
@@ -155,15 +157,18 @@ impl Db {
         self.version.load(Ordering::Acquire).wrapping_add(self.let_go << 40)
     }
 
-    /// Closes the connection if it holds nothing that would be lost: no temporary table.
-    pub(crate) fn rest(&mut self) {
+    /// Closes the connection if it holds nothing that would be lost: no temporary table. Tells
+    /// whether it is closed.
+    pub(crate) fn rest(&mut self) -> bool {
         // tables of system views begin with a tilde, and are filled before each use
         let sql = "SELECT count(*) FROM temp.sqlite_schema WHERE name NOT LIKE '~%'";
-        let Some(connection) = &self.connection else { return };
+        let Some(connection) = &self.connection else { return true };
         let kept = connection.query_row(sql, [], |row| row.get::<_, i64>(0));
-        if connection.is_autocommit() && matches!(kept, Ok(0)) {
+        let free = connection.is_autocommit() && matches!(kept, Ok(0));
+        if free {
             self.close();
         }
+        free
     }
 
     /// Some table has changed.
@@ -181,6 +186,10 @@ impl Db {
         if object.starts_with('#') {
             self.connection()?;
             return Ok(("temp".to_owned(), "tempdb".to_owned(), object.to_owned()));
+        }
+        if object.contains('.') {
+            // it would be the table of another schema
+            return Err(Error::feature("a name with a point in it"));
         }
         let database = name.part(2).unwrap_or(current).to_owned();
         let schema = self.schema(&database)?;
@@ -215,6 +224,26 @@ impl Db {
         Ok(Some(table))
     }
 
+    /// What functions look up: the current database and others, each read now.
+    pub(crate) fn snapshot(
+        &mut self,
+        current: &str,
+        login: &str,
+        wanted: &[String],
+    ) -> Result<Snapshot> {
+        let databases = self.host.databases()?;
+        let mut read_now: Vec<Facts> = Vec::new();
+        for name in wanted {
+            let name = if name.is_empty() { current } else { name };
+            let known = databases.iter().any(|known| known.name.eq_ignore_ascii_case(name));
+            if known && !read_now.iter().any(|facts| facts.database.eq_ignore_ascii_case(name)) {
+                read_now.push(read(self, name)?);
+            }
+        }
+        let (current, login) = (current.to_owned(), login.to_owned());
+        Ok(Snapshot { current, login, databases, read: read_now })
+    }
+
     /// The text of a procedure.
     pub(crate) fn module(
         &mut self,
@@ -228,11 +257,6 @@ impl Db {
         module(connection, &schema, &object, kind)
             .map_err(|error| failure(&kernels, &error, &database))
     }
-}
-
-fn has_table(connection: &Connection, schema: &str, name: &str) -> rusqlite::Result<bool> {
-    let sql = format!("SELECT 1 FROM {}.sqlite_schema WHERE name = ?1", quote(schema));
-    Ok(connection.prepare_cached(&sql)?.query_row([name], |_| Ok(())).optional()?.is_some())
 }
 
 fn module(

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use tdekit_wire_tds::{Command, DoneKind, Flow, Message, Sink, SqlType, Value};
 
-use super::compile::{Op, Step};
+use super::compile::{Code, Op, Step};
 use super::session::Inner;
 use super::{Frame, Signal, messages};
+use crate::ast::Kind;
 use crate::error::{Error, Result};
 use crate::value::{Val, convert, datetime};
 
@@ -69,16 +70,45 @@ impl Run<'_> {
         }
     }
 
+    /// The time of a statement, for expressions that may ask for it.
+    fn clock(&mut self, code: &Code) {
+        if !matches!(code, Code::Ready(ready) if ready.integer.is_some() || ready.test.is_some()) {
+            self.s.state.now = datetime::now();
+        }
+    }
+
+    /// SET FMTONLY ON: statements give the shape of their results and do nothing.
+    fn shape(&mut self, step: &Step, frame: &mut Frame) -> Result<Signal> {
+        match &step.op {
+            Op::If(_, then, otherwise) | Op::Try(then, otherwise) => {
+                match self.steps(then, frame)? {
+                    Signal::Next if matches!(step.op, Op::If(..)) => self.steps(otherwise, frame),
+                    signal => Ok(signal),
+                }
+            }
+            Op::While(_, body) | Op::Block(body) => self.steps(body, frame),
+            Op::Data(_) | Op::Exec { .. } | Op::Other(Kind::SetOption(..)) => {
+                self.rare(step, frame)
+            }
+            _ => Ok(Signal::Next),
+        }
+    }
+
     fn op(&mut self, step: &Step, frame: &mut Frame) -> Result<Signal> {
+        if self.s.state.options.fmtonly {
+            self.s.line = step.line;
+            return self.shape(step, frame);
+        }
         match &step.op {
             Op::Set(slot, code) => {
+                self.clock(code);
                 let value = self.value(code, frame)?;
                 frame.vars[*slot] = value;
                 self.s.state.rowcount = 1;
                 Ok(self.done(frame))
             }
             Op::If(test, then, otherwise) => {
-                self.s.state.now = datetime::now();
+                self.clock(test);
                 let steps = if self.test(test, frame)? { then } else { otherwise };
                 self.steps(steps, frame)
             }
@@ -128,6 +158,7 @@ impl Run<'_> {
             Op::Exec { exec, args, text, status } => {
                 self.exec(exec, args, text.as_ref(), *status, frame)
             }
+            Op::InsertExec { into, columns, call } => self.insert_exec(into, columns, call, frame),
             Op::Other(kind) => self.other(kind, frame),
             _ => Ok(Signal::Next),
         }
@@ -156,6 +187,7 @@ impl Run<'_> {
                     return Ok(Signal::Stop);
                 }
             }
+            self.clock(test);
             if !self.test(test, frame)? {
                 return Ok(Signal::Next);
             }
@@ -202,6 +234,15 @@ impl Run<'_> {
             return Err(Error::feature("RAISERROR above severity 18"));
         }
         let (number, text) = match &values[0] {
+            Value::Int(number) if *number == 15250 => (
+                15250,
+                "The database name component of the object qualifier must be the name of the \
+                current database."
+                    .to_owned(),
+            ),
+            Value::Int(number) if *number == 15252 => {
+                (15252, "The primary or foreign key table name must be given.".to_owned())
+            }
             Value::Int(number) => {
                 return Err(Error::Raised(Box::new(Message {
                     line: 0,
@@ -232,8 +273,12 @@ impl Run<'_> {
             }
             self.done(frame);
             self.s.state.error = number;
-        } else if self.inform(message, frame)? == Signal::Stop {
-            return Ok(Signal::Stop);
+        } else {
+            // Severity 10 reaches clients as 0; FreeTDS takes 10 for an error.
+            let class = if class == 10 { 0 } else { class };
+            if self.inform(Message { class, ..message }, frame)? == Signal::Stop {
+                return Ok(Signal::Stop);
+            }
         }
         if set_error {
             self.s.state.error = number;

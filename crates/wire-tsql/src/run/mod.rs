@@ -1,14 +1,20 @@
 //! The interpreter: sessions, compiled batches, and their connection to SQLite.
 
+pub(crate) mod activity;
+pub(crate) mod bulk;
 pub(crate) mod calls;
+pub(crate) mod capture;
 pub(crate) mod compile;
 pub(crate) mod data;
 pub(crate) mod db;
 pub(crate) mod ddl;
+pub(crate) mod describe;
 pub(crate) mod exec;
+pub(crate) mod integers;
 pub(crate) mod messages;
 pub(crate) mod options;
 pub(crate) mod procedure;
+pub(crate) mod rowwise;
 pub(crate) mod security;
 pub(crate) mod session;
 pub(crate) mod transaction;
@@ -43,6 +49,19 @@ pub(crate) struct Frame {
     pub(crate) tables: Vec<String>,
 }
 
+impl Frame {
+    /// Without any variables.
+    pub(crate) fn empty() -> Frame {
+        Frame {
+            vars: Vec::new(),
+            variables: Variables::default(),
+            kind: DoneKind::InProcedure,
+            procedure: String::new(),
+            tables: Vec::new(),
+        }
+    }
+}
+
 /// What a session remembers between statements.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -61,6 +80,8 @@ pub(crate) struct State {
     pub(crate) doomed: bool,
     pub(crate) nest: u32,
     pub(crate) tries: u32,
+    /// INSERT .. EXEC is running.
+    pub(crate) capturing: bool,
     /// The time of the running statement.
     pub(crate) now: crate::value::datetime::Moment,
 }

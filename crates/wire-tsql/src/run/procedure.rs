@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tdekit_wire_tds::{DoneKind, Flow, Parameter, SqlType, Value};
+use tdekit_wire_tds::{DoneKind, EnvChange, Flow, Parameter, SqlType, Value};
 
 use super::compile::{Code, Program, compile};
 use super::exec::Run;
@@ -80,11 +80,7 @@ impl Run<'_> {
         let name = match (&exec.target, text) {
             (ExecTarget::Variable(_), Some(code)) => {
                 let text = messages::shown(&self.value(code, frame)?, 1000);
-                Name(
-                    text.split('.')
-                        .map(|part| part.trim_start_matches('[').trim_end_matches(']').to_owned())
-                        .collect(),
-                )
+                crate::catalog::lookup::parts(&text)
             }
             (ExecTarget::Procedure(name), _) => name.clone(),
             _ => return Err(Error::NoProcedure { name: String::new() }),
@@ -137,7 +133,7 @@ impl Run<'_> {
             return variable.ty;
         }
         match code {
-            Some(Code::Ready(bound)) => bound.ty,
+            Some(Code::Ready(ready)) => ready.bound.ty,
             _ => SqlType::NVarChar(tdekit_wire_tds::Length::Max),
         }
     }
@@ -167,6 +163,10 @@ impl Run<'_> {
         }
         let current = self.s.state.database.clone();
         let found = self.s.db.module(name, &current, "P")?;
+        let found = found.or_else(|| {
+            let text = system.then(|| crate::catalog::texts::procedure(&short)).flatten();
+            text.map(str::to_owned)
+        });
         let Some(text) = found else {
             if system && let Some(called) = super::security::system_procedure(self, &short, given)?
             {
@@ -175,7 +175,19 @@ impl Run<'_> {
             return Err(Error::NoProcedure { name: name.text() });
         };
         let compiled = self.procedure(name, &text)?;
-        self.body(&compiled, given, name.object(), DoneKind::InProcedure)
+        // a procedure's names count in its own database
+        let own = name.part(2).map_or_else(|| current.clone(), |part| self.database_named(part));
+        self.s.state.database = own;
+        let called = self.body(&compiled, given, name.object(), DoneKind::InProcedure);
+        self.s.state.database = current;
+        called
+    }
+
+    /// The database's name as it is written where it was made.
+    fn database_named(&self, name: &str) -> String {
+        let known = self.s.db.host.databases().unwrap_or_default();
+        let found = known.into_iter().find(|known| known.name.eq_ignore_ascii_case(name));
+        found.map_or_else(|| name.to_owned(), |known| known.name)
     }
 
     fn procedure(&mut self, name: &Name, text: &str) -> Result<Arc<Compiled>> {
@@ -253,6 +265,7 @@ impl Run<'_> {
         let places = self.arguments(compiled, given, procedure, &mut frame)?;
         let identity = self.s.state.scope_identity;
         let options = self.s.state.options.clone();
+        let database = self.s.state.database.clone();
         self.s.state.nest += 1;
         if !procedure.is_empty() {
             self.s.state.scope_identity = None;
@@ -261,10 +274,15 @@ impl Run<'_> {
         self.s.state.nest = self.s.state.nest.saturating_sub(1);
         if !procedure.is_empty() {
             self.s.state.scope_identity = identity;
-            // SET inside of a procedure ends with it
-            let identity_insert = self.s.state.options.identity_insert.clone();
-            self.s.state.options = options;
-            self.s.state.options.identity_insert = identity_insert;
+        }
+        // SET and USE inside of a procedure or of a text end with it
+        let identity_insert = self.s.state.options.identity_insert.clone();
+        self.s.state.options = options;
+        self.s.state.options.identity_insert = identity_insert;
+        if self.s.state.database != database {
+            let new = std::mem::replace(&mut self.s.state.database, database);
+            let (new, old) = (self.s.state.database.clone(), new);
+            self.sink.env_change(EnvChange::Database { new: &new, old: &old });
         }
         self.drop_tables(&frame)?;
         let signal = result?;

@@ -45,6 +45,7 @@ impl Run<'_> {
                 self.s.db.host.drop_encryption_key(&self.s.state.database)?;
                 Ok(self.finished(frame, Command::OTHER))
             }
+            Kind::InsertBulk(insert) => self.announce(insert, frame),
             Kind::Dbcc { name, args, options } => self.dbcc(name, args, options, frame),
             Kind::Security(security) => self.security(security, frame),
             _ => self.definition(kind, frame),
@@ -418,7 +419,7 @@ impl Run<'_> {
     }
 
     /// Sends rows that the host gave.
-    fn give(&mut self, rows: &Rows, frame: &Frame) -> Result<Signal> {
+    pub(crate) fn give(&mut self, rows: &Rows, frame: &Frame) -> Result<Signal> {
         let columns: Vec<Column> = rows
             .columns
             .iter()
@@ -443,7 +444,13 @@ impl Run<'_> {
 }
 
 /// System procedures that the front end knows.
-pub(crate) const PROCEDURES: &[&str] = &["sp_executesql", "sp_server_info", "xp_instance_regwrite"];
+pub(crate) const PROCEDURES: &[&str] = &[
+    "sp_describe_first_result_set",
+    "sp_describe_undeclared_parameters",
+    "sp_executesql",
+    "sp_server_info",
+    "xp_instance_regwrite",
+];
 
 /// Calls a system procedure; None when there is none of this name.
 pub(crate) fn system_procedure(
@@ -495,6 +502,8 @@ pub(crate) fn system_procedure(
             };
             run.give(&rows, &frame).map(|signal| Some(done(signal)))
         }
+        "sp_describe_first_result_set" => run.first_result_set(given).map(Some),
+        "sp_describe_undeclared_parameters" => run.undeclared_parameters(given).map(Some),
         // where a database's log would be made: SQLite's stands beside its file
         "xp_instance_regwrite" => Ok(Some(done(Signal::Next))),
         _ => Ok(None),

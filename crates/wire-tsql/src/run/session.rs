@@ -9,6 +9,8 @@ use tdekit_wire_tds::{
     Sink, Transaction, Value,
 };
 
+use super::activity::{Activities, Place};
+use super::bulk::Load;
 use super::calls::Calls;
 use super::db::Db;
 use super::exec::Run;
@@ -16,6 +18,7 @@ use super::options::Options;
 use super::procedure::{Called, Compiled, Given, compile_with};
 use super::{Frame, Signal, State};
 use crate::ast::{Kind, Name, SetExpr};
+use crate::catalog::facts::Snapshot;
 use crate::error::{At, Error};
 use crate::host::SharedHost;
 
@@ -28,12 +31,13 @@ const PREPARED_BYTES: usize = 64 * 1024;
 pub struct TsqlEngine {
     host: SharedHost,
     version: Arc<AtomicU64>,
+    activities: Activities,
 }
 
 impl TsqlEngine {
     /// An engine for this host.
     pub fn new(host: SharedHost) -> TsqlEngine {
-        TsqlEngine { host, version: Arc::new(AtomicU64::new(1)) }
+        TsqlEngine { host, version: Arc::new(AtomicU64::new(1)), activities: Activities::default() }
     }
 }
 
@@ -53,15 +57,20 @@ impl Engine for TsqlEngine {
             return Err(error.message(1, ""));
         };
         let db = Db::new(self.host.clone(), self.version.clone());
+        let state = State::new(&found.name);
+        let place = self.activities.enter(caller, &found.name, &state.options.isolation);
         Ok(Box::new(Inner {
             db,
-            state: State::new(&found.name),
+            state,
             home: found.name.clone(),
             caller: caller.clone(),
             procedures: HashMap::new(),
             texts: HashMap::new(),
             transaction_name: String::new(),
             line: 1,
+            snapshot: None,
+            load: None,
+            place,
         }))
     }
 }
@@ -81,6 +90,7 @@ impl State {
             doomed: false,
             nest: 0,
             tries: 0,
+            capturing: false,
             now: crate::value::datetime::now(),
         }
     }
@@ -93,11 +103,19 @@ pub(crate) struct Inner {
     home: String,
     pub(crate) caller: Caller,
     pub(crate) procedures: HashMap<String, Arc<Compiled>>,
-    texts: HashMap<(String, String), Arc<Compiled>>,
+    texts: HashMap<TextKey, Arc<Compiled>>,
     pub(crate) transaction_name: String,
     /// The line of the running statement.
     pub(crate) line: u32,
+    /// What functions of the running statement look objects up in.
+    pub(crate) snapshot: Option<Arc<Snapshot>>,
+    /// The bulk load that is coming in.
+    pub(crate) load: Option<Load>,
+    pub(crate) place: Place,
 }
+
+/// A text, its declarations, and whether double quotes enclose names.
+type TextKey = (String, String, bool);
 
 impl Inner {
     pub(crate) fn calls(&self) -> Calls<'_> {
@@ -105,7 +123,7 @@ impl Inner {
             state: &self.state,
             caller: &self.caller,
             host: &self.db.host,
-            connection: self.db.peek(),
+            snapshot: self.snapshot.as_deref(),
         }
     }
 
@@ -116,13 +134,14 @@ impl Inner {
 
     /// A text with declared parameters, compiled.
     pub(crate) fn prepared(&mut self, text: &str, declarations: &str) -> Result<Arc<Compiled>, At> {
-        let key = (text.to_owned(), declarations.to_owned());
+        let quoted = self.state.options.quoted_identifier;
+        let key = (text.to_owned(), declarations.to_owned(), quoted);
         // compiled texts do not depend on the database until they are bound
         if let Some(known) = self.texts.get(&key) {
             return Ok(known.clone());
         }
         let params = crate::parse::parse_declarations(declarations)?;
-        let stmts = crate::parse::parse(text, self.state.options.quoted_identifier)?;
+        let stmts = crate::parse::parse(text, quoted)?;
         let compiled = Arc::new(compile_with(params, stmts)?);
         if text.len() <= PREPARED_BYTES {
             if self.texts.len() >= PREPARED {
@@ -134,13 +153,32 @@ impl Inner {
     }
 
     /// Lets the client's cancel reach SQLite, and forgets what an earlier request left.
-    fn begin(&mut self, sink: &mut dyn Sink) {
+    fn begin(&mut self, sink: &mut dyn Sink, command: &str) {
         self.state.now = crate::value::datetime::now();
         self.state.nest = 0;
         self.state.tries = 0;
+        self.state.capturing = false;
         self.state.caught.clear();
+        self.snapshot = None;
+        self.place.begin(self.state.now, command);
+        self.show();
         let mut flag = self.db.cancel.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *flag = sink.cancel_flag();
+    }
+
+    /// Shows to other sessions where this one stands.
+    pub(crate) fn show(&self) {
+        let state = &self.state;
+        self.place.change(|activity| {
+            activity.database.clone_from(&state.database);
+            activity.isolation.clone_from(&state.options.isolation);
+            activity.trancount = state.trancount;
+        });
+    }
+
+    fn end(&self) {
+        self.show();
+        self.place.end();
     }
 
     fn report(&mut self, at: &At, sink: &mut dyn Sink, kind: DoneKind) {
@@ -172,7 +210,11 @@ impl Inner {
         }
     }
 
-    fn describe_text(&mut self, text: &str, declarations: &str) -> Result<Description, At> {
+    pub(crate) fn describe_text(
+        &mut self,
+        text: &str,
+        declarations: &str,
+    ) -> Result<Description, At> {
         let compiled = self.prepared(text, declarations)?;
         let parameters = compiled
             .params
@@ -217,8 +259,15 @@ fn first_result(
     Ok(Vec::new())
 }
 
+/// The word that a text begins with, in upper case.
+fn first_word(text: &str) -> String {
+    let letters = text.trim_start_matches(|c: char| !c.is_alphabetic()).chars();
+    let word: String = letters.take_while(|c| c.is_alphanumeric()).take(32).collect();
+    word.to_uppercase()
+}
+
 /// A sink for what gives no results.
-struct Silent;
+pub(crate) struct Silent;
 
 impl Sink for Silent {
     fn columns(&mut self, _: &[Column]) -> tdekit_wire_tds::Flow {
@@ -246,17 +295,7 @@ impl Sink for Silent {
 }
 
 fn frame(kind: DoneKind) -> Frame {
-    Frame {
-        vars: Vec::new(),
-        variables: crate::bind::Variables::default(),
-        kind,
-        procedure: String::new(),
-        tables: Vec::new(),
-    }
-}
-
-fn bulk() -> Message {
-    Error::feature("INSERT BULK").message(1, "")
+    Frame { kind, ..Frame::empty() }
 }
 
 impl Session for Inner {
@@ -265,10 +304,13 @@ impl Session for Inner {
     }
 
     fn batch(&mut self, text: &str, sink: &mut dyn Sink) {
-        self.begin(sink);
+        self.begin(sink, &first_word(text));
         let compiled = match self.prepared(text, "") {
             Ok(compiled) => compiled,
-            Err(at) => return self.report(&at, sink, DoneKind::Statement),
+            Err(at) => {
+                self.end();
+                return self.report(&at, sink, DoneKind::Statement);
+            }
         };
         let mut frame = frame(DoneKind::Statement);
         frame.vars = vec![Value::Null; compiled.program.variables.types.len()];
@@ -283,6 +325,7 @@ impl Session for Inner {
                 let _ = run.drop_table(&table);
             }
         }
+        self.end();
     }
 
     fn execute(
@@ -292,22 +335,21 @@ impl Session for Inner {
         parameters: &[Parameter],
         sink: &mut dyn Sink,
     ) {
-        self.begin(sink);
+        self.begin(sink, "EXECUTE");
         let given: Vec<Given> = parameters.iter().map(Given::from).collect();
         let result = Run { s: self, sink }.execute(text, declarations, &given);
         self.answer(result, sink);
+        self.end();
     }
 
     fn procedure(&mut self, name: &str, parameters: &[Parameter], sink: &mut dyn Sink) {
-        self.begin(sink);
+        self.begin(sink, "EXECUTE");
         let given: Vec<Given> = parameters.iter().map(Given::from).collect();
-        let name = Name(
-            name.split('.')
-                .map(|part| part.trim_start_matches('[').trim_end_matches(']').to_owned())
-                .collect(),
-        );
+        // `p;1` is the first procedure of a group, and there are no others
+        let name = crate::catalog::lookup::parts(name.trim_end_matches(";1"));
         let result = Run { s: self, sink }.call(&name, &given, DoneKind::InProcedure);
         self.answer(result, sink);
+        self.end();
     }
 
     fn describe(&mut self, text: &str, declarations: &str) -> Result<Description, Message> {
@@ -315,7 +357,7 @@ impl Session for Inner {
     }
 
     fn transaction(&mut self, request: &Transaction, sink: &mut dyn Sink) {
-        self.begin(sink);
+        self.begin(sink, "EXECUTE");
         let level = |this: &mut Self, isolation: &Isolation| {
             let text = match isolation {
                 Isolation::Current => return,
@@ -358,22 +400,24 @@ impl Session for Inner {
         if let Err(error) = result {
             let _ = sink.message(&error.message(1, ""));
         }
+        self.end();
     }
 
-    fn bulk_begin(&mut self, _: &str, _: &[Column]) -> Result<(), Message> {
-        Err(bulk())
+    fn bulk_begin(&mut self, insert_bulk: &str, columns: &[Column]) -> Result<(), Message> {
+        self.load_begin(insert_bulk, columns).map_err(|error| error.message(1, ""))
     }
 
-    fn bulk_row(&mut self, _: &[Value<'_>]) -> Result<(), Message> {
-        Err(bulk())
+    fn bulk_row(&mut self, values: &[Value<'_>]) -> Result<(), Message> {
+        self.load_row(values).map_err(|error| error.message(1, ""))
     }
 
-    fn bulk_end(&mut self, _: bool) -> Result<u64, Message> {
-        Err(bulk())
+    fn bulk_end(&mut self, keep: bool) -> Result<u64, Message> {
+        self.load_end(keep).map_err(|error| error.message(1, ""))
     }
 
     fn reset(&mut self, keep_transaction: bool, sink: &mut dyn Sink) {
         let keep = keep_transaction && self.state.trancount > 0;
+        self.load = None;
         if !keep {
             let mut run = Run { s: self, sink };
             if let Err(error) = run.rollback_all() {
@@ -381,6 +425,8 @@ impl Session for Inner {
             }
             // temporary tables and attached files go with the connection
             self.db.close();
+            // plans name the files that were attached
+            self.forget();
         }
         let (trancount, transaction) = (self.state.trancount, self.state.transaction);
         self.state = State::new(&self.home);
@@ -399,8 +445,9 @@ impl Session for Inner {
     }
 
     fn rest(&mut self) {
-        if self.state.trancount == 0 {
-            self.db.rest();
+        if self.state.trancount == 0 && self.db.rest() {
+            // compiled texts are bound to tables that would be looked up again
+            self.forget();
         }
     }
 }

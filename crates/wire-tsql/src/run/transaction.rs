@@ -60,7 +60,7 @@ impl Run<'_> {
         }
     }
 
-    fn implicit(&mut self) {
+    pub(crate) fn implicit(&mut self) {
         if self.s.state.options.implicit_transactions && self.s.state.trancount == 0 {
             self.begin();
         }
@@ -328,6 +328,9 @@ impl Run<'_> {
                 verb: verb.to_owned(),
             };
         }
+        if let Some(place) = after("UNIQUE constraint failed: index '") {
+            return self.duplicate_in(table, place.trim_end_matches('\''));
+        }
         if let Some(place) = after("UNIQUE constraint failed: ") {
             let columns: Vec<&str> =
                 place.split(", ").map(|part| part.rsplit('.').next().unwrap_or(part)).collect();
@@ -347,14 +350,26 @@ impl Run<'_> {
         error
     }
 
+    /// A duplicate in an index whose text has expressions for columns.
+    fn duplicate_in(&mut self, table: &Table, index: &str) -> Error {
+        let name = super::ddl::shown_name(table, index).to_owned();
+        let object = table.object_name();
+        let constraint = match self.s.db.connection() {
+            Ok(connection) => super::ddl::is_constraint(connection, table, &name),
+            Err(error) => return error,
+        };
+        if constraint {
+            let kind = "UNIQUE KEY".to_owned();
+            return Error::DuplicateKey { kind, name, table: object, key: String::new() };
+        }
+        Error::DuplicateIndexKey { name, table: object }
+    }
+
     fn duplicate(&mut self, table: &Table, columns: &[&str]) -> Error {
         let found = self.s.db.connection().ok().and_then(|connection| {
             super::ddl::unique_index(connection, table, columns).ok().flatten()
         });
-        let object = match table.name.split_once('.') {
-            Some(_) => table.name.clone(),
-            None => format!("dbo.{}", table.name),
-        };
+        let object = table.object_name();
         match found {
             Some((name, true)) => Error::DuplicateIndexKey { name, table: object },
             other => {

@@ -249,6 +249,29 @@ pub(crate) fn get(moment: Moment, part: Part, datefirst: i64) -> i64 {
     }
 }
 
+/// DATETRUNC: the beginning of the part in which the moment lies.
+pub(crate) fn truncate(moment: Moment, part: Part, datefirst: i64) -> Moment {
+    let (year, month, _) = civil(moment.days);
+    let first = |month: i64| from_civil(year, month, 1).unwrap_or(moment.days);
+    let days = match part {
+        Part::Year => first(1),
+        Part::Quarter => first((month - 1) / 3 * 3 + 1),
+        Part::Month => first(month),
+        Part::Week => moment.days - (weekday(moment.days, datefirst) - 1),
+        Part::IsoWeek => moment.days - (weekday(moment.days, 1) - 1),
+        _ => moment.days,
+    };
+    let unit = match part {
+        Part::Hour => 3600 * SECOND,
+        Part::Minute => 60 * SECOND,
+        Part::Second => SECOND,
+        Part::Millisecond => SECOND / 1000,
+        Part::Microsecond => SECOND / 1_000_000,
+        _ => DAY,
+    };
+    Moment { days, ticks: moment.ticks / unit * unit, ..moment }
+}
+
 /// DATEADD; None when it leaves the calendar.
 pub(crate) fn add(moment: Moment, part: Part, count: i64) -> Option<Moment> {
     let months = |count: i64| {

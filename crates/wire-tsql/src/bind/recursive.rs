@@ -1,0 +1,117 @@
+//! Recursive common table expressions: an anchor, then members that read the expression itself.
+
+use super::query::{BoundQuery, mentions};
+use super::{Binder, CteScope, Offered, quote};
+use crate::ast::{Cte, Query, SetExpr, SetOp};
+use crate::error::{Error, Result};
+
+/// The members of a chain of UNION ALL, the first one first.
+fn members<'q>(body: &'q SetExpr, found: &mut Vec<&'q SetExpr>) {
+    match body {
+        SetExpr::Op(SetOp::UnionAll, left, right) => {
+            members(left, found);
+            found.push(right);
+        }
+        other => found.push(other),
+    }
+}
+
+fn names_itself(member: &SetExpr, cte: &Cte) -> bool {
+    let query = Query {
+        ctes: Vec::new(),
+        body: member.clone(),
+        order: Vec::new(),
+        offset: None,
+        max_recursion: None,
+        line: 0,
+    };
+    mentions(&query, &cte.name)
+}
+
+impl Binder<'_> {
+    /// Gives the anchor, and the whole as text with its scope.
+    pub(crate) fn recursive(
+        &mut self,
+        cte: &Cte,
+    ) -> Result<(BoundQuery, Option<(String, CteScope)>)> {
+        let name = || cte.name.clone();
+        if !cte.query.ctes.is_empty() || !cte.query.order.is_empty() || cte.query.offset.is_some() {
+            return Err(Error::feature("ORDER BY in a recursive common table expression"));
+        }
+        let mut parts = Vec::new();
+        members(&cte.query.body, &mut parts);
+        if parts.len() < 2 {
+            return Err(Error::RecursiveForm { name: name() });
+        }
+        let first = parts.iter().position(|part| names_itself(part, cte)).unwrap_or(parts.len());
+        if first == 0 {
+            return Err(Error::NoAnchor { name: name() });
+        }
+        let anchor = parts[..first].iter().skip(1).fold((*parts[0]).clone(), |left, right| {
+            SetExpr::Op(SetOp::UnionAll, Box::new(left), Box::new((*right).clone()))
+        });
+        let anchor = self.set_expression(&anchor)?;
+        if !cte.columns.is_empty() && cte.columns.len() != anchor.columns.len() {
+            let of = name();
+            return Err(if cte.columns.len() < anchor.columns.len() {
+                Error::TooFewColumnNames { of }
+            } else {
+                Error::TooManyColumnNames { of }
+            });
+        }
+        let sql_name = self.fresh("c");
+        let mut columns = Vec::new();
+        for (at, column) in anchor.columns.iter().enumerate() {
+            let shown = cte.columns.get(at).unwrap_or(&column.name).clone();
+            if shown.is_empty() {
+                return Err(Error::NoColumnName { number: at + 1, of: name() });
+            }
+            columns.push(Offered {
+                name: shown,
+                ty: column.ty,
+                nullable: true,
+                identity: false,
+                sql: format!("~{at}"),
+            });
+        }
+        let scope = CteScope { name: name(), sql_name: sql_name.clone(), columns, recursive: true };
+        self.ctes.push(scope.clone());
+        let result = self.recursive_members(&parts[first..], &scope);
+        self.ctes.pop();
+        let texts = result?;
+        let names: Vec<String> = scope.columns.iter().map(|column| quote(&column.sql)).collect();
+        let inner: Vec<String> =
+            anchor.columns.iter().map(|column| quote(&column.sql_name)).collect();
+        let text = format!(
+            "{}({}, \"~depth\") AS (SELECT {}, 0 FROM ({}) UNION ALL {})",
+            quote(&sql_name),
+            names.join(", "),
+            inner.join(", "),
+            anchor.sql,
+            texts.join(" UNION ALL ")
+        );
+        Ok((anchor, Some((text, CteScope { recursive: false, ..scope }))))
+    }
+
+    fn recursive_members(&mut self, parts: &[&SetExpr], scope: &CteScope) -> Result<Vec<String>> {
+        let mut texts = Vec::new();
+        for part in parts {
+            let SetExpr::Select(select) = part else {
+                return Err(Error::feature("this recursive common table expression"));
+            };
+            self.recursion = None;
+            let bound = self.select(select, &[], None)?;
+            if bound.columns.len() != scope.columns.len() {
+                return Err(Error::SetCounts {});
+            }
+            for (column, wanted) in bound.columns.iter().zip(&scope.columns) {
+                if column.ty != wanted.ty {
+                    let (column, name) = (wanted.name.clone(), scope.name.clone());
+                    return Err(Error::RecursiveTypes { column, name });
+                }
+            }
+            texts.push(bound.sql);
+        }
+        Ok(texts)
+    }
+}

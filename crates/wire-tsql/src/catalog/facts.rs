@@ -1,0 +1,550 @@
+//! What a database has, read at once: behind the system views, and behind functions that look
+//! objects up.
+
+use rusqlite::{Connection, OptionalExtension};
+use tdekit_wire_tds::SqlType;
+
+use super::{Table, TableColumn, TableKind};
+use crate::ast::{Kind, Name, TableRef};
+use crate::bind::{Binder, Scope, Variables, quote};
+use crate::error::Result;
+use crate::host::Database;
+use crate::run::calls::object_id;
+use crate::run::db::{Db, View, failure};
+
+/// Between the names of columns in `tsql_constraint`.
+pub(crate) const SEPARATOR: char = '\u{1f}';
+
+/// Behind the name of a descending column in `tsql_constraint`.
+pub(crate) const DESCENDING: char = '\u{1e}';
+
+/// A table, view, procedure or constraint.
+#[derive(Debug, Clone)]
+pub(crate) struct Object {
+    pub(crate) id: i64,
+    pub(crate) schema: String,
+    pub(crate) name: String,
+    /// `U`, `V`, `P`, `PK`, `UQ`, `F`, `C` or `D`.
+    pub(crate) kind: &'static str,
+    /// The table of a constraint, else 0.
+    pub(crate) parent: i64,
+    /// The text of a view or procedure.
+    pub(crate) text: Option<String>,
+    /// A temporary table, seen from another database than tempdb.
+    pub(crate) hidden: bool,
+}
+
+/// A column of a table or view; `id` from 1.
+#[derive(Debug, Clone)]
+pub(crate) struct ObjectColumn {
+    pub(crate) object: i64,
+    pub(crate) id: i64,
+    pub(crate) column: TableColumn,
+    /// Seed, increment and last value.
+    pub(crate) identity: Option<(i64, i64, Option<i64>)>,
+    pub(crate) default_id: i64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Index {
+    pub(crate) object: i64,
+    /// 0 for the rows of a table without a primary key, 1 for that key, others from 2.
+    pub(crate) id: i64,
+    pub(crate) name: Option<String>,
+    pub(crate) unique: bool,
+    pub(crate) primary: bool,
+    pub(crate) constraint: bool,
+    /// Column and whether descending.
+    pub(crate) columns: Vec<(i64, bool)>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ForeignKey {
+    pub(crate) id: i64,
+    pub(crate) name: String,
+    pub(crate) object: i64,
+    pub(crate) parent: i64,
+    /// Column here, column there.
+    pub(crate) columns: Vec<(i64, i64)>,
+    pub(crate) on_delete: String,
+    pub(crate) on_update: String,
+}
+
+/// A CHECK or DEFAULT with its text.
+#[derive(Debug, Clone)]
+pub(crate) struct Rule {
+    pub(crate) id: i64,
+    pub(crate) name: String,
+    pub(crate) object: i64,
+    /// 0 for a CHECK of the whole table.
+    pub(crate) column: i64,
+    pub(crate) text: String,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ProcedureParameter {
+    pub(crate) object: i64,
+    pub(crate) id: i64,
+    pub(crate) name: String,
+    pub(crate) ty: SqlType,
+    pub(crate) output: bool,
+}
+
+/// One database.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub(crate) database: String,
+    pub(crate) objects: Vec<Object>,
+    pub(crate) columns: Vec<ObjectColumn>,
+    pub(crate) indexes: Vec<Index>,
+    pub(crate) foreign_keys: Vec<ForeignKey>,
+    pub(crate) checks: Vec<Rule>,
+    pub(crate) defaults: Vec<Rule>,
+    pub(crate) parameters: Vec<ProcedureParameter>,
+}
+
+/// What functions look up: the databases, and those that were read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) current: String,
+    pub(crate) login: String,
+    pub(crate) databases: Vec<Database>,
+    pub(crate) read: Vec<Facts>,
+}
+
+/// A constraint as `tsql_constraint` keeps it.
+struct Named {
+    name: String,
+    kind: String,
+    columns: Vec<String>,
+    descending: Vec<bool>,
+    text: String,
+}
+
+/// `dbo.t` as schema and name.
+pub(crate) fn schema_and_name(stored: &str) -> (String, String) {
+    match stored.split_once('.') {
+        Some((schema, name)) => (schema.to_owned(), name.to_owned()),
+        None => ("dbo".to_owned(), stored.to_owned()),
+    }
+}
+
+/// The name of a constraint that was not given one.
+pub(crate) fn made_name(kind: &str, table: &str, column: &str) -> String {
+    let (_, table) = schema_and_name(table);
+    let short = |text: &str, most: usize| text.chars().take(most).collect::<String>();
+    let hash = object_id(&format!("{kind}~{table}~{column}"));
+    match kind {
+        "PK" | "UQ" => format!("{kind}__{}__{hash:08X}", short(&table, 9)),
+        _ => format!("{kind}__{}__{}__{hash:08X}", short(&table, 9), short(column, 9)),
+    }
+}
+
+pub(crate) fn has_table(
+    connection: &Connection,
+    schema: &str,
+    name: &str,
+) -> rusqlite::Result<bool> {
+    let sql = format!("SELECT 1 FROM {}.sqlite_schema WHERE name = ?1", quote(schema));
+    Ok(connection.prepare_cached(&sql)?.query_row([name], |_| Ok(())).optional()?.is_some())
+}
+
+/// Reads a database, with the session's temporary tables.
+///
+/// # Errors
+/// When the file cannot be read.
+pub(crate) fn read(db: &mut Db, database: &str) -> Result<Facts> {
+    let schema = db.schema(database)?;
+    let kernels = db.kernels.clone();
+    let mut listed =
+        list(db.connection()?, &schema).map_err(|error| failure(&kernels, &error, database))?;
+    if schema != "temp" {
+        let temporary = list_temporary(db.connection()?)
+            .map_err(|error| failure(&kernels, &error, "tempdb"))?;
+        listed.extend(temporary);
+    }
+    let own = database.eq_ignore_ascii_case("tempdb");
+    let mut facts = Facts { database: database.to_owned(), ..Facts::default() };
+    for (stored, letter, text) in listed {
+        let (schema, name) = schema_and_name(&stored);
+        let kind = match letter {
+            'U' => "U",
+            'V' => "V",
+            _ => "P",
+        };
+        let id = object_id(&stored);
+        let hidden = stored.starts_with('#') && !own;
+        let made = Object { id, schema, name, kind, parent: 0, text: text.clone(), hidden };
+        let full = if stored.starts_with('#') {
+            Name(vec![stored.clone()])
+        } else {
+            Name(vec![database.to_owned(), made.schema.clone(), made.name.clone()])
+        };
+        facts.objects.push(made);
+        match letter {
+            'U' => facts.add_table(db, database, &full)?,
+            'V' => facts.add_view(db, database, id, &full),
+            _ => facts.add_procedure(id, text.as_deref().unwrap_or_default()),
+        }
+    }
+    Ok(facts)
+}
+
+type Listed = Vec<(String, char, Option<String>)>;
+
+fn list(connection: &Connection, schema: &str) -> rusqlite::Result<Listed> {
+    let mut found = Vec::new();
+    let sql = format!(
+        "SELECT name FROM {}.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' \
+        ESCAPE '~' AND name NOT LIKE 'tsql~_%' ESCAPE '~' AND sql NOT LIKE 'CREATE VIRTUAL%' \
+        ORDER BY name",
+        quote(schema)
+    );
+    let mut statement = connection.prepare(&sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        found.push((row.get(0)?, 'U', None));
+    }
+    if has_table(connection, schema, "tsql_module")? {
+        let sql = format!(
+            "SELECT name, kind, definition FROM {}.tsql_module ORDER BY name",
+            quote(schema)
+        );
+        let mut statement = connection.prepare(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let kind: String = row.get(1)?;
+            found.push((row.get(0)?, kind.chars().next().unwrap_or('V'), row.get(2)?));
+        }
+    }
+    Ok(found)
+}
+
+fn list_temporary(connection: &Connection) -> rusqlite::Result<Listed> {
+    let sql = "SELECT name FROM temp.sqlite_schema WHERE type = 'table' AND name LIKE '#%' AND \
+        name NOT LIKE '#@%' ORDER BY name";
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, 'U', None)))?;
+    rows.collect()
+}
+
+impl Facts {
+    fn add_view(&mut self, db: &mut Db, database: &str, object: i64, full: &Name) {
+        let kernels = db.kernels.clone();
+        let variables = Variables::default();
+        let mut view = View { db, database, identity_insert: None };
+        let mut binder = Binder::new(&mut view, &variables, &kernels);
+        binder.scopes.push(Scope::new());
+        // a view whose tables are gone has no columns any more
+        if binder.table_ref(&TableRef::Table(full.clone(), None)).is_err() {
+            return;
+        }
+        let offered = binder.scopes.pop().map(|scope| scope.sources).unwrap_or_default();
+        let columns = offered.into_iter().flat_map(|source| source.columns);
+        for (id, column) in (1..).zip(columns) {
+            let (nullable, identity) = (column.nullable, column.identity);
+            let column =
+                TableColumn { name: column.name, ty: column.ty, nullable, identity, default: None };
+            self.columns.push(ObjectColumn { object, id, column, identity: None, default_id: 0 });
+        }
+    }
+
+    fn add_procedure(&mut self, object: i64, text: &str) {
+        let Ok(stmts) = crate::parse::parse(text, true) else { return };
+        let Some(Kind::CreateProc(made)) = stmts.into_iter().next().map(|stmt| stmt.kind) else {
+            return;
+        };
+        for (id, param) in (1..).zip(made.params) {
+            let (name, ty, output) = (param.name, param.ty, param.output);
+            self.parameters.push(ProcedureParameter { object, id, name, ty, output });
+        }
+    }
+
+    fn add_table(&mut self, db: &mut Db, database: &str, full: &Name) -> Result<()> {
+        let Some(table) = db.find(full, database)? else { return Ok(()) };
+        if table.kind != TableKind::Table {
+            return Ok(());
+        }
+        let kernels = db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, database);
+        let object = object_id(&table.name);
+        let connection = db.connection()?;
+        let named = constraints(connection, &table).map_err(fail)?;
+        let identity = identity(connection, &table).map_err(fail)?;
+        self.add_columns(&table, object, &named, identity);
+        let indexes = indexes(connection, &table, &named).map_err(fail)?;
+        for index in &indexes {
+            if index.constraint {
+                let kind = if index.primary { "PK" } else { "UQ" };
+                let name = index.name.clone().unwrap_or_default();
+                self.add_constraint(object, &name, kind);
+            }
+        }
+        self.indexes.extend(indexes);
+        for check in named.iter().filter(|found| found.kind == "C") {
+            let column = check.columns.first().map_or(0, |name| ordinal(&table, name));
+            let id = self.add_constraint(object, &check.name, "C");
+            let (name, text) = (check.name.clone(), check.text.clone());
+            self.checks.push(Rule { id, name, object, column, text });
+        }
+        let keys = foreign_keys(connection, &table).map_err(fail)?;
+        self.add_foreign_keys(db, database, &table, &named, keys)
+    }
+
+    fn add_columns(
+        &mut self,
+        table: &Table,
+        object: i64,
+        named: &[Named],
+        identity: Option<(i64, i64, Option<i64>)>,
+    ) {
+        for (id, column) in (1..).zip(&table.columns) {
+            let mut default_id = 0;
+            if let Some(text) = &column.default {
+                let given = named
+                    .iter()
+                    .find(|found| found.kind == "D" && found.columns.first() == Some(&column.name));
+                let name = match given {
+                    Some(given) => given.name.clone(),
+                    None => made_name("DF", &table.name, &column.name),
+                };
+                default_id = self.add_constraint(object, &name, "D");
+                let text = format!("({text})");
+                self.defaults.push(Rule { id: default_id, name, object, column: id, text });
+            }
+            self.columns.push(ObjectColumn {
+                object,
+                id,
+                column: column.clone(),
+                identity: if column.identity { identity } else { None },
+                default_id,
+            });
+        }
+    }
+
+    fn add_constraint(&mut self, parent: i64, name: &str, kind: &'static str) -> i64 {
+        let id = object_id(name);
+        let of = self.objects.iter().find(|object| object.id == parent);
+        let (schema, hidden) =
+            of.map_or_else(|| ("dbo".to_owned(), false), |of| (of.schema.clone(), of.hidden));
+        let name = name.to_owned();
+        self.objects.push(Object { id, schema, name, kind, parent, text: None, hidden });
+        id
+    }
+
+    fn add_foreign_keys(
+        &mut self,
+        db: &mut Db,
+        database: &str,
+        table: &Table,
+        named: &[Named],
+        keys: Vec<RawKey>,
+    ) -> Result<()> {
+        let object = object_id(&table.name);
+        for key in keys {
+            let (schema, name) = schema_and_name(&key.table);
+            let full = Name(vec![database.to_owned(), schema, name]);
+            let parent = db.find(&full, database)?;
+            let from: Vec<String> = key.columns.iter().map(|(from, _)| from.clone()).collect();
+            let given = named.iter().find(|found| found.kind == "F" && found.columns == from);
+            let name = match given {
+                Some(given) => given.name.clone(),
+                None => made_name("FK", &table.name, &from.join("_")),
+            };
+            let mut columns = Vec::new();
+            let kernels = db.kernels.clone();
+            for (at, (from, to)) in key.columns.iter().enumerate() {
+                let there = match (&parent, to) {
+                    (Some(parent), Some(to)) => ordinal(parent, to),
+                    (Some(parent), None) => {
+                        let primary = primary_columns(db.connection()?, parent)
+                            .map_err(|error| failure(&kernels, &error, database))?;
+                        primary.get(at).copied().unwrap_or(0)
+                    }
+                    (None, _) => 0,
+                };
+                columns.push((ordinal(table, from), there));
+            }
+            let id = self.add_constraint(object, &name, "F");
+            self.foreign_keys.push(ForeignKey {
+                id,
+                name,
+                object,
+                parent: parent.map_or(0, |parent| object_id(&parent.name)),
+                columns,
+                on_delete: key.on_delete,
+                on_update: key.on_update,
+            });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn object(&self, id: i64) -> Option<&Object> {
+        self.objects.iter().find(|object| object.id == id)
+    }
+}
+
+fn ordinal(table: &Table, column: &str) -> i64 {
+    let at = table.columns.iter().position(|found| found.name.eq_ignore_ascii_case(column));
+    at.map_or(0, |at| i64::try_from(at + 1).unwrap_or(0))
+}
+
+fn constraints(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<Named>> {
+    if !has_table(connection, &table.schema, "tsql_constraint")? {
+        return Ok(Vec::new());
+    }
+    let sql = format!(
+        "SELECT name, kind, columns, definition FROM {}.tsql_constraint WHERE table_name = ?1 \
+        ORDER BY rowid",
+        quote(&table.schema)
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map([&table.name], |row| {
+        let columns: String = row.get(2)?;
+        let columns: Vec<&str> = columns.split(SEPARATOR).filter(|part| !part.is_empty()).collect();
+        let bare = columns.iter().map(|name| name.trim_end_matches(DESCENDING).to_owned());
+        Ok(Named {
+            descending: columns.iter().map(|name| name.ends_with(DESCENDING)).collect(),
+            name: row.get(0)?,
+            kind: row.get(1)?,
+            columns: bare.collect(),
+            text: row.get(3)?,
+        })
+    })?;
+    rows.collect()
+}
+
+type Identity = (i64, i64, Option<i64>);
+
+fn identity(connection: &Connection, table: &Table) -> rusqlite::Result<Option<Identity>> {
+    if table.identity().is_none() {
+        return Ok(None);
+    }
+    let sql = format!(
+        "SELECT seed, increment, last FROM {}.tsql_identity WHERE table_name = ?1",
+        quote(&table.schema)
+    );
+    connection
+        .prepare_cached(&sql)?
+        .query_row([&table.name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()
+}
+
+fn primary_columns(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<i64>> {
+    let sql = "SELECT cid + 1 FROM pragma_table_info(?1, ?2) WHERE pk > 0 ORDER BY pk";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([&table.name, &table.schema], |row| row.get(0))?;
+    rows.collect()
+}
+
+fn indexes(
+    connection: &Connection,
+    table: &Table,
+    named: &[Named],
+) -> rusqlite::Result<Vec<Index>> {
+    let object = object_id(&table.name);
+    let named_key = |kind: &str, columns: &[(i64, bool)]| {
+        let same = |found: &&Named| {
+            let own: Vec<i64> = found.columns.iter().map(|name| ordinal(table, name)).collect();
+            found.kind == kind && columns.iter().map(|(at, _)| *at).eq(own)
+        };
+        named.iter().find(same).map(|found| found.name.clone())
+    };
+    let mut found = Vec::new();
+    let primary: Vec<(i64, bool)> =
+        primary_columns(connection, table)?.into_iter().map(|id| (id, false)).collect();
+    let has_primary = !primary.is_empty();
+    if has_primary {
+        let name = named_key("PK", &primary).unwrap_or_else(|| made_name("PK", &table.name, ""));
+        found.push(Index {
+            object,
+            id: 1,
+            name: Some(name),
+            unique: true,
+            primary: true,
+            constraint: true,
+            columns: primary,
+        });
+    } else {
+        found.push(Index {
+            object,
+            id: 0,
+            name: None,
+            unique: false,
+            primary: false,
+            constraint: false,
+            columns: Vec::new(),
+        });
+    }
+    let sql = "SELECT name, \"unique\", origin FROM pragma_index_list(?1, ?2) ORDER BY seq DESC";
+    let mut list = connection.prepare_cached(sql)?;
+    let mut rows = list.query([&table.name, &table.schema])?;
+    let mut id = 1;
+    while let Some(row) = rows.next()? {
+        let (name, unique, origin): (String, bool, String) =
+            (row.get(0)?, row.get(1)?, row.get(2)?);
+        if origin == "pk" {
+            continue;
+        }
+        id += 1;
+        let prefix = format!("{}~", table.name);
+        let shown = name.strip_prefix(&prefix).unwrap_or(&name).to_owned();
+        let given = named.iter().find(|found| {
+            matches!(found.kind.as_str(), "UQ" | "I") && found.name.eq_ignore_ascii_case(&shown)
+        });
+        let mut columns = index_columns(connection, table, &name)?;
+        if let Some(given) = given {
+            // its text has expressions in place of columns
+            let own = given.columns.iter().map(|name| ordinal(table, name));
+            columns = own.zip(given.descending.iter().copied()).collect();
+        }
+        let constraint = origin == "u" || given.is_some_and(|given| given.kind == "UQ");
+        let name = match origin.as_str() {
+            "u" => named_key("UQ", &columns).unwrap_or_else(|| made_name("UQ", &table.name, &name)),
+            _ => shown,
+        };
+        let name = Some(name);
+        found.push(Index { object, id, name, unique, primary: false, constraint, columns });
+    }
+    Ok(found)
+}
+
+fn index_columns(
+    connection: &Connection,
+    table: &Table,
+    index: &str,
+) -> rusqlite::Result<Vec<(i64, bool)>> {
+    let sql =
+        "SELECT cid + 1, \"desc\" FROM pragma_index_xinfo(?1, ?2) WHERE key = 1 ORDER BY seqno";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([index, &table.schema], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
+}
+
+struct RawKey {
+    table: String,
+    columns: Vec<(String, Option<String>)>,
+    on_update: String,
+    on_delete: String,
+}
+
+fn foreign_keys(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<RawKey>> {
+    let sql = "SELECT id, \"table\", \"from\", \"to\", on_update, on_delete \
+        FROM pragma_foreign_key_list(?1, ?2) ORDER BY id DESC, seq";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([&table.name, &table.schema])?;
+    let mut keys: Vec<(i64, RawKey)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id: i64 = row.get(0)?;
+        let columns = (row.get(2)?, row.get(3)?);
+        match keys.last_mut().filter(|(known, _)| *known == id) {
+            Some((_, key)) => key.columns.push(columns),
+            None => {
+                let (table, on_update, on_delete) = (row.get(1)?, row.get(4)?, row.get(5)?);
+                let columns = vec![columns];
+                keys.push((id, RawKey { table, columns, on_update, on_delete }));
+            }
+        }
+    }
+    Ok(keys.into_iter().map(|(_, key)| key).collect())
+}

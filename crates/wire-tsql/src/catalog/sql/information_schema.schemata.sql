@@ -1,0 +1,5 @@
+SELECT DB_NAME() AS CATALOG_NAME, s.name AS SCHEMA_NAME, p.name AS SCHEMA_OWNER,
+  CAST(NULL AS sysname) AS DEFAULT_CHARACTER_SET_CATALOG,
+  CAST(NULL AS sysname) AS DEFAULT_CHARACTER_SET_SCHEMA,
+  CAST('iso_1' AS sysname) AS DEFAULT_CHARACTER_SET_NAME
+FROM sys.schemas AS s LEFT JOIN sys.database_principals AS p ON p.principal_id = s.principal_id

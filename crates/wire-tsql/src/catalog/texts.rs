@@ -1,0 +1,83 @@
+//! System views that are T-SQL over other system views, and system procedures: their texts stand
+//! in `sql/`. Columns as in the documentation of each.
+
+/// Views by name in lower case; each text begins behind `CREATE VIEW v AS`.
+pub(crate) const VIEWS: &[(&str, &str)] = &[
+    ("sys.tables", include_str!("sql/sys.tables.sql")),
+    ("sys.views", include_str!("sql/sys.views.sql")),
+    ("sys.procedures", "SELECT * FROM sys.objects WHERE type = 'P'"),
+    ("sys.all_objects", include_str!("sql/sys.all_objects.sql")),
+    ("sys.all_columns", "SELECT * FROM sys.columns"),
+    ("sys.all_views", include_str!("sql/sys.all_views.sql")),
+    ("sys.all_sql_modules", "SELECT * FROM sys.sql_modules"),
+    ("sys.all_parameters", "SELECT * FROM sys.parameters"),
+    ("sys.sysobjects", include_str!("sql/sys.sysobjects.sql")),
+    ("information_schema.tables", include_str!("sql/information_schema.tables.sql")),
+    ("information_schema.columns", include_str!("sql/information_schema.columns.sql")),
+    ("information_schema.views", include_str!("sql/information_schema.views.sql")),
+    ("information_schema.schemata", include_str!("sql/information_schema.schemata.sql")),
+    ("information_schema.routines", include_str!("sql/information_schema.routines.sql")),
+    ("information_schema.parameters", include_str!("sql/information_schema.parameters.sql")),
+    (
+        "information_schema.table_constraints",
+        include_str!("sql/information_schema.table_constraints.sql"),
+    ),
+    (
+        "information_schema.key_column_usage",
+        include_str!("sql/information_schema.key_column_usage.sql"),
+    ),
+    (
+        "information_schema.constraint_column_usage",
+        include_str!("sql/information_schema.constraint_column_usage.sql"),
+    ),
+    (
+        "information_schema.constraint_table_usage",
+        include_str!("sql/information_schema.constraint_table_usage.sql"),
+    ),
+    (
+        "information_schema.referential_constraints",
+        include_str!("sql/information_schema.referential_constraints.sql"),
+    ),
+    (
+        "information_schema.check_constraints",
+        include_str!("sql/information_schema.check_constraints.sql"),
+    ),
+];
+
+/// Procedures by name in lower case; each text is a CREATE PROCEDURE.
+pub(crate) const PROCEDURES: &[(&str, &str)] = &[
+    ("sp_columns", include_str!("sql/sp_columns.sql")),
+    ("sp_columns_90", include_str!("sql/sp_columns_100.sql")),
+    ("sp_columns_100", include_str!("sql/sp_columns_100.sql")),
+    ("sp_databases", include_str!("sql/sp_databases.sql")),
+    ("sp_datatype_info", include_str!("sql/sp_datatype_info.sql")),
+    ("sp_datatype_info_90", include_str!("sql/sp_datatype_info.sql")),
+    ("sp_datatype_info_100", include_str!("sql/sp_datatype_info.sql")),
+    ("sp_fkeys", include_str!("sql/sp_fkeys.sql")),
+    ("sp_helptext", include_str!("sql/sp_helptext.sql")),
+    ("sp_pkeys", include_str!("sql/sp_pkeys.sql")),
+    ("sp_special_columns", include_str!("sql/sp_special_columns.sql")),
+    ("sp_special_columns_90", include_str!("sql/sp_special_columns.sql")),
+    ("sp_special_columns_100", include_str!("sql/sp_special_columns.sql")),
+    ("sp_sproc_columns", include_str!("sql/sp_sproc_columns.sql")),
+    ("sp_sproc_columns_90", include_str!("sql/sp_sproc_columns.sql")),
+    ("sp_sproc_columns_100", include_str!("sql/sp_sproc_columns.sql")),
+    ("sp_statistics", include_str!("sql/sp_statistics.sql")),
+    ("sp_statistics_100", include_str!("sql/sp_statistics.sql")),
+    ("sp_stored_procedures", include_str!("sql/sp_stored_procedures.sql")),
+    ("sp_tablecollations", include_str!("sql/sp_tablecollations.sql")),
+    ("sp_tablecollations_90", include_str!("sql/sp_tablecollations.sql")),
+    ("sp_tablecollations_100", include_str!("sql/sp_tablecollations.sql")),
+    ("sp_tables", include_str!("sql/sp_tables.sql")),
+];
+
+/// The text of a view as CREATE VIEW.
+pub(crate) fn find(name: &str) -> Option<String> {
+    let (_, text) = VIEWS.iter().find(|(known, _)| *known == name)?;
+    Some(format!("CREATE VIEW v AS {text}"))
+}
+
+/// The text of a procedure.
+pub(crate) fn procedure(name: &str) -> Option<&'static str> {
+    PROCEDURES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}

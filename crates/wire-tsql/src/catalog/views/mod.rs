@@ -1,0 +1,80 @@
+//! System views that are filled here: their columns, and where their rows come from.
+
+mod keys;
+mod objects;
+mod server;
+
+use tdekit_wire_tds::{Caller, Length, SqlType, Value};
+
+use super::facts::Facts;
+use crate::host::Database;
+use crate::run::activity::Activity;
+use crate::value::Val;
+
+/// A row of a view.
+pub(crate) type Row = Vec<Val>;
+/// Names and types.
+pub(crate) type Columns = &'static [(&'static str, SqlType)];
+
+/// What the server knows beside its databases.
+pub(crate) struct Server<'a> {
+    pub(crate) databases: Vec<Database>,
+    pub(crate) caller: &'a Caller,
+    pub(crate) sessions: Vec<Activity>,
+}
+
+/// Where rows come from.
+pub(crate) enum Source {
+    /// Nothing of this kind exists.
+    Empty,
+    Server(fn(&Server<'_>) -> Vec<Row>),
+    Facts(fn(&Facts) -> Vec<Row>),
+}
+
+/// A view that is filled here.
+pub(crate) struct View {
+    pub(crate) name: &'static str,
+    pub(crate) columns: Columns,
+    pub(crate) source: Source,
+}
+
+pub(crate) const NAME: SqlType = SqlType::NVarChar(Length::Of(128));
+pub(crate) const LONG: SqlType = SqlType::NVarChar(Length::Max);
+pub(crate) const DESC: SqlType = SqlType::NVarChar(Length::Of(60));
+pub(crate) const INT: SqlType = SqlType::Int;
+pub(crate) const SMALL: SqlType = SqlType::SmallInt;
+pub(crate) const TINY: SqlType = SqlType::TinyInt;
+pub(crate) const BIT: SqlType = SqlType::Bit;
+pub(crate) const TIME: SqlType = SqlType::DateTime;
+pub(crate) const BIG: SqlType = SqlType::BigInt;
+
+pub(crate) fn text(value: impl Into<String>) -> Val {
+    Value::Text(value.into().into())
+}
+
+pub(crate) fn int(value: impl Into<i64>) -> Val {
+    Value::Int(value.into())
+}
+
+pub(crate) fn bit(value: bool) -> Val {
+    Value::Bit(value)
+}
+
+pub(crate) fn some(value: Option<i64>) -> Val {
+    value.map_or(Value::Null, Value::Int)
+}
+
+/// 2000-01-01: SQLite keeps no times of creation.
+pub(crate) fn epoch() -> Val {
+    Value::DateTime { days: 36_524, ticks: 0 }
+}
+
+/// All of them.
+pub(crate) fn all() -> impl Iterator<Item = &'static View> {
+    objects::VIEWS.iter().chain(keys::VIEWS).chain(server::VIEWS)
+}
+
+/// The view of this lower-case name.
+pub(crate) fn find(name: &str) -> Option<&'static View> {
+    all().find(|view| view.name == name)
+}

@@ -1,0 +1,464 @@
+//! Objects, columns, parameters, types.
+
+use tdekit_wire_tds::{SqlType, Value, product};
+
+use super::{
+    BIG, BIT, Columns, DESC, INT, LONG, NAME, Row, SMALL, Source, TIME, TINY, View, bit, epoch,
+    int, some, text,
+};
+use crate::catalog::facts::{Facts, Object};
+use crate::catalog::lookup::schema_id;
+use crate::catalog::types::{ODBC, described, entry, public_name, type_facts};
+use crate::value::is_text;
+
+pub(crate) const VIEWS: &[View] = &[
+    View { name: "sys.objects", columns: OBJECTS, source: Source::Facts(objects) },
+    View { name: "sys.columns", columns: COLUMNS, source: Source::Facts(columns) },
+    View { name: "sys.types", columns: TYPES, source: Source::Server(|_| types()) },
+    View { name: "sys.sql_modules", columns: MODULES, source: Source::Facts(modules) },
+    View { name: "sys.parameters", columns: PARAMETERS, source: Source::Facts(parameters) },
+    View { name: "sys.identity_columns", columns: IDENTITY, source: Source::Facts(identity) },
+    View { name: "sys.computed_columns", columns: COMPUTED, source: Source::Empty },
+    View { name: "sys.extended_properties", columns: EXTENDED, source: Source::Empty },
+    View { name: "sys.spt_columns", columns: DESCRIBED, source: Source::Facts(spt_columns) },
+    View { name: "sys.spt_parameters", columns: DESCRIBED, source: Source::Facts(spt_parameters) },
+    View { name: "sys.spt_datatype_info", columns: DATATYPES, source: Source::Server(|_| infos()) },
+];
+
+const OBJECTS: Columns = &[
+    ("name", NAME),
+    ("object_id", INT),
+    ("principal_id", INT),
+    ("schema_id", INT),
+    ("parent_object_id", INT),
+    ("type", SqlType::Char(2)),
+    ("type_desc", DESC),
+    ("create_date", TIME),
+    ("modify_date", TIME),
+    ("is_ms_shipped", BIT),
+    ("is_published", BIT),
+    ("is_schema_published", BIT),
+];
+
+fn kind_name(kind: &str) -> &'static str {
+    match kind {
+        "U" => "USER_TABLE",
+        "V" => "VIEW",
+        "P" => "SQL_STORED_PROCEDURE",
+        "PK" => "PRIMARY_KEY_CONSTRAINT",
+        "UQ" => "UNIQUE_CONSTRAINT",
+        "F" => "FOREIGN_KEY_CONSTRAINT",
+        "C" => "CHECK_CONSTRAINT",
+        _ => "DEFAULT_CONSTRAINT",
+    }
+}
+
+pub(super) fn object_row(object: &Object) -> Row {
+    vec![
+        text(object.name.clone()),
+        int(object.id),
+        Value::Null,
+        int(schema_id(&object.schema)),
+        int(object.parent),
+        text(format!("{:<2}", object.kind)),
+        text(kind_name(object.kind)),
+        epoch(),
+        epoch(),
+        bit(false),
+        bit(false),
+        bit(false),
+    ]
+}
+
+fn objects(facts: &Facts) -> Vec<Row> {
+    facts.objects.iter().filter(|object| !object.hidden).map(object_row).collect()
+}
+
+const COLUMNS: Columns = &[
+    ("object_id", INT),
+    ("name", NAME),
+    ("column_id", INT),
+    ("system_type_id", TINY),
+    ("user_type_id", INT),
+    ("max_length", SMALL),
+    ("precision", TINY),
+    ("scale", TINY),
+    ("collation_name", NAME),
+    ("is_nullable", BIT),
+    ("is_ansi_padded", BIT),
+    ("is_rowguidcol", BIT),
+    ("is_identity", BIT),
+    ("is_computed", BIT),
+    ("is_filestream", BIT),
+    ("is_xml_document", BIT),
+    ("xml_collection_id", INT),
+    ("default_object_id", INT),
+    ("rule_object_id", INT),
+    ("is_sparse", BIT),
+    ("is_column_set", BIT),
+    ("generated_always_type", TINY),
+    ("generated_always_type_desc", DESC),
+    ("encryption_type", INT),
+    ("encryption_type_desc", DESC),
+    ("encryption_algorithm_name", NAME),
+    ("column_encryption_key_id", INT),
+    ("is_hidden", BIT),
+    ("is_masked", BIT),
+];
+
+fn collation(ty: SqlType) -> crate::value::Val {
+    if is_text(ty) && ty != SqlType::Xml { text(product::COLLATION) } else { Value::Null }
+}
+
+fn columns(facts: &Facts) -> Vec<Row> {
+    let shown = |object: i64| facts.object(object).is_some_and(|object| !object.hidden);
+    let own = facts.columns.iter().filter(|found| shown(found.object));
+    own.map(|found| {
+        let column = &found.column;
+        let (id, length, precision, scale) = type_facts(column.ty);
+        vec![
+            int(found.object),
+            text(column.name.clone()),
+            int(found.id),
+            int(id),
+            int(id),
+            int(length),
+            int(precision),
+            int(scale),
+            collation(column.ty),
+            bit(column.nullable),
+            bit(true),
+            bit(false),
+            bit(column.identity),
+            bit(false),
+            bit(false),
+            bit(false),
+            int(0),
+            int(found.default_id),
+            int(0),
+            bit(false),
+            bit(false),
+            int(0),
+            text("NOT_APPLICABLE"),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            bit(false),
+            bit(false),
+        ]
+    })
+    .collect()
+}
+
+const TYPES: Columns = &[
+    ("name", NAME),
+    ("system_type_id", TINY),
+    ("user_type_id", INT),
+    ("schema_id", INT),
+    ("principal_id", INT),
+    ("max_length", SMALL),
+    ("precision", TINY),
+    ("scale", TINY),
+    ("collation_name", NAME),
+    ("is_nullable", BIT),
+    ("is_user_defined", BIT),
+    ("is_assembly_type", BIT),
+    ("default_object_id", INT),
+    ("rule_object_id", INT),
+    ("is_table_type", BIT),
+];
+
+fn types() -> Vec<Row> {
+    let row = |own: &crate::catalog::types::Odbc| {
+        let is_text = matches!(own.system_type_id, 35 | 99 | 167 | 175 | 231 | 239);
+        vec![
+            text(own.name),
+            int(own.system_type_id),
+            int(own.user_type_id),
+            int(4),
+            Value::Null,
+            int(own.max_length),
+            int(own.precision),
+            int(own.scale),
+            if is_text { text(product::COLLATION) } else { Value::Null },
+            bit(own.name != "sysname"),
+            bit(false),
+            bit(false),
+            int(0),
+            int(0),
+            bit(false),
+        ]
+    };
+    ODBC.iter().map(row).collect()
+}
+
+const MODULES: Columns = &[
+    ("object_id", INT),
+    ("definition", LONG),
+    ("uses_ansi_nulls", BIT),
+    ("uses_quoted_identifier", BIT),
+    ("is_schema_bound", BIT),
+    ("is_recompiled", BIT),
+];
+
+fn modules(facts: &Facts) -> Vec<Row> {
+    let with_text = facts.objects.iter().filter_map(|object| {
+        let definition = object.text.clone()?;
+        Some(vec![int(object.id), text(definition), bit(true), bit(true), bit(false), bit(false)])
+    });
+    with_text.collect()
+}
+
+const PARAMETERS: Columns = &[
+    ("object_id", INT),
+    ("name", NAME),
+    ("parameter_id", INT),
+    ("system_type_id", TINY),
+    ("user_type_id", INT),
+    ("max_length", SMALL),
+    ("precision", TINY),
+    ("scale", TINY),
+    ("is_output", BIT),
+    ("has_default_value", BIT),
+    ("is_readonly", BIT),
+    ("is_nullable", BIT),
+];
+
+fn parameters(facts: &Facts) -> Vec<Row> {
+    let row = |own: &crate::catalog::facts::ProcedureParameter| {
+        let (id, length, precision, scale) = type_facts(own.ty);
+        vec![
+            int(own.object),
+            text(own.name.clone()),
+            int(own.id),
+            int(id),
+            int(id),
+            int(length),
+            int(precision),
+            int(scale),
+            bit(own.output),
+            // SQL Server tells it of CLR procedures only
+            bit(false),
+            bit(false),
+            bit(true),
+        ]
+    };
+    facts.parameters.iter().map(row).collect()
+}
+
+const IDENTITY: Columns = &[
+    ("object_id", INT),
+    ("name", NAME),
+    ("column_id", INT),
+    ("system_type_id", TINY),
+    ("user_type_id", INT),
+    ("is_nullable", BIT),
+    ("is_identity", BIT),
+    ("seed_value", BIG),
+    ("increment_value", BIG),
+    ("last_value", BIG),
+    ("is_not_for_replication", BIT),
+];
+
+fn identity(facts: &Facts) -> Vec<Row> {
+    let own = facts.columns.iter().filter_map(|found| {
+        let (seed, increment, last) = found.identity?;
+        let id = type_facts(found.column.ty).0;
+        Some(vec![
+            int(found.object),
+            text(found.column.name.clone()),
+            int(found.id),
+            int(id),
+            int(id),
+            bit(false),
+            bit(true),
+            int(seed),
+            int(increment),
+            some(last),
+            bit(false),
+        ])
+    });
+    own.collect()
+}
+
+const COMPUTED: Columns = &[
+    ("object_id", INT),
+    ("name", NAME),
+    ("column_id", INT),
+    ("definition", LONG),
+    ("is_persisted", BIT),
+    ("is_computed", BIT),
+    ("is_nullable", BIT),
+    ("uses_database_collation", BIT),
+];
+
+const EXTENDED: Columns = &[
+    ("class", TINY),
+    ("class_desc", DESC),
+    ("major_id", INT),
+    ("minor_id", INT),
+    ("name", NAME),
+    ("value", LONG),
+];
+
+/// What the catalog procedures of ODBC tell of columns and parameters: of our own making.
+const DESCRIBED: Columns = &[
+    ("object_id", INT),
+    ("name", NAME),
+    ("ordinal", INT),
+    ("data_type", SMALL),
+    ("data_type2", SMALL),
+    ("type_name", NAME),
+    ("precision", INT),
+    ("length", INT),
+    ("scale", SMALL),
+    ("radix", SMALL),
+    ("nullable", SMALL),
+    ("definition", SqlType::NVarChar(tdekit_wire_tds::Length::Of(4000))),
+    ("sql_data_type", SMALL),
+    ("sql_datetime_sub", SMALL),
+    ("char_octet_length", INT),
+    ("is_nullable", SqlType::VarChar(tdekit_wire_tds::Length::Of(254))),
+    ("is_identity", SMALL),
+    ("ss_data_type", TINY),
+    ("is_output", SMALL),
+];
+
+struct Shown<'a> {
+    object: i64,
+    name: &'a str,
+    ordinal: i64,
+    ty: SqlType,
+    nullable: bool,
+    definition: Option<String>,
+    identity: bool,
+    output: bool,
+}
+
+fn shown_row(own: &Shown<'_>) -> Row {
+    let (listed, told) = (entry(own.ty), described(own.ty));
+    let suffix = if own.identity { " identity" } else { "" };
+    vec![
+        int(own.object),
+        text(own.name),
+        int(own.ordinal),
+        int(listed.odbc),
+        int(listed.odbc2),
+        text(format!("{}{suffix}", public_name(own.ty))),
+        int(told.precision),
+        int(told.length),
+        some(told.scale),
+        some(told.radix),
+        int(i64::from(own.nullable)),
+        own.definition.clone().map_or(Value::Null, text),
+        int(told.verbose.0),
+        some(told.verbose.1),
+        some(told.octets),
+        text(if own.nullable { "YES" } else { "NO" }),
+        int(i64::from(own.identity)),
+        int(if own.nullable { listed.token.1 } else { listed.token.0 }),
+        int(i64::from(own.output)),
+    ]
+}
+
+fn spt_columns(facts: &Facts) -> Vec<Row> {
+    let row = |found: &crate::catalog::facts::ObjectColumn| {
+        let column = &found.column;
+        shown_row(&Shown {
+            object: found.object,
+            name: &column.name,
+            ordinal: found.id,
+            ty: column.ty,
+            nullable: column.nullable,
+            definition: column.default.as_ref().map(|default| format!("({default})")),
+            identity: column.identity,
+            output: false,
+        })
+    };
+    facts.columns.iter().map(row).collect()
+}
+
+fn spt_parameters(facts: &Facts) -> Vec<Row> {
+    let row = |own: &crate::catalog::facts::ProcedureParameter| {
+        shown_row(&Shown {
+            object: own.object,
+            name: &own.name,
+            ordinal: own.id,
+            ty: own.ty,
+            nullable: true,
+            definition: None,
+            identity: false,
+            output: own.output,
+        })
+    };
+    facts.parameters.iter().map(row).collect()
+}
+
+const DATATYPES: Columns = &[
+    ("type_name", NAME),
+    ("data_type", SMALL),
+    ("data_type2", SMALL),
+    ("precision", INT),
+    ("literal_prefix", SqlType::VarChar(tdekit_wire_tds::Length::Of(32))),
+    ("literal_suffix", SqlType::VarChar(tdekit_wire_tds::Length::Of(32))),
+    ("create_params", SqlType::VarChar(tdekit_wire_tds::Length::Of(32))),
+    ("searchable", SMALL),
+    ("unsigned_attribute", SMALL),
+    ("money", SMALL),
+    ("minimum_scale", SMALL),
+    ("maximum_scale", SMALL),
+    ("sql_data_type", SMALL),
+    ("sql_datetime_sub", SMALL),
+    ("num_prec_radix", INT),
+    ("usertype", SMALL),
+];
+
+fn infos() -> Vec<Row> {
+    let mark = |mark: Option<&'static str>| mark.map_or(Value::Null, text);
+    let row = |own: &crate::catalog::types::Odbc| {
+        let name = if own.name == "sysname" { "nvarchar(128)" } else { own.name };
+        let ty = crate::parse_type(name).unwrap_or(SqlType::Int);
+        let told = described(ty);
+        let number = crate::value::is_numeric(ty) && ty != SqlType::Bit;
+        let scales = match ty {
+            SqlType::Decimal { .. } => (Some(0), Some(38)),
+            SqlType::Time(_) | SqlType::DateTime2(_) | SqlType::DateTimeOffset(_) => {
+                (Some(0), Some(7))
+            }
+            _ => (told.scale, told.scale),
+        };
+        let precision = match own.name {
+            "char" | "varchar" | "binary" | "varbinary" => 8000,
+            "nchar" | "nvarchar" => 4000,
+            "sysname" => 128,
+            "decimal" | "numeric" => 38,
+            _ => told.precision,
+        };
+        let searchable = match own.name {
+            "text" | "ntext" => 1,
+            "image" | "xml" => 0,
+            _ if is_text(ty) || told.verbose.1.is_some() => 3,
+            _ => 2,
+        };
+        vec![
+            text(own.name),
+            int(own.odbc),
+            int(own.odbc2),
+            int(precision),
+            mark(own.prefix),
+            mark(own.suffix),
+            mark(own.parameters),
+            int(searchable),
+            some(number.then_some(i64::from(own.name == "tinyint"))),
+            int(i64::from(own.name.ends_with("money"))),
+            some(scales.0),
+            some(scales.1),
+            int(told.verbose.0),
+            some(told.verbose.1),
+            some(told.radix),
+            int(0),
+        ]
+    };
+    ODBC.iter().map(row).collect()
+}

@@ -1,0 +1,371 @@
+//! Databases, schemas, principals, settings, and what runs.
+
+use tdekit_wire_tds::{Length, SqlType, Value, product};
+
+use super::{
+    BIG, BIT, Columns, DESC, INT, NAME, Row, SMALL, Server, Source, TIME, TINY, View, bit, epoch,
+    int, text,
+};
+use crate::run::activity::Activity;
+use crate::value::datetime;
+
+pub(crate) const VIEWS: &[View] = &[
+    View { name: "sys.databases", columns: DATABASES, source: Source::Server(databases) },
+    View { name: "sys.schemas", columns: SCHEMAS, source: Source::Server(|_| schemas()) },
+    View {
+        name: "sys.database_principals",
+        columns: PRINCIPALS,
+        source: Source::Server(|_| database_principals()),
+    },
+    View {
+        name: "sys.server_principals",
+        columns: PRINCIPALS,
+        source: Source::Server(server_principals),
+    },
+    View { name: "sys.configurations", columns: SETTINGS, source: Source::Server(|_| settings()) },
+    View {
+        name: "sys.dm_exec_connections",
+        columns: CONNECTIONS,
+        source: Source::Server(connections),
+    },
+    View { name: "sys.dm_exec_sessions", columns: SESSIONS, source: Source::Server(sessions) },
+    View { name: "sys.dm_exec_requests", columns: REQUESTS, source: Source::Server(requests) },
+    View { name: "sys.system_views", columns: NAMES, source: Source::Server(|_| system_views()) },
+];
+
+const DATABASES: Columns = &[
+    ("name", NAME),
+    ("database_id", INT),
+    ("source_database_id", INT),
+    ("owner_sid", SqlType::VarBinary(Length::Of(85))),
+    ("create_date", TIME),
+    ("compatibility_level", TINY),
+    ("collation_name", NAME),
+    ("user_access", TINY),
+    ("user_access_desc", DESC),
+    ("is_read_only", BIT),
+    ("is_auto_close_on", BIT),
+    ("is_auto_shrink_on", BIT),
+    ("state", TINY),
+    ("state_desc", DESC),
+    ("is_in_standby", BIT),
+    ("snapshot_isolation_state", TINY),
+    ("snapshot_isolation_state_desc", DESC),
+    ("is_read_committed_snapshot_on", BIT),
+    ("recovery_model", TINY),
+    ("recovery_model_desc", DESC),
+    ("is_ansi_nulls_on", BIT),
+    ("is_quoted_identifier_on", BIT),
+    ("is_master_key_encrypted_by_server", BIT),
+    ("is_encrypted", BIT),
+    ("containment", TINY),
+    ("containment_desc", DESC),
+];
+
+fn databases(server: &Server<'_>) -> Vec<Row> {
+    let row = |database: &crate::host::Database| {
+        vec![
+            text(database.name.clone()),
+            int(database.id),
+            Value::Null,
+            Value::Binary(vec![1].into()),
+            epoch(),
+            int(150),
+            text(product::COLLATION),
+            int(0),
+            text("MULTI_USER"),
+            bit(false),
+            bit(false),
+            bit(false),
+            int(0),
+            text("ONLINE"),
+            bit(false),
+            int(1),
+            text("ON"),
+            bit(true),
+            int(3),
+            text("SIMPLE"),
+            bit(true),
+            bit(true),
+            bit(database.id == 1),
+            bit(database.encrypted),
+            int(0),
+            text("NONE"),
+        ]
+    };
+    server.databases.iter().map(row).collect()
+}
+
+const SCHEMAS: Columns = &[("name", NAME), ("schema_id", INT), ("principal_id", INT)];
+
+fn schemas() -> Vec<Row> {
+    let fixed = [("dbo", 1, 1), ("guest", 2, 2), ("INFORMATION_SCHEMA", 3, 3), ("sys", 4, 4)];
+    fixed.iter().map(|(name, id, owner)| vec![text(*name), int(*id), int(*owner)]).collect()
+}
+
+const PRINCIPALS: Columns = &[
+    ("name", NAME),
+    ("principal_id", INT),
+    ("sid", SqlType::VarBinary(Length::Of(85))),
+    ("type", SqlType::Char(1)),
+    ("type_desc", DESC),
+    ("default_schema_name", NAME),
+    ("create_date", TIME),
+    ("modify_date", TIME),
+    ("is_fixed_role", BIT),
+    ("is_disabled", BIT),
+    ("default_database_name", NAME),
+];
+
+fn principal(name: &str, id: i64, (kind, described): (&str, &str), schema: Option<&str>) -> Row {
+    vec![
+        text(name),
+        int(id),
+        Value::Binary(vec![u8::try_from(id).unwrap_or(1)].into()),
+        text(kind),
+        text(described),
+        schema.map_or(Value::Null, text),
+        epoch(),
+        epoch(),
+        bit(false),
+        bit(false),
+        text("master"),
+    ]
+}
+
+fn database_principals() -> Vec<Row> {
+    let (user, role) = (("S", "SQL_USER"), ("R", "DATABASE_ROLE"));
+    vec![
+        principal("public", 0, role, None),
+        principal("dbo", 1, user, Some("dbo")),
+        principal("guest", 2, user, Some("guest")),
+        principal("INFORMATION_SCHEMA", 3, user, None),
+        principal("sys", 4, user, None),
+    ]
+}
+
+fn server_principals(server: &Server<'_>) -> Vec<Row> {
+    vec![principal(&server.caller.login, 1, ("S", "SQL_LOGIN"), None)]
+}
+
+const SETTINGS: Columns = &[
+    ("configuration_id", INT),
+    ("name", SqlType::NVarChar(Length::Of(35))),
+    ("value", INT),
+    ("minimum", INT),
+    ("maximum", INT),
+    ("value_in_use", INT),
+    ("description", SqlType::NVarChar(Length::Of(255))),
+    ("is_dynamic", BIT),
+    ("is_advanced", BIT),
+];
+
+fn settings() -> Vec<Row> {
+    let known = [
+        (115, "nested triggers", 1, 0, 1, false),
+        (124, "default language", 0, 0, 9999, false),
+        (1126, "default full-text language", 1033, 0, i64::from(i32::MAX), true),
+        (1536, "max text repl size (B)", 65536, -1, i64::from(i32::MAX), false),
+        (1538, "cursor threshold", -1, -1, i64::from(i32::MAX), true),
+        (103, "user connections", 0, 0, 32767, true),
+        (16384, "xp_cmdshell", 0, 0, 1, true),
+        (1562, "clr enabled", 0, 0, 1, false),
+        (16397, "show advanced options", 0, 0, 1, false),
+    ];
+    let row = |(id, name, value, least, most, advanced): &(i64, &str, i64, i64, i64, bool)| {
+        vec![
+            int(*id),
+            text(*name),
+            int(*value),
+            int(*least),
+            int(*most),
+            int(*value),
+            text(*name),
+            bit(true),
+            bit(*advanced),
+        ]
+    };
+    known.iter().map(row).collect()
+}
+
+fn moment(at: datetime::Moment) -> crate::value::Val {
+    datetime::to_type(at, SqlType::DateTime, "datetime").unwrap_or(Value::Null)
+}
+
+const CONNECTIONS: Columns = &[
+    ("session_id", INT),
+    ("most_recent_session_id", INT),
+    ("connect_time", TIME),
+    ("net_transport", SqlType::NVarChar(Length::Of(40))),
+    ("protocol_type", SqlType::NVarChar(Length::Of(40))),
+    ("protocol_version", INT),
+    ("encrypt_option", SqlType::NVarChar(Length::Of(40))),
+    ("auth_scheme", SqlType::NVarChar(Length::Of(40))),
+    ("client_net_address", SqlType::VarChar(Length::Of(48))),
+];
+
+fn connections(server: &Server<'_>) -> Vec<Row> {
+    let row = |own: &Activity| {
+        let caller = &own.caller;
+        vec![
+            int(caller.spid),
+            int(caller.spid),
+            moment(own.since),
+            text("TCP"),
+            text("TSQL"),
+            int(0x7400_0004),
+            text(if caller.encrypted { "TRUE" } else { "FALSE" }),
+            text("SQL"),
+            text(caller.address.clone()),
+        ]
+    };
+    server.sessions.iter().map(row).collect()
+}
+
+const SESSIONS: Columns = &[
+    ("session_id", SMALL),
+    ("login_time", TIME),
+    ("host_name", NAME),
+    ("program_name", NAME),
+    ("login_name", NAME),
+    ("original_login_name", NAME),
+    ("status", SqlType::NVarChar(Length::Of(30))),
+    ("cpu_time", INT),
+    ("last_request_start_time", TIME),
+    ("is_user_process", BIT),
+    ("transaction_isolation_level", SMALL),
+    ("open_transaction_count", INT),
+    ("database_id", SMALL),
+];
+
+fn database_id(server: &Server<'_>, name: &str) -> crate::value::Val {
+    let found = server.databases.iter().find(|known| known.name.eq_ignore_ascii_case(name));
+    found.map_or(Value::Null, |database| int(database.id))
+}
+
+fn isolation(level: &str) -> i64 {
+    match level {
+        "READ UNCOMMITTED" => 1,
+        "REPEATABLE READ" => 3,
+        "SERIALIZABLE" => 4,
+        "SNAPSHOT" => 5,
+        _ => 2,
+    }
+}
+
+fn sessions(server: &Server<'_>) -> Vec<Row> {
+    let row = |own: &Activity| {
+        vec![
+            int(own.caller.spid),
+            moment(own.since),
+            text(own.caller.host.clone()),
+            text(own.caller.application.clone()),
+            text(own.caller.login.clone()),
+            text(own.caller.login.clone()),
+            text(if own.request.is_some() { "running" } else { "sleeping" }),
+            int(own.cpu_ms().unwrap_or(0)),
+            moment(own.started),
+            bit(true),
+            int(isolation(&own.isolation)),
+            int(own.trancount),
+            database_id(server, &own.database),
+        ]
+    };
+    server.sessions.iter().map(row).collect()
+}
+
+const REQUESTS: Columns = &[
+    ("session_id", SMALL),
+    ("request_id", INT),
+    ("start_time", TIME),
+    ("status", SqlType::NVarChar(Length::Of(30))),
+    ("command", SqlType::NVarChar(Length::Of(32))),
+    ("database_id", SMALL),
+    ("user_id", INT),
+    ("blocking_session_id", SMALL),
+    ("wait_type", DESC),
+    ("wait_time", INT),
+    ("last_wait_type", DESC),
+    ("open_transaction_count", INT),
+    ("percent_complete", SqlType::Real),
+    ("cpu_time", INT),
+    ("total_elapsed_time", INT),
+    ("scheduler_id", INT),
+    ("transaction_isolation_level", SMALL),
+    ("row_count", BIG),
+];
+
+fn requests(server: &Server<'_>) -> Vec<Row> {
+    let running = server.sessions.iter().filter(|own| own.request.is_some());
+    running
+        .map(|own| {
+            vec![
+                int(own.caller.spid),
+                int(0),
+                moment(own.started),
+                text("running"),
+                text(own.command.clone()),
+                database_id(server, &own.database),
+                int(1),
+                int(0),
+                Value::Null,
+                int(0),
+                text("SOS_SCHEDULER_YIELD"),
+                int(own.trancount),
+                Value::Float(0.0),
+                int(own.cpu_ms().unwrap_or(0)),
+                int(own.elapsed_ms()),
+                int(0),
+                int(isolation(&own.isolation)),
+                int(0),
+            ]
+        })
+        .collect()
+}
+
+const NAMES: Columns = &[
+    ("name", NAME),
+    ("object_id", INT),
+    ("principal_id", INT),
+    ("schema_id", INT),
+    ("parent_object_id", INT),
+    ("type", SqlType::Char(2)),
+    ("type_desc", DESC),
+    ("create_date", TIME),
+    ("modify_date", TIME),
+    ("is_ms_shipped", BIT),
+    ("is_published", BIT),
+    ("is_schema_published", BIT),
+];
+
+/// All system views of this list and of the texts beside it.
+fn system_views() -> Vec<Row> {
+    let names = super::all().map(|view| view.name);
+    let names = names.chain(crate::catalog::texts::VIEWS.iter().map(|(name, _)| *name));
+    let hosts = ["sys.dm_os_wait_stats", "sys.dm_os_schedulers", "sys.certificates"];
+    names
+        .chain(hosts)
+        .filter(|name| !name.starts_with("sys.spt_"))
+        .filter_map(|full| {
+            let (schema, name) = full.split_once('.')?;
+            let (id, name) = match schema {
+                "information_schema" => (3, name.to_uppercase()),
+                _ => (4, name.to_owned()),
+            };
+            Some(vec![
+                text(name),
+                int(-crate::run::calls::object_id(full)),
+                Value::Null,
+                int(id),
+                int(0),
+                text("V "),
+                text("VIEW"),
+                epoch(),
+                epoch(),
+                bit(true),
+                bit(false),
+                bit(false),
+            ])
+        })
+        .collect()
+}

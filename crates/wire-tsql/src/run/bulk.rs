@@ -1,0 +1,288 @@
+//! Rows into a table one by one: bulk loads, INSERT .. EXEC, OUTPUT .. INTO.
+
+use std::sync::Arc;
+
+use rusqlite::types::Value as Stored;
+use tdekit_wire_tds::{Column, Command, SqlType, Value};
+
+use super::db::{View, failure};
+use super::exec::Run;
+use super::session::{Inner, Silent};
+use super::transaction::Own;
+use super::{Frame, Signal};
+use crate::ast::{InsertBulk, Kind, Name};
+use crate::bind::{Binder, Bound, Variables, quote};
+use crate::catalog::{Table, TableColumn, TableKind};
+use crate::emit::eval::{assigned, eval};
+use crate::error::{Error, Result};
+use crate::value::storage;
+
+/// A table that rows go into, and how.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) table: Arc<Table>,
+    /// The columns that a row's values are for, each with its DEFAULT.
+    columns: Vec<(TableColumn, Option<Bound>)>,
+    /// DEFAULTs of the other columns.
+    rest: Vec<Bound>,
+    sql: String,
+    /// The identity column is filled here, or by the rows.
+    made: bool,
+    given: bool,
+}
+
+/// A bulk load that is coming in.
+#[derive(Debug)]
+pub(crate) struct Load {
+    target: Target,
+    from: Vec<SqlType>,
+    keep_nulls: bool,
+    own: Own,
+    rows: u64,
+}
+
+impl Run<'_> {
+    /// Prepares for rows with values for these columns; for all but the identity column if none
+    /// is named. With `any_identity` the rows may fill the identity column.
+    pub(crate) fn target(
+        &mut self,
+        name: &Name,
+        columns: &[String],
+        variables: &Variables,
+        any_identity: bool,
+    ) -> Result<Target> {
+        let kernels = self.s.db.kernels.clone();
+        let database = self.s.state.database.clone();
+        let identity_insert = self.s.state.options.identity_insert.clone();
+        let mut view = View {
+            db: &mut self.s.db,
+            database: &database,
+            identity_insert: identity_insert.as_deref(),
+        };
+        let mut binder = Binder::new(&mut view, variables, &kernels);
+        let table = binder.find_table(name)?;
+        if table.kind != TableKind::Table {
+            return Err(Error::feature("rows into a view"));
+        }
+        let explicit = any_identity || binder.catalog.identity_insert(&table);
+        let mut named = Vec::new();
+        if columns.is_empty() {
+            let all = table.columns.iter();
+            named.extend(all.filter(|column| any_identity || !column.identity).cloned());
+        }
+        for name in columns {
+            let column =
+                table.column(name).ok_or_else(|| Error::InvalidColumn { name: name.clone() })?;
+            if column.identity && !explicit {
+                return Err(Error::IdentityInsert { table: table.name.clone() });
+            }
+            if named.iter().any(|known: &TableColumn| known.name == column.name) {
+                return Err(Error::DuplicateColumnName { name: name.clone() });
+            }
+            named.push(column.clone());
+        }
+        let (mut names, mut places) = (Vec::new(), Vec::new());
+        let mut with_defaults = Vec::new();
+        for column in named {
+            names.push(quote(&column.name));
+            places.push(format!("?{}", places.len() + 1));
+            let default = match column.default {
+                Some(_) => Some(binder.default(&table, &column)?),
+                None => None,
+            };
+            with_defaults.push((column, default));
+        }
+        let (mut rest, mut made) = (Vec::new(), false);
+        for column in &table.columns {
+            if with_defaults.iter().any(|(known, _)| known.name == column.name) {
+                continue;
+            }
+            if column.identity {
+                made = true;
+                names.push(quote(&column.name));
+                places.push("tsql_identity()".to_owned());
+            } else if column.default.is_some() {
+                rest.push(binder.default(&table, column)?);
+                names.push(quote(&column.name));
+                places.push(format!("?{}", with_defaults.len() + rest.len()));
+            }
+        }
+        let sql = format!(
+            "INSERT INTO {} ({}) VALUES ({})",
+            table.sql(),
+            names.join(", "),
+            places.join(", ")
+        );
+        let given = table.identity().is_some() && !made;
+        Ok(Target { table, columns: with_defaults, rest, sql, made, given })
+    }
+
+    /// Before the first row.
+    pub(crate) fn begin_rows(&mut self, target: &Target) -> Result<()> {
+        if target.made {
+            let (next, step) = self.identity_of(&target.table)?;
+            self.s.db.kernels.begin_identity(next, step);
+        }
+        Ok(())
+    }
+
+    /// After the last row.
+    pub(crate) fn end_rows(&mut self, target: &Target) -> Result<()> {
+        if target.made
+            && let Some(last) = self.s.db.kernels.last_identity()
+        {
+            self.store_identity(&target.table, last)?;
+            self.s.state.identity = Some(last);
+            self.s.state.scope_identity = Some(last);
+        } else if target.given {
+            self.note_explicit_identity(&target.table)?;
+        }
+        Ok(())
+    }
+
+    /// Inserts a row whose values are of these types. With `defaults`, NULL stands for the
+    /// column's DEFAULT if it has one.
+    pub(crate) fn put_row(
+        &mut self,
+        target: &Target,
+        types: &[SqlType],
+        values: &[Value<'_>],
+        defaults: bool,
+    ) -> Result<()> {
+        if values.len() != target.columns.len() || types.len() != values.len() {
+            return Err(Error::SuppliedValues {});
+        }
+        let order = self.s.state.options.dateformat;
+        let full = target.table.full_name();
+        let mut stored: Vec<Stored> = Vec::with_capacity(values.len() + target.rest.len());
+        for ((value, from), (column, default)) in values.iter().zip(types).zip(&target.columns) {
+            let value = match default {
+                Some(default) if defaults && *value == Value::Null => {
+                    self.with_env(&Frame::empty(), |env| eval(default, env).map(Value::into_owned))?
+                }
+                _ => assigned(value, *from, column.ty, &full, &column.name, order)?,
+            };
+            stored.push(storage::store(&value, column.ty)?);
+        }
+        for default in &target.rest {
+            let value =
+                self.with_env(&Frame::empty(), |env| eval(default, env).map(Value::into_owned))?;
+            stored.push(storage::store(&value, default.ty)?);
+        }
+        let kernels = self.s.db.kernels.clone();
+        kernels.take_failure();
+        let database = target.table.database.clone();
+        let result = self
+            .s
+            .db
+            .connection()?
+            .prepare_cached(&target.sql)
+            .and_then(|mut insert| insert.execute(rusqlite::params_from_iter(stored)))
+            .map_err(|error| failure(&kernels, &error, &database));
+        match result {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.constraint(error, &target.table, Command::INSERT)),
+        }
+    }
+
+    /// INSERT BULK as a statement: its rows come later, with the load itself.
+    pub(crate) fn announce(&mut self, insert: &InsertBulk, frame: &Frame) -> Result<Signal> {
+        let names: Vec<String> = insert.columns.iter().map(|(name, _)| name.clone()).collect();
+        let target = self.target(&insert.target, &names, &frame.variables, true)?;
+        if target.table.schema != "temp" {
+            self.implicit();
+        }
+        Ok(self.finished(frame, Command::OTHER))
+    }
+}
+
+impl Inner {
+    pub(crate) fn load_begin(&mut self, text: &str, columns: &[Column]) -> Result<()> {
+        self.load = None;
+        let quoted = self.state.options.quoted_identifier;
+        let stmts = crate::parse::parse(text, quoted).map_err(|at| at.error)?;
+        let Some(Kind::InsertBulk(insert)) = stmts.into_iter().next().map(|stmt| stmt.kind) else {
+            return Err(Error::Syntax { near: "INSERT BULK".to_owned() });
+        };
+        let names: Vec<String> = match insert.columns.is_empty() {
+            true => columns.iter().map(|column| column.name.clone()).collect(),
+            false => insert.columns.iter().map(|(name, _)| name.clone()).collect(),
+        };
+        if names.len() != columns.len() {
+            return Err(Error::BulkColumn { number: names.len().min(columns.len()) + 1 });
+        }
+        let from = columns.iter().map(|column| column.ty).collect();
+        let mut silent = Silent;
+        let mut run = Run { s: self, sink: &mut silent };
+        let target = run.target(&insert.target, &names, &Variables::default(), true)?;
+        for (column, (into, _)) in columns.iter().zip(&target.columns) {
+            if !crate::value::implicit(column.ty, into.ty)
+                && !crate::value::explicit(column.ty, into.ty)
+            {
+                return Err(Error::OperandClash {
+                    left: crate::value::type_name(column.ty).to_owned(),
+                    right: crate::value::type_name(into.ty).to_owned(),
+                });
+            }
+        }
+        if run.s.state.doomed {
+            return Err(Error::Doomed {});
+        }
+        let own = run.begin_own()?;
+        if let Err(error) = run.begin_rows(&target) {
+            run.after_write(own, false)?;
+            return Err(error);
+        }
+        self.load = Some(Load { target, from, keep_nulls: insert.keep_nulls, own, rows: 0 });
+        Ok(())
+    }
+
+    pub(crate) fn load_row(&mut self, values: &[Value<'_>]) -> Result<()> {
+        let Some(mut load) = self.load.take() else {
+            return Err(Error::Internal { detail: "a row without a load".to_owned() });
+        };
+        self.state.now = crate::value::datetime::now();
+        let mut silent = Silent;
+        let mut run = Run { s: self, sink: &mut silent };
+        match run.put_row(&load.target, &load.from, values, !load.keep_nulls) {
+            Ok(()) => {
+                load.rows += 1;
+                self.load = Some(load);
+                Ok(())
+            }
+            Err(error) => {
+                run.undo_load(&load)?;
+                Err(error)
+            }
+        }
+    }
+
+    pub(crate) fn load_end(&mut self, keep: bool) -> Result<u64> {
+        let Some(load) = self.load.take() else { return Ok(0) };
+        let mut silent = Silent;
+        let mut run = Run { s: self, sink: &mut silent };
+        if !keep {
+            run.undo_load(&load)?;
+            return Ok(0);
+        }
+        if let Err(error) = run.end_rows(&load.target) {
+            run.undo_load(&load)?;
+            return Err(error);
+        }
+        run.after_write(load.own, true)?;
+        self.state.rowcount = i64::try_from(load.rows).unwrap_or(i64::MAX);
+        Ok(load.rows)
+    }
+}
+
+impl Run<'_> {
+    fn undo_load(&mut self, load: &Load) -> Result<()> {
+        self.after_write(load.own, false)?;
+        self.s.state.rowcount = 0;
+        if self.s.state.options.xact_abort && self.s.state.trancount > 0 {
+            // the rollback itself is the client's to ask for: nothing can tell it here
+            self.s.state.doomed = true;
+        }
+        Ok(())
+    }
+}

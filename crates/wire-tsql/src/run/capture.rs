@@ -1,0 +1,115 @@
+//! INSERT .. EXEC: a call whose rows go into a table instead of to the client.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use tdekit_wire_tds::{Column, Command, DoneKind, EnvChange, Flow, Message, Sink, SqlType, Value};
+
+use super::compile::Op;
+use super::exec::Run;
+use super::{Frame, Signal};
+use crate::ast::Name;
+use crate::error::{Error, Result};
+use crate::value::Val;
+
+/// Keeps rows, and passes on what is not a result.
+struct Capture<'a> {
+    around: &'a mut dyn Sink,
+    types: Vec<SqlType>,
+    /// Results one after the other: types of a result's columns, and its rows.
+    results: Vec<(Vec<SqlType>, Vec<Vec<Val>>)>,
+}
+
+impl Sink for Capture<'_> {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        self.types = columns.iter().map(|column| column.ty).collect();
+        self.results.push((self.types.clone(), Vec::new()));
+        Flow::Continue
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> Flow {
+        let row = values.iter().map(|value| value.clone().into_owned()).collect();
+        if let Some((_, rows)) = self.results.last_mut() {
+            rows.push(row);
+        }
+        if self.around.cancelled() { Flow::Stop } else { Flow::Continue }
+    }
+
+    fn done(&mut self, _: DoneKind, _: Command, _: Option<u64>) -> Flow {
+        if self.around.cancelled() { Flow::Stop } else { Flow::Continue }
+    }
+
+    fn message(&mut self, message: &Message) -> Flow {
+        self.around.message(message)
+    }
+
+    fn return_status(&mut self, _: i32) {}
+
+    fn return_value(&mut self, _: u16, _: &str, _: SqlType, _: &Value<'_>) {}
+
+    fn env_change(&mut self, change: EnvChange<'_>) {
+        self.around.env_change(change);
+    }
+
+    fn flush(&mut self) {
+        self.around.flush();
+    }
+
+    fn cancelled(&self) -> bool {
+        self.around.cancelled()
+    }
+
+    fn cancel_flag(&self) -> Arc<AtomicBool> {
+        self.around.cancel_flag()
+    }
+}
+
+impl Run<'_> {
+    pub(crate) fn insert_exec(
+        &mut self,
+        into: &Name,
+        columns: &[String],
+        call: &Op,
+        frame: &mut Frame,
+    ) -> Result<Signal> {
+        let Op::Exec { exec, args, text, status } = call else {
+            return Err(Error::Internal { detail: "no call".to_owned() });
+        };
+        if self.s.state.capturing {
+            return Err(Error::NestedInsertExec {});
+        }
+        let target = self.target(into, columns, &frame.variables, false)?;
+        let mut capture =
+            Capture { around: &mut *self.sink, types: Vec::new(), results: Vec::new() };
+        self.s.state.capturing = true;
+        let called = {
+            let mut run = Run { s: &mut *self.s, sink: &mut capture };
+            let kind = std::mem::replace(&mut frame.kind, DoneKind::InProcedure);
+            let called = run.exec(exec, args, text.as_ref(), *status, frame);
+            frame.kind = kind;
+            called
+        };
+        let results = capture.results;
+        self.s.state.capturing = false;
+        let signal = called?;
+        if signal != Signal::Next {
+            return Ok(signal);
+        }
+        let own = self.before_write(&target.table)?;
+        let mut count = 0;
+        let mut put = || {
+            self.begin_rows(&target)?;
+            for (types, rows) in &results {
+                for row in rows {
+                    self.put_row(&target, types, row, false)?;
+                    count += 1;
+                }
+            }
+            self.end_rows(&target)
+        };
+        let result = put();
+        self.after_write(own, result.is_ok())?;
+        result?;
+        Ok(self.counted(frame, Command::INSERT, count))
+    }
+}

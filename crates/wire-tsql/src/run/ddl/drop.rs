@@ -1,0 +1,128 @@
+//! DROP and TRUNCATE.
+
+use std::sync::Arc;
+
+use super::super::db::failure;
+use super::super::exec::Run;
+use super::index::index_name;
+use crate::ast::{Name, ObjectKind};
+use crate::bind::quote;
+use crate::catalog::facts::has_table;
+use crate::catalog::{Table, TableKind};
+use crate::error::{Error, Result};
+
+impl Run<'_> {
+    pub(super) fn truncate(&mut self, name: &Name) -> Result<()> {
+        let table = self.find(name)?.ok_or_else(|| Error::AlterMissing { name: name.text() })?;
+        self.define(&table.schema.clone(), |run| {
+            run.sql(&format!("DELETE FROM {}", table.sql()), &table.database)?;
+            if table.identity().is_some() {
+                let sql = format!(
+                    "UPDATE {}.tsql_identity SET last = NULL WHERE table_name = ?1",
+                    quote(&table.schema)
+                );
+                let kernels = run.s.db.kernels.clone();
+                let result = run.s.db.connection()?.execute(&sql, [&table.name]);
+                result.map_err(|error| failure(&kernels, &error, &table.database))?;
+            }
+            Ok(())
+        })
+    }
+
+    pub(super) fn drop_object(
+        &mut self,
+        kind: ObjectKind,
+        name: &Name,
+        if_exists: bool,
+        on: Option<&Name>,
+    ) -> Result<()> {
+        let missing = |what: &str| Error::DropMissing { kind: what.to_owned(), name: name.text() };
+        match kind {
+            ObjectKind::Table => {
+                let found = self.find(name)?.filter(|table| table.kind == TableKind::Table);
+                let Some(table) = found else {
+                    return if if_exists { Ok(()) } else { Err(missing("table")) };
+                };
+                self.drop_table(&table)
+            }
+            ObjectKind::View | ObjectKind::Procedure => {
+                let (letter, word) =
+                    if kind == ObjectKind::View { ("V", "view") } else { ("P", "procedure") };
+                let current = self.s.state.database.clone();
+                if self.s.db.module(name, &current, letter)?.is_none() {
+                    return if if_exists { Ok(()) } else { Err(missing(word)) };
+                }
+                let (schema, database, object) = self.s.db.place(name, &current)?;
+                let kernels = self.s.db.kernels.clone();
+                self.define(&schema.clone(), |run| {
+                    let sql = format!(
+                        "DELETE FROM {}.tsql_module WHERE name = ?1 AND kind = ?2",
+                        quote(&schema)
+                    );
+                    let result = run.s.db.connection()?.execute(&sql, [&object, letter]);
+                    result.map(|_| ()).map_err(|error| failure(&kernels, &error, &database))
+                })
+            }
+            ObjectKind::Index => {
+                let (table, index) = match on {
+                    Some(table) => (table.clone(), name.object().to_owned()),
+                    None => {
+                        let mut parts = name.0.clone();
+                        let index = parts.pop().unwrap_or_default();
+                        (Name(parts), index)
+                    }
+                };
+                let Some(table) = self.find(&table)? else {
+                    return if if_exists { Ok(()) } else { Err(missing("index")) };
+                };
+                let full = index_name(&table.name, &index);
+                let sql = format!("DROP INDEX {}.{}", quote(&table.schema), quote(&full));
+                let kernels = self.s.db.kernels.clone();
+                let result = self.define(&table.schema.clone(), |run| {
+                    run.sql(&sql, &table.database)?;
+                    let connection = run.s.db.connection()?;
+                    let fail = |error| failure(&kernels, &error, &table.database);
+                    if has_table(connection, &table.schema, "tsql_constraint").map_err(fail)? {
+                        let sql = format!(
+                            "DELETE FROM {}.tsql_constraint WHERE table_name = ?1 AND name = ?2",
+                            quote(&table.schema)
+                        );
+                        connection.execute(&sql, [&table.name, &index]).map_err(fail)?;
+                    }
+                    Ok(())
+                });
+                match result {
+                    Err(Error::Internal { detail }) if detail.contains("no such index") => {
+                        if if_exists {
+                            Ok(())
+                        } else {
+                            Err(missing("index"))
+                        }
+                    }
+                    other => other,
+                }
+            }
+            _ => Err(Error::feature("this DROP")),
+        }
+    }
+
+    pub(crate) fn drop_table(&mut self, table: &Arc<Table>) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        self.define(&table.schema.clone(), |run| {
+            run.sql(&format!("DROP TABLE {}", table.sql()), &table.database)?;
+            for own in ["tsql_identity", "tsql_default", "tsql_constraint"] {
+                let connection = run.s.db.connection()?;
+                let there = has_table(connection, &table.schema, own)
+                    .map_err(|error| failure(&kernels, &error, &table.database))?;
+                if there {
+                    let sql =
+                        format!("DELETE FROM {}.{own} WHERE table_name = ?1", quote(&table.schema));
+                    connection
+                        .execute(&sql, [&table.name])
+                        .map_err(|error| failure(&kernels, &error, &table.database))?;
+                }
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! CREATE and ALTER of views and procedures.
+
+use super::super::db::failure;
+use super::super::exec::Run;
+use crate::ast::{Kind, Name};
+use crate::bind::{Variables, quote};
+use crate::error::{Error, Result};
+
+impl Run<'_> {
+    pub(super) fn create_view(
+        &mut self,
+        kind: &Kind,
+        name: &Name,
+        text: &str,
+        replace: bool,
+    ) -> Result<()> {
+        let Kind::CreateView { query, .. } = kind else { return Ok(()) };
+        let query = Kind::Query(query.clone());
+        self.bind(&query, &Variables::default())?;
+        self.create_module(name, "V", text, true, replace)
+    }
+
+    pub(super) fn create_module(
+        &mut self,
+        name: &Name,
+        kind: &str,
+        text: &str,
+        may_create: bool,
+        may_replace: bool,
+    ) -> Result<()> {
+        let current = self.s.state.database.clone();
+        let known = self.s.db.module(name, &current, kind)?.is_some();
+        let taken = !known && self.find(name)?.is_some();
+        if taken || known && !may_replace {
+            return Err(Error::ObjectExists { name: name.object().to_owned() });
+        }
+        if !known && !may_create {
+            return Err(Error::InvalidObject { name: name.text() });
+        }
+        let (schema, database, object) = self.s.db.place(name, &current)?;
+        let kernels = self.s.db.kernels.clone();
+        self.define(&schema.clone(), |run| {
+            run.own_table(&schema, "tsql_module")?;
+            let sql = format!(
+                "INSERT OR REPLACE INTO {}.tsql_module VALUES (?1, ?2, ?3)",
+                quote(&schema)
+            );
+            let result = run.s.db.connection()?.execute(&sql, [&object, kind, text]);
+            result.map(|_| ()).map_err(|error| failure(&kernels, &error, &database))
+        })
+    }
+}

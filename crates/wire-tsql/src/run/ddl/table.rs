@@ -1,0 +1,381 @@
+//! CREATE TABLE, and the table of SELECT INTO.
+
+use std::sync::Arc;
+
+use rusqlite::OptionalExtension;
+use tdekit_wire_tds::{Column, SqlType};
+
+use super::super::db::{View, failure};
+use super::super::exec::Run;
+use super::index::{column_list, index_key, index_name};
+use crate::ast::{ColumnDef, Constraint, ConstraintKind, CreateTable, Expr, Name};
+use crate::bind::{Binder, Offered, Scope, SourceScope, Variables, quote};
+use crate::catalog::Table;
+use crate::catalog::facts::{DESCENDING, SEPARATOR, made_name};
+use crate::error::{Error, Result};
+use crate::value::{is_text, storage};
+
+/// A constraint by its name, as `tsql_constraint` keeps it.
+pub(super) struct NamedConstraint {
+    pub(super) name: String,
+    /// `PK`, `UQ`, `F`, `C`, `D`; `I` for an index.
+    pub(super) kind: &'static str,
+    pub(super) columns: Vec<String>,
+    pub(super) text: String,
+}
+
+/// What a table needs beside its own text.
+#[derive(Default)]
+pub(super) struct Made {
+    named: Vec<NamedConstraint>,
+    indexes: Vec<String>,
+}
+
+impl Made {
+    /// Names a constraint: as given, or as SQL Server would.
+    fn name(
+        &mut self,
+        kind: &'static str,
+        table: &str,
+        given: Option<&String>,
+        columns: &[String],
+        text: &str,
+    ) -> String {
+        let mut name = given.cloned().unwrap_or_default();
+        let bare = columns.join("_").replace(DESCENDING, "");
+        let mut number = 0;
+        while name.is_empty() || given.is_none() && self.named.iter().any(|own| own.name == name) {
+            let prefix = match kind {
+                "F" => "FK",
+                "C" => "CK",
+                "D" => "DF",
+                other => other,
+            };
+            let suffix = if number == 0 { String::new() } else { number.to_string() };
+            name = made_name(prefix, table, &format!("{bare}{suffix}"));
+            number += 1;
+        }
+        let columns = columns.to_vec();
+        let text = text.to_owned();
+        self.named.push(NamedConstraint { name: name.clone(), kind, columns, text });
+        name
+    }
+}
+
+/// Where a constraint stands.
+struct Place<'a> {
+    column: Option<&'a ColumnDef>,
+    all: &'a [ColumnDef],
+    schema: &'a str,
+    table: &'a str,
+}
+
+impl Place<'_> {
+    fn find(&self, key: &str) -> Result<&ColumnDef> {
+        let found = self.all.iter().find(|column| column.name.eq_ignore_ascii_case(key));
+        found.ok_or_else(|| Error::InvalidColumn { name: key.to_owned() })
+    }
+}
+
+/// Names of columns, descending ones marked.
+pub(super) fn marked(columns: &[(String, bool)]) -> Vec<String> {
+    let mark = |(name, down): &(String, bool)| {
+        if *down { format!("{name}{DESCENDING}") } else { name.clone() }
+    };
+    columns.iter().map(mark).collect()
+}
+
+impl Run<'_> {
+    pub(super) fn create_table(&mut self, table: &CreateTable) -> Result<()> {
+        if self.find(&table.name)?.is_some() {
+            return Err(Error::ObjectExists { name: table.name.object().to_owned() });
+        }
+        let current = self.s.state.database.clone();
+        let (schema, database, name) = self.s.db.place(&table.name, &current)?;
+        if name.starts_with("sqlite_") || name.starts_with("tsql_") {
+            return Err(Error::feature(format!("a table named {name}")));
+        }
+        let mut made = Made::default();
+        let text = self.table_text(table, &schema, &name, &mut made)?;
+        let variable = name.starts_with("#@");
+        self.define(&schema, |run| {
+            run.sql(&text, &database)?;
+            for index in &made.indexes {
+                run.sql(index, &database)?;
+            }
+            run.note_columns(&schema, &name, &table.columns)?;
+            // nobody asks for the constraints of a table variable
+            if variable { Ok(()) } else { run.note_constraints(&schema, &name, &made.named) }
+        })
+    }
+
+    /// Keeps the names of constraints: SQLite tells them of CHECK only.
+    pub(super) fn note_constraints(
+        &mut self,
+        schema: &str,
+        table: &str,
+        named: &[NamedConstraint],
+    ) -> Result<()> {
+        if named.is_empty() {
+            return Ok(());
+        }
+        self.own_table(schema, "tsql_constraint")?;
+        let kernels = self.s.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, schema);
+        let connection = self.s.db.connection()?;
+        let taken = format!("SELECT 1 FROM {}.tsql_constraint WHERE name = ?1", quote(schema));
+        let insert =
+            format!("INSERT INTO {}.tsql_constraint VALUES (?1, ?2, ?3, ?4, ?5)", quote(schema));
+        for made in named {
+            let known =
+                connection.query_row(&taken, [&made.name], |_| Ok(())).optional().map_err(fail)?;
+            if known.is_some() && made.kind != "I" {
+                return Err(Error::ObjectExists { name: made.name.clone() });
+            }
+            let columns = made.columns.join(&SEPARATOR.to_string());
+            let params = [table, &made.name, made.kind, &columns, &made.text];
+            connection.execute(&insert, params).map_err(fail)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn note_columns(
+        &mut self,
+        schema: &str,
+        table: &str,
+        columns: &[ColumnDef],
+    ) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        for column in columns {
+            if let Some((seed, increment)) = column.identity {
+                self.own_table(schema, "tsql_identity")?;
+                let sql = format!(
+                    "INSERT OR REPLACE INTO {}.tsql_identity VALUES (?1, ?2, ?3, ?4, NULL)",
+                    quote(schema)
+                );
+                let params = rusqlite::params![table, column.name, seed, increment];
+                let result = self.s.db.connection()?.execute(&sql, params);
+                result.map_err(|error| failure(&kernels, &error, schema))?;
+            }
+            if let Some(text) = &column.default {
+                self.own_table(schema, "tsql_default")?;
+                let sql = format!(
+                    "INSERT OR REPLACE INTO {}.tsql_default VALUES (?1, ?2, ?3)",
+                    quote(schema)
+                );
+                let params = rusqlite::params![table, column.name, text];
+                let result = self.s.db.connection()?.execute(&sql, params);
+                result.map_err(|error| failure(&kernels, &error, schema))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn table_text(
+        &mut self,
+        table: &CreateTable,
+        schema: &str,
+        name: &str,
+        made: &mut Made,
+    ) -> Result<String> {
+        let mut parts = Vec::new();
+        let mut constraints: Vec<(Option<&ColumnDef>, &Constraint)> =
+            table.constraints.iter().map(|constraint| (None, constraint)).collect();
+        for column in &table.columns {
+            let twice = table
+                .columns
+                .iter()
+                .filter(|other| other.name.eq_ignore_ascii_case(&column.name))
+                .count();
+            if twice > 1 {
+                let (name, table) = (column.name.clone(), name.to_owned());
+                return Err(Error::DuplicateColumn { name, table });
+            }
+            constraints.extend(column.constraints.iter().map(|made| (Some(column), made)));
+        }
+        let identities = table.columns.iter().filter(|column| column.identity.is_some()).count();
+        if identities > 1 {
+            return Err(Error::MultipleIdentity { table: name.to_owned() });
+        }
+        let keys: Vec<String> = constraints
+            .iter()
+            .filter_map(|(column, made)| match &made.kind {
+                ConstraintKind::Primary(columns) if columns.is_empty() => {
+                    column.map(|column| vec![column.name.to_lowercase()])
+                }
+                ConstraintKind::Primary(columns) => {
+                    Some(columns.iter().map(|(name, _)| name.to_lowercase()).collect())
+                }
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        for column in &table.columns {
+            let key = keys.contains(&column.name.to_lowercase());
+            parts.push(column_text(column, key)?);
+            if let Some(text) = &column.default {
+                let columns = std::slice::from_ref(&column.name);
+                made.name("D", name, column.default_name.as_ref(), columns, text);
+            }
+        }
+        for (column, constraint) in constraints {
+            let place = Place { column, all: &table.columns, schema, table: name };
+            if let Some(text) = self.constraint_text(&place, constraint, made)? {
+                parts.push(text);
+            }
+        }
+        Ok(format!("CREATE TABLE {}.{} ({})", quote(schema), quote(name), parts.join(", ")))
+    }
+
+    fn constraint_text(
+        &mut self,
+        place: &Place<'_>,
+        constraint: &Constraint,
+        made: &mut Made,
+    ) -> Result<Option<String>> {
+        let given = constraint.name.as_ref();
+        let own: Vec<(String, bool)> =
+            place.column.map(|column| (column.name.clone(), false)).into_iter().collect();
+        let (name, text) = match &constraint.kind {
+            ConstraintKind::Primary(columns) | ConstraintKind::Unique(columns) => {
+                let primary = matches!(&constraint.kind, ConstraintKind::Primary(_));
+                let mut nullable = false;
+                let columns = if columns.is_empty() { &own } else { columns };
+                for (key, _) in columns {
+                    let found = place.find(key)?;
+                    if !storage::comparable(found.ty) {
+                        let ty = crate::value::type_name(found.ty);
+                        return Err(Error::feature(format!("a key of type {ty}")));
+                    }
+                    nullable |= !primary && found.nullable != Some(false);
+                }
+                let kind = if primary { "PK" } else { "UQ" };
+                let name = made.name(kind, place.table, given, &marked(columns), "");
+                if nullable {
+                    let keys = columns.iter().map(|(key, down)| {
+                        let found = place.find(key)?;
+                        let null = found.nullable != Some(false);
+                        Ok(index_key(key, found.ty, null, *down))
+                    });
+                    let keys = keys.collect::<Result<Vec<_>>>()?.join(", ");
+                    made.indexes.push(format!(
+                        "CREATE UNIQUE INDEX {}.{} ON {} ({keys})",
+                        quote(place.schema),
+                        quote(&index_name(place.table, &name)),
+                        quote(place.table)
+                    ));
+                    return Ok(None);
+                }
+                let word = if primary { "PRIMARY KEY" } else { "UNIQUE" };
+                (name, format!("{word} ({})", column_list(columns)))
+            }
+            ConstraintKind::Check(expr, text) => {
+                let columns: Vec<String> = own.into_iter().map(|(name, _)| name).collect();
+                let name = made.name("C", place.table, given, &columns, &format!("({text})"));
+                let text = self.inline_condition(expr, place.all)?;
+                (name, format!("CHECK ({text})"))
+            }
+            ConstraintKind::Foreign { columns, table, parents, on_delete, on_update } => {
+                let own: Vec<String> = own.into_iter().map(|(name, _)| name).collect();
+                let columns = if columns.is_empty() { &own } else { columns };
+                let list = |names: &[String]| {
+                    names.iter().map(|name| quote(name)).collect::<Vec<_>>().join(", ")
+                };
+                let name = made.name("F", place.table, given, columns, "");
+                self.check_parent(&name, table, place.table)?;
+                let mut text =
+                    format!("FOREIGN KEY ({}) REFERENCES {}", list(columns), quote(table.object()));
+                if !parents.is_empty() {
+                    text.push_str(&format!(" ({})", list(parents)));
+                }
+                for (event, action) in [("DELETE", on_delete), ("UPDATE", on_update)] {
+                    if let Some(action) = action {
+                        text.push_str(&format!(" ON {event} {action}"));
+                    }
+                }
+                (name, text)
+            }
+        };
+        Ok(Some(format!("CONSTRAINT {} {text}", quote(&name))))
+    }
+
+    /// The table that a foreign key refers to must be there, in the same database.
+    fn check_parent(&mut self, key: &str, parent: &Name, table: &str) -> Result<()> {
+        if parent.0.len() > 2 {
+            return Err(Error::feature("a foreign key to another database"));
+        }
+        if parent.object().eq_ignore_ascii_case(table) || self.find(parent)?.is_some() {
+            return Ok(());
+        }
+        Err(Error::ForeignTable { key: key.to_owned(), table: parent.text() })
+    }
+
+    /// A condition over a table's own columns as text that can stay in a schema.
+    fn inline_condition(&mut self, expr: &Expr, columns: &[ColumnDef]) -> Result<String> {
+        let offered = columns
+            .iter()
+            .map(|column| Offered {
+                name: column.name.clone(),
+                ty: column.ty,
+                nullable: column.nullable != Some(false),
+                identity: false,
+                sql: quote(&column.name),
+            })
+            .collect();
+        let kernels = self.s.db.kernels.clone();
+        let database = self.s.state.database.clone();
+        let variables = Variables::default();
+        let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
+        let mut binder = Binder::new(&mut view, &variables, &kernels);
+        binder.inline = true;
+        let mut scope = Scope::new();
+        let source = SourceScope { alias: String::new(), full: None, columns: offered };
+        scope.sources.push(source);
+        binder.scopes.push(scope);
+        let bound = binder.condition(expr)?;
+        let text = binder.emit_text(&bound)?;
+        if binder.params.is_empty() { Ok(text) } else { Err(Error::feature("this CHECK")) }
+    }
+
+    /// The table of SELECT INTO.
+    pub(crate) fn create_for(&mut self, name: &Name, columns: &[Column]) -> Result<Arc<Table>> {
+        let mut defs = Vec::new();
+        for (at, column) in columns.iter().enumerate() {
+            if column.name.is_empty() {
+                return Err(Error::NoColumnName { number: at + 1, of: name.object().to_owned() });
+            }
+            defs.push(ColumnDef {
+                name: column.name.clone(),
+                ty: column.ty,
+                nullable: Some(column.nullable),
+                identity: None,
+                default: None,
+                default_name: None,
+                constraints: Vec::new(),
+            });
+        }
+        let table = CreateTable { name: name.clone(), columns: defs, constraints: Vec::new() };
+        self.create_table(&table)?;
+        self.find(name)?.ok_or_else(|| Error::InvalidObject { name: name.text() })
+    }
+}
+
+pub(super) fn column_text(column: &ColumnDef, key: bool) -> Result<String> {
+    if column.ty == SqlType::SqlVariant {
+        return Err(Error::feature("a column of type sql_variant"));
+    }
+    if column.identity.is_some() {
+        let whole = matches!(
+            column.ty,
+            SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt
+        );
+        if !whole {
+            return Err(Error::BadIdentityType { name: column.name.clone() });
+        }
+    }
+    let ty = quote(&storage::declared(column.ty));
+    let not_null = key || column.identity.is_some() || column.nullable == Some(false);
+    let null = if not_null { " NOT NULL" } else { "" };
+    let collate = if is_text(column.ty) { " COLLATE TSQL" } else { "" };
+    Ok(format!("{} {ty}{null}{collate}", quote(&column.name)))
+}

@@ -1,0 +1,236 @@
+//! Descriptions of texts: what they give, and what their parameters must be. Source: the
+//! documentation of sp_describe_first_result_set and sp_describe_undeclared_parameters.
+
+use std::sync::{Arc, OnceLock};
+
+use tdekit_wire_tds::{Length, SqlType, Value, product};
+
+use super::exec::Run;
+use super::procedure::{Called, Given, located};
+use super::{Frame, Signal};
+use crate::ast::{Kind, Stmt};
+use crate::bind::Variables;
+use crate::catalog::types::{entry, public_name, type_facts};
+use crate::error::{Error, Result};
+use crate::host::Rows;
+use crate::lex::{Tok, lex};
+use crate::value::{Val, declaration, is_text};
+
+const NAME: SqlType = SqlType::NVarChar(Length::Of(128));
+
+fn text(value: impl Into<String>) -> Val {
+    Value::Text(value.into().into())
+}
+
+fn int(value: impl Into<i64>) -> Val {
+    Value::Int(value.into())
+}
+
+/// The type as `sys.types` and a length would write it.
+fn declared(ty: SqlType) -> String {
+    declaration(ty).replacen(crate::value::type_name(ty), public_name(ty), 1)
+}
+
+/// The type and length of the protocol.
+fn protocol(ty: SqlType) -> (i64, i64) {
+    let (id, length, _, _) = type_facts(ty);
+    let number = match ty {
+        SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt => 38,
+        SqlType::Real | SqlType::Float => 109,
+        SqlType::Money | SqlType::SmallMoney => 110,
+        SqlType::DateTime | SqlType::SmallDateTime => 111,
+        _ => id,
+    };
+    (number, if length < 0 { 65_535 } else { length })
+}
+
+fn argument(given: &[Given], at: usize) -> Option<String> {
+    match given.get(at).and_then(|arg| arg.value.as_ref()) {
+        Some(Value::Text(text)) => Some(text.to_string()),
+        _ => None,
+    }
+}
+
+impl Run<'_> {
+    fn give_rows(&mut self, columns: &[(&str, SqlType)], rows: Vec<Vec<Val>>) -> Result<Called> {
+        let columns = columns.iter().map(|(name, ty)| ((*name).to_owned(), *ty)).collect();
+        let signal = self.give(&Rows { columns, rows }, &Frame::empty())?;
+        let signal = if signal == Signal::Stop { signal } else { Signal::Next };
+        Ok(Called { signal, status: 0, outputs: Vec::new() })
+    }
+
+    pub(crate) fn first_result_set(&mut self, given: &[Given]) -> Result<Called> {
+        let statement = argument(given, 0).unwrap_or_default();
+        let declarations = argument(given, 1).unwrap_or_default();
+        let described =
+            self.s.describe_text(&statement, &declarations).map_err(|at| located(at, ""))?;
+        let mut rows = Vec::new();
+        for (at, column) in described.columns.iter().enumerate() {
+            let (id, length, precision, scale) = type_facts(column.ty);
+            let (tds, tds_length) = protocol(column.ty);
+            let collated = is_text(column.ty) && column.ty != SqlType::Xml;
+            let mut row = vec![
+                Value::Bit(false),
+                int(i64::try_from(at + 1).unwrap_or(0)),
+                if column.name.is_empty() { Value::Null } else { text(column.name.clone()) },
+                Value::Bit(column.nullable),
+                int(id),
+                text(declared(column.ty)),
+                int(length),
+                int(precision),
+                int(scale),
+                if collated { text(product::COLLATION) } else { Value::Null },
+            ];
+            row.extend(std::iter::repeat_n(Value::Null, 9));
+            row.extend([Value::Bit(false), Value::Bit(false), Value::Bit(false)]);
+            row.extend(std::iter::repeat_n(Value::Null, 4));
+            row.extend([Value::Bit(column.identity), Value::Null, Value::Bit(true)]);
+            row.extend([Value::Bit(false), Value::Bit(false)]);
+            row.extend(std::iter::repeat_n(Value::Null, 3));
+            row.extend([int(tds), int(tds_length), Value::Null, Value::Null]);
+            rows.push(row);
+        }
+        self.give_rows(RESULT, rows)
+    }
+
+    pub(crate) fn undeclared_parameters(&mut self, given: &[Given]) -> Result<Called> {
+        let statement = argument(given, 0).unwrap_or_default();
+        let declarations = argument(given, 1).unwrap_or_default();
+        let quoted = self.s.state.options.quoted_identifier;
+        let declared_already =
+            crate::parse::parse_declarations(&declarations).map_err(|at| located(at, ""))?;
+        let stmts = crate::parse::parse(&statement, quoted).map_err(|at| located(at, ""))?;
+        let mut variables = Variables::default();
+        for param in &declared_already {
+            variables.declare(&param.name, param.ty)?;
+        }
+        let mut open: Vec<(String, Arc<OnceLock<SqlType>>)> = Vec::new();
+        for token in lex(&statement, quoted).map_err(|at| located(at, ""))? {
+            let Tok::Var(name) = token.tok else { continue };
+            if name.starts_with("@@") || variables.find(&name).is_ok() {
+                continue;
+            }
+            if open.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name)) {
+                return Err(Error::UsedTwice { name });
+            }
+            open.push((name, Arc::default()));
+        }
+        self.bind_all(&stmts, &variables, &open)?;
+        let mut rows = Vec::new();
+        for (at, (name, cell)) in open.iter().enumerate() {
+            let Some(ty) = cell.get() else {
+                return Err(Error::NotDeduced { name: name.clone() });
+            };
+            rows.push(parameter_row(at, name, *ty));
+        }
+        self.give_rows(PARAMETERS, rows)
+    }
+
+    fn bind_all(
+        &mut self,
+        stmts: &[Stmt],
+        variables: &Variables,
+        open: &[(String, Arc<OnceLock<SqlType>>)],
+    ) -> Result<()> {
+        for stmt in stmts {
+            match &stmt.kind {
+                Kind::Query(_) | Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
+                    self.bind_open(&stmt.kind, variables, Some(open.to_vec()))?;
+                }
+                Kind::Block(inner) => self.bind_all(inner, variables, open)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn parameter_row(at: usize, name: &str, ty: SqlType) -> Vec<Val> {
+    let (id, length, precision, scale) = type_facts(ty);
+    let (tds, tds_length) = protocol(ty);
+    let user = entry(ty).user_type_id;
+    let mut row = vec![
+        int(i64::try_from(at + 1).unwrap_or(0)),
+        text(name),
+        int(id),
+        text(declared(ty)),
+        int(length),
+        int(precision),
+        int(scale),
+        if user == id { Value::Null } else { int(user) },
+    ];
+    row.extend(std::iter::repeat_n(Value::Null, 8));
+    row.extend([Value::Bit(false), Value::Bit(false), Value::Bit(false)]);
+    row.extend([Value::Bit(true), Value::Bit(false), Value::Null, int(tds), int(tds_length)]);
+    row
+}
+
+const LONG: SqlType = SqlType::NVarChar(Length::Of(4000));
+
+const RESULT: &[(&str, SqlType)] = &[
+    ("is_hidden", SqlType::Bit),
+    ("column_ordinal", SqlType::Int),
+    ("name", NAME),
+    ("is_nullable", SqlType::Bit),
+    ("system_type_id", SqlType::Int),
+    ("system_type_name", SqlType::NVarChar(Length::Of(256))),
+    ("max_length", SqlType::SmallInt),
+    ("precision", SqlType::TinyInt),
+    ("scale", SqlType::TinyInt),
+    ("collation_name", NAME),
+    ("user_type_id", SqlType::Int),
+    ("user_type_database", NAME),
+    ("user_type_schema", NAME),
+    ("user_type_name", NAME),
+    ("assembly_qualified_type_name", LONG),
+    ("xml_collection_id", SqlType::Int),
+    ("xml_collection_database", NAME),
+    ("xml_collection_schema", NAME),
+    ("xml_collection_name", NAME),
+    ("is_xml_document", SqlType::Bit),
+    ("is_case_sensitive", SqlType::Bit),
+    ("is_fixed_length_clr_type", SqlType::Bit),
+    ("source_server", NAME),
+    ("source_database", NAME),
+    ("source_schema", NAME),
+    ("source_table", NAME),
+    ("is_identity_column", SqlType::Bit),
+    ("is_part_of_unique_key", SqlType::Bit),
+    ("is_updateable", SqlType::Bit),
+    ("is_computed_column", SqlType::Bit),
+    ("is_sparse_column_set", SqlType::Bit),
+    ("ordinal_in_order_by_list", SqlType::SmallInt),
+    ("order_by_list_length", SqlType::SmallInt),
+    ("order_by_is_descending", SqlType::SmallInt),
+    ("tds_type_id", SqlType::Int),
+    ("tds_length", SqlType::Int),
+    ("tds_collation_id", SqlType::Int),
+    ("tds_collation_sort_id", SqlType::TinyInt),
+];
+
+const PARAMETERS: &[(&str, SqlType)] = &[
+    ("parameter_ordinal", SqlType::Int),
+    ("name", NAME),
+    ("suggested_system_type_id", SqlType::Int),
+    ("suggested_system_type_name", SqlType::NVarChar(Length::Of(256))),
+    ("suggested_max_length", SqlType::SmallInt),
+    ("suggested_precision", SqlType::TinyInt),
+    ("suggested_scale", SqlType::TinyInt),
+    ("suggested_user_type_id", SqlType::Int),
+    ("suggested_user_type_database", NAME),
+    ("suggested_user_type_schema", NAME),
+    ("suggested_user_type_name", NAME),
+    ("suggested_assembly_qualified_type_name", LONG),
+    ("suggested_xml_collection_id", SqlType::Int),
+    ("suggested_xml_collection_database", NAME),
+    ("suggested_xml_collection_schema", NAME),
+    ("suggested_xml_collection_name", NAME),
+    ("suggested_is_xml_document", SqlType::Bit),
+    ("suggested_is_case_sensitive", SqlType::Bit),
+    ("suggested_is_fixed_length_clr_type", SqlType::Bit),
+    ("suggested_is_input", SqlType::Bit),
+    ("suggested_is_output", SqlType::Bit),
+    ("formal_parameter_name", NAME),
+    ("suggested_tds_type_id", SqlType::Int),
+    ("suggested_tds_length", SqlType::Int),
+];

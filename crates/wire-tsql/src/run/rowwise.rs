@@ -1,0 +1,153 @@
+//! UPDATE row by row: see [`crate::bind::rowwise`].
+
+use std::collections::HashSet;
+
+use rusqlite::types::Value as Stored;
+use tdekit_wire_tds::{Command, Flow};
+
+use super::bulk::Target;
+use super::db::failure;
+use super::exec::Run;
+use super::{Frame, Signal};
+use crate::bind::rowwise::Rowwise;
+use crate::bind::{Bound, Plan};
+use crate::emit::eval::{Env, eval};
+use crate::error::{Error, Result};
+use crate::value::{Val, convert, storage};
+
+fn internal(error: rusqlite::Error) -> Error {
+    Error::Internal { detail: error.to_string() }
+}
+
+impl Run<'_> {
+    pub(crate) fn rowwise(
+        &mut self,
+        plan: &Plan,
+        change: &Rowwise,
+        into: Option<&Target>,
+        frame: &mut Frame,
+    ) -> Result<Signal> {
+        let own = self.before_write(&change.table)?;
+        let result = self.rowwise_rows(plan, change, into, frame);
+        self.after_write(own, result.is_ok())?;
+        match result {
+            Ok((Signal::Stop, _)) => Ok(Signal::Stop),
+            Ok((_, count)) => Ok(self.counted(frame, Command::UPDATE, count)),
+            Err(error) => {
+                self.s.state.rowcount = 0;
+                Err(error)
+            }
+        }
+    }
+
+    fn rowwise_rows(
+        &mut self,
+        plan: &Plan,
+        change: &Rowwise,
+        into: Option<&Target>,
+        frame: &mut Frame,
+    ) -> Result<(Signal, u64)> {
+        let mut found: Vec<(i64, Vec<Val>)> = Vec::new();
+        let mut seen = HashSet::new();
+        let (signal, _) = self.query(plan, frame, &mut |_, row| {
+            let rowid: i64 = row.get(0).map_err(internal)?;
+            // a row that joins with many is changed once
+            if seen.insert(rowid) {
+                let mut values = Vec::with_capacity(change.types.len());
+                for (at, ty) in change.types.iter().enumerate() {
+                    let stored = row.get_ref(at + 1).map_err(internal)?;
+                    values.push(storage::load_owned(stored, *ty, "value")?);
+                }
+                found.push((rowid, values));
+            }
+            Ok(Signal::Next)
+        })?;
+        if signal == Signal::Stop {
+            return Ok((signal, 0));
+        }
+        let shown = !change.output.is_empty();
+        if shown && into.is_none() && self.sink.columns(&change.columns) == Flow::Stop {
+            return Ok((Signal::Stop, 0));
+        }
+        if let Some(target) = into {
+            self.begin_rows(target)?;
+        }
+        let types: Vec<_> = change.columns.iter().map(|column| column.ty).collect();
+        let mut count = 0;
+        for (rowid, mut values) in found {
+            let new = self.rowwise_values(change, &values, frame)?;
+            self.rowwise_write(change, rowid, &new)?;
+            count += 1;
+            if !shown {
+                continue;
+            }
+            values.extend(new);
+            let mut given = Vec::with_capacity(change.output.len());
+            for bound in &change.output {
+                given.push(self.over_row(bound, &values, frame)?);
+            }
+            match into {
+                Some(target) => self.put_row(target, &types, &given, false)?,
+                None if self.sink.row(&given) == Flow::Stop => return Ok((Signal::Stop, count)),
+                None => {}
+            }
+        }
+        if let Some(target) = into {
+            self.end_rows(target)?;
+        }
+        Ok((Signal::Next, count))
+    }
+
+    fn over_row(&self, bound: &Bound, values: &[Val], frame: &Frame) -> Result<Val> {
+        let calls = self.s.calls();
+        let env = Env {
+            vars: &frame.vars,
+            args: values,
+            session: Some(&calls),
+            order: self.s.state.options.dateformat,
+            datefirst: self.s.state.options.datefirst,
+        };
+        Ok(eval(bound, &env)?.into_owned())
+    }
+
+    /// The new values of a row, one a set; variables change as they are set.
+    fn rowwise_values(
+        &mut self,
+        change: &Rowwise,
+        values: &[Val],
+        frame: &mut Frame,
+    ) -> Result<Vec<Val>> {
+        let order = self.s.state.options.dateformat;
+        let mut new = Vec::with_capacity(change.sets.len());
+        for set in &change.sets {
+            let value = self.over_row(&set.value, values, frame)?;
+            if let Some((slot, ty)) = set.variable {
+                frame.vars[slot] = convert::convert(&value, set.value.ty, ty, 0, order)?;
+            }
+            new.push(value);
+        }
+        Ok(new)
+    }
+
+    fn rowwise_write(&mut self, change: &Rowwise, rowid: i64, new: &[Val]) -> Result<()> {
+        let Some(update) = &change.update else { return Ok(()) };
+        let mut params = vec![Stored::Integer(rowid)];
+        for (set, value) in change.sets.iter().zip(new) {
+            if let Some(column) = &set.column {
+                params.push(storage::store(value, column.ty)?);
+            }
+        }
+        let kernels = self.s.db.kernels.clone();
+        kernels.take_failure();
+        let database = change.table.database.clone();
+        let connection = self.s.db.connection()?;
+        let result = connection
+            .prepare_cached(update)
+            .and_then(|mut update| update.execute(rusqlite::params_from_iter(params)))
+            .map_err(|error| failure(&kernels, &error, &database));
+        match result {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.constraint(error, &change.table, Command::UPDATE)),
+        }
+    }
+}
