@@ -3,6 +3,7 @@
 //! Idle connections wait in one thread and cost no thread of their own; requests run on a pool of
 //! workers, which write their answers themselves. The invariants are in `docs/wire.md`.
 
+mod allocator;
 mod answer;
 mod bulk;
 mod catalog;

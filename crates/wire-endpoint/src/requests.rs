@@ -83,12 +83,14 @@ impl Connection {
                 Err(error) => self.refuse_stream(&error),
             },
             PacketKind::BulkLoad => self.load_end(payload),
+            // Nothing runs any more: the acknowledgement alone.
             PacketKind::Attention => {
-                self.signals.cancel.store(true, Ordering::Release);
-                let answer = Answer::new(&self.channel, &self.signals, self.form);
-                let finished = answer.finish();
-                self.signals.cancel.store(false, Ordering::Release);
-                finished.map(|_| Step::Answered)
+                let mut answer = Answer::new(&self.channel, &self.signals, self.form);
+                answer.put(|out| {
+                    let status = DoneStatus::ATTENTION;
+                    put_done(out, DoneToken::Done, status, Command::OTHER, 0);
+                });
+                answer.finish_as_is().map(|()| Step::Answered)
             }
             _ => Err(Ended::Refused("a packet that has no place after the login")),
         }

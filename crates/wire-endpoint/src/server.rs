@@ -14,6 +14,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::net::sockopt;
 use tdekit_wire_tds::Engine;
 
+use crate::allocator::give_back;
 use crate::answer::lock;
 use crate::channel::Channel;
 use crate::config::{Config, Mode};
@@ -42,6 +43,8 @@ const KEEPALIVE_COUNT: u32 = 5;
 const UNANSWERED_MS: u32 = 60_000;
 /// Clients that wait to be taken.
 const BACKLOG: i32 = 4096;
+/// So many sessions at rest leave memory that is worth the time to give it back.
+const RESTED_TO_GIVE_BACK: usize = 50;
 /// The most sessions that are put to rest at a time.
 const RESTING_AT_ONCE: usize = 500;
 /// How long the listener rests when the system has no more descriptors.
@@ -74,6 +77,8 @@ struct Hub {
     spids: Spids,
     connections: AtomicUsize,
     logging_in: AtomicUsize,
+    /// Sessions that were put to rest since memory was given back.
+    rested: AtomicUsize,
     stopping: AtomicBool,
 }
 
@@ -219,6 +224,7 @@ impl Hub {
                 spids: Spids::new(),
                 connections: AtomicUsize::new(0),
                 logging_in: AtomicUsize::new(0),
+                rested: AtomicUsize::new(0),
                 stopping: AtomicBool::new(false),
             }
         }))
@@ -269,7 +275,13 @@ impl Hub {
         if self.workers.is_busy() {
             return;
         }
-        for mut entry in take(&Connection::wants_rest, RESTING_AT_ONCE) {
+        let tired = take(&Connection::wants_rest, RESTING_AT_ONCE);
+        // Those of the sweeps before rest by now; more would only follow.
+        if tired.is_empty() && self.rested.swap(0, Ordering::Relaxed) >= RESTED_TO_GIVE_BACK {
+            give_back();
+        }
+        self.rested.fetch_add(tired.len(), Ordering::Relaxed);
+        for mut entry in tired {
             entry.resting = true;
             self.workers.submit(entry);
         }
