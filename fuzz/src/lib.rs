@@ -9,10 +9,12 @@
 
 mod media;
 pub mod seeds;
+mod tsql;
 mod wire;
 mod wire_seeds;
 
 pub use media::{media, media_block};
+pub use tsql::tsql;
 pub use wire::{tds_login, tds_packet, tds_rpc, tds_token};
 
 use tdekit_key_crypto::{Algorithm, SecretBytes, sha256};
@@ -256,6 +258,10 @@ mod tests {
                 "tds_login" => tdekit_wire_tds::login::Login::decode(&seed).is_ok(),
                 "tds_rpc" => read_request(&seed),
                 "tds_token" => tdekit_wire_tds::answer::decode_answer(&seed).is_ok(),
+                "tsql" => {
+                    let text = String::from_utf8(seed).unwrap();
+                    tdekit_wire_tsql::check_syntax(&text).is_ok()
+                }
                 _ => false,
             };
             assert!(read, "{target}");

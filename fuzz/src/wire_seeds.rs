@@ -1,4 +1,4 @@
-//! Seeds for the targets of the TDS endpoint.
+//! Seeds for the targets of the TDS endpoint and of T-SQL.
 
 use std::borrow::Cow;
 
@@ -12,6 +12,27 @@ use tdekit_wire_tds::{Column, Length, Parameter, SqlType, Value, Variant};
 
 use crate::seeds::Seed;
 
+/// Statements of every kind, from which a change leads to their neighbours.
+const STATEMENTS: &[&str] = &[
+    "SELECT DISTINCT TOP (5) WITH TIES a, x = COUNT(*) OVER (PARTITION BY b ORDER BY a) FROM t \
+     AS u LEFT JOIN t ON t.a = u.a WHERE u.b LIKE N'x[a-c]%' ESCAPE '!' AND u.a NOT IN (1, \
+     2.5, $3, 0x04) GROUP BY a HAVING MAX(c) > 1e3 ORDER BY 1 DESC OPTION (RECOMPILE)",
+    "WITH n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9) SELECT CASE i WHEN 1 \
+     THEN CAST(i AS varchar(5)) ELSE CONVERT(char(8), GETDATE(), 112) END FROM n ORDER BY i \
+     OFFSET 2 ROWS FETCH NEXT 3 ROWS ONLY",
+    "INSERT INTO t (b, c) OUTPUT inserted.a SELECT b, DATEDIFF(day, d, '2024-01-01') FROM t",
+    "UPDATE t SET @p = a, b += N'y' OUTPUT deleted.b, inserted.* WHERE d BETWEEN '2024' AND @q",
+    "DECLARE @x TABLE (k int PRIMARY KEY); BEGIN TRY DELETE TOP (3) u FROM t AS u JOIN @x ON k \
+     = a; THROW 50000, 'x', 1; END TRY BEGIN CATCH IF @@TRANCOUNT > 0 ROLLBACK; \
+     RAISERROR('%d', 16, 1, 5); END CATCH WHILE 1 = 1 BREAK",
+    "CREATE PROCEDURE p @a int = 5, @b nvarchar(max) OUTPUT AS EXEC @r = dbo.q @x = @a, @y = \
+     @b OUT",
+    "INSERT BULK t (b nvarchar(20) COLLATE SQL_Latin1_General_CP1_CI_AS) WITH (KEEP_NULLS, \
+     ORDER(b))",
+    "BACKUP DATABASE d TO DISK = 'f' WITH COMPRESSION, ENCRYPTION (ALGORITHM = AES_256, SERVER \
+     CERTIFICATE = c), STATS = 10 /* and /* comments */ */ -- of both kinds",
+];
+
 /// What a client sends that means well.
 pub(crate) fn seeds() -> Vec<Seed> {
     let mut packets = Vec::new();
@@ -21,7 +42,8 @@ pub(crate) fn seeds() -> Vec<Seed> {
     packetizer.put_all(&mut packets, &encode_batch(&"SELECT 1 ".repeat(100)), true);
     let named = Procedure::Named("dbo.mine".to_owned());
     let known = Procedure::Known(KnownProcedure::ExecuteSql);
-    vec![
+    let statements = STATEMENTS.iter().map(|text| ("tsql", text.as_bytes().to_vec()));
+    let messages = vec![
         ("tds_packet", packets),
         ("tds_packet", encode_client(Encryption::Required)),
         ("tds_login", login()),
@@ -29,7 +51,8 @@ pub(crate) fn seeds() -> Vec<Seed> {
         ("tds_rpc", encode_rpc(&named, &[]).unwrap()),
         ("tds_rpc", encode_transaction(7, &[0, 1, 4, 0])),
         ("tds_token", load()),
-    ]
+    ];
+    messages.into_iter().chain(statements).collect()
 }
 
 fn login() -> Vec<u8> {

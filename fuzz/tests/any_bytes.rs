@@ -39,6 +39,18 @@ fn near(seed: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
+/// Words of T-SQL in any order.
+fn words() -> impl Strategy<Value = Vec<u8>> {
+    let word = prop::sample::select(vec![
+        "SELECT", "FROM", "t", "WHERE", "a", "b", "(", ")", ",", "=", "1", "'x'", "AND", "OR",
+        "NOT", "IN", "CASE", "WHEN", "THEN", "END", "UNION", "ALL", "ORDER BY", "GROUP BY",
+        "TOP (1)", "*", "JOIN", "ON", "AS", "WITH", "INSERT", "VALUES", "UPDATE", "SET", "DELETE",
+        "OUTPUT", "inserted", ".", "@p", "EXISTS", "BETWEEN", "LIKE", "NULL", "OVER", "COUNT",
+        "CAST", "int", "BEGIN", "IF", "EXEC", "DECLARE", "@v", "-", "+", "[q]", ";",
+    ]);
+    vec(word, 0..60).prop_map(|words| words.join(" ").into_bytes())
+}
+
 fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![vec(any::<u8>(), 0..1500), sparse()]
 }
@@ -86,4 +98,7 @@ proptest! {
 
     #[test]
     fn tds_token(data in input("tds_token")) { tdekit_fuzz::tds_token(&data); }
+
+    #[test]
+    fn tsql(data in prop_oneof![input("tsql"), words()]) { tdekit_fuzz::tsql(&data); }
 }

@@ -62,6 +62,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-rest-page",
             "tdekit-backup-media",
             "tdekit-wire-tds",
+            "tdekit-wire-tsql",
         ],
     ),
 ];

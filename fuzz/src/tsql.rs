@@ -1,0 +1,89 @@
+//! T-SQL: what a client's batch goes through before anything runs.
+
+use std::cell::RefCell;
+
+use tdekit_wire_tds::{
+    Caller, Column, Command, DoneKind, Engine, EnvChange, Flow, Message, Session, Sink, SqlType,
+    Value,
+};
+use tdekit_wire_tsql::{Database, Error, Host, TsqlEngine, check_syntax};
+
+/// The longest text that is taken here: longer ones are only slower.
+const MOST_BYTES: usize = 4096;
+
+/// Databases in memory.
+struct Memory;
+
+impl Host for Memory {
+    fn databases(&self) -> Result<Vec<Database>, Error> {
+        let database = |id, name: &str| Database {
+            name: name.to_owned(),
+            id,
+            uri: ":memory:".to_owned(),
+            encrypted: false,
+        };
+        Ok(vec![database(1, "master"), database(2, "tempdb"), database(5, "app")])
+    }
+}
+
+/// Takes what the tables are made with.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn columns(&mut self, _: &[Column]) -> Flow {
+        Flow::Continue
+    }
+    fn row(&mut self, _: &[Value<'_>]) -> Flow {
+        Flow::Continue
+    }
+    fn done(&mut self, _: DoneKind, _: Command, _: Option<u64>) -> Flow {
+        Flow::Continue
+    }
+    fn message(&mut self, message: &Message) -> Flow {
+        panic!("the tables are made: {message:?}");
+    }
+    fn return_status(&mut self, _: i32) {}
+    fn return_value(&mut self, _: u16, _: &str, _: SqlType, _: &Value<'_>) {}
+    fn env_change(&mut self, _: EnvChange<'_>) {}
+    fn flush(&mut self) {}
+    fn cancelled(&self) -> bool {
+        false
+    }
+    fn cancel_flag(&self) -> std::sync::Arc<std::sync::atomic::AtomicBool> {
+        std::sync::Arc::default()
+    }
+}
+
+fn session() -> Box<dyn Session> {
+    let caller = Caller { database: "app".to_owned(), spid: 51, ..Caller::default() };
+    let engine = TsqlEngine::new(std::sync::Arc::new(Memory));
+    let mut session = engine.open(&caller).map_err(|message| message.text).unwrap();
+    session.batch(
+        "CREATE TABLE t (a int IDENTITY PRIMARY KEY, b nvarchar(20) NULL, c decimal(9,2) NOT NULL \
+         DEFAULT 1, d datetime2 NULL, e varbinary(max) NULL)",
+        &mut Nowhere,
+    );
+    session
+}
+
+thread_local! {
+    static SESSION: RefCell<Box<dyn Session>> = RefCell::new(session());
+}
+
+/// Lexer, parser, binder and emitter: any text gets an answer or a message with a line of it.
+pub fn tsql(data: &[u8]) {
+    let data = &data[..data.len().min(MOST_BYTES)];
+    let text = String::from_utf8_lossy(data);
+    let lines = text.lines().count().max(1) + 1;
+    if let Err(message) = check_syntax(&text) {
+        let line = usize::try_from(message.line).unwrap();
+        assert!((1..=lines).contains(&line), "{message:?}");
+    }
+    SESSION.with_borrow_mut(|session| {
+        if let Ok(described) = session.describe(&text, "@p int, @q nvarchar(10)") {
+            assert_eq!(described.parameters.len(), 2);
+        }
+        // parameters are declared by a text of the client's too
+        let _ = session.describe("SELECT 1", &text);
+    });
+}
