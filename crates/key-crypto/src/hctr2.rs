@@ -12,8 +12,6 @@ use polyval::Polyval;
 use polyval::universal_hash::{UhfBackend, UniversalHash};
 
 use crate::memory::SecretBox;
-#[cfg(target_arch = "x86_64")]
-use crate::polyval_wide::WidePolyval;
 use crate::xctr::Xctr;
 use crate::{Algorithm, CryptoError};
 
@@ -40,9 +38,6 @@ struct Prepared {
     mask: [u8; BLOCK_LEN],
     /// The power of the hash key that joins the halves of messages of one length.
     join: OnceLock<Join>,
-    /// Where the processor multiplies several blocks at once.
-    #[cfg(target_arch = "x86_64")]
-    wide: Option<WidePolyval>,
 }
 
 /// POLYVAL under the hash key's power `blocks`.
@@ -135,16 +130,7 @@ impl Prepared {
         let schedule = |number: u128| encrypt_block(&aes, number.to_le_bytes());
         let hash = Polyval::new(&schedule(0).into());
         let mask = schedule(1);
-        #[cfg(target_arch = "x86_64")]
-        let wide = WidePolyval::new(|exponent| power(schedule(0), exponent));
-        Ok(Self {
-            aes,
-            hash,
-            mask,
-            join: OnceLock::new(),
-            #[cfg(target_arch = "x86_64")]
-            wide,
-        })
+        Ok(Self { aes, hash, mask, join: OnceLock::new() })
     }
 
     /// The hash after the tweak, for messages whose rest has this length in bytes.
@@ -190,11 +176,6 @@ impl Prepared {
     ) -> (Polyval, [u8; BLOCK_LEN], &'a [[u8; BLOCK_LEN]]) {
         if blocks.len() < SPLIT_BLOCKS {
             return (start.clone(), [0; BLOCK_LEN], blocks);
-        }
-        #[cfg(target_arch = "x86_64")]
-        if let Some(wide) = &self.wide {
-            let (most, left) = blocks.split_at(blocks.len() - blocks.len() % WidePolyval::UNIT);
-            return (self.hash.clone(), wide.hash(start.clone().finalize().into(), most), left);
         }
         match self.digest_halves(&mut start.clone(), Array::cast_slice_from_core(blocks)) {
             Some(joined) => (self.hash.clone(), joined, &[]),
@@ -312,27 +293,18 @@ mod tests {
         for blocks in [64, 65, 66, 67, 68, 71, 127, 128, 255, 1021, 4096] {
             for tail in [0, 1, 2, 15] {
                 let key = WideBlockKey::new(&[7; 32]).unwrap();
-                // As on a processor that multiplies one block at a time.
-                #[allow(unused_mut)]
-                let mut narrow = Prepared::new(&[7; 32]).unwrap();
-                #[cfg(target_arch = "x86_64")]
-                {
-                    narrow.wide = None;
-                }
                 let rest: Vec<u8> = (0..blocks * 16 + tail).map(|at| (at % 251) as u8).collect();
                 let start = key.0.start(&[9; 16], rest.len());
                 // The second message has the length that the key knows, and another content.
                 for message in [&rest, &rest.iter().map(|byte| byte ^ 0x5a).collect()] {
                     let expected = digest_in_one(&start, message);
                     assert_eq!(key.0.digest(&start, message), expected, "{blocks} {tail}");
-                    assert_eq!(narrow.digest(&start, message), expected, "{blocks} {tail}");
                 }
                 // Another length than the key's first takes the one chain.
                 let shorter = &rest[..64 * 16];
                 let start = key.0.start(&[9; 16], shorter.len());
                 let expected = digest_in_one(&start, shorter);
                 assert_eq!(key.0.digest(&start, shorter), expected, "{blocks} {tail}");
-                assert_eq!(narrow.digest(&start, shorter), expected, "{blocks} {tail}");
             }
         }
     }

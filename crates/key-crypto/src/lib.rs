@@ -18,8 +18,6 @@ pub mod nonce;
 pub mod password;
 pub mod pem;
 pub mod pkcs12;
-#[cfg(target_arch = "x86_64")]
-mod polyval_wide;
 pub mod rsa;
 pub mod sealing;
 pub mod secret;
