@@ -103,3 +103,14 @@ pub(crate) fn die_with_parent(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec the closure makes one system call and takes no memory.
     unsafe { command.pre_exec(ask) }
 }
+
+/// Gives the command a session of its own: it has no terminal, and reads what it would ask there
+/// from its input.
+pub(crate) fn without_terminal(command: &mut Command) -> &mut Command {
+    let leave = || {
+        rustix::process::setsid()?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes one system call and takes no memory.
+    unsafe { command.pre_exec(leave) }
+}

@@ -37,10 +37,10 @@ pub use first_pairs::note_first_pairs;
 pub use headline::{headline_classes, too_wide};
 pub use json::{JsonError, from_json, to_json};
 pub use messages::{
-    MessagesCell, MessagesMetric, MessagesMode, MessagesPoint, MessagesRatio, MessagesReport,
-    MessagesRun, MessagesSeries, MessagesSide, MessagesSummary, MessagesTotals, PUBLISHED_MESSAGES,
-    PUBLISHED_MESSAGES_SOURCE, ProcessorUse, PublishedMessages, published_packets,
-    published_reckoning, summarize_messages,
+    MessagesCell, MessagesIdle, MessagesMetric, MessagesMode, MessagesPoint, MessagesRatio,
+    MessagesReport, MessagesRun, MessagesSeries, MessagesSide, MessagesSummary, MessagesTotals,
+    PUBLISHED_MESSAGES, PUBLISHED_MESSAGES_SOURCE, ProcessorUse, PublishedMessages,
+    published_packets, published_reckoning, summarize_messages,
 };
 pub use model::{
     Class, Comparison, Difference, DriverShare, Environment, Experiment, Headline, Latency,

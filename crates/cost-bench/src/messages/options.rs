@@ -16,6 +16,14 @@ const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
 /// Rows of the large result; some 14 MB.
 const STREAM_ROWS: u32 = 131_072;
 const QUICK_STREAM_ROWS: u32 = 16_384;
+/// Connections of a block.
+const CONNECTS: u32 = 1000;
+const QUICK_CONNECTS: u32 = 100;
+/// Selects of a block, and rows of their table.
+const SELECTS: u32 = 20_000;
+const QUICK_SELECTS: u32 = 2000;
+const POINT_ROWS: u32 = 131_072;
+const QUICK_POINT_ROWS: u32 = 16_384;
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of --experiment messages")]
@@ -24,6 +32,16 @@ pub(crate) struct MessagesArgs {
     /// PRELOGIN), `strict` (TDS 8.0). Default: off,on; with a server of the bench's own all three.
     #[arg(long, value_delimiter = ',', value_name = "MODES")]
     mode: Vec<Mode>,
+    /// Parts of the experiment, parted by commas: `loop` (the message loop), `stream` (a large
+    /// result), `connects` (connections made and closed again), `points` (selects of one row by a
+    /// prepared statement; on a server of the bench's own beside the same call in its own process),
+    /// `idle` (memory of connections that wait). Default: loop,stream.
+    #[arg(long, value_delimiter = ',', value_name = "PARTS")]
+    part: Vec<Part>,
+    /// Time the message loop and a large result through a real driver too, where it is installed:
+    /// `freetds` (its bsqldb). May be repeated.
+    #[arg(long, value_delimiter = ',', value_name = "DRIVERS")]
+    driver: Vec<DriverName>,
     /// Packet size to ask the server for.
     #[arg(
         long,
@@ -36,6 +54,20 @@ pub(crate) struct MessagesArgs {
     /// Default: 131,072, with --quick 16,384.
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100_000_000))]
     stream_rows: Option<u32>,
+    /// Connections of a block of the part `connects`. Default: 1,000, with --quick 100.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    connects: Option<u32>,
+    /// Connections that are being made at a time, in the parts `connects` and `idle`.
+    #[arg(long, value_name = "THREADS", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(1..=256))]
+    connect_threads: u32,
+    /// Selects of a block of the part `points`. Default: 20,000, with --quick 2,000.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
+    selects: Option<u32>,
+    /// Connections of the part `idle`.
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    idle: u32,
     /// Accept any certificate of the server, also a self-signed one.
     #[arg(long, action = ArgAction::SetTrue, conflicts_with = "tls_ca")]
     trust: bool,
@@ -53,6 +85,22 @@ enum Mode {
     Off,
     On,
     Strict,
+}
+
+/// A part of the experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Part {
+    Loop,
+    Stream,
+    Connects,
+    Points,
+    Idle,
+}
+
+/// A real driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum DriverName {
+    Freetds,
 }
 
 /// What other experiments share with this one, as the user gave it.
@@ -81,8 +129,16 @@ pub(crate) struct MessagesPlan {
     pub(super) modes: Vec<MessagesMode>,
     pub(super) trust: Trust,
     pub(super) packet_bytes: u16,
+    pub(super) parts: Vec<Part>,
+    pub(super) drivers: Vec<DriverName>,
     /// A power of two, or 0.
     pub(super) stream_rows: u32,
+    pub(super) connects: u32,
+    pub(super) connect_threads: u32,
+    pub(super) selects: u32,
+    /// Rows of the table that is selected from; a power of two.
+    pub(super) point_rows: u32,
+    pub(super) idle: u32,
     /// Steps of the message loop; none for as many as fill a block.
     pub(super) loops: Option<u64>,
     pub(super) restarts: u32,
@@ -131,8 +187,12 @@ impl MessagesArgs {
             let reason = "only plain connections: there is nothing to compare".to_owned();
             return Err(BenchError::Option { option: "--mode", reason });
         }
-        let usual = if shared.quick { QUICK_STREAM_ROWS } else { STREAM_ROWS };
-        let rows = self.stream_rows.unwrap_or(usual);
+        let by_quick = |quick: u32, usual: u32| if shared.quick { quick } else { usual };
+        let rows = self.stream_rows.unwrap_or(by_quick(QUICK_STREAM_ROWS, STREAM_ROWS));
+        let parts = match self.part.as_slice() {
+            [] => vec![Part::Loop, Part::Stream],
+            given => given.to_vec(),
+        };
         Ok(MessagesPlan {
             // A server that the bench itself starts on loopback makes its certificate itself.
             trust: match (&self.tls_ca, self.trust || target.is_none()) {
@@ -143,7 +203,17 @@ impl MessagesArgs {
             target,
             modes,
             packet_bytes: self.packet_size,
-            stream_rows: if rows == 0 { 0 } else { rows.next_power_of_two() },
+            stream_rows: match parts.contains(&Part::Stream) {
+                true if rows > 0 => rows.next_power_of_two(),
+                _ => 0,
+            },
+            parts,
+            drivers: self.driver.clone(),
+            connects: self.connects.unwrap_or(by_quick(QUICK_CONNECTS, CONNECTS)),
+            connect_threads: self.connect_threads,
+            selects: self.selects.unwrap_or(by_quick(QUICK_SELECTS, SELECTS)),
+            point_rows: by_quick(QUICK_POINT_ROWS, POINT_ROWS),
+            idle: self.idle,
             loops: shared.loops,
             restarts: shared.restarts,
             pairs: shared.pairs,
@@ -230,8 +300,13 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
+        let alone = plan(&["--part", "points,idle"], None).unwrap();
+        assert_eq!((alone.stream_rows, alone.parts.len(), alone.selects), (0, 2, 20_000));
         for words in [
             &["--mode", "off"][..],
+            &["--part", "all"][..],
+            &["--idle", "0"][..],
+            &["--driver", "none"][..],
             &["--mode", "required"][..],
             &["--packet-size", "511"][..],
             &["--packet-size", "32768"][..],

@@ -54,6 +54,11 @@ impl Home {
         Ok(Self { directory: made, tdekit, environment, password })
     }
 
+    /// The directory that is served.
+    pub(super) fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
     /// Starts a server that offers encryption and does not ask for it.
     pub(super) fn start(&self) -> Result<OwnServer, BenchError> {
         let said = self.directory.path().join("stderr");
@@ -62,7 +67,7 @@ impl Home {
         let mut command = key_store::command(&self.tdekit, &self.environment);
         command
             .arg("serve")
-            .arg(self.directory.path().join("data"))
+            .arg(self.data())
             .args(["--listen", "127.0.0.1:0", "--encrypt", "on"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

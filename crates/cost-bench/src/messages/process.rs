@@ -150,6 +150,30 @@ pub(super) fn between(before: ProcessorUse, after: ProcessorUse) -> ProcessorUse
     }
 }
 
+/// A process's memory, and its threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Memory {
+    pub(super) resident_bytes: u64,
+    /// The most that was resident.
+    pub(super) peak_bytes: u64,
+    pub(super) threads: u64,
+}
+
+/// `VmRSS`, `VmHWM` and `Threads` of `/proc/PID/status`; zeros where it cannot be read.
+pub(super) fn memory_of(pid: u32) -> Memory {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let word = line.and_then(|line| line.split_whitespace().next());
+        word.and_then(|word| word.parse::<u64>().ok()).unwrap_or(0)
+    };
+    Memory {
+        resident_bytes: field("VmRSS:") * 1024,
+        peak_bytes: field("VmHWM:") * 1024,
+        threads: field("Threads:"),
+    }
+}
+
 /// Voluntary and involuntary context switches in a thread's `status`.
 fn switches_of(status: &str) -> Option<(u64, u64)> {
     let field = |name: &str| {
@@ -206,5 +230,12 @@ mod tests {
             Some((7, 3))
         });
         assert_eq!(switches_of("Name:\tx"), None);
+    }
+
+    #[test]
+    fn memory_is_that_of_the_process() {
+        let found = memory_of(std::process::id());
+        assert!(found.resident_bytes > 1 << 20 && found.peak_bytes >= found.resident_bytes);
+        assert!(found.threads >= 1);
     }
 }

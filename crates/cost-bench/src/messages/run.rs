@@ -1,22 +1,25 @@
-//! Experiment D from beginning to end: restarts, within them pairs of every batch, within these the
-//! kinds of connections.
+//! Experiment D from beginning to end: restarts, within them pairs of every cell, within these the
+//! kinds of connections; then connections that wait.
 
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use tdekit_cost_report::{
-    MessagesCell, MessagesMode, MessagesReport, MessagesRun, MessagesSide, MessagesSummary, Role,
+    MessagesMode, MessagesReport, MessagesRun, MessagesSide, MessagesSummary, Role,
     summarize_messages,
 };
 
-use super::options::{MessagesPlan, Target};
+use super::cells::{self, fill, loop_batch};
+use super::idle;
+use super::options::{MessagesPlan, Part, Target};
 use super::own::{Home, LOGIN, OwnServer};
-use super::process::{self, Moment, Server};
-use super::tds::{Connection, Login};
+use super::points::{self, Direct, Prepared};
+use super::process::Server;
+use super::tds::{Connection, Dialer, Login};
+use super::work::{self, Seat, Task, Wire};
 use crate::config::Config;
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::measure::wall_ns;
 use crate::progress::Progress;
 use crate::tools::Tools;
 
@@ -24,13 +27,8 @@ use crate::tools::Tools;
 const LEAST_RESTARTS: u32 = 2;
 /// Steps whose answer is looked at whole, before anything is measured.
 const TRIAL_STEPS: u64 = 1000;
-/// Steps from which the length of a block is reckoned.
-const PROBE_STEPS: u64 = 20_000;
-/// A block's steps, where they follow from its time.
-const STEPS: std::ops::RangeInclusive<f64> = 1000.0..=100_000_000.0;
-const BLOCK_S: std::ops::RangeInclusive<f64> = 0.1..=2.0;
-/// Bytes of text in a row of the large result.
-const FILLER_BYTES: usize = 96;
+/// The side that has no connection.
+const DIRECT: &str = "direct";
 
 /// What came of it. With `failure` the report holds what was measured until then.
 pub(crate) struct Outcome {
@@ -54,6 +52,9 @@ pub(crate) fn run(
         let reason = "the message loop counts in an INT: at most 2,147,483,647".to_owned();
         return Err(BenchError::Option { option: "--loops", reason });
     }
+    if plan.parts.contains(&Part::Idle) {
+        idle::make_room(plan.idle)?;
+    }
     let home = match &plan.target {
         Some(_) => None,
         None => {
@@ -64,14 +65,18 @@ pub(crate) fn run(
     let mut measuring = Measuring {
         plan,
         home: home.as_ref(),
+        directory: &config.directory,
         progress,
         rng: Rng::with_seed(config.seed),
         warnings: Vec::new(),
         streams: plan.stream_rows > 0,
+        tasks: Vec::new(),
         report: empty(plan, config.control),
     };
     let failure = match measuring.run() {
-        Err(error) if measuring.report.runs.is_empty() => return Err(error),
+        Err(error) if measuring.report.runs.is_empty() && measuring.report.idle.is_empty() => {
+            return Err(error);
+        }
         outcome => outcome.err(),
     };
     let Measuring { mut report, warnings, .. } = measuring;
@@ -97,6 +102,9 @@ fn empty(plan: &MessagesPlan, control: bool) -> MessagesReport {
             side(mode.name(), &format!("TLS {}", mode.name()), Role::Encrypted, *mode)
         }));
     }
+    if plan.target.is_none() && plan.parts.contains(&Part::Points) {
+        sides.push(side(DIRECT, "in-process", Role::Peer, MessagesMode::Direct));
+    }
     let limits = vec![
         "Client and server share the machine's processors where both run on it, and loopback has \
          no network's latency."
@@ -107,49 +115,70 @@ fn empty(plan: &MessagesPlan, control: bool) -> MessagesReport {
         target: plan.target.as_ref().map_or_else(|| "own".to_owned(), |at| at.url.to_string()),
         server: String::new(),
         server_process: None,
-        loops: plan.loops.unwrap_or(0),
+        loops: 0,
         stream_rows: plan.stream_rows.into(),
         packet_bytes: plan.packet_bytes.into(),
         restarts: plan.restarts,
         sides,
         cells: Vec::new(),
         runs: Vec::new(),
+        idle: Vec::new(),
         limits,
         summary: MessagesSummary::default(),
     }
 }
 
-/// The document's loop, and a look whether all its steps were made.
-fn loop_batch(steps: u64) -> String {
-    format!(
-        "DECLARE @cnt int = 0;\nBEGIN\n  WHILE @cnt < {steps}\n  BEGIN\n    \
-         SET @cnt = @cnt + 1;\n  END;\nEND\nSELECT @cnt AS steps;"
-    )
-}
-
-const STREAM_BATCH: &str = "SELECT n, filler FROM #tdekit_rows";
-
 struct Measuring<'a> {
     plan: &'a MessagesPlan,
     home: Option<&'a Home>,
+    /// Where files are put that are removed in the end.
+    directory: &'a std::path::Path,
     progress: &'a Progress,
     rng: Rng,
     warnings: Vec<String>,
     /// Whether the large result is measured.
     streams: bool,
+    /// One for each of the report's cells.
+    tasks: Vec<Task>,
     report: MessagesReport,
 }
 
-/// The connections of a restart, by side, and the process they lead to.
+/// Where the sides are in a restart, by side, and the process that connections lead to.
 struct Bed {
-    connections: Vec<Connection>,
+    seats: Vec<Seat>,
     server: Option<Server>,
     /// Ends with the restart.
     _own: Option<OwnServer>,
 }
 
+impl Bed {
+    fn wires(&mut self) -> impl Iterator<Item = &mut Wire> {
+        self.seats.iter_mut().filter_map(|seat| match seat {
+            Seat::Wire(wire) => Some(wire.as_mut()),
+            Seat::Direct(_) => None,
+        })
+    }
+}
+
 impl Measuring<'_> {
     fn run(&mut self) -> Result<(), BenchError> {
+        if let (Some(home), true) = (self.home, self.plan.parts.contains(&Part::Points)) {
+            self.progress.say("rows to select from");
+            let own = home.start()?;
+            let mut connection = Connection::open(&self.login(Some(&own)), MessagesMode::Off)?;
+            points::make_database(&mut connection, self.plan.point_rows)?;
+        }
+        let paired = self.plan.parts.iter().any(|part| *part != Part::Idle);
+        if paired || !self.plan.drivers.is_empty() {
+            self.restarts()?;
+        }
+        if self.plan.parts.contains(&Part::Idle) {
+            self.idle()?;
+        }
+        Ok(())
+    }
+
+    fn restarts(&mut self) -> Result<(), BenchError> {
         let begun = Instant::now();
         let mut longest = Duration::ZERO;
         for number in 0..self.plan.restarts {
@@ -174,26 +203,27 @@ impl Measuring<'_> {
         if number == 0 {
             self.describe(&bed);
         }
-        for connection in &mut bed.connections {
+        for wire in bed.wires() {
             interrupt::check()?;
             // Its errors come with their text, and it warms the server up.
-            connection.ask(&loop_batch(TRIAL_STEPS))?;
+            wire.connection.ask(&loop_batch(TRIAL_STEPS))?;
         }
         if self.streams {
             self.fill(&mut bed)?;
         }
+        self.prepare(&mut bed)?;
         if number == 0 {
             self.choose_cells(&mut bed)?;
         }
         for pair in 0..self.plan.pairs {
-            let mut cells = self.report.cells.clone();
+            let mut cells: Vec<usize> = (0..self.tasks.len()).collect();
             self.rng.shuffle(&mut cells);
-            for cell in &cells {
-                let mut order: Vec<usize> = (0..bed.connections.len()).collect();
+            for cell in cells {
+                let mut order: Vec<usize> = (0..bed.seats.len()).collect();
                 self.rng.shuffle(&mut order);
                 for (position, side) in (0..).zip(order) {
                     interrupt::check()?;
-                    self.batch(&mut bed, cell, side, (number, pair, position))?;
+                    self.block(&mut bed, (cell, side), (number, pair, position))?;
                 }
                 self.progress.step(1);
             }
@@ -206,19 +236,21 @@ impl Measuring<'_> {
         let own = self.home.map(Home::start).transpose()?;
         let mut order: Vec<usize> = (0..self.report.sides.len()).collect();
         self.rng.shuffle(&mut order);
-        let mut opened: Vec<(usize, Connection)> = Vec::new();
+        let mut taken: Vec<(usize, Seat)> = Vec::new();
         for at in order {
             let Some(side) = self.report.sides.get(at) else { continue };
-            let login = self.login(own.as_ref());
-            opened.push((at, Connection::open(&login, side.mode)?));
+            taken.push((at, self.seat(side.mode, own.as_ref())?));
         }
-        opened.sort_by_key(|(at, _)| *at);
-        let connections: Vec<Connection> = opened.into_iter().map(|(_, found)| found).collect();
-        let server = match (&own, &self.plan.target, connections.first()) {
+        taken.sort_by_key(|(at, _)| *at);
+        let mut bed = Bed {
+            seats: taken.into_iter().map(|(_, seat)| seat).collect(),
+            server: None,
+            _own: None,
+        };
+        let address = bed.wires().next().map(|wire| wire.connection.address());
+        let server = match (&own, &self.plan.target, address) {
             (Some(own), ..) => Ok(Server::of(own.pid())),
-            (None, Some(target), Some(connection)) => {
-                Server::listening(connection.address(), target.url.port)
-            }
+            (None, Some(target), Some(address)) => Server::listening(address, target.url.port),
             _ => Err("there is none".to_owned()),
         };
         if let (Err(reason), true) = (&server, self.report.runs.is_empty()) {
@@ -227,7 +259,17 @@ impl Measuring<'_> {
                 self.report.limits.push(limit);
             }
         }
-        Ok(Bed { connections, server: server.ok(), _own: own })
+        Ok(Bed { server: server.ok(), _own: own, ..bed })
+    }
+
+    fn seat(&self, mode: MessagesMode, own: Option<&OwnServer>) -> Result<Seat, BenchError> {
+        if let (MessagesMode::Direct, Some(home)) = (mode, self.home) {
+            let database = home.data().join(format!("{}.db", points::DATABASE));
+            return Ok(Seat::Direct(Direct::open(&database)?));
+        }
+        let dialer = Dialer::new(self.login(own), mode);
+        let connection = dialer.open()?;
+        Ok(Seat::Wire(Box::new(Wire { connection, dialer, points: None })))
     }
 
     fn login(&self, own: Option<&OwnServer>) -> Login {
@@ -257,7 +299,9 @@ impl Measuring<'_> {
     /// What the connections tell of themselves.
     fn describe(&mut self, bed: &Bed) {
         self.report.server_process = bed.server.as_ref().map(|server| server.name.clone());
-        for (side, connection) in self.report.sides.iter_mut().zip(&bed.connections) {
+        for (side, seat) in self.report.sides.iter_mut().zip(&bed.seats) {
+            let Seat::Wire(wire) = seat else { continue };
+            let connection = &wire.connection;
             connection.server().clone_into(&mut self.report.server);
             side.packet_bytes = connection.packet_bytes().into();
             side.protocol = connection.negotiated().map(|tls| tls.protocol.clone());
@@ -268,8 +312,8 @@ impl Measuring<'_> {
     /// Makes the rows of the large result, on every connection its own. A server that cannot is
     /// measured without them, and the report says so.
     fn fill(&mut self, bed: &mut Bed) -> Result<(), BenchError> {
-        for connection in &mut bed.connections {
-            match fill(connection, self.plan.stream_rows) {
+        for wire in bed.wires() {
+            match fill(&mut wire.connection, self.plan.stream_rows) {
                 Ok(()) => {}
                 Err(error @ BenchError::ServerSaid { .. }) if self.report.runs.is_empty() => {
                     self.streams = false;
@@ -284,116 +328,110 @@ impl Measuring<'_> {
         Ok(())
     }
 
-    fn choose_cells(&mut self, bed: &mut Bed) -> Result<(), BenchError> {
-        let count = if self.streams { 2 } else { 1 };
-        let rounds = u64::from(self.plan.restarts) * u64::from(self.plan.pairs) * count;
-        let steps = match (self.plan.loops, bed.connections.first_mut()) {
-            (None, Some(connection)) => {
-                let began = Instant::now();
-                connection.drain(&loop_batch(PROBE_STEPS))?;
-                let sides = u64::try_from(self.report.sides.len()).unwrap_or(u64::MAX);
-                self.steps(began.elapsed(), rounds.saturating_mul(sides))
-            }
-            (given, _) => given.unwrap_or(PROBE_STEPS),
-        };
-        self.report.loops = steps;
-        self.report.cells.push(MessagesCell {
-            id: "loop".to_owned(),
-            label: "message loop".to_owned(),
-            statement: loop_batch(steps),
-            units: steps,
-            unit: "step".to_owned(),
-        });
-        if self.streams {
-            self.report.cells.push(MessagesCell {
-                id: "stream".to_owned(),
-                label: "large result".to_owned(),
-                statement: STREAM_BATCH.to_owned(),
-                units: self.plan.stream_rows.into(),
-                unit: "row".to_owned(),
-            });
-        } else {
-            self.report.stream_rows = 0;
+    /// Prepares the point select on every connection.
+    fn prepare(&mut self, bed: &mut Bed) -> Result<(), BenchError> {
+        if !self.plan.parts.contains(&Part::Points) {
+            return Ok(());
         }
-        self.progress.count(rounds);
+        let own = self.home.is_some();
+        for wire in bed.wires() {
+            if !own {
+                points::make_temporary(&mut wire.connection, self.plan.point_rows)?;
+            }
+            wire.points = Some(Prepared::make(&mut wire.connection, own)?);
+        }
         Ok(())
     }
 
-    /// Steps that fill a block, of which there are `blocks`, in two digits.
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        reason = "within the bounds of STEPS"
-    )]
-    fn steps(&self, probe: Duration, blocks: u64) -> u64 {
-        let fair = self.plan.max_time.as_secs_f64() * 0.6 / blocks.max(1) as f64;
-        let block_s = fair.clamp(*BLOCK_S.start(), *BLOCK_S.end());
-        let steps = PROBE_STEPS as f64 * block_s / probe.as_secs_f64().max(1e-6);
-        let steps = steps.clamp(*STEPS.start(), *STEPS.end());
-        let digit = 10_f64.powf(steps.log10().floor() - 1.0);
-        ((steps / digit).round() * digit).round() as u64
+    fn choose_cells(&mut self, bed: &mut Bed) -> Result<(), BenchError> {
+        let sides = bed.seats.len();
+        let Some(first) = bed.wires().next() else { return Ok(()) };
+        self.tasks = cells::choose(
+            self.plan,
+            (self.streams, sides),
+            self.directory,
+            &mut first.connection,
+            &mut self.report.limits,
+        )?;
+        self.report.cells = self.tasks.iter().map(|task| task.cell.clone()).collect();
+        let units_of = |id: &str| {
+            let found = self.report.cells.iter().find(|cell| cell.id == id);
+            found.map_or(0, |cell| cell.units)
+        };
+        (self.report.loops, self.report.stream_rows) = (units_of("loop"), units_of("stream"));
+        let rounds = u64::from(self.plan.restarts) * u64::from(self.plan.pairs);
+        self.progress.count(rounds * self.tasks.len() as u64);
+        Ok(())
     }
 
-    fn batch(
+    fn block(
         &mut self,
         bed: &mut Bed,
-        cell: &MessagesCell,
-        at: usize,
+        (cell, at): (usize, usize),
         (restart, pair, position): (u32, u32, u32),
     ) -> Result<(), BenchError> {
-        let (Some(connection), Some(side)) =
-            (bed.connections.get_mut(at), self.report.sides.get(at))
+        let (Some(seat), Some(side), Some(task)) =
+            (bed.seats.get_mut(at), self.report.sides.get(at), self.tasks.get(cell))
         else {
             return Ok(());
         };
-        let pid = bed.server.as_ref().map(|server| server.pid);
-        let server = pid.map(Moment::of);
-        let client = process::own_thread();
-        let wall = wall_ns();
-        let drained = connection.drain(&cell.statement)?;
-        let elapsed_ns = wall_ns().saturating_sub(wall);
-        let client = process::between(client, process::own_thread());
-        let server = pid.zip(server).and_then(|(pid, before)| Moment::of(pid).since(&before));
-        let (found, wanted) = match cell.id.as_str() {
-            "loop" => (drained.last_int.and_then(|last| u64::try_from(last).ok()), cell.units),
-            _ => (drained.rows, cell.units),
-        };
-        if found != Some(wanted) {
-            let found = found.map_or_else(|| "nothing".to_owned(), |found| found.to_string());
-            let what = format!("{}, {}", cell.label, side.label);
-            let detail = format!("{found} instead of {wanted} {}s", cell.unit);
-            return Err(BenchError::Mismatch { what, detail });
-        }
+        let done = work::measure(task, (seat, side), bed.server.as_ref(), &mut self.rng)?;
+        let Some(done) = done else { return Ok(()) };
         self.report.runs.push(MessagesRun {
-            cell: cell.id.clone(),
+            cell: task.cell.id.clone(),
             side: side.id.clone(),
             restart,
             pair,
             position,
-            elapsed_ns,
-            packets: drained.packets,
-            bytes: drained.bytes,
-            wire_bytes: drained.wire_bytes,
-            server,
-            client,
+            elapsed_ns: done.elapsed_ns,
+            packets: done.packets,
+            bytes: done.bytes,
+            wire_bytes: done.wire_bytes,
+            server: done.server,
+            client: done.client,
         });
         Ok(())
     }
-}
 
-/// A temporary table of `rows` rows, a power of two, made by doubling.
-fn fill(connection: &mut Connection, rows: u32) -> Result<(), BenchError> {
-    connection.ask("CREATE TABLE #tdekit_rows (n int NOT NULL, filler varchar(200) NOT NULL)")?;
-    let filler: String = ('a'..='z').cycle().take(FILLER_BYTES).collect();
-    connection.ask(&format!("INSERT INTO #tdekit_rows (n, filler) VALUES (1, '{filler}')"))?;
-    let mut there = 1;
-    while there < rows {
-        interrupt::check()?;
-        connection.ask(&format!(
-            "INSERT INTO #tdekit_rows (n, filler) SELECT n + {there}, filler FROM #tdekit_rows"
-        ))?;
-        there *= 2;
+    /// Connections that wait, of every kind; a fresh server for each, where it is ours.
+    fn idle(&mut self) -> Result<(), BenchError> {
+        for at in 0..self.report.sides.len() {
+            let Some((id, mode)) =
+                self.report.sides.get(at).map(|side| (side.id.clone(), side.mode))
+            else {
+                continue;
+            };
+            if mode == MessagesMode::Direct {
+                continue;
+            }
+            interrupt::check()?;
+            self.progress.say(format!("{} connections that wait, {id}", self.plan.idle));
+            let own = self.home.map(Home::start).transpose()?;
+            let dialer = Dialer::new(self.login(own.as_ref()), mode);
+            let first = dialer.open()?;
+            let server = match (&own, &self.plan.target) {
+                (None, Some(target)) => Server::listening(first.address(), target.url.port),
+                (own, _) => Ok(Server::of(own.as_ref().map_or(0, OwnServer::pid))),
+            };
+            let server = match server {
+                Ok(server) => server,
+                Err(reason) => {
+                    let limit = format!("What waiting connections cost is not told: {reason}.");
+                    self.report.limits.push(limit);
+                    return Ok(());
+                }
+            };
+            first.server().clone_into(&mut self.report.server);
+            self.report.server_process = Some(server.name.clone());
+            if let Some(side) = self.report.sides.get_mut(at) {
+                side.packet_bytes = first.packet_bytes().into();
+                side.protocol = first.negotiated().map(|tls| tls.protocol.clone());
+                side.suite = first.negotiated().map(|tls| tls.suite.clone());
+            }
+            drop(first);
+            let size = (id.as_str(), self.plan.idle, self.plan.connect_threads);
+            self.report.idle.push(idle::measure(&dialer, server.pid, size)?);
+        }
+        Ok(())
     }
-    Ok(())
 }

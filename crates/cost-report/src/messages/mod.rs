@@ -6,8 +6,9 @@ mod summary;
 mod terminal;
 
 pub use model::{
-    MessagesCell, MessagesMetric, MessagesMode, MessagesPoint, MessagesRatio, MessagesReport,
-    MessagesRun, MessagesSeries, MessagesSide, MessagesSummary, MessagesTotals, ProcessorUse,
+    MessagesCell, MessagesIdle, MessagesMetric, MessagesMode, MessagesPoint, MessagesRatio,
+    MessagesReport, MessagesRun, MessagesSeries, MessagesSide, MessagesSummary, MessagesTotals,
+    ProcessorUse,
 };
 pub use published::{
     PUBLISHED_MESSAGES, PUBLISHED_MESSAGES_SOURCE, PublishedMessages, published_packets,

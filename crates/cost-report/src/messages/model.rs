@@ -28,6 +28,9 @@ pub struct MessagesReport {
     pub cells: Vec<MessagesCell>,
     /// Every measured batch.
     pub runs: Vec<MessagesRun>,
+    /// What connections cost that do nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub idle: Vec<MessagesIdle>,
     /// What this target cannot tell, or tells less well.
     pub limits: Vec<String>,
     /// Computed from `runs`.
@@ -44,6 +47,8 @@ pub enum MessagesMode {
     On,
     /// All, TLS before everything (TDS 8.0).
     Strict,
+    /// None: SQLite is called in the bench's own process, on the same database.
+    Direct,
 }
 
 impl MessagesMode {
@@ -54,6 +59,7 @@ impl MessagesMode {
             Self::Off => "off",
             Self::On => "on",
             Self::Strict => "strict",
+            Self::Direct => "direct",
         }
     }
 }
@@ -73,23 +79,51 @@ pub struct MessagesSide {
     pub protocol: Option<String>,
     /// Cipher suite as negotiated; none for plain.
     pub suite: Option<String>,
-    /// Packet size as negotiated.
+    /// Packet size as negotiated; 0 without a connection.
     pub packet_bytes: u32,
 }
 
-/// A batch that is run on every side.
+impl MessagesSide {
+    /// Whether it is held against the plain connection.
+    #[must_use]
+    pub fn is_compared(&self) -> bool {
+        self.role != Role::Base && self.mode != MessagesMode::Direct
+    }
+}
+
+/// A batch, or other work of a fixed size, that is done on every side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessagesCell {
-    /// Unique name: `loop` or `stream`.
+    /// Unique name: `loop`, `stream`, `connects`, `points` or `points-100`; with a driver's name
+    /// before it for one.
     pub id: String,
     /// Name shown.
     pub label: String,
     /// Its text.
     pub statement: String,
-    /// What it does that often: steps or rows.
+    /// What it does that often.
     pub units: u64,
-    /// Name of one: `step` or `row`.
+    /// Name of one: `step`, `row`, `connection` or `select`.
     pub unit: String,
+}
+
+/// Connections that have logged in and wait.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessagesIdle {
+    /// [`MessagesSide::id`].
+    pub side: String,
+    /// How many.
+    pub connections: u64,
+    /// Resident memory of the server's process before they came.
+    pub before_bytes: u64,
+    /// The same while they wait.
+    pub after_bytes: u64,
+    /// The most that it ever was.
+    pub peak_bytes: u64,
+    /// Threads of the server while they wait.
+    pub threads: u64,
+    /// Until the last one had logged in.
+    pub opened_ns: u64,
 }
 
 /// What a process or a thread used.
@@ -132,9 +166,10 @@ pub struct MessagesRun {
     pub bytes: u64,
     /// Bytes received for them, as encrypted.
     pub wire_bytes: u64,
-    /// The server's process; none where it cannot be seen.
+    /// The server's process; none where it cannot be seen. Without a connection, the thread that
+    /// calls SQLite.
     pub server: Option<ProcessorUse>,
-    /// The client's thread.
+    /// The client's threads, or the driver's process.
     pub client: ProcessorUse,
 }
 
@@ -145,6 +180,9 @@ pub struct MessagesSummary {
     pub totals: Vec<MessagesTotals>,
     /// Encrypted sides held against the plain one, by cell.
     pub ratios: Vec<MessagesRatio>,
+    /// Connections held against SQLite called directly, by cell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub direct: Vec<MessagesRatio>,
     /// What a chart shows, published figures beside ours.
     pub series: Vec<MessagesSeries>,
 }
@@ -160,7 +198,13 @@ pub struct MessagesTotals {
     pub batches: u64,
     /// Elapsed time of a batch.
     pub elapsed_ns: f64,
-    /// Packets of its answer.
+    /// The same for each of its units.
+    #[serde(default)]
+    pub elapsed_ns_a_unit: f64,
+    /// Units a second.
+    #[serde(default)]
+    pub units_a_second: f64,
+    /// Packets of its answer; 0 where they are not counted.
     pub packets: f64,
     /// Bytes of these packets.
     pub bytes: f64,
@@ -168,9 +212,12 @@ pub struct MessagesTotals {
     pub wire_bytes: f64,
     /// CPU of the server; none where it cannot be seen.
     pub server_cpu_ns: Option<f64>,
+    /// The same for each of its units.
+    #[serde(default)]
+    pub server_cpu_ns_a_unit: Option<f64>,
     /// Context switches of the server.
     pub server_switches: Option<f64>,
-    /// The same for each packet.
+    /// The same for each packet, where packets are counted.
     pub server_switches_a_packet: Option<f64>,
     /// CPU of the client.
     pub client_cpu_ns: f64,
@@ -231,7 +278,7 @@ pub struct MessagesRatio {
 /// A chart's bars: one figure by server and kind of connection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MessagesSeries {
-    /// Unique name: `switches_a_packet`, `elapsed_ratio`, `cpu_ratio`.
+    /// Unique name: `switches_a_packet`, `elapsed_ratio`, `cpu_ratio`, `step_ns`.
     pub id: String,
     /// Title shown.
     pub title: String,
@@ -265,9 +312,15 @@ impl MessagesReport {
         self.sides.iter().find(|side| side.role == Role::Base)
     }
 
-    /// Sides in the order of reports, without the plain one.
+    /// Sides that are held against the plain one, in the order of reports.
     pub fn others(&self) -> impl Iterator<Item = &MessagesSide> {
-        self.sides.iter().filter(|side| side.role != Role::Base)
+        self.sides.iter().filter(|side| side.is_compared())
+    }
+
+    /// SQLite called directly, where it is measured.
+    #[must_use]
+    pub fn direct(&self) -> Option<&MessagesSide> {
+        self.sides.iter().find(|side| side.mode == MessagesMode::Direct)
     }
 }
 
@@ -282,6 +335,14 @@ impl MessagesSummary {
     #[must_use]
     pub fn ratio(&self, cell: &str, side: &str, metric: MessagesMetric) -> Option<&MessagesRatio> {
         self.ratios
+            .iter()
+            .find(|found| found.cell == cell && found.side == side && found.metric == metric)
+    }
+
+    /// A connection over SQLite called directly in one cell.
+    #[must_use]
+    pub fn direct(&self, cell: &str, side: &str, metric: MessagesMetric) -> Option<&MessagesRatio> {
+        self.direct
             .iter()
             .find(|found| found.cell == cell && found.side == side && found.metric == metric)
     }

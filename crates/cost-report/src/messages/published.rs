@@ -58,7 +58,7 @@ pub const PUBLISHED_MESSAGES: [PublishedMessages; 4] = [
 ];
 
 /// Steps of the document's loop.
-const STEPS: f64 = 1e8;
+pub(crate) const STEPS: f64 = 1e8;
 /// A step's answer: two DONE tokens of 13 bytes, of the loop's condition and of SET.
 const STEP_BYTES: f64 = 26.0;
 /// What a packet of the usual 4,096 bytes holds behind its header.

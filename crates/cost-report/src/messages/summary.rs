@@ -4,8 +4,8 @@ use super::model::{
     MessagesCell, MessagesMetric, MessagesPoint, MessagesRatio, MessagesReport, MessagesRun,
     MessagesSeries, MessagesSide, MessagesSummary, MessagesTotals,
 };
-use super::published::{PUBLISHED_MESSAGES, published_packets};
-use crate::format::{interval, percent};
+use super::published::{PUBLISHED_MESSAGES, STEPS, published_packets};
+use crate::format::{bytes, count, duration, interval, percent, times};
 use crate::pairs::{Paired, Pairs};
 use crate::stats::median;
 use crate::summary::float;
@@ -20,12 +20,14 @@ pub fn summarize_messages(report: &MessagesReport, confidence: f64) -> MessagesS
     for cell in &report.cells {
         let runs: Vec<&MessagesRun> =
             report.runs.iter().filter(|run| run.cell == cell.id).collect();
-        summary
-            .totals
-            .extend(report.sides.iter().filter_map(|side| totals(&runs, &cell.id, &side.id)));
+        summary.totals.extend(report.sides.iter().filter_map(|side| totals(&runs, cell, &side.id)));
         let Some(base) = report.base() else { continue };
         for side in report.others() {
             summary.ratios.extend(ratios(&runs, cell, side, base, confidence));
+        }
+        let Some(direct) = report.direct() else { continue };
+        for side in report.sides.iter().filter(|side| side.id != direct.id) {
+            summary.direct.extend(ratios(&runs, cell, side, direct, confidence));
         }
     }
     if report.cells.iter().any(|cell| cell.id == LOOP) {
@@ -33,6 +35,7 @@ pub fn summarize_messages(report: &MessagesReport, confidence: f64) -> MessagesS
             switches_a_packet(report, &summary),
             ratio_series(report, &summary, &ELAPSED),
             ratio_series(report, &summary, &CPU),
+            step_series(report, &summary),
         ];
     }
     summary
@@ -83,22 +86,30 @@ fn ratios(
     MessagesMetric::ALL.into_iter().filter_map(of_metric).collect()
 }
 
-fn totals(runs: &[&MessagesRun], cell: &str, side: &str) -> Option<MessagesTotals> {
+fn totals(runs: &[&MessagesRun], cell: &MessagesCell, side: &str) -> Option<MessagesTotals> {
     let own: Vec<&&MessagesRun> = runs.iter().filter(|run| run.side == side).collect();
     let middle = |pick: &dyn Fn(&MessagesRun) -> Option<f64>| {
         median(&own.iter().filter_map(|run| pick(run)).collect::<Vec<_>>())
     };
-    let a_packet =
-        |run: &MessagesRun| Some(float(run.server?.switches()) / float(run.packets.max(1)));
+    let a_packet = |run: &MessagesRun| {
+        let switches = float(run.server?.switches());
+        (run.packets > 0).then(|| switches / float(run.packets))
+    };
+    let units = float(cell.units.max(1));
+    let elapsed_ns = middle(&|run| Some(float(run.elapsed_ns)))?;
+    let server_cpu_ns = middle(&|run| Some(float(run.server?.cpu_ns)));
     Some(MessagesTotals {
-        cell: cell.to_owned(),
+        cell: cell.id.clone(),
         side: side.to_owned(),
         batches: own.len() as u64,
-        elapsed_ns: middle(&|run| Some(float(run.elapsed_ns)))?,
+        elapsed_ns,
+        elapsed_ns_a_unit: elapsed_ns / units,
+        units_a_second: units * 1e9 / elapsed_ns.max(1.0),
         packets: middle(&|run| Some(float(run.packets)))?,
         bytes: middle(&|run| Some(float(run.bytes)))?,
         wire_bytes: middle(&|run| Some(float(run.wire_bytes)))?,
-        server_cpu_ns: middle(&|run| Some(float(run.server?.cpu_ns))),
+        server_cpu_ns,
+        server_cpu_ns_a_unit: server_cpu_ns.map(|used| used / units),
         server_switches: middle(&|run| Some(float(run.server?.switches()))),
         server_switches_a_packet: middle(&a_packet),
         client_cpu_ns: middle(&|run| Some(float(run.client.cpu_ns)))?,
@@ -133,6 +144,34 @@ fn switches_a_packet(report: &MessagesReport, summary: &MessagesSummary) -> Mess
         id: "switches_a_packet".to_owned(),
         title: "Context switches of the server a packet, message loop".to_owned(),
         unit: "switches".to_owned(),
+        points: published.chain(ours).collect(),
+    }
+}
+
+/// What a step of the loop takes, which does not depend on their number.
+fn step_series(report: &MessagesReport, summary: &MessagesSummary) -> MessagesSeries {
+    let published = PUBLISHED_MESSAGES.iter().map(|found| MessagesPoint {
+        label: format!("{}, {}", found.server, connection(found.encrypted)),
+        published: true,
+        encrypted: found.encrypted,
+        value: float(found.elapsed_ms) * 1e6 / STEPS,
+        low: None,
+        high: None,
+    });
+    let ours = report.sides.iter().filter_map(|side| {
+        Some(MessagesPoint {
+            label: side.label.clone(),
+            published: false,
+            encrypted: side.suite.is_some(),
+            value: summary.totals(LOOP, &side.id)?.elapsed_ns_a_unit,
+            low: None,
+            high: None,
+        })
+    });
+    MessagesSeries {
+        id: "step_ns".to_owned(),
+        title: "Elapsed time a step, message loop, ns".to_owned(),
+        unit: "ns".to_owned(),
         points: published.chain(ours).collect(),
     }
 }
@@ -195,37 +234,72 @@ fn ratio_series(
     }
 }
 
-/// A sentence for each encrypted side and cell.
+/// A sentence for each encrypted side and cell, for each connection against SQLite called directly,
+/// and for connections that wait.
 pub(crate) fn verdict(report: &MessagesReport) -> Vec<String> {
     let mut sentences = Vec::new();
     for cell in &report.cells {
-        for side in report.others() {
-            let of = |metric| report.summary.ratio(&cell.id, &side.id, metric);
-            let Some(elapsed) = of(MessagesMetric::Elapsed) else { continue };
-            let mut sentence = format!(
-                "{}, {} against plain: elapsed {} ({})",
-                cell.label,
-                side.label,
-                percent(elapsed.ratio),
-                interval(elapsed.low, elapsed.high)
-            );
-            if let Some(cpu) = of(MessagesMetric::ServerCpu) {
-                sentence.push_str(&format!(", server CPU {}", percent(cpu.ratio)));
-            }
-            if let Some(switches) = of(MessagesMetric::ServerSwitches) {
-                let times = switches.ratio;
-                sentence.push_str(&format!(", context switches x{times:.2}"));
-            }
-            sentence.push('.');
-            sentences.push(sentence);
-        }
+        sentences.extend(report.others().filter_map(|side| cost(report, cell, side)));
+        sentences.extend(report.sides.iter().filter_map(|side| over_direct(report, cell, side)));
     }
+    sentences.extend(report.idle.iter().map(|found| {
+        let grown = float(found.after_bytes.saturating_sub(found.before_bytes));
+        format!(
+            "{} idle connections, {}: {} of memory in the server's process, {} each.",
+            count(float(found.connections)),
+            found.side,
+            bytes(float(found.after_bytes)),
+            bytes(grown / float(found.connections.max(1)))
+        )
+    }));
     sentences
+}
+
+fn cost(report: &MessagesReport, cell: &MessagesCell, side: &MessagesSide) -> Option<String> {
+    let of = |metric| report.summary.ratio(&cell.id, &side.id, metric);
+    let elapsed = of(MessagesMetric::Elapsed)?;
+    let mut sentence = format!(
+        "{}, {} against plain: elapsed {} ({})",
+        cell.label,
+        side.label,
+        percent(elapsed.ratio),
+        interval(elapsed.low, elapsed.high)
+    );
+    if let Some(cpu) = of(MessagesMetric::ServerCpu) {
+        sentence.push_str(&format!(", server CPU {}", percent(cpu.ratio)));
+    }
+    if let Some(switches) = of(MessagesMetric::ServerSwitches) {
+        sentence.push_str(&format!(", context switches {}", times(switches.ratio)));
+    }
+    if let Some(found) = report.summary.totals(&cell.id, &side.id) {
+        let each = count(found.units_a_second);
+        sentence.push_str(&format!("; {each} {}s a second", cell.unit));
+    }
+    sentence.push('.');
+    Some(sentence)
+}
+
+fn over_direct(
+    report: &MessagesReport,
+    cell: &MessagesCell,
+    side: &MessagesSide,
+) -> Option<String> {
+    let cpu = report.summary.direct(&cell.id, &side.id, MessagesMetric::ServerCpu)?;
+    let used = |side: &str| report.summary.totals(&cell.id, side)?.server_cpu_ns_a_unit;
+    Some(format!(
+        "{}, {} against SQLite called directly: server CPU {} ({} against {} a {}).",
+        cell.label,
+        side.label,
+        times(cpu.ratio),
+        duration(used(&side.id)?),
+        duration(used(&cpu.against)?),
+        cell.unit
+    ))
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::super::model::{MessagesMode, ProcessorUse};
+    use super::super::model::{MessagesIdle, MessagesMode, ProcessorUse};
     use super::*;
     use crate::model::Role;
 
@@ -293,6 +367,7 @@ pub(crate) mod tests {
                 unit: "step".to_owned(),
             }],
             runs,
+            idle: Vec::new(),
             limits: Vec::new(),
             summary: MessagesSummary::default(),
         };
@@ -336,5 +411,82 @@ pub(crate) mod tests {
         assert!(summary.ratio("loop", "on", MessagesMetric::Elapsed).is_some());
         assert_eq!(summary.totals("loop", "off").unwrap().server_switches, None);
         assert_eq!(summary.series[0].points.len(), 4);
+    }
+
+    /// A cell that SQLite does directly in half the CPU, and connections that wait.
+    pub(crate) fn with_everything() -> MessagesReport {
+        let mut report = report();
+        report.sides.push(MessagesSide {
+            id: "direct".to_owned(),
+            label: "in-process".to_owned(),
+            role: Role::Peer,
+            mode: MessagesMode::Direct,
+            protocol: None,
+            suite: None,
+            packet_bytes: 0,
+        });
+        report.cells.push(MessagesCell {
+            id: "points".to_owned(),
+            label: "point selects".to_owned(),
+            statement: "SELECT".to_owned(),
+            units: 500,
+            unit: "select".to_owned(),
+        });
+        for restart in 0..3 {
+            report.runs.push(run("points", "off", (restart, 0), (100, 100, 90)));
+            report.runs.push(run("points", "on", (restart, 0), (110, 125, 90)));
+            let mut direct = run("points", "direct", (restart, 0), (50, 50, 0));
+            (direct.packets, direct.bytes, direct.wire_bytes) = (0, 0, 0);
+            direct.client = ProcessorUse::default();
+            report.runs.push(direct);
+        }
+        report.idle.push(MessagesIdle {
+            side: "on".to_owned(),
+            connections: 1000,
+            before_bytes: 20_000_000,
+            after_bytes: 50_000_000,
+            peak_bytes: 60_000_000,
+            threads: 5,
+            opened_ns: 2_000_000_000,
+        });
+        report.summary = summarize_messages(&report, 0.95);
+        report
+    }
+
+    #[test]
+    fn sqlite_called_directly_is_a_base_of_its_own() {
+        let report = with_everything();
+        let direct = |side, metric| report.summary.direct("points", side, metric).unwrap();
+        assert!((direct("off", MessagesMetric::ServerCpu).ratio - 2.0).abs() < 1e-4);
+        assert!((direct("on", MessagesMetric::ServerCpu).ratio - 2.5).abs() < 1e-4);
+        assert_eq!(direct("on", MessagesMetric::Elapsed).against, "direct");
+        // It is no connection that could cost more than the plain one.
+        assert!(report.summary.ratios.iter().all(|found| found.side != "direct"));
+        assert!(report.summary.direct.iter().all(|found| found.cell == "points"));
+        let totals = report.summary.totals("points", "direct").unwrap();
+        assert_eq!(totals.server_switches_a_packet, None);
+        assert!(
+            (totals.server_cpu_ns_a_unit.unwrap() - totals.server_cpu_ns.unwrap() / 500.0).abs()
+                < 1e-9
+        );
+        let said = verdict(&report).join("\n");
+        for wanted in [
+            "point selects, off against SQLite called directly: server CPU x2.00 (2.06 us against",
+            "selects a second.",
+            "1,000 idle connections, on: 50.0 MB of memory in the server's process, 30.0 kB each.",
+        ] {
+            assert!(said.contains(wanted), "{wanted} is missing in\n{said}");
+        }
+    }
+
+    #[test]
+    fn a_step_takes_what_it_takes_whatever_their_number() {
+        let report = report();
+        let steps = &report.summary.series[3];
+        let values: Vec<f64> = steps.points.iter().map(|point| point.value).collect();
+        assert_eq!(steps.id, "step_ns");
+        assert!((values[1] - 621.27).abs() < 1e-6, "{values:?}");
+        let median = report.summary.totals("loop", "off").unwrap().elapsed_ns;
+        assert!((values[4] - median / 1000.0).abs() < 1e-9, "{values:?}");
     }
 }

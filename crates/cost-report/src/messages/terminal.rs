@@ -1,10 +1,12 @@
 //! Experiment D as the terminal shows it.
 
-use super::model::{MessagesMetric, MessagesRatio, MessagesReport, MessagesSide};
-use super::published::{
-    PUBLISHED_MESSAGES, PUBLISHED_MESSAGES_SOURCE, published_packets, published_reckoning,
+use super::model::{
+    MessagesCell, MessagesMetric, MessagesMode, MessagesRatio, MessagesReport, MessagesSide,
 };
-use crate::format::{bytes, count, duration, interval, percent};
+use super::published::{
+    PUBLISHED_MESSAGES, PUBLISHED_MESSAGES_SOURCE, STEPS, published_packets, published_reckoning,
+};
+use crate::format::{bytes, count, duration, interval, percent, times};
 use crate::summary::float;
 use crate::terminal::new_table;
 
@@ -18,8 +20,16 @@ pub(crate) fn tables(report: &MessagesReport, confidence: f64) -> String {
     for side in &report.sides {
         text.push_str(&format!("{}\n", describe(side)));
     }
-    text.push_str(&overheads(report, confidence));
-    text.push_str(&figures(report));
+    if !report.cells.is_empty() {
+        text.push_str(&overheads(report, confidence));
+        text.push_str(&figures(report));
+    }
+    if !report.summary.direct.is_empty() {
+        text.push_str(&over_direct(report, confidence));
+    }
+    if !report.idle.is_empty() {
+        text.push_str(&idle(report));
+    }
     text.push_str(&published());
     for limit in &report.limits {
         text.push_str(&format!("\nnote: {limit}\n"));
@@ -28,6 +38,9 @@ pub(crate) fn tables(report: &MessagesReport, confidence: f64) -> String {
 }
 
 fn describe(side: &MessagesSide) -> String {
+    if side.mode == MessagesMode::Direct {
+        return format!("{}: SQLite called by the bench itself, on the same database", side.label);
+    }
     let tls = match (&side.protocol, &side.suite) {
         (Some(protocol), Some(suite)) => format!("{protocol}, {suite}"),
         _ => "not encrypted".to_owned(),
@@ -53,6 +66,10 @@ fn overheads(report: &MessagesReport, confidence: f64) -> String {
     for cell in &report.cells {
         for side in report.others() {
             let of = |metric| report.summary.ratio(&cell.id, &side.id, metric);
+            // A driver does not know every kind of connection.
+            if of(MessagesMetric::Elapsed).is_none() {
+                continue;
+            }
             table.add_row(vec![
                 format!("{}, {}", cell.label, side.label),
                 words(of(MessagesMetric::Elapsed)),
@@ -70,10 +87,12 @@ fn figures(report: &MessagesReport) -> String {
         "a batch",
         "side",
         "elapsed",
+        "a second",
         "packets",
         "bytes",
         "received",
         "server CPU",
+        "each",
         "server switches",
         "a packet",
         "client CPU",
@@ -85,16 +104,18 @@ fn figures(report: &MessagesReport) -> String {
         for side in &report.sides {
             let Some(found) = report.summary.totals(&cell.id, &side.id) else { continue };
             table.add_row(vec![
-                format!("{} {}s", count(float(cell.units)), cell.unit),
+                of_cell(cell),
                 side.label.clone(),
                 duration(found.elapsed_ns),
-                count(found.packets),
-                bytes(found.bytes),
-                bytes(found.wire_bytes),
+                count(found.units_a_second),
+                or_dash(counted(found.packets).map(count)),
+                or_dash(counted(found.bytes).map(bytes)),
+                or_dash(counted(found.wire_bytes).map(bytes)),
                 or_dash(found.server_cpu_ns.map(duration)),
+                or_dash(found.server_cpu_ns_a_unit.map(duration)),
                 or_dash(found.server_switches.map(count)),
                 or_dash(found.server_switches_a_packet.map(|each| format!("{each:.3}"))),
-                duration(found.client_cpu_ns),
+                or_dash(counted(found.client_cpu_ns).map(duration)),
                 count(found.client_switches),
             ]);
         }
@@ -102,8 +123,82 @@ fn figures(report: &MessagesReport) -> String {
     format!("\n{table}\n")
 }
 
+/// What is not counted on this side stands as 0.
+fn counted(value: f64) -> Option<f64> {
+    (value > 0.0).then_some(value)
+}
+
+fn of_cell(cell: &MessagesCell) -> String {
+    let units = format!("{} {}s", count(float(cell.units)), cell.unit);
+    match cell.id.as_str() {
+        "loop" | "stream" => units,
+        _ => format!("{}: {units}", cell.label),
+    }
+}
+
+fn over_direct(report: &MessagesReport, confidence: f64) -> String {
+    let mut table = new_table(vec![
+        "against SQLite called directly".to_owned(),
+        format!("server CPU ({} %)", confidence * 100.0),
+        "elapsed".to_owned(),
+    ]);
+    let ratio = |found: Option<&MessagesRatio>| {
+        found.map_or_else(
+            || "-".to_owned(),
+            |found| {
+                let ends = found.low.zip(found.high).map_or_else(
+                    || "no interval".to_owned(),
+                    |(low, high)| format!("{} to {}", times(low), times(high)),
+                );
+                format!("{} ({ends})", times(found.ratio))
+            },
+        )
+    };
+    for cell in &report.cells {
+        for side in report.sides.iter().filter(|side| side.mode != MessagesMode::Direct) {
+            let of = |metric| report.summary.direct(&cell.id, &side.id, metric);
+            let Some(cpu) = of(MessagesMetric::ServerCpu) else { continue };
+            table.add_row(vec![
+                format!("{}, {}", cell.label, side.label),
+                ratio(Some(cpu)),
+                ratio(of(MessagesMetric::Elapsed)),
+            ]);
+        }
+    }
+    format!("\n{table}\n")
+}
+
+fn idle(report: &MessagesReport) -> String {
+    let header = [
+        "idle connections",
+        "side",
+        "memory before",
+        "memory then",
+        "each",
+        "peak",
+        "threads",
+        "opened in",
+    ];
+    let mut table = new_table(header.map(str::to_owned).to_vec());
+    for found in &report.idle {
+        let grown = float(found.after_bytes.saturating_sub(found.before_bytes));
+        table.add_row(vec![
+            count(float(found.connections)),
+            found.side.clone(),
+            bytes(float(found.before_bytes)),
+            bytes(float(found.after_bytes)),
+            bytes(grown / float(found.connections.max(1))),
+            bytes(float(found.peak_bytes)),
+            count(float(found.threads)),
+            duration(float(found.opened_ns)),
+        ]);
+    }
+    format!("\n{table}\n")
+}
+
 fn published() -> String {
-    let header = ["published", "elapsed", "CPU", "waited for encryption", "switches", "a packet"];
+    let header =
+        ["published", "elapsed", "a step", "CPU", "waited for encryption", "switches", "a packet"];
     let mut table = new_table(header.map(str::to_owned).to_vec());
     let time = |ms: u64| duration(float(ms) * 1e6);
     for found in &PUBLISHED_MESSAGES {
@@ -111,6 +206,7 @@ fn published() -> String {
         table.add_row(vec![
             format!("{}, {connection}", found.server),
             time(found.elapsed_ms),
+            duration(float(found.elapsed_ms) * 1e6 / STEPS),
             time(found.cpu_ms),
             time(found.encrypt_wait_ms),
             count(float(found.switches)),
@@ -122,7 +218,7 @@ fn published() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::summary::tests::report;
+    use super::super::summary::tests::{report, with_everything};
     use super::*;
 
     #[test]
@@ -142,6 +238,23 @@ mod tests {
             "1,273,235",
             "2.000 for each packet",
             "note: the server is far away",
+        ] {
+            assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_else_was_measured_has_tables_of_its_own() {
+        assert!(!tables(&report(), 0.95).contains("idle connections"));
+        let text = tables(&with_everything(), 0.95);
+        for wanted in [
+            "in-process: SQLite called by the bench itself",
+            "point selects: 500 selects",
+            "point selects, off",
+            "x2.50 (x2.50 to x2.50)",
+            "memory then",
+            "30.0 kB",
+            "621 ns",
         ] {
             assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
         }

@@ -2,13 +2,15 @@
 
 use maud::{Markup, html};
 
-use super::cell::{As, Found, Ratio, each, find, float, number, ratio_cell, text, wide};
+use super::cell::{
+    As, Found, Ratio, each, ends, find, float, number, ratio, ratio_cell, text, wide,
+};
 use super::documents::{MESSAGES, provenance};
 use crate::messages::{
     MessagesCell, MessagesMetric, MessagesPoint, MessagesRatio, MessagesReport, MessagesSeries,
     MessagesSide, PUBLISHED_MESSAGES, published_reckoning,
 };
-use crate::model::{Results, Role};
+use crate::model::Results;
 use crate::plot::{Bar, Bars, ChartError, Ink, bars};
 
 impl Ratio for MessagesRatio {
@@ -34,8 +36,12 @@ pub(super) fn section(results: &Results, report: &MessagesReport) -> Result<Mark
             (provenance(results, "messages", Some(&MESSAGES), &here(report)))
             div class="charts" { @for chart in &charts { (chart) } }
             (series(report))
-            (costs(report))
-            (figures(report))
+            @if !report.cells.is_empty() {
+                (costs(report))
+                (figures(report))
+            }
+            @if !report.summary.direct.is_empty() { (over_direct(report)) }
+            @if !report.idle.is_empty() { (idle(report)) }
             (published())
             @for limit in each(&report.limits, "messages/limits") {
                 p class="notice" { (text(&limit.at, limit.item)) }
@@ -139,7 +145,9 @@ fn costs(report: &MessagesReport) -> Markup {
             } }
             tbody { @for cell in each(&report.cells, "messages/cells") {
                 @for side in each(&report.sides, "messages/sides") {
-                    @if side.item.role != Role::Base { tr {
+                    @let known =
+                        find_ratio(report, cell.item, side.item, MessagesMetric::Elapsed);
+                    @if side.item.is_compared() && known.is_some() { tr {
                         (heading(&cell, &side))
                         @for metric in MessagesMetric::ALL {
                             (ratio_cell(find_ratio(report, cell.item, side.item, metric).as_ref()))
@@ -158,10 +166,13 @@ fn figures(report: &MessagesReport) -> Markup {
             thead { tr {
                 th scope="col" { "Batch" }
                 th scope="col" { "Elapsed" }
+                th scope="col" { "Each" }
+                th scope="col" { "A second" }
                 th scope="col" { "Packets" }
                 th scope="col" { "Bytes" }
                 th scope="col" { "Encrypted bytes" }
                 th scope="col" { "Server's CPU" }
+                th scope="col" { "Each" }
                 th scope="col" { "Server's switches" }
                 th scope="col" { "A packet" }
             } }
@@ -178,11 +189,22 @@ fn figures(report: &MessagesReport) -> Markup {
                         @let seen = |field: &str, kind, seen: Option<f64>| {
                             seen.map_or_else(|| html! { "–" }, |seen| value(field, kind, seen))
                         };
+                        @let counted = |field: &str, kind, amount: f64| {
+                            seen(field, kind, (amount > 0.0).then_some(amount))
+                        };
                         td { (value("elapsed_ns", As::Duration, found.item.elapsed_ns)) }
-                        td { (value("packets", As::Count, found.item.packets)) }
-                        td { (value("bytes", As::Bytes, found.item.bytes)) }
-                        td { (value("wire_bytes", As::Bytes, found.item.wire_bytes)) }
+                        td { (value(
+                            "elapsed_ns_a_unit", As::Duration, found.item.elapsed_ns_a_unit)) }
+                        td { (value("units_a_second", As::Count, found.item.units_a_second)) }
+                        td { (counted("packets", As::Count, found.item.packets)) }
+                        td { (counted("bytes", As::Bytes, found.item.bytes)) }
+                        td { (counted("wire_bytes", As::Bytes, found.item.wire_bytes)) }
                         td { (seen("server_cpu_ns", As::Duration, found.item.server_cpu_ns)) }
+                        td { (seen(
+                            "server_cpu_ns_a_unit",
+                            As::Duration,
+                            found.item.server_cpu_ns_a_unit,
+                        )) }
                         td { (seen("server_switches", As::Count, found.item.server_switches)) }
                         td { (seen(
                             "server_switches_a_packet",
@@ -192,6 +214,76 @@ fn figures(report: &MessagesReport) -> Markup {
                     } }
                 }
             } }
+        } }))
+    }
+}
+
+fn times_cell(found: Option<&Found<'_, MessagesRatio>>) -> Markup {
+    html! {
+        @match found {
+            None => td { "–" },
+            Some(found) => td {
+                (ratio(found, As::Times)) br;
+                small { (ends(found, As::Times)) }
+            },
+        }
+    }
+}
+
+/// Connections against SQLite called in the bench's own process.
+fn over_direct(report: &MessagesReport) -> Markup {
+    let of = |cell: &MessagesCell, side: &MessagesSide, metric| {
+        find(&report.summary.direct, "messages/summary/direct", |found: &MessagesRatio| {
+            found.cell == cell.id && found.side == side.id && found.metric == metric
+        })
+    };
+    html! {
+        h3 { "Against SQLite called directly" }
+        (wide("Connections against SQLite called directly", &html! { table {
+            thead { tr {
+                th scope="col" { "Work" }
+                th scope="col" { "Server's CPU" }
+                th scope="col" { "Elapsed" }
+            } }
+            tbody { @for cell in each(&report.cells, "messages/cells") {
+                @for side in each(&report.sides, "messages/sides") {
+                    @let cpu = of(cell.item, side.item, MessagesMetric::ServerCpu);
+                    @if cpu.is_some() { tr {
+                        (heading(&cell, &side))
+                        (times_cell(cpu.as_ref()))
+                        (times_cell(of(cell.item, side.item, MessagesMetric::Elapsed).as_ref()))
+                    } }
+                }
+            } }
+        } }))
+    }
+}
+
+fn idle(report: &MessagesReport) -> Markup {
+    html! {
+        h3 { "Connections that wait" }
+        (wide("Connections that wait", &html! { table {
+            thead { tr {
+                th scope="col" { "Connections" }
+                th scope="col" { "Kind" }
+                th scope="col" { "Server's memory before" }
+                th scope="col" { "Server's memory then" }
+                th scope="col" { "At most" }
+                th scope="col" { "Threads" }
+                th scope="col" { "Opened in" }
+            } }
+            tbody { @for found in each(&report.idle, "messages/idle") { tr {
+                @let value = |field: &str, kind, amount| {
+                    number(&format!("{}/{field}", found.at), kind, float(amount))
+                };
+                td { (value("connections", As::Count, found.item.connections)) }
+                th scope="row" { (text(&format!("{}/side", found.at), &found.item.side)) }
+                td { (value("before_bytes", As::Bytes, found.item.before_bytes)) }
+                td { (value("after_bytes", As::Bytes, found.item.after_bytes)) }
+                td { (value("peak_bytes", As::Bytes, found.item.peak_bytes)) }
+                td { (value("threads", As::Count, found.item.threads)) }
+                td { (value("opened_ns", As::Duration, found.item.opened_ns)) }
+            } } }
         } }))
     }
 }

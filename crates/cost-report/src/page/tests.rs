@@ -32,7 +32,7 @@ fn every_pointer_leads_somewhere() {
     let mut results = example();
     results.backup = Some(crate::backup::tests::matrix());
     results.oltp = Some(crate::oltp::tests::report());
-    results.messages = Some(crate::messages::tests::report());
+    results.messages = Some(crate::messages::tests::with_everything());
     results.warnings.push("load average 7".to_owned());
     let document = serde_json::to_value(&results).unwrap();
     let page = html(&results).unwrap();

@@ -19,7 +19,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub(super) struct Channel {
     stream: TcpStream,
     tls: Option<Box<ClientConnection>>,
-    /// As received.
+    /// As received; empty while the connection rests.
     raw: Vec<u8>,
     /// As decrypted.
     plain: Vec<u8>,
@@ -45,8 +45,8 @@ impl Channel {
                     return Ok(Self {
                         stream,
                         tls: None,
-                        raw: vec![0; READ_BYTES],
-                        plain: Vec::with_capacity(2 * READ_BYTES),
+                        raw: Vec::new(),
+                        plain: Vec::new(),
                         received: 0,
                         patience,
                         address: address.ip(),
@@ -127,7 +127,16 @@ impl Channel {
         }
     }
 
+    /// Lets go of the buffers until the next answer.
+    pub(super) fn rest(&mut self) {
+        self.raw = Vec::new();
+        self.plain = Vec::new();
+    }
+
     fn receive(&mut self) -> Result<usize, BenchError> {
+        if self.raw.is_empty() {
+            self.raw = vec![0; READ_BYTES];
+        }
         let began = Instant::now();
         loop {
             match self.stream.read(&mut self.raw) {

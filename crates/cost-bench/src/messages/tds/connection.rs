@@ -1,20 +1,22 @@
 //! A connection: how it begins, and batches on it.
 
 use std::net::IpAddr;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustls::ClientConnection;
 use zeroize::Zeroizing;
 
 use super::DEFAULT_PACKET_BYTES;
+use super::calls;
 use super::channel::Channel;
 use super::drain::Drain;
 use super::frames::{
-    BATCH, ENCRYPT_NOT_SUPPORTED, ENCRYPT_OFF, ENCRYPT_ON, ENCRYPT_REQUIRED, LOGIN, LoginFrame,
-    PRELOGIN, TDS_7_4, TDS_8_0, answered_encryption, batch, packets, prelogin,
+    BATCH, ENCRYPT_NOT_SUPPORTED, ENCRYPT_OFF, ENCRYPT_ON, ENCRYPT_REQUIRED, HEADER_BYTES, LOGIN,
+    LoginFrame, PRELOGIN, RPC, TDS_7_4, TDS_8_0, answered_encryption, batch, packets, prelogin,
 };
-use super::tls::{self, Negotiated, Trust};
-use super::tokens::{Final, final_done, opening};
+use super::tls::{Negotiated, Offer, Trust};
+use super::tokens::{DONE_BYTES, Final, call_end, final_done, opening};
 use crate::error::BenchError;
 use tdekit_cost_report::MessagesMode;
 
@@ -51,6 +53,23 @@ pub(in crate::messages) struct Drained {
     /// The four bytes before the final DONE, little-endian: an INT that is the last value of the
     /// last row.
     pub(in crate::messages) last_int: Option<i32>,
+    /// Of a call: rows of its last statement, and the INT that is the last value of the last row.
+    pub(in crate::messages) call: Option<(u64, i32)>,
+}
+
+impl Drained {
+    /// Bytes behind the packets' headers.
+    pub(in crate::messages) fn payload_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.packets.saturating_mul(HEADER_BYTES as u64))
+    }
+}
+
+/// Opens connections of one kind to one server, from any number of threads.
+pub(in crate::messages) struct Dialer {
+    login: Login,
+    mode: MessagesMode,
+    /// Made when it is first needed: a server without TLS asks for none.
+    offer: OnceLock<Offer>,
 }
 
 /// A logged-in connection.
@@ -63,24 +82,29 @@ pub(in crate::messages) struct Connection {
     negotiated: Option<Negotiated>,
 }
 
-impl Connection {
+impl Dialer {
+    pub(in crate::messages) fn new(login: Login, mode: MessagesMode) -> Self {
+        Self { login, mode, offer: OnceLock::new() }
+    }
+
     /// Connects and logs in.
     ///
     /// # Errors
     /// A server that is not there, that does not encrypt as asked for or is not trusted, or that
     /// refuses the login.
-    pub(in crate::messages) fn open(login: &Login, mode: MessagesMode) -> Result<Self, BenchError> {
+    pub(in crate::messages) fn open(&self) -> Result<Connection, BenchError> {
+        let Self { login, mode, .. } = self;
         let channel = Channel::connect(&login.host, login.port, LOGIN_PATIENCE)?;
-        let mut connection = Self {
+        let mut connection = Connection {
             channel,
             most_packet_bytes: DEFAULT_PACKET_BYTES.max(login.packet_bytes),
             packet_bytes: DEFAULT_PACKET_BYTES,
             server: String::new(),
             negotiated: None,
         };
-        let login_only = connection.begin(login, mode)?;
+        let login_only = connection.begin(self)?;
         let frame = LoginFrame {
-            version: if mode == MessagesMode::Strict { TDS_8_0 } else { TDS_7_4 },
+            version: if *mode == MessagesMode::Strict { TDS_8_0 } else { TDS_7_4 },
             packet_bytes: login.packet_bytes,
             user: &login.user,
             password: &login.password,
@@ -107,10 +131,41 @@ impl Connection {
         Ok(connection)
     }
 
+    /// Where it goes, and as whom.
+    pub(in crate::messages) fn login(&self) -> &Login {
+        &self.login
+    }
+
+    pub(in crate::messages) fn mode(&self) -> MessagesMode {
+        self.mode
+    }
+
+    fn tls(&self) -> Result<ClientConnection, BenchError> {
+        if let Some(offer) = self.offer.get() {
+            return offer.client();
+        }
+        let strict = self.mode == MessagesMode::Strict;
+        let made = Offer::new(&self.login.host, &self.login.trust, strict)?;
+        // Another thread may have been first; its offer is the same.
+        self.offer.get_or_init(|| made).client()
+    }
+}
+
+impl Connection {
+    /// Connects and logs in.
+    ///
+    /// # Errors
+    /// As [`Dialer::open`].
+    pub(in crate::messages) fn open(login: &Login, mode: MessagesMode) -> Result<Self, BenchError> {
+        Dialer::new(login.clone(), mode).open()
+    }
+
     /// Until the login can be sent; true when only the login is to be encrypted.
-    fn begin(&mut self, login: &Login, mode: MessagesMode) -> Result<bool, BenchError> {
+    fn begin(&mut self, dialer: &Dialer) -> Result<bool, BenchError> {
+        let Dialer { login, mode, .. } = dialer;
+        let mode = *mode;
         if mode == MessagesMode::Strict {
-            let tls = tls::client(&login.host, &login.trust, true)?;
+            let tls = dialer.tls()?;
             self.channel.handshake(Box::new(tls)).map_err(|error| refused_tls(error, mode))?;
             // What was agreed on is asked for while the channel holds it.
             self.negotiated = self.channel_tls();
@@ -121,7 +176,7 @@ impl Connection {
         let answered = self.exchange_prelogin(wanted)?;
         match (mode, answered) {
             (MessagesMode::Off, ENCRYPT_OFF) => {
-                self.wrapped_handshake(login)?;
+                self.wrapped_handshake(dialer)?;
                 self.negotiated = None;
                 Ok(true)
             }
@@ -141,7 +196,7 @@ impl Connection {
                 reason: "the server encrypts every connection, so there is no plain one",
             }),
             (_, ENCRYPT_ON | ENCRYPT_REQUIRED) => {
-                self.wrapped_handshake(login)?;
+                self.wrapped_handshake(dialer)?;
                 Ok(false)
             }
             _ => Err(BenchError::Encryption {
@@ -161,8 +216,8 @@ impl Connection {
     }
 
     /// A handshake whose records travel in packets of PRELOGIN, both ways.
-    fn wrapped_handshake(&mut self, login: &Login) -> Result<(), BenchError> {
-        let mut tls = Box::new(tls::client(&login.host, &login.trust, false)?);
+    fn wrapped_handshake(&mut self, dialer: &Dialer) -> Result<(), BenchError> {
+        let mut tls = Box::new(dialer.tls()?);
         for _ in 0..MOST_ROUNDS {
             let out = records(&mut tls)?;
             if !out.is_empty() {
@@ -213,23 +268,60 @@ impl Connection {
     /// # Errors
     /// An answer that does not end well.
     pub(in crate::messages) fn drain(&mut self, text: &str) -> Result<Drained, BenchError> {
-        self.channel.send(&packets(BATCH, &batch(text), self.packet_bytes))?;
+        self.exchange(BATCH, &batch(text))
+    }
+
+    /// Prepares a statement; gives its number.
+    ///
+    /// # Errors
+    /// The server's error, with its text.
+    pub(in crate::messages) fn prepare(
+        &mut self,
+        declarations: &str,
+        text: &str,
+    ) -> Result<i32, BenchError> {
+        let call = calls::prepare(declarations, text);
+        self.channel.send(&packets(RPC, &call, self.packet_bytes))?;
+        let (payload, _) = self.answer()?;
+        opening(&payload)?;
+        final_done(&payload)?;
+        last_int(&payload).ok_or_else(|| protocol("sp_prepare gives no number"))
+    }
+
+    /// Runs a prepared statement with one INT parameter, once for each value, all in a message.
+    /// `message` is room for it.
+    ///
+    /// # Errors
+    /// An answer that does not end well.
+    pub(in crate::messages) fn execute(
+        &mut self,
+        message: &mut Vec<u8>,
+        handle: i32,
+        values: &[i32],
+    ) -> Result<Drained, BenchError> {
+        calls::execute(message, handle, values);
+        self.exchange(RPC, message)
+    }
+
+    fn exchange(&mut self, kind: u8, payload: &[u8]) -> Result<Drained, BenchError> {
+        self.channel.send(&packets(kind, payload, self.packet_bytes))?;
         let received = self.channel.received;
         let mut drain = Drain::new(self.most_packet_bytes);
         while !drain.take(self.channel.next()?)? {}
         let Final { rows } = final_done(drain.tail())?;
-        let tail = drain.tail();
-        let before = tail.len().checked_sub(super::tokens::DONE_BYTES);
-        let last_int = before
-            .and_then(|at| tail.get(..at)?.last_chunk::<4>())
-            .map(|bytes| i32::from_le_bytes(*bytes));
         Ok(Drained {
             packets: drain.packets,
             bytes: drain.bytes,
             wire_bytes: self.channel.received - received,
             rows,
-            last_int,
+            last_int: last_int(drain.tail()),
+            call: call_end(drain.tail()),
         })
+    }
+
+    /// Lets go of the connection's buffers until it is used again.
+    pub(in crate::messages) fn rest(&mut self) {
+        self.channel.rest();
     }
 
     /// The server's program and version.
@@ -251,6 +343,12 @@ impl Connection {
     pub(in crate::messages) fn packet_bytes(&self) -> u16 {
         self.packet_bytes
     }
+}
+
+/// The four bytes before the final DONE.
+fn last_int(tail: &[u8]) -> Option<i32> {
+    let before = tail.len().checked_sub(DONE_BYTES)?;
+    Some(i32::from_le_bytes(*tail.get(..before)?.last_chunk::<4>()?))
 }
 
 /// Everything that TLS wants to say.

@@ -3,8 +3,8 @@
 use super::frames::{END, HEADER_BYTES, PRELOGIN, RESPONSE};
 use crate::error::BenchError;
 
-/// Bytes of an answer's end that are kept: the final DONE, and what stands before it.
-const TAIL_BYTES: usize = 32;
+/// Bytes of an answer's end that are kept: the last tokens of a call, and what stands before them.
+const TAIL_BYTES: usize = 64;
 /// The longest answer that is kept whole.
 const MOST_KEPT_BYTES: usize = 1 << 20;
 
@@ -118,7 +118,7 @@ impl Drain {
         Ok(())
     }
 
-    /// The last bytes of the payload, at most 32.
+    /// The last bytes of the payload, at most [`TAIL_BYTES`].
     pub(super) fn tail(&self) -> &[u8] {
         &self.tail[..self.tail_bytes]
     }
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn packets_split_anywhere_are_the_same_answer() {
         let framed = packets(RESPONSE, &payload(), 512);
-        for size in [1, 2, 7, 8, 9, 31, 32, 33, 511, 512, 513, 5000] {
+        for size in [1, 2, 7, 8, 9, 63, 64, 65, 511, 512, 513, 5000] {
             let mut drain = Drain::keeping(512);
             let mut done = false;
             for part in framed.chunks(size) {
@@ -154,7 +154,7 @@ mod tests {
             }
             assert!(done, "{size}");
             assert_eq!((drain.packets, drain.bytes), (3, 1524), "{size}");
-            assert_eq!(drain.tail(), &payload()[1500 - 32..], "{size}");
+            assert_eq!(drain.tail(), &payload()[1500 - TAIL_BYTES..], "{size}");
             assert_eq!(drain.into_payload(), payload(), "{size}");
         }
     }

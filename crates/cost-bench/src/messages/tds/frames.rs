@@ -8,6 +8,7 @@ use crate::error::BenchError;
 pub(super) const HEADER_BYTES: usize = 8;
 /// Kinds of packets.
 pub(super) const BATCH: u8 = 1;
+pub(super) const RPC: u8 = 3;
 pub(super) const RESPONSE: u8 = 4;
 pub(super) const LOGIN: u8 = 16;
 pub(super) const PRELOGIN: u8 = 18;
@@ -170,15 +171,23 @@ fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
 
 /// A batch outside of a transaction.
 pub(super) fn batch(text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(22 + text.len() * 2);
-    // All headers, 22 bytes; one header of 18: kind 2, no transaction, one request.
+    let mut out = Vec::with_capacity(HEADERS_BYTES + text.len() * 2);
+    put_headers(&mut out);
+    out.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
+    out
+}
+
+/// Bytes of [`put_headers`].
+pub(super) const HEADERS_BYTES: usize = 22;
+
+/// What stands before a request outside of a transaction: all headers, 22 bytes; one header of 18:
+/// kind 2, no transaction, one request.
+pub(super) fn put_headers(out: &mut Vec<u8>) {
     out.extend_from_slice(&22_u32.to_le_bytes());
     out.extend_from_slice(&18_u32.to_le_bytes());
     out.extend_from_slice(&2_u16.to_le_bytes());
     out.extend_from_slice(&0_u64.to_le_bytes());
     out.extend_from_slice(&1_u32.to_le_bytes());
-    out.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
-    out
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //!
 //! Source: MS-TDS 2.2 (packets, PRELOGIN, LOGIN7, tokens), 3.2.5 (order).
 
+mod calls;
 mod channel;
 mod connection;
 mod drain;
@@ -13,7 +14,7 @@ mod server_double;
 mod tls;
 mod tokens;
 
-pub(super) use connection::{Connection, Login};
+pub(super) use connection::{Connection, Dialer, Drained, Login};
 pub(super) use tls::Trust;
 
 /// The packet size until another is agreed on.

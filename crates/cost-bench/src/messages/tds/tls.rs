@@ -52,37 +52,47 @@ impl Negotiated {
     }
 }
 
-/// A client that is about to say hello. Within PRELOGIN it offers TLS 1.2 only: there servers and
-/// clients of 1.3 disagree on where the handshake ends.
-pub(super) fn client(
-    host: &str,
-    trust: &Trust,
-    strict: bool,
-) -> Result<ClientConnection, BenchError> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let versions: &[&rustls::SupportedProtocolVersion] = if strict {
-        &[&rustls::version::TLS13, &rustls::version::TLS12]
-    } else {
-        &[&rustls::version::TLS12]
-    };
-    let verifier = verifier(trust, &provider)?;
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(versions)?
-        .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
-    if strict {
-        config.alpn_protocols = vec![ALPN_TDS8.to_vec()];
+/// What every connection of a kind says of itself; worked out once for any number of them.
+#[derive(Clone)]
+pub(super) struct Offer {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl Offer {
+    /// Within PRELOGIN TLS 1.2 only: there servers and clients of 1.3 disagree on where the
+    /// handshake ends.
+    pub(super) fn new(host: &str, trust: &Trust, strict: bool) -> Result<Self, BenchError> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let versions: &[&rustls::SupportedProtocolVersion] = if strict {
+            &[&rustls::version::TLS13, &rustls::version::TLS12]
+        } else {
+            &[&rustls::version::TLS12]
+        };
+        let verifier = verifier(trust, &provider)?;
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        if strict {
+            config.alpn_protocols = vec![ALPN_TDS8.to_vec()];
+        }
+        // Every connection makes a whole handshake.
+        config.resumption = rustls::client::Resumption::disabled();
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| BenchError::Option {
+            option: "--target",
+            reason: format!("`{host}` is no name that a certificate could have"),
+        })?;
+        Ok(Self { config: Arc::new(config), name })
     }
-    // Every connection makes a whole handshake.
-    config.resumption = rustls::client::Resumption::disabled();
-    let name = ServerName::try_from(host.to_owned()).map_err(|_| BenchError::Option {
-        option: "--target",
-        reason: format!("`{host}` is no name that a certificate could have"),
-    })?;
-    let mut tls = ClientConnection::new(Arc::new(config), name)?;
-    tls.set_buffer_limit(None);
-    Ok(tls)
+
+    /// A client that is about to say hello.
+    pub(super) fn client(&self) -> Result<ClientConnection, BenchError> {
+        let mut tls = ClientConnection::new(Arc::clone(&self.config), self.name.clone())?;
+        tls.set_buffer_limit(None);
+        Ok(tls)
+    }
 }
 
 fn verifier(

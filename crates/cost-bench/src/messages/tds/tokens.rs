@@ -4,6 +4,8 @@ use crate::error::BenchError;
 
 /// Bytes of DONE, DONEPROC and DONEINPROC.
 pub(super) const DONE_BYTES: usize = 13;
+/// Bytes of a return status.
+const STATUS_BYTES: usize = 5;
 const DONE_MORE: u16 = 0x01;
 const DONE_ERROR: u16 = 0x02;
 const DONE_COUNT: u16 = 0x10;
@@ -47,6 +49,21 @@ pub(super) fn final_done(tail: &[u8]) -> Result<Final, BenchError> {
     }
     let rows = rows.try_into().map_or(0, u64::from_le_bytes);
     Ok(Final { rows: (status & DONE_COUNT != 0).then_some(rows) })
+}
+
+/// The end of an answer to a call: rows of its last statement, and the four bytes before its count,
+/// little-endian: an INT that is the last value of the last row. None where the answer does not
+/// end with DONEINPROC, a return status and DONEPROC.
+pub(super) fn call_end(tail: &[u8]) -> Option<(u64, i32)> {
+    let at = tail.len().checked_sub(DONE_BYTES + STATUS_BYTES + DONE_BYTES)?;
+    let (before, end) = tail.split_at_checked(at)?;
+    let [0xFF, a, b, _, _, rest @ ..] = end else { return None };
+    let (rows, [RETURN_STATUS, _, _, _, _, 0xFE, ..]) = rest.split_first_chunk::<8>()? else {
+        return None;
+    };
+    let counted = u16::from_le_bytes([*a, *b]) & DONE_COUNT != 0;
+    let last = i32::from_le_bytes(*before.last_chunk::<4>()?);
+    counted.then(|| (u64::from_le_bytes(*rows), last))
 }
 
 /// What stands before an answer's first result.
@@ -213,5 +230,24 @@ mod tests {
         let mut lying = error_token(208, "text");
         lying[9..11].copy_from_slice(&[0xFF, 0xFF]);
         assert!(matches!(opening(&lying), Err(BenchError::Protocol { .. })));
+    }
+
+    #[test]
+    fn the_end_of_a_call_tells_rows_and_the_last_value() {
+        let token = |kind: u8, status, rows| {
+            let mut out = done(status, rows);
+            out[0] = kind;
+            out
+        };
+        let status = [0x79, 0, 0, 0, 0];
+        let answer =
+            [&77_i32.to_le_bytes()[..], &token(0xFF, 0x11, 1), &status, &token(0xFE, 0, 0)]
+                .concat();
+        assert_eq!(call_end(&answer), Some((1, 77)));
+        assert_eq!(call_end(&answer[1..]), None);
+        let uncounted = [&answer[..4], &token(0xFF, 0x01, 1), &status, &token(0xFE, 0, 0)].concat();
+        assert_eq!(call_end(&uncounted), None);
+        let batch = [&answer[..4], &token(0xFD, 0x11, 1), &status, &token(0xFE, 0, 0)].concat();
+        assert_eq!(call_end(&batch), None);
     }
 }
