@@ -120,6 +120,7 @@ fn sessions_see_each_other() {
     let ports = "SELECT COUNT(DISTINCT client_tcp_port) FROM sys.dm_exec_connections
         WHERE connect_time <= GETUTCDATE() AND local_tcp_port <> client_tcp_port";
     assert_eq!(int(&mut first, ports), 3);
+    assert_eq!(int(&mut first, "SELECT COUNT(*) FROM sys.dm_exec_sessions"), 3);
 }
 
 #[test]
@@ -144,6 +145,7 @@ fn attention_ends_whatever_runs() {
         client.send(PacketKind::Batch, &encode_batch(&batch));
         thread::sleep(std::time::Duration::from_millis(30));
         client.attention();
+        client.answer();
         assert_eq!(client.answer().status() & ATTENTION, ATTENTION, "{batch}");
         assert_eq!(int(&mut client, "SELECT COUNT(*) FROM t"), 8, "{batch}");
         assert_eq!(int(&mut other, "SELECT COUNT(*) FROM app.dbo.t"), 8, "{batch}");
@@ -160,8 +162,6 @@ fn names_are_names_and_never_statements() {
         "x'; DROP TABLE victim; --",
         "x]]; DROP TABLE victim; --",
         "x`; DROP TABLE victim; --",
-        "main.victim",
-        "temp\".\"victim",
         "名前 ?1 :a @b $c",
     ];
     for name in odd {
@@ -180,6 +180,12 @@ fn names_are_names_and_never_statements() {
         let told = client.batch(&format!("EXEC('SELECT 1 AS [{quoted}]')"));
         assert!(told.errors().is_empty(), "{:?}", messages(&told));
         ok(&mut client, &format!("SELECT OBJECT_ID('{quoted}'), DB_ID('{quoted}')"));
+        assert_eq!(int(&mut client, "SELECT COUNT(*) FROM app.dbo.victim"), 1, "{name}");
+    }
+    // A point would part schema and name where they are stored.
+    for name in ["main.victim", "temp\".\"victim"] {
+        assert_eq!(client.batch(&format!("CREATE TABLE [{name}] (a int)")).errors(), [40512]);
+        assert_eq!(client.batch(&format!("DROP TABLE [{name}]")).errors().len(), 1, "{name}");
         assert_eq!(int(&mut client, "SELECT COUNT(*) FROM app.dbo.victim"), 1, "{name}");
     }
 }

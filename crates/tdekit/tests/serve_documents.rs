@@ -6,15 +6,20 @@ mod common;
 mod served;
 
 use std::fs;
+use std::thread;
+use std::time::Duration;
 
-use served::{Answer, Served, messages, ok, script, text};
+use served::{ATTENTION, Answer, Served, int, messages, ok, script, text};
 use tdekit_wire_tds::answer::Token;
+use tdekit_wire_tds::packet::PacketKind;
+use tdekit_wire_tds::request::encode_batch;
 
 const KEYS: &str = include_str!("../../wire-tsql/tests/scripts/b-keys.sql");
 const KEY_BACKUPS: &str = include_str!("../../wire-tsql/tests/scripts/b-key-backups.sql");
 const BACKUPS: &str = include_str!("../../wire-tsql/tests/scripts/b-backups.sql");
 const HISTORY: &str = include_str!("../../wire-tsql/tests/scripts/b-history.sql");
 const MESSAGES: &str = include_str!("../../wire-tsql/tests/scripts/d-messages.sql");
+const SAMPLING: &str = include_str!("../../wire-tsql/tests/scripts/d-sampling.sql");
 
 fn columns(answer: &Answer) -> Vec<Vec<String>> {
     let names = |token: &Token| match token {
@@ -82,4 +87,33 @@ fn document_d_measures_its_loop() {
     assert_eq!(names[3..5], [["context_switches"], ["elapsed_seconds"]]);
     let done = answer.0.iter().filter(|token| matches!(token, Token::Done { .. })).count();
     assert!(done > 200_000, "a DONE for every SET of the loop: {done}");
+}
+
+#[test]
+fn document_d_samples_another_session() {
+    let served = Served::bare(&[]);
+    let mut measured = served.client();
+    let mut sampling = served.client();
+    let spid = int(&mut measured, "SELECT @@SPID");
+    let endless = "DECLARE @cnt int = 0; WHILE 1 = 1 SET @cnt = 1 - @cnt";
+    measured.send(PacketKind::Batch, &encode_batch(&format!("SET NOCOUNT ON; {endless}")));
+    // An answer that nobody reads would hold the loop up.
+    let reader = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(1500));
+        measured.attention();
+        // Behind what was interrupted.
+        (0..2).any(|_| measured.answer().status() & ATTENTION == ATTENTION)
+    });
+    let sample = SAMPLING
+        .replace("@spid int = 78", &format!("@spid int = {spid}"))
+        .replace("@samples int = 120", "@samples int = 10")
+        .replace("'00:00:01'", "'00:00:00.1'");
+    let answer = ok(&mut sampling, &sample);
+    let expected =
+        ["cpu_time", "total_elapsed_time", "status", "wait_type", "wait_time", "scheduler_id"];
+    assert!(columns(&answer).iter().all(|names| *names == expected));
+    assert_eq!(columns(&answer).len(), 10);
+    assert!(answer.rows() >= 5, "it ran meanwhile: {:?}", answer.values());
+    assert!(reader.join().unwrap());
+    assert_eq!(ok(&mut sampling, &sample).rows(), 0, "it does not run any more");
 }

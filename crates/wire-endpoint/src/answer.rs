@@ -171,13 +171,16 @@ impl Answer {
         if let Some(ended) = out.ended.take() {
             return Err(ended);
         }
-        if cancelled {
-            let status = DoneStatus::ATTENTION;
-            put_done(out.begin(), DoneToken::Done, status, Command::OTHER, 0);
-        } else if let Some(at) = out.last_done {
+        if let Some(at) = out.last_done {
             clear_more(&mut out.tokens, at);
         } else if !self.ended_by_itself {
-            let status = if failed { DoneStatus::ERROR } else { DoneStatus::FINAL };
+            let status = if failed || cancelled { DoneStatus::ERROR } else { DoneStatus::FINAL };
+            put_done(out.begin(), DoneToken::Done, status, Command::OTHER, 0);
+        }
+        if cancelled {
+            // A message of its own acknowledges: tedious looks for it behind the answer's end.
+            out.send_all(true)?;
+            let status = DoneStatus::ATTENTION;
             put_done(out.begin(), DoneToken::Done, status, Command::OTHER, 0);
         }
         out.send_all(true)?;

@@ -104,12 +104,15 @@ fn attention_ends_what_runs() {
         for batch in ["wait", "say"] {
             client.send(PacketKind::Batch, &encode_batch(batch));
             client.attention();
+            // What was interrupted ends first.
+            client.answer();
             assert_eq!(client.answer().status(), ATTENTION, "{batch}");
         }
         // An answer that the client does not read meanwhile.
         client.send(PacketKind::Batch, &encode_batch("spin"));
         std::thread::sleep(std::time::Duration::from_millis(50));
         client.attention();
+        client.answer();
         assert_eq!(client.answer().status(), ATTENTION);
         // When nothing runs any more.
         client.attention();

@@ -79,6 +79,7 @@ fn sessions_at_rest_let_go_and_those_that_run_do_not() {
     assert!(server.log.has("release app of 51") && !server.log.has("release app of 52"));
     busy.attention();
     busy.answer();
+    busy.answer();
     assert_eq!(idle.batch("rows 1").rows(), 1);
     server.sessions.release("app");
     assert!(server.log.has("release app of 52"));
