@@ -5,7 +5,7 @@
 /// what lies between blocks in use: many sessions that were put to rest leave much of that.
 pub(crate) fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: glibc's `malloc_trim` takes any number, and may be called from any thread at any time.
+    // SAFETY: glibc's `malloc_trim` takes any number, from any thread, at any time.
     unsafe {
         libc::malloc_trim(0);
     }

@@ -122,8 +122,8 @@ impl Keys {
         }
     }
 
-    /// `ALTER MASTER KEY REGENERATE`: a new master key, under which every private key is sealed, and
-    /// which the password alone opens.
+    /// `ALTER MASTER KEY REGENERATE`: a new master key, under which every private key is sealed,
+    /// and which the password alone opens.
     pub(crate) fn regenerate(&self, password: &str) -> Result<(), Error> {
         let secret = secret(password)?;
         self.change(|store| {
