@@ -13,6 +13,8 @@ const ROW: u8 = 0xD1;
 const NBCROW: u8 = 0xD2;
 const DONE: u8 = 0xFD;
 const DONE_REST_BYTES: usize = 12;
+/// With a count of rows of 4 bytes, as before TDS 7.2; mssql-python ends so.
+const OLD_DONE_REST_BYTES: usize = 8;
 /// Bytes that are done with and still kept; beyond, the rest moves to the front.
 const SLACK_BYTES: usize = 64 * 1024;
 
@@ -98,6 +100,16 @@ impl BulkReader {
                     return Err(Error::Trailing { what: "bulk load", bytes: bytes as u64 });
                 }
                 Ok(item)
+            }
+            Err(_)
+                if whole
+                    && self.columns.is_some()
+                    && rest.first() == Some(&DONE)
+                    && rest.len() == 1 + OLD_DONE_REST_BYTES =>
+            {
+                self.at = self.bytes.len();
+                self.ended = true;
+                Ok(BulkItem::End)
             }
             Err(error) if error.is_truncated() && !whole => {
                 if rest.len() > self.most_bytes {
@@ -262,6 +274,13 @@ mod tests {
         assert!(read_all(&[&bytes[..], &[1]].concat(), 100).is_err(), "bytes behind the end");
         assert!(read_all(&bytes[..3], 100).is_err());
         assert!(read_all(&[ROW, 1], 100).is_err(), "a row before the columns");
+    }
+
+    #[test]
+    fn an_end_as_before_tds_7_2_is_taken() {
+        let bytes = encode_bulk(&columns(), &rows()).unwrap();
+        let older = &bytes[..bytes.len() + OLD_DONE_REST_BYTES - DONE_REST_BYTES];
+        assert_eq!(read_all(older, 100).unwrap(), read_all(&bytes, 100).unwrap());
     }
 
     #[test]
