@@ -9,8 +9,10 @@ use crate::instructions;
 use crate::sqlite::{Connection, retries};
 use crate::sys::cpu_split;
 
-/// Readings of the clock that tell its step, and how many are made where it stands still.
+/// Readings of the clock that tell its step, steps among them at least (one may hold the time that
+/// another process had), and how many readings are made where it stands still.
 const READINGS: u32 = 5_000;
+const STEPS: u32 = 8;
 const MOST_READINGS: u32 = 20_000_000;
 /// Makes the clocks coarse, so that runs can be tested on such.
 const STEP_VARIABLE: &str = "TDEKIT_BENCH_CLOCK_STEP_NS";
@@ -79,17 +81,18 @@ pub(crate) fn cpu_ns() -> u64 {
 }
 
 /// The smallest step that the wall clock makes here, of some thousand readings; of more where it
-/// stands still for so long.
+/// hardly moves for so long.
 pub(crate) fn clock_step_ns() -> u64 {
-    let mut least = u64::MAX;
+    let (mut least, mut steps) = (u64::MAX, 0_u32);
     let mut last = wall_ns();
     for reading in 0..MOST_READINGS {
-        if reading >= READINGS && least < u64::MAX {
+        if reading >= READINGS && steps >= STEPS {
             break;
         }
         let now = wall_ns();
         if now > last {
             least = least.min(now - last);
+            steps += 1;
         }
         last = now;
     }

@@ -81,6 +81,14 @@ pub(crate) struct Scans {
     pub(crate) count_sql: String,
 }
 
+impl Derived {
+    /// Everything that is to be tried before it is measured: the candidates, then the indexes.
+    pub(crate) fn tried(&self) -> Vec<Planned> {
+        let candidates = self.candidates.iter().map(|candidate| candidate.planned.clone());
+        candidates.chain(self.reindex.iter().cloned()).collect()
+    }
+}
+
 /// Reads schema and samples of `connection`'s main database and builds candidates. Only reads.
 pub(crate) fn derive(connection: &Connection, seed: u64) -> rusqlite::Result<Derived> {
     let mut rng = Rng::with_seed(seed);
@@ -95,11 +103,11 @@ pub(crate) fn derive(connection: &Connection, seed: u64) -> rusqlite::Result<Der
     derived.reindex = build::reindex(&schema.tables);
     let sampled = sample::tables(connection, schema.tables, &mut rng, &mut derived.notes)?;
     derived.scans = build::scans(&sampled);
-    derived.candidates = build::candidates(connection, &sampled, &mut rng)?;
+    derived.candidates = build::candidates(connection, &sampled, &mut rng, &mut derived.notes);
     Ok(derived)
 }
 
-/// Chooses the plan from candidates and how they fared, in the order of `derived.candidates`.
+/// Chooses the plan from candidates and how they fared, in the order of [`Derived::tried`].
 /// Statements without side effects come first. Returns the plan and what is missing from it.
 pub(crate) fn choose(derived: &Derived, rehearsals: &[Rehearsal]) -> (Vec<Planned>, Vec<String>) {
     let mut usable: Vec<(bool, Candidate)> = derived
@@ -149,7 +157,13 @@ pub(crate) fn choose(derived: &Derived, rehearsals: &[Rehearsal]) -> (Vec<Planne
         }
     }
     notes.dedup();
-    plan.extend(derived.reindex.iter().cloned());
+    let of_indexes = rehearsals.get(derived.candidates.len()..).unwrap_or_default();
+    for (planned, rehearsal) in derived.reindex.iter().zip(of_indexes) {
+        match rehearsal.failures.iter().flatten().next() {
+            Some(reason) => notes.push(format!("Cannot {}: {reason}.", planned.what)),
+            None => plan.push(planned.clone()),
+        }
+    }
     (plan, notes)
 }
 

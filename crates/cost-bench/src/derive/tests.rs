@@ -106,7 +106,7 @@ fn derived_plan(path: &Path) -> (Derived, Vec<Planned>, Vec<String>) {
     let derived = derive(&Connection::open(path).unwrap(), 5).unwrap();
     let scratch = path.with_extension("scratch");
     std::fs::copy(path, &scratch).unwrap();
-    let statements = derived.candidates.iter().map(|one| one.planned.clone()).collect();
+    let statements = derived.tried();
     let mut requests = opening(&scratch);
     requests.push(Request::Rehearse { statements });
     let Some(Reply::Rehearsed(rehearsals)) = ask(&requests).pop() else { panic!() };

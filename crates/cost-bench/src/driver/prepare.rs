@@ -443,7 +443,7 @@ fn rehearse(
     let settings = operation_settings(config, derived.foreign_keys);
     let (path, mut workers, state) = scratch(prepared, name, &settings, 1)?;
     check_state(config, state.as_ref())?;
-    let statements = derived.candidates.iter().map(|candidate| candidate.planned.clone()).collect();
+    let statements = derived.tried();
     let rehearsals = match workers.first_mut() {
         Some(worker) => match worker.ask(&Request::Rehearse { statements })? {
             Reply::Rehearsed(rehearsals) => rehearsals,

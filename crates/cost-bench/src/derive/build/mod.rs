@@ -50,24 +50,33 @@ struct Builder<'a> {
     turn: usize,
 }
 
-/// Every candidate, those of different tables taking turns, the largest table first.
+/// Every candidate, those of different tables taking turns, the largest table first. What cannot be
+/// derived, since it needs a collation or function that only the application has, is noted.
 pub(super) fn candidates(
     connection: &Connection,
     tables: &[Sampled],
     rng: &mut Rng,
-) -> rusqlite::Result<Vec<Candidate>> {
+    notes: &mut Vec<String>,
+) -> Vec<Candidate> {
     let mut all = Vec::new();
     for sampled in tables {
         let mut builder = Builder { connection, sampled, candidates: Vec::new(), turn: 0 };
         builder.selects(tables);
-        builder.inserts(rng)?;
-        builder.updates(rng)?;
-        builder.deletes()?;
+        let name = &sampled.table.name;
+        for (operation, derived) in [
+            ("insert", builder.inserts(rng)),
+            ("update", builder.updates(rng)),
+            ("delete", builder.deletes()),
+        ] {
+            notes.extend(
+                derived.err().map(|error| format!("Not every {operation} on {name}: {error}.")),
+            );
+        }
         all.extend(builder.candidates);
     }
     // Stable: within a turn the tables keep their order.
     all.sort_by_key(|(turn, _)| *turn);
-    Ok(all.into_iter().map(|(_, candidate)| candidate).collect())
+    all.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
 /// `REINDEX` of every index.
