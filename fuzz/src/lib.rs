@@ -7,12 +7,14 @@
 // A target reports a finding by panicking: that is what libFuzzer and the test harness look for.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
+mod binlog;
 mod media;
 pub mod seeds;
 mod tsql;
 mod wire;
 mod wire_seeds;
 
+pub use binlog::binlog;
 pub use media::{media, media_block};
 pub use tsql::tsql;
 pub use wire::{tds_login, tds_packet, tds_rpc, tds_token};
@@ -254,6 +256,7 @@ mod tests {
                 "wrapped_dek" => WrappedDek::decode(&seed).is_ok(),
                 "header" => decode_slot(&framed_slot(&seed)).is_ok(),
                 "media" => read_media(&seed),
+                "binlog" => binlog::is_read(&seed),
                 "tds_packet" => read_packets(&seed),
                 "tds_login" => tdekit_wire_tds::login::Login::decode(&seed).is_ok(),
                 "tds_rpc" => read_request(&seed),

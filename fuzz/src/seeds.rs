@@ -28,6 +28,7 @@ pub fn seeds() -> Vec<Seed> {
         vec![("keystore", keystore()), ("wrapped_dek", wrapped_dek()), ("header", header())];
     seeds.push(("media", media_records()));
     seeds.push(("media", media_set_header()));
+    seeds.extend(crate::binlog::seeds());
     seeds.extend(crate::wire_seeds::seeds());
     seeds
 }

@@ -88,6 +88,9 @@ proptest! {
     fn media_block(data in any_bytes()) { tdekit_fuzz::media_block(&data); }
 
     #[test]
+    fn binlog(data in input("binlog")) { tdekit_fuzz::binlog(&data); }
+
+    #[test]
     fn tds_packet(data in input("tds_packet")) { tdekit_fuzz::tds_packet(&data); }
 
     #[test]

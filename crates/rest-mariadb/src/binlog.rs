@@ -4,8 +4,9 @@
 //! event after it the length stays where it was; everything else is encrypted.
 
 use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
 
-use tdekit_key_crypto::CtrKey;
+use tdekit_key_crypto::{CtrKey, SecretBytes};
 
 use crate::derive::{Purpose, Use, derive, handle};
 use crate::keyring::Keyring;
@@ -49,6 +50,21 @@ pub fn decrypt(
     output: &mut impl Write,
     keyring: &Keyring,
 ) -> Result<Summary, PluginError> {
+    decrypt_with(input, output, &|id, version| keyring.key(id, version))
+}
+
+/// A version of a server key, by number and version.
+pub type FindKey<'a> = &'a dyn Fn(u32, u32) -> Result<Arc<SecretBytes>, PluginError>;
+
+/// As [`decrypt`], with keys from anywhere.
+///
+/// # Errors
+/// Those of [`decrypt`], and what `find_key` gives.
+pub fn decrypt_with(
+    input: &mut impl Read,
+    output: &mut impl Write,
+    find_key: FindKey<'_>,
+) -> Result<Summary, PluginError> {
     let mut magic = [0; MAGIC.len()];
     input.read_exact(&mut magic).map_err(|error| short(error, 0))?;
     if magic != MAGIC {
@@ -66,7 +82,7 @@ pub fn decrypt(
         match event[TYPE_AT] {
             FORMAT_DESCRIPTION => reader.checksums = has_checksums(&event),
             START_ENCRYPTION => {
-                let start = Start::of(&event, keyring, reader.offset)?;
+                let start = Start::of(&event, find_key, reader.offset)?;
                 reader.start.get_or_insert(start);
                 reader.make_ignorable(&mut event);
             }
@@ -150,7 +166,7 @@ struct Start {
 }
 
 impl Start {
-    fn of(event: &[u8], keyring: &Keyring, offset: u64) -> Result<Self, PluginError> {
+    fn of(event: &[u8], find_key: FindKey<'_>, offset: u64) -> Result<Self, PluginError> {
         let reason = "the event that begins the encryption is damaged or of another kind";
         let refused = || PluginError::Binlog { offset, reason };
         let body = event.get(HEADER_LEN..HEADER_LEN + START_LEN).ok_or_else(refused)?;
@@ -158,7 +174,7 @@ impl Start {
         let &[1, v0, v1, v2, v3] = head else { return Err(refused()) };
         let key_version = u32::from_le_bytes([v0, v1, v2, v3]);
         let (id, version) = (SYSTEM_KEY_ID, key_version);
-        let server_key = keyring.key(id, version)?;
+        let server_key = find_key(id, version)?;
         let handle = handle(&server_key, id, version)?;
         let purpose = Purpose { id, version, of: Use::Stream, passed: handle.expose(), extra: &[] };
         let key = derive(&server_key, purpose, CtrKey::KEY_LEN)?;

@@ -60,6 +60,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-key-crypto",
             "tdekit-key-store",
             "tdekit-rest-page",
+            "tdekit-rest-mariadb",
             "tdekit-backup-media",
             "tdekit-wire-tds",
             "tdekit-wire-tsql",

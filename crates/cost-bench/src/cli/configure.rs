@@ -13,7 +13,7 @@ use crate::error::BenchError;
 use crate::generate::Mix;
 use crate::job::LibraryChoice;
 use crate::messages::Shared;
-use crate::oltp::{AnyPeer, Given};
+use crate::oltp::{AnyPeer, Given, OltpPlan};
 use crate::script;
 use crate::sqlite::Library;
 
@@ -81,7 +81,7 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
         drop_caches: args.drop_caches,
         seed: args.seed,
         backup: args.backup.plan(args.quick, args.restarts)?,
-        oltp: args.oltp.plan(given(args), &args.peer)?,
+        oltp: oltp_plan(args)?,
         messages: args.messages.plan(shared(args), args.oltp.sql_server())?,
         command: own_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -138,6 +138,12 @@ fn check_drop_caches() -> Result<(), BenchError> {
             reason: format!("cannot open {switch}: {error}; only root may"),
         }
     })
+}
+
+fn oltp_plan(args: &BenchArgs) -> Result<OltpPlan, BenchError> {
+    let mut plan = args.oltp.plan(given(args), &args.peer)?;
+    plan.take_password(|own| args.messages.password_beside(own))?;
+    Ok(plan)
 }
 
 /// Options that the OLTP workloads share with other experiments, as given.

@@ -222,23 +222,25 @@ impl MessagesArgs {
     }
 
     fn password(&self, url: &MssqlUrl) -> Result<Zeroizing<String>, BenchError> {
-        if let Some(path) = &self.login_password_file {
-            return read_password(path);
-        }
-        if let Some(password) = &url.password {
-            return Ok(password.clone());
-        }
-        if let Ok(password) = std::env::var(PASSWORD_VARIABLE)
-            && !password.is_empty()
-        {
-            return Ok(Zeroizing::new(password));
-        }
-        Err(BenchError::Option {
+        self.password_beside(url.password.as_ref())?.ok_or_else(|| BenchError::Option {
             option: "--target",
             reason: format!(
                 "no password for {url}: give --login-password-file or {PASSWORD_VARIABLE}"
             ),
         })
+    }
+
+    /// The password for a server: of the file that is named, else the address's own, else the
+    /// environment's.
+    pub(crate) fn password_beside(
+        &self,
+        own: Option<&Zeroizing<String>>,
+    ) -> Result<Option<Zeroizing<String>>, BenchError> {
+        if let Some(path) = &self.login_password_file {
+            return read_password(path).map(Some);
+        }
+        let given = || std::env::var(PASSWORD_VARIABLE).ok().filter(|given| !given.is_empty());
+        Ok(own.cloned().or_else(|| given().map(Zeroizing::new)))
     }
 }
 

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use zeroize::Zeroizing;
 
 use super::url::ServerUrl;
 use crate::error::BenchError;
 use crate::messages::MssqlUrl;
 use crate::peers::Peer;
 
+/// Where MariaDB's client programs take a password.
+const CLIENT_PASSWORD_VARIABLE: &str = "MYSQL_PWD";
 /// Threads of document C are 1, 8, 16, 32, 64, 128, 256; the default keeps the run short.
 const THREADS: [u32; 3] = [1, 8, 32];
 const TABLES: u32 = 4;
@@ -27,13 +30,15 @@ const BLOCK_S: std::ops::RangeInclusive<f64> = 1.0..=10.0;
 /// What a block costs beside its time: connecting, preparing statements, ending.
 const BLOCK_EXTRA_S: f64 = 0.5;
 
+type Password = Option<Zeroizing<String>>;
+
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of --experiment oltp")]
 pub(crate) struct OltpArgs {
     /// What to price: `sqlite`; `mariadb`, private servers started from the system's packages; or
-    /// a server that is there, `mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE`. For
-    /// `--experiment messages` one that speaks SQL Server's protocol,
-    /// `mssql://USER[:PASSWORD]@HOST[:PORT][/DATABASE]`.
+    /// a server that is there, `mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE`, whose password may
+    /// stand in $TDEKIT_LOGIN_PASSWORD or $MYSQL_PWD instead. For `--experiment messages` one that
+    /// speaks SQL Server's protocol, `mssql://USER[:PASSWORD]@HOST[:PORT][/DATABASE]`.
     #[arg(long, default_value = "sqlite")]
     target: OltpTarget,
     /// A workload of sysbench, `full_scan` (a cold scan of every table) or `all`. May be repeated,
@@ -324,6 +329,20 @@ impl OltpArgs {
 }
 
 impl OltpPlan {
+    /// Gives the server's address, where one is the target, the password that `beside` finds for
+    /// it, and else the client programs' own.
+    pub(crate) fn take_password(
+        &mut self,
+        beside: impl FnOnce(Option<&Zeroizing<String>>) -> Result<Password, BenchError>,
+    ) -> Result<(), BenchError> {
+        let OltpTarget::Server(url) = &mut self.target else { return Ok(()) };
+        let clients = || std::env::var(CLIENT_PASSWORD_VARIABLE).ok().map(Zeroizing::new);
+        match beside(url.password.as_ref())?.or_else(clients) {
+            Some(password) => url.set_password(password),
+            None => Ok(()),
+        }
+    }
+
     /// Length of a block, s, so that all restarts end in the time given.
     pub(crate) fn block_s(&self, cells: usize, sides: usize) -> f64 {
         if let Some(seconds) = self.block_s {

@@ -1,6 +1,7 @@
-//! A server that is already there: tables of the run's own in the database that was named,
-//! `ENCRYPTED=NO` against `ENCRYPTED=YES` where the server can, plain load figures where not. They
-//! are dropped in the end; tables that were there are never touched.
+//! A server that is already there: tables of the run's own, in a database of its own where the user
+//! may make one and else in the database that was named; `ENCRYPTED=NO` against `ENCRYPTED=YES`
+//! where the server can, plain load figures where not. They are dropped in the end; tables that
+//! were there are never touched.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -27,11 +28,18 @@ const SHOWN: [&str; 5] = [
     "log_bin",
 ];
 
+/// The server's error for a user who may not make a database.
+const ACCESS_DENIED: &str = "ERROR 1044";
+/// What `localhost` means to sysbench is a socket.
+const LOOPBACK: &str = "127.0.0.1";
+
 /// The server and what it can do.
 pub(super) struct Remote<'a> {
     plan: &'a OltpPlan,
-    client: Client,
+    home: Home,
     sysbench: Sysbench,
+    /// Whether the user may see which tables are encrypted.
+    may_look: bool,
     sets: Vec<TableSet>,
     pub(super) engine: String,
     pub(super) driver: String,
@@ -39,13 +47,6 @@ pub(super) struct Remote<'a> {
     pub(super) limits: Vec<String>,
     /// Holds the files with the password.
     _directory: tempfile::TempDir,
-}
-
-impl Drop for Remote<'_> {
-    fn drop(&mut self) {
-        // The run has ended, well or not; a server that is gone keeps the tables.
-        let _ = self.client.sql(&TableSet::drop_all(self.plan.tables));
-    }
 }
 
 impl<'a> Remote<'a> {
@@ -64,46 +65,50 @@ impl<'a> Remote<'a> {
         progress.say("asking the server");
         let directory = tempfile::tempdir()
             .map_err(BenchError::file("cannot make a directory in", std::env::temp_dir()))?;
-        let client = Client::new(url, directory.path())?;
+        let home = Home::make(Client::new(url, directory.path())?, plan.tables)?;
         let config = directory.path().join("sysbench.cfg");
-        private_file(&config, &sysbench_options(url))?;
+        private_file(&config, &sysbench_options(url, &home.client.database))?;
         let sysbench = Sysbench::find(plan, vec![format!("--config-file={}", config.display())])?;
-        let taken = client.sql(&format!(
-            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() \
-             AND (table_name LIKE 'sbtest%' OR table_name LIKE '{ASIDE}%')"
-        ))?;
-        if taken.trim() != "0" {
-            return Err(BenchError::Option {
-                option: "--target",
-                reason: format!("{} holds tables named sbtest* or {ASIDE}*", url.database),
-            });
-        }
-        let engine = client.sql("SELECT VERSION()")?.trim().to_owned();
+        let engine = home.client.sql("SELECT VERSION()")?.trim().to_owned();
         let mut limits = vec![
             "The server's CPU and I/O cannot be told from here: throughput and latency only."
                 .to_owned(),
         ];
-        let sets = if client.can_encrypt() {
+        if !home.own {
+            limits.push(format!(
+                "The user may not make a database: the run's tables are in {}.",
+                home.client.database
+            ));
+        }
+        let can_encrypt = home.client.can_encrypt();
+        let may_look = can_encrypt && home.client.sql(&look(&[], &url.database)).is_ok();
+        if can_encrypt && !may_look {
             limits.push(
-                "Both sets of tables share one server: logs and temporary files are as its own \
-                 settings have them on both sides."
+                "The user may not see which tables are encrypted (the privilege PROCESS): this \
+                 was not checked."
                     .to_owned(),
             );
-            vec![TableSet::Plain, TableSet::Encrypted]
+        }
+        limits.push(if can_encrypt {
+            "Both sets of tables share one server: logs and temporary files are as its own \
+             settings have them on both sides."
+                .to_owned()
         } else {
-            limits.push(
-                "The server does not make ENCRYPTED=YES beside ENCRYPTED=NO tables: load figures, \
-                 no overhead."
-                    .to_owned(),
-            );
-            vec![TableSet::Plain]
+            "The server does not make ENCRYPTED=YES beside ENCRYPTED=NO tables: load figures, \
+             no overhead."
+                .to_owned()
+        });
+        let sets = match can_encrypt {
+            true => vec![TableSet::Plain, TableSet::Encrypted],
+            false => vec![TableSet::Plain],
         };
         let driver = sysbench.version();
-        let settings = client.settings();
+        let settings = home.client.settings();
         Ok(Self {
             plan,
-            client,
+            home,
             sysbench,
+            may_look,
             sets,
             engine,
             driver,
@@ -136,19 +141,44 @@ impl<'a> Remote<'a> {
     }
 }
 
+impl Remote<'_> {
+    /// Fails unless the tables of a set are encrypted, or are not, as the set says.
+    fn check(&self, set: TableSet) -> Result<(), BenchError> {
+        if !self.may_look {
+            return Ok(());
+        }
+        let client = &self.home.client;
+        let row = client.sql(&look(&set.names(self.plan.tables), &client.database))?;
+        let found = row.trim().parse().unwrap_or(u32::MAX);
+        let wanted = if set == TableSet::Encrypted { self.plan.tables } else { 0 };
+        if found == wanted {
+            return Ok(());
+        }
+        Err(BenchError::Mismatch {
+            what: format!("{set:?} tables").to_lowercase(),
+            detail: format!(
+                "{found} of {} are encrypted, and {wanted} should be",
+                self.plan.tables
+            ),
+        })
+    }
+}
+
 impl Ground for Remote<'_> {
     /// Makes the tables of every set anew, sets in random order.
     fn restart(&self, _number: u32, rng: &mut Rng) -> Result<Box<dyn Bed + '_>, BenchError> {
-        self.client.sql(&TableSet::drop_all(self.plan.tables))?;
+        let client = &self.home.client;
+        client.sql(&TableSet::drop_all(self.plan.tables))?;
         let seed = rng.u64(1..1 << 31);
         let mut order = self.sets.clone();
         rng.shuffle(&mut order);
         for set in order {
             self.sysbench.prepare(seed)?;
             if self.sets.len() > 1 {
-                self.client.sql(&set.alter(self.plan.tables))?;
+                client.sql(&set.alter(self.plan.tables))?;
             }
-            self.client.sql(&set.put_aside(self.plan.tables))?;
+            client.sql(&set.put_aside(self.plan.tables))?;
+            self.check(set)?;
         }
         Ok(Box::new(Tables { remote: self }))
     }
@@ -166,14 +196,76 @@ impl Bed for Tables<'_> {
             what: "schedule".to_owned(),
             detail: format!("there is no side {side}"),
         })?;
-        remote.client.sql(&set.bring_back(remote.plan.tables))?;
+        remote.home.client.sql(&set.bring_back(remote.plan.tables))?;
         let measured = remote.sysbench.run(block, None)?;
-        remote.client.sql(&set.put_aside(remote.plan.tables))?;
+        remote.home.client.sql(&set.put_aside(remote.plan.tables))?;
         Ok(measured)
     }
 
     fn finish(self: Box<Self>) -> Result<(), BenchError> {
         Ok(())
+    }
+}
+
+/// The statement that counts which of these tables are encrypted.
+fn look(tables: &[String], database: &str) -> String {
+    // As the server names files.
+    let database = database.replace('-', "@002d").replace('$', "@0024");
+    let mut names: Vec<String> =
+        tables.iter().map(|table| format!("'{database}/{table}'")).collect();
+    names.push("''".to_owned());
+    format!(
+        "SELECT COUNT(*) FROM information_schema.innodb_tablespaces_encryption \
+         WHERE NAME IN ({}) AND MIN_KEY_VERSION > 0",
+        names.join(", ")
+    )
+}
+
+/// Where the run's tables are. Dropping it drops them; a server that is gone keeps them.
+struct Home {
+    client: Client,
+    /// Whether the database is the run's own.
+    own: bool,
+    tables: u32,
+}
+
+impl Home {
+    fn make(mut client: Client, tables: u32) -> Result<Self, BenchError> {
+        let own = format!("{ASIDE}{:016x}", fastrand::u64(..));
+        match client.sql(&format!("CREATE DATABASE `{own}`")) {
+            Ok(_) => {
+                client.database = own;
+                return Ok(Self { client, own: true, tables });
+            }
+            Err(BenchError::Command { stderr, .. }) if stderr.contains(ACCESS_DENIED) => {}
+            Err(error) => return Err(error),
+        }
+        let taken = client.sql(&format!(
+            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() \
+             AND (table_name LIKE 'sbtest%' OR table_name LIKE '{ASIDE}%')"
+        ))?;
+        if taken.trim() != "0" {
+            return Err(BenchError::Option {
+                option: "--target",
+                reason: format!(
+                    "the user may not make a database, and {} holds tables named sbtest* or \
+                     {ASIDE}*",
+                    client.database
+                ),
+            });
+        }
+        Ok(Self { client, own: false, tables })
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let leave = match self.own {
+            true => format!("DROP DATABASE `{}`", self.client.database),
+            false => TableSet::drop_all(self.tables),
+        };
+        // The run has ended, well or not.
+        let _ = self.client.sql(&leave);
     }
 }
 
@@ -195,7 +287,7 @@ impl Client {
             quoted(&url.user)
         );
         if let Some(password) = &url.password {
-            text.push_str(&format!("password=\"{}\"\n", quoted(password)));
+            text.push_str(&format!("password=\"{}\"\n", quoted(password.as_str())));
         }
         private_file(&options, &text)?;
         let database = url.database.clone();
@@ -236,13 +328,14 @@ impl Client {
 }
 
 /// Sysbench's options that lead to the server, in a file: a command line is seen by all users.
-fn sysbench_options(url: &ServerUrl) -> String {
+fn sysbench_options(url: &ServerUrl, database: &str) -> String {
+    let host = if url.host == "localhost" { LOOPBACK } else { &url.host };
     let mut text = format!(
-        "mysql-host={}\nmysql-port={}\nmysql-user={}\nmysql-db={}\n",
-        url.host, url.port, url.user, url.database
+        "mysql-host={host}\nmysql-port={}\nmysql-user={}\nmysql-db={database}\n",
+        url.port, url.user
     );
     if let Some(password) = &url.password {
-        text.push_str(&format!("mysql-password={password}\n"));
+        text.push_str(&format!("mysql-password={}\n", password.as_str()));
     }
     text
 }

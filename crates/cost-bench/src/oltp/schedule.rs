@@ -23,6 +23,7 @@ pub(super) struct Measured {
     pub(super) elapsed_ns: u64,
     pub(super) engine: ProcessUse,
     pub(super) client_cpu_ns: u64,
+    pub(super) own_cpu_ns: u64,
     pub(super) latency: OltpLatency,
 }
 
@@ -164,6 +165,7 @@ fn run(cell: &OltpCell, side: String, place: (u32, u32, u32), measured: &Measure
         engine_user_ns: measured.engine.user_ns,
         engine_system_ns: measured.engine.system_ns,
         client_cpu_ns: measured.client_cpu_ns,
+        own_cpu_ns: measured.own_cpu_ns,
         device_read_bytes: measured.engine.device_read_bytes,
         device_write_bytes: measured.engine.device_write_bytes,
         context_switches: measured.engine.context_switches,

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 use rusqlite::{Connection, params};
+use tdekit_cost_report::stats::median;
 use tdekit_cost_report::{OltpSetting, OltpSide};
 use tdekit_private_mariadb::ProcessUse;
 
-use super::latency::Times;
 use super::options::{OltpPlan, Workload};
 use super::schedule::{Bed, Block, Ground, Measured};
 use super::worker::{OltpDone, OltpShare, create, create_index, text};
@@ -16,9 +16,8 @@ use crate::driver::sides::{self, SideChoice, SideSpec, copy_file};
 use crate::environment::check_space;
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::job::{Reply, Request};
+use crate::job::{LibraryChoice, Reply, Request};
 use crate::key_store::{self, KeyEnvironment};
-use crate::measure::Cost;
 use crate::process::WorkerProcess;
 use crate::progress::Progress;
 use crate::tools::Tools;
@@ -27,6 +26,9 @@ use crate::tools::Tools;
 const ROW_BYTES: u64 = 260;
 const PAGE_BYTES: u32 = 4096;
 const NAME: &str = "sbtest.db";
+/// Length of a try on the idle library, and tries; their median counts.
+const IDLE_NS: u64 = 10_000_000;
+const IDLE_TRIES: u64 = 5;
 
 /// Sides with their untouched databases. Dropping it removes everything.
 pub(super) struct Sqlite<'a> {
@@ -34,6 +36,8 @@ pub(super) struct Sqlite<'a> {
     config: &'a Config,
     directory: tempfile::TempDir,
     sides: Vec<SideSpec>,
+    /// CPU of a transaction in the driver alone, ns, by workload.
+    idle: Vec<(Workload, f64)>,
     pub(super) data_bytes: u64,
 }
 
@@ -75,7 +79,8 @@ impl<'a> Sqlite<'a> {
         let sides = sides::set_up(&choice, &keys)?;
         let data_bytes =
             std::fs::metadata(&plain).map_err(BenchError::file("cannot read", &plain))?.len();
-        let made = Self { plan, config, directory, sides, data_bytes };
+        let idle = idle_transactions(plan, config, tools)?;
+        let made = Self { plan, config, directory, sides, idle, data_bytes };
         for side in &made.sides {
             progress.say(format!("copying: {}", side.side.label));
             let target = made.pristine(side);
@@ -128,6 +133,39 @@ impl<'a> Sqlite<'a> {
     fn pristine(&self, side: &SideSpec) -> PathBuf {
         self.directory.path().join("pristine").join(&side.side.id).join(NAME)
     }
+}
+
+/// CPU of a transaction of each workload in the driver alone: the same loop on a library whose
+/// calls do nothing.
+fn idle_transactions(
+    plan: &OltpPlan,
+    config: &Config,
+    tools: &Tools,
+) -> Result<Vec<(Workload, f64)>, BenchError> {
+    let mut worker = WorkerProcess::start(&tools.worker, "driver", &KeyEnvironment::new())?;
+    worker.ask(&Request::Setup { library: LibraryChoice::Idle, extension: None })?;
+    worker.open(Path::new("nowhere"), Vec::new())?;
+    let mut found = Vec::new();
+    for workload in plan.workloads.iter().filter(|each| **each != Workload::FullScan) {
+        let mut times = Vec::new();
+        for number in 0..IDLE_TRIES {
+            let share = OltpShare {
+                workload: *workload,
+                tables: plan.tables,
+                rows: plan.rows,
+                duration_ns: IDLE_NS,
+                seed: config.seed.wrapping_add(number),
+            };
+            match worker.ask(&Request::Oltp(share))? {
+                Reply::Oltp(done) => {
+                    times.push(float(done.cost.cpu_ns) / float(done.transactions.max(1)));
+                }
+                other => return Err(worker.unexpected(&other)),
+            }
+        }
+        found.extend(median(&times).map(|time| (*workload, time)));
+    }
+    Ok(found)
 }
 
 /// Makes the tables and fills them.
@@ -261,7 +299,10 @@ impl Bed for Workers<'_> {
                 other => return Err(worker.unexpected(&other)),
             }
         }
-        Ok(measured(&sum.cost, &sum, end_ns.saturating_sub(start_ns), &sum.times))
+        let idle = self.ground.idle.iter().find(|(workload, _)| *workload == block.workload);
+        let mut measured = measured(&sum, end_ns.saturating_sub(start_ns));
+        measured.own_cpu_ns = idle.map_or(0, |(_, each)| whole(each * float(sum.transactions)));
+        Ok(measured)
     }
 
     fn finish(self: Box<Self>) -> Result<(), BenchError> {
@@ -269,7 +310,22 @@ impl Bed for Workers<'_> {
     }
 }
 
-fn measured(cost: &Cost, done: &OltpDone, elapsed_ns: u64, times: &Times) -> Measured {
+#[allow(clippy::cast_precision_loss, reason = "nanoseconds and counts stay far below 2^53")]
+fn float(value: u64) -> f64 {
+    value as f64
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "nanoseconds, far below 2^63"
+)]
+fn whole(ns: f64) -> u64 {
+    ns.round() as u64
+}
+
+fn measured(done: &OltpDone, elapsed_ns: u64) -> Measured {
+    let cost = &done.cost;
     Measured {
         transactions: done.transactions,
         queries: done.queries,
@@ -281,9 +337,10 @@ fn measured(cost: &Cost, done: &OltpDone, elapsed_ns: u64, times: &Times) -> Mea
             system_ns: cost.system_ns,
             device_read_bytes: cost.device_read_bytes,
             device_write_bytes: cost.device_write_bytes,
-            context_switches: 0,
+            context_switches: cost.voluntary_switches + cost.involuntary_switches,
         },
         client_cpu_ns: 0,
-        latency: times.latency(),
+        own_cpu_ns: 0,
+        latency: done.times.latency(),
     }
 }

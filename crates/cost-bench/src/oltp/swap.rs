@@ -12,6 +12,11 @@ pub(super) enum TableSet {
 pub(super) const ASIDE: &str = "tdekit_bench_";
 
 impl TableSet {
+    /// The names of `tables` tables of this set that are put aside.
+    pub(super) fn names(self, tables: u32) -> Vec<String> {
+        (1..=tables).map(|table| self.aside(table)).collect()
+    }
+
     fn aside(self, table: u32) -> String {
         let kind = match self {
             Self::Plain => "plain",

@@ -86,13 +86,16 @@ impl Sysbench {
             .args(["--events=0", "--rand-type=uniform", "--histogram=on", "--percentile=99"])
             .arg(format!("--mysql-ignore-errors={IGNORED_ERRORS}"))
             .arg(format!("--rand-seed={}", block.seed));
+        let own = ProcessUse::of(std::process::id());
         let ran = run(&mut command, server)?;
+        let own = ProcessUse::of(std::process::id()).since(&own);
         let mut measured = parse(&ran.text).ok_or_else(|| BenchError::Mismatch {
             what: "sysbench".to_owned(),
             detail: format!("it told no result: {}", tail(&ran.text)),
         })?;
         measured.engine = ran.engine;
         measured.client_cpu_ns = ran.client_cpu_ns;
+        measured.own_cpu_ns = own.cpu_ns;
         Ok(measured)
     }
 }

@@ -2,11 +2,15 @@
 
 use std::fmt;
 
+use zeroize::Zeroizing;
+
+use crate::error::BenchError;
+
 /// Where a server listens, and as whom to come.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ServerUrl {
     pub(crate) user: String,
-    pub(crate) password: Option<String>,
+    pub(crate) password: Option<Zeroizing<String>>,
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) database: String,
@@ -32,7 +36,7 @@ impl std::str::FromStr for ServerUrl {
         let (who, place) = rest.rsplit_once('@').ok_or_else(wrong)?;
         let (address, database) = place.split_once('/').ok_or_else(wrong)?;
         let (user, password) = match who.split_once(':') {
-            Some((user, password)) => (user, Some(decode(password)?)),
+            Some((user, password)) => (user, Some(Zeroizing::new(decode(password)?))),
             None => (who, None),
         };
         let (host, port) = match address.rsplit_once(':') {
@@ -48,6 +52,21 @@ impl std::str::FromStr for ServerUrl {
             return Err(wrong());
         }
         Ok(Self { user, password, host: host.to_owned(), port, database })
+    }
+}
+
+impl ServerUrl {
+    /// Takes a password from outside of the address.
+    pub(super) fn set_password(&mut self, password: Zeroizing<String>) -> Result<(), BenchError> {
+        // It becomes a line of option files.
+        if has_control(&[password.as_str()]) {
+            return Err(BenchError::Option {
+                option: "--login-password-file",
+                reason: "the password holds a control character".to_owned(),
+            });
+        }
+        self.password = Some(password);
+        Ok(())
     }
 }
 
@@ -95,11 +114,15 @@ mod tests {
     #[test]
     fn addresses_are_read_and_never_show_the_password() {
         let found: ServerUrl = "mysql://me:p%40ss:x@db.example:3307/shop".parse().unwrap();
-        assert_eq!(found.password.as_deref(), Some("p@ss:x"));
+        assert_eq!(found.password.as_ref().map(|found| found.as_str()), Some("p@ss:x"));
         assert_eq!((found.host.as_str(), found.port), ("db.example", 3307));
         assert_eq!(format!("{found:?}"), "mysql://me@db.example:3307/shop");
         let found: ServerUrl = "mysql://me@127.0.0.1/d".parse().unwrap();
-        assert_eq!((found.password, found.port), (None, 3306));
+        assert_eq!((&found.password, found.port), (&None, 3306));
+        let mut found = found;
+        assert!(found.set_password(Zeroizing::new("a\nb=c".to_owned())).is_err());
+        found.set_password(Zeroizing::new("other".to_owned())).unwrap();
+        assert_eq!(found.password.as_ref().map(|found| found.as_str()), Some("other"));
     }
 
     #[test]

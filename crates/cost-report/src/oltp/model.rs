@@ -125,6 +125,11 @@ pub struct OltpRun {
     pub engine_system_ns: u64,
     /// CPU of the client's process, connecting included; 0 where it is the engine's own.
     pub client_cpu_ns: u64,
+    /// CPU of the bench's own code. On SQLite it is a part of the engine's, as the same loop takes
+    /// it on a library whose calls do nothing; beside sysbench it is all that the bench's process
+    /// used meanwhile. Documents from before 2026-11-22 do not tell: 0.
+    #[serde(default)]
+    pub own_cpu_ns: u64,
     /// Bytes that the engine fetched from the device.
     pub device_read_bytes: u64,
     /// Bytes that it sent towards the device.
@@ -198,6 +203,9 @@ pub struct OltpTotals {
     pub cpu_each_ns: Option<f64>,
     /// CPU of the client a transaction.
     pub client_cpu_each_ns: f64,
+    /// CPU of the bench's own code a transaction.
+    #[serde(default)]
+    pub own_cpu_each_ns: f64,
     /// Bytes from the device a transaction.
     pub device_read_each_bytes: f64,
     /// Bytes towards the device a transaction.

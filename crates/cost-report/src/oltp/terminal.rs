@@ -1,7 +1,7 @@
 //! Experiment C as the terminal shows it.
 
 use super::model::{OltpCell, OltpMetric, OltpRatio, OltpReport, OltpSide, OltpTotals};
-use super::summary::float;
+use super::summary::{float, own_share};
 use crate::format::{bytes, count, duration, interval, percent};
 use crate::terminal::new_table;
 
@@ -95,7 +95,18 @@ fn figures(report: &OltpReport) -> String {
             table.add_row(row(name(cell), side, found));
         }
     }
-    format!("\nCPU, reads and writes are of one transaction (of a scan: of one page).\n{table}\n")
+    let mut text = format!(
+        "\nCPU, reads and writes are of one transaction (of a scan: of one page).\n{table}\n"
+    );
+    if let Some((found, share)) = own_share(report) {
+        text.push_str(&format!(
+            "The bench's own share: {:.2} % of the base's CPU at most ({} a transaction in {}).\n",
+            share * 100.0,
+            duration(found.own_cpu_each_ns),
+            found.cell
+        ));
+    }
+    text
 }
 
 fn row(name: String, side: &OltpSide, found: &OltpTotals) -> Vec<String> {
@@ -130,6 +141,7 @@ mod tests {
             "oltp_read_write, 8 threads",
             "median of 2 cells",
             "peer against base",
+            "The bench's own share: 0.19 % of the base's CPU at most (191 ns a transaction",
             "-20.0 %",
             "2.00 ms",
         ] {

@@ -76,8 +76,11 @@ pub struct Functions {
     pub length: unsafe extern "C" fn(c_uint, c_uint, c_uint) -> c_uint,
 }
 
-/// The library that was built with this test.
+/// The library that was built with this test, or the one that `TDEKIT_MARIADB_PLUGIN` names.
 pub fn library_path() -> PathBuf {
+    if let Some(named) = std::env::var_os("TDEKIT_MARIADB_PLUGIN") {
+        return named.into();
+    }
     let name = format!("{DLL_PREFIX}tdekit_mariadb{DLL_SUFFIX}");
     let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let places = [deps.join(&name), deps.parent().unwrap().join(&name)];
