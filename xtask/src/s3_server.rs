@@ -182,7 +182,7 @@ fn remove_orphans(temporary: &Path) {
 }
 
 /// The program, set to end when this process ends in whatever way.
-fn die_with_us(program: &Path) -> Command {
+pub(crate) fn die_with_us(program: &Path) -> Command {
     if find_program("setpriv").is_none() {
         return Command::new(program);
     }

@@ -3,8 +3,8 @@
 //! For each program in `interop/`: the same seed twice, once plain and once encrypted; the program
 //! runs on both and checks itself; then the encrypted one is decrypted, and both must hold the
 //! same. Then databases from Debian packages: encrypted, queried by the stock shell, decrypted. And
-//! backup sets, restored by a reader that knows nothing of tdekit; and the bench's report page,
-//! read in a browser.
+//! backup sets, restored by a reader that knows nothing of tdekit; the bench's report page,
+//! read in a browser; and clients of SQL Server against `tdekit serve`.
 
 mod media;
 mod packages;
@@ -12,6 +12,7 @@ mod programs;
 mod report_page;
 mod shell;
 mod store;
+mod tds;
 
 use std::path::{Path, PathBuf};
 
@@ -36,11 +37,14 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
     let chosen = |each: &str| name.is_none_or(|name| name == each);
     let programs: Vec<_> = PROGRAMS.iter().filter(|program| chosen(program.name)).collect();
     let packages: Vec<_> = PACKAGES.iter().filter(|package| chosen(package.name)).collect();
+    let clients: Vec<_> = tds::CLIENTS.iter().filter(|client| chosen(client.name)).collect();
     let media_reader = chosen(media::NAME);
     let report_page = chosen(report_page::NAME);
-    if programs.is_empty() && packages.is_empty() && !media_reader && !report_page {
+    let none = programs.is_empty() && packages.is_empty() && clients.is_empty();
+    if none && !media_reader && !report_page {
         let names = PROGRAMS.iter().map(|each| each.name);
         let names = names.chain(PACKAGES.iter().map(|each| each.name));
+        let names = names.chain(tds::CLIENTS.iter().map(|each| each.name));
         let names: Vec<_> = names.chain([media::NAME, report_page::NAME]).collect();
         bail!("nothing is called that; there are: {}", names.join(", "));
     }
@@ -60,6 +64,9 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
         for package in packages {
             let result = packages::roundtrip(package, &top, store);
             count(&mut tally, package.name, result);
+        }
+        for client in clients {
+            count(&mut tally, client.name, tds::check(client, &top));
         }
     }
     if report_page {

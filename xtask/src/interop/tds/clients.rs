@@ -1,0 +1,115 @@
+//! The clients in `interop/tds-*`: how each is installed and started.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::super::programs::{copy_sources, source};
+use crate::process::run_quietly;
+
+/// The folder of FreeTDS, which makes the databases for all.
+pub(super) const FREETDS: &str = "tds-freetds";
+const PYTHON: &str = "tds-python";
+const NODE: &str = "tds-node";
+
+/// A client that runs longer hangs.
+const LIMIT: &str = "300";
+
+/// One client of SQL Server.
+pub(in super::super) struct Client {
+    /// What the user calls it.
+    pub(in super::super) name: &'static str,
+    /// Its folder in `interop/`, and in the build directory.
+    pub(super) source: &'static str,
+    /// How it can encrypt the connection.
+    pub(super) modes: &'static [&'static str],
+    /// Installs it into the given directory.
+    pub(super) prepare: fn(&Path) -> Result<()>,
+    /// Its command line, up to the server; takes the directory it was built in.
+    start: fn(&Path) -> Command,
+}
+
+impl Client {
+    /// The command line without what tells of the server.
+    pub(super) fn command(&self, build: &Path) -> Command {
+        (self.start)(build)
+    }
+}
+
+/// As little as the driver allows, and everything.
+const OFF_ON: &[&str] = &["off", "on"];
+
+pub(in super::super) const CLIENTS: &[Client] = &[
+    client("tds-pytds", PYTHON, OFF_ON, prepare_python, |build| python(build, "pytds")),
+    client("tds-pymssql", PYTHON, &["off"], prepare_python, |build| python(build, "pymssql")),
+    client("tds-pyodbc", PYTHON, OFF_ON, prepare_python, |build| python(build, "pyodbc")),
+    client(NODE, NODE, OFF_ON, prepare_node, node),
+];
+
+const fn client(
+    name: &'static str,
+    source: &'static str,
+    modes: &'static [&'static str],
+    prepare: fn(&Path) -> Result<()>,
+    start: fn(&Path) -> Command,
+) -> Client {
+    Client { name, source, modes, prepare, start }
+}
+
+/// A command that is ended when it takes too long.
+pub(super) fn bounded(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=10", LIMIT]).arg(program);
+    command
+}
+
+/// Installs the packages of `interop/tds-python`, once for each list of requirements.
+fn prepare_python(build: &Path) -> Result<()> {
+    let requirements = source(PYTHON).join("requirements.txt");
+    let wanted = fs::read_to_string(&requirements).context("read the requirements")?;
+    once(build, &wanted, |build| {
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        pip.args(["--no-deps", "--only-binary", ":all:", "--target"]).arg(build.join("site"));
+        run_quietly(pip.arg("--requirement").arg(&requirements))
+    })
+}
+
+fn python(build: &Path, driver: &str) -> Command {
+    let mut command = bounded("python3");
+    command.env("PYTHONPATH", build.join("site")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.arg(source(PYTHON).join("client.py")).arg(driver);
+    command
+}
+
+fn prepare_node(build: &Path) -> Result<()> {
+    copy_sources(NODE, build)?;
+    let wanted = fs::read_to_string(build.join("package-lock.json")).context("read the lock")?;
+    let stamp = build.join("node_modules/.installed");
+    if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+        return Ok(());
+    }
+    let mut install = Command::new("npm");
+    install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(build);
+    run_quietly(&mut install)?;
+    fs::write(&stamp, wanted).context("write the stamp of the installation")
+}
+
+fn node(build: &Path) -> Command {
+    let mut command = bounded("node");
+    command.arg(build.join("client.js"));
+    command
+}
+
+/// Runs `install` on the emptied `build` unless it has been done for what is `wanted`.
+fn once(build: &Path, wanted: &str, install: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let stamp = build.join("installed.txt");
+    if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+        return Ok(());
+    }
+    super::super::empty(build)?;
+    install(build)?;
+    fs::write(&stamp, wanted).context("write the stamp of the installation")
+}

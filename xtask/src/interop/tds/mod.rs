@@ -1,0 +1,51 @@
+//! Clients of SQL Server against `tdekit serve`: each in `interop/tds-*`, with its stock driver.
+//!
+//! Each gets a server of its own on loopback, whose database was encrypted through T-SQL, and runs
+//! once for each way of encrypting the connection that it knows. A marker that stands in what it
+//! wrote must be in no raw file of that database, and is in those of a plain one beside it.
+
+mod clients;
+mod files;
+mod server;
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+pub(super) use clients::{CLIENTS, Client};
+use server::{PASSWORD, Server};
+
+use super::MARKER;
+use crate::process::run;
+
+/// Runs one client against a server of its own.
+///
+/// # Errors
+/// When the client cannot be installed, the server does not start, the client finds a fault, or a
+/// raw file shows what the client wrote.
+pub(super) fn check(client: &Client, top: &Path) -> Result<()> {
+    let build = top.join(client.source);
+    (client.prepare)(&build).with_context(|| format!("prepare {}", client.name))?;
+    let directory = top.join(client.name);
+    super::empty(&directory)?;
+    let server = Server::start(&directory)?;
+    make_databases(&server)?;
+    for mode in client.modes {
+        let work = directory.join(mode);
+        super::empty(&work)?;
+        let mut command = client.command(&build);
+        server.tell(&mut command, mode);
+        run(command.current_dir(work)).with_context(|| format!("mode {mode}"))?;
+        files::search(&server.data(), MARKER).context("while the server runs")?;
+    }
+    let data = server.stop()?;
+    files::search(&data, MARKER).context("after the server's end")
+}
+
+/// Makes the plain database `plain`, with the marker, and the encrypted one `app`, by T-SQL.
+fn make_databases(server: &Server) -> Result<()> {
+    let mut command = clients::bounded("bash");
+    command.arg(super::programs::source(clients::FREETDS).join("databases.bash"));
+    server.tell(&mut command, "off");
+    run(command.env("INTEROP_KEY_PASSWORD", PASSWORD)).context("make the databases")
+}
