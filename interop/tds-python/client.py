@@ -96,7 +96,8 @@ class Work:
         typed = self.driver.typed_nulls
         nulled = [name for name, value in values.items() if typed or not isinstance(value, bytes)]
         insert = f"INSERT INTO {table} (id, {', '.join(nulled)})"
-        cursor.execute(f"{insert} VALUES ({self.marks(len(nulled) + 1)})", (3, *[None] * len(nulled)))
+        nulls = [None] * len(nulled)
+        cursor.execute(f"{insert} VALUES ({self.marks(len(nulls) + 1)})", (3, *nulls))
         self.connection.commit()
         for name in self.driver.text_only:
             values[name] = columns.COLUMNS[name][2].strftime("%Y-%m-%d %H:%M:%S.%f0 +05:30")
