@@ -26,7 +26,8 @@ use crate::process::run;
 pub(super) fn check(client: &Client, top: &Path) -> Result<()> {
     let build = top.join(client.source);
     (client.prepare)(&build).with_context(|| format!("prepare {}", client.name))?;
-    let directory = top.join(client.name);
+    // Not the folder that it is installed in, which may have the client's name.
+    let directory = top.join("tds").join(client.name);
     super::empty(&directory)?;
     let server = Server::start(&directory)?;
     make_databases(&server)?;
