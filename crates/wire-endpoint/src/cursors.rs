@@ -94,7 +94,7 @@ impl Cursor {
     /// Moves, and gives the rows that are fetched: where they begin, from 1, and how many.
     fn go(&mut self, kind: i64, row: i64, wanted: i64) -> Result<(), Message> {
         let count = self.count();
-        let wanted = wanted.max(0);
+        let mut wanted = wanted.max(0);
         let at = match kind & fetch::KINDS {
             fetch::FIRST => 1,
             fetch::NEXT if self.at == 0 => 1,
@@ -103,7 +103,11 @@ impl Cursor {
                 before if before < 1 && self.at > 1 => 1,
                 before => before,
             },
-            fetch::PREVIOUS_UNADJUSTED => self.at - wanted,
+            fetch::PREVIOUS_UNADJUSTED => {
+                // No row is given twice: near the first, only those that lie before.
+                wanted = wanted.min(self.at - 1).max(0);
+                if wanted == 0 { 0 } else { self.at - wanted }
+            }
             fetch::LAST => (count - wanted + 1).max(1),
             fetch::ABSOLUTE if row < 0 => count + 1 + row,
             fetch::ABSOLUTE => row,
@@ -421,6 +425,18 @@ mod tests {
         assert_eq!(went(&mut cursor, fetch::REFRESH, 0, 1), (6, 1));
         assert_eq!(went(&mut cursor, fetch::ABSOLUTE, 99, 1), (11, 0));
         assert!(cursor.go(0x40, 0, 1).is_err());
+    }
+
+    #[test]
+    fn the_rows_before_are_no_others_near_the_first() {
+        let mut cursor = cursor(10);
+        assert_eq!(went(&mut cursor, fetch::ABSOLUTE, 8, 4), (8, 3));
+        assert_eq!(went(&mut cursor, fetch::PREVIOUS_UNADJUSTED, 0, 4), (4, 4));
+        assert_eq!(went(&mut cursor, fetch::PREVIOUS_UNADJUSTED, 0, 4), (1, 3));
+        assert_eq!(went(&mut cursor, fetch::PREVIOUS_UNADJUSTED, 0, 4), (0, 0));
+        assert_eq!(went(&mut cursor, fetch::PREVIOUS_UNADJUSTED, 0, 4), (0, 0));
+        assert_eq!(went(&mut cursor, fetch::NEXT, 0, 4), (1, 4));
+        assert_eq!(went(&mut cursor, fetch::PREVIOUS_UNADJUSTED, 0, 4), (0, 0));
     }
 
     #[test]
