@@ -19,6 +19,8 @@ class Driver:
     typed_nulls = True
     """Whether None goes into a column of bytes; ODBC sends it as varchar, which does not."""
     modes = ("off", "login", "on")
+    endless = ("DECLARE @i bigint = 0; WHILE 1 = 1 SET @i += 1", "WAITFOR DELAY '00:01:00'")
+    """Statements to cancel."""
 
     def __init__(self, port, mode, certificate):
         self.port, self.mode, self.certificate = int(port), mode, certificate
@@ -85,8 +87,17 @@ class Pytds(Driver):
                 "cafile": certificate or self.certificate,
                 "enc_login_only": self.mode == "login",
             }
+        # Its first attempt gets a twelfth of the limit, and each further one counts as a wrong
+        # password: on a busy machine the name would be locked.
         return pytds.connect(
-            HOST, DATABASE, "sa", password, port=self.port, timeout=SECONDS, **tls
+            HOST,
+            DATABASE,
+            "sa",
+            password,
+            port=self.port,
+            timeout=SECONDS,
+            login_timeout=5 * SECONDS,
+            **tls,
         )
 
     def is_error(self, error, number):
@@ -211,6 +222,8 @@ def odbc_string(driver, password, certificate):
 
 class MssqlPython(Driver):
     typed_nulls = False
+    # It can only time out, and a loop answers all the time.
+    endless = ("WAITFOR DELAY '00:01:00'",)
     modes = ("off", "on", "strict")
     texts = {
         102: "Incorrect syntax near",

@@ -1,18 +1,20 @@
 //! The clients in `interop/tds-*`: how each is installed and started.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use super::super::programs::{copy_sources, source};
-use crate::process::run_quietly;
+use crate::process::{run, run_quietly};
 
-/// The folder of FreeTDS, which makes the databases for all.
+/// The folder of FreeTDS, which also makes the databases for all others.
 pub(super) const FREETDS: &str = "tds-freetds";
 const PYTHON: &str = "tds-python";
 const NODE: &str = "tds-node";
+const GO: &str = "tds-go";
+const JAVA: &str = "tds-java";
 
 /// A client that runs longer hangs.
 const LIMIT: &str = "300";
@@ -38,14 +40,22 @@ impl Client {
     }
 }
 
-/// As little as the driver allows, and everything.
-const OFF_ON: &[&str] = &["off", "on"];
+/// Nothing encrypted, the login alone, everything.
+const WITHIN: &[&str] = &["off", "login", "on"];
+/// As little as the driver allows, everything, and TLS before all else.
+const STRICT: &[&str] = &["off", "on", "strict"];
 
 pub(in super::super) const CLIENTS: &[Client] = &[
-    client("tds-pytds", PYTHON, OFF_ON, prepare_python, |build| python(build, "pytds")),
-    client("tds-pymssql", PYTHON, &["off"], prepare_python, |build| python(build, "pymssql")),
-    client("tds-pyodbc", PYTHON, OFF_ON, prepare_python, |build| python(build, "pyodbc")),
-    client(NODE, NODE, OFF_ON, prepare_node, node),
+    client(FREETDS, FREETDS, WITHIN, nothing, freetds),
+    client("tds-pytds", PYTHON, WITHIN, prepare_python, |build| python(build, "pytds")),
+    client("tds-pymssql", PYTHON, WITHIN, prepare_python, |build| python(build, "pymssql")),
+    client("tds-pyodbc", PYTHON, STRICT, prepare_python, |build| python(build, "pyodbc")),
+    client("tds-mssql-python", PYTHON, STRICT, prepare_python, |build| {
+        python(build, "mssql-python")
+    }),
+    client(GO, GO, WITHIN, prepare_go, go),
+    client(JAVA, JAVA, STRICT, prepare_java, java),
+    client(NODE, NODE, STRICT, prepare_node, node),
 ];
 
 const fn client(
@@ -62,6 +72,16 @@ const fn client(
 pub(super) fn bounded(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=10", LIMIT]).arg(program);
+    command
+}
+
+fn nothing(_build: &Path) -> Result<()> {
+    Ok(())
+}
+
+fn freetds(_build: &Path) -> Command {
+    let mut command = bounded("bash");
+    command.arg(source(FREETDS).join("client.bash"));
     command
 }
 
@@ -100,6 +120,36 @@ fn prepare_node(build: &Path) -> Result<()> {
 fn node(build: &Path) -> Command {
     let mut command = bounded("node");
     command.arg(build.join("client.js"));
+    command
+}
+
+fn prepare_go(build: &Path) -> Result<()> {
+    fs::create_dir_all(build).with_context(|| format!("make {}", build.display()))?;
+    let mut command = Command::new("go");
+    command.args(["build", "-buildvcs=false", "-o"]).arg(build.join("client")).arg(".");
+    run(command.env("CGO_ENABLED", "0").current_dir(source(GO)))
+}
+
+fn go(build: &Path) -> Command {
+    bounded(build.join("client"))
+}
+
+fn prepare_java(build: &Path) -> Result<()> {
+    copy_sources(JAVA, build)?;
+    let mut maven = Command::new("mvn");
+    maven.args(["--quiet", "--batch-mode", "-Dstyle.color=never"]);
+    maven.args(["dependency:copy-dependencies", "-DoutputDirectory=lib"]);
+    run_quietly(maven.current_dir(build))?;
+    let mut javac = Command::new("javac");
+    javac.args(["-encoding", "UTF-8", "-classpath", "lib/*", "-d", "classes"]);
+    let sources = ["Client.java", "Types.java", "Work.java"];
+    run(javac.args(sources).current_dir(build))
+}
+
+fn java(build: &Path) -> Command {
+    let mut command = bounded("java");
+    let classes = [build.join("classes"), build.join("lib/*")].map(PathBuf::into_os_string);
+    command.arg("-classpath").arg(classes.join(":".as_ref())).arg("Client");
     command
 }
 
