@@ -102,6 +102,7 @@ node_options() {
 [mariadbd]
 datadir=$DIR/node$node/data
 socket=$DIR/s$node
+tmpdir=$DIR/node$node/tmp
 pid-file=$DIR/node$node/pid
 log-error=$DIR/node$node/error.log
 bind-address=127.0.0.1
@@ -175,9 +176,10 @@ bench() {
 
 make_keys
 say "node 1: system tables, first of the cluster"
-mkdir "$DIR"/node{1,2,3} "$DIR"/node{1,2,3}/gcache
+# Each its own place for temporary tables: a server that starts removes those of others.
+mkdir "$DIR"/node{1,2,3} "$DIR"/node{1,2,3}/{gcache,tmp}
 # shellcheck disable=SC2046
-mariadb-install-db --no-defaults --datadir="$DIR/node1/data" --skip-test-db \
+mariadb-install-db --no-defaults --datadir="$DIR/node1/data" --tmpdir="$DIR/node1/tmp" --skip-test-db \
   --auth-root-authentication-method=normal $( ((UID == 0)) && echo --user=root) >/dev/null
 mkdir "$DIR"/node{2,3}/data
 start_node 1 --wsrep-new-cluster

@@ -40,10 +40,14 @@ pub struct ServerConfig {
 /// # Errors
 /// When the program fails.
 pub fn initialise(programs: &Programs, data: &Path) -> Result<(), ServerError> {
+    // A server that starts removes what others have for temporary tables in the same directory.
+    let temporary = tempfile::tempdir()
+        .map_err(ServerError::file("cannot make a directory in", std::env::temp_dir()))?;
     let mut command = Command::new(&programs.install);
     command
         .arg("--no-defaults")
         .arg(format!("--datadir={}", data.display()))
+        .arg(format!("--tmpdir={}", temporary.path().display()))
         .args(["--auth-root-authentication-method=normal", "--skip-test-db"])
         .args(["--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0"]);
     if rustix::process::geteuid().is_root() {
@@ -63,7 +67,7 @@ pub struct Server {
     client: PathBuf,
     data: PathBuf,
     log: PathBuf,
-    /// Holds the socket, whose path must be short, and the option file.
+    /// Holds the socket, whose path must be short, the option file, and temporary tables.
     run: tempfile::TempDir,
 }
 
@@ -281,6 +285,7 @@ fn option_file(run: &Path, config: &ServerConfig) -> String {
         format!("datadir={}", config.data.display()),
         format!("socket={}", run.join("s").display()),
         format!("pid-file={}", run.join("pid").display()),
+        format!("tmpdir={}", run.display()),
         "skip-name-resolve".to_owned(),
         "loose-innodb-buffer-pool-load-at-startup=OFF".to_owned(),
         "loose-innodb-buffer-pool-dump-at-shutdown=OFF".to_owned(),

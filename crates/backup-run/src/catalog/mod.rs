@@ -281,8 +281,10 @@ impl Catalog {
         }
     }
 
+    /// Both are of one state: another process may be making the tables.
     fn marks(&self) -> rusqlite::Result<(i64, u16)> {
-        let pragma = |name| self.db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let state = self.db.unchecked_transaction()?;
+        let pragma = |name| state.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let version = u16::try_from(pragma("user_version")?).unwrap_or(u16::MAX);
         Ok((pragma("application_id")?, version))
     }

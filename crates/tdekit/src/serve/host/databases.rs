@@ -4,6 +4,8 @@ use std::any::Any;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 use tdekit_wire_endpoint::Sessions;
@@ -24,6 +26,9 @@ const FIRST_ID: i32 = 5;
 const EXTENSIONS: [&str; 3] = ["db", "sqlite", "sqlite3"];
 /// SQL Server's bound on a database's name, in characters.
 const MAX_NAME_CHARS: usize = 123;
+
+/// How long a session that is about to be at rest may hold up who wants its database.
+const ENDING: Duration = Duration::from_secs(1);
 
 /// Where the databases are.
 pub(crate) enum Place {
@@ -150,10 +155,22 @@ impl Databases {
 
     /// Takes a database's file, to replace or to remove it: sessions at rest let go of it, and none
     /// opens it until what this gives is dropped. None while a session uses it.
+    ///
+    /// A session whose client is gone, or has its answer already, is a moment from rest: so this
+    /// looks again for up to [`ENDING`].
     pub(crate) fn take(&self, found: &Found) -> Option<Replacing> {
         let replacing = self.gate.replace(&found.name)?;
-        self.sessions.release(&found.name);
-        (!kept::in_use(&found.path)).then_some(replacing)
+        let until = Instant::now() + ENDING;
+        loop {
+            self.sessions.release(&found.name);
+            if !kept::in_use(&found.path) {
+                return Some(replacing);
+            }
+            if Instant::now() >= until {
+                return None;
+            }
+            thread::sleep(ENDING / 100);
+        }
     }
 
     /// Takes the name of a database that is not there yet; none while another takes it.
