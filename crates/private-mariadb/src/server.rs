@@ -67,7 +67,7 @@ pub struct Server {
     client: PathBuf,
     data: PathBuf,
     log: PathBuf,
-    /// Holds the socket, whose path must be short, the option file, and temporary tables.
+    /// Holds the socket, whose path must be short, and the option file.
     run: tempfile::TempDir,
 }
 
@@ -285,7 +285,6 @@ fn option_file(run: &Path, config: &ServerConfig) -> String {
         format!("datadir={}", config.data.display()),
         format!("socket={}", run.join("s").display()),
         format!("pid-file={}", run.join("pid").display()),
-        format!("tmpdir={}", run.display()),
         "skip-name-resolve".to_owned(),
         "loose-innodb-buffer-pool-load-at-startup=OFF".to_owned(),
         "loose-innodb-buffer-pool-dump-at-shutdown=OFF".to_owned(),
