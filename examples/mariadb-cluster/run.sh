@@ -179,8 +179,9 @@ say "node 1: system tables, first of the cluster"
 # Each its own place for temporary tables: a server that starts removes those of others.
 mkdir "$DIR"/node{1,2,3} "$DIR"/node{1,2,3}/{gcache,tmp}
 # shellcheck disable=SC2046
-mariadb-install-db --no-defaults --datadir="$DIR/node1/data" --tmpdir="$DIR/node1/tmp" --skip-test-db \
-  --auth-root-authentication-method=normal $( ((UID == 0)) && echo --user=root) >/dev/null
+mariadb-install-db --no-defaults --datadir="$DIR/node1/data" --tmpdir="$DIR/node1/tmp" \
+  --skip-test-db --auth-root-authentication-method=normal \
+  $( ((UID == 0)) && echo --user=root) >/dev/null
 mkdir "$DIR"/node{2,3}/data
 start_node 1 --wsrep-new-cluster
 sql 1 "CREATE DATABASE sbtest"
