@@ -127,8 +127,11 @@ fn beside_s3(words: &[String]) -> Result<()> {
     process::run(Command::new(program).args(arguments).envs(server.environment()))
 }
 
-/// Prints the closing line.
+/// Prints what failed and why, and the closing line.
 fn close(tally: &tally::Tally) -> Result<()> {
+    for account in &tally.accounts {
+        println!("{account}");
+    }
     for name in &tally.failures {
         println!("failed: {name}");
     }

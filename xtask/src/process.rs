@@ -59,6 +59,17 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     if status.success() { Ok(()) } else { bail!("`{}` failed: {status}", shown(command)) }
 }
 
+/// Shows and runs `command`, and shows what it prints on its standard output when it has ended.
+///
+/// # Errors
+/// When it cannot be started, or ends with a failure; the error holds what it said.
+pub(crate) fn run_kept(command: &mut Command) -> Result<()> {
+    eprintln!("$ {}", shown(command));
+    let printed = output(command)?;
+    eprintln!("{printed}");
+    Ok(())
+}
+
 /// Shows and runs `command`; what it prints is shown only if it fails.
 ///
 /// # Errors

@@ -2,6 +2,10 @@
 
 use anyhow::{Result, bail};
 
+/// The longest account of one failure, in lines and in characters of a line.
+const ACCOUNT_LINES: usize = 12;
+const ACCOUNT_COLUMNS: usize = 240;
+
 /// What a run of tests came to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -9,9 +13,19 @@ pub(crate) struct Tally {
     pub(crate) passed: usize,
     /// The names of those that failed.
     pub(crate) failures: Vec<String>,
+    /// What failed tests said, each a few lines: shown at the end, where a long log is looked at.
+    pub(crate) accounts: Vec<String>,
+    /// Whether the lines that come are what failed tests of one program said.
+    in_accounts: bool,
 }
 
 impl Tally {
+    /// Takes in a failure that has a name and an account of its own.
+    pub(crate) fn fail(&mut self, name: String, account: &str) {
+        self.accounts.push(shortened(&name, account.lines()));
+        self.failures.push(name);
+    }
+
     /// Turns failures into an error that names them.
     pub(crate) fn all_passed(&self) -> Result<()> {
         if self.failures.is_empty() {
@@ -24,6 +38,7 @@ impl Tally {
     pub(crate) fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failures.extend(other.failures);
+        self.accounts.extend(other.accounts);
     }
 
     /// Takes in one line that `cargo test` printed.
@@ -31,6 +46,7 @@ impl Tally {
     /// Counted are the lines of single tests, so a test program that dies before its summary
     /// still shows what it had done.
     pub(crate) fn add_line(&mut self, line: &str) {
+        self.add_account(line);
         let Some(rest) = line.strip_prefix("test ") else { return };
         match rest.rsplit_once(" ... ") {
             Some((_, "ok")) => self.passed += 1,
@@ -38,6 +54,41 @@ impl Tally {
             _ => {}
         }
     }
+
+    /// A program's failed tests are told between two lines `failures:`, each behind its name; the
+    /// second begins a mere list of their names.
+    fn add_account(&mut self, line: &str) {
+        if line == "failures:" {
+            self.in_accounts = !self.in_accounts;
+        } else if line.starts_with("test result: ") {
+            self.in_accounts = false;
+        } else if !self.in_accounts || line.trim().is_empty() {
+            // Nothing that a test said.
+        } else if let Some(name) = line.strip_prefix("---- ") {
+            self.accounts.push(shortened(name.trim_end_matches([' ', '-']), [].into_iter()));
+        } else if let Some(last) = self.accounts.last_mut()
+            && last.lines().count() <= ACCOUNT_LINES
+        {
+            last.push('\n');
+            last.push_str(&shortened_line(line));
+        }
+    }
+}
+
+/// A name, and below it the last lines of what was said: the cause stands at the end.
+fn shortened<'a>(name: &str, lines: impl Iterator<Item = &'a str>) -> String {
+    let lines: Vec<_> = lines.collect();
+    let from = lines.len().saturating_sub(ACCOUNT_LINES);
+    let mut account = format!("{name}:");
+    for line in &lines[from..] {
+        account.push('\n');
+        account.push_str(&shortened_line(line));
+    }
+    account
+}
+
+fn shortened_line(line: &str) -> String {
+    format!("    {}", line.chars().take(ACCOUNT_COLUMNS).collect::<String>())
 }
 
 #[cfg(test)]
@@ -57,8 +108,44 @@ mod tests {
         ] {
             tally.add_line(line);
         }
-        assert_eq!(tally, Tally { passed: 2, failures: vec!["page::tests::moved".into()] });
+        assert_eq!(tally.passed, 2);
+        assert_eq!(tally.failures, ["page::tests::moved"]);
         assert!(tally.all_passed().unwrap_err().to_string().contains("page::tests::moved"));
         Tally::default().all_passed().unwrap();
+    }
+
+    #[test]
+    fn what_failed_tests_said_is_kept() {
+        let mut tally = Tally::default();
+        for line in [
+            "test a ... FAILED",
+            "",
+            "failures:",
+            "",
+            "---- a stdout ----",
+            "thread 'a' panicked at src/a.rs:1:",
+            "one is not two",
+            "",
+            "failures:",
+            "    a",
+            "",
+            "test result: FAILED. 0 passed; 1 failed",
+            "a line of another program",
+        ] {
+            tally.add_line(line);
+        }
+        let said = "a stdout:\n    thread 'a' panicked at src/a.rs:1:\n    one is not two";
+        assert_eq!(tally.accounts, [said]);
+    }
+
+    #[test]
+    fn of_a_long_account_the_end_is_kept() {
+        let mut tally = Tally::default();
+        let said: Vec<_> = (0..100).map(|line| format!("{line} {}", "x".repeat(1000))).collect();
+        tally.fail("interop java".into(), &said.join("\n"));
+        let account = &tally.accounts[0];
+        assert!(account.starts_with("interop java:\n    88 x"), "{account}");
+        assert!(account.lines().all(|line| line.len() < 300), "{account}");
+        assert_eq!(tally.failures, ["interop java"]);
     }
 }

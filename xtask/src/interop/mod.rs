@@ -94,7 +94,7 @@ fn count(tally: &mut Tally, name: &str, result: Result<()>) {
         Ok(()) => tally.passed += 1,
         Err(error) => {
             eprintln!("interop {name}: FAILED: {error:#}");
-            tally.failures.push(format!("interop {name}"));
+            tally.fail(format!("interop {name}"), &format!("{error:#}"));
         }
     }
 }

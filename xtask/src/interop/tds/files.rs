@@ -1,6 +1,8 @@
 //! What the raw files of the served directory show.
 
+use std::io::ErrorKind;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -9,14 +11,31 @@ const PLAIN: &str = "plain.db";
 
 /// Searches all files of `data` for `marker`, in UTF-8 and in UTF-16.
 ///
+/// A server that runs removes a log when the last session of its database has ended: where that
+/// happens while this reads, it begins anew.
+///
 /// # Errors
 /// When one but the plain database's shows it, or that one does not: then the search is no good.
 pub(super) fn search(data: &Path, marker: &str) -> Result<()> {
+    for _ in 0..20 {
+        if let Some(found_in_plain) = search_once(data, marker)? {
+            return if found_in_plain { Ok(()) } else { bail!("{PLAIN} does not show the marker") };
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    bail!("files of {} keep vanishing", data.display())
+}
+
+/// Whether the plain database's files show the marker; `None` when a file was removed meanwhile.
+fn search_once(data: &Path, marker: &str) -> Result<Option<bool>> {
     let wide: Vec<u8> = marker.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let mut found_in_plain = false;
     for entry in std::fs::read_dir(data).with_context(|| format!("read {}", data.display()))? {
         let path = entry?.path();
-        let bytes = std::fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+        let bytes = match std::fs::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            other => other.with_context(|| format!("read {}", path.display()))?,
+        };
         let shows = contains(&bytes, marker.as_bytes()) || contains(&bytes, &wide);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with(PLAIN) {
@@ -25,7 +44,7 @@ pub(super) fn search(data: &Path, marker: &str) -> Result<()> {
             bail!("{} shows the marker", path.display());
         }
     }
-    if found_in_plain { Ok(()) } else { bail!("{PLAIN} does not show the marker") }
+    Ok(Some(found_in_plain))
 }
 
 fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
@@ -49,5 +68,21 @@ mod tests {
         assert!(search(dir.path(), "mark").is_err());
         write("app.db-wal", b"mark").unwrap();
         assert!(search(dir.path(), "mark").is_err());
+    }
+
+    #[test]
+    fn what_is_removed_meanwhile_is_no_fault() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("plain.db"), b"mark").unwrap();
+        // A name whose file is not there, as just after a removal; soon the name is gone as well.
+        let log = dir.path().join("app.db-wal");
+        std::os::unix::fs::symlink("gone", &log).unwrap();
+        assert_eq!(search_once(dir.path(), "mark").unwrap(), None);
+        let remover = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            std::fs::remove_file(log)
+        });
+        search(dir.path(), "mark").unwrap();
+        remover.join().unwrap().unwrap();
     }
 }

@@ -16,7 +16,7 @@ pub(super) use clients::{CLIENTS, Client};
 use server::{PASSWORD, Server};
 
 use super::MARKER;
-use crate::process::run;
+use crate::process::run_kept;
 
 /// Runs one client against a server of its own.
 ///
@@ -36,7 +36,7 @@ pub(super) fn check(client: &Client, top: &Path) -> Result<()> {
         super::empty(&work)?;
         let mut command = client.command(&build);
         server.tell(&mut command, mode);
-        run(command.current_dir(work)).with_context(|| format!("mode {mode}"))?;
+        run_kept(command.current_dir(work)).with_context(|| format!("mode {mode}"))?;
         files::search(&server.data(), MARKER).context("while the server runs")?;
     }
     let data = server.stop()?;
@@ -48,5 +48,5 @@ fn make_databases(server: &Server) -> Result<()> {
     let mut command = clients::bounded("bash");
     command.arg(super::programs::source(clients::FREETDS).join("databases.bash"));
     server.tell(&mut command, "off");
-    run(command.env("INTEROP_KEY_PASSWORD", PASSWORD)).context("make the databases")
+    run_kept(command.env("INTEROP_KEY_PASSWORD", PASSWORD)).context("make the databases")
 }
