@@ -121,6 +121,12 @@ pub enum BenchError {
         /// Debian's packages that bring it.
         packages: String,
     },
+    /// The extension is not there.
+    #[error("the SQLite extension is not at {}", path.display())]
+    NoExtension {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
     /// The command cannot back up.
     #[error("{} has no command `backup`", command.display())]
     NoBackup {
@@ -247,6 +253,11 @@ impl BenchError {
                 Some(format!("apt-get install {package}"))
             }
             Self::PeerMissing { name } => Some(format!("tdekit bench peers install {name}")),
+            Self::NoExtension { .. } => Some(
+                "name it with TDEKIT_EXTENSION, or install it beside the command or in \
+                 ../lib/tdekit"
+                    .to_owned(),
+            ),
             Self::NothingDerived { .. } => {
                 Some("--experiment crud runs on a generated database".to_owned())
             }

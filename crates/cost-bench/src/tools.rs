@@ -11,7 +11,7 @@ pub struct Tools {
     /// The `tdekit` command, used as `key init`, `cert create`, `encrypt`, `backup`,
     /// `restore` and `inspect`.
     pub tdekit: PathBuf,
-    /// The loadable extension.
+    /// The loadable extension. It need not be there where no encrypted SQLite database is priced.
     pub extension: PathBuf,
 }
 

@@ -11,6 +11,14 @@ use common::Place;
 use serde_json::Value;
 
 #[test]
+fn an_extension_that_is_missing_is_told() {
+    let mut place = Place::empty();
+    place.set("TDEKIT_EXTENSION", "/no/such/extension.so");
+    let told = place.fails(1, ["bench", "--quick", "--sqlite-library", "bundled"]);
+    assert!(told.contains("/no/such/extension.so") && told.contains("hint: "), "{told}");
+}
+
+#[test]
 fn oltp_workloads_are_priced_on_sqlite() {
     let mut place = Place::empty();
     let name = format!("{DLL_PREFIX}tdekit_sqlite{DLL_SUFFIX}");

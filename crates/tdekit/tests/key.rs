@@ -50,8 +50,10 @@ fn the_configuration_file_names_the_secret() {
     fs::create_dir(place.home()).unwrap();
     fs::write(place.home().join("config.toml"), "[unlock]\nkey_file = \"key\"\n").unwrap();
     let key = place.home().join("key");
-    place.ok(["key", "init", "--key-file", key.to_str().unwrap(), "--generate-key-file"]);
+    place.ok(["--key-file", key.to_str().unwrap(), "key", "init", "--generate-key-file"]);
     place.ok(["key", "status", "--verify"]);
+    let told = place.fails(2, ["key", "init", "--generate-key-file"]);
+    assert!(told.contains("--key-file"), "{told}");
     fs::write(place.home().join("config.toml"), "[unlock]\nkeyfile = \"key\"\n").unwrap();
     assert!(place.fails(2, ["key", "status", "--verify"]).contains("config.toml"));
 }

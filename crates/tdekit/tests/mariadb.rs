@@ -88,7 +88,10 @@ fn keys_are_made_rotated_and_shown() {
     let shown = place.json(["mariadb", "status", "--json"]);
     assert_eq!(shown["keys"][1]["latest_version"], 4);
     assert_eq!(shown["keys"][1]["certificates"][0], "Server (1)");
-    place.ok(["cert", "rotate", "Server"]);
+    let told = place.ok(["cert", "rotate", "Server"]).out;
+    assert!(told.contains("Wrapped anew: ") && told.contains("server-keys.json"), "{told}");
+    let shown = place.json(["mariadb", "status", "--json"]);
+    assert_eq!(shown["keys"][1]["certificates"], serde_json::json!(["Server (2)"]));
     place.ok(["mariadb", "key", "rewrap", "--certificate", "Server"]);
     let shown = place.json(["mariadb", "status", "--json"]);
     assert_eq!(shown["keys"][1]["certificates"], serde_json::json!(["Server (2)"]));

@@ -61,6 +61,9 @@ pub(crate) fn set_up(
     if choice.control {
         sides.push(spec("control", "plain again", Role::Encrypted, Maker::Plain));
     } else {
+        if !choice.tools.extension.is_file() {
+            return Err(BenchError::NoExtension { path: choice.tools.extension.clone() });
+        }
         let maker = Maker::Encrypt {
             tdekit: choice.tools.tdekit.clone(),
             algorithm: choice.algorithm.to_owned(),

@@ -174,7 +174,7 @@ fn rotate(args: &CreateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let unlocked = Arc::new(store);
     let (backups, databases): (Vec<_>, Vec<_>) =
         rotation.files.into_iter().partition(|known| is_media(&known.path));
-    let (wrapped_anew, left) = rewrap_files(&databases, &unlocked);
+    let (wrapped_anew, left) = rewrap_files(&databases, &rotation.new.name, &unlocked);
     if args.json {
         output::json(&Rotated {
             old: Certificate::of(&rotation.old, &[]),
@@ -200,7 +200,8 @@ fn rotate(args: &CreateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
             for (known, error) in &left {
                 output::line(format_args!("  {} ({error})", known.path.display()))?;
             }
-            output::line("`tdekit rewrap FILE` wraps them anew.")?;
+            output::line("`tdekit rewrap FILE` wraps those of a database anew,")?;
+            output::line("`tdekit mariadb key rewrap --certificate NAME` those of a server.")?;
         }
         for known in &backups {
             output::line(format_args!("Opened by the older generation: {}", known.path.display()))?;
@@ -210,21 +211,31 @@ fn rotate(args: &CreateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Wraps the keys of databases for the active generation; gives the paths of those that are, and
-/// the others with what stopped it. They open as before.
+/// Wraps the keys of databases, and the keys of servers in the store's own directory, for the
+/// active generation of the certificate `name`; gives the paths of those that are, and the others
+/// with what stopped it. They open as before.
 fn rewrap_files<'a>(
     files: &'a [Use],
+    name: &str,
     unlocked: &Arc<Unlocked>,
 ) -> (Vec<PathBuf>, Vec<(&'a Use, CommandError)>) {
     let (mut done, mut left) = (Vec::new(), Vec::new());
     let mut seen = Vec::new();
+    let server_keys = unlocked.store().server_keys_path();
+    let server_keys = std::path::absolute(&server_keys).unwrap_or(server_keys);
     for known in files.iter() {
         if seen.contains(&known.file_id) {
             continue;
         }
         seen.push(known.file_id);
-        match rewrap(&known.path, Some(known.file_id), &[], unlocked, StopAfter::default()) {
-            Ok(rewrapped) => done.push(rewrapped.path),
+        let rewrapped = if known.path == server_keys {
+            unlocked.rewrap_server_keys(name).map(|_| server_keys.clone()).map_err(Into::into)
+        } else {
+            rewrap(&known.path, Some(known.file_id), &[], unlocked, StopAfter::default())
+                .map(|rewrapped| rewrapped.path)
+        };
+        match rewrapped {
+            Ok(path) => done.push(path),
             Err(error) => left.push((known, error)),
         }
     }

@@ -46,7 +46,7 @@ pub(crate) struct CostArgs {
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
     /// Make the key file that --key-file names
-    #[arg(long, requires = "key_file")]
+    #[arg(long)]
     generate_key_file: bool,
     #[command(flatten)]
     cost: CostArgs,
@@ -135,6 +135,11 @@ pub(crate) fn run(command: &KeyCommand, global: &GlobalArgs) -> Result<(), Comma
 fn init(args: &InitArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let dir = session::store_dir(global)?;
     let cost = args.cost.over(PasswordParams::default())?;
+    // Not for the parser to say, which does not see what stands before the verb.
+    if args.generate_key_file && global.key_file.is_none() {
+        let message = "--generate-key-file: --key-file FILE must name the file".to_owned();
+        return Err(CommandError::Usage(message));
+    }
     match KeyStore::open(&dir) {
         Err(StoreError::Missing { .. }) => {}
         Ok(store) => return Err(StoreError::AlreadyExists { path: store.path() }.into()),
