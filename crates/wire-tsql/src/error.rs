@@ -73,6 +73,15 @@ errors! {
     TooManyTables {} = 4414, 16, 1,
         "Could not allocate ancillary table for view or function resolution. The maximum number of \
         tables in a query (256) was exceeded.";
+    CaseOfNulls {} = 8133, 16, 1,
+        "At least one of the result expressions in a CASE specification must be an expression \
+        other than the NULL constant.";
+    CoalesceOfNulls {} = 4127, 16, 1,
+        "At least one of the arguments to COALESCE must be an expression that is not the NULL \
+        constant.";
+    NullIfOfNull {} = 4151, 16, 1,
+        "The type of the first argument to NULLIF cannot be the NULL constant because the type of \
+        the first argument has to be known.";
     NotDeduced { name: String } = 11503, 16, 1,
         "The parameter type cannot be deduced because no expression tells the type of '{name}'.";
     UsedTwice { name: String } = 11508, 16, 1,
@@ -345,11 +354,21 @@ impl Error {
     /// Whether the whole batch ends by it, as conversions from text do in SQL Server; other
     /// errors end their statement only.
     pub(crate) fn ends_batch(&self) -> bool {
-        let (number, class, _) = self.code();
-        class >= 17
-            || matches!(number, 245 | 241 | 242 | 244 | 248 | 235 | 8114 | 8169 | 208 | 207 | 102)
-            || matches!(number, 156 | 137 | 195 | 243 | 4104 | 209 | 217 | 3930 | 3960 | 1222)
+        let (number, ..) = self.code();
+        self.undoes()
+            || matches!(number, 208 | 207 | 102 | 156 | 137 | 195 | 243 | 4104 | 209 | 8631)
             || matches!(number, 40517 | 40512 | 174 | 8116 | 402 | 206 | 257 | 529 | 8120 | 205)
+            || matches!(number, 8133 | 4127 | 4151)
+    }
+
+    /// Whether the transaction around it is rolled back, even without XACT_ABORT. A text that
+    /// cannot be bound has done nothing: what the transaction did before stays, as clients who
+    /// ask for a description and get an error count on.
+    pub(crate) fn undoes(&self) -> bool {
+        let (number, class, _) = self.code();
+        class >= 17 && number != 8631
+            || matches!(number, 245 | 241 | 242 | 244 | 248 | 235 | 8114 | 8169)
+            || matches!(number, 217 | 3930 | 3960)
     }
 
     pub(crate) fn unsupported(what: impl Into<String>) -> Error {

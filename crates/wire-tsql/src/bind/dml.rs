@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::Column;
 
-use super::expr::assign;
+use super::expr::{assign, common_of, convert};
 use super::query::BoundQuery;
 use super::{Binder, Bound, Node, Offered, Scope, SourceScope, quote};
 use crate::ast::{Delete, Expr, Insert, Item, Name, Select, SetTarget, Source, TableRef, Update};
@@ -121,28 +121,7 @@ impl Binder<'_> {
         match &insert.source {
             Source::Defaults => Ok(format!("VALUES ({})", extra.join(", "))),
             Source::Values(rows) => {
-                let mut texts = Vec::new();
-                for row in rows {
-                    if row.len() < named.len() {
-                        return Err(Error::InsertColumnsMore {});
-                    }
-                    if row.len() > named.len() {
-                        return Err(Error::InsertColumnsLess {});
-                    }
-                    let mut values = Vec::new();
-                    for (value, column) in row.iter().zip(named) {
-                        let bound = match value {
-                            Some(expr) => {
-                                let bound = self.scalar(expr)?;
-                                assign(bound, column.ty, &table.full_name(), &column.name)?
-                            }
-                            None => self.default(table, column)?,
-                        };
-                        values.push(self.emit_text(&bound)?);
-                    }
-                    values.extend(extra.iter().cloned());
-                    texts.push(format!("({})", values.join(", ")));
-                }
+                let texts = self.insert_values(rows, table, named, extra)?;
                 Ok(match self.row_limit {
                     Some(rows) => {
                         format!("SELECT * FROM (VALUES {}) LIMIT {rows}", texts.join(", "))
@@ -156,6 +135,48 @@ impl Binder<'_> {
             }
             Source::Exec(_) => Err(Error::unsupported("INSERT .. EXEC")),
         }
+    }
+
+    /// The rows of VALUES as the table's columns take them. What stands in a column of several
+    /// rows first gets one type, as in UNION ALL; NULL and DEFAULT have no say in that.
+    fn insert_values(
+        &mut self,
+        rows: &[Vec<Option<Expr>>],
+        table: &Table,
+        named: &[TableColumn],
+        extra: &[String],
+    ) -> Result<Vec<String>> {
+        let mut bound: Vec<Vec<Option<Bound>>> = Vec::new();
+        for row in rows {
+            if row.len() < named.len() {
+                return Err(Error::InsertColumnsMore {});
+            }
+            if row.len() > named.len() {
+                return Err(Error::InsertColumnsLess {});
+            }
+            let values = row.iter().map(|value| value.as_ref().map(|expr| self.scalar(expr)));
+            bound.push(values.map(Option::transpose).collect::<Result<_>>()?);
+        }
+        let common = |at: usize| common_of(bound.iter().filter_map(|row| row.get(at)?.as_ref()));
+        let types = (0..named.len()).map(common).collect::<Result<Vec<_>>>()?;
+        let mut texts = Vec::new();
+        for row in bound {
+            let mut values = Vec::new();
+            for ((value, column), ty) in row.into_iter().zip(named).zip(&types) {
+                let value = match (value, ty) {
+                    (None, _) => self.default(table, column)?,
+                    (Some(value), Some(ty)) if value.node.is_typed() => {
+                        let value = convert(value, *ty)?;
+                        assign(value, column.ty, &table.full_name(), &column.name)?
+                    }
+                    (Some(value), _) => assign(value, column.ty, &table.full_name(), &column.name)?,
+                };
+                values.push(self.emit_text(&value)?);
+            }
+            values.extend(extra.iter().cloned());
+            texts.push(format!("({})", values.join(", ")));
+        }
+        Ok(texts)
     }
 
     fn insert_query(
@@ -174,9 +195,7 @@ impl Binder<'_> {
         let alias = self.fresh("q");
         let mut items = Vec::new();
         for (from, to) in bound.columns.iter().zip(named) {
-            let leaf = format!("{}.{}", quote(&alias), quote(&from.sql_name));
-            let leaf = Bound::new(from.ty, from.nullable, Node::Leaf(leaf));
-            let value = assign(leaf, to.ty, &table.full_name(), &to.name)?;
+            let value = assign(from.leaf(&alias), to.ty, &table.full_name(), &to.name)?;
             items.push(self.emit_text(&value)?);
         }
         items.extend(extra.iter().cloned());

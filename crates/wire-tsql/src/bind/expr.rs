@@ -168,35 +168,41 @@ impl Binder<'_> {
 /// CASE over these branches, all converted to one type.
 pub(crate) fn branches(whens: Vec<(Bound, Bound)>, otherwise: Option<Bound>) -> Result<Bound> {
     let values: Vec<&Bound> = whens.iter().map(|(_, then)| then).chain(&otherwise).collect();
-    let ty = common_of(&values)?;
+    let ty = common_of(values.iter().copied())?;
+    if ty.is_none() && values.iter().all(|value| value.node == Node::Null(None)) {
+        return Err(Error::CaseOfNulls {});
+    }
     let nullable = otherwise.is_none() || values.iter().any(|value| value.nullable);
     let whens = whens
         .into_iter()
-        .map(|(when, then)| Ok((when, convert(then, ty)?)))
+        .map(|(when, then)| Ok((when, fitted(then, ty)?)))
         .collect::<Result<Vec<_>>>()?;
-    let otherwise = otherwise.map(|value| convert(value, ty)).transpose()?.map(Box::new);
-    Ok(Bound::new(ty, nullable, Node::Case(whens, otherwise)))
+    let otherwise = otherwise.map(|value| fitted(value, ty)).transpose()?.map(Box::new);
+    Ok(Bound::new(ty.unwrap_or(SqlType::Int), nullable, Node::Case(whens, otherwise)))
 }
 
-/// The common type of values, where the word NULL takes any.
-pub(crate) fn common_of(values: &[&Bound]) -> Result<SqlType> {
+/// The common type of values. The word NULL, and a parameter that nobody declared, has none of its
+/// own: where there is nothing else, nor has the whole.
+pub(crate) fn common_of<'b>(
+    values: impl IntoIterator<Item = &'b Bound>,
+) -> Result<Option<SqlType>> {
     let mut ty = None;
-    for value in values {
-        if value.node.is_untyped() {
-            continue;
-        }
-        let own = literal_type(value);
+    for value in values.into_iter().filter(|value| value.node.is_typed()) {
         ty = Some(match ty {
-            None => own,
-            Some(found) => common_type(found, own)?,
+            None => value.ty,
+            Some(found) => common_type(found, value.ty)?,
         });
     }
-    Ok(ty.unwrap_or(SqlType::Int))
+    Ok(ty)
 }
 
-/// The type that counts in arithmetic with decimals: integer literals have their own digits.
-fn literal_type(value: &Bound) -> SqlType {
-    value.ty
+/// The value in what [`common_of`] found. Without a type it is NULL, which is sent as int; but no
+/// parameter's type is told by that.
+pub(crate) fn fitted(value: Bound, common: Option<SqlType>) -> Result<Bound> {
+    match common {
+        Some(ty) => convert(value, ty),
+        None => Ok(Bound::constant(SqlType::Int, Value::Null)),
+    }
 }
 
 fn qualifies(source: &super::SourceScope, name: &Name) -> bool {
@@ -339,6 +345,9 @@ fn digits_of(bound: &Bound) -> Option<(u8, u8)> {
 
 pub(crate) fn binary(op: BinOp, left: Bound, right: Bound) -> Result<Bound> {
     let (left, right) = adopt_null(left, right)?;
+    if left.node.is_untyped() {
+        return Ok(Bound::constant(SqlType::Int, Value::Null));
+    }
     let nullable = left.nullable || right.nullable;
     if op == BinOp::Add && concatenates(left.ty, right.ty) {
         return concat(left, right);
@@ -413,7 +422,7 @@ pub(crate) fn binary(op: BinOp, left: Bound, right: Bound) -> Result<Bound> {
     }
 }
 
-/// The word NULL beside a value takes the value's type.
+/// The word NULL beside a value takes the value's type; two of them stay without one.
 pub(crate) fn adopt_null(left: Bound, right: Bound) -> Result<(Bound, Bound)> {
     if left.node.is_untyped() && right.node.is_typed() {
         let left = convert(left, right.ty)?;

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use tdekit_wire_tds::SqlType;
+
+use super::expr::{common_of, fitted};
 use super::query::OutColumn;
-use super::{Binder, Offered, SourceScope, quote};
+use super::{Binder, Bound, Offered, SourceScope, quote};
 use crate::ast::{Expr, JoinKind, Kind, Name, Query, TableRef};
 use crate::catalog::{Table, TableKind};
 use crate::error::{Error, Result};
@@ -147,30 +150,31 @@ impl Binder<'_> {
     }
 
     fn values(&mut self, rows: &[Vec<Expr>], alias: &str, names: &[String]) -> Result<String> {
-        let mut bound: Vec<Vec<super::Bound>> = Vec::new();
+        let mut bound: Vec<Vec<Bound>> = Vec::new();
         for row in rows {
             bound.push(row.iter().map(|value| self.scalar(value)).collect::<Result<_>>()?);
         }
-        let mut columns = Vec::new();
+        let (mut columns, mut types) = (Vec::new(), Vec::new());
         for at in 0..names.len() {
-            let values: Vec<&super::Bound> = bound.iter().map(|row| &row[at]).collect();
-            let ty = super::expr::common_of(&values)?;
+            let values: Vec<&Bound> = bound.iter().map(|row| &row[at]).collect();
             let nullable = values.iter().any(|value| value.nullable);
-            let sql_name = format!("column{}", at + 1);
+            let ty = common_of(values)?;
+            types.push(ty);
             columns.push(OutColumn {
                 name: names[at].clone(),
-                sql_name,
-                ty,
+                sql_name: format!("column{}", at + 1),
+                ty: ty.unwrap_or(SqlType::Int),
                 nullable,
                 identity: false,
+                untyped: false,
             });
         }
         let mut texts = Vec::new();
         for row in bound {
             let values = row
                 .into_iter()
-                .zip(&columns)
-                .map(|(value, column)| super::expr::convert(value, column.ty))
+                .zip(&types)
+                .map(|(value, ty)| fitted(value, *ty))
                 .collect::<Result<Vec<_>>>()?;
             texts.push(format!("({})", self.joined_by(&values, ", ")?));
         }
@@ -214,6 +218,7 @@ impl Binder<'_> {
                         ty: column.ty,
                         nullable: column.nullable,
                         identity: column.identity,
+                        untyped: false,
                     })
                     .collect();
                 self.offer(&shown, full, &table.sql(), &columns, &[])

@@ -1,8 +1,8 @@
 //! Search conditions.
 
-use tdekit_wire_tds::{Length, SqlType};
+use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::expr::{adopt_null, convert};
+use super::expr::{adopt_null, common_of, convert, fitted};
 use super::{Binder, Bound, Node};
 use crate::ast::{CmpOp, Expr, Query};
 use crate::error::{Error, Result};
@@ -81,10 +81,9 @@ impl Binder<'_> {
         for item in items {
             bound.push(self.scalar(item)?);
         }
-        let values: Vec<&Bound> = std::iter::once(&left).chain(&bound).collect();
-        let ty = super::expr::common_of(&values)?;
-        let left = convert(left, ty)?;
-        let bound = bound.into_iter().map(|item| convert(item, ty)).collect::<Result<Vec<_>>>()?;
+        let ty = common_of(std::iter::once(&left).chain(&bound))?;
+        let left = fitted(left, ty)?;
+        let bound = bound.into_iter().map(|item| fitted(item, ty)).collect::<Result<Vec<_>>>()?;
         Ok(negated(Bound::condition(Node::InList(Box::new(left), bound)), not))
     }
 
@@ -92,8 +91,11 @@ impl Binder<'_> {
         let mut ty = left.ty;
         let sql = self.subquery(query, |columns| {
             let [column] = columns else { return Err(Error::OneColumnOnly {}) };
-            let untyped = left.node.is_untyped();
-            ty = if untyped { column.ty } else { common_type(ty, column.ty)? };
+            ty = match (left.node.is_untyped(), column.untyped) {
+                (true, _) => column.ty,
+                (false, true) => ty,
+                (false, false) => common_type(ty, column.ty)?,
+            };
             Ok(())
         })?;
         let sql = self.coerced(&sql, &[ty])?;
@@ -123,6 +125,10 @@ pub(crate) fn negated(inner: Bound, not: bool) -> Bound {
 /// A comparison of two values in their common type.
 pub(crate) fn comparison(op: CmpOp, left: Bound, right: Bound) -> Result<Bound> {
     let (left, right) = adopt_null(left, right)?;
+    if left.node.is_untyped() {
+        let null = Bound::constant(SqlType::Int, Value::Null);
+        return Ok(Bound::condition(Node::Compare(op, Box::new(null.clone()), Box::new(null))));
+    }
     let ty = common_type(left.ty, right.ty)?;
     let old = |ty| matches!(ty, SqlType::Text | SqlType::NText | SqlType::Image | SqlType::Xml);
     if old(left.ty) || old(right.ty) || ty == SqlType::SqlVariant {

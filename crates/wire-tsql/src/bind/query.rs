@@ -4,7 +4,7 @@ use tdekit_wire_tds::{Column, SqlType, Value};
 
 use super::expr::convert;
 use super::{Binder, Bound, CteScope, Node, Offered, quote};
-use crate::ast::{Expr, Item, Query, Select, SetExpr, SetOp};
+use crate::ast::{Expr, Item, Name, Query, Select, SetExpr, SetOp};
 use crate::error::{Error, Result};
 use crate::functions::Func;
 use crate::value::{common_type, is_text};
@@ -17,12 +17,25 @@ pub(crate) struct OutColumn {
     pub(crate) ty: SqlType,
     pub(crate) nullable: bool,
     pub(crate) identity: bool,
+    /// Nothing but the word NULL: it takes any type where the query meets another, or a table.
+    pub(crate) untyped: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BoundQuery {
     pub(crate) sql: String,
     pub(crate) columns: Vec<OutColumn>,
+}
+
+impl OutColumn {
+    /// The column of a query that has this alias in SQLite's text.
+    pub(crate) fn leaf(&self, alias: &str) -> Bound {
+        if self.untyped {
+            return Bound::new(self.ty, true, Node::Null(None));
+        }
+        let sql = format!("{}.{}", quote(alias), quote(&self.sql_name));
+        Bound::new(self.ty, self.nullable, Node::Leaf(sql))
+    }
 }
 
 impl BoundQuery {
@@ -126,6 +139,7 @@ impl Binder<'_> {
                     .iter()
                     .position(|column| column.name.eq_ignore_ascii_case(name.object()))
                     .ok_or(Error::SetOrder {})?,
+                Expr::Column(name) => listed(&query.body, name).ok_or(Error::SetOrder {})?,
                 _ => return Err(Error::SetOrder {}),
             };
             let column = &bound.columns[at];
@@ -152,7 +166,11 @@ impl Binder<'_> {
                     .columns
                     .iter()
                     .zip(&right.columns)
-                    .map(|(a, b)| common_type(a.ty, b.ty))
+                    .map(|(a, b)| match (a.untyped, b.untyped) {
+                        (true, _) => Ok(b.ty),
+                        (false, true) => Ok(a.ty),
+                        (false, false) => common_type(a.ty, b.ty),
+                    })
                     .collect::<Result<Vec<_>>>()?;
                 if *op != SetOp::UnionAll {
                     for ty in &types {
@@ -169,6 +187,7 @@ impl Binder<'_> {
                 for ((column, other), ty) in columns.iter_mut().zip(&right.columns).zip(&types) {
                     column.ty = *ty;
                     column.nullable |= other.nullable;
+                    column.untyped &= other.untyped;
                     column.identity = false;
                 }
                 for (at, column) in columns.iter_mut().enumerate() {
@@ -186,9 +205,7 @@ impl Binder<'_> {
         let alias = self.fresh("q");
         let mut items = Vec::new();
         for (at, (column, ty)) in query.columns.iter().zip(types).enumerate() {
-            let leaf = format!("{}.{}", quote(&alias), quote(&column.sql_name));
-            let leaf = Bound::new(column.ty, column.nullable, Node::Leaf(leaf));
-            let text = self.emit_text(&convert(leaf, *ty)?)?;
+            let text = self.emit_text(&convert(column.leaf(&alias), *ty)?)?;
             let collate = if is_text(*ty) { " COLLATE TSQL" } else { "" };
             items.push(format!("({text}){collate} AS {}", quote(&format!("~{at}"))));
         }
@@ -303,6 +320,27 @@ pub(crate) fn position(digits: &str, columns: usize) -> Result<usize> {
         .filter(|at| (1..=columns).contains(at))
         .map(|at| at - 1)
         .ok_or(Error::OrderPosition { position: number })
+}
+
+/// Where the first query of a set lists a column under this qualified name; what a star stands for
+/// is not known here.
+fn listed(body: &SetExpr, wanted: &Name) -> Option<usize> {
+    let same = |name: &Name| {
+        let parts = name.0.iter().zip(&wanted.0);
+        name.0.len() == wanted.0.len() && parts.into_iter().all(|(a, b)| a.eq_ignore_ascii_case(b))
+    };
+    match body {
+        SetExpr::Select(select) => {
+            let items = &select.items;
+            let star = items.iter().any(|item| matches!(item, Item::Star(_)));
+            let at = items
+                .iter()
+                .position(|item| matches!(item, Item::Expr(Expr::Column(name), _) if same(name)));
+            at.filter(|_| !star)
+        }
+        SetExpr::Op(_, left, _) => listed(left, wanted),
+        SetExpr::Nested(query) => listed(&query.body, wanted),
+    }
 }
 
 fn assigns(query: &Query) -> bool {

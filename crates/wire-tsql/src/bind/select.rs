@@ -82,7 +82,8 @@ impl Binder<'_> {
                 let text = self.emit_text(&bound)?;
                 items.push(format!("{text}{collate} AS {}", quote(&sql_name)));
                 let (ty, nullable) = (bound.ty, bound.nullable);
-                columns.push(OutColumn { name, sql_name, ty, nullable, identity });
+                let untyped = bound.node.is_untyped();
+                columns.push(OutColumn { name, sql_name, ty, nullable, identity, untyped });
             }
         }
         if let Some(depth) = self.recursion.take() {

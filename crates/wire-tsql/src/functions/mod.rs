@@ -7,8 +7,9 @@ mod strings;
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use crate::bind::expr::convert;
-use crate::bind::predicate::as_text;
+use crate::ast::CmpOp;
+use crate::bind::expr::{adopt_null, branches, common_of, convert, fitted};
+use crate::bind::predicate::{as_text, comparison};
 use crate::bind::{Bound, Node};
 use crate::emit::eval::Env;
 use crate::error::{Error, Result};
@@ -22,7 +23,6 @@ pub(crate) enum Func {
     Math(maths::Math),
     Date(dates::Date),
     Coalesce,
-    NullIf,
     /// GREATEST, or LEAST.
     Extreme(bool),
     IsNumeric,
@@ -171,12 +171,6 @@ impl Func {
             Func::Text(func) => strings::compute(func, &values, args, ty),
             Func::Math(func) => maths::compute(func, &values, ty),
             Func::Date(func) => dates::compute(func, &values, args, ty, env),
-            Func::NullIf => {
-                let [a, b] = values.as_slice() else { return Ok(Value::Null) };
-                let same = *b != Value::Null
-                    && crate::value::arith::compare(a, b) == Some(std::cmp::Ordering::Equal);
-                Ok(if same { Value::Null } else { a.clone() })
-            }
             Func::Extreme(greatest) => {
                 let mut found: Option<Value<'e>> = None;
                 for value in values.into_iter().filter(|value| *value != Value::Null) {
@@ -289,38 +283,50 @@ pub(crate) fn bind(name: &str, args: Vec<Bound>) -> Result<Bound> {
             let (Some(first), Some(second)) = (args.next(), args.next()) else {
                 return Err(count_error(name, "2"));
             };
-            let ty = if first.node.is_untyped() { second.ty } else { first.ty };
+            let given = [&first, &second].into_iter().find(|arg| arg.node.is_typed());
+            let ty = given.map(|arg| arg.ty);
             let nullable = first.nullable && second.nullable;
-            let args = vec![convert(first, ty)?, convert(second, ty)?];
+            let args = vec![fitted(first, ty)?, fitted(second, ty)?];
+            let ty = ty.unwrap_or(SqlType::Int);
             Ok(Bound::new(ty, nullable, Node::Call(Func::Coalesce, args)))
         }
         "COALESCE" => {
             check_count(name, args.len(), 2, 4096)?;
-            let refs: Vec<&Bound> = args.iter().collect();
-            let ty = crate::bind::expr::common_of(&refs)?;
+            let ty = common_of(&args)?;
+            if ty.is_none() && args.iter().all(|arg| arg.node == Node::Null(None)) {
+                return Err(Error::CoalesceOfNulls {});
+            }
             let nullable = args.iter().all(|arg| arg.nullable);
-            let args = args.into_iter().map(|arg| convert(arg, ty)).collect::<Result<Vec<_>>>()?;
+            let args = args.into_iter().map(|arg| fitted(arg, ty)).collect::<Result<Vec<_>>>()?;
+            let ty = ty.unwrap_or(SqlType::Int);
             Ok(Bound::new(ty, nullable, Node::Call(Func::Coalesce, args)))
         }
         "NULLIF" => {
             check_count(name, args.len(), 2, 2)?;
-            let ty = args[0].ty;
-            let common = crate::value::common_type(ty, args[1].ty)?;
-            let args =
-                args.into_iter().map(|arg| convert(arg, common)).collect::<Result<Vec<_>>>()?;
-            let made = Bound::new(common, true, Node::Call(Func::NullIf, args));
-            if crate::value::implicit(common, ty) { convert(made, ty) } else { Ok(made) }
+            if args[0].node == Node::Null(None) {
+                return Err(Error::NullIfOfNull {});
+            }
+            // the first argument as it is, not as the comparison converts it
+            let mut args = args.into_iter();
+            let (Some(first), Some(second)) = (args.next(), args.next()) else {
+                return Err(count_error(name, "2"));
+            };
+            let (first, second) = adopt_null(first, second)?;
+            let null = Bound::constant(first.ty, Value::Null);
+            let same = comparison(CmpOp::Eq, first.clone(), second)?;
+            branches(vec![(same, null)], Some(first))
         }
         "GREATEST" | "LEAST" => {
             check_count(name, args.len(), 1, 254)?;
-            let refs: Vec<&Bound> = args.iter().collect();
-            let ty = crate::bind::expr::common_of(&refs)?;
+            let found = common_of(&args)?;
+            let ty = found.unwrap_or(SqlType::Int);
             let plain = !matches!(ty, SqlType::Text | SqlType::NText | SqlType::Image)
                 && !matches!(ty, SqlType::Xml | SqlType::SqlVariant);
             if !plain {
                 return Err(bad_argument(ty, 1, name));
             }
-            let args = args.into_iter().map(|arg| convert(arg, ty)).collect::<Result<Vec<_>>>()?;
+            let args =
+                args.into_iter().map(|arg| fitted(arg, found)).collect::<Result<Vec<_>>>()?;
             let func = Func::Extreme(name == "GREATEST");
             Ok(Bound::new(ty, true, Node::Call(func, args)))
         }

@@ -24,6 +24,8 @@ const TABLE_HINTS: &[&str] = &[
     "FORCESEEK",
     "FORCESCAN",
     "READCOMMITTEDLOCK",
+    // nothing that is read is locked
+    "READPAST",
 ];
 /// Query hints of the same kind.
 const QUERY_HINTS: &[&str] = &["RECOMPILE", "MAXDOP", "FAST", "KEEPFIXED", "MAXRECURSION"];

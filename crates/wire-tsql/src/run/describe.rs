@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tdekit_wire_tds::{Length, SqlType, Value, product};
+use tdekit_wire_tds::{Command, DoneKind, Flow, Length, SqlType, Value, product};
 
 use super::exec::Run;
 use super::procedure::{Called, Given, located};
@@ -60,6 +60,31 @@ impl Run<'_> {
     }
 
     pub(crate) fn first_result_set(&mut self, given: &[Given]) -> Result<Called> {
+        let result = self.result_rows(given);
+        self.described(result)
+    }
+
+    pub(crate) fn undeclared_parameters(&mut self, given: &[Given]) -> Result<Called> {
+        let result = self.parameter_rows(given);
+        self.described(result)
+    }
+
+    /// Tells a description's error here: it has done nothing, so it undoes nothing, not even where
+    /// XACT_ABORT is on. Drivers ask for descriptions in the midst of their users' transactions.
+    fn described(&mut self, result: Result<Called>) -> Result<Called> {
+        let error = match result {
+            Err(error) if self.s.state.tries == 0 && !error.undoes() => error,
+            result => return result,
+        };
+        let message = error.message(1, "");
+        self.s.state.error = message.number;
+        let told = self.sink.message(&message) == Flow::Continue
+            && self.sink.done(DoneKind::InProcedure, Command::OTHER, None) == Flow::Continue;
+        let signal = if told { Signal::Abort } else { Signal::Stop };
+        Ok(Called { signal, status: 1, outputs: Vec::new() })
+    }
+
+    fn result_rows(&mut self, given: &[Given]) -> Result<Called> {
         let statement = argument(given, 0).unwrap_or_default();
         let declarations = argument(given, 1).unwrap_or_default();
         let described =
@@ -93,7 +118,7 @@ impl Run<'_> {
         self.give_rows(RESULT, rows)
     }
 
-    pub(crate) fn undeclared_parameters(&mut self, given: &[Given]) -> Result<Called> {
+    fn parameter_rows(&mut self, given: &[Given]) -> Result<Called> {
         let statement = argument(given, 0).unwrap_or_default();
         let declarations = argument(given, 1).unwrap_or_default();
         let quoted = self.s.state.options.quoted_identifier;

@@ -43,9 +43,10 @@ impl Run<'_> {
     pub(crate) fn failed(&mut self, error: Error, line: u32, frame: &Frame) -> Result<Signal> {
         let message = error.message(line, &frame.procedure);
         self.s.state.error = message.number;
-        let ends = error.ends_batch() || self.s.state.options.xact_abort;
+        let undoes = error.undoes() || self.s.state.options.xact_abort;
+        let ends = error.ends_batch() || undoes;
         if self.s.state.tries > 0 && message.class < 20 {
-            if ends && self.s.state.trancount > 0 {
+            if undoes && self.s.state.trancount > 0 {
                 self.s.state.doomed = true;
             }
             return Err(Error::Raised(Box::new(message)));
@@ -53,7 +54,7 @@ impl Run<'_> {
         if self.sink.message(&message) == Flow::Stop {
             return Ok(Signal::Stop);
         }
-        if ends && (self.s.state.trancount > 0) {
+        if undoes && self.s.state.trancount > 0 {
             self.rollback_all()?;
         }
         if self.sink.done(frame.kind, Command::OTHER, None) == Flow::Stop {

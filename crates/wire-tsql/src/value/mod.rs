@@ -230,13 +230,16 @@ pub(crate) fn common_type(a: SqlType, b: SqlType) -> Result<SqlType> {
             }
             _ => high,
         },
-        (T::NVarChar(_) | T::NChar(_) | T::VarChar(_) | T::Char(_), _) if is_text(low) => {
+        (T::NVarChar(_) | T::NChar(_) | T::VarChar(_) | T::Char(_), _)
+            if is_text(low) || family(low) == Family::Binary =>
+        {
             let (Some(first), Some(second)) = (length_of(high), length_of(low)) else {
                 return Ok(high);
             };
             let length = longer(first, second);
             match (high, low) {
-                (T::NChar(_), T::NChar(_)) | (T::Char(_), T::Char(_)) => match length {
+                (T::NChar(_), T::NChar(_) | T::Char(_) | T::Binary(_))
+                | (T::Char(_), T::Char(_) | T::Binary(_)) => match units_of(high, length) {
                     Length::Of(n) if is_national(high) => T::NChar(n),
                     Length::Of(n) => T::Char(n),
                     Length::Max => high,
@@ -254,14 +257,22 @@ pub(crate) fn common_type(a: SqlType, b: SqlType) -> Result<SqlType> {
                 _ => high,
             }
         }
-        (T::DateTime2(a), T::DateTime2(b)) => T::DateTime2(a.max(b)),
-        (T::DateTimeOffset(a), T::DateTimeOffset(b) | T::DateTime2(b)) => {
+        // whatever digits of a second the other has are kept; datetime has three
+        (T::DateTime2(a), T::DateTime2(b) | T::Time(b)) => T::DateTime2(a.max(b)),
+        (T::DateTime2(a), T::DateTime) => T::DateTime2(a.max(3)),
+        (T::DateTimeOffset(a), T::DateTimeOffset(b) | T::DateTime2(b) | T::Time(b)) => {
             T::DateTimeOffset(a.max(b))
         }
+        (T::DateTimeOffset(a), T::DateTime) => T::DateTimeOffset(a.max(3)),
         (T::Time(a), T::Time(b)) => T::Time(a.max(b)),
         _ => high,
     };
     Ok(merged)
+}
+
+/// A length as a type of this kind counts it.
+fn units_of(ty: SqlType, length: Length) -> Length {
+    if is_national(ty) { units(length) } else { length }
 }
 
 /// A length in bytes of `varchar` as one of `nvarchar`.
