@@ -66,12 +66,18 @@ pub(crate) struct Answer {
 /// Tokens that wait, and the way to the client.
 struct Gathered {
     channel: Arc<Mutex<Channel>>,
+    signals: Arc<Signals>,
     packetizer: Packetizer,
     tokens: Vec<u8>,
     framed: Vec<u8>,
     /// Where the last token begins if it is a DONE: it is held back, since it may be the last.
     last_done: Option<usize>,
     ended: Option<Ended>,
+}
+
+/// The token that acknowledges an Attention, alone in its message.
+pub(crate) fn put_acknowledgement(out: &mut Vec<u8>) {
+    put_done(out, DoneToken::Done, DoneStatus::ATTENTION, Command::ATTENTION, 0);
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -88,6 +94,7 @@ impl Answer {
         Answer {
             out: RefCell::new(Gathered {
                 channel: Arc::clone(channel),
+                signals: Arc::clone(signals),
                 packetizer,
                 tokens: Vec::new(),
                 framed: Vec::new(),
@@ -144,9 +151,15 @@ impl Answer {
         self.any_failed
     }
 
-    /// Ends a call; `more` when another follows in the same message.
-    pub(crate) fn end_call(&mut self, more: bool) {
-        if !self.status_given {
+    /// Ends a call; `more` when another follows in the same message. Tells whether that one is to
+    /// be made.
+    pub(crate) fn end_call(&mut self, more: bool) -> bool {
+        let cancelled = self.is_cancelled();
+        let more = more && !cancelled;
+        if cancelled {
+            // As SQL Server ends it: failed, with no error, no status and nothing given back.
+            self.failed = true;
+        } else if !self.status_given {
             // A call that failed gives back nothing but its status.
             if self.any_failed {
                 self.handles.clear();
@@ -160,31 +173,41 @@ impl Answer {
         put_done(self.out.get_mut().begin(), DoneToken::DoneProc, status, Command::EXECUTE, 0);
         self.no_metadata = false;
         self.ended_by_itself = !more;
+        more
     }
 
     /// Ends the answer and sends it. Tells whether the connection goes on.
+    ///
+    /// An answer that was cancelled ends as failed, and a message of its own acknowledges the
+    /// Attention: so does SQL Server whether or not it has sent a part of the answer (seen of
+    /// 2025), and mssql-jdbc and tedious read on for it behind the answer's end.
     pub(crate) fn finish(mut self) -> Result<bool, Ended> {
         let failed = self.failed;
         let fatal = self.fatal;
-        let cancelled = self.signals.cancel.load(Ordering::Acquire);
+        let cancelled = self.is_cancelled();
         let out = self.out.get_mut();
         if let Some(ended) = out.ended.take() {
             return Err(ended);
         }
-        if let Some(at) = out.last_done {
-            clear_more(&mut out.tokens, at);
-        } else if !self.ended_by_itself {
-            let status = if failed || cancelled { DoneStatus::ERROR } else { DoneStatus::FINAL };
-            put_done(out.begin(), DoneToken::Done, status, Command::OTHER, 0);
-        }
-        if cancelled {
-            // A message of its own acknowledges: tedious looks for it behind the answer's end.
-            out.send_all(true)?;
-            let status = DoneStatus::ATTENTION;
-            put_done(out.begin(), DoneToken::Done, status, Command::OTHER, 0);
+        match out.last_done {
+            Some(at) if !cancelled => clear_more(&mut out.tokens, at),
+            None if self.ended_by_itself => {}
+            _ => {
+                let status =
+                    if failed || cancelled { DoneStatus::ERROR } else { DoneStatus::FINAL };
+                put_done(out.begin(), DoneToken::Done, status, Command::OTHER, 0);
+            }
         }
         out.send_all(true)?;
+        if cancelled {
+            put_acknowledgement(out.begin());
+            out.send_all(true)?;
+        }
         Ok(!fatal)
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.signals.cancel.load(Ordering::Acquire)
     }
 
     /// Sends a short answer that ends with a final DONE already.
@@ -263,7 +286,12 @@ impl Gathered {
 
     fn write(&mut self) {
         if self.ended.is_none() && !self.framed.is_empty() {
-            self.ended = lock(&self.channel).send(&self.framed, STALL).err();
+            let mut channel = lock(&self.channel);
+            self.ended = channel.send(&self.framed, STALL).err();
+            // Who writes all the time leaves the ticker no time to listen.
+            if channel.has_attention() {
+                self.signals.cancel.store(true, Ordering::Release);
+            }
         }
     }
 }
@@ -323,6 +351,9 @@ impl Sink for Answer {
 
     fn return_status(&mut self, status: i32) {
         self.status_given = true;
+        if self.is_cancelled() {
+            return;
+        }
         let out = self.out.get_mut().begin();
         put_return_status(out, status);
         for (ordinal, name, value) in self.handles.drain(..) {
@@ -333,6 +364,9 @@ impl Sink for Answer {
     }
 
     fn return_value(&mut self, ordinal: u16, name: &str, ty: SqlType, value: &Value<'_>) {
+        if self.is_cancelled() {
+            return;
+        }
         let ordinal = self.first_ordinal.saturating_add(ordinal);
         let out = self.out.get_mut().begin();
         if let Err(error) = put_return_value(out, ordinal, name, ty, value) {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ServerConnection;
+use tdekit_wire_tds::packet::{HEADER_BYTES, PacketKind};
 
 use crate::error::Ended;
 use crate::sessions::Traffic;
@@ -52,6 +53,12 @@ impl Channel {
     /// Whether the client has closed its side.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
+    }
+
+    /// Whether the client cancels: a whole Attention is the next that is to be read.
+    pub(crate) fn has_attention(&self) -> bool {
+        self.incoming.len() >= HEADER_BYTES
+            && self.incoming.first() == Some(&PacketKind::Attention.code())
     }
 
     pub(crate) fn tls(&self) -> Option<&ServerConnection> {

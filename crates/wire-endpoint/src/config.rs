@@ -57,6 +57,14 @@ impl Mode {
     }
 }
 
+/// The most connections that are served.
+const MOST_CONNECTIONS: usize = 16_000;
+/// The most descriptors for what no session has: the listener, clients that are told that there
+/// are too many, backups, files of keys.
+const OWN_FILES: usize = 256;
+/// Descriptors of a session that is awake: a database, its log, the log's index, a temporary file.
+const FILES_OF_SESSION: usize = 4;
+
 /// Bounds on what clients can take.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -66,6 +74,9 @@ pub struct Limits {
     pub logging_in: usize,
     /// Requests that run at a time; others wait.
     pub workers: usize,
+    /// Sessions at a time that keep their databases' files between requests; what is more is put
+    /// to rest with the end of its request.
+    pub awake: usize,
     /// Bytes of a request.
     pub request_bytes: usize,
     /// From the connection to the end of the login.
@@ -79,14 +90,31 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            connections: 16_000,
+            connections: MOST_CONNECTIONS,
             logging_in: 1000,
             workers: 256,
+            awake: MOST_CONNECTIONS,
             request_bytes: 64 << 20,
             login: Duration::from_secs(15),
             rest: Duration::from_secs(5),
             stop: Duration::from_secs(5),
         }
+    }
+}
+
+impl Limits {
+    /// Bounds that `files` descriptors suffice for, so that a client that comes in finds one, and
+    /// a session that has a request finds those of its databases. A connection at rest has its
+    /// socket and no more, so most of them are for connections.
+    pub fn within(files: u64) -> Limits {
+        let limits = Limits::default();
+        let files = usize::try_from(files).unwrap_or(usize::MAX);
+        let own = (files / 8).min(OWN_FILES);
+        let connections = limits.connections.min(files / 5 * 3).max(1);
+        let sessions = files.saturating_sub(own + connections) / FILES_OF_SESSION;
+        let workers = limits.workers.min(sessions / 2).max(1);
+        let awake = limits.awake.min(sessions.saturating_sub(workers));
+        Limits { connections, workers, awake, ..limits }
     }
 }
 
@@ -103,4 +131,23 @@ pub struct Config {
     pub logins: PathBuf,
     /// Bounds.
     pub limits: Limits,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_fit_the_descriptors_and_most_are_for_connections() {
+        for files in [64, 256, 1024, 4096, 20_000, 65_536, 1 << 20, u64::MAX] {
+            let limits = Limits::within(files);
+            let Limits { connections, workers, awake, .. } = limits;
+            let taken = connections + FILES_OF_SESSION * (workers + awake);
+            assert!(taken as u64 <= files, "{files}: {limits:?}");
+            assert!(workers >= 1 && connections as u64 >= files.min(16_000) / 2, "{limits:?}");
+        }
+        assert!(Limits::within(20_000).connections > 10_000);
+        assert_eq!(Limits::within(u64::MAX).connections, Limits::default().connections);
+        assert_eq!(Limits::within(65_536).workers, Limits::default().workers);
+    }
 }

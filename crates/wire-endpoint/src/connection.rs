@@ -83,6 +83,8 @@ pub(crate) struct Connection {
     pub(crate) cursors: Cursors,
     /// INSERT BULK was accepted and its rows are to come, or come.
     pub(crate) load: Option<Load>,
+    /// It came when there were as many connections as there may be: it is told so.
+    pub(crate) one_too_many: bool,
     started: Instant,
     pub(crate) connected: SystemTime,
     /// When the last request ended; none once the session has been put to rest since.
@@ -110,6 +112,7 @@ impl Connection {
             prepared: Prepared::default(),
             cursors: Cursors::default(),
             load: None,
+            one_too_many: false,
             started: Instant::now(),
             connected: SystemTime::now(),
             awake_since: None,
@@ -126,10 +129,9 @@ impl Connection {
         !self.is_ready() && self.started.elapsed() > self.shared.limits.login
     }
 
-    /// Whether its session has had no request for so long that it should be put to rest.
-    pub(crate) fn wants_rest(&self) -> bool {
-        let rest = self.shared.limits.rest;
-        self.is_ready() && self.awake_since.is_some_and(|since| since.elapsed() >= rest)
+    /// Whether its session is awake and has had no request for so long.
+    pub(crate) fn is_idle_for(&self, time: Duration) -> bool {
+        self.is_ready() && self.awake_since.is_some_and(|since| since.elapsed() >= time)
     }
 
     /// Has the session give back what it can do without until the next request.

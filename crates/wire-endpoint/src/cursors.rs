@@ -260,7 +260,8 @@ impl Connection {
         if let Some(message) = failed {
             return Err(message);
         }
-        if answer.any_failed() {
+        // Nobody would be told of the cursor.
+        if answer.any_failed() || answer.cancelled() {
             return Ok(());
         }
         let mut cursor = cursor;
@@ -274,7 +275,7 @@ impl Connection {
         } else if is_result && !stops(cursor.put_columns(answer)) {
             let _flow = answer.done(DoneKind::InProcedure, Command::SELECT, Some(0));
         }
-        let closed = !is_result || (whole && asked & AUTO_CLOSE != 0);
+        let closed = !is_result || (whole && asked & AUTO_CLOSE != 0) || answer.cancelled();
         let handle = if closed { 0 } else { self.cursors.add(cursor) };
         let given = [
             (form.cursor, handle),

@@ -44,6 +44,7 @@ fn suite_name(suite: CipherSuite) -> Option<&'static str> {
 
 const LANGUAGE: &str = "us_english";
 const LOGIN_FAILED: i32 = 18456;
+const TOO_MANY_CONNECTIONS: i32 = 17809;
 
 impl Connection {
     pub(crate) fn login(&mut self) -> Result<Step, Ended> {
@@ -59,6 +60,14 @@ impl Connection {
         let payload = zeroize::Zeroizing::new(request.payload);
         let login = Login::decode(&payload);
         lock(&self.channel).end_login_tls();
+        if self.one_too_many {
+            let most = self.shared.limits.connections;
+            let text = format!(
+                "Could not connect because the maximum number of '{most}' user connections has \
+                 already been reached."
+            );
+            return self.refuse(&[Message::new(TOO_MANY_CONNECTIONS, 20, 1, text)]);
+        }
         match login {
             Ok(login) => {
                 let known = self.shared.guard.knows(&login.user, &login.password);

@@ -83,7 +83,7 @@ impl Connection {
                 let _flow = answer.done(DoneKind::InProcedure, Command::SELECT, Some(0));
             }
         }
-        self.give_handle(statement, parameters, answer)
+        self.give_handle(statement, parameters, answer).map(drop)
     }
 
     fn give_handle(
@@ -91,10 +91,10 @@ impl Connection {
         statement: Statement,
         parameters: &[Parameter],
         answer: &mut Answer,
-    ) -> Result<(), Message> {
+    ) -> Result<i32, Message> {
         let handle = self.prepared.add(statement).ok_or_else(too_many)?;
         answer.give_back(0, name_at(parameters, 0), handle);
-        Ok(())
+        Ok(handle)
     }
 
     fn execute(
@@ -134,8 +134,12 @@ impl Connection {
         }
         let rest = parameters.get(AFTER_PREPEXEC..).unwrap_or_default();
         answer.begin_call(ordinal(AFTER_PREPEXEC), false);
-        self.give_handle(statement.clone(), parameters, answer)?;
+        let handle = self.give_handle(statement.clone(), parameters, answer)?;
         self.run(&statement, rest, answer);
+        if answer.cancelled() {
+            // The client is not told of it.
+            self.prepared.remove(handle);
+        }
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use tdekit_wire_tds::rpc::decode_rpc;
 use tdekit_wire_tds::token::{DoneStatus, DoneToken, put_done};
 use tdekit_wire_tds::{Command, Error, Message, Session, Sink};
 
-use crate::answer::{Answer, lock};
+use crate::answer::{Answer, lock, put_acknowledgement};
 use crate::bulk::Load;
 use crate::connection::{Connection, Step};
 use crate::error::Ended;
@@ -67,8 +67,7 @@ impl Connection {
                     let mut rest = calls.as_slice();
                     while let [call, after @ ..] = rest {
                         connection.call(call, answer);
-                        answer.end_call(!after.is_empty());
-                        rest = after;
+                        rest = if answer.end_call(!after.is_empty()) { after } else { &[] };
                     }
                 }),
                 Err(error @ Error::Unsupported { .. }) => self.refuse_call(&error),
@@ -86,10 +85,7 @@ impl Connection {
             // Nothing runs any more: the acknowledgement alone.
             PacketKind::Attention => {
                 let mut answer = Answer::new(&self.channel, &self.signals, self.form);
-                answer.put(|out| {
-                    let status = DoneStatus::ATTENTION;
-                    put_done(out, DoneToken::Done, status, Command::OTHER, 0);
-                });
+                answer.put(put_acknowledgement);
                 answer.finish_as_is().map(|()| Step::Answered)
             }
             _ => Err(Ended::Refused("a packet that has no place after the login")),

@@ -47,6 +47,8 @@ const BACKLOG: i32 = 4096;
 const RESTED_TO_GIVE_BACK: usize = 50;
 /// The most sessions that are put to rest at a time.
 const RESTING_AT_ONCE: usize = 500;
+/// So many clients beyond the limit of connections are told so; more are turned away.
+const TOLD: usize = 32;
 /// How long the listener rests when the system has no more descriptors.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
@@ -65,6 +67,8 @@ struct Entry {
     logging_in: bool,
     /// It is at a worker to be put to rest.
     resting: bool,
+    /// It is among those counted as awake.
+    awake: bool,
 }
 
 struct Hub {
@@ -77,6 +81,8 @@ struct Hub {
     spids: Spids,
     connections: AtomicUsize,
     logging_in: AtomicUsize,
+    /// Sessions that were not put to rest since their last request.
+    awake: AtomicUsize,
     /// Sessions that were put to rest since memory was given back.
     rested: AtomicUsize,
     stopping: AtomicBool,
@@ -194,6 +200,9 @@ impl Drop for Entry {
             if self.logging_in {
                 hub.logging_in.fetch_sub(1, Ordering::Relaxed);
             }
+            if self.awake {
+                hub.awake.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -224,6 +233,7 @@ impl Hub {
                 spids: Spids::new(),
                 connections: AtomicUsize::new(0),
                 logging_in: AtomicUsize::new(0),
+                awake: AtomicUsize::new(0),
                 rested: AtomicUsize::new(0),
                 stopping: AtomicBool::new(false),
             }
@@ -275,7 +285,11 @@ impl Hub {
         if self.workers.is_busy() {
             return;
         }
-        let tired = take(&Connection::wants_rest, RESTING_AT_ONCE);
+        // As many awake as there may be: those without a request since the last sweep make room.
+        let crowded = self.awake.load(Ordering::Relaxed) >= self.shared.limits.awake;
+        let rest = self.shared.limits.rest;
+        let rest = if crowded { rest.min(SWEEP) } else { rest };
+        let tired = take(&|connection: &Connection| connection.is_idle_for(rest), RESTING_AT_ONCE);
         // Those of the sweeps before rest by now; more would only follow.
         if tired.is_empty() && self.rested.swap(0, Ordering::Relaxed) >= RESTED_TO_GIVE_BACK {
             give_back();
@@ -309,7 +323,8 @@ impl Hub {
 
     fn admit(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, id: u64) -> io::Result<()> {
         let limits = &self.shared.limits;
-        if self.connections.load(Ordering::Relaxed) >= limits.connections
+        let connections = self.connections.load(Ordering::Relaxed);
+        if connections >= limits.connections + TOLD
             || self.logging_in.load(Ordering::Relaxed) >= limits.logging_in
         {
             return Err(io::Error::from(ErrorKind::QuotaExceeded));
@@ -322,11 +337,12 @@ impl Hub {
         sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_COUNT)?;
         sockopt::set_tcp_user_timeout(&stream, UNANSWERED_MS)?;
         let spid = self.spids.take().ok_or_else(|| io::Error::from(ErrorKind::QuotaExceeded))?;
-        let connection = Connection::new(Arc::clone(&self.shared), stream, peer, spid);
+        let mut connection = Connection::new(Arc::clone(&self.shared), stream, peer, spid);
+        connection.one_too_many = connections >= limits.connections;
         self.connections.fetch_add(1, Ordering::Relaxed);
         self.logging_in.fetch_add(1, Ordering::Relaxed);
         let hub = Arc::downgrade(self);
-        let entry = Entry { id, connection, hub, logging_in: true, resting: false };
+        let entry = Entry { id, connection, hub, logging_in: true, resting: false, awake: false };
         let socket = Arc::clone(&entry.connection.stream);
         lock(&self.parked).insert(id, entry);
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
@@ -340,7 +356,7 @@ impl Hub {
     /// A worker's part: goes on with a connection as long as it has something to say.
     fn work(self: &Arc<Self>, mut entry: Entry) {
         if std::mem::take(&mut entry.resting) {
-            entry.connection.rest();
+            self.rest(&mut entry);
             // What has come meanwhile is seen when the poller looks at its socket again.
             return self.park(entry);
         }
@@ -364,12 +380,35 @@ impl Hub {
         }
     }
 
-    fn after(self: &Arc<Self>, entry: Entry, step: &Step) {
+    fn after(self: &Arc<Self>, mut entry: Entry, step: &Step) {
         match step {
             Step::Close => entry.connection.say_goodbye(),
             Step::Check => self.checkers.submit(entry),
             Step::Again => self.workers.submit(entry),
-            Step::Wait | Step::Answered => self.park(entry),
+            Step::Wait | Step::Answered => {
+                self.count_awake(&mut entry);
+                self.park(entry);
+            }
+        }
+    }
+
+    fn rest(&self, entry: &mut Entry) {
+        entry.connection.rest();
+        if std::mem::take(&mut entry.awake) {
+            self.awake.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a session that has had a request, and puts it to rest if too many are awake.
+    fn count_awake(&self, entry: &mut Entry) {
+        if entry.connection.awake_since.is_none() {
+            return;
+        }
+        if !std::mem::replace(&mut entry.awake, true) {
+            self.awake.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.awake.load(Ordering::Relaxed) > self.shared.limits.awake {
+            self.rest(entry);
         }
     }
 

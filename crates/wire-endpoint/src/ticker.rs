@@ -6,8 +6,6 @@ use std::sync::{Arc, Condvar, Mutex, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use tdekit_wire_tds::packet::PacketKind;
-
 use crate::answer::{Signals, lock};
 use crate::channel::Channel;
 use crate::error::EndpointError;
@@ -149,8 +147,7 @@ impl Running {
             Err(TryLockError::WouldBlock) => return,
         };
         let gone = channel.fill().is_err() || channel.is_closed();
-        let attention = channel.incoming.first() == Some(&PacketKind::Attention.code());
-        if gone || attention {
+        if gone || channel.has_attention() {
             self.signals.cancel.store(true, Ordering::Release);
         }
     }

@@ -255,7 +255,7 @@ fn slow_logins_are_given_up() {
 
 #[test]
 fn connections_are_bounded_and_come_free() {
-    let limits = Limits { connections: 3, logging_in: 2, ..Limits::default() };
+    let limits = Limits { logging_in: 2, ..Limits::default() };
     let server = serve_with(Mode::On, limits);
     let first = Client::connect(&server);
     let second = Client::connect(&server);
@@ -264,10 +264,12 @@ fn connections_are_bounded_and_come_free() {
     assert_eq!(third.prelogin(Encryption::NotSupported), None);
     drop((first, second));
     eventually("none", || server.endpoint.connections() == 0);
+    let server = serve_with(Mode::On, Limits { connections: 3, ..Limits::default() });
     let mut clients: Vec<_> =
         (0..3).map(|_| Client::login(&server, Encryption::NotSupported)).collect();
     let mut fourth = Client::connect(&server);
-    assert_eq!(fourth.prelogin(Encryption::NotSupported), None);
+    let answer = fourth.enter(&login_of("sa", PASSWORD, ""), Encryption::On);
+    assert_eq!((answer.errors(), fourth.message()), (vec![17809], None));
     for client in &mut clients {
         assert_eq!(client.batch("rows 1").rows(), 1);
     }

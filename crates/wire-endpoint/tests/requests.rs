@@ -13,6 +13,7 @@ use tdekit_wire_tds::packet::{PacketKind, PacketStatus};
 use tdekit_wire_tds::prelogin::Encryption;
 use tdekit_wire_tds::request::{encode_batch, encode_transaction};
 use tdekit_wire_tds::rpc::{KnownProcedure, Procedure, encode_rpc};
+use tdekit_wire_tds::token::{DoneStatus, DoneToken};
 use tdekit_wire_tds::{Length, Parameter, SqlType, Value};
 
 const ATTENTION: u16 = 0x20;
@@ -96,30 +97,98 @@ fn a_fault_ends_one_session_and_no_other() {
     assert_eq!(other.batch("rows 2").rows(), 2);
 }
 
+/// What acknowledges an Attention: alone in its message, numbered as SQL Server 2025 numbers it.
+fn acknowledgement() -> Vec<Token> {
+    let status = DoneStatus(ATTENTION);
+    vec![Token::Done { token: DoneToken::Done, status, command: 0xFD, rows: 0 }]
+}
+
 #[test]
 fn attention_ends_what_runs() {
     let server = serve(Mode::On);
     for encryption in [Encryption::NotSupported, Encryption::On] {
         let mut client = Client::login(&server, encryption);
-        for batch in ["wait", "say"] {
+        for (batch, tokens) in [("wait", 1), ("say", 2), ("done", 2)] {
             client.send(PacketKind::Batch, &encode_batch(batch));
+            eventually("its run", || server.log.has(&format!("runs {batch}")));
             client.attention();
-            // What was interrupted ends first.
-            client.answer();
-            assert_eq!(client.answer().status(), ATTENTION, "{batch}");
+            // What was interrupted ends first, as failed but without an error.
+            let answer = client.answer();
+            let told = (answer.0.len(), answer.status(), answer.errors());
+            assert_eq!(told, (tokens, ERROR, vec![]), "{batch}");
+            assert_eq!(client.answer().0, acknowledgement(), "{batch}");
         }
         // An answer that the client does not read meanwhile.
         client.send(PacketKind::Batch, &encode_batch("spin"));
         std::thread::sleep(std::time::Duration::from_millis(50));
         client.attention();
-        client.answer();
-        assert_eq!(client.answer().status(), ATTENTION);
-        // When nothing runs any more.
+        assert_eq!(client.answer().status(), ERROR);
+        assert_eq!(client.answer().0, acknowledgement());
+        // When nothing runs any more, and twice.
         client.attention();
-        assert_eq!(client.answer().status(), ATTENTION);
+        client.attention();
+        for _ in 0..2 {
+            assert_eq!(client.answer().0, acknowledgement());
+        }
         assert_eq!(client.batch("rows 2").rows(), 2);
     }
     assert!(server.log.has("cancelled") && server.log.has("stopped"));
+}
+
+#[test]
+fn attention_ends_a_call_and_those_behind_it() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::On);
+    let executed = |text| {
+        let procedure = Procedure::Known(KnownProcedure::ExecuteSql);
+        encode_rpc(&procedure, &[text, self::text("@a int"), output()]).unwrap()
+    };
+    let behind = executed(text("echo"));
+    // Behind the headers: those of the message stand before its first call.
+    let headers = encode_batch("").len();
+    let payload = [&executed(text("wait"))[..], &[0xFF], &behind[headers..]].concat();
+    client.send(PacketKind::Rpc, &payload);
+    eventually("its run", || server.log.has("runs wait"));
+    client.attention();
+    // No status and no value comes back.
+    let answer = client.answer();
+    let [Token::Done { token, status, command, rows }] = answer.0[..] else {
+        panic!("{answer:?}");
+    };
+    assert_eq!((token, status, command, rows), (DoneToken::DoneProc, DoneStatus(ERROR), 0xE0, 0));
+    assert_eq!(client.answer().0, acknowledgement());
+    assert!(!server.log.has("execute echo @a int"));
+    client.send(PacketKind::Rpc, &behind);
+    assert_eq!(client.answer().rows(), 1);
+}
+
+#[test]
+fn what_a_cancelled_call_has_prepared_is_forgotten() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::On);
+    let procedure = Procedure::Known(KnownProcedure::PrepExec);
+    let payload = encode_rpc(&procedure, &[output(), text(""), text("wait")]).unwrap();
+    client.send(PacketKind::Rpc, &payload);
+    eventually("its run", || server.log.has("runs wait"));
+    client.attention();
+    assert_eq!(client.answer().status(), ERROR);
+    assert_eq!(client.answer().0, acknowledgement());
+    let answer = call(&mut client, KnownProcedure::Execute, &[int(1)]);
+    assert_eq!(answer.errors(), [8179]);
+}
+
+#[test]
+fn an_attention_may_come_in_pieces() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::NotSupported);
+    client.send(PacketKind::Batch, &encode_batch("wait"));
+    for byte in client.framed(PacketKind::Attention, &[]) {
+        client.send_bytes(&[byte]);
+        std::thread::sleep(std::time::Duration::from_millis(15));
+    }
+    assert_eq!(client.answer().status(), ERROR);
+    assert_eq!(client.answer().0, acknowledgement());
+    assert_eq!(client.batch("rows 1").rows(), 1);
 }
 
 #[test]

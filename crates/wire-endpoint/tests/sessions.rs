@@ -113,3 +113,18 @@ fn a_client_that_closes_its_side_ends_its_session_alone() {
     let mut again = Client::connect(&server);
     assert_eq!(again.enter(&login_of("sa", PASSWORD, ""), Encryption::On).errors(), [0; 0]);
 }
+
+#[test]
+fn sessions_beyond_those_that_may_be_awake_rest_without_a_wait() {
+    let rest = Duration::from_secs(3600);
+    let server = serve_with(Mode::On, Limits { awake: 1, rest, ..Limits::default() });
+    let mut clients = [(); 3].map(|()| Client::login(&server, Encryption::NotSupported));
+    for client in &mut clients {
+        assert_eq!(client.batch("rows 1").rows(), 1);
+    }
+    let rested = |spid: u16| server.log.has(&format!("rest {spid}"));
+    eventually("the rest of two", || (51..54).filter(|spid| rested(*spid)).count() >= 2);
+    for client in &mut clients {
+        assert_eq!(client.batch("rows 2").rows(), 2);
+    }
+}

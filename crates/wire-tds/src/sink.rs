@@ -56,6 +56,8 @@ impl Command {
     pub const EXECUTE: Command = Command(0xE0);
     /// INSERT BULK.
     pub const BULK_INSERT: Command = Command(0xF0);
+    /// No statement: what acknowledges an Attention, as SQL Server numbers it.
+    pub const ATTENTION: Command = Command(0xFD);
     /// MERGE.
     pub const MERGE: Command = Command(0x117);
 }

@@ -26,9 +26,6 @@ const LOGINS_FILE: &str = "logins.json";
 const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
 /// Descriptors that all connections may take: sockets, and the files of databases.
 const FILES_OF_ALL: u64 = 65_536;
-/// Of one connection: its socket, and a database with its log and the log's index. Sessions at rest
-/// have their socket only.
-const FILES_OF_CONNECTION: u64 = 4;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -178,7 +175,7 @@ fn run_endpoint(
         mode: args.encrypt.mode(),
         identity: identity(args, dir)?,
         logins,
-        limits: limits(raise_file_limit()),
+        limits: Limits::within(raise_file_limit()),
     };
     // Before the first client, so that no signal comes too early.
     let (stop, stopped) = mpsc::channel();
@@ -246,13 +243,6 @@ fn raise_file_limit() -> u64 {
         }
         current => current.unwrap_or(FILES_OF_ALL),
     }
-}
-
-/// Bounds with which sessions that work always have descriptors for their databases.
-fn limits(files: u64) -> Limits {
-    let most = usize::try_from(files / FILES_OF_CONNECTION).unwrap_or(usize::MAX);
-    let limits = Limits::default();
-    Limits { connections: limits.connections.min(most.max(1)), ..limits }
 }
 
 /// What the user may do about what the endpoint says.

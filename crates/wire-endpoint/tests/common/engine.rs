@@ -79,6 +79,7 @@ impl WordSession {
         let mut words = text.split_whitespace();
         let first = words.next().unwrap_or_default();
         let number: i64 = words.next().and_then(|word| word.parse().ok()).unwrap_or(1);
+        self.log.note(format!("runs {first}"));
         match first {
             "rows" => put_rows(number, sink),
             "nothing" | "insert" => {}
@@ -94,6 +95,12 @@ impl WordSession {
                     thread::sleep(Duration::from_millis(1));
                 }
                 self.log.note("cancelled");
+            }
+            "done" => {
+                let _flow = sink.done(DoneKind::Statement, Command::INSERT, Some(1));
+                while !sink.cancelled() {
+                    thread::sleep(Duration::from_millis(1));
+                }
             }
             "spin" => {
                 while sink.done(DoneKind::Statement, Command::OTHER, None) == Flow::Continue {}
