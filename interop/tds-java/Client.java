@@ -22,6 +22,9 @@ public final class Client {
     static final String MARKER = System.getenv("INTEROP_MARKER");
     private static final String PASSWORD = System.getenv("INTEROP_PASSWORD");
 
+    /** What runs so long hangs. Whoever runs this ends it a minute later. */
+    private static final long LIMIT_MS = 240_000;
+
     /** What may fail with an error of the server's. */
     interface Doing {
         void run() throws SQLException;
@@ -32,6 +35,7 @@ public final class Client {
     public static void main(String[] args) throws Exception {
         String port = args[0];
         String mode = args[1];
+        watch();
         refused(18456, () -> open(port, mode, args[2], "not the password").close());
         if (!mode.equals("off")) {
             refused(0, () -> open(port, mode, args[3], PASSWORD).close());
@@ -44,6 +48,24 @@ public final class Client {
             new Work(connection, mode).run();
         }
         System.out.println("mssql-jdbc " + mode + ": ok");
+    }
+
+    /** Ends the program when it hangs, and tells where. */
+    private static void watch() {
+        Thread watcher = new Thread(() -> {
+            try {
+                Thread.sleep(LIMIT_MS);
+            } catch (InterruptedException error) {
+                throw new AssertionError(error);
+            }
+            Thread.getAllStackTraces().forEach((thread, stack) -> {
+                System.err.println(thread);
+                Arrays.stream(stack).forEach(place -> System.err.println("  " + place));
+            });
+            Runtime.getRuntime().halt(1);
+        });
+        watcher.setDaemon(true);
+        watcher.start();
     }
 
     private static Connection open(String port, String mode, String certificate, String password)

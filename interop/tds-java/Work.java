@@ -16,6 +16,7 @@ import java.sql.Timestamp;
 import java.sql.Types;
 import java.time.LocalDateTime;
 import java.util.Arrays;
+import java.util.concurrent.atomic.AtomicBoolean;
 
 /** What an application does, beside types. */
 final class Work {
@@ -31,7 +32,7 @@ final class Work {
         this.table = "dbo.rows_" + mode;
     }
 
-    void run() throws SQLException {
+    void run() throws SQLException, InterruptedException {
         fill();
         change();
         longValues();
@@ -266,20 +267,24 @@ final class Work {
         }
     }
 
-    private void cancel() throws SQLException {
+    private void cancel() throws SQLException, InterruptedException {
         String[] endless = {
             "DECLARE @i bigint = 0; WHILE 1 = 1 SET @i += 1", "WAITFOR DELAY '00:01:00'"
         };
         for (String sql : endless) {
             long begun = System.nanoTime();
             try (Statement statement = connection.createStatement()) {
-                Thread canceller = new Thread(() -> stop(statement));
+                AtomicBoolean ended = new AtomicBoolean();
+                Thread canceller = new Thread(() -> stop(statement, ended));
                 canceller.start();
                 try {
                     statement.execute(sql);
                     throw new AssertionError("it was not cancelled");
                 } catch (SQLException error) {
                     Client.same(error.getMessage().contains("cancel"), true);
+                } finally {
+                    ended.set(true);
+                    canceller.join();
                 }
             }
             Client.same(System.nanoTime() - begun < 30_000_000_000L, true);
@@ -295,10 +300,13 @@ final class Work {
         }
     }
 
-    private static void stop(Statement statement) {
+    /** Cancels until it has ended: what the driver has not begun to send yet is not cancelled. */
+    private static void stop(Statement statement, AtomicBoolean ended) {
         try {
-            Thread.sleep(300);
-            statement.cancel();
+            while (!ended.get()) {
+                Thread.sleep(300);
+                statement.cancel();
+            }
         } catch (InterruptedException | SQLException error) {
             throw new AssertionError(error);
         }

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::super::programs::{copy_sources, source};
-use crate::process::{run, run_quietly};
+use crate::process::{cargo, run, run_quietly};
 
 /// The folder of FreeTDS, which also makes the databases for all others.
 pub(super) const FREETDS: &str = "tds-freetds";
@@ -15,6 +15,7 @@ const PYTHON: &str = "tds-python";
 const NODE: &str = "tds-node";
 const GO: &str = "tds-go";
 const JAVA: &str = "tds-java";
+const RUST: &str = "tds-rust";
 
 /// A client that runs longer hangs.
 const LIMIT: &str = "300";
@@ -44,6 +45,8 @@ impl Client {
 const WITHIN: &[&str] = &["off", "login", "on"];
 /// As little as the driver allows, everything, and TLS before all else.
 const STRICT: &[&str] = &["off", "on", "strict"];
+/// Nothing encrypted, the login alone, everything, and TLS before all else.
+const ALL: &[&str] = &["off", "login", "on", "strict"];
 
 pub(in super::super) const CLIENTS: &[Client] = &[
     client(FREETDS, FREETDS, WITHIN, nothing, freetds),
@@ -56,6 +59,7 @@ pub(in super::super) const CLIENTS: &[Client] = &[
     client(GO, GO, WITHIN, prepare_go, go),
     client(JAVA, JAVA, STRICT, prepare_java, java),
     client(NODE, NODE, STRICT, prepare_node, node),
+    client(RUST, RUST, ALL, prepare_rust, rust),
 ];
 
 const fn client(
@@ -71,7 +75,7 @@ const fn client(
 /// A command that is ended when it takes too long.
 pub(super) fn bounded(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=10", LIMIT]).arg(program);
+    command.args(["--verbose", "--kill-after=10", LIMIT]).arg(program);
     command
 }
 
@@ -151,6 +155,18 @@ fn java(build: &Path) -> Command {
     let classes = [build.join("classes"), build.join("lib/*")].map(PathBuf::into_os_string);
     command.arg("-classpath").arg(classes.join(":".as_ref())).arg("Client");
     command
+}
+
+/// Builds `interop/tds-rust`, a package outside of the workspace.
+fn prepare_rust(build: &Path) -> Result<()> {
+    let mut command = cargo();
+    command.args(["build", "--quiet", "--locked", "--manifest-path"]);
+    command.arg(source(RUST).join("Cargo.toml")).arg("--target-dir").arg(build);
+    run(&mut command)
+}
+
+fn rust(build: &Path) -> Command {
+    bounded(build.join("debug/tdekit-interop-tds"))
 }
 
 /// Runs `install` on the emptied `build` unless it has been done for what is `wanted`.
