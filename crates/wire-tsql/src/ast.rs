@@ -355,6 +355,7 @@ pub(crate) enum ObjectKind {
     Certificate,
     MasterKey,
     EncryptionKey,
+    Schema,
 }
 
 /// A string or number in an encryption statement: written, or a variable's.
@@ -448,7 +449,8 @@ pub(crate) enum Kind {
     },
     CreateProc(Box<CreateProc>),
     CreateDatabase(String),
-    CreateSchema(String),
+    /// CREATE SCHEMA, and the owner if it is named.
+    CreateSchema(String, Option<String>),
     Drop {
         kind: ObjectKind,
         names: Vec<Name>,

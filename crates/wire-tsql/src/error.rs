@@ -331,6 +331,14 @@ errors! {
     NotSupported { what: String } = 40517, 16, 1,
         "Keyword or statement option '{what}' is not supported in this version of the server.";
     NotSupportedFeature { what: String } = 40512, 16, 1, "Feature '{what}' is not supported.";
+    NoSchema { name: String } = 2760, 16, 1,
+        "The specified schema name \"{name}\" either does not exist or you do not have permission \
+        to use it.";
+    NoSuchSchema { name: String } = 15151, 16, 1,
+        "Cannot drop the schema '{name}', because it does not exist or you do not have permission.";
+    FixedSchema { name: String } = 15150, 16, 1, "Cannot drop the schema '{name}'.";
+    SchemaInUse { name: String, object: String } = 3729, 16, 1,
+        "Cannot drop schema '{name}' because it is being referenced by object '{object}'.";
 }
 
 impl Error {

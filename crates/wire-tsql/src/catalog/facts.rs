@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension};
 use tdekit_wire_tds::SqlType;
 
-use super::{Table, TableColumn, TableKind};
+use super::{Table, TableColumn, TableKind, schemas};
 use crate::ast::{Kind, Name, TableRef};
 use crate::bind::{Binder, Scope, Variables, quote};
 use crate::error::Result;
@@ -94,6 +94,8 @@ pub(crate) struct ProcedureParameter {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub(crate) database: String,
+    /// Schemas beside the fixed ones.
+    pub(crate) schemas: Vec<String>,
     pub(crate) objects: Vec<Object>,
     pub(crate) columns: Vec<ObjectColumn>,
     pub(crate) indexes: Vec<Index>,
@@ -131,9 +133,9 @@ pub(crate) fn schema_and_name(stored: &str) -> (String, String) {
 
 /// The name of a constraint that was not given one.
 pub(crate) fn made_name(kind: &str, table: &str, column: &str) -> String {
+    let hash = object_id(&format!("{kind}~{table}~{column}"));
     let (_, table) = schema_and_name(table);
     let short = |text: &str, most: usize| text.chars().take(most).collect::<String>();
-    let hash = object_id(&format!("{kind}~{table}~{column}"));
     match kind {
         "PK" | "UQ" => format!("{kind}__{}__{hash:08X}", short(&table, 9)),
         _ => format!("{kind}__{}__{}__{hash:08X}", short(&table, 9), short(column, 9)),
@@ -164,7 +166,9 @@ pub(crate) fn read(db: &mut Db, database: &str) -> Result<Facts> {
         listed.extend(temporary);
     }
     let own = database.eq_ignore_ascii_case("tempdb");
-    let mut facts = Facts { database: database.to_owned(), ..Facts::default() };
+    let schemas = schemas::made(db.connection()?, &schema)
+        .map_err(|error| failure(&kernels, &error, database))?;
+    let mut facts = Facts { database: database.to_owned(), schemas, ..Facts::default() };
     for (stored, letter, text) in listed {
         let (schema, name) = schema_and_name(&stored);
         let kind = match letter {

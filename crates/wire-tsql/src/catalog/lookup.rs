@@ -3,6 +3,7 @@
 use tdekit_wire_tds::{SqlType, Value, product};
 
 use super::facts::{Facts, Object, ObjectColumn, Snapshot};
+use super::schemas::{FIXED, schema_id};
 use super::types::{ODBC, type_facts};
 use crate::ast::Name;
 use crate::emit::eval::SessionCalls;
@@ -27,6 +28,8 @@ pub(crate) const OBJECTS: &[&str] = &[
     "OBJECT_ID",
     "OBJECT_NAME",
     "OBJECT_SCHEMA_NAME",
+    "SCHEMA_ID",
+    "SCHEMA_NAME",
 ];
 /// Functions that need the list of databases, or nothing but their arguments.
 pub(crate) const PLAIN: &[&str] = &[
@@ -39,8 +42,6 @@ pub(crate) const PLAIN: &[&str] = &[
     "IS_MEMBER",
     "IS_ROLEMEMBER",
     "IS_SRVROLEMEMBER",
-    "SCHEMA_ID",
-    "SCHEMA_NAME",
     "SUSER_ID",
     "SUSER_NAME",
     "SUSER_SNAME",
@@ -79,17 +80,6 @@ fn bit(value: bool) -> Val {
 
 fn number(value: Option<i64>) -> Val {
     value.map_or(Value::Null, |value| Value::Decimal { unscaled: i128::from(value), scale: 0 })
-}
-
-/// The id of a schema: fixed for the usual ones.
-pub(crate) fn schema_id(schema: &str) -> i64 {
-    match schema.to_lowercase().as_str() {
-        "dbo" => 1,
-        "guest" => 2,
-        "information_schema" => 3,
-        "sys" => 4,
-        other => object_id(other),
-    }
 }
 
 impl Snapshot {
@@ -147,6 +137,20 @@ impl Snapshot {
             None => true,
         });
         Ok(found.map_or(Value::Null, |(_, object)| int(object.id)))
+    }
+
+    fn schema_name(&self, id: i64) -> Option<&str> {
+        let fixed = FIXED.iter().map(|(name, _)| *name);
+        let made = self.read.iter().flat_map(|facts| &facts.schemas).map(String::as_str);
+        fixed.chain(made).find(|name| schema_id(name) == id)
+    }
+
+    fn schema_id(&self, args: &[Value<'_>]) -> Result<Val> {
+        let Some(name) = given(args, 0) else { return Ok(Value::Null) };
+        let made = &self.facts(None, "SCHEMA_ID")?.schemas;
+        let mut known = FIXED.iter().map(|(name, _)| *name).chain(made.iter().map(String::as_str));
+        let found = known.find(|known| known.eq_ignore_ascii_case(&name));
+        Ok(found.map_or(Value::Null, |name| int(schema_id(name))))
     }
 
     fn columns(&self, object: i64) -> impl Iterator<Item = &ObjectColumn> {
@@ -302,17 +306,6 @@ impl Snapshot {
             "DATABASEPROPERTYEX" => self.database_property(args),
             // one login may do everything: there are no permissions
             "HAS_PERMS_BY_NAME" | "IS_MEMBER" | "IS_SRVROLEMEMBER" | "IS_ROLEMEMBER" => int(1),
-            "SCHEMA_NAME" => match args.first() {
-                Some(Value::Int(1)) => text("dbo"),
-                Some(Value::Int(2)) => text("guest"),
-                Some(Value::Int(3)) => text("INFORMATION_SCHEMA"),
-                Some(Value::Int(4)) => text("sys"),
-                _ => Value::Null,
-            },
-            "SCHEMA_ID" => match given(args, 0) {
-                Some(name) if schema_id(&name) < 1000 => int(schema_id(&name)),
-                _ => Value::Null,
-            },
             "TYPE_ID" => {
                 let name = given(args, 0).map(|name| parts(&name)).unwrap_or_default();
                 let found = ODBC.iter().find(|own| own.name.eq_ignore_ascii_case(name.object()));
@@ -402,6 +395,11 @@ impl SessionCalls for Snapshot {
             }
             "IDENT_CURRENT" | "IDENT_INCR" | "IDENT_SEED" => self.identity(name, args)?,
             "INDEX_COL" | "INDEXPROPERTY" => self.index(name, args)?,
+            "SCHEMA_ID" => self.schema_id(args)?,
+            "SCHEMA_NAME" => match args.first() {
+                Some(Value::Int(id)) => self.schema_name(*id).map_or(Value::Null, text),
+                _ => Value::Null,
+            },
             _ if PLAIN.contains(&name) => self.plain(name, args),
             _ => return Err(Error::feature(format!("{name} over a column"))),
         })

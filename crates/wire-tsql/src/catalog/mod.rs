@@ -2,6 +2,7 @@
 
 pub(crate) mod facts;
 pub(crate) mod lookup;
+pub(crate) mod schemas;
 pub(crate) mod system;
 pub(crate) mod texts;
 pub(crate) mod types;

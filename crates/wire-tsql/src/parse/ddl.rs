@@ -52,13 +52,26 @@ impl Parser<'_> {
         } else if self.eat("DATABASE") {
             self.create_database()?
         } else if self.eat("SCHEMA") {
-            Kind::CreateSchema(self.identifier()?)
+            self.create_schema()?
         } else if self.is("MASTER") || self.is("CERTIFICATE") {
             Kind::Security(self.create_security()?)
         } else {
             return Ok(None);
         };
         Ok(Some(kind))
+    }
+
+    /// `name [AUTHORIZATION owner]`, and no definitions behind it.
+    fn create_schema(&mut self) -> Result<Kind> {
+        let name = if self.is("AUTHORIZATION") { None } else { Some(self.identifier()?) };
+        let owner = if self.eat("AUTHORIZATION") { Some(self.identifier()?) } else { None };
+        if let Tok::Word(word) = self.tok() {
+            let word = word.to_ascii_uppercase();
+            return Err(Error::unsupported(format!("CREATE SCHEMA .. {word}")));
+        }
+        let named = name.or_else(|| owner.clone());
+        let name = named.ok_or_else(|| self.unexpected())?;
+        Ok(Kind::CreateSchema(name, owner))
     }
 
     fn create_database(&mut self) -> Result<Kind> {
@@ -430,6 +443,7 @@ impl Parser<'_> {
             "DATABASE" if self.eat_words(&["ENCRYPTION", "KEY"]) => ObjectKind::EncryptionKey,
             "DATABASE" => ObjectKind::Database,
             "CERTIFICATE" => ObjectKind::Certificate,
+            "SCHEMA" => ObjectKind::Schema,
             "MASTER" => {
                 self.expect("KEY")?;
                 ObjectKind::MasterKey

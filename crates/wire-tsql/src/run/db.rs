@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::ast::Name;
 use crate::bind::quote;
 use crate::catalog::facts::{Facts, Snapshot, has_table, read};
-use crate::catalog::{Catalog, Table, TableColumn, TableKind, system};
+use crate::catalog::{Catalog, Table, TableColumn, TableKind, schemas, system};
 use crate::emit::Kernels;
 use crate::error::{Error, Result};
 use crate::host::SharedHost;
@@ -198,6 +198,14 @@ impl Db {
             _ => object.to_owned(),
         };
         Ok((schema, database, object))
+    }
+
+    /// The schemas of a database beside the fixed ones.
+    pub(crate) fn schemas(&mut self, database: &str) -> Result<Vec<String>> {
+        let schema = self.schema(database)?;
+        let kernels = self.kernels.clone();
+        schemas::made(self.connection()?, &schema)
+            .map_err(|error| failure(&kernels, &error, database))
     }
 
     pub(crate) fn find(&mut self, name: &Name, current: &str) -> Result<Option<Arc<Table>>> {

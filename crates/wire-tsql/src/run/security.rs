@@ -24,7 +24,6 @@ impl Run<'_> {
                 self.s.db.host.create_database(name)?;
                 Ok(self.finished(frame, Command::OTHER))
             }
-            Kind::CreateSchema(name) => Err(Error::feature(format!("CREATE SCHEMA {name}"))),
             Kind::Drop { kind: ObjectKind::Database, names, if_exists, .. } => {
                 for name in names {
                     self.drop_database(name, *if_exists)?;

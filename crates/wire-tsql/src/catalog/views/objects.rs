@@ -7,7 +7,7 @@ use super::{
     int, some, text,
 };
 use crate::catalog::facts::{Facts, Object};
-use crate::catalog::lookup::schema_id;
+use crate::catalog::schemas::schema_id;
 use crate::catalog::types::{ODBC, described, entry, public_name, type_facts};
 use crate::value::is_text;
 

@@ -6,12 +6,14 @@ use super::{
     BIG, BIT, Columns, DESC, INT, NAME, Row, SMALL, Server, Source, TIME, TINY, View, bit, epoch,
     int, text,
 };
+use crate::catalog::facts::Facts;
+use crate::catalog::schemas::{FIXED, schema_id};
 use crate::run::activity::Activity;
 use crate::value::datetime;
 
 pub(crate) const VIEWS: &[View] = &[
     View { name: "sys.databases", columns: DATABASES, source: Source::Server(databases) },
-    View { name: "sys.schemas", columns: SCHEMAS, source: Source::Server(|_| schemas()) },
+    View { name: "sys.schemas", columns: SCHEMAS, source: Source::Facts(schemas) },
     View {
         name: "sys.database_principals",
         columns: PRINCIPALS,
@@ -98,9 +100,11 @@ fn databases(server: &Server<'_>) -> Vec<Row> {
 
 const SCHEMAS: Columns = &[("name", NAME), ("schema_id", INT), ("principal_id", INT)];
 
-fn schemas() -> Vec<Row> {
-    let fixed = [("dbo", 1, 1), ("guest", 2, 2), ("INFORMATION_SCHEMA", 3, 3), ("sys", 4, 4)];
-    fixed.iter().map(|(name, id, owner)| vec![text(*name), int(*id), int(*owner)]).collect()
+fn schemas(facts: &Facts) -> Vec<Row> {
+    // each fixed one belongs to the principal of its name, whose id is the same
+    let fixed = FIXED.iter().map(|(name, id)| vec![text(*name), int(*id), int(*id)]);
+    let made = facts.schemas.iter().map(|name| vec![text(name), int(schema_id(name)), int(1)]);
+    fixed.chain(made).collect()
 }
 
 const PRINCIPALS: Columns = &[

@@ -102,6 +102,7 @@ impl Run<'_> {
                     other => other,
                 }
             }
+            ObjectKind::Schema => self.drop_schema(name.object(), if_exists),
             _ => Err(Error::feature("this DROP")),
         }
     }

@@ -4,6 +4,7 @@ mod alter;
 mod drop;
 mod index;
 mod module;
+mod schema;
 mod table;
 
 use std::sync::Arc;
@@ -37,6 +38,7 @@ const OWN_TABLES: &[(&str, &str)] = &[
         "name TEXT COLLATE NOCASE, kind TEXT NOT NULL, definition TEXT NOT NULL, \
         PRIMARY KEY (name, kind)",
     ),
+    ("tsql_schema", "name TEXT PRIMARY KEY COLLATE NOCASE"),
     // names of constraints, and unique indexes whose text has expressions for columns
     (
         "tsql_constraint",
@@ -122,6 +124,10 @@ impl Run<'_> {
             }
             Kind::CreateProc(made) => {
                 self.create_module(&made.name, "P", &made.text, made.may_create, made.may_replace)?;
+                Command::OTHER
+            }
+            Kind::CreateSchema(name, owner) => {
+                self.create_schema(name, owner.as_deref())?;
                 Command::OTHER
             }
             Kind::Truncate(name) => {

@@ -29,6 +29,7 @@ impl Run<'_> {
         may_replace: bool,
     ) -> Result<()> {
         let current = self.s.state.database.clone();
+        let place = if may_create { Some(self.new_place(name)?) } else { None };
         let known = self.s.db.module(name, &current, kind)?.is_some();
         let taken = !known && self.find(name)?.is_some();
         if taken || known && !may_replace {
@@ -37,7 +38,10 @@ impl Run<'_> {
         if !known && !may_create {
             return Err(Error::InvalidObject { name: name.text() });
         }
-        let (schema, database, object) = self.s.db.place(name, &current)?;
+        let (schema, database, object) = match place {
+            Some(place) => place,
+            None => self.s.db.place(name, &current)?,
+        };
         let kernels = self.s.db.kernels.clone();
         self.define(&schema.clone(), |run| {
             run.own_table(&schema, "tsql_module")?;

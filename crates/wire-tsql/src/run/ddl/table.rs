@@ -87,11 +87,10 @@ pub(super) fn marked(columns: &[(String, bool)]) -> Vec<String> {
 
 impl Run<'_> {
     pub(super) fn create_table(&mut self, table: &CreateTable) -> Result<()> {
+        let (schema, database, name) = self.new_place(&table.name)?;
         if self.find(&table.name)?.is_some() {
             return Err(Error::ObjectExists { name: table.name.object().to_owned() });
         }
-        let current = self.s.state.database.clone();
-        let (schema, database, name) = self.s.db.place(&table.name, &current)?;
         if name.starts_with("sqlite_") || name.starts_with("tsql_") {
             return Err(Error::feature(format!("a table named {name}")));
         }
@@ -282,9 +281,9 @@ impl Run<'_> {
                     names.iter().map(|name| quote(name)).collect::<Vec<_>>().join(", ")
                 };
                 let name = made.name("F", place.table, given, columns, "");
-                self.check_parent(&name, table, place.table)?;
+                let parent = self.parent(&name, table, place)?;
                 let mut text =
-                    format!("FOREIGN KEY ({}) REFERENCES {}", list(columns), quote(table.object()));
+                    format!("FOREIGN KEY ({}) REFERENCES {}", list(columns), quote(&parent));
                 if !parents.is_empty() {
                     text.push_str(&format!(" ({})", list(parents)));
                 }
@@ -299,15 +298,21 @@ impl Run<'_> {
         Ok(Some(format!("CONSTRAINT {} {text}", quote(&name))))
     }
 
-    /// The table that a foreign key refers to must be there, in the same database.
-    fn check_parent(&mut self, key: &str, parent: &Name, table: &str) -> Result<()> {
+    /// The name in SQLite of the table that a foreign key refers to: it must be there, in the same
+    /// database.
+    fn parent(&mut self, key: &str, parent: &Name, place: &Place<'_>) -> Result<String> {
         if parent.0.len() > 2 {
             return Err(Error::feature("a foreign key to another database"));
         }
-        if parent.object().eq_ignore_ascii_case(table) || self.find(parent)?.is_some() {
-            return Ok(());
+        let current = self.s.state.database.clone();
+        let (_, _, name) = self.s.db.place(parent, &current)?;
+        if name.eq_ignore_ascii_case(place.table) {
+            return Ok(name);
         }
-        Err(Error::ForeignTable { key: key.to_owned(), table: parent.text() })
+        match self.find(parent)? {
+            Some(found) => Ok(found.name.clone()),
+            None => Err(Error::ForeignTable { key: key.to_owned(), table: parent.text() }),
+        }
     }
 
     /// A condition over a table's own columns as text that can stay in a schema.

@@ -1,0 +1,52 @@
+//! Schemas of a database: those that are always there, those that CREATE SCHEMA made, and those
+//! that a name of SQLite's tells of: the table `sales.t` is in the schema `sales`.
+
+use rusqlite::Connection;
+
+use super::facts::{has_table, schema_and_name};
+use crate::bind::quote;
+use crate::run::calls::object_id;
+
+/// Schemas of every database, with their ids.
+pub(crate) const FIXED: &[(&str, i64)] =
+    &[("dbo", 1), ("guest", 2), ("INFORMATION_SCHEMA", 3), ("sys", 4)];
+
+/// Fixed ones in which nothing can be made.
+pub(crate) const SYSTEM: &[&str] = &["INFORMATION_SCHEMA", "sys"];
+
+/// The id of a schema: fixed for the usual ones.
+pub(crate) fn schema_id(schema: &str) -> i64 {
+    let fixed = FIXED.iter().find(|(name, _)| name.eq_ignore_ascii_case(schema));
+    fixed.map_or_else(|| object_id(schema), |(_, id)| *id)
+}
+
+/// The schemas of an attached database beside the fixed ones.
+pub(crate) fn made(connection: &Connection, schema: &str) -> rusqlite::Result<Vec<String>> {
+    let mut found: Vec<String> = Vec::new();
+    let mut add = |name: String| {
+        let fixed = FIXED.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name));
+        if !fixed && !found.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
+            found.push(name);
+        }
+    };
+    let own = quote(schema);
+    if has_table(connection, schema, "tsql_schema")? {
+        let sql = format!("SELECT name FROM {own}.tsql_schema ORDER BY name");
+        for name in names(connection, &sql)? {
+            add(name);
+        }
+    }
+    let tables = "sqlite_schema WHERE type = 'table' AND";
+    let modules = has_table(connection, schema, "tsql_module")?.then_some("tsql_module WHERE");
+    for from in std::iter::once(tables).chain(modules) {
+        let sql = format!("SELECT name FROM {own}.{from} instr(name, '.') > 1 ORDER BY name");
+        for name in names(connection, &sql)? {
+            add(schema_and_name(&name).0);
+        }
+    }
+    Ok(found)
+}
+
+fn names(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<String>> {
+    connection.prepare_cached(sql)?.query_map([], |row| row.get(0))?.collect()
+}

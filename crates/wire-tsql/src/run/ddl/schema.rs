@@ -1,0 +1,104 @@
+//! CREATE SCHEMA and DROP SCHEMA, and where new objects may be made.
+
+use super::super::db::failure;
+use super::super::exec::Run;
+use crate::ast::Name;
+use crate::bind::quote;
+use crate::catalog::facts::{has_table, schema_and_name};
+use crate::catalog::schemas::{FIXED, SYSTEM};
+use crate::error::{Error, Result};
+
+impl Run<'_> {
+    /// The name in SQLite, and its database, of an object that is to be made: its schema must be
+    /// there, and be no system schema.
+    pub(super) fn new_place(&mut self, name: &Name) -> Result<(String, String, String)> {
+        let current = self.s.state.database.clone();
+        let (schema, database, object) = self.s.db.place(name, &current)?;
+        let Some(given) = name.part(1).filter(|_| schema != "temp") else {
+            return Ok((schema, database, object));
+        };
+        let known = self.schema_named(&database, given)?;
+        match known.filter(|known| !SYSTEM.contains(&known.as_str())) {
+            Some(known) if known == "dbo" => Ok((schema, database, object)),
+            Some(known) => Ok((schema, database, format!("{known}.{}", name.object()))),
+            None => Err(Error::NoSchema { name: given.to_owned() }),
+        }
+    }
+
+    /// The schema's name as it is written where it was made.
+    fn schema_named(&mut self, database: &str, name: &str) -> Result<Option<String>> {
+        let made = self.s.db.schemas(database)?;
+        let mut all = FIXED.iter().map(|(name, _)| (*name).to_owned()).chain(made);
+        Ok(all.find(|known| known.eq_ignore_ascii_case(name)))
+    }
+
+    pub(super) fn create_schema(&mut self, name: &str, owner: Option<&str>) -> Result<()> {
+        if let Some(owner) = owner.filter(|owner| !owner.eq_ignore_ascii_case("dbo")) {
+            return Err(Error::feature(format!("a schema of the owner {owner}")));
+        }
+        let database = self.s.state.database.clone();
+        if self.schema_named(&database, name)?.is_some() {
+            return Err(Error::ObjectExists { name: name.to_owned() });
+        }
+        // its objects' names begin with it in SQLite, where these mean something else
+        let lower = name.to_lowercase();
+        let taken = name.contains('.')
+            || ["#", "@", "sqlite_", "tsql_"].iter().any(|start| lower.starts_with(start));
+        if taken {
+            return Err(Error::feature(format!("a schema named {name}")));
+        }
+        let schema = self.s.db.schema(&database)?;
+        let kernels = self.s.db.kernels.clone();
+        self.define(&schema.clone(), |run| {
+            run.own_table(&schema, "tsql_schema")?;
+            let sql = format!("INSERT INTO {}.tsql_schema VALUES (?1)", quote(&schema));
+            let result = run.s.db.connection()?.execute(&sql, [name]);
+            result.map(|_| ()).map_err(|error| failure(&kernels, &error, &database))
+        })
+    }
+
+    pub(super) fn drop_schema(&mut self, name: &str, if_exists: bool) -> Result<()> {
+        let database = self.s.state.database.clone();
+        let Some(known) = self.schema_named(&database, name)? else {
+            let missing = Error::NoSuchSchema { name: name.to_owned() };
+            return if if_exists { Ok(()) } else { Err(missing) };
+        };
+        if FIXED.iter().any(|(fixed, _)| *fixed == known) {
+            return Err(Error::FixedSchema { name: known });
+        }
+        let schema = self.s.db.schema(&database)?;
+        if let Some(object) = self.object_in(&schema, &known)? {
+            return Err(Error::SchemaInUse { name: known, object });
+        }
+        let kernels = self.s.db.kernels.clone();
+        self.define(&schema.clone(), |run| {
+            let sql = format!("DELETE FROM {}.tsql_schema WHERE name = ?1", quote(&schema));
+            let result = run.s.db.connection()?.execute(&sql, [&known]);
+            result.map(|_| ()).map_err(|error| failure(&kernels, &error, &database))
+        })
+    }
+
+    /// The first object of a schema.
+    fn object_in(&mut self, schema: &str, own: &str) -> Result<Option<String>> {
+        let kernels = self.s.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, schema);
+        let connection = self.s.db.connection()?;
+        let modules = has_table(connection, schema, "tsql_module").map_err(fail)?;
+        let tables = "sqlite_schema WHERE type = 'table' AND";
+        for from in std::iter::once(tables).chain(modules.then_some("tsql_module WHERE")) {
+            let sql = format!(
+                "SELECT name FROM {}.{from} instr(name, '.') > 1 ORDER BY name",
+                quote(schema)
+            );
+            let mut statement = connection.prepare(&sql).map_err(fail)?;
+            let names = statement.query_map([], |row| row.get::<_, String>(0)).map_err(fail)?;
+            for name in names {
+                let (found, object) = schema_and_name(&name.map_err(fail)?);
+                if found.eq_ignore_ascii_case(own) {
+                    return Ok(Some(object));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
