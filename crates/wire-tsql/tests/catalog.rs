@@ -373,3 +373,52 @@ fn other_sessions_are_seen_at_work() {
     assert_eq!(rows(&mut *a, "SELECT COUNT(*) FROM sys.dm_exec_sessions"), "2");
     waiting.join().unwrap();
 }
+
+#[test]
+fn compatibility_views_need_no_schema() {
+    check(&[
+        (
+            "SELECT name, xtype, type FROM sysobjects WHERE parent_obj = OBJECT_ID('child') ORDER \
+             BY xtype",
+            "'fk_child' | 'F ' | 'F '\n'PK__child__10B395C4' | 'PK' | 'K '",
+        ),
+        ("SELECT COUNT(*) FROM SysObjects WHERE xtype = 'U'", "2"),
+        ("SELECT COUNT(*) FROM dbo.sysobjects WHERE xtype = 'U'", "2"),
+        ("SELECT COUNT(*) FROM sys.sysobjects WHERE xtype = 'U'", "2"),
+        ("SELECT COUNT(*) FROM other..sysobjects", "0"),
+        ("SELECT o.name FROM other..sysobjects AS o; SELECT COUNT(*) FROM app..sysobjects", "10"),
+        (
+            "IF EXISTS (SELECT 1 FROM sysobjects WHERE id = OBJECT_ID('parent')) SELECT 'there'",
+            "'there'",
+        ),
+        (
+            "SELECT name, xtype, length, colid, isnullable FROM syscolumns WHERE id = \
+             OBJECT_ID('parent') ORDER BY colid",
+            "'id' | 56 | 4 | 1 | 0\n'code' | 175 | 3 | 2 | 1\n'name' | 231 | 80 | 3 | 0\n\
+             'price' | 106 | 9 | 4 | 1",
+        ),
+        (
+            "SELECT name, number, isoutparam FROM syscolumns WHERE id = OBJECT_ID('p') ORDER BY \
+             colid",
+            "'@a' | 1 | 0\n'@b' | 1 | 1",
+        ),
+        ("SELECT dbid FROM master..sysdatabases WHERE name = 'app'", "5"),
+        ("SELECT dbid FROM master.dbo.sysdatabases WHERE name = 'app'", "5"),
+        ("SELECT name FROM tempdb..sysdatabases WHERE dbid = 1", "'master'"),
+        ("SELECT IIF(OBJECT_ID('sysobjects') = OBJECT_ID('sys.sysobjects'), 1, 0)", "1"),
+        // a common table expression's name counts first
+        ("WITH sysobjects AS (SELECT 1 AS a) SELECT * FROM sysobjects", "1"),
+        ("SELECT COUNT(*) FROM msdb..backupset", "3"),
+        ("SELECT COUNT(*) FROM msdb.dbo.backupset", "3"),
+    ]);
+    let server = Server::new();
+    let mut session = made(&server);
+    let taken = rows(&mut *session, "CREATE TABLE sysobjects (a int)");
+    assert!(taken.starts_with("! 2714/16/6"), "{taken}");
+    assert!(rows(&mut *session, "SELECT * FROM sysnothing").starts_with("! 208/16/1"));
+    // through a view of another database
+    rows(&mut *session, "USE other");
+    rows(&mut *session, "CREATE VIEW w AS SELECT COUNT(*) AS n FROM sysobjects WHERE xtype = 'U'");
+    rows(&mut *session, "USE app");
+    assert_eq!(rows(&mut *session, "SELECT n FROM other.dbo.w"), "0");
+}

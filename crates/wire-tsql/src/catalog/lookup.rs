@@ -126,7 +126,10 @@ impl Snapshot {
         let Some(name) = given(args, 0) else { return Ok(Value::Null) };
         let kind = given(args, 1).map(|kind| kind.trim().to_uppercase());
         let full = parts(&name);
-        let full = format!("{}.{}", full.part(1).unwrap_or("dbo"), full.object()).to_lowercase();
+        let full = match super::system::find(&full, &self.current) {
+            Some(view) => view.split_once('|').map_or(String::new(), |(_, view)| view.to_owned()),
+            None => String::new(),
+        };
         if super::views::find(&full).is_some() || super::texts::find(&full).is_some() {
             let fits = kind.is_none_or(|kind| kind == "V");
             return Ok(if fits { int(-object_id(&full)) } else { Value::Null });

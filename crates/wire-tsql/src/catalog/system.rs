@@ -22,16 +22,27 @@ const HOST_FIRST: &[&str] = &["sys.dm_exec_connections"];
 
 /// The view behind a name: the database and the view, with a bar between; None for other names.
 pub(crate) fn find(name: &Name, current: &str) -> Option<String> {
-    let schema = name.part(1)?.to_lowercase();
+    let schema = name.part(1).unwrap_or("dbo").to_lowercase();
     let object = name.object().to_lowercase();
     let database = name.part(2).unwrap_or(current);
     match schema.as_str() {
+        "dbo" if texts::COMPATIBILITY.contains(&object.as_str()) => {
+            Some(format!("{database}|sys.{object}"))
+        }
         "sys" | "information_schema" => Some(format!("{database}|{schema}.{object}")),
-        "dbo" if database.eq_ignore_ascii_case("msdb") && object.starts_with("backup") => {
+        "dbo" if database.eq_ignore_ascii_case("msdb") && is_history(name, &object) => {
             Some(format!("msdb|msdb.dbo.{object}"))
         }
         _ => None,
     }
+}
+
+/// Whether a table of msdb's belongs to the backup history; without a schema, its usual ones only.
+fn is_history(name: &Name, object: &str) -> bool {
+    let usual = ["backupfile", "backupfilegroup", "backupmediafamily", "backupmediaset"];
+    object.starts_with("backup") && name.part(1).is_some()
+        || object == "backupset"
+        || usual.contains(&object)
 }
 
 fn split(view: &str) -> (&str, &str) {

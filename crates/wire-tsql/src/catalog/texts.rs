@@ -12,6 +12,8 @@ pub(crate) const VIEWS: &[(&str, &str)] = &[
     ("sys.all_sql_modules", "SELECT * FROM sys.sql_modules"),
     ("sys.all_parameters", "SELECT * FROM sys.parameters"),
     ("sys.sysobjects", include_str!("sql/sys.sysobjects.sql")),
+    ("sys.syscolumns", include_str!("sql/sys.syscolumns.sql")),
+    ("sys.sysdatabases", include_str!("sql/sys.sysdatabases.sql")),
     ("information_schema.tables", include_str!("sql/information_schema.tables.sql")),
     ("information_schema.columns", include_str!("sql/information_schema.columns.sql")),
     ("information_schema.views", include_str!("sql/information_schema.views.sql")),
@@ -43,6 +45,10 @@ pub(crate) const VIEWS: &[(&str, &str)] = &[
         include_str!("sql/information_schema.check_constraints.sql"),
     ),
 ];
+
+/// Views of earlier versions, without their schema `sys`: every database has them under their bare
+/// names and as `dbo.`'s, before any table of that name.
+pub(crate) const COMPATIBILITY: &[&str] = &["syscolumns", "sysdatabases", "sysobjects"];
 
 /// Procedures by name in lower case; each text is a CREATE PROCEDURE.
 pub(crate) const PROCEDURES: &[(&str, &str)] = &[
