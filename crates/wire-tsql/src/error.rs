@@ -331,6 +331,11 @@ errors! {
     NotSupported { what: String } = 40517, 16, 1,
         "Keyword or statement option '{what}' is not supported in this version of the server.";
     NotSupportedFeature { what: String } = 40512, 16, 1, "Feature '{what}' is not supported.";
+    RollbackInInsert {} = 3915, 16, 0,
+        "Cannot use the ROLLBACK statement within an INSERT-EXEC statement.";
+    CommitInInsert {} = 3916, 16, 0,
+        "Cannot use the COMMIT statement within an INSERT-EXEC statement unless BEGIN TRANSACTION \
+        is used first.";
     NoSchema { name: String } = 2760, 16, 1,
         "The specified schema name \"{name}\" either does not exist or you do not have permission \
         to use it.";
@@ -376,7 +381,7 @@ impl Error {
         let (number, class, _) = self.code();
         class >= 17 && number != 8631
             || matches!(number, 245 | 241 | 242 | 244 | 248 | 235 | 8114 | 8169)
-            || matches!(number, 217 | 3930 | 3960)
+            || matches!(number, 217 | 3930 | 3960 | 3915 | 3916)
     }
 
     pub(crate) fn unsupported(what: impl Into<String>) -> Error {

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use tdekit_wire_tds::{Column, Command, DoneKind, EnvChange, Flow, Message, Sink, SqlType, Value};
 
+use super::bulk::Target;
 use super::compile::Op;
 use super::exec::Run;
 use super::{Frame, Signal};
@@ -72,16 +73,27 @@ impl Run<'_> {
         call: &Op,
         frame: &mut Frame,
     ) -> Result<Signal> {
-        let Op::Exec { exec, args, text, status } = call else {
-            return Err(Error::Internal { detail: "no call".to_owned() });
-        };
-        if self.s.state.capturing {
+        if self.s.state.capturing.is_some() {
             return Err(Error::NestedInsertExec {});
         }
         let target = self.target(into, columns, &frame.variables, false)?;
+        let undo = self.begin_insert_exec(&target.table)?;
+        let result = self.captured(call, &target, frame);
+        let keep = matches!(&result, Ok((Signal::Next, _)));
+        self.end_insert_exec(undo, keep)?;
+        match result? {
+            (Signal::Next, count) => Ok(self.counted(frame, Command::INSERT, count)),
+            (signal, _) => Ok(signal),
+        }
+    }
+
+    /// Runs the call, then puts its rows into the table; gives how many there were.
+    fn captured(&mut self, call: &Op, target: &Target, frame: &mut Frame) -> Result<(Signal, u64)> {
+        let Op::Exec { exec, args, text, status } = call else {
+            return Err(Error::Internal { detail: "no call".to_owned() });
+        };
         let mut capture =
             Capture { around: &mut *self.sink, types: Vec::new(), results: Vec::new() };
-        self.s.state.capturing = true;
         let called = {
             let mut run = Run { s: &mut *self.s, sink: &mut capture };
             let kind = std::mem::replace(&mut frame.kind, DoneKind::InProcedure);
@@ -90,26 +102,25 @@ impl Run<'_> {
             called
         };
         let results = capture.results;
-        self.s.state.capturing = false;
         let signal = called?;
         if signal != Signal::Next {
-            return Ok(signal);
+            return Ok((signal, 0));
         }
         let own = self.before_write(&target.table)?;
         let mut count = 0;
         let mut put = || {
-            self.begin_rows(&target)?;
+            self.begin_rows(target)?;
             for (types, rows) in &results {
                 for row in rows {
-                    self.put_row(&target, types, row, false)?;
+                    self.put_row(target, types, row, false)?;
                     count += 1;
                 }
             }
-            self.end_rows(&target)
+            self.end_rows(target)
         };
         let result = put();
         self.after_write(own, result.is_ok())?;
         result?;
-        Ok(self.counted(frame, Command::INSERT, count))
+        Ok((signal, count))
     }
 }

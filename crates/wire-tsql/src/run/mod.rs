@@ -80,8 +80,11 @@ pub(crate) struct State {
     pub(crate) doomed: bool,
     pub(crate) nest: u32,
     pub(crate) tries: u32,
-    /// INSERT .. EXEC is running.
-    pub(crate) capturing: bool,
+    /// INSERT .. EXEC is running: the number of transactions that were open when it began, its own
+    /// among them.
+    pub(crate) capturing: Option<i32>,
+    /// The open transaction is that of INSERT .. EXEC itself: clients are not told of it.
+    pub(crate) hidden: bool,
     /// The time of the running statement.
     pub(crate) now: crate::value::datetime::Moment,
 }

@@ -245,7 +245,8 @@ impl Run<'_> {
                 | Security::AlterEncryptionKey(_)
                 | Security::Restore(_)
         );
-        if changes_file && self.s.state.trancount > 0 {
+        let outside = self.s.state.trancount > i32::from(self.s.state.hidden);
+        if changes_file && (outside || self.in_sqlite()) {
             return Err(Error::Raised(Box::new(Message {
                 line: 0,
                 ..Message::new(

@@ -90,7 +90,8 @@ impl State {
             doomed: false,
             nest: 0,
             tries: 0,
-            capturing: false,
+            capturing: None,
+            hidden: false,
             now: crate::value::datetime::now(),
         }
     }
@@ -157,7 +158,8 @@ impl Inner {
         self.state.now = crate::value::datetime::now();
         self.state.nest = 0;
         self.state.tries = 0;
-        self.state.capturing = false;
+        self.state.capturing = None;
+        self.state.hidden = false;
         self.state.caught.clear();
         self.snapshot = None;
         self.place.begin(self.state.now, command);

@@ -26,8 +26,19 @@ pub(crate) enum Own {
     Savepoint,
 }
 
+/// What an INSERT .. EXEC is undone by: what the procedure changed goes with the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Undo {
+    /// No transaction was open: it has one of its own, which procedures see in `@@TRANCOUNT`.
+    Own,
+    /// The client's transaction had changed nothing yet.
+    All,
+    /// A savepoint in the client's transaction.
+    Savepoint,
+}
+
 impl Run<'_> {
-    fn in_sqlite(&self) -> bool {
+    pub(crate) fn in_sqlite(&self) -> bool {
         self.s.db.peek().is_some_and(|connection| !connection.is_autocommit())
     }
 
@@ -146,7 +157,9 @@ impl Run<'_> {
         }
         if self.s.state.trancount > 0 {
             self.s.state.trancount = 0;
-            self.sink.env_change(EnvChange::Rollback(self.s.state.transaction));
+            if !self.s.state.hidden {
+                self.sink.env_change(EnvChange::Rollback(self.s.state.transaction));
+            }
         }
         self.s.state.doomed = false;
         Ok(())
@@ -159,6 +172,9 @@ impl Run<'_> {
         if self.s.state.doomed {
             return Err(Error::Doomed {});
         }
+        if self.s.state.capturing.is_some_and(|outside| self.s.state.trancount <= outside) {
+            return Err(Error::CommitInInsert {});
+        }
         if self.s.state.trancount == 1 {
             if self.in_sqlite()
                 && let Err(error) = self.run_sql("COMMIT")
@@ -169,6 +185,67 @@ impl Run<'_> {
             self.sink.env_change(EnvChange::Commit(self.s.state.transaction));
         }
         self.s.state.trancount -= 1;
+        Ok(())
+    }
+
+    /// Before an INSERT .. EXEC, which is one statement with all that its procedure does.
+    pub(crate) fn begin_insert_exec(&mut self, table: &Table) -> Result<Undo> {
+        if self.s.state.doomed {
+            return Err(Error::Doomed {});
+        }
+        if table.schema != "temp" {
+            self.implicit();
+        }
+        let undo = if self.s.state.trancount == 0 {
+            self.s.state.trancount = 1;
+            self.s.state.hidden = true;
+            Undo::Own
+        } else if self.in_sqlite() {
+            self.run_sql("SAVEPOINT \"~insert\"")?;
+            Undo::Savepoint
+        } else {
+            Undo::All
+        };
+        self.s.state.capturing = Some(self.s.state.trancount);
+        Ok(undo)
+    }
+
+    /// After an INSERT .. EXEC. An error may have rolled back everything already.
+    pub(crate) fn end_insert_exec(&mut self, undo: Undo, keep: bool) -> Result<()> {
+        self.s.state.capturing = None;
+        let open = self.s.state.trancount > 0;
+        if open && !keep {
+            match undo {
+                Undo::Savepoint if self.in_sqlite() => {
+                    self.run_sql("ROLLBACK TO \"~insert\"; RELEASE \"~insert\"")?;
+                }
+                Undo::Own | Undo::All if self.in_sqlite() => self.run_sql("ROLLBACK")?,
+                _ => {}
+            }
+            self.s.db.changed();
+        } else if open && undo == Undo::Savepoint && self.in_sqlite() {
+            self.run_sql("RELEASE \"~insert\"")?;
+        }
+        if undo != Undo::Own {
+            return Ok(());
+        }
+        self.s.state.hidden = false;
+        if !keep {
+            self.s.state.trancount = 0;
+            self.s.state.doomed = false;
+            return Ok(());
+        }
+        self.s.state.trancount = (self.s.state.trancount - 1).max(0);
+        if self.s.state.trancount > 0 {
+            // the procedure began a transaction and left it open
+            self.s.state.transaction = NUMBERS.fetch_add(1, Ordering::Relaxed);
+            self.sink.env_change(EnvChange::Begin(self.s.state.transaction));
+        } else if self.in_sqlite()
+            && let Err(error) = self.run_sql("COMMIT")
+        {
+            self.rollback_all()?;
+            return Err(error);
+        }
         Ok(())
     }
 
@@ -189,6 +266,13 @@ impl Run<'_> {
     pub(crate) fn rollback(&mut self, name: &str) -> Result<()> {
         if self.s.state.trancount == 0 {
             return Err(Error::NoBeginRollback {});
+        }
+        if self.s.state.capturing.is_some() {
+            // a savepoint may be one from before, which would take the statement's own with it
+            return Err(match name {
+                "" => Error::RollbackInInsert {},
+                _ => Error::feature("ROLLBACK to a savepoint within INSERT .. EXEC"),
+            });
         }
         if name.is_empty() {
             return self.rollback_all();
