@@ -179,6 +179,17 @@ pub(crate) enum JoinKind {
     Right,
     Full,
     Cross,
+    CrossApply,
+    OuterApply,
+}
+
+/// A function that gives a table: STRING_SPLIT.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TableCall {
+    pub(crate) args: Vec<Expr>,
+    pub(crate) alias: String,
+    /// New names of its columns, or none.
+    pub(crate) columns: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -186,6 +197,7 @@ pub(crate) enum TableRef {
     Table(Name, Option<String>),
     Derived(Box<Query>, String, Vec<String>),
     Values(Vec<Vec<Expr>>, String, Vec<String>),
+    Function(TableCall),
     Join(JoinKind, Box<TableRef>, Box<TableRef>, Option<Expr>),
 }
 

@@ -1,6 +1,7 @@
 //! What the front end covers, as lists: docs/tsql.md is checked against them.
 
 use crate::bind::call::{AGGREGATES, WINDOW};
+use crate::bind::tables::FUNCTIONS;
 use crate::catalog::{texts, views};
 use crate::parse::options::{SWITCHES, VALUES};
 
@@ -11,6 +12,8 @@ pub struct Coverage {
     pub functions: Vec<&'static str>,
     /// Aggregates.
     pub aggregates: Vec<&'static str>,
+    /// Functions that give tables.
+    pub tables: Vec<&'static str>,
     /// Window functions beside aggregates.
     pub window: Vec<&'static str>,
     /// Options of SET.
@@ -26,6 +29,7 @@ pub fn coverage() -> Coverage {
     Coverage {
         functions: crate::functions::names(),
         aggregates: AGGREGATES.to_vec(),
+        tables: FUNCTIONS.to_vec(),
         window: WINDOW.to_vec(),
         options: SWITCHES.iter().chain(VALUES).copied().collect(),
         views: views::all()

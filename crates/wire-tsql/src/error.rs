@@ -331,6 +331,13 @@ errors! {
     NotSupported { what: String } = 40517, 16, 1,
         "Keyword or statement option '{what}' is not supported in this version of the server.";
     NotSupportedFeature { what: String } = 40512, 16, 1, "Feature '{what}' is not supported.";
+    SplitSeparator {} = 214, 16, 11,
+        "Procedure expects parameter 'separator' of type 'nchar(1)/nvarchar(1)'.";
+    SplitFlag { value: i64 } = 4199, 16, 1,
+        "Argument value {value} is invalid for argument 3 of string_split function.";
+    SplitConstant {} = 8748, 16, 1,
+        "The enable_ordinal argument for string_split only supports constant values (not variables \
+        and columns).";
     RollbackInInsert {} = 3915, 16, 0,
         "Cannot use the ROLLBACK statement within an INSERT-EXEC statement.";
     CommitInInsert {} = 3916, 16, 0,

@@ -22,6 +22,7 @@ fn the_document_is_exact() {
     for (name, known) in [
         ("functions", coverage.functions),
         ("aggregates", coverage.aggregates),
+        ("tables", coverage.tables),
         ("window", coverage.window),
         ("options", coverage.options),
         ("views", coverage.views),

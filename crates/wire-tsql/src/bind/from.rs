@@ -30,17 +30,22 @@ impl Binder<'_> {
                 self.offer(alias, None, &format!("({sql})"), &columns, names)
             }
             TableRef::Values(rows, alias, names) => self.values(rows, alias, names),
+            TableRef::Function(call) => self.table_function(call, false),
             TableRef::Join(kind, left, right, on) => {
                 let first = self.sources();
                 let left_text = self.table_ref(left)?;
                 let middle = self.sources();
-                let right_text = self.table_ref(right)?;
+                let apply = matches!(kind, JoinKind::CrossApply | JoinKind::OuterApply);
+                let right_text = match &**right {
+                    TableRef::Function(call) => self.table_function(call, apply)?,
+                    other => self.table_ref(other)?,
+                };
                 let join = match kind {
                     JoinKind::Inner => "JOIN",
-                    JoinKind::Left => "LEFT JOIN",
+                    JoinKind::Left | JoinKind::OuterApply => "LEFT JOIN",
                     JoinKind::Right => "RIGHT JOIN",
                     JoinKind::Full => "FULL JOIN",
-                    JoinKind::Cross => "JOIN",
+                    JoinKind::Cross | JoinKind::CrossApply => "JOIN",
                 };
                 let on = match on {
                     Some(on) => {
@@ -49,7 +54,7 @@ impl Binder<'_> {
                     }
                     None => String::new(),
                 };
-                if matches!(kind, JoinKind::Left | JoinKind::Full) {
+                if matches!(kind, JoinKind::Left | JoinKind::Full | JoinKind::OuterApply) {
                     self.make_nullable(middle, usize::MAX);
                 }
                 if matches!(kind, JoinKind::Right | JoinKind::Full) {

@@ -9,6 +9,7 @@ pub(crate) mod query;
 pub(crate) mod recursive;
 pub(crate) mod rowwise;
 pub(crate) mod select;
+pub(crate) mod tables;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

@@ -377,7 +377,7 @@ pub(crate) fn mentions(query: &Query, name: &str) -> bool {
                 found.0.len() == 1 && found.object().eq_ignore_ascii_case(name)
             }
             TableRef::Derived(query, ..) => mentions(query, name),
-            TableRef::Values(..) => false,
+            TableRef::Values(..) | TableRef::Function(_) => false,
             TableRef::Join(_, left, right, _) => in_table(left, name) || in_table(right, name),
         }
     }

@@ -3,6 +3,7 @@
 
 mod dates;
 mod maths;
+mod split;
 mod strings;
 
 use tdekit_wire_tds::{Length, SqlType, Value};
@@ -120,6 +121,9 @@ pub(crate) const SESSION: &[(&str, SqlType)] = &[
     ("USER_NAME", SqlType::NVarChar(Length::Of(128))),
     ("XACT_STATE", SqlType::SmallInt),
 ];
+
+/// What STRING_SPLIT computes for SQLite.
+pub(crate) const SPLIT: strings::Text = strings::Text::Split;
 
 impl Func {
     /// The same value for the same arguments.

@@ -31,6 +31,8 @@ pub(crate) enum Text {
     Right,
     RTrim,
     Space,
+    /// STRING_SPLIT, which is no scalar function.
+    Split,
     Str,
     Stuff,
     Substring,
@@ -92,6 +94,7 @@ pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
     let int_at = |at: usize| number_arg(&args[at], SqlType::Int, at + 1, name);
     let long = |ty| length_of(ty) == Some(Length::Max);
     let (ty, args) = match func {
+        Text::Split => return Ok(None),
         Text::Ascii | Text::Unicode => (SqlType::Int, vec![text_at(0)?]),
         Text::Char => (SqlType::Char(1), vec![int_at(0)?]),
         Text::NChar => (SqlType::NChar(1), vec![int_at(0)?]),
@@ -240,6 +243,7 @@ pub(crate) fn compute<'e>(
                 values[1..].iter().filter(|value| **value != Value::Null).map(str_of).collect();
             return Ok(cut(parts.join(str_of(&values[0])), ty));
         }
+        Text::Split => return super::split::pieces(&values[0], &values[1]),
         _ => {}
     }
     if values.contains(&Value::Null) {
@@ -296,7 +300,7 @@ pub(crate) fn compute<'e>(
         Text::Str => str_function(values),
         Text::QuoteName => quote_name(first, values.get(1).map_or("[", str_of)),
         Text::ParseName => parse_name(first, int_of(&values[1])),
-        Text::Concat | Text::ConcatWs => Value::Null,
+        Text::Concat | Text::ConcatWs | Text::Split => Value::Null,
     })
 }
 

@@ -1,7 +1,10 @@
 //! SELECT and what it is made of.
 
 use super::{Parser, is_reserved};
-use crate::ast::{Cte, Expr, Item, JoinKind, Query, Select, SetExpr, SetOp, TableRef, Top};
+use crate::ast::{
+    Cte, Expr, Item, JoinKind, Name, Query, Select, SetExpr, SetOp, TableCall, TableRef, Top,
+};
+use crate::bind::tables::FUNCTIONS;
 use crate::error::{Error, Result};
 use crate::lex::Tok;
 use crate::parse::expr::binary_op;
@@ -274,8 +277,12 @@ impl Parser<'_> {
                 if count > super::MAX_HEIGHT {
                     return Err(Error::NestedTooDeep {});
                 }
-                if kind == JoinKind::Cross {
+                let apply = matches!(kind, JoinKind::CrossApply | JoinKind::OuterApply);
+                if apply || kind == JoinKind::Cross {
                     let right = parser.table_factor()?;
+                    if apply && !matches!(right, TableRef::Function(_)) {
+                        return Err(Error::unsupported("APPLY"));
+                    }
                     left = TableRef::Join(kind, Box::new(left), Box::new(right), None);
                 } else {
                     // `a JOIN b JOIN c ON .. ON ..` nests to the right
@@ -312,8 +319,11 @@ impl Parser<'_> {
 
     fn join_kind(&mut self) -> Result<Option<JoinKind>> {
         if self.is("CROSS") || self.is("OUTER") {
-            if self.is_word_at(1, "APPLY") {
-                return Err(Error::unsupported("APPLY"));
+            if self.eat_words(&["CROSS", "APPLY"]) {
+                return Ok(Some(JoinKind::CrossApply));
+            }
+            if self.eat_words(&["OUTER", "APPLY"]) {
+                return Ok(Some(JoinKind::OuterApply));
             }
             if self.eat_words(&["CROSS", "JOIN"]) {
                 return Ok(Some(JoinKind::Cross));
@@ -367,7 +377,7 @@ impl Parser<'_> {
             {
                 self.hint_list()?;
             } else {
-                return Err(Error::feature(format!("table-valued function {}", name.text())));
+                return self.table_function(&name).map(TableRef::Function);
             }
         }
         let alias = self.table_alias()?;
@@ -378,6 +388,20 @@ impl Parser<'_> {
             self.hint_list()?;
         }
         Ok(TableRef::Table(name, alias))
+    }
+
+    fn table_function(&mut self, name: &Name) -> Result<TableCall> {
+        let known = name.0.len() == 1
+            && FUNCTIONS.iter().any(|own| own.eq_ignore_ascii_case(name.object()));
+        if !known {
+            return Err(Error::feature(format!("table-valued function {}", name.text())));
+        }
+        let args = self.list(Self::expression)?;
+        let alias = self.table_alias()?;
+        let named = alias.is_some() && self.is_op("(");
+        let columns = if named { self.list(Self::identifier)? } else { Vec::new() };
+        let alias = alias.unwrap_or_else(|| name.object().to_owned());
+        Ok(TableCall { args, alias, columns })
     }
 
     fn hint_list(&mut self) -> Result<()> {

@@ -1,0 +1,95 @@
+//! Functions that give tables.
+
+use tdekit_wire_tds::{Length, SqlType, Value};
+
+use super::expr::convert;
+use super::{Binder, Bound, Node, Offered, SourceScope, quote};
+use crate::ast::TableCall;
+use crate::error::{Error, Result};
+use crate::functions::{self, Func};
+use crate::value::{is_national, is_text, length_of};
+
+/// Their names.
+pub(crate) const FUNCTIONS: &[&str] = &["STRING_SPLIT"];
+
+impl Binder<'_> {
+    /// Adds the table that a function gives. Behind APPLY its arguments see the tables before it.
+    pub(crate) fn table_function(&mut self, call: &TableCall, apply: bool) -> Result<String> {
+        let beside = if apply { None } else { self.scopes.pop() };
+        let args = call.args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<_>>>();
+        self.scopes.extend(beside);
+        self.string_split(call, args?)
+    }
+
+    fn string_split(&mut self, call: &TableCall, args: Vec<Bound>) -> Result<String> {
+        const NAME: &str = "STRING_SPLIT";
+        functions::check_count(NAME, args.len(), 2, 3)?;
+        let numbered = args.get(2).map(enabled).transpose()?.unwrap_or(false);
+        let mut texts = Vec::new();
+        for (at, arg) in args.into_iter().take(2).enumerate() {
+            texts.push(match arg.node {
+                Node::Null(Some(_)) => convert(arg, SqlType::NVarChar(Length::Of(4000)))?,
+                _ if is_plain_text(&arg) => arg,
+                _ => return Err(functions::bad_argument(arg.ty, at + 1, NAME)),
+            });
+        }
+        let ty = piece_type(&texts)?;
+        let array = SqlType::NVarChar(Length::Max);
+        let split = Node::Call(Func::Text(functions::SPLIT), texts);
+        let text = self.emit_text(&Bound::new(array, true, split))?;
+
+        let alias = quote(&self.fresh("t"));
+        let mut columns = vec![("value", ty, format!("{alias}.value"))];
+        if numbered {
+            columns.push(("ordinal", SqlType::BigInt, format!("({alias}.key + 1)")));
+        }
+        let names = &call.columns;
+        if !names.is_empty() && names.len() != columns.len() {
+            let of = call.alias.clone();
+            return Err(match names.len() < columns.len() {
+                true => Error::TooFewColumnNames { of },
+                false => Error::TooManyColumnNames { of },
+            });
+        }
+        let offered = columns.into_iter().enumerate().map(|(at, (name, ty, sql))| Offered {
+            name: names.get(at).cloned().unwrap_or_else(|| name.to_owned()),
+            ty,
+            nullable: name == "value",
+            identity: false,
+            sql,
+        });
+        let columns = offered.collect();
+        self.add_source(SourceScope { alias: call.alias.clone(), full: None, columns })?;
+        Ok(format!("json_each({text}) AS {alias}"))
+    }
+}
+
+fn is_plain_text(arg: &Bound) -> bool {
+    let old = matches!(arg.ty, SqlType::Text | SqlType::NText | SqlType::Xml);
+    is_text(arg.ty) && !old && arg.node.is_typed()
+}
+
+/// The type of the pieces: national if one of the arguments is, as long as the first.
+fn piece_type(texts: &[Bound]) -> Result<SqlType> {
+    let national = texts.iter().any(|arg| is_national(arg.ty));
+    let length = texts.first().and_then(|arg| length_of(arg.ty)).unwrap_or(Length::Max);
+    match (national, length) {
+        (true, Length::Of(n)) if n > 4000 => {
+            Err(Error::feature("STRING_SPLIT of long varchar by a national separator"))
+        }
+        (true, length) => Ok(SqlType::NVarChar(length)),
+        (false, length) => Ok(SqlType::VarChar(length)),
+    }
+}
+
+/// The third argument: a constant, 0 or 1.
+fn enabled(arg: &Bound) -> Result<bool> {
+    match &arg.node {
+        Node::Null(None) | Node::Const(Value::Null) => Ok(false),
+        Node::Const(Value::Bit(on)) => Ok(*on),
+        Node::Const(Value::Int(on @ (0 | 1))) => Ok(*on == 1),
+        Node::Const(Value::Int(value)) => Err(Error::SplitFlag { value: *value }),
+        Node::Const(_) => Err(functions::bad_argument(arg.ty, 3, "string_split")),
+        _ => Err(Error::SplitConstant {}),
+    }
+}
