@@ -321,6 +321,8 @@ pub(crate) enum ConstraintKind {
         on_delete: Option<&'static str>,
         on_update: Option<&'static str>,
     },
+    /// DEFAULT as written, and the column that it is FOR.
+    Default(String, String),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -333,7 +335,11 @@ pub(crate) struct CreateTable {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum AlterTable {
     Add(Vec<ColumnDef>, Vec<Constraint>),
-    DropColumn(Vec<String>),
+    /// With true, IF EXISTS.
+    DropColumn(Vec<String>, bool),
+    DropConstraint(Vec<String>, bool),
+    /// CHECK CONSTRAINT: turns them on; none named stands for ALL.
+    Enable(Vec<String>),
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -331,6 +331,57 @@ errors! {
     NotSupported { what: String } = 40517, 16, 1,
         "Keyword or statement option '{what}' is not supported in this version of the server.";
     NotSupportedFeature { what: String } = 40512, 16, 1, "Feature '{what}' is not supported.";
+    PrimaryExists { table: String } = 1779, 16, 0,
+        "Table '{table}' already has a primary key defined on it.";
+    NullableKey { table: String } = 8111, 16, 1,
+        "Cannot define PRIMARY KEY constraint on nullable column in table '{table}'.";
+    DuplicateInKey { table: String, index: String, key: String } = 1505, 16, 1,
+        "The CREATE UNIQUE INDEX statement terminated because a duplicate key was found for the \
+        object name '{table}' and the index name '{index}'. The duplicate key value is {key}.";
+    NotAConstraint { name: String } = 3728, 16, 1, "'{name}' is not a constraint.";
+    NoConstraint { name: String } = 4917, 16, 0, "Constraint '{name}' does not exist.";
+    KeyReferenced { name: String, table: String, key: String } = 3725, 16, 0,
+        "The constraint '{name}' is being referenced by table '{table}', foreign key constraint \
+        '{key}'.";
+    IndexOfKey { name: String, kind: String } = 3723, 16, 5,
+        "An explicit DROP INDEX is not allowed on index '{name}'. It is being used for {kind} \
+        constraint enforcement.";
+    DropReferenced { name: String } = 3726, 16, 1,
+        "Could not drop object '{name}' because it is referenced by a FOREIGN KEY constraint.";
+    TruncateReferenced { table: String } = 4712, 16, 1,
+        "Cannot truncate table '{table}' because it is being referenced by a FOREIGN KEY \
+        constraint.";
+    ColumnInUse { kind: String, name: String, column: String } = 5074, 16, 1,
+        "The {kind} '{name}' is dependent on column '{column}'.";
+    NoColumn { column: String, table: String } = 4924, 16, 1,
+        "ALTER TABLE DROP COLUMN failed because column '{column}' does not exist in table \
+        '{table}'.";
+    DefaultExists {} = 1781, 16, 1, "Column already has a DEFAULT bound to it.";
+    DefaultColumn { column: String, table: String } = 1752, 16, 0,
+        "Column '{column}' in table '{table}' is invalid for creating a default constraint.";
+    DefaultOfIdentity { table: String, column: String } = 1754, 16, 0,
+        "Defaults cannot be created on columns with an IDENTITY attribute. Table '{table}', column \
+        '{column}'.";
+    ForeignColumn { key: String, column: String, table: String } = 1769, 16, 1,
+        "Foreign key '{key}' references invalid column '{column}' in referencing table '{table}'.";
+    ForeignParentColumn { key: String, column: String, table: String } = 1770, 16, 0,
+        "Foreign key '{key}' references invalid column '{column}' in referenced table '{table}'.";
+    ForeignCount { table: String } = 8139, 16, 0,
+        "Number of referencing columns in foreign key differs from number of referenced columns, \
+        table '{table}'.";
+    ForeignType { column: String, own: String, key: String } = 1778, 16, 0,
+        "Column '{column}' is not the same data type as referencing column '{own}' in foreign key \
+        '{key}'.";
+    ForeignLength { column: String, own: String, key: String } = 1753, 16, 0,
+        "Column '{column}' is not the same length or scale as referencing column '{own}' in \
+        foreign key '{key}'. Columns participating in a foreign key relationship must be defined \
+        with the same length and scale.";
+    ForeignNoKey { key: String, table: String } = 1776, 16, 0,
+        "There are no primary or candidate keys in the referenced table '{table}' that match the \
+        referencing column list in the foreign key '{key}'.";
+    ForeignNoPrimary { key: String, table: String } = 1773, 16, 0,
+        "Foreign key '{key}' has implicit reference to object '{table}' which does not have a \
+        primary key defined on it.";
     SplitSeparator {} = 214, 16, 11,
         "Procedure expects parameter 'separator' of type 'nchar(1)/nvarchar(1)'.";
     SplitFlag { value: i64 } = 4199, 16, 1,

@@ -28,6 +28,10 @@ impl Binder<'_> {
         let mut texts = Vec::new();
         for (at, arg) in args.into_iter().take(2).enumerate() {
             texts.push(match arg.node {
+                Node::Null(None) => {
+                    let (ty, name) = ("NULL".to_owned(), NAME.to_lowercase());
+                    return Err(Error::BadArgument { ty, index: at + 1, name });
+                }
                 Node::Null(Some(_)) => convert(arg, SqlType::NVarChar(Length::Of(4000)))?,
                 _ if is_plain_text(&arg) => arg,
                 _ => return Err(functions::bad_argument(arg.ty, at + 1, NAME)),

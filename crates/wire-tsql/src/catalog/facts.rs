@@ -114,13 +114,15 @@ pub(crate) struct Snapshot {
     pub(crate) read: Vec<Facts>,
 }
 
-/// A constraint as `tsql_constraint` keeps it.
-struct Named {
-    name: String,
-    kind: String,
-    columns: Vec<String>,
-    descending: Vec<bool>,
-    text: String,
+/// A constraint, or an index, as `tsql_constraint` keeps it.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    /// `PK`, `UQ`, `F`, `C`, `D`; `I` for an index.
+    pub(crate) kind: String,
+    pub(crate) columns: Vec<String>,
+    pub(crate) descending: Vec<bool>,
+    pub(crate) text: String,
 }
 
 /// `dbo.t` as schema and name.
@@ -304,10 +306,12 @@ impl Facts {
     ) {
         for (id, column) in (1..).zip(&table.columns) {
             let mut default_id = 0;
-            if let Some(text) = &column.default {
-                let given = named
-                    .iter()
-                    .find(|found| found.kind == "D" && found.columns.first() == Some(&column.name));
+            let given = named
+                .iter()
+                .find(|found| found.kind == "D" && found.columns.first() == Some(&column.name));
+            // one that was dropped is noted as NULL where SQLite has a DEFAULT of its own
+            let dropped = given.is_none() && column.default.as_deref() == Some("NULL");
+            if let Some(text) = column.default.as_ref().filter(|_| !dropped) {
                 let name = match given {
                     Some(given) => given.name.clone(),
                     None => made_name("DF", &table.name, &column.name),
@@ -393,7 +397,8 @@ fn ordinal(table: &Table, column: &str) -> i64 {
     at.map_or(0, |at| i64::try_from(at + 1).unwrap_or(0))
 }
 
-fn constraints(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<Named>> {
+/// The constraints of a table, and indexes that are noted beside them.
+pub(crate) fn constraints(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<Named>> {
     if !has_table(connection, &table.schema, "tsql_constraint")? {
         return Ok(Vec::new());
     }
@@ -441,6 +446,36 @@ fn primary_columns(connection: &Connection, table: &Table) -> rusqlite::Result<V
     rows.collect()
 }
 
+/// The names of the primary key's columns; none if there is no such key.
+pub(crate) fn primary_names(
+    connection: &Connection,
+    table: &Table,
+) -> rusqlite::Result<Vec<String>> {
+    let named = constraints(connection, table)?;
+    let key = primary_key(connection, table, &named)?;
+    let name = |id: i64| {
+        let at = usize::try_from(id - 1).ok()?;
+        table.columns.get(at).map(|column| column.name.clone())
+    };
+    Ok(key.into_iter().filter_map(|(id, _)| name(id)).collect())
+}
+
+/// The primary key's columns, and whether descending: SQLite's own, or an index beside the table.
+fn primary_key(
+    connection: &Connection,
+    table: &Table,
+    named: &[Named],
+) -> rusqlite::Result<Vec<(i64, bool)>> {
+    let own = primary_columns(connection, table)?;
+    if own.is_empty()
+        && let Some(beside) = named.iter().find(|found| found.kind == "PK")
+    {
+        let columns = beside.columns.iter().map(|name| ordinal(table, name));
+        return Ok(columns.zip(beside.descending.iter().copied()).collect());
+    }
+    Ok(own.into_iter().map(|id| (id, false)).collect())
+}
+
 fn indexes(
     connection: &Connection,
     table: &Table,
@@ -455,8 +490,7 @@ fn indexes(
         named.iter().find(same).map(|found| found.name.clone())
     };
     let mut found = Vec::new();
-    let primary: Vec<(i64, bool)> =
-        primary_columns(connection, table)?.into_iter().map(|id| (id, false)).collect();
+    let primary = primary_key(connection, table, named)?;
     let has_primary = !primary.is_empty();
     if has_primary {
         let name = named_key("PK", &primary).unwrap_or_else(|| made_name("PK", &table.name, ""));
@@ -490,12 +524,16 @@ fn indexes(
         if origin == "pk" {
             continue;
         }
-        id += 1;
         let prefix = format!("{}~", table.name);
         let shown = name.strip_prefix(&prefix).unwrap_or(&name).to_owned();
         let given = named.iter().find(|found| {
-            matches!(found.kind.as_str(), "UQ" | "I") && found.name.eq_ignore_ascii_case(&shown)
+            matches!(found.kind.as_str(), "PK" | "UQ" | "I")
+                && found.name.eq_ignore_ascii_case(&shown)
         });
+        if origin == "c" && given.is_some_and(|found| found.kind == "PK") {
+            continue;
+        }
+        id += 1;
         let mut columns = index_columns(connection, table, &name)?;
         if let Some(given) = given {
             // its text has expressions in place of columns

@@ -174,7 +174,11 @@ impl Parser<'_> {
                 break;
             }
             if self.starts_constraint() {
-                table.constraints.push(self.constraint()?);
+                let constraint = self.constraint()?;
+                if matches!(constraint.kind, ConstraintKind::Default(..)) {
+                    return Err(Error::SyntaxKeyword { near: "FOR".to_owned() });
+                }
+                table.constraints.push(constraint);
             } else {
                 table.columns.push(self.column_def()?);
             }
@@ -290,11 +294,7 @@ impl Parser<'_> {
                 if self.eat("CONSTRAINT") {
                     column.default_name = Some(self.identifier()?);
                 }
-                self.expect("DEFAULT")?;
-                let start = self.token().start;
-                self.expression()?;
-                let end = self.at.checked_sub(1).map_or(start, |at| self.tokens[at].end);
-                column.default = Some(self.text[start..end].to_owned());
+                column.default = Some(self.default_text()?);
             } else if self.is("REFERENCES") || self.starts_constraint() {
                 column.constraints.push(self.constraint()?);
             } else if self.is("ROWGUIDCOL") || self.is("SPARSE") || self.is("MASKED") {
@@ -303,6 +303,15 @@ impl Parser<'_> {
                 return Ok(column);
             }
         }
+    }
+
+    /// DEFAULT and its expression, as written.
+    fn default_text(&mut self) -> Result<String> {
+        self.expect("DEFAULT")?;
+        let start = self.token().start;
+        self.expression()?;
+        let end = self.at.checked_sub(1).map_or(start, |at| self.tokens[at].end);
+        Ok(self.text[start..end].to_owned())
     }
 
     fn constraint(&mut self) -> Result<Constraint> {
@@ -315,6 +324,15 @@ impl Parser<'_> {
             let text = self.text.get(start..end).unwrap_or_default().to_owned();
             self.expect_op(")")?;
             return Ok(Constraint { name, kind: ConstraintKind::Check(check, text) });
+        }
+        if self.is("DEFAULT") {
+            let text = self.default_text()?;
+            self.expect("FOR")?;
+            let column = self.identifier()?;
+            if self.is("WITH") {
+                return Err(Error::unsupported("WITH VALUES"));
+            }
+            return Ok(Constraint { name, kind: ConstraintKind::Default(text, column) });
         }
         if self.is("FOREIGN") || self.is("REFERENCES") {
             let mut columns = Vec::new();
@@ -403,35 +421,70 @@ impl Parser<'_> {
     fn alter_table(&mut self) -> Result<Kind> {
         self.advance();
         let name = self.name()?;
-        if self.eat_words(&["DROP", "COLUMN"]) {
-            let columns = self.commas(Self::identifier)?;
-            return Ok(Kind::AlterTable(name, AlterTable::DropColumn(columns)));
-        }
-        if self.is_words(&["WITH", "CHECK"]) && self.is_word_at(2, "ADD") {
-            self.advance();
-            self.advance();
-        }
-        if self.eat("ADD") {
-            let (mut columns, mut constraints) = (Vec::new(), Vec::new());
-            loop {
-                if self.starts_constraint() {
-                    constraints.push(self.constraint()?);
-                } else {
-                    columns.push(self.column_def()?);
-                }
-                if !self.eat_op(",") {
-                    break;
-                }
+        let change = if self.eat("DROP") {
+            self.drop_from_table()?
+        } else {
+            let unchecked = self.eat_words(&["WITH", "NOCHECK"]);
+            if !unchecked {
+                self.eat_words(&["WITH", "CHECK"]);
             }
-            return Ok(Kind::AlterTable(name, AlterTable::Add(columns, constraints)));
-        }
-        match self.tok() {
-            Tok::Word(word) => {
+            if self.eat("ADD") {
+                self.add_to_table(unchecked)?
+            } else if self.eat_words(&["CHECK", "CONSTRAINT"]) {
+                if unchecked {
+                    return Err(Error::unsupported("WITH NOCHECK"));
+                }
+                let all = self.eat("ALL");
+                AlterTable::Enable(if all { Vec::new() } else { self.commas(Self::identifier)? })
+            } else if let Tok::Word(word) = self.tok() {
                 let word = word.to_ascii_uppercase();
-                Err(Error::unsupported(format!("ALTER TABLE {word}")))
+                return Err(Error::unsupported(format!("ALTER TABLE {word}")));
+            } else {
+                return Err(self.unexpected());
             }
-            _ => Err(self.unexpected()),
+        };
+        Ok(Kind::AlterTable(name, change))
+    }
+
+    /// What follows ADD. WITH NOCHECK changes nothing for keys and defaults; other constraints
+    /// would hold for some rows only.
+    fn add_to_table(&mut self, unchecked: bool) -> Result<AlterTable> {
+        let (mut columns, mut constraints) = (Vec::new(), Vec::new());
+        loop {
+            if self.starts_constraint() || self.is("DEFAULT") {
+                constraints.push(self.constraint()?);
+            } else {
+                columns.push(self.column_def()?);
+            }
+            if !self.eat_op(",") {
+                break;
+            }
         }
+        let inside = columns.iter().flat_map(|column| &column.constraints);
+        let partial = |made: &Constraint| {
+            matches!(made.kind, ConstraintKind::Check(..) | ConstraintKind::Foreign { .. })
+        };
+        if unchecked && constraints.iter().chain(inside).any(partial) {
+            return Err(Error::unsupported("WITH NOCHECK"));
+        }
+        Ok(AlterTable::Add(columns, constraints))
+    }
+
+    fn drop_from_table(&mut self) -> Result<AlterTable> {
+        if self.eat("COLUMN") {
+            let if_exists = self.eat_words(&["IF", "EXISTS"]);
+            return Ok(AlterTable::DropColumn(self.commas(Self::identifier)?, if_exists));
+        }
+        self.eat("CONSTRAINT");
+        let if_exists = self.eat_words(&["IF", "EXISTS"]);
+        let names = self.commas(|parser| {
+            parser.eat("CONSTRAINT");
+            parser.identifier()
+        })?;
+        if self.is("WITH") {
+            return Err(Error::unsupported("DROP CONSTRAINT WITH"));
+        }
+        Ok(AlterTable::DropConstraint(names, if_exists))
     }
 
     fn drop_statement(&mut self) -> Result<Kind> {

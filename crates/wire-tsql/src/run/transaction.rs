@@ -8,6 +8,7 @@ use rusqlite::OptionalExtension;
 use tdekit_wire_tds::{Command, EnvChange, SqlType, Value};
 
 use super::db::failure;
+use super::ddl::KeyKind;
 use super::exec::Run;
 use super::{Frame, Signal};
 use crate::ast::{Operand, TranOp};
@@ -455,9 +456,9 @@ impl Run<'_> {
         });
         let object = table.object_name();
         match found {
-            Some((name, true)) => Error::DuplicateIndexKey { name, table: object },
+            Some((name, KeyKind::Index)) => Error::DuplicateIndexKey { name, table: object },
             other => {
-                let primary = other.as_ref().is_none_or(|(name, _)| name.starts_with("PK"));
+                let primary = other.as_ref().is_none_or(|(_, kind)| *kind == KeyKind::Primary);
                 Error::DuplicateKey {
                     kind: if primary { "PRIMARY KEY" } else { "UNIQUE KEY" }.to_owned(),
                     name: other.map_or_else(|| columns.join("_"), |(name, _)| name),

@@ -7,28 +7,31 @@ use tdekit_wire_tds::Value;
 use super::super::Frame;
 use super::super::db::View;
 use super::super::exec::Run;
-use super::index::{index_key, index_name};
-use super::table::{NamedConstraint, column_text, marked};
-use crate::ast::{AlterTable, ColumnDef, Constraint, ConstraintKind, Name};
+use super::table::{NamedConstraint, column_text};
+use crate::ast::{AlterTable, ColumnDef, Name};
 use crate::bind::{Binder, Variables, quote};
-use crate::catalog::facts::made_name;
+use crate::catalog::facts::{Named, schema_and_name};
 use crate::catalog::{Table, TableColumn, TableKind};
 use crate::emit::eval::eval;
 use crate::emit::literal;
 use crate::error::{Error, Result};
-use crate::value::storage;
 
 impl Run<'_> {
     pub(super) fn alter_table(&mut self, name: &Name, change: &AlterTable) -> Result<()> {
-        let table = self.find(name)?.ok_or_else(|| Error::AlterMissing { name: name.text() })?;
-        if table.kind != TableKind::Table {
-            return Err(Error::AlterMissing { name: name.text() });
-        }
+        let table = self.altered(name)?;
         self.define(&table.schema.clone(), |run| match change {
-            AlterTable::DropColumn(columns) => {
-                for column in columns {
-                    let sql = format!("ALTER TABLE {} DROP COLUMN {}", table.sql(), quote(column));
-                    run.sql(&sql, &table.database)?;
+            AlterTable::DropColumn(columns, if_exists) => {
+                columns.iter().try_for_each(|column| run.drop_column(&table, column, *if_exists))
+            }
+            AlterTable::DropConstraint(names, if_exists) => {
+                names.iter().try_for_each(|name| run.drop_constraint(&table, name, *if_exists))
+            }
+            AlterTable::Enable(names) => {
+                // all of them are on, always
+                for name in names {
+                    if !run.has_constraint(&table, name)? {
+                        return Err(Error::NoConstraint { name: name.clone() });
+                    }
                 }
                 Ok(())
             }
@@ -36,9 +39,42 @@ impl Run<'_> {
                 for column in columns {
                     run.add_column(&table, column)?;
                 }
-                constraints.iter().try_for_each(|made| run.add_constraint(&table, made))
+                let table = if columns.is_empty() {
+                    table
+                } else {
+                    run.s.db.changed();
+                    run.altered(name)?
+                };
+                for column in columns {
+                    for made in &column.constraints {
+                        run.add_constraint(&table, made, Some(&column.name))?;
+                    }
+                }
+                constraints.iter().try_for_each(|made| run.add_constraint(&table, made, None))
             }
         })
+    }
+
+    fn altered(&mut self, name: &Name) -> Result<Arc<Table>> {
+        let found = self.find(name)?.filter(|table| table.kind == TableKind::Table);
+        found.ok_or_else(|| Error::AlterMissing { name: name.text() })
+    }
+
+    fn drop_column(&mut self, table: &Arc<Table>, name: &str, if_exists: bool) -> Result<()> {
+        let Some(column) = table.column(name) else {
+            let (column, table) = (name.to_owned(), schema_and_name(&table.name).1);
+            return if if_exists { Ok(()) } else { Err(Error::NoColumn { column, table }) };
+        };
+        let name = &column.name;
+        let uses = |found: &&Named| found.columns.iter().any(|own| own.eq_ignore_ascii_case(name));
+        if let Some(found) = self.named_constraints(table)?.iter().find(uses) {
+            let kind = if found.kind == "I" { "index" } else { "object" };
+            let (name, column) = (found.name.clone(), name.clone());
+            return Err(Error::ColumnInUse { kind: kind.to_owned(), name, column });
+        }
+        let sql = format!("ALTER TABLE {} DROP COLUMN {}", table.sql(), quote(name));
+        self.sql(&sql, &table.database)?;
+        self.forget_column(table, name)
     }
 
     fn add_column(&mut self, table: &Arc<Table>, column: &ColumnDef) -> Result<()> {
@@ -46,8 +82,8 @@ impl Run<'_> {
             let (name, table) = (column.name.clone(), table.name.clone());
             return Err(Error::DuplicateColumn { name, table });
         }
-        if column.identity.is_some() || !column.constraints.is_empty() {
-            return Err(Error::unsupported("ALTER TABLE ADD of a column with a constraint"));
+        if column.identity.is_some() {
+            return Err(Error::unsupported("ALTER TABLE ADD of an IDENTITY column"));
         }
         let mut text = column_text(column, false)?;
         if column.nullable == Some(false) {
@@ -58,14 +94,12 @@ impl Run<'_> {
         self.sql(&sql, &table.database)?;
         self.note_columns(&table.schema, &table.name, std::slice::from_ref(column))?;
         let Some(default) = &column.default else { return Ok(()) };
-        let name = column.default_name.clone();
-        let name = name.unwrap_or_else(|| made_name("DF", &table.name, &column.name));
-        let (columns, text) = (vec![column.name.clone()], default.clone());
-        self.note_constraints(
-            &table.schema,
-            &table.name,
-            &[NamedConstraint { name, kind: "D", columns, text }],
-        )
+        let columns = vec![column.name.clone()];
+        let given = column.default_name.as_deref();
+        let name = self.constraint_name(table, given, "DF", &columns)?;
+        let text = default.clone();
+        let named = NamedConstraint { name, kind: "D", columns, text };
+        self.note_constraints(&table.schema, &table.name, &[named])
     }
 
     fn default_now(&mut self, table: &Arc<Table>, column: &ColumnDef) -> Result<String> {
@@ -102,37 +136,5 @@ impl Run<'_> {
             return Err(Error::unsupported("ALTER TABLE ADD of a NOT NULL column without DEFAULT"));
         }
         literal(&value, column.ty)
-    }
-
-    /// UNIQUE: an index beside the table, whose own text SQLite does not change.
-    fn add_constraint(&mut self, table: &Arc<Table>, constraint: &Constraint) -> Result<()> {
-        let ConstraintKind::Unique(columns) = &constraint.kind else {
-            return Err(Error::unsupported("ALTER TABLE ADD of a constraint that is not UNIQUE"));
-        };
-        let mut keys = Vec::new();
-        for (name, down) in columns {
-            let column =
-                table.column(name).ok_or_else(|| Error::InvalidColumn { name: name.clone() })?;
-            if !storage::comparable(column.ty) {
-                let ty = crate::value::type_name(column.ty);
-                return Err(Error::feature(format!("a key of type {ty}")));
-            }
-            keys.push(index_key(&column.name, column.ty, column.nullable, *down));
-        }
-        let joined: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
-        let name = constraint.name.clone();
-        let name = name.unwrap_or_else(|| made_name("UQ", &table.name, &joined.join("_")));
-        let sql = format!(
-            "CREATE UNIQUE INDEX {}.{} ON {} ({})",
-            quote(&table.schema),
-            quote(&index_name(&table.name, &name)),
-            quote(&table.name),
-            keys.join(", ")
-        );
-        self.sql(&sql, &table.database)
-            .map_err(|error| self.constraint(error, table, tdekit_wire_tds::Command::OTHER))?;
-        let named =
-            NamedConstraint { name, kind: "UQ", columns: marked(columns), text: String::new() };
-        self.note_constraints(&table.schema, &table.name, &[named])
     }
 }

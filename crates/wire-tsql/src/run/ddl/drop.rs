@@ -7,13 +7,16 @@ use super::super::exec::Run;
 use super::index::index_name;
 use crate::ast::{Name, ObjectKind};
 use crate::bind::quote;
-use crate::catalog::facts::has_table;
+use crate::catalog::facts::{has_table, schema_and_name};
 use crate::catalog::{Table, TableKind};
 use crate::error::{Error, Result};
 
 impl Run<'_> {
     pub(super) fn truncate(&mut self, name: &Name) -> Result<()> {
         let table = self.find(name)?.ok_or_else(|| Error::AlterMissing { name: name.text() })?;
+        if self.referring(&table)?.is_some() {
+            return Err(Error::TruncateReferenced { table: name.text() });
+        }
         self.define(&table.schema.clone(), |run| {
             run.sql(&format!("DELETE FROM {}", table.sql()), &table.database)?;
             if table.identity().is_some() {
@@ -43,6 +46,10 @@ impl Run<'_> {
                 let Some(table) = found else {
                     return if if_exists { Ok(()) } else { Err(missing("table")) };
                 };
+                // SQLite would delete the rows first, and with them those that refer to them
+                if self.referring(&table)?.is_some() {
+                    return Err(Error::DropReferenced { name: name.text() });
+                }
                 self.drop_table(&table)
             }
             ObjectKind::View | ObjectKind::Procedure => {
@@ -75,6 +82,13 @@ impl Run<'_> {
                 let Some(table) = self.find(&table)? else {
                     return if if_exists { Ok(()) } else { Err(missing("index")) };
                 };
+                let named = self.named_constraints(&table)?;
+                let key = named.iter().find(|found| found.name.eq_ignore_ascii_case(&index));
+                if let Some(key) = key.filter(|found| matches!(found.kind.as_str(), "PK" | "UQ")) {
+                    let kind = if key.kind == "PK" { "PRIMARY KEY" } else { "UNIQUE KEY" };
+                    let name = format!("{}.{}", schema_and_name(&table.name).1, key.name);
+                    return Err(Error::IndexOfKey { name, kind: kind.to_owned() });
+                }
                 let full = index_name(&table.name, &index);
                 let sql = format!("DROP INDEX {}.{}", quote(&table.schema), quote(&full));
                 let kernels = self.s.db.kernels.clone();
@@ -105,6 +119,23 @@ impl Run<'_> {
             ObjectKind::Schema => self.drop_schema(name.object(), if_exists),
             _ => Err(Error::feature("this DROP")),
         }
+    }
+
+    /// Forgets what is noted of a column that is gone.
+    pub(super) fn forget_column(&mut self, table: &Table, column: &str) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
+        let connection = self.s.db.connection()?;
+        for own in ["tsql_identity", "tsql_default"] {
+            if has_table(connection, &table.schema, own).map_err(fail)? {
+                let sql = format!(
+                    "DELETE FROM {}.{own} WHERE table_name = ?1 AND column_name = ?2",
+                    quote(&table.schema)
+                );
+                connection.execute(&sql, [&table.name, column]).map_err(fail)?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn drop_table(&mut self, table: &Arc<Table>) -> Result<()> {

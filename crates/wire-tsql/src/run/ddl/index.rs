@@ -12,12 +12,21 @@ use crate::catalog::facts::{DESCENDING, SEPARATOR, has_table, made_name};
 use crate::error::{Error, Result};
 use crate::value::{is_text, storage};
 
-/// The name of the unique index over these columns, and whether CREATE INDEX made it.
+/// What a unique index is to T-SQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyKind {
+    Primary,
+    Unique,
+    /// CREATE INDEX made it.
+    Index,
+}
+
+/// The name and kind of the unique index over these columns.
 pub(crate) fn unique_index(
     connection: &Connection,
     table: &Table,
     columns: &[&str],
-) -> rusqlite::Result<Option<(String, bool)>> {
+) -> rusqlite::Result<Option<(String, KeyKind)>> {
     let mut list = connection.prepare("SELECT name, origin FROM pragma_index_list(?1, ?2)")?;
     let found: Vec<(String, String)> = list
         .query_map([&table.name, &table.schema], |row| Ok((row.get(0)?, row.get(1)?)))?
@@ -30,12 +39,16 @@ pub(crate) fn unique_index(
         let same = own.len() == columns.len()
             && own.iter().zip(columns).all(|(own, column)| own.as_deref() == Some(*column));
         if same {
-            let kind = if origin == "pk" { "PK" } else { "UQ" };
-            let shown = match origin.as_str() {
-                "pk" | "u" => key_name(connection, table, kind, columns)?,
-                _ => shown_name(table, &name).to_owned(),
-            };
-            return Ok(Some((shown, origin == "c")));
+            let shown = shown_name(table, &name).to_owned();
+            return Ok(Some(match origin.as_str() {
+                "pk" => (key_name(connection, table, "PK", columns)?, KeyKind::Primary),
+                "u" => (key_name(connection, table, "UQ", columns)?, KeyKind::Unique),
+                _ => match noted_kind(connection, table, &shown).as_deref() {
+                    Some("PK") => (shown, KeyKind::Primary),
+                    Some("UQ") => (shown, KeyKind::Unique),
+                    _ => (shown, KeyKind::Index),
+                },
+            }));
         }
     }
     Ok(None)
@@ -81,12 +94,16 @@ pub(crate) fn shown_name<'n>(table: &Table, name: &'n str) -> &'n str {
 
 /// Whether an index with expressions for columns belongs to a UNIQUE constraint.
 pub(crate) fn is_constraint(connection: &Connection, table: &Table, name: &str) -> bool {
+    noted_kind(connection, table, name).is_some_and(|kind| kind != "I")
+}
+
+/// The kind of a constraint or index of this name, as `tsql_constraint` has it.
+fn noted_kind(connection: &Connection, table: &Table, name: &str) -> Option<String> {
     let sql = format!(
         "SELECT kind FROM {}.tsql_constraint WHERE table_name = ?1 AND name = ?2",
         quote(&table.schema)
     );
-    let kind = connection.query_row(&sql, [&table.name, name], |row| row.get::<_, String>(0));
-    kind.is_ok_and(|kind| kind != "I")
+    connection.query_row(&sql, [&table.name, name], |row| row.get(0)).ok()
 }
 
 /// A column of a unique index. Where NULL may stand, whether it does and the value otherwise are

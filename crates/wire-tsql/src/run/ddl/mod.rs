@@ -1,11 +1,14 @@
 //! Definitions: tables, indexes, views and procedures.
 
 mod alter;
+mod constraint;
 mod drop;
+mod foreign;
 mod index;
 mod module;
 mod schema;
 mod table;
+mod text;
 
 use std::sync::Arc;
 
@@ -19,7 +22,7 @@ use crate::bind::quote;
 use crate::catalog::Table;
 use crate::error::{Error, Result};
 
-pub(crate) use index::{is_constraint, shown_name, unique_index};
+pub(crate) use index::{KeyKind, is_constraint, shown_name, unique_index};
 
 /// Tables of ours in every database, made when they are first needed.
 const OWN_TABLES: &[(&str, &str)] = &[

@@ -7,11 +7,12 @@ use tdekit_wire_tds::{Column, SqlType};
 
 use super::super::db::{View, failure};
 use super::super::exec::Run;
+use super::foreign::{Child, Parent, foreign_text, in_database};
 use super::index::{column_list, index_key, index_name};
 use crate::ast::{ColumnDef, Constraint, ConstraintKind, CreateTable, Expr, Name};
 use crate::bind::{Binder, Offered, Scope, SourceScope, Variables, quote};
-use crate::catalog::Table;
-use crate::catalog::facts::{DESCENDING, SEPARATOR, made_name};
+use crate::catalog::facts::{DESCENDING, SEPARATOR, made_name, schema_and_name};
+use crate::catalog::{Table, TableColumn};
 use crate::error::{Error, Result};
 use crate::value::{is_text, storage};
 
@@ -67,6 +68,7 @@ struct Place<'a> {
     column: Option<&'a ColumnDef>,
     all: &'a [ColumnDef],
     schema: &'a str,
+    database: &'a str,
     table: &'a str,
 }
 
@@ -75,6 +77,30 @@ impl Place<'_> {
         let found = self.all.iter().find(|column| column.name.eq_ignore_ascii_case(key));
         found.ok_or_else(|| Error::InvalidColumn { name: key.to_owned() })
     }
+
+    /// The columns as a CHECK names them.
+    fn offered(&self) -> Vec<Offered> {
+        let one = |column: &ColumnDef| Offered {
+            name: column.name.clone(),
+            ty: column.ty,
+            nullable: column.nullable != Some(false),
+            identity: false,
+            sql: quote(&column.name),
+        };
+        self.all.iter().map(one).collect()
+    }
+}
+
+/// A table's columns as its own CHECK names them.
+pub(super) fn offered(columns: &[TableColumn]) -> Vec<Offered> {
+    let one = |column: &TableColumn| Offered {
+        name: column.name.clone(),
+        ty: column.ty,
+        nullable: column.nullable,
+        identity: false,
+        sql: quote(&column.name),
+    };
+    columns.iter().map(one).collect()
 }
 
 /// Names of columns, descending ones marked.
@@ -95,7 +121,7 @@ impl Run<'_> {
             return Err(Error::feature(format!("a table named {name}")));
         }
         let mut made = Made::default();
-        let text = self.table_text(table, &schema, &name, &mut made)?;
+        let text = self.create_text(table, (&schema, &database), &name, &mut made)?;
         let variable = name.starts_with("#@");
         self.define(&schema, |run| {
             run.sql(&text, &database)?;
@@ -170,10 +196,10 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn table_text(
+    fn create_text(
         &mut self,
         table: &CreateTable,
-        schema: &str,
+        (schema, database): (&str, &str),
         name: &str,
         made: &mut Made,
     ) -> Result<String> {
@@ -218,7 +244,7 @@ impl Run<'_> {
             }
         }
         for (column, constraint) in constraints {
-            let place = Place { column, all: &table.columns, schema, table: name };
+            let place = Place { column, all: &table.columns, schema, database, table: name };
             if let Some(text) = self.constraint_text(&place, constraint, made)? {
                 parts.push(text);
             }
@@ -271,62 +297,69 @@ impl Run<'_> {
             ConstraintKind::Check(expr, text) => {
                 let columns: Vec<String> = own.into_iter().map(|(name, _)| name).collect();
                 let name = made.name("C", place.table, given, &columns, &format!("({text})"));
-                let text = self.inline_condition(expr, place.all)?;
+                let text = self.inline_condition(expr, place.offered())?;
                 (name, format!("CHECK ({text})"))
             }
             ConstraintKind::Foreign { columns, table, parents, on_delete, on_update } => {
                 let own: Vec<String> = own.into_iter().map(|(name, _)| name).collect();
                 let columns = if columns.is_empty() { &own } else { columns };
-                let list = |names: &[String]| {
-                    names.iter().map(|name| quote(name)).collect::<Vec<_>>().join(", ")
-                };
                 let name = made.name("F", place.table, given, columns, "");
-                let parent = self.parent(&name, table, place)?;
-                let mut text =
-                    format!("FOREIGN KEY ({}) REFERENCES {}", list(columns), quote(&parent));
-                if !parents.is_empty() {
-                    text.push_str(&format!(" ({})", list(parents)));
-                }
-                for (event, action) in [("DELETE", on_delete), ("UPDATE", on_update)] {
-                    if let Some(action) = action {
-                        text.push_str(&format!(" ON {event} {action}"));
-                    }
-                }
-                (name, text)
+                let parent = self.parent(&name, place, columns, table, parents)?;
+                let actions = [*on_delete, *on_update];
+                return Ok(Some(foreign_text(
+                    &name,
+                    columns,
+                    &parent.name,
+                    &parent.columns,
+                    actions,
+                )));
             }
+            ConstraintKind::Default(..) => return Err(Error::feature("this constraint")),
         };
         Ok(Some(format!("CONSTRAINT {} {text}", quote(&name))))
     }
 
-    /// The name in SQLite of the table that a foreign key refers to: it must be there, in the same
-    /// database.
-    fn parent(&mut self, key: &str, parent: &Name, place: &Place<'_>) -> Result<String> {
+    /// What a foreign key refers to: a key of a table in the same database, or the table itself,
+    /// whose keys SQLite sees.
+    fn parent(
+        &mut self,
+        key: &str,
+        place: &Place<'_>,
+        columns: &[String],
+        parent: &Name,
+        parents: &[String],
+    ) -> Result<Parent> {
         if parent.0.len() > 2 {
             return Err(Error::feature("a foreign key to another database"));
         }
-        let current = self.s.state.database.clone();
-        let (_, _, name) = self.s.db.place(parent, &current)?;
+        if place.schema == "temp" {
+            return Err(Error::feature("a foreign key of a temporary table"));
+        }
+        let mut own = Vec::new();
+        for column in columns {
+            let found = place.find(column).map_err(|_| Error::ForeignColumn {
+                key: key.to_owned(),
+                column: column.clone(),
+                table: schema_and_name(place.table).1,
+            })?;
+            own.push((found.name.clone(), found.ty));
+        }
+        let parent = in_database(parent, place.database);
+        let (_, _, name) = self.s.db.place(&parent, place.database)?;
         if name.eq_ignore_ascii_case(place.table) {
-            return Ok(name);
+            return Ok(Parent { name, columns: parents.to_vec() });
         }
-        match self.find(parent)? {
-            Some(found) => Ok(found.name.clone()),
-            None => Err(Error::ForeignTable { key: key.to_owned(), table: parent.text() }),
-        }
+        let table = self.parent_table(key, &parent)?;
+        let child = Child { table: place.table, columns: own };
+        self.parent_key(key, &child, &table, parents)
     }
 
     /// A condition over a table's own columns as text that can stay in a schema.
-    fn inline_condition(&mut self, expr: &Expr, columns: &[ColumnDef]) -> Result<String> {
-        let offered = columns
-            .iter()
-            .map(|column| Offered {
-                name: column.name.clone(),
-                ty: column.ty,
-                nullable: column.nullable != Some(false),
-                identity: false,
-                sql: quote(&column.name),
-            })
-            .collect();
+    pub(super) fn inline_condition(
+        &mut self,
+        expr: &Expr,
+        offered: Vec<Offered>,
+    ) -> Result<String> {
         let kernels = self.s.db.kernels.clone();
         let database = self.s.state.database.clone();
         let variables = Variables::default();

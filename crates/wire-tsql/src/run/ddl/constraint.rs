@@ -1,0 +1,527 @@
+//! ALTER TABLE ADD and DROP of constraints.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::super::db::{View, failure};
+use super::super::exec::Run;
+use super::super::messages::shown;
+use super::index::{index_key, index_name};
+use super::table::{NamedConstraint, marked, offered};
+use super::text::TableText;
+use crate::ast::{Constraint, ConstraintKind, Expr};
+use crate::bind::{Binder, Variables, quote};
+use crate::catalog::facts::{has_table, made_name, primary_names, read, schema_and_name};
+use crate::catalog::{Table, TableColumn};
+use crate::error::{Error, Result};
+use crate::run::calls::object_id;
+use crate::value::storage;
+
+/// What the definition of a DEFAULT is when there is none, but SQLite has one of its own.
+pub(super) const NO_DEFAULT: &str = "NULL";
+
+impl Run<'_> {
+    /// Adds a constraint; `column` is the one in whose definition it stands.
+    pub(super) fn add_constraint(
+        &mut self,
+        table: &Arc<Table>,
+        constraint: &Constraint,
+        column: Option<&str>,
+    ) -> Result<()> {
+        let given = constraint.name.as_deref();
+        let own: Vec<String> = column.map(str::to_owned).into_iter().collect();
+        match &constraint.kind {
+            ConstraintKind::Primary(columns) | ConstraintKind::Unique(columns) => {
+                let own: Vec<(String, bool)> = own.into_iter().map(|name| (name, false)).collect();
+                let columns = if columns.is_empty() { &own } else { columns };
+                let primary = matches!(constraint.kind, ConstraintKind::Primary(_));
+                self.add_key(table, given, primary, columns)
+            }
+            ConstraintKind::Check(expr, text) => self.add_check(table, given, expr, text, own),
+            ConstraintKind::Foreign { .. } => self.add_foreign(table, given, constraint, &own),
+            ConstraintKind::Default(text, column) => self.add_default(table, given, text, column),
+        }
+    }
+
+    /// The constraint's name: as given, which nothing else may have, or as SQL Server makes it.
+    pub(super) fn constraint_name(
+        &mut self,
+        table: &Table,
+        given: Option<&str>,
+        kind: &str,
+        columns: &[String],
+    ) -> Result<String> {
+        let kernels = self.s.db.kernels.clone();
+        let connection = self.s.db.connection()?;
+        let taken = |name: &str| {
+            is_taken(connection, table, name)
+                .map_err(|error| failure(&kernels, &error, &table.database))
+        };
+        if let Some(name) = given {
+            let error = Error::ObjectExists { name: name.to_owned() };
+            return if taken(name)? { Err(error) } else { Ok(name.to_owned()) };
+        }
+        let bare = columns.join("_");
+        let mut name = made_name(kind, &table.name, &bare);
+        let mut number = 0;
+        while taken(&name)? {
+            number += 1;
+            name = made_name(kind, &table.name, &format!("{bare}{number}"));
+        }
+        Ok(name)
+    }
+
+    /// PRIMARY KEY or UNIQUE: an index beside the table, whose own text stays.
+    fn add_key(
+        &mut self,
+        table: &Arc<Table>,
+        given: Option<&str>,
+        primary: bool,
+        columns: &[(String, bool)],
+    ) -> Result<()> {
+        let kind = if primary { "PK" } else { "UQ" };
+        if primary && !self.primary_key(table)?.is_empty() {
+            return Err(Error::PrimaryExists { table: schema_and_name(&table.name).1 });
+        }
+        let (mut keys, mut found) = (Vec::new(), Vec::new());
+        for (name, down) in columns {
+            let column =
+                table.column(name).ok_or_else(|| Error::InvalidColumn { name: name.clone() })?;
+            if !storage::comparable(column.ty) {
+                let ty = crate::value::type_name(column.ty);
+                return Err(Error::feature(format!("a key of type {ty}")));
+            }
+            if primary && column.nullable {
+                return Err(Error::NullableKey { table: schema_and_name(&table.name).1 });
+            }
+            keys.push(index_key(&column.name, column.ty, column.nullable, *down));
+            found.push(column);
+        }
+        let names: Vec<String> = found.iter().map(|column| column.name.clone()).collect();
+        let name = self.constraint_name(table, given, kind, &names)?;
+        if let Some(key) = self.duplicate_row(table, &found)? {
+            let table = table.object_name();
+            return Err(Error::DuplicateInKey { table, index: name, key });
+        }
+        let sql = format!(
+            "CREATE UNIQUE INDEX {}.{} ON {} ({})",
+            quote(&table.schema),
+            quote(&index_name(&table.name, &name)),
+            quote(&table.name),
+            keys.join(", ")
+        );
+        self.sql(&sql, &table.database)?;
+        let columns: Vec<(String, bool)> =
+            names.into_iter().zip(columns.iter().map(|(_, down)| *down)).collect();
+        let text = String::new();
+        let named = NamedConstraint { name, kind, columns: marked(&columns), text };
+        self.note_constraints(&table.schema, &table.name, &[named])
+    }
+
+    /// The names of the primary key's columns; none if there is no such key.
+    pub(super) fn primary_key(&mut self, table: &Table) -> Result<Vec<String>> {
+        let kernels = self.s.db.kernels.clone();
+        primary_names(self.s.db.connection()?, table)
+            .map_err(|error| failure(&kernels, &error, &table.database))
+    }
+
+    /// The values of a key that more than one row has, as messages show them.
+    fn duplicate_row(&mut self, table: &Table, key: &[&TableColumn]) -> Result<Option<String>> {
+        let names: Vec<String> = key.iter().map(|column| quote(&column.name)).collect();
+        let names = names.join(", ");
+        let sql =
+            format!("SELECT {names} FROM {} GROUP BY {names} HAVING count(*) > 1", table.sql());
+        let kernels = self.s.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
+        let connection = self.s.db.connection()?;
+        let mut statement = connection.prepare(&sql).map_err(fail)?;
+        let mut rows = statement.query([]).map_err(fail)?;
+        let Some(row) = rows.next().map_err(fail)? else { return Ok(None) };
+        let mut texts = Vec::new();
+        for (at, column) in key.iter().enumerate() {
+            let stored = row.get_ref(at).map_err(fail)?;
+            let value = storage::load(stored, column.ty, &column.name)?;
+            let null = value == tdekit_wire_tds::Value::Null;
+            texts.push(if null { "<NULL>".to_owned() } else { shown(&value, 900) });
+        }
+        Ok(Some(format!("({})", texts.join(", "))))
+    }
+
+    fn add_check(
+        &mut self,
+        table: &Arc<Table>,
+        given: Option<&str>,
+        expr: &Expr,
+        text: &str,
+        columns: Vec<String>,
+    ) -> Result<()> {
+        let name = self.constraint_name(table, given, "CK", &columns)?;
+        let condition = self.inline_condition(expr, offered(&table.columns))?;
+        let violated = format!("SELECT 1 FROM {} WHERE ({condition}) IS FALSE", table.sql());
+        if self.finds(&violated, table)? {
+            return Err(conflict("CHECK", &name, table));
+        }
+        let sql = format!(
+            "ALTER TABLE {} ADD CONSTRAINT {} CHECK ({condition})",
+            table.sql(),
+            quote(&name)
+        );
+        self.sql(&sql, &table.database)?;
+        let text = format!("({text})");
+        let named = NamedConstraint { name, kind: "C", columns, text };
+        self.note_constraints(&table.schema, &table.name, &[named])
+    }
+
+    /// Whether a query finds a row.
+    pub(super) fn finds(&mut self, sql: &str, table: &Table) -> Result<bool> {
+        let kernels = self.s.db.kernels.clone();
+        let found = self.s.db.connection()?.query_row(sql, [], |_| Ok(())).optional();
+        Ok(found.map_err(|error| failure(&kernels, &error, &table.database))?.is_some())
+    }
+
+    fn add_default(
+        &mut self,
+        table: &Arc<Table>,
+        given: Option<&str>,
+        text: &str,
+        column: &str,
+    ) -> Result<()> {
+        let shown = schema_and_name(&table.name).1;
+        let Some(found) = table.column(column) else {
+            return Err(Error::DefaultColumn { column: column.to_owned(), table: shown });
+        };
+        if found.identity {
+            return Err(Error::DefaultOfIdentity { table: shown, column: found.name.clone() });
+        }
+        if found.default.is_some() && !self.is_bare(table, &found.name)? {
+            return Err(Error::DefaultExists {});
+        }
+        let columns = vec![found.name.clone()];
+        let name = self.constraint_name(table, given, "DF", &columns)?;
+        // it must be right by itself, for rows to come
+        let described = TableColumn { default: Some(text.to_owned()), ..found.clone() };
+        let kernels = self.s.db.kernels.clone();
+        let database = self.s.state.database.clone();
+        let variables = Variables::default();
+        let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
+        Binder::new(&mut view, &variables, &kernels).default(table, &described)?;
+        self.note_default(table, &found.name, text)?;
+        let text = text.to_owned();
+        let named = NamedConstraint { name, kind: "D", columns, text };
+        self.note_constraints(&table.schema, &table.name, &[named])
+    }
+
+    /// Whether a column's DEFAULT is what stays when a constraint was dropped.
+    fn is_bare(&mut self, table: &Table, column: &str) -> Result<bool> {
+        let named = self.named_constraints(table)?;
+        Ok(!named.iter().any(|found| found.kind == "D" && found.columns == [column])
+            && table.column(column).and_then(|found| found.default.as_deref()) == Some(NO_DEFAULT))
+    }
+
+    pub(super) fn note_default(&mut self, table: &Table, column: &str, text: &str) -> Result<()> {
+        self.own_table(&table.schema, "tsql_default")?;
+        let sql = format!(
+            "INSERT OR REPLACE INTO {}.tsql_default VALUES (?1, ?2, ?3)",
+            quote(&table.schema)
+        );
+        self.noted(&sql, [&table.name, column, text], table)
+    }
+
+    fn noted<const N: usize>(&mut self, sql: &str, with: [&str; N], table: &Table) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        let result = self.s.db.connection()?.execute(sql, rusqlite::params_from_iter(with));
+        result.map(|_| ()).map_err(|error| failure(&kernels, &error, &table.database))
+    }
+
+    /// The constraints and noted indexes of a table, as `tsql_constraint` has them.
+    pub(super) fn named_constraints(
+        &mut self,
+        table: &Table,
+    ) -> Result<Vec<crate::catalog::facts::Named>> {
+        let kernels = self.s.db.kernels.clone();
+        crate::catalog::facts::constraints(self.s.db.connection()?, table)
+            .map_err(|error| failure(&kernels, &error, &table.database))
+    }
+
+    pub(super) fn drop_constraint(
+        &mut self,
+        table: &Arc<Table>,
+        name: &str,
+        if_exists: bool,
+    ) -> Result<()> {
+        let named = self.named_constraints(table)?;
+        let found = named
+            .iter()
+            .find(|found| found.kind != "I" && found.name.eq_ignore_ascii_case(name))
+            .cloned();
+        let Some(found) = found else {
+            if self.has_constraint(table, name)? {
+                let what = "ALTER TABLE DROP of a constraint that SQLite's own text does not name";
+                return Err(Error::feature(what));
+            }
+            let missing = Error::NotAConstraint { name: name.to_owned() };
+            return if if_exists { Ok(()) } else { Err(missing) };
+        };
+        match found.kind.as_str() {
+            "D" => self.drop_default(table, &found.columns)?,
+            "PK" | "UQ" => self.drop_key(table, &found.name, &found.columns)?,
+            _ => {
+                let sql =
+                    format!("ALTER TABLE {} DROP CONSTRAINT {}", table.sql(), quote(&found.name));
+                self.sql(&sql, &table.database)?;
+            }
+        }
+        let sql = format!(
+            "DELETE FROM {}.tsql_constraint WHERE table_name = ?1 AND name = ?2",
+            quote(&table.schema)
+        );
+        self.noted(&sql, [&table.name, &found.name], table)
+    }
+
+    /// Whether the catalog shows a constraint of this name.
+    pub(super) fn has_constraint(&mut self, table: &Table, name: &str) -> Result<bool> {
+        let facts = read(&mut self.s.db, &table.database)?;
+        let id = object_id(&table.name);
+        let mut own = facts.objects.iter().filter(|object| object.parent == id);
+        Ok(own.any(|object| object.name.eq_ignore_ascii_case(name)))
+    }
+
+    /// SQLite's own DEFAULT, which rows from before ADD may need, stays: an explicit NULL hides it
+    /// from new rows.
+    fn drop_default(&mut self, table: &Table, columns: &[String]) -> Result<()> {
+        let Some(column) = columns.first() else { return Ok(()) };
+        let kernels = self.s.db.kernels.clone();
+        let sql = "SELECT 1 FROM pragma_table_info(?1, ?2) WHERE name = ?3 COLLATE NOCASE AND \
+            dflt_value IS NOT NULL";
+        let own = self
+            .s
+            .db
+            .connection()?
+            .query_row(sql, [&table.name, &table.schema, column], |_| Ok(()))
+            .optional()
+            .map_err(|error| failure(&kernels, &error, &table.database))?;
+        if own.is_some() {
+            return self.note_default(table, column, NO_DEFAULT);
+        }
+        let sql = format!(
+            "DELETE FROM {}.tsql_default WHERE table_name = ?1 AND column_name = ?2 COLLATE NOCASE",
+            quote(&table.schema)
+        );
+        self.noted(&sql, [&table.name, column], table)
+    }
+
+    /// A key that ALTER TABLE made is an index beside the table; one of CREATE TABLE stands in
+    /// the table's text, and SQLite keeps an index of its own for it.
+    fn drop_key(&mut self, table: &Table, name: &str, columns: &[String]) -> Result<()> {
+        if let Some((child, key)) = self.key_reference(table, columns)? {
+            return Err(Error::KeyReferenced { name: name.to_owned(), table: child, key });
+        }
+        let index = index_name(&table.name, name);
+        let beside = format!(
+            "SELECT 1 FROM {}.sqlite_schema WHERE type = 'index' AND name = '{}'",
+            quote(&table.schema),
+            index.replace('\'', "''")
+        );
+        if !self.finds(&beside, table)? {
+            self.detach_key(table, name, &index)?;
+        }
+        let sql = format!("DROP INDEX {}.{}", quote(&table.schema), quote(&index));
+        self.sql(&sql, &table.database)?;
+        self.check_table(table)
+    }
+
+    /// A foreign key that refers to these columns: its table and name.
+    fn key_reference(
+        &mut self,
+        table: &Table,
+        columns: &[String],
+    ) -> Result<Option<(String, String)>> {
+        let facts = read(&mut self.s.db, &table.database)?;
+        let id = object_id(&table.name);
+        let ordinal = |name: &String| {
+            table.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
+        };
+        let mut own: Vec<i64> = columns
+            .iter()
+            .filter_map(|name| ordinal(name).and_then(|at| i64::try_from(at + 1).ok()))
+            .collect();
+        own.sort_unstable();
+        for key in facts.foreign_keys.iter().filter(|key| key.parent == id) {
+            let mut there: Vec<i64> = key.columns.iter().map(|(_, there)| *there).collect();
+            there.sort_unstable();
+            if there == own {
+                let child = facts.object(key.object).map(|object| object.name.clone());
+                return Ok(Some((child.unwrap_or_default(), key.name.clone())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes a key out of the table's text; its index becomes one of the given name.
+    fn detach_key(&mut self, table: &Table, name: &str, index: &str) -> Result<()> {
+        let refused = || Error::feature("ALTER TABLE DROP of a key that is written in this way");
+        let kernels = self.s.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
+        let sql = self.table_text(table)?;
+        let mut text = TableText::parse(&sql).ok_or_else(refused)?;
+        let keys = text.keys();
+        let at = keys
+            .iter()
+            .position(|key| key.name.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(name)))
+            .ok_or_else(refused)?;
+        let automatic = automatic_indexes(self.s.db.connection()?, table).map_err(fail)?;
+        // SQLite numbers its indexes in the order of the keys, and has none for a key twice
+        if automatic.len() != keys.len() {
+            return Err(refused());
+        }
+        text.remove(keys[at].item);
+        let made = format!(
+            "CREATE UNIQUE INDEX {} ON {} {}",
+            quote(index),
+            quote(&table.name),
+            keys[at].columns
+        );
+        let own = quote(&table.schema);
+        self.edit_schema(table, |connection| {
+            let rename = format!(
+                "UPDATE {own}.sqlite_schema SET name = ?2, sql = ?3 WHERE type = 'index' AND name \
+                = ?1"
+            );
+            connection.execute(&rename, rusqlite::params![automatic[at], index, made])?;
+            for (before, after) in automatic[at + 1..].iter().zip(&automatic[at..]) {
+                connection.execute(&rename, rusqlite::params![before, after, None::<String>])?;
+            }
+            set_text(connection, &own, table, &text.text())
+        })
+    }
+
+    /// The table's text as SQLite keeps it.
+    pub(super) fn table_text(&mut self, table: &Table) -> Result<String> {
+        let kernels = self.s.db.kernels.clone();
+        let sql = format!(
+            "SELECT sql FROM {}.sqlite_schema WHERE type = 'table' AND name = ?1",
+            quote(&table.schema)
+        );
+        let found = self.s.db.connection()?.query_row(&sql, [&table.name], |row| row.get(0));
+        found.map_err(|error| failure(&kernels, &error, &table.database))
+    }
+
+    /// Changes `sqlite_schema` by SQLite's documented procedure for changes that leave rows as
+    /// they are: within the statement's transaction, with a new schema version, so that every
+    /// connection reads the schema again.
+    pub(super) fn edit_schema(
+        &mut self,
+        table: &Table,
+        edit: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
+        let own = quote(&table.schema);
+        let before = self.columns_text(table)?;
+        let connection = self.s.db.connection()?;
+        let version: i32 = connection
+            .query_row(&format!("PRAGMA {own}.schema_version"), [], |row| row.get(0))
+            .map_err(fail)?;
+        let next = version.wrapping_add(1);
+        let change = || {
+            connection.execute_batch("PRAGMA writable_schema = ON")?;
+            edit(connection)?;
+            connection.execute_batch(&format!("PRAGMA {own}.schema_version = {next}"))
+        };
+        let result = change();
+        connection.execute_batch("PRAGMA writable_schema = OFF").map_err(fail)?;
+        result.map_err(fail)?;
+        if self.columns_text(table)? != before {
+            let detail = format!("the columns of {} would change", table.name);
+            return Err(Error::Internal { detail });
+        }
+        Ok(())
+    }
+
+    /// The columns as SQLite knows them.
+    fn columns_text(&mut self, table: &Table) -> Result<Vec<String>> {
+        let kernels = self.s.db.kernels.clone();
+        let sql = "SELECT name || char(0) || type || char(0) || \"notnull\" || char(0) || \
+            ifnull(dflt_value, '') || hidden FROM pragma_table_xinfo(?1, ?2)";
+        let read = |connection: &Connection| -> rusqlite::Result<Vec<String>> {
+            let mut statement = connection.prepare(sql)?;
+            statement.query_map([&table.name, &table.schema], |row| row.get(0))?.collect()
+        };
+        read(self.s.db.connection()?).map_err(|error| failure(&kernels, &error, &table.database))
+    }
+
+    /// Has SQLite compare a table with its indexes: an error undoes the statement.
+    fn check_table(&mut self, table: &Table) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        let sql = format!(
+            "PRAGMA {}.integrity_check('{}')",
+            quote(&table.schema),
+            table.name.replace('\'', "''")
+        );
+        let found: String = self
+            .s
+            .db
+            .connection()?
+            .query_row(&sql, [], |row| row.get(0))
+            .map_err(|error| failure(&kernels, &error, &table.database))?;
+        if found == "ok" { Ok(()) } else { Err(Error::Internal { detail: found }) }
+    }
+}
+
+/// Puts a table's new text into an editable `sqlite_schema`.
+pub(super) fn set_text(
+    connection: &Connection,
+    schema: &str,
+    table: &Table,
+    text: &str,
+) -> rusqlite::Result<()> {
+    let sql =
+        format!("UPDATE {schema}.sqlite_schema SET sql = ?2 WHERE type = 'table' AND name = ?1");
+    connection.execute(&sql, [table.name.as_str(), text]).map(|_| ())
+}
+
+/// 547 for rows that a new constraint does not allow.
+pub(super) fn conflict(kind: &str, name: &str, table: &Table) -> Error {
+    Error::ConstraintConflict {
+        verb: "ALTER TABLE".to_owned(),
+        kind: kind.to_owned(),
+        name: format!(" \"{name}\" of table \"{}\"", table.full_name()),
+    }
+}
+
+/// Whether an object or a constraint of the table's schema has this name.
+fn is_taken(connection: &Connection, table: &Table, name: &str) -> rusqlite::Result<bool> {
+    let own = quote(&table.schema);
+    let (schema, _) = schema_and_name(&table.name);
+    let object = if schema == "dbo" { name.to_owned() } else { format!("{schema}.{name}") };
+    let mut questions = vec![(format!("{own}.sqlite_schema WHERE type = 'table' AND"), &object)];
+    let name = name.to_owned();
+    if has_table(connection, &table.schema, "tsql_module")? {
+        questions.push((format!("{own}.tsql_module WHERE"), &object));
+    }
+    if has_table(connection, &table.schema, "tsql_constraint")? {
+        questions.push((format!("{own}.tsql_constraint WHERE kind <> 'I' AND"), &name));
+    }
+    for (from, name) in questions {
+        let sql = format!("SELECT 1 FROM {from} name = ?1 COLLATE NOCASE");
+        if connection.query_row(&sql, [name], |_| Ok(())).optional()?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The indexes that SQLite made for keys in the table's text, in their order.
+fn automatic_indexes(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<String>> {
+    let sql = "SELECT name FROM pragma_index_list(?1, ?2) WHERE origin IN ('pk', 'u')";
+    let mut statement = connection.prepare(sql)?;
+    let mut names: Vec<String> = statement
+        .query_map([&table.name, &table.schema], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let number = |name: &String| {
+        name.rsplit('_').next().and_then(|number| number.parse::<u32>().ok()).unwrap_or(u32::MAX)
+    };
+    names.sort_by_key(number);
+    Ok(names)
+}

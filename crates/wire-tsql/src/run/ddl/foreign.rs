@@ -1,0 +1,260 @@
+//! Foreign keys: what they refer to, and whether rows that are there agree.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use tdekit_wire_tds::SqlType;
+
+use super::super::db::failure;
+use super::super::exec::Run;
+use super::constraint::{conflict, set_text};
+use super::table::NamedConstraint;
+use super::text::TableText;
+use crate::ast::{Constraint, ConstraintKind, Name};
+use crate::bind::quote;
+use crate::catalog::facts::{constraints, schema_and_name};
+use crate::catalog::{Table, TableKind};
+use crate::error::{Error, Result};
+
+/// The key of a table that a foreign key refers to.
+#[derive(Debug)]
+pub(super) struct Parent {
+    /// The name in SQLite.
+    pub(super) name: String,
+    pub(super) columns: Vec<String>,
+}
+
+/// A table with the columns of a foreign key, and their types.
+pub(super) struct Child<'a> {
+    /// The name in SQLite.
+    pub(super) table: &'a str,
+    pub(super) columns: Vec<(String, SqlType)>,
+}
+
+impl Run<'_> {
+    /// The table of this name in the same database, which a foreign key refers to.
+    pub(super) fn parent_table(&mut self, key: &str, parent: &Name) -> Result<Arc<Table>> {
+        let found = self.find(parent)?.filter(|found| found.kind == TableKind::Table);
+        let missing = || Error::ForeignTable { key: key.to_owned(), table: parent.text() };
+        found.ok_or_else(missing)
+    }
+
+    /// What a foreign key refers to, which must be a key there of the same types.
+    pub(super) fn parent_key(
+        &mut self,
+        key: &str,
+        child: &Child<'_>,
+        table: &Table,
+        named: &[String],
+    ) -> Result<Parent> {
+        let shown = schema_and_name(&table.name).1;
+        let wanted = if named.is_empty() { self.primary_key(table)? } else { named.to_vec() };
+        if wanted.is_empty() {
+            return Err(Error::ForeignNoPrimary { key: key.to_owned(), table: shown });
+        }
+        let mut columns = Vec::new();
+        for name in &wanted {
+            let found = table.column(name).ok_or_else(|| Error::ForeignParentColumn {
+                key: key.to_owned(),
+                column: name.clone(),
+                table: shown.clone(),
+            })?;
+            columns.push(found.clone());
+        }
+        if columns.len() != child.columns.len() {
+            return Err(Error::ForeignCount { table: schema_and_name(child.table).1 });
+        }
+        for ((own, ty), there) in child.columns.iter().zip(&columns) {
+            if *ty == there.ty {
+                continue;
+            }
+            let column = format!("{shown}.{}", there.name);
+            let own = format!("{}.{own}", schema_and_name(child.table).1);
+            let key = key.to_owned();
+            return Err(if is_alike(*ty, there.ty) {
+                Error::ForeignLength { column, own, key }
+            } else {
+                Error::ForeignType { column, own, key }
+            });
+        }
+        let columns: Vec<String> = columns.into_iter().map(|column| column.name).collect();
+        let kernels = self.s.db.kernels.clone();
+        let found = candidate(self.s.db.connection()?, table, &columns)
+            .map_err(|error| failure(&kernels, &error, &table.database))?;
+        match found {
+            Candidate::Key => Ok(Parent { name: table.name.clone(), columns }),
+            Candidate::Nullable => {
+                Err(Error::feature("a foreign key to a UNIQUE key of columns that allow NULL"))
+            }
+            Candidate::None => Err(Error::ForeignNoKey { key: key.to_owned(), table: shown }),
+        }
+    }
+
+    pub(super) fn add_foreign(
+        &mut self,
+        table: &Arc<Table>,
+        given: Option<&str>,
+        constraint: &Constraint,
+        column: &[String],
+    ) -> Result<()> {
+        let ConstraintKind::Foreign { columns, table: parent, parents, on_delete, on_update } =
+            &constraint.kind
+        else {
+            return Ok(());
+        };
+        if table.schema == "temp" {
+            return Err(Error::feature("a foreign key of a temporary table"));
+        }
+        if parent.0.len() > 2 {
+            return Err(Error::feature("a foreign key to another database"));
+        }
+        let wanted = if columns.is_empty() { column } else { columns };
+        let name = self.constraint_name(table, given, "FK", wanted)?;
+        let mut own = Vec::new();
+        for column in wanted {
+            let found = table.column(column).ok_or_else(|| Error::ForeignColumn {
+                key: name.clone(),
+                column: column.clone(),
+                table: schema_and_name(&table.name).1,
+            })?;
+            own.push((found.name.clone(), found.ty));
+        }
+        let there = self.parent_table(&name, &in_database(parent, &table.database))?;
+        let child = Child { table: &table.name, columns: own };
+        let key = self.parent_key(&name, &child, &there, parents)?;
+        let own: Vec<String> = child.columns.into_iter().map(|(name, _)| name).collect();
+        if self.finds(&orphans(table, &own, &there, &key), table)? {
+            return Err(conflict("FOREIGN KEY", &name, table));
+        }
+        let item = foreign_text(&name, &own, &key.name, &key.columns, [*on_delete, *on_update]);
+        let sql = self.table_text(table)?;
+        let mut text = TableText::parse(&sql).ok_or_else(|| {
+            Error::feature("ALTER TABLE ADD to a table that is written in this way")
+        })?;
+        text.add(&item);
+        let schema = quote(&table.schema);
+        self.edit_schema(table, |connection| set_text(connection, &schema, table, &text.text()))?;
+        let text = String::new();
+        let named = NamedConstraint { name, kind: "F", columns: own, text };
+        self.note_constraints(&table.schema, &table.name, &[named])
+    }
+
+    /// The first other table whose foreign key refers to this one.
+    pub(super) fn referring(&mut self, table: &Table) -> Result<Option<String>> {
+        let kernels = self.s.db.kernels.clone();
+        let sql = format!(
+            "SELECT m.name FROM {}.sqlite_schema AS m JOIN pragma_foreign_key_list(m.name, ?2) AS \
+            f WHERE m.type = 'table' AND f.\"table\" = ?1 COLLATE NOCASE AND m.name <> ?1 \
+            COLLATE NOCASE LIMIT 1",
+            quote(&table.schema)
+        );
+        let read = |connection: &Connection| -> rusqlite::Result<Option<String>> {
+            let mut statement = connection.prepare(&sql)?;
+            let mut rows = statement.query([&table.name, &table.schema])?;
+            rows.next()?.map(|row| row.get(0)).transpose()
+        };
+        read(self.s.db.connection()?).map_err(|error| failure(&kernels, &error, &table.database))
+    }
+}
+
+/// The parent's name with the database that the child is in.
+pub(super) fn in_database(parent: &Name, database: &str) -> Name {
+    let schema = parent.part(1).unwrap_or("dbo").to_owned();
+    Name(vec![database.to_owned(), schema, parent.object().to_owned()])
+}
+
+/// The key as SQLite's text; `actions` are those of DELETE and UPDATE.
+pub(super) fn foreign_text(
+    name: &str,
+    columns: &[String],
+    parent: &str,
+    parents: &[String],
+    actions: [Option<&str>; 2],
+) -> String {
+    let list =
+        |names: &[String]| names.iter().map(|name| quote(name)).collect::<Vec<_>>().join(", ");
+    let mut text = format!(
+        "CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {}",
+        quote(name),
+        list(columns),
+        quote(parent)
+    );
+    if !parents.is_empty() {
+        text.push_str(&format!(" ({})", list(parents)));
+    }
+    for (event, action) in ["DELETE", "UPDATE"].iter().zip(actions) {
+        if let Some(action) = action {
+            text.push_str(&format!(" ON {event} {action}"));
+        }
+    }
+    text
+}
+
+/// The same type but for its length, precision or scale.
+fn is_alike(one: SqlType, other: SqlType) -> bool {
+    std::mem::discriminant(&one) == std::mem::discriminant(&other)
+}
+
+/// Finds rows without a row that they refer to.
+fn orphans(table: &Table, own: &[String], there: &Table, key: &Parent) -> String {
+    let column = |alias: &str, name: &String| format!("{alias}.{}", quote(name));
+    let given: Vec<String> =
+        own.iter().map(|name| format!("{} IS NOT NULL", column("c", name))).collect();
+    let same: Vec<String> = own
+        .iter()
+        .zip(&key.columns)
+        .map(|(own, there)| format!("{} = {}", column("p", there), column("c", own)))
+        .collect();
+    format!(
+        "SELECT 1 FROM {} AS c WHERE {} AND NOT EXISTS (SELECT 1 FROM {} AS p WHERE {})",
+        table.sql(),
+        given.join(" AND "),
+        there.sql(),
+        same.join(" AND ")
+    )
+}
+
+/// Whether a foreign key may refer to some columns.
+enum Candidate {
+    Key,
+    /// A unique key of columns that allow NULL, for which SQLite's index has expressions.
+    Nullable,
+    None,
+}
+
+fn candidate(
+    connection: &Connection,
+    table: &Table,
+    columns: &[String],
+) -> rusqlite::Result<Candidate> {
+    let same = |found: &[String]| {
+        found.len() == columns.len()
+            && columns.iter().all(|name| found.iter().any(|own| own.eq_ignore_ascii_case(name)))
+    };
+    let sql = "SELECT name FROM pragma_table_info(?1, ?2) WHERE pk > 0";
+    let mut statement = connection.prepare(sql)?;
+    let primary: Vec<String> = statement
+        .query_map([&table.name, &table.schema], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    if same(&primary) {
+        return Ok(Candidate::Key);
+    }
+    let sql = "SELECT name FROM pragma_index_list(?1, ?2) WHERE \"unique\" AND NOT partial";
+    let mut statement = connection.prepare(sql)?;
+    let indexes: Vec<String> = statement
+        .query_map([&table.name, &table.schema], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    for index in indexes {
+        let sql = "SELECT ifnull(name, '') FROM pragma_index_xinfo(?1, ?2) WHERE key";
+        let mut statement = connection.prepare(sql)?;
+        let found: Vec<String> = statement
+            .query_map([&index, &table.schema], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        if same(&found) {
+            return Ok(Candidate::Key);
+        }
+    }
+    let named = constraints(connection, table)?;
+    let nullable = named.iter().any(|found| found.kind == "UQ" && same(&found.columns));
+    Ok(if nullable { Candidate::Nullable } else { Candidate::None })
+}

@@ -1,0 +1,195 @@
+//! The text of a CREATE TABLE as SQLite keeps it, cut into what stands between its commas.
+
+/// What stands before the columns, the columns and constraints, what stands behind them.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct TableText {
+    head: String,
+    items: Vec<String>,
+    tail: String,
+}
+
+/// A PRIMARY KEY or UNIQUE that is not part of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct KeyText {
+    /// Which of the items it is.
+    pub(super) item: usize,
+    pub(super) name: Option<String>,
+    /// `("a", "b" DESC)`.
+    pub(super) columns: String,
+}
+
+impl TableText {
+    /// None where the text is not understood.
+    pub(super) fn parse(sql: &str) -> Option<TableText> {
+        let (mut depth, mut start) = (0_usize, 0);
+        let (mut head, mut items) = (None, Vec::new());
+        for (at, token) in tokens(sql) {
+            match token {
+                "(" => {
+                    depth += 1;
+                    if depth == 1 {
+                        head = Some(sql[..=at].to_owned());
+                        start = at + 1;
+                    }
+                }
+                "," if depth == 1 => {
+                    items.push(sql[start..at].to_owned());
+                    start = at + 1;
+                }
+                ")" => {
+                    depth = depth.checked_sub(1)?;
+                    if depth == 0 {
+                        items.push(sql[start..at].to_owned());
+                        return Some(TableText { head: head?, items, tail: sql[at..].to_owned() });
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    pub(super) fn add(&mut self, item: &str) {
+        self.items.push(format!(" {item}"));
+    }
+
+    pub(super) fn remove(&mut self, item: usize) {
+        if item < self.items.len() {
+            self.items.remove(item);
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        format!("{}{}{}", self.head, self.items.join(","), self.tail)
+    }
+
+    /// Keys that are no part of a column, in their order.
+    pub(super) fn keys(&self) -> Vec<KeyText> {
+        let items = self.items.iter().enumerate();
+        items.filter_map(|(at, item)| key(at, item)).collect()
+    }
+}
+
+fn key(item: usize, text: &str) -> Option<KeyText> {
+    let mut parts = tokens(text).filter(|(_, token)| !is_blank(token));
+    let (_, mut word) = parts.next()?;
+    let mut name = None;
+    if word.eq_ignore_ascii_case("CONSTRAINT") {
+        name = Some(unquoted(parts.next()?.1));
+        word = parts.next()?.1;
+    }
+    if word.eq_ignore_ascii_case("PRIMARY") {
+        parts.next().filter(|(_, word)| word.eq_ignore_ascii_case("KEY"))?;
+    } else if !word.eq_ignore_ascii_case("UNIQUE") {
+        return None;
+    }
+    let (start, _) = parts.next().filter(|(_, token)| *token == "(")?;
+    let (end, _) = parts.find(|(_, token)| *token == ")")?;
+    // nothing may follow: ON CONFLICT is no constraint of T-SQL
+    parts.next().is_none().then(|| KeyText { item, name, columns: text[start..=end].to_owned() })
+}
+
+fn is_blank(token: &str) -> bool {
+    let comment = token.starts_with("--") || token.starts_with("/*");
+    comment || token.chars().all(char::is_whitespace)
+}
+
+fn unquoted(token: &str) -> String {
+    let mut chars = token.chars();
+    let inner = || token.get(1..token.len().saturating_sub(1)).unwrap_or_default();
+    match chars.next() {
+        Some(mark @ ('"' | '`' | '\'')) => {
+            inner().replace(&format!("{mark}{mark}"), &mark.to_string())
+        }
+        Some('[') => inner().to_owned(),
+        _ => token.to_owned(),
+    }
+}
+
+/// Tokens of SQLite's language with their places: enough of it to tell what is text and comment.
+fn tokens(sql: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = &sql[at..];
+        let first = rest.chars().next()?;
+        let length = match first {
+            '"' | '\'' | '`' => quoted(rest, first),
+            '[' => rest.find(']').map_or(rest.len(), |end| end + 1),
+            '-' if rest.starts_with("--") => rest.find('\n').map_or(rest.len(), |end| end + 1),
+            '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
+            c if c.is_whitespace() => run(rest, char::is_whitespace),
+            c if is_word(c) => run(rest, is_word),
+            c => c.len_utf8(),
+        };
+        let token = (at, &rest[..length]);
+        at += length;
+        Some(token)
+    })
+}
+
+fn run(text: &str, inside: impl Fn(char) -> bool) -> usize {
+    text.find(|c| !inside(c)).unwrap_or(text.len())
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '$')
+}
+
+/// The length of a text in quotes, where a quote is written twice.
+fn quoted(text: &str, mark: char) -> usize {
+    let mut at = 1;
+    while let Some(end) = text[at..].find(mark) {
+        at += end + 1;
+        if !text[at..].starts_with(mark) {
+            return at;
+        }
+        at += 1;
+    }
+    text.len()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "CREATE TABLE \"a,(b\" (\"x\" \"tsql decimal(10,2)\" NOT NULL, \"y)\" \
+        \"tsql int\", CONSTRAINT \"p\"\"k\" PRIMARY KEY (\"x\", \"y)\" DESC), CONSTRAINT [u] \
+        UNIQUE (\"x\"), CONSTRAINT c CHECK ((\"x\" <> ',' OR '(' = ')')))";
+
+    #[test]
+    fn a_text_stays_as_it_is() {
+        for sql in [
+            TABLE,
+            "CREATE TABLE t (a -- one, (\n, b /* ) */, UNIQUE (a)) WITHOUT ROWID, STRICT",
+            "CREATE TABLE [a(] (a int default 'it''s (', `b,` TEXT)",
+        ] {
+            assert_eq!(TableText::parse(sql).unwrap().text(), sql);
+        }
+        assert_eq!(TableText::parse("CREATE TABLE t (a"), None);
+        assert_eq!(TableText::parse("CREATE TABLE t AS SELECT 1"), None);
+    }
+
+    #[test]
+    fn keys_are_found_by_name() {
+        let text = TableText::parse(TABLE).unwrap();
+        let keys = text.keys();
+        assert_eq!(keys.len(), 2);
+        assert_eq!((keys[0].item, keys[0].name.as_deref()), (2, Some("p\"k")));
+        assert_eq!(keys[0].columns, "(\"x\", \"y)\" DESC)");
+        assert_eq!((keys[1].item, keys[1].name.as_deref()), (3, Some("u")));
+        let unnamed = "CREATE TABLE t (a INTEGER PRIMARY KEY, unique /* k */ (a), UNIQUE (a) ON \
+            CONFLICT IGNORE)";
+        let keys = TableText::parse(unnamed).unwrap().keys();
+        assert_eq!(keys, [KeyText { item: 1, name: None, columns: "(a)".to_owned() }]);
+    }
+
+    #[test]
+    fn items_come_and_go() {
+        let mut text = TableText::parse("CREATE TABLE t (a, b -- last\n) STRICT").unwrap();
+        text.add("UNIQUE (a)");
+        assert_eq!(text.text(), "CREATE TABLE t (a, b -- last\n, UNIQUE (a)) STRICT");
+        text.remove(1);
+        assert_eq!(text.text(), "CREATE TABLE t (a, UNIQUE (a)) STRICT");
+    }
+}
