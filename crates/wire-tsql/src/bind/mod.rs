@@ -192,6 +192,9 @@ impl Variables {
     }
 }
 
+/// Parameters that nobody declared, by their names in lower case, and the type that each takes.
+pub(crate) type Undeclared = HashMap<String, Arc<OnceLock<SqlType>>>;
+
 /// A column that a source offers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Offered {
@@ -278,7 +281,7 @@ pub(crate) struct Binder<'a> {
     /// OPTION (MAXRECURSION), 0 for no limit.
     pub(crate) max_recursion: i64,
     /// Parameters that nobody declared, where they are allowed.
-    pub(crate) open: Option<Vec<(String, Arc<OnceLock<SqlType>>)>>,
+    pub(crate) open: Option<Arc<Undeclared>>,
     /// Expressions and tables that the statement may still have.
     pub(crate) expressions_left: u32,
     pub(crate) tables_left: u32,
@@ -348,12 +351,9 @@ impl<'a> Binder<'a> {
             Ok(found) => return Ok(Bound::new(found.ty, true, Node::Var(found.slot))),
             Err(error) => error,
         };
-        let open = self
-            .open
-            .as_ref()
-            .and_then(|open| open.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)));
+        let open = self.open.as_ref().and_then(|open| open.get(&name.to_lowercase()));
         match open {
-            Some((_, cell)) => Ok(Bound::new(SqlType::Int, true, Node::Null(Some(cell.clone())))),
+            Some(cell) => Ok(Bound::new(SqlType::Int, true, Node::Null(Some(cell.clone())))),
             None => Err(error),
         }
     }

@@ -1,6 +1,6 @@
 //! Queries and changes: bound late, run on SQLite.
 
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::{Column, Command, Flow, SqlType, Value};
@@ -12,7 +12,7 @@ use super::exec::Run;
 use super::{Frame, Signal};
 use crate::ast::{Kind, OutputInto, SetExpr};
 use crate::bind::rowwise::{Rowwise, is_rowwise};
-use crate::bind::{Binder, Plan, Variables};
+use crate::bind::{Binder, Plan, Undeclared, Variables};
 use crate::catalog::Table;
 use crate::emit::eval::{Env, eval, test};
 use crate::error::{Error, Result};
@@ -63,7 +63,7 @@ impl Run<'_> {
         &mut self,
         kind: &Kind,
         variables: &Variables,
-        open: Option<Vec<(String, Arc<OnceLock<SqlType>>)>>,
+        open: Option<Arc<Undeclared>>,
     ) -> Result<Bound> {
         let kernels = self.s.db.kernels.clone();
         let database = self.s.state.database.clone();

@@ -1,7 +1,7 @@
 //! Descriptions of texts: what they give, and what their parameters must be. Source: the
 //! documentation of sp_describe_first_result_set and sp_describe_undeclared_parameters.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tdekit_wire_tds::{Command, DoneKind, Flow, Length, SqlType, Value, product};
 
@@ -9,7 +9,7 @@ use super::exec::Run;
 use super::procedure::{Called, Given, located};
 use super::{Frame, Signal};
 use crate::ast::{Kind, Stmt};
-use crate::bind::Variables;
+use crate::bind::{Undeclared, Variables};
 use crate::catalog::types::{entry, public_name, type_facts};
 use crate::error::{Error, Result};
 use crate::host::Rows;
@@ -129,21 +129,23 @@ impl Run<'_> {
         for param in &declared_already {
             variables.declare(&param.name, param.ty)?;
         }
-        let mut open: Vec<(String, Arc<OnceLock<SqlType>>)> = Vec::new();
+        let (mut open, mut names) = (Undeclared::new(), Vec::new());
         for token in lex(&statement, quoted).map_err(|at| located(at, ""))? {
             let Tok::Var(name) = token.tok else { continue };
             if name.starts_with("@@") || variables.find(&name).is_ok() {
                 continue;
             }
-            if open.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name)) {
+            if open.insert(name.to_lowercase(), Arc::default()).is_some() {
                 return Err(Error::UsedTwice { name });
             }
-            open.push((name, Arc::default()));
+            names.push(name);
         }
+        let open = Arc::new(open);
         self.bind_all(&stmts, &variables, &open)?;
         let mut rows = Vec::new();
-        for (at, (name, cell)) in open.iter().enumerate() {
-            let Some(ty) = cell.get() else {
+        for (at, name) in names.iter().enumerate() {
+            let found = open.get(&name.to_lowercase());
+            let Some(ty) = found.and_then(|cell| cell.get()) else {
                 return Err(Error::NotDeduced { name: name.clone() });
             };
             rows.push(parameter_row(at, name, *ty));
@@ -155,12 +157,12 @@ impl Run<'_> {
         &mut self,
         stmts: &[Stmt],
         variables: &Variables,
-        open: &[(String, Arc<OnceLock<SqlType>>)],
+        open: &Arc<Undeclared>,
     ) -> Result<()> {
         for stmt in stmts {
             match &stmt.kind {
                 Kind::Query(_) | Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
-                    self.bind_open(&stmt.kind, variables, Some(open.to_vec()))?;
+                    self.bind_open(&stmt.kind, variables, Some(open.clone()))?;
                 }
                 Kind::Block(inner) => self.bind_all(inner, variables, open)?,
                 _ => {}
