@@ -1,6 +1,6 @@
 """Python's drivers of SQL Server against `tdekit serve`: the same work through each.
 
-usage: client.py DRIVER PORT off|login|on|strict CERTIFICATE OTHER_CERTIFICATE
+usage: client.py DRIVER|sqlalchemy PORT off|login|on|strict CERTIFICATE OTHER_CERTIFICATE
 """
 
 import datetime
@@ -10,7 +10,6 @@ import sys
 import time
 
 import columns
-import orm
 from drivers import DRIVERS
 
 PASSWORD = os.environ["INTEROP_PASSWORD"]
@@ -242,6 +241,8 @@ class Work:
 
 if __name__ == "__main__":
     if sys.argv[1] == "sqlalchemy":
+        import orm
+
         orm.run(*sys.argv[2:], PASSWORD, MARKER)
     else:
         Work(*sys.argv[1:]).run()

@@ -56,6 +56,7 @@ pub(in super::super) const CLIENTS: &[Client] = &[
     client("tds-mssql-python", PYTHON, STRICT, prepare_python, |build| {
         python(build, "mssql-python")
     }),
+    client("tds-sqlalchemy", PYTHON, ALL, prepare_python, |build| python(build, "sqlalchemy")),
     client(GO, GO, WITHIN, prepare_go, go),
     client(JAVA, JAVA, STRICT, prepare_java, java),
     client(NODE, NODE, STRICT, prepare_node, node),
