@@ -214,27 +214,26 @@ impl Run<'_> {
     /// After an INSERT .. EXEC. An error may have rolled back everything already.
     pub(crate) fn end_insert_exec(&mut self, undo: Undo, keep: bool) -> Result<()> {
         self.s.state.capturing = None;
-        let open = self.s.state.trancount > 0;
-        if open && !keep {
-            match undo {
-                Undo::Savepoint if self.in_sqlite() => {
-                    self.run_sql("ROLLBACK TO \"~insert\"; RELEASE \"~insert\"")?;
-                }
-                Undo::Own | Undo::All if self.in_sqlite() => self.run_sql("ROLLBACK")?,
-                _ => {}
-            }
+        let sql = match undo {
+            _ if self.s.state.trancount == 0 || !self.in_sqlite() => "",
+            Undo::Savepoint if keep => "RELEASE \"~insert\"",
+            Undo::Savepoint => "ROLLBACK TO \"~insert\"; RELEASE \"~insert\"",
+            _ if keep => "",
+            _ => "ROLLBACK",
+        };
+        let result = self.run_sql(sql);
+        if !keep {
             self.s.db.changed();
-        } else if open && undo == Undo::Savepoint && self.in_sqlite() {
-            self.run_sql("RELEASE \"~insert\"")?;
         }
         if undo != Undo::Own {
-            return Ok(());
+            return result;
         }
+        // whatever came of it, no transaction stays that the client does not know of
         self.s.state.hidden = false;
         if !keep {
             self.s.state.trancount = 0;
             self.s.state.doomed = false;
-            return Ok(());
+            return result;
         }
         self.s.state.trancount = (self.s.state.trancount - 1).max(0);
         if self.s.state.trancount > 0 {
