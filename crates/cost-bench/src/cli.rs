@@ -176,6 +176,7 @@ pub(crate) mod tests {
         assert_eq!((stopping.first_restarts, stopping.headline_ppm), (12, 20_000));
         assert_eq!((stopping.all_ppm, usual.max_time.as_secs()), (None, 150));
         assert!(of(&["--quick"]).stopping.is_none() && of(&["--restarts", "4"]).stopping.is_none());
+        assert!(of(&["--experiment", "messages"]).stopping.is_none());
         let precise = of(&["--precision", "1%"]);
         let stopping = precise.stopping.unwrap();
         assert_eq!((stopping.first_restarts, stopping.all_ppm), (8, Some(10_000)));

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Log, Server, rows, run};
-use tdekit_wire_tds::{Isolation, Length, Parameter, SqlType, Transaction, Value};
+use tdekit_wire_tds::{Isolation, Length, Parameter, Session, SqlType, Transaction, Value};
 
 const BATCHES: &[(&str, &str)] = &[
     (
@@ -172,6 +172,38 @@ fn cancel_ends_loops_and_queries() {
     assert!(log.lines.is_empty());
     // the session is there for the next request
     assert_eq!(rows(&mut *session, "SELECT 1"), "1");
+}
+
+/// Runs a batch and cancels it while it runs.
+fn cancelled(session: &mut dyn Session, batch: &str) -> Vec<String> {
+    let mut log = Log::default();
+    let flag = log.cancel.clone();
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        flag.store(true, std::sync::atomic::Ordering::Release);
+    });
+    session.batch(batch, &mut log);
+    thread.join().unwrap();
+    log.lines
+}
+
+#[test]
+fn cancel_undoes_the_transaction_under_xact_abort_only() {
+    let server = Server::new();
+    let mut session = server.session();
+    rows(&mut *session, "CREATE TABLE t (a int)");
+    let query = "SELECT COUNT_BIG(*) FROM sys.types a, sys.types b, sys.types c, sys.types d, \
+        sys.types e, sys.types f, sys.types g, sys.types h";
+    for endless in ["DECLARE @i int WHILE 1 = 1 SET @i = 1", "WAITFOR DELAY '00:01:00'", query] {
+        for (option, kept) in [("OFF", "1 | 1"), ("ON", "0 | 0")] {
+            let text = format!("SET XACT_ABORT {option} BEGIN TRAN INSERT t VALUES (1) {endless}");
+            let told = cancelled(&mut *session, &text);
+            assert_eq!(told.iter().any(|line| line == "~ rollback"), option == "ON", "{told:?}");
+            let found = rows(&mut *session, "SELECT @@TRANCOUNT, (SELECT COUNT(*) FROM t)");
+            assert_eq!(found, kept, "{option} {endless}");
+            rows(&mut *session, "IF @@TRANCOUNT > 0 ROLLBACK");
+        }
+    }
 }
 
 #[test]

@@ -47,9 +47,10 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
         check_drop_caches()?;
     }
     let script = args.script.as_deref().map(script::read).transpose()?.unwrap_or_default();
+    let experiments = experiments(args)?;
     let usual_processes = u32::try_from(2 * processors()).unwrap_or(10).clamp(2, 10);
     Ok(Config {
-        experiments: experiments(args)?,
+        experiments,
         database: args.database.clone(),
         mixes: chosen_mixes(args),
         think_time: args.think_time.0,
@@ -74,7 +75,8 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
         restarts,
         pairs: args.pairs.unwrap_or(by_quick(1, 3)),
         block_time: Duration::from_millis(by_quick_u64(100, 250)),
-        stopping: stopping(args, restarts),
+        // Without sides there is no headline to wait for.
+        stopping: stopping(args, restarts).filter(|_| experiments.needs_sides()),
         max_time: Duration::from_secs(args.max_time.unwrap_or(quick_or_precise(30, 3600, 150))),
         control: args.aa,
         toll_per_mille: None,

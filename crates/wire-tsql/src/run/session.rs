@@ -197,18 +197,28 @@ impl Inner {
         let called = match result {
             Ok(called) => called,
             Err(error) => {
-                let mut run = Run { s: self, sink };
-                let _ = run.failed(error, 1, &frame);
+                let signal = Run { s: self, sink }.failed(error, 1, &frame);
+                self.undo_cancelled(&signal, sink);
                 return;
             }
         };
         if called.signal == Signal::Stop {
+            self.undo_cancelled(&Ok(called.signal), sink);
             return;
         }
         sink.return_status(called.status);
         for (index, name, ty, value) in &called.outputs {
             let ordinal = u16::try_from(*index).unwrap_or(u16::MAX);
             sink.return_value(ordinal, name, *ty, value);
+        }
+    }
+
+    /// A request that was cancelled undoes the transaction under XACT_ABORT; without it the client
+    /// decides, as in SQL Server.
+    fn undo_cancelled(&mut self, ended: &crate::error::Result<Signal>, sink: &mut dyn Sink) {
+        let cancelled = sink.cancelled() && !matches!(ended, Ok(Signal::Next | Signal::Return(_)));
+        if cancelled && self.state.options.xact_abort && self.state.trancount > 0 {
+            let _ = Run { s: self, sink }.rollback_all();
         }
     }
 
@@ -318,15 +328,17 @@ impl Session for Inner {
         frame.vars = vec![Value::Null; compiled.program.variables.types.len()];
         frame.variables = compiled.program.variables.clone();
         let mut run = Run { s: self, sink };
-        if let Err(error) = run.steps(&compiled.program.steps, &mut frame) {
-            let _ = run.failed(error, 1, &frame);
-        }
+        let ended = match run.steps(&compiled.program.steps, &mut frame) {
+            Err(error) => run.failed(error, 1, &frame),
+            ended => ended,
+        };
         let tables = std::mem::take(&mut frame.tables);
         for name in tables {
             if let Ok(Some(table)) = run.find(&Name(vec![name])) {
                 let _ = run.drop_table(&table);
             }
         }
+        self.undo_cancelled(&ended, sink);
         self.end();
     }
 
