@@ -5,21 +5,7 @@
 
 mod common;
 
-use common::{Server, rows};
-
-fn check(cases: &[(&str, &str)]) {
-    let server = Server::new();
-    let mut wrong = Vec::new();
-    for (batch, expected) in cases {
-        // each in a session of its own: options do not leak
-        let mut session = server.session();
-        let found = rows(&mut *session, batch);
-        if found != *expected {
-            wrong.push(format!("{batch}\n  expected: {expected}\n  found:    {found}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
+use common::{Server, check, rows};
 
 #[test]
 fn numbers() {

@@ -5,23 +5,8 @@
 
 mod common;
 
-use common::{Log, Server, rows, run};
+use common::{Log, Server, check, rows, run};
 use tdekit_wire_tds::{Length, Parameter, Session, SqlType, Value};
-
-/// Batches, each in a session of its own, and what they give: rows, or the begin of an error.
-fn check(cases: &[(&str, &str)]) {
-    let server = Server::new();
-    let mut wrong = Vec::new();
-    for (batch, expected) in cases {
-        let mut session = server.session();
-        let found = rows(&mut *session, batch);
-        let error = expected.starts_with('!') && found.starts_with(expected);
-        if found != *expected && !error {
-            wrong.push(format!("{batch}\n  expected: {expected}\n  found:    {found}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
 
 #[test]
 fn rows_of_insert_values_share_a_type() {

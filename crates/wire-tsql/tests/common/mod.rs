@@ -270,6 +270,22 @@ pub(crate) fn run(session: &mut dyn Session, text: &str) -> Vec<String> {
     log.lines
 }
 
+/// Batches and what they give: rows, or the begin of an error. Each has a session of its own, so
+/// that options do not leak.
+pub(crate) fn check(cases: &[(&str, &str)]) {
+    let server = Server::new();
+    let mut wrong = Vec::new();
+    for (batch, expected) in cases {
+        let mut session = server.session();
+        let found = rows(&mut *session, batch);
+        let error = expected.starts_with('!') && found.starts_with(expected);
+        if found != *expected && !error {
+            wrong.push(format!("{batch}\n  expected: {expected}\n  found:    {found}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// The values of all rows of a batch, or its errors.
 pub(crate) fn rows(session: &mut dyn Session, text: &str) -> String {
     let mut log = Log { quiet: true, ..Log::default() };
