@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -59,15 +59,16 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     if status.success() { Ok(()) } else { bail!("`{}` failed: {status}", shown(command)) }
 }
 
-/// Shows and runs `command`, and shows what it prints on its standard output when it has ended.
+/// Shows and runs `command`, and shows what it printed on its standard output when it has ended,
+/// well or not.
 ///
 /// # Errors
 /// When it cannot be started, or ends with a failure; the error holds what it said.
 pub(crate) fn run_kept(command: &mut Command) -> Result<()> {
     eprintln!("$ {}", shown(command));
-    let printed = output(command)?;
-    eprintln!("{printed}");
-    Ok(())
+    let output = captured(command)?;
+    eprint!("{}", String::from_utf8_lossy(&output.stdout));
+    succeeded(command, &output)
 }
 
 /// Shows and runs `command`; what it prints is shown only if it fails.
@@ -84,16 +85,24 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
 /// # Errors
 /// When it cannot be started or ends with a failure; the error holds what it said.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
-    let output = command
+    let output = captured(command)?;
+    succeeded(command, &output)?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}
+
+fn captured(command: &mut Command) -> Result<Output> {
+    command
         .stdin(Stdio::null())
         .output()
-        .with_context(|| format!("cannot start `{}`", shown(command)))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.trim();
-        bail!("`{}` failed: {}: {said}", shown(command), output.status);
+        .with_context(|| format!("cannot start `{}`", shown(command)))
+}
+
+fn succeeded(command: &Command, output: &Output) -> Result<()> {
+    if output.status.success() {
+        return Ok(());
     }
-    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+    let said = String::from_utf8_lossy(&output.stderr);
+    bail!("`{}` failed: {}: {}", shown(command), output.status, said.trim())
 }
 
 /// Kills a process and all that it started; what ends meanwhile is no error.
