@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::plane::Plane;
 use crate::process::{cargo, kill_tree, output, run, shown};
 use crate::s3_server::S3Server;
 use crate::tally::Tally;
@@ -65,6 +66,19 @@ pub(crate) fn cargo_test(server: Option<&S3Server>) -> Result<Tally> {
     if let Some(server) = server {
         command.envs(server.environment());
     }
+    eprintln!("$ {}", shown(&command));
+    run_counted(&mut command, SILENCE_LIMIT, &mut std::io::stdout())
+}
+
+/// Runs the tests of one plane's packages. Those that need a server pass over it.
+///
+/// # Errors
+/// As [`cargo_test`].
+pub(crate) fn cargo_test_of(plane: Plane) -> Result<Tally> {
+    let mut command = cargo();
+    command.args(["test", "--no-fail-fast"]);
+    command.args(plane.packages().iter().flat_map(|package| ["-p", package]));
+    run(cargo().args(command.get_args()).args(["--no-run", "--quiet"]))?;
     eprintln!("$ {}", shown(&command));
     run_counted(&mut command, SILENCE_LIMIT, &mut std::io::stdout())
 }

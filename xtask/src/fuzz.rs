@@ -12,7 +12,7 @@ use crate::process::{cargo, output, root, run};
 /// # Errors
 /// When nightly or cargo-fuzz is missing, there is no such target, or the fuzzer found a crash.
 pub(crate) fn fuzz(target: Option<&str>, seconds: u32) -> Result<()> {
-    let targets = targets(&root().join("fuzz/fuzz_targets"))?;
+    let targets = targets(&root().join("tests/fuzz/fuzz_targets"))?;
     let chosen: Vec<_> = match target {
         Some(name) if targets.iter().any(|each| each == name) => vec![name.to_owned()],
         Some(name) => bail!("no fuzz target {name}; there are: {}", targets.join(", ")),
@@ -25,7 +25,16 @@ pub(crate) fn fuzz(target: Option<&str>, seconds: u32) -> Result<()> {
     run(cargo().args(["run", "--quiet", "-p", "tdekit-fuzz", "--bin", "seeds"]))?;
     for target in chosen {
         let mut command = nightly();
-        command.args(["fuzz", "run", "--features", "libfuzzer", &target, "--"]);
+        command.args([
+            "fuzz",
+            "run",
+            "--fuzz-dir",
+            "tests/fuzz",
+            "--features",
+            "libfuzzer",
+            &target,
+            "--",
+        ]);
         run(command.arg(format!("-max_total_time={seconds}")))?;
     }
     Ok(())

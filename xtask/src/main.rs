@@ -1,22 +1,28 @@
 //! The workspace's own commands. `make` is a door to them; see README.md.
 
+mod attack;
 mod check;
+mod documents;
 mod fuzz;
 mod interop;
 mod mtr;
+mod plane;
 mod process;
 mod release;
 mod s3_server;
 mod setup;
 mod setup_services;
+mod sqlite_suite;
 mod tally;
 mod tidy;
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 
+use crate::plane::Plane;
 use crate::s3_server::S3Server;
 use crate::setup::Purpose;
 
@@ -43,8 +49,11 @@ enum Task {
     },
     /// The rules of ARCHITECTURE.md that a compiler does not know.
     Tidy,
-    /// Set up, build, and run every test: the crates' own and the interop programs.
-    Test,
+    /// Set up, build, and run every test: the crates' own, attacks, documents, interop programs.
+    Test {
+        /// Only the crates' own tests of one plane, without set-up or servers.
+        plane: Option<Plane>,
+    },
     /// Build in release and run `tdekit bench`, on the embedded default or on what is given.
     Bench {
         /// Passed to `tdekit bench`.
@@ -58,6 +67,26 @@ enum Task {
         /// Without encryption: checks the programs themselves.
         #[arg(long)]
         plain: bool,
+    },
+    /// Attack the command's verdicts: damage what stands around each part, stop commands midway.
+    Attack {
+        /// For how long, such as 90s, 10m or 1h.
+        #[arg(long = "for", default_value = "10m", value_name = "TIME")]
+        time: String,
+        /// Only attacks whose names hold this.
+        #[arg(long)]
+        only: Option<String>,
+        /// Attack the programs in this directory and build none.
+        #[arg(long)]
+        built: Option<PathBuf>,
+    },
+    /// Run every command of README.md and docs/*.md as it is written, in an empty home.
+    Documents {
+        /// Only the one with this name, such as `backup.md`.
+        name: Option<String>,
+        /// Run the programs in this directory and build none.
+        #[arg(long)]
+        built: Option<PathBuf>,
     },
     /// Run a command beside the S3 server of the tests, told of it by the environment.
     S3 {
@@ -74,6 +103,9 @@ enum Task {
         #[arg(long)]
         stock: bool,
     },
+    /// Run SQLite's own tests with every database encrypted, and tell what differs from what is
+    /// known.
+    SqliteSuite(sqlite_suite::Arguments),
     /// Fuzz one target, or each in turn; needs nightly Rust and cargo-fuzz.
     Fuzz {
         /// The target's name.
@@ -99,14 +131,22 @@ fn run(task: Task) -> Result<()> {
         Task::Setup { purpose } => setup::setup(purpose),
         Task::Check { no_tests } => check::check(!no_tests),
         Task::Tidy => tidy::tidy(),
-        Task::Test => test(),
+        Task::Test { plane: None } => test(),
+        Task::Test { plane: Some(plane) } => close(&check::cargo_test_of(plane)?),
         Task::Bench { arguments } => release::bench(&arguments),
         Task::Interop { name, plain } => {
             let tally = interop::interop(name.as_deref(), plain)?;
             close(&tally)
         }
+        Task::Attack { time, only, built } => {
+            attack::attack(&time, only.as_deref(), built.as_deref())
+        }
+        Task::Documents { name, built } => {
+            close(&documents::documents(name.as_deref(), built.as_deref())?)
+        }
         Task::S3 { command } => beside_s3(&command),
         Task::Mtr { tests, stock } => mtr::mtr(&tests, stock),
+        Task::SqliteSuite(arguments) => sqlite_suite::sqlite_suite(&arguments),
         Task::Fuzz { target, seconds } => fuzz::fuzz(target.as_deref(), seconds),
     }
 }
@@ -117,6 +157,8 @@ fn test() -> Result<()> {
     let server = S3Server::start()?;
     let mut tally = check::cargo_test(Some(&server))?;
     drop(server);
+    tally.add(attack::short()?);
+    tally.add(documents::documents(None, None)?);
     tally.add(interop::interop(None, false)?);
     close(&tally)
 }

@@ -1,9 +1,10 @@
 //! What is shipped: the release build, and the bench that drives it.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::process::{cargo, run, target_dir};
 use crate::setup::{Purpose, setup};
@@ -18,35 +19,62 @@ pub(crate) fn extension_path() -> PathBuf {
     target_dir().join("release/libtdekit_sqlite.so")
 }
 
-/// The plugin for MariaDB, as built by [`build`].
-pub(crate) fn plugin_path() -> PathBuf {
-    target_dir().join("release/libtdekit_mariadb.so")
-}
+/// What is shipped: a package, and the file that it builds.
+const SHIPPED: [(&str, &str); 4] = [
+    ("tdekit", "tdekit"),
+    ("tdekit-bench-run", "tdekit-bench"),
+    ("tdekit-sqlite-vfs", "libtdekit_sqlite.so"),
+    ("tdekit-mariadb-plugin", PLUGIN),
+];
+const PLUGIN: &str = "libtdekit_mariadb.so";
 
-/// The packages that are shipped.
-const SHIPPED: [&str; 3] = ["tdekit", "tdekit-rest-sqlite", "tdekit-rest-mariadb"];
-
-/// Builds the command, the extension and the plugin in release.
+/// Builds all that is shipped in release.
 ///
 /// # Errors
-/// When the build fails, or leaves one of them out.
+/// When the build fails, or leaves one of the files out.
 pub(crate) fn build() -> Result<()> {
-    let packages = SHIPPED.iter().flat_map(|package| ["-p", package]);
-    run(cargo().args(["build", "--release"]).args(packages))?;
-    for path in [command_path(), extension_path(), plugin_path()] {
-        if !path.is_file() {
-            bail!("the release build made no {}", path.display());
-        }
-    }
-    Ok(())
+    build_of(&SHIPPED)
 }
 
-/// Runs `tdekit bench` on the release build.
+/// Runs `tdekit bench` on the release build. The plugin is built where servers are priced.
 ///
 /// # Errors
 /// When the machine cannot be set up, or the build or the bench fails.
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     setup(Purpose::Bench)?;
-    build()?;
+    let servers = arguments.iter().any(|word| word.contains("oltp") || word.contains("mysql:"));
+    let needed: Vec<_> =
+        SHIPPED.into_iter().filter(|(_, file)| servers || *file != PLUGIN).collect();
+    build_of(&needed)?;
     run(Command::new(command_path()).arg("bench").args(arguments))
+}
+
+fn build_of(shipped: &[(&str, &str)]) -> Result<()> {
+    let packages = shipped.iter().flat_map(|(package, _)| ["-p", package]);
+    run(cargo().args(["build", "--release"]).args(packages))?;
+    for (_, file) in shipped {
+        let path = target_dir().join("release").join(file);
+        if !path.is_file() {
+            bail!("the release build made no {}", path.display());
+        }
+        separate_symbols(&path)?;
+    }
+    Ok(())
+}
+
+/// Moves symbols and debug information into a file beside, `NAME.debug`, where debuggers find them
+/// by the link that stays. The linker's own output keeps them: cargo restores it before each build.
+fn separate_symbols(path: &Path) -> Result<()> {
+    let beside = |ending: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        PathBuf::from(name)
+    };
+    let (symbols, stripped) = (beside(".debug"), beside(".stripped"));
+    run(Command::new("objcopy").arg("--only-keep-debug").args([path, &symbols]))?;
+    let mut link = OsString::from("--add-gnu-debuglink=");
+    link.push(&symbols);
+    run(Command::new("objcopy").arg("--strip-unneeded").arg(link).args([path, &stripped]))?;
+    // By a new name: what stands here is a hard link to the linker's output.
+    std::fs::rename(&stripped, path).with_context(|| format!("replace {}", path.display()))
 }

@@ -122,6 +122,18 @@ impl S3Server {
     }
 }
 
+impl S3Server {
+    /// What any client of S3 reads to find the server.
+    pub(crate) fn client_environment(&self) -> [(&'static str, String); 4] {
+        [
+            ("AWS_ENDPOINT_URL", self.endpoint.clone()),
+            ("AWS_ALLOW_HTTP", "true".to_owned()),
+            ("AWS_ACCESS_KEY_ID", WRITER.0.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", WRITER.1.to_owned()),
+        ]
+    }
+}
+
 impl Drop for S3Server {
     fn drop(&mut self) {
         // Both fail only for what is gone already.

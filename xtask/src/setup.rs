@@ -86,6 +86,10 @@ const NEEDS: &[Need] = &[
     need(Purpose::Test, Probe::File("/usr/bin/socat"), "socat"),
     need(Purpose::Test, Probe::Program("sysbench"), "sysbench"),
     need(Purpose::Test, Probe::File(crate::mtr::RUNNER), "mariadb-test"),
+    need(Purpose::Test, Probe::Program("dpkg-source"), "dpkg-dev"),
+    need(Purpose::Test, Probe::Program("tclsh"), "tcl"),
+    need(Purpose::Test, Probe::File(crate::sqlite_suite::TCL_HEADER), "tcl-dev"),
+    need(Purpose::Test, Probe::File(crate::sqlite_suite::ZLIB_HEADER), "zlib1g-dev"),
 ];
 
 impl Probe {
@@ -198,7 +202,7 @@ mod tests {
         assert!(!Probe::Program("no-such-program-of-tdekit").is_there());
         assert!(Probe::Library("libc.so.6").is_there());
         assert!(!Probe::Library("libno-such-library-of-tdekit.so").is_there());
-        assert!(!Probe::File("/no/such/file").is_there());
+        assert!(!Probe::File("a file that is not there").is_there());
         assert!(!Probe::PythonModule("no_such_module_of_tdekit").is_there());
     }
 

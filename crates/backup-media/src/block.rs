@@ -5,8 +5,9 @@ use tdekit_key_crypto::{Algorithm, NONCE_LEN, TAG_LEN};
 
 use crate::bytes::Reader;
 use crate::checksum::checksum;
+use crate::compress::Compression;
 use crate::error::{MediaError, Part};
-use crate::header::{Compression, SetHeader, Source};
+use crate::header::{SetHeader, Source};
 use crate::payload::{MAX_MAP_PAYLOAD_LEN, PAGES_HEAD_LEN};
 
 /// Length of a block header in bytes.

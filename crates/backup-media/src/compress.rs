@@ -1,10 +1,52 @@
-//! Compression of single blocks, with contexts that are kept.
+//! How blocks are compressed: each on its own, with contexts that are kept.
 
 use lz4::block::CompressionMode;
 use zstd_safe::{CCtx, CParameter, DCtx, ResetDirective};
 
 use crate::error::{MediaError, Part};
-use crate::header::Compression;
+
+/// How a set's blocks are compressed, each on its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// LZ4, block format.
+    Lz4,
+    /// zstd, one frame a block, at this level (-7 to 22, not 0).
+    Zstd(i8),
+}
+
+impl Compression {
+    /// Its name on every surface.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Lz4 => "lz4",
+            Self::Zstd(_) => "zstd",
+        }
+    }
+
+    pub(crate) fn id_and_level(self) -> (u8, i8) {
+        match self {
+            Self::None => (0, 0),
+            Self::Lz4 => (1, 0),
+            Self::Zstd(level) => (2, level),
+        }
+    }
+
+    pub(crate) fn from_id_and_level(id: u8, level: i8) -> Result<Self, MediaError> {
+        match (id, level) {
+            (0, 0) => Ok(Self::None),
+            (1, 0) => Ok(Self::Lz4),
+            (2, level) => Ok(Self::Zstd(level)),
+            (0 | 1, _) => {
+                Err(MediaError::malformed(Part::RecordHeader, "this compression has no level"))
+            }
+            (id, _) => Err(MediaError::UnknownCompression { id }),
+        }
+    }
+}
 
 /// Compresses blocks of one set.
 pub(crate) enum Compressor {

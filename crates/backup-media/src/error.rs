@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tdekit_key_crypto::CryptoError;
+use tdekit_key_crypto::{CryptoError, Kind};
 
 /// A part of a media set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,5 +168,30 @@ impl MediaError {
         limit: u64,
     ) -> Result<(), Self> {
         if value <= limit { Ok(()) } else { Err(Self::Limit { part, what, value, limit }) }
+    }
+}
+
+impl MediaError {
+    /// What it means to whoever asked.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::WrongKey => Kind::Key,
+            Self::Compression { .. } | Self::Crypto(_) => Kind::Refused,
+            Self::NotMedia
+            | Self::FutureVersion { .. }
+            | Self::Truncated { .. }
+            | Self::Damaged { .. }
+            | Self::Malformed { .. }
+            | Self::Limit { .. }
+            | Self::UnknownAlgorithm { .. }
+            | Self::UnknownCompression { .. }
+            | Self::Forged { .. }
+            | Self::Authentication { .. }
+            | Self::BlockOrder { .. }
+            | Self::Chain { .. }
+            | Self::Disagreement { .. }
+            | Self::Signature => Kind::Damaged,
+        }
     }
 }

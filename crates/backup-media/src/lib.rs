@@ -31,10 +31,11 @@ pub type Digest = [u8; 32];
 
 pub use block::{BLOCK_HEADER_LEN, BlockHeader, BlockKind, BlockRules, MAX_PAYLOAD_LEN};
 pub use builder::SetBuilder;
+pub use compress::Compression;
 pub use error::{MediaError, Part};
 pub use header::{
-    Base, Compression, EncodedSet, Recipient, RecipientsHeader, RecordFields, RecordHeader,
-    RecordKind, RecordPlace, SetHeader, SetKind, SetTexts, Source, clean_text,
+    Base, EncodedSet, Recipient, RecipientsHeader, RecordFields, RecordHeader, RecordKind,
+    RecordPlace, SetHeader, SetKind, SetTexts, Source, clean_text,
 };
 pub use index::{Index, IndexEntry};
 pub use keys::{SetKeys, SetSecret};
@@ -42,4 +43,4 @@ pub use media::{Family, MEDIA_HEADER_LEN, MediaHeader, is_media};
 pub use scan::{Gap, GapKind, Record, Scan, Scanned};
 pub use seal::{Block, BlockKey, BlockOpener, BlockSealer};
 pub use signature::{ContentDigest, SignatureHeader, block_digest};
-pub use trailer::{TRAILER_LEN, Trailer, trailer_digest};
+pub use trailer::{TRAILER_LEN, Trailer, finished_trailer, prepared_trailer, trailer_digest};

@@ -11,9 +11,8 @@ use crate::block::{
     BLOCK_HEADER_LEN, BOUND_LEN, BlockHeader, BlockKind, MAX_PAYLOAD_LEN, sealed_len,
 };
 use crate::checksum::checksum;
-use crate::compress::{Compressor, Decompressor};
+use crate::compress::{Compression, Compressor, Decompressor};
 use crate::error::{MediaError, Part};
-use crate::header::Compression;
 use crate::index::IndexEntry;
 
 const AAD_LEN: usize = 16 + 2 + 2 + BOUND_LEN;

@@ -199,6 +199,28 @@ impl Trailer {
     }
 }
 
+/// A trailer that does not count yet: its bytes without the magics at both ends.
+#[must_use]
+pub fn prepared_trailer(trailer: &[u8; TRAILER_LEN]) -> [u8; TRAILER_LEN] {
+    let mut bytes = *trailer;
+    bytes[..MAGIC.len()].fill(0);
+    bytes[END_AT..].fill(0);
+    bytes
+}
+
+/// The trailer that [`prepared_trailer`] made these bytes of, if it did and its checksum holds.
+#[must_use]
+pub fn finished_trailer(bytes: &[u8; TRAILER_LEN]) -> Option<([u8; TRAILER_LEN], Trailer)> {
+    let mut trailer = *bytes;
+    trailer[..MAGIC.len()].copy_from_slice(&MAGIC);
+    trailer[END_AT..].copy_from_slice(&END_MAGIC);
+    if prepared_trailer(&trailer) != *bytes {
+        return None;
+    }
+    let facts = Trailer::decode(&trailer).ok()?;
+    Some((trailer, facts))
+}
+
 /// SHA-256 of a trailer: what the next record names as `previous`.
 #[must_use]
 pub fn trailer_digest(trailer: &[u8; TRAILER_LEN]) -> Digest {

@@ -17,7 +17,7 @@ const DIFFERENTIAL: u32 = 22;
 const STREAM: u32 = 23;
 
 fn dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/1/media")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/1/media")
 }
 
 fn read(name: &str) -> Vec<u8> {

@@ -3,9 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rusqlite::ErrorCode;
 use tdekit_backup_media::MediaError;
-use tdekit_key_crypto::CryptoError;
+use tdekit_key_crypto::{CryptoError, Kind};
 use tdekit_key_store::StoreError;
+use tdekit_sqlite_convert::sqlite_kind;
 
 use crate::ObjectFault;
 
@@ -96,8 +98,11 @@ pub enum RunError {
         /// What does not hold.
         reason: String,
     },
-    /// The unwrapped secret is not that of the set.
-    #[error("the key that the certificate gives is not the key of set {position}")]
+    /// The certificate unwraps a secret, and it is not that of the set under this header.
+    #[error(
+        "the header of set {position}, or a wrapped key in it, was changed: the key that the \
+             certificate gives is not the key of the set"
+    )]
     WrongKey {
         /// The set.
         position: u32,
@@ -116,6 +121,14 @@ pub enum RunError {
         /// How many sets there are.
         sets: u32,
     },
+    /// It cannot be told which set was the last to be finished.
+    #[error("{media}: its newest set cannot be told: {reason}")]
+    NewestUnknown {
+        /// The media.
+        media: String,
+        /// What is wrong at its end.
+        reason: String,
+    },
     /// Files of different media sets were given together.
     #[error("{media} is of another media set than {first}")]
     OtherMedia {
@@ -125,7 +138,7 @@ pub enum RunError {
         media: String,
     },
     /// A file of a striped media set is not at hand.
-    #[error("file {family} of the {families} that the media set is striped over is missing")]
+    #[error("file {} of the {families} that the media set is striped over is missing", .family + 1)]
     MissingFamily {
         /// Its number, from 0.
         family: u16,
@@ -145,10 +158,12 @@ pub enum RunError {
         reason: String,
     },
     /// An encrypted set would join plain ones, or the reverse.
-    #[error("the media set has {} sets: allow mixing, or take other media", .has)]
+    #[error("the media set has {has} sets, and this one would be {wanted}")]
     MixedEncryption {
         /// "plain" or "encrypted".
         has: &'static str,
+        /// The other of them.
+        wanted: &'static str,
     },
     /// The set is not of the kind that was asked for.
     #[error("set {position} holds {holds}, which cannot be restored as {wanted}")]
@@ -261,6 +276,42 @@ impl At<'_> {
 }
 
 impl RunError {
+    /// What it means to whoever asked.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Io { .. }
+            | Self::NoSpace { .. }
+            | Self::Missing { .. }
+            | Self::Thread { .. }
+            | Self::Stream { .. } => Kind::Io,
+            Self::Locked { .. } | Self::SourceChanged { .. } => Kind::Busy,
+            Self::Exists { .. }
+            | Self::NoSet { .. }
+            | Self::MissingFamily { .. }
+            | Self::TargetsDiffer { .. }
+            | Self::NoBase { .. }
+            | Self::MixedEncryption { .. }
+            | Self::Cancelled
+            | Self::Internal(_)
+            | Self::Crypto(_)
+            | Self::Other(_) => Kind::Refused,
+            Self::NoPart { .. }
+            | Self::ShortRead { .. }
+            | Self::NotMedia { .. }
+            | Self::FutureVersion { .. }
+            | Self::NewestUnknown { .. }
+            | Self::WrongKey { .. }
+            | Self::Damaged { .. }
+            | Self::Tampered { .. } => Kind::Damaged,
+            Self::KeyNeeded { .. } => Kind::Key,
+            Self::OtherMedia { .. } | Self::WrongSource { .. } | Self::Option { .. } => Kind::Usage,
+            Self::Database { source, .. } => database_kind(source),
+            Self::Store(error) => error.kind(),
+            Self::Object { fault, .. } => fault.kind(),
+        }
+    }
+
     /// For `map_err`: a failed system call on a path.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.to_path_buf();
@@ -268,5 +319,14 @@ impl RunError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path },
             _ => Self::Io { action, path, source },
         }
+    }
+}
+
+fn database_kind(error: &rusqlite::Error) -> Kind {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Kind::Busy,
+        Some(ErrorCode::DiskFull) => Kind::Io,
+        Some(ErrorCode::NotADatabase) => Kind::Damaged,
+        _ => sqlite_kind(error),
     }
 }

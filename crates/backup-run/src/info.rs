@@ -46,7 +46,7 @@ pub struct SignatureInfo {
 /// A backup set. All is read without a key, and without one unverified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetInfo {
-    /// 1 for the first set of the media set.
+    /// 1 for the first set of the media set: its place in the file, which its header must say, too.
     pub position: u32,
     /// Number of its record, 1 for the first.
     pub ordinal: u32,
@@ -146,12 +146,62 @@ pub enum Finding {
         /// Number of the record.
         ordinal: u32,
     },
+    /// A file that was named is no readable media; what it should hold is read from its mirror.
+    UnreadableFile {
+        /// The file or object.
+        media: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// A file of a striped media set is not at hand: its sets cannot be restored.
     MissingFamily {
         /// The number of the file, from 0.
         family: u16,
         /// How many there are.
         families: u16,
+    },
+    /// Two mirrors hold different records in one place.
+    MirrorsConflict {
+        /// One.
+        first: String,
+        /// The other.
+        media: String,
+        /// Number of the record.
+        ordinal: u32,
+    },
+    /// A stripe lacks the last records of the others: it is an older copy, or an append died while
+    /// it made its set count.
+    StripesDiffer {
+        /// The file that lacks records.
+        media: String,
+        /// Records it has.
+        records: u32,
+        /// A file that has more.
+        newer: String,
+        /// Records that one has.
+        of: u32,
+        /// The last record was being published when that was interrupted: all of it is there, and
+        /// the next append finishes it.
+        interrupted: bool,
+    },
+    /// Positions do not rise by one: sets between were taken away.
+    MissingSets {
+        /// The first position that no set has.
+        first: u32,
+        /// The last one.
+        last: u32,
+    },
+    /// The header of a set says another position than the one that it stands at.
+    WrongPosition {
+        /// Where it stands.
+        position: u32,
+        /// What its header says.
+        says: u32,
+    },
+    /// There is no set, though a media set is made with its first one.
+    NoSets {
+        /// The file or object.
+        media: String,
     },
     /// Mirrors are not equal; what one lacks is read from the other.
     MirrorsDiffer {

@@ -34,7 +34,7 @@ pub use error::RunError;
 pub use file::{FileMedia, FileSink, FileTarget};
 pub use info::{Finding, SetInfo, SetKind, SignatureInfo, SourceKind};
 pub use keys::{CertificateNames, Sign, UnwrapSecret, WrapSecret};
-pub use media::{Media, RestoreOutcome, SignatureCheck, VerifyReport};
+pub use media::{Chain, Media, RestoreOutcome, SignatureCheck, VerifyReport};
 pub use object::{ObjectFault, ObjectMedia, ObjectOptions, ObjectTarget, is_object_address};
 pub use options::{
     BackupJob, Compression, DatabaseSource, Encryption, Labels, Layout, Mode, Source, StreamSource,

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tdekit_backup_media::TRAILER_LEN;
+
 use crate::RunError;
 
 /// One family of a media set, read by range. May be read by several threads at once.
@@ -62,6 +64,16 @@ pub trait Target: Send {
     /// Whether every append makes a new part, which then begins with a media header of its own.
     fn part_per_record(&self) -> bool;
 
+    /// Writes a trailer where [`Append::prepare`] left it prepared, `at` bytes into the file, and
+    /// waits until it is durable.
+    ///
+    /// # Errors
+    /// [`RunError::Internal`] where nothing is ever prepared, [`RunError::Io`].
+    fn finish(&mut self, at: u64, trailer: &[u8]) -> Result<(), RunError> {
+        let _ = (at, trailer);
+        Err(RunError::Internal("a trailer to finish, where none is prepared"))
+    }
+
     /// Begins to append. With [`Place::Behind`] and parts, the new part is the next one.
     ///
     /// # Errors
@@ -83,6 +95,17 @@ pub trait Append: Send {
     /// # Errors
     /// [`RunError::Io`].
     fn sync(&mut self) -> Result<(), RunError>;
+
+    /// Makes the trailer durable so that it does not count yet, where the target can: after a crash
+    /// between two [`Self::publish`] of one record, [`Target::finish`] does the rest. Called after
+    /// [`Self::sync`].
+    ///
+    /// # Errors
+    /// [`RunError::Io`].
+    fn prepare(&mut self, trailer: &[u8; TRAILER_LEN]) -> Result<(), RunError> {
+        let _ = trailer;
+        Ok(())
+    }
 
     /// Writes the trailer and waits until it is durable; from then on the record counts. Called
     /// once, after [`Self::sync`].

@@ -152,7 +152,7 @@ fn a_base_that_was_exchanged_is_refused() {
     assert_eq!(media.findings().len(), 1);
     restore(&media, Some(1), &dir.path("1.db")).unwrap();
     let refused = restore(&media, Some(2), &dir.path("2.db"));
-    assert!(matches!(refused, Err(RunError::NoBase { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(RunError::Damaged { .. })), "{refused:?}");
     let report = media.verify(Some(2), None, &Run::default()).unwrap();
     assert_eq!(report.damages.len(), 1);
 }

@@ -187,7 +187,7 @@ fn sets_are_appended_and_tell_what_they_are_without_a_key() {
     }
     let plain = BackupJob { encryption: None, ..job(&db) };
     let refused = back_up(plain, &[&bak]);
-    assert!(matches!(refused, Err(RunError::MixedEncryption { has: "encrypted" })));
+    assert!(matches!(refused, Err(RunError::MixedEncryption { has: "encrypted", .. })));
     let plain = BackupJob { encryption: None, allow_mixed: true, ..job(&db) };
     back_up(plain, &[&bak]).unwrap();
     states.push(state(&db));
@@ -245,6 +245,8 @@ fn mirrors_are_equal_and_stripes_share() {
     assert_eq!(some.sets().len(), 3);
     let refused = restore(&some, None, &dir.path("to"));
     assert!(matches!(refused, Err(RunError::MissingFamily { family: 2, families: 3 })));
+    let told = refused.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(told.starts_with("file 3 of the 3 "), "{told}");
     let refused = back_up(job(&db), &stripes[..2]);
     assert!(matches!(refused, Err(RunError::MissingFamily { .. })));
     let refused = open(&[mirrors[0], stripes[0]]);

@@ -1,21 +1,20 @@
 //! HCTR2 with AES-256 (Crowley, Huckleberry, Biggers, 2021): wide-block encryption.
 //!
 //! AES and POLYVAL come from their crates; what stands here is how HCTR2 puts them together. The
-//! published vectors are in `vectors/google-hctr2-aes-256.json`.
+//! published vectors are in `tests/vectors/google-hctr2-aes-256.json`.
 
 use std::fmt;
 use std::sync::OnceLock;
 
-use aes::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
+use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 use aes::{Aes256, Block};
 use polyval::Polyval;
 use polyval::universal_hash::{UhfBackend, UniversalHash};
 
+use crate::aes_polyval::{AesPolyval, BLOCK_LEN, decrypt_block, encrypt_block, product, xor};
 use crate::memory::SecretBox;
 use crate::xctr::Xctr;
 use crate::{Algorithm, CryptoError};
-
-const BLOCK_LEN: usize = 16;
 
 /// Messages from here on are hashed in two halves side by side: one chain of multiplications waits
 /// for itself, two fill the processor.
@@ -31,9 +30,7 @@ const SPLIT_BLOCKS: usize = 64;
 pub struct WideBlockKey(SecretBox<Prepared>);
 
 struct Prepared {
-    aes: Aes256,
-    /// POLYVAL under the hash key, with nothing hashed yet.
-    hash: Polyval,
+    key: AesPolyval,
     /// What separates the counter's start from the two middle values.
     mask: [u8; BLOCK_LEN],
     /// The power of the hash key that joins the halves of messages of one length.
@@ -77,12 +74,12 @@ impl WideBlockKey {
         let Some((head_out, rest_out)) = ciphertext.split_first_chunk_mut() else {
             return Err(too_short(plaintext.len()));
         };
-        let key = &*self.0;
-        let start = key.start(tweak, rest.len());
-        let inner = xor(*head, key.digest(&start, rest));
-        let outer = encrypt_block(&key.aes, inner);
-        key.xctr(xor(xor(inner, outer), key.mask), rest, rest_out);
-        *head_out = xor(outer, key.digest(&start, rest_out));
+        let prepared = &*self.0;
+        let start = prepared.start(tweak, rest.len());
+        let inner = xor(*head, prepared.digest(&start, rest));
+        let outer = encrypt_block(&prepared.key.aes, inner);
+        prepared.xctr(xor(xor(inner, outer), prepared.mask), rest, rest_out);
+        *head_out = xor(outer, prepared.digest(&start, rest_out));
         Ok(())
     }
 
@@ -102,12 +99,12 @@ impl WideBlockKey {
         let Some((head_out, rest_out)) = plaintext.split_first_chunk_mut() else {
             return Err(too_short(ciphertext.len()));
         };
-        let key = &*self.0;
-        let start = key.start(tweak, rest.len());
-        let outer = xor(*head, key.digest(&start, rest));
-        let inner = decrypt_block(&key.aes, outer);
-        key.xctr(xor(xor(inner, outer), key.mask), rest, rest_out);
-        *head_out = xor(inner, key.digest(&start, rest_out));
+        let prepared = &*self.0;
+        let start = prepared.start(tweak, rest.len());
+        let outer = xor(*head, prepared.digest(&start, rest));
+        let inner = decrypt_block(&prepared.key.aes, outer);
+        prepared.xctr(xor(xor(inner, outer), prepared.mask), rest, rest_out);
+        *head_out = xor(inner, prepared.digest(&start, rest_out));
         Ok(())
     }
 }
@@ -128,9 +125,8 @@ impl Prepared {
             actual,
         })?;
         let schedule = |number: u128| encrypt_block(&aes, number.to_le_bytes());
-        let hash = Polyval::new(&schedule(0).into());
-        let mask = schedule(1);
-        Ok(Self { aes, hash, mask, join: OnceLock::new() })
+        let (hash_key, mask) = (schedule(0), schedule(1));
+        Ok(Self { key: AesPolyval::new(aes, &hash_key), mask, join: OnceLock::new() })
     }
 
     /// The hash after the tweak, for messages whose rest has this length in bytes.
@@ -138,7 +134,7 @@ impl Prepared {
     fn start(&self, tweak: &[u8], rest_len: usize) -> Polyval {
         let uneven = u128::from(!rest_len.is_multiple_of(BLOCK_LEN));
         let header = (tweak.len() as u128) * 16 + 2 + uneven;
-        let mut hash = self.hash.clone();
+        let mut hash = self.key.hash.clone();
         hash.proc_block(&header.to_le_bytes().into());
         hash.update_padded(tweak);
         hash
@@ -178,7 +174,7 @@ impl Prepared {
             return (start.clone(), [0; BLOCK_LEN], blocks);
         }
         match self.digest_halves(&mut start.clone(), Array::cast_slice_from_core(blocks)) {
-            Some(joined) => (self.hash.clone(), joined, &[]),
+            Some(joined) => (self.key.hash.clone(), joined, &[]),
             None => (start.clone(), [0; BLOCK_LEN], blocks),
         }
     }
@@ -191,13 +187,13 @@ impl Prepared {
         let join = self.join.get_or_init(|| Join {
             blocks: back.len(),
             power: Polyval::new(
-                &power(encrypt_block(&self.aes, [0; BLOCK_LEN]), back.len()).into(),
+                &power(encrypt_block(&self.key.aes, [0; BLOCK_LEN]), back.len()).into(),
             ),
         });
         if join.blocks != back.len() {
             return None;
         }
-        let mut second = self.hash.clone();
+        let mut second = self.key.hash.clone();
         let (front, _) = Array::slice_as_chunks(front);
         let (back, back_rest) = Array::slice_as_chunks(back);
         for (one, other) in front.iter().zip(back) {
@@ -208,25 +204,20 @@ impl Prepared {
             first.proc_par_blocks(one);
         }
         second.update(back_rest);
-        let mut joining = join.power.clone();
-        joining.proc_block(&first.clone().finalize());
-        Some(xor(joining.finalize().into(), second.finalize().into()))
+        let joined = product(&join.power, first.clone().finalize().into());
+        Some(xor(joined, second.finalize().into()))
     }
 
     /// The stream of a message's rest.
     #[inline]
     fn xctr(&self, nonce: [u8; BLOCK_LEN], input: &[u8], output: &mut [u8]) {
-        self.aes.encrypt_with_backend(Xctr { nonce, input, output });
+        self.key.aes.encrypt_with_backend(Xctr { nonce, input, output });
     }
 }
 
 /// A key of POLYVAL multiplied by itself `exponent` times, at least once.
 fn power(key: [u8; BLOCK_LEN], exponent: usize) -> [u8; BLOCK_LEN] {
-    let times = |a: [u8; BLOCK_LEN], b: [u8; BLOCK_LEN]| -> [u8; BLOCK_LEN] {
-        let mut product = Polyval::new(&a.into());
-        product.proc_block(&b.into());
-        product.finalize().into()
-    };
+    let times = |a: [u8; BLOCK_LEN], b| product(&Polyval::new(&a.into()), b);
     let mut power = key;
     for bit in (0..exponent.max(1).ilog2()).rev() {
         power = times(power, power);
@@ -235,25 +226,6 @@ fn power(key: [u8; BLOCK_LEN], exponent: usize) -> [u8; BLOCK_LEN] {
         }
     }
     power
-}
-
-#[inline]
-fn encrypt_block(aes: &Aes256, block: [u8; BLOCK_LEN]) -> [u8; BLOCK_LEN] {
-    let mut block = Block::from(block);
-    aes.encrypt_block(&mut block);
-    block.into()
-}
-
-#[inline]
-fn decrypt_block(aes: &Aes256, block: [u8; BLOCK_LEN]) -> [u8; BLOCK_LEN] {
-    let mut block = Block::from(block);
-    aes.decrypt_block(&mut block);
-    block.into()
-}
-
-#[inline]
-fn xor(a: [u8; BLOCK_LEN], b: [u8; BLOCK_LEN]) -> [u8; BLOCK_LEN] {
-    (u128::from_ne_bytes(a) ^ u128::from_ne_bytes(b)).to_ne_bytes()
 }
 
 #[inline]

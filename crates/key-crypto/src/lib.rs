@@ -3,8 +3,10 @@
 //! No other crate of the workspace names a cryptographic library. The constructions are in
 //! `docs/crypto.md`.
 
+mod aes_polyval;
 pub mod algorithm;
 mod aws_lc;
+pub mod block;
 pub mod ctr;
 pub mod digest;
 pub mod error;
@@ -12,9 +14,11 @@ pub mod fingerprint;
 pub mod fork;
 pub mod gcm;
 pub mod hctr2;
+mod kind;
 mod libaegis;
 mod memory;
 pub mod nonce;
+pub mod online;
 pub mod password;
 pub mod pem;
 pub mod pkcs12;
@@ -29,12 +33,15 @@ pub mod x509;
 mod xctr;
 
 pub use algorithm::Algorithm;
+pub use block::aes256_block;
 pub use ctr::{CtrKey, CtrStream};
 pub use digest::{hkdf_sha256, hmac_sha256, sha1_thumbprint, sha256, verify_hmac_sha256};
 pub use error::CryptoError;
 pub use fingerprint::PageFingerprint;
 pub use fork::fork_generation;
 pub use hctr2::WideBlockKey;
+pub use kind::Kind;
 pub use nonce::{NonceSource, random_bytes};
+pub use online::{OnlineKey, OnlineStream};
 pub use sealing::{NONCE_LEN, SealingKey, TAG_LEN};
 pub use secret::SecretBytes;

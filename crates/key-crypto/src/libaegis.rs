@@ -202,7 +202,7 @@ mod tests {
     /// RFC 10032, appendix A, and the refusal of every flipped bit of ciphertext and tag.
     #[test]
     fn agrees_with_rfc_10032() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/rfc10032-aegis.json");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/rfc10032-aegis.json");
         let file: serde_json::Value =
             serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         let vectors = file["vectors"].as_array().unwrap();

@@ -7,7 +7,7 @@ use aes::cipher::consts::U16;
 use aes::cipher::typenum::Unsigned;
 use aes::cipher::{Array, BlockCipherEncBackend, BlockCipherEncClosure, BlockSizeUser};
 
-const BLOCK_LEN: usize = 16;
+use crate::aes_polyval::BLOCK_LEN;
 
 /// A message of any length under a nonce, for [`aes::cipher::BlockCipherEncrypt`] to work on.
 ///

@@ -15,8 +15,8 @@ use tdekit_key_crypto::password::{PasswordParams, derive_key};
 use tdekit_key_crypto::triple_des::{open_segment, seal_segment};
 use tdekit_key_crypto::wrap::{unwrap_key, wrap_key};
 use tdekit_key_crypto::{
-    Algorithm, CryptoError, PageFingerprint, SealingKey, WideBlockKey, hkdf_sha256, hmac_sha256,
-    sha1_thumbprint, sha256, verify_hmac_sha256,
+    Algorithm, CryptoError, OnlineKey, PageFingerprint, SealingKey, WideBlockKey, hkdf_sha256,
+    hmac_sha256, sha1_thumbprint, sha256, verify_hmac_sha256,
 };
 
 #[derive(Deserialize)]
@@ -432,5 +432,29 @@ fn the_wide_block_of_whole_pages_is_hctr2() {
         assert_eq!(sha256(&[&sealed]), v.ct_sha256[..], "{}", v.len);
         key.decrypt(&v.tweak, &sealed, &mut opened).unwrap();
         assert_eq!(opened, page);
+    }
+}
+
+#[test]
+fn the_online_cipher_is_what_the_document_says() {
+    #[derive(Deserialize)]
+    struct Stream {
+        key: Hex,
+        iv: Hex,
+        pt: Hex,
+        ct: Hex,
+    }
+    for v in vectors::<Stream>("tdekit-online.json") {
+        let key = OnlineKey::new(&v.key).unwrap();
+        let iv = v.iv[..].try_into().unwrap();
+        for (mut stream, input, expected) in
+            [(key.encryptor(iv), &v.pt, &v.ct), (key.decryptor(iv), &v.ct, &v.pt)]
+        {
+            let mut out = vec![0; input.len()];
+            let (whole, tail) = out.split_at_mut(stream.ready_len(input.len()));
+            key.update(&mut stream, input, whole).unwrap();
+            key.finish(&mut stream, tail).unwrap();
+            assert_eq!(hex::encode(&out), hex::encode(&**expected), "{} bytes", input.len());
+        }
     }
 }

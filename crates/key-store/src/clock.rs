@@ -23,6 +23,16 @@ pub fn iso8601(seconds: i64) -> String {
         .unwrap_or_else(|| seconds.to_string())
 }
 
+/// From how many seconds before its end a certificate is warned of at each use.
+const EXPIRES_SOON_S: i64 = 30 * 24 * 3600;
+
+/// How many days a certificate is still valid, where those are few: then it is warned of.
+#[must_use]
+pub fn expires_soon(not_after: i64) -> Option<i64> {
+    let left_s = not_after.saturating_sub(now_seconds());
+    (0..EXPIRES_SOON_S).contains(&left_s).then_some(left_s / (24 * 3600))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,5 +43,15 @@ mod tests {
         assert_eq!(iso8601(2_110_752_000), "2036-11-20T00:00:00Z");
         assert_eq!(iso8601(i64::MAX), i64::MAX.to_string());
         assert!(now_seconds() > 1_700_000_000);
+    }
+
+    #[test]
+    fn thirty_days_before_its_end_a_certificate_is_warned_of() {
+        let day = 24 * 3600;
+        let now = now_seconds();
+        assert_eq!(expires_soon(now + 31 * day), None);
+        assert_eq!(expires_soon(now + 29 * day + 60), Some(29));
+        assert_eq!(expires_soon(now + 60), Some(0));
+        assert_eq!(expires_soon(now - 60), None);
     }
 }

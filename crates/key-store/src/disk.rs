@@ -1,11 +1,12 @@
 //! Files on disk: replaced so that a crash leaves the old or the new one, whole; read with a limit.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
+use std::path::Path;
 
 use crate::error::StoreError;
+use crate::workplace::Workplace;
 
 /// What [`replace`] has just done. A crash between any two steps leaves the old or the new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,49 +31,80 @@ pub(crate) fn go_on(_: Step) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a new file is prepared. One name, so that what a crash left is found and removed; only
-/// the holder of the writer lock touches it.
-pub(crate) fn prepared_path(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    path.with_file_name(name)
-}
-
 /// Puts `bytes` in the place of the file at `path`, readable by its owner only. On an error the
 /// old file is still in force.
 pub(crate) fn replace(path: &Path, bytes: &[u8], on_step: OnStep<'_>) -> Result<(), StoreError> {
-    let prepared = prepared_path(path);
-    let step = |step| on_step(step).map_err(StoreError::io("write", path));
-    match fs::remove_file(&prepared) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(StoreError::io("remove", &prepared)(error));
+    let work = Workplace::beside(path)?;
+    match replace_in(&work, bytes, on_step) {
+        Err(Stopped::Crash(error)) => {
+            work.abandon();
+            Err(error)
         }
-        _ => {}
+        Err(Stopped::Refused(error)) => Err(error),
+        Ok(()) => Ok(()),
     }
-    let mut file = create_new(&prepared)?;
+}
+
+/// Why [`replace`] ends before its end.
+enum Stopped {
+    /// What [`OnStep`] says.
+    Crash(StoreError),
+    /// What the system says.
+    Refused(StoreError),
+}
+
+impl From<StoreError> for Stopped {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+fn replace_in(work: &Workplace, bytes: &[u8], on_step: OnStep<'_>) -> Result<(), Stopped> {
+    let (path, place) = (work.path(), work.place());
+    let step =
+        |step| on_step(step).map_err(|error| Stopped::Crash(StoreError::io("write", path)(error)));
+    let mut file = work.create()?;
     give_to_owner_of_directory(&file, path)
-        .map_err(|error| discard(&prepared, "change the owner of", error))?;
+        .map_err(StoreError::io("change the owner of", &place))?;
     step(Step::Created)?;
-    file.write_all(bytes).map_err(|error| discard(&prepared, "write", error))?;
+    file.write_all(bytes).map_err(StoreError::io("write", &place))?;
     step(Step::Written)?;
-    file.sync_all().map_err(|error| discard(&prepared, "sync", error))?;
+    file.sync_all().map_err(StoreError::io("sync", &place))?;
     step(Step::Synced)?;
-    fs::rename(&prepared, path).map_err(|error| discard(&prepared, "rename", error))?;
+    work.replace()?;
     step(Step::Renamed)?;
-    sync_parent(path)?;
+    work.sync_name()?;
     step(Step::DirectorySynced)
 }
 
 /// Writes a file that must not exist yet, readable by its owner only, and waits until it is on
-/// disk.
+/// disk. It has its name when it is whole.
 ///
 /// # Errors
-/// `Io`; what was written is removed then.
+/// `Exists`, `BeingWritten`, `Io`; nothing is left then.
 pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let mut file = create_new(path)?;
-    file.write_all(bytes).map_err(|error| discard(path, "write", error))?;
-    file.sync_all().map_err(|error| discard(path, "sync", error))?;
-    sync_parent(path)
+    let work = Workplace::beside(path)?;
+    let mut file = work.create()?;
+    file.write_all(bytes).map_err(StoreError::io("write", path))?;
+    file.sync_all().map_err(StoreError::io("sync", path))?;
+    work.publish()?;
+    work.sync_name()
+}
+
+/// Puts `bytes` in the place of what is at `path`, with these permissions, and waits until that is
+/// on disk. What has the old file open keeps it.
+///
+/// # Errors
+/// `BeingWritten`, `Io`; the old file is as it was then.
+pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), StoreError> {
+    let work = Workplace::beside(path)?;
+    let mut file = work.create()?;
+    file.write_all(bytes)
+        .and_then(|()| file.set_permissions(fs::Permissions::from_mode(mode)))
+        .and_then(|()| file.sync_all())
+        .map_err(StoreError::io("write", path))?;
+    work.replace()?;
+    work.sync_name()
 }
 
 /// Reads a whole file of at most `max` bytes; `None` when there is none.
@@ -109,15 +141,6 @@ pub(crate) fn create_dir(dir: &Path) -> Result<(), StoreError> {
     sync_parent(dir)
 }
 
-fn create_new(path: &Path) -> Result<File, StoreError> {
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(StoreError::io("create", path))
-}
-
 /// A store that root writes for a server's user must stay readable by that user, who owns the
 /// directory. For others than root the file is theirs, as it should be.
 fn give_to_owner_of_directory(file: &File, path: &Path) -> io::Result<()> {
@@ -131,20 +154,16 @@ fn give_to_owner_of_directory(file: &File, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a file that could not be finished; what is left of it would only take room.
-fn discard(path: &Path, action: &'static str, error: io::Error) -> StoreError {
-    let _ = fs::remove_file(path);
-    StoreError::io(action, path)(error)
-}
-
-fn parent_of(path: &Path) -> &Path {
+/// The directory of a file.
+pub(crate) fn parent_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
 }
 
-fn sync_parent(path: &Path) -> Result<(), StoreError> {
+/// Makes the names in the directory of `path` durable.
+pub(crate) fn sync_parent(path: &Path) -> Result<(), StoreError> {
     let parent = parent_of(path);
     File::open(parent)
         .and_then(|directory| directory.sync_all())
@@ -153,7 +172,6 @@ fn sync_parent(path: &Path) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
     use std::sync::Mutex;
 
     use super::*;
@@ -173,7 +191,7 @@ mod tests {
         replace(&path, b"one", &record).unwrap();
         assert_eq!(seen.into_inner().unwrap(), STEPS);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(!prepared_path(&path).exists());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]
@@ -191,6 +209,7 @@ mod tests {
             assert_eq!(fs::read(&path).unwrap(), expected, "{last:?}");
             replace(&path, b"newest", &go_on).unwrap();
             assert_eq!(fs::read(&path).unwrap(), b"newest");
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{last:?}");
         }
     }
 

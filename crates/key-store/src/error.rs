@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tdekit_key_crypto::CryptoError;
+use tdekit_key_crypto::{CryptoError, Kind};
 
 use crate::file::ProtectorKind;
 
@@ -79,6 +79,17 @@ pub enum StoreError {
     #[error("the key store has no certificate {}", .wanted.join(", "))]
     CertificateMissing {
         /// Names or thumbprints that were looked for.
+        wanted: Vec<String>,
+    },
+    /// A certificate's own files were given, and they are of another certificate.
+    #[error(
+        "the key was wrapped for {}, not for the certificate that was given, {given}",
+        .wanted.join(", ")
+    )]
+    OtherCertificate {
+        /// SHA-1 thumbprint of the certificate that was given.
+        given: String,
+        /// Those of the certificates that open it.
         wanted: Vec<String>,
     },
     /// The store has the certificate, but not its private key.
@@ -185,6 +196,18 @@ pub enum StoreError {
         /// Process that holds the lock, where it could be told.
         holder: Option<u32>,
     },
+    /// Another process is making the same file.
+    #[error("{} is being written by another process", .path.display())]
+    BeingWritten {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file stands where a new one was to be written.
+    #[error("{} exists already", .path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
     /// The master key was changed since this process opened the store.
     #[error("the master key was rotated since the key store was opened")]
     MasterKeyChanged,
@@ -210,6 +233,41 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// What it means to whoever asked.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::NoHome | Self::Config { .. } | Self::InvalidValue { .. } => Kind::Usage,
+            Self::AlreadyExists { .. }
+            | Self::Exists { .. }
+            | Self::CertificateExists { .. }
+            | Self::DifferentStore { .. }
+            | Self::Crypto(_) => Kind::Refused,
+            Self::Missing { .. }
+            | Self::WrongPassword
+            | Self::WrongKey { .. }
+            | Self::NoProvider { .. }
+            | Self::ProviderMismatch { .. }
+            | Self::BadSecret { .. }
+            | Self::InsecureFile { .. }
+            | Self::CertificateMissing { .. }
+            | Self::PrivateKeyMissing { .. }
+            | Self::OtherCertificate { .. }
+            | Self::CertificateExpired { .. }
+            | Self::CertificateInUse { .. }
+            | Self::NotBackedUp { .. }
+            | Self::WrongBackupPassword { .. }
+            | Self::KeyMismatch { .. } => Kind::Key,
+            Self::BadCertificate { .. }
+            | Self::UnknownMechanism { .. }
+            | Self::WrappedKeyDamaged { .. }
+            | Self::Corrupt { .. }
+            | Self::FutureVersion { .. } => Kind::Damaged,
+            Self::Locked { .. } | Self::BeingWritten { .. } | Self::MasterKeyChanged => Kind::Busy,
+            Self::Io { .. } => Kind::Io,
+        }
+    }
+
     pub(crate) fn corrupt(field: &'static str, reason: impl Into<String>) -> Self {
         Self::Corrupt { field, reason: reason.into() }
     }

@@ -22,12 +22,13 @@ mod tests;
 mod transfer;
 mod unlocked;
 mod uses;
+mod workplace;
 mod wrapped;
 
 pub use backup::{RestoreOutcome, Restored, restore};
 pub use certificate::CertificateInfo;
-pub use clock::{iso8601, now_seconds};
-pub use disk::{read_limited, write_new};
+pub use clock::{expires_soon, iso8601, now_seconds};
+pub use disk::{read_limited, replace_with_mode, write_new};
 pub use error::StoreError;
 pub use file::{
     CertificateRecord, FORMAT_VERSION, MAGIC, MAX_FILE_BYTES, MAX_NAME_BYTES, MasterKeyRecord,
@@ -35,10 +36,13 @@ pub use file::{
 };
 pub use manage::{NewCertificate, Rotation};
 pub use provider::{
-    Binding, CONFIG_FILE_NAME, MIN_KEY_BYTES, Provider, Unlock, generate_key_file, password_cost,
-    read_key_file, read_password_file, unlocks_from_environment,
+    BackupPolicy, Binding, CONFIG_FILE_NAME, MIN_KEY_BYTES, Provider, Unlock, backup_policy,
+    generate_key_file, password_cost, read_key_file, read_password_file, unlocks_from_environment,
 };
-pub use server_keys::{SERVER_KEY_LEN, SERVER_KEYS_FILE_NAME, ServerKeyVersion, ServerKeys};
+pub use server_keys::{
+    FIRST_DERIVATION, NEWEST_DERIVATION, SERVER_KEY_LEN, SERVER_KEYS_FILE_NAME, ServerKeyVersion,
+    ServerKeys,
+};
 pub use store::{KeyStore, STORE_FILE_NAME, default_dir};
 pub use tdekit_key_crypto::SecretBytes;
 pub use tdekit_key_crypto::password::PasswordParams;
@@ -46,4 +50,5 @@ pub use tdekit_key_crypto::rsa::RsaBits;
 pub use transfer::{CertificateBackup, PemBackup};
 pub use unlocked::Unlocked;
 pub use uses::Use;
+pub use workplace::{Workplace, is_workplace};
 pub use wrapped::{MAX_BLOB_BYTES, WrapMechanism, WrappedDek, thumbprint};

@@ -1,11 +1,13 @@
 //! The lock that lets one process at a time change a store.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
 
 use crate::error::StoreError;
 
@@ -31,8 +33,14 @@ impl WriterLock {
             .create(true)
             .truncate(false)
             .mode(0o600)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
             .open(&path)
             .map_err(StoreError::io("open", &path))?;
+        let facts = file.metadata().map_err(StoreError::io("examine", &path))?;
+        if !facts.is_file() || facts.nlink() != 1 {
+            let other = io::Error::other("it is not an ordinary file with one name");
+            return Err(StoreError::io("use", &path)(other));
+        }
         let deadline = Instant::now() + wait;
         loop {
             match file.try_lock() {
@@ -62,6 +70,24 @@ fn read_holder(file: &mut File) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The lock's holder writes its number there.
+    #[test]
+    fn nothing_is_written_through_a_link_or_to_a_pipe() {
+        let dir = tempfile::tempdir().unwrap();
+        let (victim, path) = (dir.path().join("victim"), dir.path().join(FILE_NAME));
+        std::fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        WriterLock::acquire(dir.path(), WAIT).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::hard_link(&victim, &path).unwrap();
+        WriterLock::acquire(dir.path(), WAIT).unwrap_err();
+        assert_eq!(std::fs::read(&victim).unwrap(), b"mine");
+        std::fs::remove_file(&path).unwrap();
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        WriterLock::acquire(dir.path(), WAIT).unwrap_err();
+    }
 
     #[test]
     fn second_writer_is_told_who_holds_it_and_gets_it_later() {

@@ -22,8 +22,14 @@ pub const SERVER_KEYS_FILE_NAME: &str = "server-keys.json";
 /// Length of a server key in bytes.
 pub const SERVER_KEY_LEN: usize = 32;
 
+/// The derivation of versions that were made before there was another.
+pub const FIRST_DERIVATION: u8 = 1;
+/// The derivation that new versions get.
+pub const NEWEST_DERIVATION: u8 = 2;
+
 const FORMAT: &str = "tdekit server keys";
-const VERSION: u16 = 1;
+/// Version 2 knows of derivations; without any but the first a file is of version 1.
+const VERSION: u16 = 2;
 const MAX_BYTES: u64 = 64 << 20;
 const MAX_WRAPPED: usize = 16;
 const SIGNED_LABEL: &[u8] = b"tdekit server keys v1 signature\n";
@@ -45,6 +51,9 @@ pub struct ServerKeyVersion {
     pub version: u32,
     /// When it was made, seconds since 1970.
     pub created_at: i64,
+    /// How keys are derived from it, and for which ciphers: `docs/format/mariadb.md`. From
+    /// [`FIRST_DERIVATION`] to [`NEWEST_DERIVATION`], and the same for ever.
+    pub derivation: u8,
     /// The key, wrapped by one or more certificates.
     pub wrapped: Vec<WrappedDek>,
     commitment: [u8; 32],
@@ -235,6 +244,7 @@ impl Unlocked {
         versions.push(ServerKeyVersion {
             version,
             created_at: now_seconds(),
+            derivation: NEWEST_DERIVATION,
             commitment: commitment(&key, id, version)?,
             wrapped: vec![self.wrap_dek(name_or_thumbprint, &key)?],
         });
@@ -338,6 +348,9 @@ struct KeyEntry {
 struct VersionEntry {
     version: u32,
     created_at: i64,
+    /// Left out where it is the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    derivation: Option<u8>,
     commitment: String,
     wrapped: Vec<String>,
 }
@@ -357,6 +370,7 @@ impl Listing {
             Ok(VersionEntry {
                 version: record.version,
                 created_at: record.created_at,
+                derivation: Some(record.derivation).filter(|one| *one != FIRST_DERIVATION),
                 commitment: hex::encode(record.commitment),
                 wrapped: wrapped.collect::<Result<_, StoreError>>()?,
             })
@@ -365,9 +379,10 @@ impl Listing {
             let versions = versions.iter().map(version).collect::<Result<_, StoreError>>()?;
             Ok(KeyEntry { id: *id, versions })
         };
+        let all_first = keys.keys.values().flatten().all(|one| one.derivation == FIRST_DERIVATION);
         Ok(Self {
             format: FORMAT.to_owned(),
-            version: VERSION,
+            version: if all_first { 1 } else { VERSION },
             file_id: hex::encode(keys.file_id),
             sequence: keys.sequence,
             keys: keys.keys.iter().map(key).collect::<Result<_, StoreError>>()?,
@@ -381,6 +396,11 @@ impl Listing {
             let id = entry.id;
             if id == 0 || id == u32::MAX || entry.versions.is_empty() {
                 return Err(corrupt(&format_args!("key {id} is not allowed or has no version")));
+            }
+            if self.version < VERSION
+                && entry.versions.iter().any(|version| version.derivation.is_some())
+            {
+                return Err(corrupt(&format_args!("key {id} has what its format does not know")));
             }
             let versions: Vec<_> =
                 entry.versions.into_iter().map(version_of).collect::<Result<_, _>>()?;
@@ -397,6 +417,10 @@ fn version_of(entry: VersionEntry) -> Result<ServerKeyVersion, StoreError> {
     if entry.wrapped.is_empty() || entry.wrapped.len() > MAX_WRAPPED {
         return Err(corrupt("a version is wrapped by none, or by too many certificates"));
     }
+    let derivation = entry.derivation.unwrap_or(FIRST_DERIVATION);
+    if !(FIRST_DERIVATION..=NEWEST_DERIVATION).contains(&derivation) {
+        return Err(corrupt(&format_args!("derivation {derivation} is not known")));
+    }
     let unhex = |text: &String| -> Result<WrappedDek, StoreError> {
         let bytes = hex::decode(text).map_err(|error| corrupt(&error))?;
         match WrappedDek::decode(&bytes)? {
@@ -407,6 +431,7 @@ fn version_of(entry: VersionEntry) -> Result<ServerKeyVersion, StoreError> {
     Ok(ServerKeyVersion {
         version: entry.version,
         created_at: entry.created_at,
+        derivation,
         commitment: from_hex(&entry.commitment)?,
         wrapped: entry.wrapped.iter().map(unhex).collect::<Result<_, _>>()?,
     })

@@ -78,8 +78,8 @@ impl CertificateBackup {
     /// Unwraps a key with the private key alone, in no store: for a machine that only restores.
     ///
     /// # Errors
-    /// `PrivateKeyMissing` when the backup has none; `CertificateMissing` with the thumbprints
-    /// that would serve, `WrappedKeyDamaged`, `UnknownMechanism`.
+    /// `PrivateKeyMissing` when the backup has none; `OtherCertificate` with the thumbprints that
+    /// would serve, `WrappedKeyDamaged`, `UnknownMechanism`.
     pub fn unwrap_dek(&self, wrapped: &[WrappedDek]) -> Result<SecretBytes, StoreError> {
         let Some(key) = &self.key else {
             let thumbprint = thumbprint(&sha1_thumbprint(&self.der));
@@ -103,7 +103,8 @@ impl CertificateBackup {
             }
         }
         let wanted = || wrapped.iter().map(WrappedDek::thumbprint).collect();
-        Err(failure.unwrap_or_else(|| StoreError::CertificateMissing { wanted: wanted() }))
+        let given = thumbprint(&sha1_thumbprint(&self.der));
+        Err(failure.unwrap_or_else(|| StoreError::OtherCertificate { given, wanted: wanted() }))
     }
 
     /// Whether a key was wrapped for this certificate or another one of its key.

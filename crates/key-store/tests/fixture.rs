@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 
 use common::{new_certificate, password, secret};
 use tdekit_key_store::{
-    CertificateBackup, KeyStore, PasswordParams, STORE_FILE_NAME, Unlock, WrappedDek,
-    generate_key_file,
+    CertificateBackup, FIRST_DERIVATION, KeyStore, NEWEST_DERIVATION, PasswordParams,
+    STORE_FILE_NAME, Unlock, WrappedDek, generate_key_file,
 };
 
 const PASSWORD: &str = "fixture password";
 const BACKUP_PASSWORD: &str = "backup password";
 
 fn dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/1/keystore")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/1/keystore")
 }
 
 fn read(name: &str) -> Vec<u8> {
@@ -139,4 +139,34 @@ fn make() {
     for lock in ["keystore.lock", "under-key/keystore.lock"] {
         fs::remove_file(dir().join(lock)).unwrap();
     }
+}
+
+/// Server keys from before there was a second derivation: they keep the first, and new versions
+/// beside them get the newest.
+#[test]
+fn server_keys_of_version_1_open_and_keep_their_derivation() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/1/mariadb");
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["keystore.tdk", "server-keys.json"] {
+        fs::copy(fixture.join("store").join(name), dir.path().join(name)).unwrap();
+    }
+    let key = fs::read(fixture.join("key")).unwrap();
+    let unlock = Unlock::Key { key: secret(&key), origin: "fixture".into() };
+    let store = KeyStore::open(dir.path()).unwrap().unlock(&unlock).unwrap();
+    let before = store.store().server_keys().unwrap().unwrap();
+    assert_eq!(before.ids().collect::<Vec<_>>(), [1, 2, 17]);
+    for id in before.ids() {
+        assert_eq!(before.version(id, 1).unwrap().derivation, FIRST_DERIVATION);
+        assert!(store.server_key(&before, id, 1).unwrap().is_some());
+    }
+    // Without anything new it stays a file that older programs read.
+    store.rewrap_server_keys("Fixture").unwrap();
+    let path = store.store().server_keys_path();
+    assert!(fs::read_to_string(&path).unwrap().contains("\"version\":1,\"file_id\""));
+    let old = store.server_key(&before, 1, 1).unwrap().unwrap();
+    let after = store.rotate_server_key(1, "Fixture").unwrap();
+    assert!(fs::read_to_string(&path).unwrap().contains("\"version\":2,\"file_id\""));
+    let derivations: Vec<u8> = after.versions(1).iter().map(|one| one.derivation).collect();
+    assert_eq!(derivations, [FIRST_DERIVATION, NEWEST_DERIVATION]);
+    assert_eq!(store.server_key(&after, 1, 1).unwrap().unwrap().expose(), old.expose());
 }

@@ -9,10 +9,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use common::{cheap, key, new_certificate, password, secret, store_with};
+use tdekit_key_crypto::pem::{encode_certificate, encode_encrypted_key};
+use tdekit_key_crypto::rsa::RsaPrivateKey;
+use tdekit_key_crypto::x509::self_signed;
 use tdekit_key_store::{
-    KeyStore, ProtectorKind, RsaBits, STORE_FILE_NAME, StoreError, Unlock, WrapMechanism,
-    generate_key_file, now_seconds,
+    CertificateBackup, KeyStore, ProtectorKind, RsaBits, STORE_FILE_NAME, StoreError, Unlock,
+    Unlocked, WrapMechanism, generate_key_file, now_seconds,
 };
+
+const DAY_S: i64 = 86_400;
 
 #[test]
 fn a_wrapped_key_comes_back_through_password_key_and_key_file() {
@@ -213,18 +218,30 @@ fn names_subjects_and_expiry_have_rules() {
     assert_eq!(rotated.new.subject, "CN=Acme payroll");
 }
 
+/// A store with a certificate of `key` that was valid from two days ago until `not_after`.
+fn store_of(dir: &Path, key: &RsaPrivateKey, not_after: i64) -> Unlocked {
+    let der = self_signed(key, "Brief", now_seconds() - 2 * DAY_S, not_after).unwrap();
+    let pem = encode_certificate(&der) + &encode_encrypted_key(key, b"backup").unwrap();
+    let origin = Path::new("backup");
+    let backup =
+        CertificateBackup::from_pem((pem.as_bytes(), origin), None, Some(&secret(b"backup")));
+    let mut store = store_with(dir, &[]);
+    store.import_certificate("Brief", &backup.unwrap()).unwrap();
+    store
+}
+
 #[test]
 fn an_expired_certificate_unwraps_and_does_not_wrap() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut store = store_with(dir.path(), &[]);
-    let mut new = new_certificate("Brief");
-    new.expires_at = now_seconds() + 3;
-    store.create_certificate(&new).unwrap();
-    let wrapped = store.wrap_dek("Brief", &secret(&[7; 32])).unwrap();
-    while now_seconds() <= new.expires_at {
-        std::thread::sleep(std::time::Duration::from_millis(200));
-    }
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
+    let valid = store_of(other.path(), &key, now_seconds() + DAY_S);
+    let mut wrapped = valid.wrap_dek("Brief", &secret(&[7; 32])).unwrap();
+    let store = store_of(dir.path(), &key, now_seconds() - DAY_S);
     let error = store.wrap_dek("Brief", &secret(&[7; 32])).unwrap_err();
     assert!(matches!(error, StoreError::CertificateExpired { .. }), "{error}");
+    let error = store.sign("Brief", b"message").unwrap_err();
+    assert!(matches!(error, StoreError::CertificateExpired { .. }), "{error}");
+    // As it wrapped while it was valid.
+    wrapped.sha256 = store.store().find("Brief").unwrap().sha256;
     assert_eq!(store.unwrap_dek(&[wrapped]).unwrap().expose(), [7; 32]);
 }

@@ -1,9 +1,9 @@
 //! What the command line takes. Each plane's own arguments stand beside its code.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use tdekit_cost_bench::BenchArgs;
 
 use crate::commands::backup::BackupArgs;
 use crate::commands::backup_key::BackupKeyCommand;
@@ -29,7 +29,7 @@ The key store is opened with the first of these that is set:
 
 Exit codes: 0 done, 1 refused or failed, 2 wrong use, 3 key, password or certificate missing or
 wrong, 4 damaged data or of a newer version, 5 locked, in use or changed by another process,
-6 input/output or a full disk.";
+6 not verified (there is no key), 7 input/output or a full disk.";
 
 /// Encrypt a database at rest, in its backups and on the wire, and know what each costs.
 #[derive(Debug, Parser)]
@@ -96,33 +96,12 @@ pub(crate) enum Command {
     /// Print how a shell or a language loads the SQLite extension
     ShellInit(ShellInitArgs),
     /// Tell what encryption costs, on a database of yours or on one made for it
-    Bench(Box<BenchArgs>),
-    /// Serves one side of a bench
-    #[command(hide = true)]
-    BenchWorker,
-}
-
-impl Command {
-    /// Whether the process shall leave no core dump. A process that cannot be dumped cannot read
-    /// all of its own /proc entries either, which a measurement needs.
-    pub(crate) fn handles_secrets(&self) -> bool {
-        match self {
-            Self::Key(_)
-            | Self::Cert(_)
-            | Self::Encrypt(_)
-            | Self::Decrypt(_)
-            | Self::Status(_)
-            | Self::Rewrap(_)
-            | Self::Backup(_)
-            | Self::Restore(_)
-            | Self::Verify(_)
-            | Self::BackupKey(_)
-            | Self::Mariadb(_)
-            | Self::Serve(_) => true,
-            Self::Inspect(_) | Self::History(_) => false,
-            Self::Sqlite(_) | Self::ShellInit(_) | Self::Bench(_) | Self::BenchWorker => false,
-        }
-    }
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// What the bench takes; `tdekit bench --help` shows it
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
 }
 
 #[cfg(test)]

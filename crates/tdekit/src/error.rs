@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tdekit_backup_run::RunError;
-use tdekit_cost_bench::BenchError;
+use tdekit_key_crypto::Kind;
 use tdekit_key_store::StoreError;
+use tdekit_mariadb::PluginError;
+use tdekit_mariadb_admin::MariadbError;
+use tdekit_sqlite_convert::DatabaseError;
 use tdekit_wire_endpoint::EndpointError;
 
-use crate::backup::error::{BackupError, run_exit, run_hint};
-use crate::convert::error::DatabaseError;
-use crate::mariadb::error::MariadbError;
+use crate::backup::error::{BackupError, run_hint};
+use crate::hint::{database_hint, mariadb_hint, store_hint};
+use crate::output;
 
 /// What stops a command.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +24,13 @@ pub(crate) enum CommandError {
     Store(#[from] StoreError),
     /// A database file.
     #[error(transparent)]
-    Database(#[from] DatabaseError),
+    Database(DatabaseError),
+    /// There is no extension where it was looked for.
+    #[error("the SQLite extension is not at {}", .path.display())]
+    NoExtension {
+        /// The place that was looked at first.
+        path: PathBuf,
+    },
     /// The engine of backups.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -30,13 +39,16 @@ pub(crate) enum CommandError {
     Backup(#[from] BackupError),
     /// MariaDB.
     #[error(transparent)]
-    Mariadb(#[from] MariadbError),
+    Mariadb(MariadbError),
     /// The endpoint.
     #[error("{}", with_cause(.0))]
     Endpoint(#[from] EndpointError),
-    /// The bench.
-    #[error(transparent)]
-    Bench(#[from] BenchError),
+    /// The bench is a program beside the command, and is not there.
+    #[error("there is no bench at {}", .path.display())]
+    NoBench {
+        /// Where it should be.
+        path: PathBuf,
+    },
     /// Arguments that do not go together, beyond what the parser knows.
     #[error("{0}")]
     Usage(String),
@@ -87,8 +99,10 @@ pub(crate) enum Exit {
     Damaged = 4,
     /// Another process holds a lock or changed the data.
     Busy = 5,
+    /// Nothing is wrong as far as was looked, and without a key not all was looked at.
+    NotVerified = 6,
     /// Input or output failed, or the disk is full.
-    Io = 6,
+    Io = 7,
 }
 
 /// Prints the error, and a hint where there is one, and gives the exit code.
@@ -99,70 +113,83 @@ pub(crate) fn report(error: &CommandError) -> ExitCode {
         // Whoever read the output had enough of it.
         return ExitCode::SUCCESS;
     }
-    eprintln!("error: {error}");
+    output::note(format_args!("error: {error}"));
     if let Some(hint) = hint(error) {
-        eprintln!("hint: {hint}");
+        output::note(format_args!("hint: {hint}"));
     }
-    ExitCode::from(exit(error) as u8)
+    ExitCode::from(Exit::from(error.kind()) as u8)
 }
 
-fn exit(error: &CommandError) -> Exit {
-    match error {
-        CommandError::Store(error) => store_exit(error),
-        CommandError::Database(error) => error.exit(),
-        CommandError::Run(error) => run_exit(error),
-        CommandError::Backup(error) => error.exit(),
-        CommandError::Mariadb(error) => error.exit(),
-        CommandError::Endpoint(error) => crate::commands::serve::exit(error),
-        CommandError::Bench(_) => Exit::Error,
-        CommandError::Usage(_) => Exit::Usage,
-        CommandError::PasswordsDiffer | CommandError::NoSecret { .. } => Exit::Key,
-        CommandError::Io { .. } | CommandError::Output(_) => Exit::Io,
-    }
-}
-
-/// The exit code of what the key store says.
-pub(crate) fn store_exit(error: &StoreError) -> Exit {
-    match error {
-        StoreError::NoHome | StoreError::Config { .. } | StoreError::InvalidValue { .. } => {
-            Exit::Usage
+impl CommandError {
+    /// What it means to whoever asked.
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Store(error) => error.kind(),
+            Self::Database(error) => error.kind(),
+            Self::Run(error) => error.kind(),
+            Self::Backup(error) => error.kind(),
+            Self::Mariadb(error) => error.kind(),
+            Self::Endpoint(error) => error.kind(),
+            Self::NoBench { .. } | Self::NoExtension { .. } => Kind::Refused,
+            Self::Usage(_) => Kind::Usage,
+            Self::PasswordsDiffer | Self::NoSecret { .. } => Kind::Key,
+            Self::Io { .. } | Self::Output(_) => Kind::Io,
         }
-        StoreError::AlreadyExists { .. }
-        | StoreError::CertificateExists { .. }
-        | StoreError::DifferentStore { .. }
-        | StoreError::Crypto(_) => Exit::Error,
-        StoreError::Missing { .. }
-        | StoreError::WrongPassword
-        | StoreError::WrongKey { .. }
-        | StoreError::NoProvider { .. }
-        | StoreError::ProviderMismatch { .. }
-        | StoreError::BadSecret { .. }
-        | StoreError::InsecureFile { .. }
-        | StoreError::CertificateMissing { .. }
-        | StoreError::PrivateKeyMissing { .. }
-        | StoreError::CertificateExpired { .. }
-        | StoreError::CertificateInUse { .. }
-        | StoreError::NotBackedUp { .. }
-        | StoreError::WrongBackupPassword { .. }
-        | StoreError::KeyMismatch { .. } => Exit::Key,
-        StoreError::BadCertificate { .. }
-        | StoreError::UnknownMechanism { .. }
-        | StoreError::WrappedKeyDamaged { .. }
-        | StoreError::Corrupt { .. }
-        | StoreError::FutureVersion { .. } => Exit::Damaged,
-        StoreError::Locked { .. } | StoreError::MasterKeyChanged => Exit::Busy,
-        StoreError::Io { .. } => Exit::Io,
     }
 }
 
-fn hint(error: &CommandError) -> Option<String> {
+impl From<DatabaseError> for CommandError {
+    /// What the key store and the system say is the same wherever it was said.
+    fn from(error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::Store(error) => Self::Store(error),
+            DatabaseError::Io { action, path, source } => Self::Io { action, path, source },
+            other => Self::Database(other),
+        }
+    }
+}
+
+impl From<MariadbError> for CommandError {
+    /// What the key store and the system say is the same wherever it was said.
+    fn from(error: MariadbError) -> Self {
+        match error {
+            MariadbError::Store(error) => Self::Store(error),
+            MariadbError::Io { action, path, source } => Self::Io { action, path, source },
+            MariadbError::Plugin(PluginError::Io(source)) => Self::Output(source),
+            other => Self::Mariadb(other),
+        }
+    }
+}
+
+impl From<Kind> for Exit {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Refused => Self::Error,
+            Kind::Usage => Self::Usage,
+            Kind::Key => Self::Key,
+            Kind::Damaged => Self::Damaged,
+            Kind::Busy => Self::Busy,
+            Kind::NotVerified => Self::NotVerified,
+            Kind::Io => Self::Io,
+        }
+    }
+}
+
+/// What the user may do about it.
+pub(crate) fn hint(error: &CommandError) -> Option<String> {
     match error {
         CommandError::Store(error) => store_hint(error),
-        CommandError::Database(error) => error.hint().map(str::to_owned),
+        CommandError::Database(error) => database_hint(error),
+        CommandError::NoExtension { .. } => Some(
+            "name it with TDEKIT_EXTENSION, or install it beside the command or in ../lib/tdekit"
+                .to_owned(),
+        ),
         CommandError::Run(error) => run_hint(error),
         CommandError::Backup(error) => error.hint().map(str::to_owned),
-        CommandError::Mariadb(error) => error.hint().map(str::to_owned),
-        CommandError::Bench(error) => error.hint(),
+        CommandError::Mariadb(error) => mariadb_hint(error),
+        CommandError::NoBench { .. } => {
+            Some("`tdekit bench` starts the program tdekit-bench; keep it beside tdekit".to_owned())
+        }
         CommandError::NoSecret { ways, .. } => Some((*ways).to_owned()),
         CommandError::Endpoint(error) => crate::commands::serve::hint(error).map(str::to_owned),
         CommandError::Usage(_)
@@ -170,68 +197,4 @@ fn hint(error: &CommandError) -> Option<String> {
         | CommandError::Io { .. }
         | CommandError::Output(_) => None,
     }
-}
-
-/// What the user may do about what the key store says.
-pub(crate) fn store_hint(error: &StoreError) -> Option<String> {
-    let hint = match error {
-        StoreError::NoHome => "name the directory with --store or TDEKIT_HOME",
-        StoreError::Missing { .. } => {
-            "make one with `tdekit key init`, or name another directory with --store or TDEKIT_HOME"
-        }
-        StoreError::AlreadyExists { .. } => {
-            "`tdekit key status` shows it; `tdekit key rotate` changes its master key or password"
-        }
-        StoreError::WrongPassword => {
-            "if it is lost, `tdekit key restore` sets a new one from a backup of the master key"
-        }
-        StoreError::NoProvider { .. } | StoreError::ProviderMismatch { .. } => {
-            "`tdekit --help` lists the ways to give a password or key"
-        }
-        StoreError::InsecureFile { path, threat, .. } => {
-            let bits = if *threat == "read" { "600" } else { "go-w" };
-            return Some(format!("chmod {bits} {}", path.display()));
-        }
-        StoreError::CertificateMissing { .. } => {
-            "`tdekit cert list` shows what is there; `tdekit cert restore` takes one from a backup"
-        }
-        StoreError::PrivateKeyMissing { .. } => {
-            "`tdekit cert restore` with the private key's backup adds it"
-        }
-        StoreError::CertificateExpired { .. } => {
-            "`tdekit cert rotate` makes a new one under the same name"
-        }
-        StoreError::CertificateInUse { .. } => {
-            "wrap these files' keys by another certificate first; --force drops it all the same, \
-             and then nothing opens them but a backup of the certificate"
-        }
-        StoreError::NotBackedUp { .. } => {
-            "back it up with `tdekit cert backup`, or lose it for good with --force"
-        }
-        StoreError::CertificateExists { .. } => {
-            "`tdekit cert list` shows it; `tdekit cert rotate` makes a new one under its name"
-        }
-        StoreError::Corrupt { .. } => {
-            "`tdekit key restore --replace` puts a backup in its place and keeps the damaged file"
-        }
-        StoreError::FutureVersion { .. } => "use the newer tdekit that wrote it",
-        StoreError::Locked { .. } => "try again when it is done",
-        StoreError::MasterKeyChanged => "run the command again",
-        StoreError::DifferentStore { .. } => {
-            "it may also be of the same store, from before its master key was rotated; --replace \
-             puts the backup in its place and keeps the store that is there under another name"
-        }
-        StoreError::WrongKey { .. }
-        | StoreError::BadSecret { .. }
-        | StoreError::Config { .. }
-        | StoreError::BadCertificate { .. }
-        | StoreError::WrongBackupPassword { .. }
-        | StoreError::KeyMismatch { .. }
-        | StoreError::InvalidValue { .. }
-        | StoreError::UnknownMechanism { .. }
-        | StoreError::WrappedKeyDamaged { .. }
-        | StoreError::Io { .. }
-        | StoreError::Crypto(_) => return None,
-    };
-    Some(hint.to_owned())
 }

@@ -3,26 +3,31 @@
 mod backup;
 mod cli;
 mod commands;
-mod convert;
 mod error;
 mod harden;
-mod mariadb;
+mod hint;
 mod output;
+mod progress;
 mod serve;
 mod session;
 mod when;
 
 use std::process::ExitCode;
 
+use tdekit_wire_tds::memory::Counting;
+
 use clap::Parser;
 
 use crate::cli::Cli;
 
+/// Counts what sessions of `tdekit serve` hold.
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
 fn main() -> ExitCode {
+    harden::outlive_size_limit();
+    harden::no_core_dumps();
     let cli = Cli::parse();
-    if cli.command.handles_secrets() {
-        harden::no_core_dumps();
-    }
     match commands::run(&cli) {
         Ok(code) => code,
         Err(error) => error::report(&error),

@@ -1,23 +1,53 @@
 //! What commands print: lines, tables and JSON on standard output, warnings on standard error.
+//!
+//! Names of files and texts of media are others'. No control character of theirs reaches the
+//! terminal.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
-use tdekit_key_store::{CertificateInfo, KeyStore};
+use tdekit_key_store::{CertificateInfo, KeyStore, SecretBytes, expires_soon, iso8601};
 
 use crate::error::CommandError;
 
 /// Prints a line on standard output.
 pub(crate) fn line(text: impl Display) -> Result<(), CommandError> {
-    Ok(writeln!(io::stdout().lock(), "{text}")?)
+    Ok(writeln!(io::stdout().lock(), "{}", printable(&text.to_string()))?)
+}
+
+/// Prints a line on standard error.
+pub(crate) fn note(text: impl Display) {
+    eprintln!("{}", printable(&text.to_string()));
+}
+
+/// The text with control characters as their escapes, but for the ends of lines and tabs.
+fn printable(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| format!("\\u{{{:x}}}", u32::from(c)))
+}
+
+fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
+    let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_plain(c) {
+            true => out.push(c),
+            false => out.push_str(&escape(c)),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// Prints a value as JSON.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), CommandError> {
     let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
-    line(text)
+    // JSON lets DEL and the controls behind it stand in a string as they are.
+    line(escaped(&text, |c| format!("\\u{:04x}", u32::from(c))))
 }
 
 /// Prints a table with a header.
@@ -25,18 +55,29 @@ pub(crate) fn table(header: &[&str], rows: Vec<Vec<String>>) -> Result<(), Comma
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header.to_vec());
-    table.add_rows(rows);
+    let cells = |row: Vec<String>| -> Vec<String> {
+        row.iter().map(|cell| printable(cell).into_owned()).collect()
+    };
+    table.add_rows(rows.into_iter().map(cells));
     line(table.trim_fmt())
 }
 
 /// Prints a warning on standard error.
 pub(crate) fn warning(text: impl Display) {
-    eprintln!("warning: {text}");
+    note(format_args!("warning: {text}"));
+}
+
+/// Warns of what may go wrong with a certificate that is used: it is in no backup, it expires soon.
+pub(crate) fn warn_of_certificate(store: &KeyStore, info: &CertificateInfo) {
+    warn_not_backed_up(store, info);
+    if info.active {
+        warn_expiring(&info.name, info.not_after);
+    }
 }
 
 /// Warns, in SQL Server's words (message 33091), of a certificate that is in no backup, and names
 /// the files that are known to need it.
-pub(crate) fn warn_not_backed_up(store: &KeyStore, info: &CertificateInfo) {
+fn warn_not_backed_up(store: &KeyStore, info: &CertificateInfo) {
     if !info.needs_backup() {
         return;
     }
@@ -50,7 +91,41 @@ pub(crate) fn warn_not_backed_up(store: &KeyStore, info: &CertificateInfo) {
     ));
     // A list that cannot be read must not hide the warning.
     for known in store.uses_of(&info.sha256).unwrap_or_default() {
-        eprintln!("  it opens {}", known.path.display());
+        note(format_args!("  it opens {}", known.path.display()));
     }
-    eprintln!("hint: tdekit cert backup {:?} --pkcs12 FILE", info.name);
+    note(format_args!("hint: tdekit cert backup {:?} --pkcs12 FILE", info.name));
+}
+
+/// Warns of a certificate that makes no new backups and wraps no new keys soon.
+pub(crate) fn warn_expiring(name: &str, not_after: i64) {
+    let Some(days) = expires_soon(not_after) else { return };
+    warning(format_args!(
+        "certificate {name} expires in {days} day(s), at {}: it makes no new backups from then on",
+        iso8601(not_after)
+    ));
+    note(format_args!("hint: tdekit cert rotate {name:?}"));
+}
+
+/// Warns of a password that is quick to guess.
+pub(crate) fn warn_short_password(password: &SecretBytes) {
+    const SHORT: usize = 8;
+    let characters = std::str::from_utf8(password.expose()).map(|text| text.chars().count());
+    let length = characters.unwrap_or(password.expose().len());
+    if length < SHORT {
+        warning(format_args!(
+            "the password has {length} character(s): it is quick to guess for whoever gets the file"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_control_character_of_others_is_printed() {
+        let told = "a\u{1b}[2J\u{9b}0m\u{7f}\r\n\tü";
+        assert_eq!(printable(told), "a\\u{1b}[2J\\u{9b}0m\\u{7f}\\u{d}\n\tü");
+        assert!(matches!(printable("plain"), Cow::Borrowed("plain")));
+    }
 }

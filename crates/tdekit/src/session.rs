@@ -1,9 +1,12 @@
 //! Opening the key store for a command, and the secrets that commands ask for.
 
 use std::env;
+use std::fs;
 use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use tdekit_key_store::{
     KeyStore, ProtectorKind, SecretBytes, StoreError, Unlock, Unlocked, default_dir,
@@ -13,6 +16,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::output;
 
 /// Whether a password is to be set, and so is asked for twice, or exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,9 +33,44 @@ pub(crate) fn store_dir(global: &GlobalArgs) -> Result<PathBuf, CommandError> {
     }
 }
 
+/// As [`store_dir`], for a command that keeps something there beside keys. The default place is
+/// made as it is needed; one that was named is made by what creates a key store and by nothing
+/// else, for a name that leads nowhere is more likely wrong than new.
+///
+/// # Errors
+/// `Store` with `Missing` where a place was named and is not there.
+pub(crate) fn kept_dir(global: &GlobalArgs) -> Result<PathBuf, CommandError> {
+    let dir = store_dir(global)?;
+    let by_variable = env::var_os("TDEKIT_HOME").is_some_and(|value| !value.is_empty());
+    if (global.store.is_some() || by_variable) && !dir.is_dir() {
+        return Err(StoreError::Missing { path: dir }.into());
+    }
+    Ok(dir)
+}
+
 /// Reads the key store; needs no secret.
 pub(crate) fn open_store(global: &GlobalArgs) -> Result<KeyStore, CommandError> {
-    Ok(KeyStore::open(&store_dir(global)?)?)
+    let dir = store_dir(global)?;
+    let store = KeyStore::open(&dir)?;
+    warn_of_others(&dir);
+    Ok(store)
+}
+
+/// Warns, once, where others can put files into the key store's directory or take them away.
+fn warn_of_others(dir: &Path) {
+    static TOLD: Once = Once::new();
+    let Ok(facts) = fs::metadata(dir) else { return };
+    let mode = facts.permissions().mode() & 0o7777;
+    if mode & 0o022 != 0 {
+        TOLD.call_once(|| {
+            output::warning(format_args!(
+                "the key store's directory {} has mode {mode:04o}: others can put an older key \
+                 store there, or take this one away",
+                dir.display()
+            ));
+            output::note(format_args!("hint: chmod go-w {}", dir.display()));
+        });
+    }
 }
 
 /// Reads the key store and opens its master key with what the arguments, the environment, the
@@ -75,7 +114,10 @@ pub(crate) fn open_unlocked_store_unasked(global: &GlobalArgs) -> Result<Unlocke
 /// The secret that shall open a store that is made now.
 pub(crate) fn secret_to_set(global: &GlobalArgs, dir: &Path) -> Result<Unlock, CommandError> {
     match configured_secrets(global, dir)?.into_iter().next() {
-        Some(secret) => Ok(secret),
+        Some(secret) => {
+            warn_weak(&secret)?;
+            Ok(secret)
+        }
         None if on_terminal() => {
             Ok(Unlock::Password(prompt("New password of the key store", Ask::New)?))
         }
@@ -86,14 +128,33 @@ pub(crate) fn secret_to_set(global: &GlobalArgs, dir: &Path) -> Result<Unlock, C
     }
 }
 
+/// Warns of a password that is to be set and is quick to guess.
+pub(crate) fn warn_weak(secret: &Unlock) -> Result<(), CommandError> {
+    match secret {
+        Unlock::Password(password) => output::warn_short_password(password),
+        // A pipe gives its password once.
+        Unlock::PasswordFile(path) if path.is_file() => {
+            output::warn_short_password(&read_password_file(path)?);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
 /// The password of a backup, from its file, `TDEKIT_BACKUP_PASSWORD` or the terminal.
 pub(crate) fn backup_password(file: Option<&Path>, ask: Ask) -> Result<SecretBytes, CommandError> {
+    let warned = |password: SecretBytes| {
+        if ask == Ask::New {
+            output::warn_short_password(&password);
+        }
+        password
+    };
     if let Some(file) = file {
-        return Ok(read_password_file(file)?);
+        return Ok(warned(read_password_file(file)?));
     }
     let variable = env::var_os("TDEKIT_BACKUP_PASSWORD").filter(|value| !value.is_empty());
     if let Some(password) = variable {
-        return secret(password.into_vec());
+        return secret(password.into_vec()).map(warned);
     }
     if on_terminal() {
         return prompt("Password of the backup", ask);
@@ -119,7 +180,11 @@ pub(crate) fn prompt(text: &str, ask: Ask) -> Result<SecretBytes, CommandError> 
             return Err(CommandError::PasswordsDiffer);
         }
     }
-    secret(password.as_bytes().to_vec())
+    let password = secret(password.as_bytes().to_vec())?;
+    if ask == Ask::New {
+        output::warn_short_password(&password);
+    }
+    Ok(password)
 }
 
 fn configured_secrets(global: &GlobalArgs, dir: &Path) -> Result<Vec<Unlock>, CommandError> {

@@ -85,8 +85,13 @@ fn inspect_tells_all_that_a_header_says_without_any_key() {
     ] {
         assert!(run.out.contains(told), "{told}: {run:?}");
     }
+    let told = nobody.run(["verify", text(&media), "--json"]);
+    let report: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!((told.code, &report["sets"][0]["opened"]), (6, &false.into()), "{told:?}");
+    assert!(told.err.contains("2 of 2 set(s) are not verified"), "{told:?}");
+    nobody.ok(["verify", text(&media), "--checksums-only"]);
     nobody.fails(4, ["inspect", text(&path)]);
-    nobody.fails(6, ["inspect", text(&dir.path("none"))]);
+    nobody.fails(7, ["inspect", text(&dir.path("none"))]);
 }
 
 #[test]
@@ -104,20 +109,30 @@ fn damage_and_unfinished_tails_are_told_and_earlier_sets_stay() {
     assert_eq!(sets_of(&report).len(), 1);
     assert_eq!(report["findings"][0]["kind"], "unfinished_tail");
     assert!(place().ok(["inspect", text(&media)]).err.contains("never finished"));
-    let run = place().ok(["restore", text(&media), "--to", text(&dir.path("r.db"))]);
+    // Nobody can tell it from a set that was finished and cut short.
+    let to = dir.path("r.db");
+    let restore = ["restore", text(&media), "--to", text(&to)];
+    assert!(place().fails(4, restore).contains("never finished, or was cut short"));
+    let run = place().ok([&restore[..], &["--latest-readable"]].concat());
     assert!(run.err.contains("never finished"), "{run:?}");
-    // The next append cuts it off and says so.
-    let run = place().ok([
-        "backup",
-        text(&path),
-        "--to",
-        text(&media),
-        "--certificate",
-        "AppCert",
-        "--append",
-    ]);
+    assert_eq!(place().run(["verify", text(&media)]).code, 4);
+    // The history knows that it was finished: no append cuts it off.
+    let append =
+        ["backup", text(&path), "--to", text(&media), "--certificate", "AppCert", "--append"];
+    assert!(place().fails(4, append).contains("the backup history knows set 2"));
+    // Where nothing knows it, the next append cuts it off and says so.
+    let home = dir.path("home");
+    fs::create_dir(&home).unwrap();
+    fs::copy(place().store_file(), home.join("keystore.tdk")).unwrap();
+    let elsewhere = |words: &[&str]| {
+        let run = Run::of(&place().command(words).env("TDEKIT_HOME", &home).output().unwrap());
+        assert_eq!(run.code, 0, "{run:?}");
+        run
+    };
+    let run = elsewhere(&append);
     assert!(run.err.contains("never finished"), "{run:?}");
-    let verified = place().json(["verify", text(&media), "--json"]);
+    let verified = elsewhere(&["verify", text(&media), "--json"]).out;
+    let verified: Value = serde_json::from_str(&verified).unwrap();
     assert_eq!(sets_of(&verified).len(), 2);
     assert!(sets_of(&verified).iter().all(|set| set["ok"] == true && set["opened"] == true));
     // A flipped bit in the middle of the second set.
@@ -125,7 +140,7 @@ fn damage_and_unfinished_tails_are_told_and_earlier_sets_stay() {
     let at = one.len() + (bytes.len() - one.len()) / 2;
     bytes[at] ^= 0x10;
     fs::write(&media, &bytes).unwrap();
-    for key in [&[][..], &["--no-key"]] {
+    for key in [&[][..], &["--checksums-only"]] {
         let run = place().run([&["verify", text(&media), "--json"], key].concat());
         assert_eq!(run.code, 4, "{run:?}");
         let report: Value = serde_json::from_str(&run.out).unwrap();
@@ -246,7 +261,7 @@ fn wrong_use_is_told_before_anything_is_written() {
         assert_eq!(run.code, 2, "{arguments:?}: {run:?}");
     }
     assert_eq!(dir.names(), ["app.db"]);
-    place().fails(6, ["backup", text(&dir.path("none.db")), "--to", media]);
+    place().fails(7, ["backup", text(&dir.path("none.db")), "--to", media]);
     fs::write(dir.path("text"), MARKER).unwrap();
     place().fails(4, ["backup", text(&dir.path("text")), "--to", media]);
     let stdout = Command::new(env!("CARGO_BIN_EXE_tdekit")).args(["backup", "--help"]).output();

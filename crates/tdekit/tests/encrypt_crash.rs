@@ -19,15 +19,21 @@ use databases::{
 
 const KILLED: Option<i32> = Some(9);
 /// What changes files, or makes changes durable.
-const CALLS: [&str; 10] = [
+const CALLS: [&str; 16] = [
     "write",
     "pwrite64",
     "fsync",
     "fdatasync",
     "ftruncate",
+    "mkdir",
     "rename",
+    "renameat",
+    "renameat2",
     "unlink",
+    "unlinkat",
+    "rmdir",
     "link",
+    "linkat",
     "fchmod",
     "fchown",
 ];

@@ -184,8 +184,8 @@ fn running(dir: &Dir) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let copy = dir.path("app.db.tdekit-new");
-    wait_for(|| fs::metadata(&copy).is_ok_and(|copy| copy.len() > 1 << 20));
+    let copy = || fs::metadata(dir.work()?.join("app.db")).ok();
+    wait_for(|| copy().is_some_and(|copy| copy.len() > 1 << 20));
     child
 }
 

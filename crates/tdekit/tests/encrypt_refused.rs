@@ -45,7 +45,7 @@ fn what_is_no_plain_database() {
         told(Path::new("/dev/null"), 2, "is not an ordinary file");
         told(Path::new(":memory:"), 2, "is not the path of a database file");
         told(Path::new("file::memory:?cache=shared"), 2, "is not the path of a database file");
-        told(&dir.path("none.db"), 6, "cannot open");
+        told(&dir.path("none.db"), 7, "cannot open");
     }
     assert_eq!(dir.names(), ["app.db", "notes.txt"]);
 }
@@ -240,17 +240,45 @@ fn other_names_of_the_file_are_told() {
     assert_eq!(dir.names(), ["app.db", "other.db"]);
 }
 
+/// Everything that another user could have put there first, under any name that was ever used.
 #[test]
-fn a_foreign_file_of_the_copy_s_name_stays() {
-    let dir = Dir::new();
+fn what_others_put_beside_the_database_is_not_touched_and_nothing_goes_there() {
+    const FORMER: [&str; 3] = [".tdekit-new", ".tdekit-new-journal", ".tdekit-stage"];
+    let (dir, away) = (Dir::new(), Dir::new());
     let path = dir.path("app.db");
     fill(&path, 100);
-    let other = dir.path("app.db.tdekit-new");
-    fs::write(&other, "somebody's words").unwrap();
-    let told = encrypt_fails(1, &path, &[]);
-    assert!(told.contains("was not left there by tdekit"), "{told}");
-    assert_eq!(fs::read(&other).unwrap(), b"somebody's words");
-    assert!(is_plain(&path));
+    let victim = away.path("victim");
+    fs::write(&victim, "somebody's words").unwrap();
+    let facts = |path: &Path| {
+        let facts = fs::symlink_metadata(path).unwrap();
+        (facts.ino(), facts.mode(), facts.len(), facts.mtime_nsec())
+    };
+    type Put = fn(&Path, &Path);
+    let ways: [Put; 4] = [
+        |other, _| {
+            fs::write(other, "").unwrap();
+            fs::set_permissions(other, fs::Permissions::from_mode(0o666)).unwrap();
+        },
+        |other, victim| std::os::unix::fs::symlink(victim, other).unwrap(),
+        |other, victim| fs::hard_link(victim, other).unwrap(),
+        |other, _| {
+            let made = Command::new("mkfifo").arg(other).status().unwrap();
+            assert!(made.success());
+        },
+    ];
+    for put in ways {
+        let others = FORMER.map(|suffix| dir.path(&format!("app.db{suffix}")));
+        others.iter().for_each(|other| put(other, &victim));
+        let before = others.clone().map(|other| facts(&other));
+        encrypt(&path, &[]);
+        assert!(is_encrypted(&path));
+        ok("decrypt", &path);
+        assert!(is_plain(&path));
+        assert_eq!(others.clone().map(|other| facts(&other)), before);
+        assert_eq!(fs::read(&victim).unwrap(), b"somebody's words");
+        others.iter().for_each(|other| fs::remove_file(other).unwrap());
+        assert_eq!(dir.names(), ["app.db"]);
+    }
 }
 
 #[test]
@@ -281,8 +309,11 @@ fn a_directory_that_cannot_be_written() {
         Run::of(&run.env("TDEKIT_HOME", &home).env("TDEKIT_PASSWORD", "secret").output().unwrap())
     };
     let refused = run(&path);
-    assert_eq!(refused.code, 6, "{refused:?}");
-    assert!(refused.err.contains("app.db.tdekit-new: Permission denied"), "{refused:?}");
+    assert_eq!(refused.code, 7, "{refused:?}");
+    assert!(
+        refused.err.contains("closed/tdekit-new.") && refused.err.contains("Permission denied"),
+        "{refused:?}"
+    );
     // A directory of its own, and a file that it may only read.
     std::os::unix::fs::chown(&closed, nobody, nobody).unwrap();
     std::os::unix::fs::chown(&path, Some(0), Some(0)).unwrap();
@@ -298,9 +329,12 @@ fn a_limit_on_the_size_of_files_leaves_all_as_it_was() {
     let path = dir.path("app.db");
     fill(&path, 5000);
     let before = fs::read(&path).unwrap();
-    // Blocks of 1024 bytes in bash. A write beyond the limit fails, as SIGXFSZ is ignored.
-    for blocks in [0, 1, 17, 100, 400] {
-        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
+    // Blocks of 1024 bytes in bash. A write beyond the limit fails, whether SIGXFSZ is ignored or
+    // not.
+    for (blocks, trap) in
+        [(0, ""), (1, "trap '' XFSZ;"), (17, ""), (100, "trap '' XFSZ;"), (100, ""), (400, "")]
+    {
+        let script = format!("{trap} ulimit -f {blocks}; exec \"$@\"");
         let inner = place().command(encrypt_args(&path, &[]));
         let mut command = Command::new("bash");
         command.args(["-c", &script, "bash"]).arg(inner.get_program()).args(inner.get_args());
@@ -308,7 +342,7 @@ fn a_limit_on_the_size_of_files_leaves_all_as_it_was() {
             command.env(name, value.unwrap());
         }
         let run = Run::of(&command.output().unwrap());
-        assert_eq!(run.code, 6, "{blocks}: {run:?}");
+        assert_eq!(run.code, 7, "{blocks}: {run:?}");
         assert!(run.err.starts_with("error: "), "{run:?}");
         assert_eq!(fs::read(&path).unwrap(), before);
         assert_eq!(dir.names(), ["app.db"], "{blocks}");
@@ -332,13 +366,13 @@ fn a_full_disk_leaves_all_as_it_was() {
     let tables: String = (0..150).map(|n| format!("CREATE TABLE t{n}(a);")).collect();
     drop(create(&path, &tables));
     let before = fs::read(&path).unwrap();
-    let told = encrypt_fails(6, &path, &["--page-size", "65536"]);
+    let told = encrypt_fails(7, &path, &["--page-size", "65536"]);
     assert!(told.contains("the disk is full") && told.contains("is as it was"), "{told}");
     let names = || fs::read_dir(&disk).unwrap().count();
     assert_eq!((fs::read(&path).unwrap(), names()), (before.clone(), 1));
     // What is known not to fit is not begun.
     fs::write(disk.join("ballast"), vec![1; 4 << 20]).unwrap();
-    let told = encrypt_fails(6, &path, &[]);
+    let told = encrypt_fails(7, &path, &[]);
     assert!(told.contains("the copy needs about"), "{told}");
     assert_eq!((fs::read(&path).unwrap(), names()), (before, 2));
     fs::remove_file(disk.join("ballast")).unwrap();

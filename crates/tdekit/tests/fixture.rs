@@ -12,7 +12,7 @@ use common::Place;
 use databases::{Dir, create, dump, is_plain, open_plain};
 
 fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/1/sqlite")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/1/sqlite")
 }
 
 /// A copy of the fixture, and a place whose store is the fixture's.

@@ -13,12 +13,13 @@ use common::{Place, openssl};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
-use served::{Client, PASSWORD, Served, add_login, int, login_of, ok};
+use served::{Client, PASSWORD, Served, add_login, int, login_of, messages, ok};
 use tdekit_wire_tds::prelogin::Encryption;
 
 #[test]
 fn logins_are_added_listed_and_removed() {
     let mut place = Place::empty();
+    fs::create_dir(place.home()).unwrap();
     assert!(place.fails(3, ["serve", "login", "add", "sa"]).contains("--login-password-file"));
     add_login(&mut place);
     place.ok(["serve", "login", "add", "ann"]);
@@ -43,7 +44,7 @@ fn what_cannot_be_served_is_told_with_a_hint() {
     let any = ["serve", "data", "--listen", "127.0.0.1:0"];
     assert!(place.fails(2, any).contains("tdekit serve login add sa"));
     add_login(&mut place);
-    let told = place.fails(6, ["serve", "none", "--listen", "127.0.0.1:0"]);
+    let told = place.fails(7, ["serve", "none", "--listen", "127.0.0.1:0"]);
     assert!(told.contains("cannot serve none") && told.contains("hint: make the directory"));
     fs::write(place.path("text.txt"), "no database").unwrap();
     let told = place.fails(4, ["serve", "text.txt", "--listen", "127.0.0.1:0"]);
@@ -87,6 +88,32 @@ fn a_locked_key_store_is_said_and_opened_by_a_client() {
     assert!(!client.batch("SELECT a FROM sealed.dbo.t").errors().is_empty());
     ok(&mut client, "OPEN MASTER KEY DECRYPTION BY PASSWORD = 'secret'");
     assert_eq!(int(&mut client, "SELECT a FROM sealed.dbo.t"), 43);
+}
+
+#[test]
+fn a_certificate_that_expires_soon_is_told_at_the_start_and_at_each_use() {
+    let mut served = Served::new();
+    assert_eq!(served.warnings(), "");
+    served.kill();
+    served.place.ok(["cert", "create", "Soon", "--expires", "20d"]);
+    served.start();
+    // Full days are told: 20 only within the second in which the certificate was made.
+    let warned = "certificate Soon expires in ";
+    assert_eq!(served.warnings().matches(warned).count(), 1, "{}", served.warnings());
+    let mut client = served.client_in("a");
+    for (certificate, times) in [("Soon", 1), ("TestCert", 0)] {
+        let answer = ok(
+            &mut client,
+            &format!(
+                "BACKUP DATABASE a TO DISK = '{certificate}.bak' WITH ENCRYPTION
+                 (ALGORITHM = AES_256, SERVER CERTIFICATE = {certificate})"
+            ),
+        );
+        let told = messages(&answer);
+        let expires = told.iter().filter(|each| each.text.contains("Soon expires in "));
+        assert_eq!(expires.count(), times, "{told:?}");
+    }
+    assert_eq!(served.warnings().matches(warned).count(), 2, "{}", served.warnings());
 }
 
 /// A client's TLS that checks the server against `root`.

@@ -53,7 +53,7 @@ fn the_extension_is_found_where_it_was_put() {
 
 #[test]
 fn what_is_printed_is_what_the_interoperability_tests_run() {
-    let interop = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop");
+    let interop = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/interop");
     for (host, file) in [
         ("bash", "sqlite-shell/tdekit.bash"),
         ("python", "python/tdekit.py"),
@@ -106,11 +106,73 @@ fn the_stock_shell_opens_an_encrypted_database_through_either_text() {
     // In place of ~/.sqliterc, which the shell looks for in the home of the user database.
     let init = dir.path("sqliterc");
     fs::write(&init, place().ok(["shell-init", "sqlite"]).out).unwrap();
-    let open = format!(".open \"{}\"", path.display());
+    let uri = format!("file:{}", path.display());
     let mut shell = Command::new("sqlite3");
-    shell.arg("-init").arg(&init).args([":memory:", &open, "SELECT count(*) FROM t"]);
+    shell.arg("-init").arg(&init).args([&uri, "SELECT count(*) FROM t"]);
     let run = Run::of(&with_store(&mut shell).output().unwrap());
     assert_eq!((run.code, run.out.as_str()), (0, "321\n"), "{run:?}");
+    let mut shell = Command::new("sqlite3");
+    shell.arg("-init").arg(&init).args([&uri, "CREATE TABLE lost(x)"]);
+    let run = Run::of(&with_store(&mut shell).env("TDEKIT_PASSWORD", "wrong").output().unwrap());
+    assert_eq!(run.code, 1, "{run:?}");
+}
+
+/// What the shell function does with a file that does not open, beside what the stock shell does.
+#[test]
+fn the_shell_function_fails_as_the_stock_shell_fails() {
+    let dir = Dir::new();
+    let (path, plain) = (dir.path("odd ?name #1 100%.db"), dir.path("plain.db"));
+    for path in [&path, &plain] {
+        fill(path, 5);
+    }
+    encrypt(&path, &[]);
+    let before = fs::read(&path).unwrap();
+    let write = "CREATE TABLE lost(x); INSERT INTO lost VALUES(1); SELECT 'inserted'";
+    // As an argument, and through a pipe.
+    let ways = [
+        format!("sqlite3 \"$1\" \"{write}\""),
+        format!("echo \"{write}\" | sqlite3 \"$1\""),
+        "echo '' | sqlite3 \"$1\"".to_owned(),
+        "sqlite3 -cmd '.mode json' \"$1\" 'SELECT 1'".to_owned(),
+    ];
+    let run = |setup: &str, way: &str, path: &Path, password: Option<&str>| {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &format!("{setup}\n{way}"), "bash"]).arg(path);
+        with_store(&mut bash).env("HOME", dir.path("nobody"));
+        match password {
+            Some(password) => bash.env("TDEKIT_PASSWORD", password),
+            None => bash.env_remove("TDEKIT_PASSWORD"),
+        };
+        Run::of(&bash.output().unwrap())
+    };
+    let function = "eval \"$(tdekit shell-init bash)\"";
+    let forbidden = Path::new("/proc/tdekit.db");
+    let nowhere = dir.path("none/new.db");
+    for way in &ways {
+        // A directory is a file that the stock shell cannot open.
+        let stock = run("", way, Path::new("/proc"), None);
+        assert_eq!((stock.code, stock.out.as_str()), (1, ""), "{way}: {stock:?}");
+        for password in [None, Some("wrong")] {
+            let ours = run(function, way, &path, password);
+            assert_eq!((ours.code, ours.out.as_str()), (1, ""), "{way} {password:?}: {ours:?}");
+            assert!(ours.err.contains("authorization denied"), "{ours:?}");
+        }
+        for place in [forbidden, nowhere.as_path(), Path::new("/proc")] {
+            let (stock, ours) =
+                (run("", way, place, None), run(function, way, place, Some("secret")));
+            assert_eq!(
+                (ours.code, &ours.out),
+                (stock.code, &stock.out),
+                "{way} {place:?} {ours:?}"
+            );
+        }
+    }
+    assert_eq!(fs::read(&path).unwrap(), before);
+    // With the key, and of a plain file, they say the same.
+    for way in &ways {
+        let (stock, ours) = (run("", way, &plain, None), run(function, way, &path, Some("secret")));
+        assert_eq!((ours.code, &ours.out), (stock.code, &stock.out), "{way}");
+    }
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn several_and_some_of_them_not_there() {
     let paths = [&gone, &path, &text].map(|path| path.as_os_str());
     let run = place().run(args.into_iter().chain(paths));
     let listed: Value = serde_json::from_str(&run.out).unwrap();
-    assert_eq!((run.code, listed.as_array().unwrap().len()), (6, 3), "{run:?}");
+    assert_eq!((run.code, listed.as_array().unwrap().len()), (7, 3), "{run:?}");
     assert!(listed[0]["error"].as_str().unwrap().contains("cannot open"));
     assert_eq!(listed[1]["encryption_state"], 1);
     assert!(listed[2]["error"].as_str().unwrap().contains("is not a database"));

@@ -288,6 +288,12 @@ fn put_described(columns: &[Column], answer: &mut Answer) {
     let _flow = answer.done(DoneKind::InProcedure, Command::SELECT, Some(rows));
 }
 
+/// The name of a type without its length.
+pub(crate) fn base_name(ty: SqlType) -> String {
+    let (_, name, ..) = facts(ty);
+    name.split('(').next().unwrap_or_default().to_owned()
+}
+
 /// `system_type_id`, the type as written, `max_length` in bytes, precision, scale.
 fn facts(ty: SqlType) -> (i64, String, i64, i64, i64) {
     let plain =

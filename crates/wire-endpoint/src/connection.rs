@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tdekit_wire_tds::Engine;
 use tdekit_wire_tds::login::{Login, MAX_LOGIN_BYTES};
+use tdekit_wire_tds::memory::Account;
 use tdekit_wire_tds::packet::{Assembler, DEFAULT_PACKET_BYTES, PacketKind, Taken};
 
 use crate::answer::{AnswerForm, STALL, Signals, lock};
@@ -85,6 +86,8 @@ pub(crate) struct Connection {
     pub(crate) load: Option<Load>,
     /// It came when there were as many connections as there may be: it is told so.
     pub(crate) one_too_many: bool,
+    /// What it and its session hold in memory.
+    pub(crate) account: Arc<Account>,
     started: Instant,
     pub(crate) connected: SystemTime,
     /// When the last request ended; none once the session has been put to rest since.
@@ -113,6 +116,7 @@ impl Connection {
             cursors: Cursors::default(),
             load: None,
             one_too_many: false,
+            account: Arc::default(),
             started: Instant::now(),
             connected: SystemTime::now(),
             awake_since: None,
@@ -129,6 +133,20 @@ impl Connection {
         !self.is_ready() && self.started.elapsed() > self.shared.limits.login
     }
 
+    /// Whether its client has hung up with its login unchecked; counts as a wrong password then,
+    /// since otherwise whoever hangs up could guess as often as he likes.
+    pub(crate) fn gives_up_login(&self) -> bool {
+        let Phase::Check(login) = &self.phase else { return false };
+        let gone = {
+            let mut channel = lock(&self.channel);
+            channel.fill().is_err() || channel.is_closed()
+        };
+        if gone {
+            self.shared.guard.given_up(&login.user, self.client.ip());
+        }
+        gone
+    }
+
     /// Whether its session is awake and has had no request for so long.
     pub(crate) fn is_idle_for(&self, time: Duration) -> bool {
         self.is_ready() && self.awake_since.is_some_and(|since| since.elapsed() >= time)
@@ -136,6 +154,8 @@ impl Connection {
 
     /// Has the session give back what it can do without until the next request.
     pub(crate) fn rest(&mut self) {
+        let account = Arc::clone(&self.account);
+        let _work = account.work();
         self.awake_since = None;
         // Whoever has it now uses it: it rests the next time.
         if let Some(held) = &self.session
@@ -159,6 +179,8 @@ impl Connection {
 
     /// Does what can be done with the bytes that are there.
     pub(crate) fn advance(&mut self) -> Step {
+        let account = Arc::clone(&self.account);
+        let _work = account.work();
         match self.try_advance() {
             Ok(step) => step,
             // The client's fault or its end: others go on, and there is nobody to tell.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use tdekit_key_crypto::CryptoError;
+use tdekit_key_crypto::{CryptoError, Kind};
 
 /// Why the endpoint, or its list of logins, does not work.
 #[derive(Debug, thiserror::Error)]
@@ -85,4 +85,19 @@ pub(crate) enum Ended {
     Tls(#[from] rustls::Error),
     #[error("{0}")]
     Refused(&'static str),
+}
+
+impl EndpointError {
+    /// What it means to whoever asked.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Listen { .. } => Kind::Busy,
+            Self::File { .. } | Self::System { .. } => Kind::Io,
+            Self::Identity { .. } => Kind::Key,
+            Self::Logins { .. } => Kind::Damaged,
+            Self::Login { .. } => Kind::Usage,
+            Self::Tls { .. } | Self::Crypto(_) => Kind::Refused,
+        }
+    }
 }

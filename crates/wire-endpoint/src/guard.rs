@@ -1,6 +1,7 @@
 //! Who may come in: passwords, lockout, and nothing that tells whether a name exists.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
@@ -35,7 +36,17 @@ struct State {
     modified: Option<SystemTime>,
     failures: HashMap<String, Failures>,
     /// Passwords that were right: a login that comes often derives its key once.
-    right: HashMap<String, ([u8; 16], [u8; 32])>,
+    right: HashMap<String, Right>,
+}
+
+/// A password that was right.
+struct Right {
+    /// What its login had for a stamp then.
+    stamp: [u8; 16],
+    digest: [u8; 32],
+    /// Where it came from. These come in while others have the name locked by guessing; who
+    /// guesses from one of them himself makes it one of the others.
+    addresses: HashSet<IpAddr>,
 }
 
 #[derive(Clone, Copy)]
@@ -76,6 +87,7 @@ impl Guard {
         &self,
         name: &str,
         password: &str,
+        address: IpAddr,
     ) -> Result<Option<String>, EndpointError> {
         let folded = name.to_lowercase();
         let (entry, locked) = {
@@ -84,8 +96,8 @@ impl Guard {
             (state.logins.find(name).cloned(), state.locked(&folded))
         };
         let digest = self.digest(&folded, password);
-        if let (Some(entry), false) = (&entry, locked)
-            && self.was_right(&folded, entry, &digest)
+        if let Some(entry) = &entry
+            && self.was_right(&folded, entry, &digest, locked.then_some(address))
         {
             return Ok(Some(entry.name().to_owned()));
         }
@@ -95,29 +107,34 @@ impl Guard {
         match entry {
             Some(entry) if fits && !locked => {
                 state.failures.remove(&folded);
-                state.right.insert(folded, (entry.stamp(), digest));
+                state.note_right(folded, entry.stamp(), digest, address);
                 Ok(Some(entry.name().to_owned()))
             }
             _ => {
-                if !locked {
-                    state.note_failure(folded);
-                }
+                state.note_failure(folded, address);
                 Ok(None)
             }
         }
     }
 
     /// Whether the password is known to be right without deriving a key.
-    pub(crate) fn knows(&self, name: &str, password: &str) -> bool {
+    pub(crate) fn knows(&self, name: &str, password: &str, address: IpAddr) -> bool {
         let folded = name.to_lowercase();
-        let entry = {
+        let (entry, locked) = {
             let mut state = lock(&self.state);
-            if state.refresh(&self.path).is_err() || state.locked(&folded) {
+            if state.refresh(&self.path).is_err() {
                 return false;
             }
-            state.logins.find(name).cloned()
+            (state.logins.find(name).cloned(), state.locked(&folded))
         };
-        entry.is_some_and(|entry| self.was_right(&folded, &entry, &self.digest(&folded, password)))
+        let digest = self.digest(&folded, password);
+        let from = locked.then_some(address);
+        entry.is_some_and(|entry| self.was_right(&folded, &entry, &digest, from))
+    }
+
+    /// A login whose client did not wait for its check: as a wrong password.
+    pub(crate) fn given_up(&self, name: &str, address: IpAddr) {
+        lock(&self.state).note_failure(name.to_lowercase(), address);
     }
 
     fn digest(&self, folded: &str, password: &str) -> [u8; 32] {
@@ -125,12 +142,22 @@ impl Guard {
         hmac_sha256(self.key.expose(), &[&length, folded.as_bytes(), password.as_bytes()])
     }
 
-    fn was_right(&self, folded: &str, entry: &Entry, digest: &[u8; 32]) -> bool {
+    /// Whether the password was right before, and came from this address where one is asked for.
+    fn was_right(
+        &self,
+        folded: &str,
+        entry: &Entry,
+        digest: &[u8; 32],
+        from: Option<IpAddr>,
+    ) -> bool {
         let state = lock(&self.state);
-        let Some((stamp, right)) = state.right.get(folded) else { return false };
+        let Some(right) = state.right.get(folded) else { return false };
+        if from.is_some_and(|address| !right.addresses.contains(&address)) {
+            return false;
+        }
         // Compared by their MACs, so that time tells nothing of them.
-        let mac = hmac_sha256(self.key.expose(), &[right]);
-        *stamp == entry.stamp() && verify_hmac_sha256(self.key.expose(), &[digest], &mac)
+        let mac = hmac_sha256(self.key.expose(), &[&right.digest]);
+        right.stamp == entry.stamp() && verify_hmac_sha256(self.key.expose(), &[digest], &mac)
     }
 }
 
@@ -151,7 +178,26 @@ impl State {
         failures.is_some_and(|failed| failed.last.elapsed() < failed.locked_for())
     }
 
-    fn note_failure(&mut self, folded: String) {
+    fn note_right(&mut self, folded: String, stamp: [u8; 16], digest: [u8; 32], from: IpAddr) {
+        let kept = self.right.entry(folded).or_insert_with(|| Right {
+            stamp,
+            digest,
+            addresses: HashSet::new(),
+        });
+        if (kept.stamp, kept.digest) != (stamp, digest) {
+            *kept = Right { stamp, digest, addresses: HashSet::new() };
+        }
+        if kept.addresses.len() < MAX_REMEMBERED {
+            kept.addresses.insert(from);
+        }
+    }
+
+    /// A wrong password. One for a locked name does not lengthen the lock.
+    fn note_failure(&mut self, folded: String, address: IpAddr) {
+        if self.locked(&folded) {
+            self.forget_address(&folded, address);
+            return;
+        }
         if self.failures.len() >= MAX_REMEMBERED && !self.failures.contains_key(&folded) {
             let oldest = self.failures.iter().min_by_key(|(_, failed)| failed.last);
             if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
@@ -159,9 +205,19 @@ impl State {
             }
         }
         let now = Instant::now();
-        let failures = self.failures.entry(folded).or_insert(Failures { count: 0, last: now });
+        let failures =
+            self.failures.entry(folded.clone()).or_insert(Failures { count: 0, last: now });
         failures.count = failures.count.saturating_add(1);
         failures.last = now;
+        if failures.count >= FAILURES_TO_LOCK {
+            self.forget_address(&folded, address);
+        }
+    }
+
+    fn forget_address(&mut self, folded: &str, address: IpAddr) {
+        if let Some(right) = self.right.get_mut(folded) {
+            right.addresses.remove(&address);
+        }
     }
 }
 
@@ -172,6 +228,9 @@ fn modified(path: &std::path::Path) -> Option<SystemTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const HOME: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const ELSEWHERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
     fn guard() -> (tempfile::TempDir, Guard) {
         let dir = tempfile::tempdir().unwrap();
@@ -184,10 +243,10 @@ mod tests {
     #[test]
     fn only_the_right_password_fits() {
         let (_dir, guard) = guard();
-        assert_eq!(guard.check("SA", "correct horse").unwrap().as_deref(), Some("sa"));
-        assert_eq!(guard.check("sa", "correct horse").unwrap().as_deref(), Some("sa"));
-        assert_eq!(guard.check("sa", "wrong horse").unwrap(), None);
-        assert_eq!(guard.check("nobody", "no password fits").unwrap(), None);
+        assert_eq!(guard.check("SA", "correct horse", HOME).unwrap().as_deref(), Some("sa"));
+        assert_eq!(guard.check("sa", "correct horse", HOME).unwrap().as_deref(), Some("sa"));
+        assert_eq!(guard.check("sa", "wrong horse", HOME).unwrap(), None);
+        assert_eq!(guard.check("nobody", "no password fits", HOME).unwrap(), None);
     }
 
     #[test]
@@ -195,27 +254,45 @@ mod tests {
         let (_dir, guard) = guard();
         for name in ["sa", "nobody"] {
             for _ in 0..FAILURES_TO_LOCK {
-                assert_eq!(guard.check(name, "wrong").unwrap(), None);
+                assert_eq!(guard.check(name, "wrong", HOME).unwrap(), None);
             }
-            assert_eq!(guard.check(name, "correct horse").unwrap(), None, "{name}");
+            assert_eq!(guard.check(name, "correct horse", HOME).unwrap(), None, "{name}");
         }
         // The lock passes.
         let long_ago = Instant::now().checked_sub(FIRST_LOCK).unwrap();
         lock(&guard.state).failures.get_mut("sa").unwrap().last = long_ago;
-        assert!(guard.check("sa", "correct horse").unwrap().is_some());
+        assert!(guard.check("sa", "correct horse", HOME).unwrap().is_some());
+    }
+
+    #[test]
+    fn who_guesses_keeps_himself_out_and_not_whom_is_known() {
+        let (_dir, guard) = guard();
+        assert!(guard.check("sa", "correct horse", HOME).unwrap().is_some());
+        for _ in 0..2 * FAILURES_TO_LOCK {
+            // As those do who hang up at once.
+            guard.given_up("SA", ELSEWHERE);
+        }
+        assert!(guard.knows("sa", "correct horse", HOME));
+        assert!(!guard.knows("sa", "wrong horse", HOME));
+        assert!(!guard.knows("sa", "correct horse", ELSEWHERE));
+        assert_eq!(guard.check("sa", "correct horse", ELSEWHERE).unwrap(), None);
+        assert!(guard.check("sa", "correct horse", HOME).unwrap().is_some());
+        // Guessing from there, too, ends it.
+        guard.given_up("sa", HOME);
+        assert!(!guard.knows("sa", "correct horse", HOME));
     }
 
     #[test]
     fn a_new_password_ends_the_old_one() {
         let (dir, guard) = guard();
-        assert!(guard.check("sa", "correct horse").unwrap().is_some());
+        assert!(guard.check("sa", "correct horse", HOME).unwrap().is_some());
         let path = dir.path().join("logins.json");
         let mut logins = Logins::open(&path).unwrap();
         logins.set("SA", "battery staple").unwrap();
         assert_eq!(logins.names(), ["SA"]);
         lock(&guard.state).modified = None;
-        assert_eq!(guard.check("sa", "correct horse").unwrap(), None);
-        assert!(guard.check("sa", "battery staple").unwrap().is_some());
+        assert_eq!(guard.check("sa", "correct horse", HOME).unwrap(), None);
+        assert!(guard.check("sa", "battery staple", HOME).unwrap().is_some());
     }
 
     #[test]

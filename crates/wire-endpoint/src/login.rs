@@ -70,7 +70,10 @@ impl Connection {
         }
         match login {
             Ok(login) => {
-                let known = self.shared.guard.knows(&login.user, &login.password);
+                let known = {
+                    let address = self.client.ip();
+                    self.shared.guard.knows(&login.user, &login.password, address)
+                };
                 self.phase = Phase::Check(Box::new(login));
                 // To look up a password that was right before takes no time.
                 Ok(if known { self.check() } else { Step::Check })
@@ -84,6 +87,8 @@ impl Connection {
 
     /// Checks the login, which takes long, and answers.
     pub(crate) fn check(&mut self) -> Step {
+        let account = Arc::clone(&self.account);
+        let _work = account.work();
         let Phase::Check(login) = std::mem::replace(&mut self.phase, Phase::Login) else {
             return Step::Close;
         };
@@ -103,7 +108,7 @@ impl Connection {
             let text = "A password cannot be changed by a login. Use tdekit serve login.";
             return self.refuse(&[Message::new(18463, 14, 1, text), failed()]);
         }
-        let name = match self.shared.guard.check(&login.user, &login.password) {
+        let name = match self.shared.guard.check(&login.user, &login.password, self.client.ip()) {
             Ok(Some(name)) => name,
             Ok(None) => return self.refuse(&[failed()]),
             Err(_error) => {
@@ -150,7 +155,7 @@ impl Connection {
             connected: self.connected,
             traffic,
         };
-        self.session = Some(self.shared.sessions.add(about, session));
+        self.session = Some(self.shared.sessions.add(about, session, &self.account));
         self.welcome(login, packet_bytes)?;
         self.form.packet_bytes = packet_bytes;
         self.form.compressed_rows = login.version >= TDS_7_3B || login.version == TDS_8_0;

@@ -9,7 +9,7 @@ use tdekit_key_crypto::password::{PARAMS_LEN, PasswordParams, SALT_LEN, derive_k
 use tdekit_key_crypto::{hmac_sha256, random_bytes, verify_hmac_sha256};
 
 use crate::error::EndpointError;
-use crate::tls::write_private;
+use crate::tls::{refuse_foreign, write_private};
 
 /// The version of the file.
 const VERSION: u32 = 1;
@@ -51,6 +51,7 @@ impl Logins {
     /// # Errors
     /// [`EndpointError::File`], [`EndpointError::Logins`].
     pub fn open(path: &Path) -> Result<Logins, EndpointError> {
+        refuse_foreign(path, 0o022)?;
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -1,6 +1,7 @@
 //! Threads that take one piece of work after the other, as many as are needed up to a bound.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -25,7 +26,7 @@ struct Inner<T> {
 }
 
 struct Queue<T> {
-    waiting: VecDeque<T>,
+    waiting: Lanes<T>,
     threads: usize,
     idle: usize,
     stopped: bool,
@@ -37,7 +38,7 @@ impl<T: Send + 'static> Pool<T> {
         most_threads: usize,
         work: impl Fn(T) + Send + Sync + 'static,
     ) -> Self {
-        let queue = Queue { waiting: VecDeque::new(), threads: 0, idle: 0, stopped: false };
+        let queue = Queue { waiting: Lanes::default(), threads: 0, idle: 0, stopped: false };
         Pool {
             inner: Arc::new(Inner {
                 queue: Mutex::new(queue),
@@ -51,11 +52,16 @@ impl<T: Send + 'static> Pool<T> {
 
     /// Has `item` worked on, now or when a thread is free.
     pub(crate) fn submit(&self, item: T) {
+        self.submit_for(None, item);
+    }
+
+    /// As [`Pool::submit`]; who waits for an address takes turns with those who wait for others.
+    pub(crate) fn submit_for(&self, address: Option<IpAddr>, item: T) {
         let mut queue = lock(&self.inner.queue);
         if queue.stopped {
             return;
         }
-        queue.waiting.push_back(item);
+        queue.waiting.push(address, item);
         if queue.idle >= queue.waiting.len() {
             drop(queue);
             self.inner.wake.notify_one();
@@ -80,6 +86,11 @@ impl<T: Send + 'static> Pool<T> {
         !queue.waiting.is_empty() && queue.threads >= self.inner.most_threads
     }
 
+    /// Takes out what waits and is not wanted any more.
+    pub(crate) fn extract_if(&self, unwanted: impl FnMut(&mut T) -> bool) -> Vec<T> {
+        lock(&self.inner.queue).waiting.extract_if(unwanted)
+    }
+
     /// Takes no more work and forgets what waits.
     pub(crate) fn stop(&self) {
         let waiting = {
@@ -92,11 +103,67 @@ impl<T: Send + 'static> Pool<T> {
     }
 }
 
+/// What waits, in a lane for each address: lanes take turns, and each keeps its order.
+struct Lanes<T> {
+    lanes: VecDeque<(Option<IpAddr>, VecDeque<T>)>,
+    length: usize,
+}
+
+impl<T> Default for Lanes<T> {
+    fn default() -> Self {
+        Lanes { lanes: VecDeque::new(), length: 0 }
+    }
+}
+
+impl<T> Lanes<T> {
+    fn len(&self) -> usize {
+        self.length
+    }
+
+    fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    fn push(&mut self, address: Option<IpAddr>, item: T) {
+        self.length += 1;
+        match self.lanes.iter_mut().find(|(lane, _)| *lane == address) {
+            Some((_, lane)) => lane.push_back(item),
+            None => self.lanes.push_back((address, VecDeque::from([item]))),
+        }
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let (address, mut lane) = self.lanes.pop_front()?;
+        let item = lane.pop_front();
+        if !lane.is_empty() {
+            self.lanes.push_back((address, lane));
+        }
+        self.length -= usize::from(item.is_some());
+        item
+    }
+
+    fn extract_if(&mut self, mut unwanted: impl FnMut(&mut T) -> bool) -> Vec<T> {
+        let mut taken = Vec::new();
+        for (_, lane) in &mut self.lanes {
+            for mut item in std::mem::take(lane) {
+                if unwanted(&mut item) {
+                    taken.push(item);
+                } else {
+                    lane.push_back(item);
+                }
+            }
+        }
+        self.lanes.retain(|(_, lane)| !lane.is_empty());
+        self.length -= taken.len();
+        taken
+    }
+}
+
 impl<T> Inner<T> {
     fn run(&self) {
         let mut queue = lock(&self.queue);
         loop {
-            if let Some(item) = queue.waiting.pop_front() {
+            if let Some(item) = queue.waiting.pop() {
                 drop(queue);
                 // A fault in one piece of work ends that piece, not the thread.
                 let _fault = catch_unwind(AssertUnwindSafe(|| (self.work)(item)));
@@ -118,5 +185,26 @@ impl<T> Inner<T> {
             }
         }
         queue.threads -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_take_turns_and_each_keeps_its_order() {
+        let [loud, quiet] = [1, 2].map(|last| Some(IpAddr::from([10, 0, 0, last])));
+        let mut lanes = Lanes::default();
+        for item in 0..5 {
+            lanes.push(loud, item);
+        }
+        lanes.push(quiet, 100);
+        lanes.push(quiet, 101);
+        assert_eq!(lanes.extract_if(|item| *item == 2), [2]);
+        assert_eq!(lanes.len(), 6);
+        let order: Vec<_> = std::iter::from_fn(|| lanes.pop()).collect();
+        assert_eq!(order, [0, 100, 1, 101, 3, 4]);
+        assert!(lanes.is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tdekit_wire_tds::rpc::{Call, KnownProcedure, Procedure};
+use tdekit_wire_tds::rpc::{Call, Calls, KnownProcedure, Procedure};
 use tdekit_wire_tds::{Command, DoneKind, Flow, Message, Parameter, Sink, Value};
 
 use crate::answer::Answer;
@@ -16,8 +16,22 @@ const AFTER_EXECUTE: usize = 1;
 const AFTER_PREPEXEC: usize = 3;
 
 impl Connection {
+    /// Does the calls of a message, each read when its turn has come.
+    pub(crate) fn calls(&mut self, mut calls: Calls<'_>, answer: &mut Answer) {
+        while let Some(call) = calls.next() {
+            match call {
+                Ok(call) => self.call(&call, answer),
+                // All have been read before: this cannot be.
+                Err(_) => return,
+            }
+            if !answer.end_call(calls.has_more()) {
+                return;
+            }
+        }
+    }
+
     /// Does a call: all but its end.
-    pub(crate) fn call(&mut self, call: &Call, answer: &mut Answer) {
+    fn call(&mut self, call: &Call, answer: &mut Answer) {
         answer.begin_call(0, call.no_metadata);
         if !call.executed {
             return;

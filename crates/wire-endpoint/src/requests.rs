@@ -8,16 +8,26 @@ use tdekit_wire_tds::packet::{PacketKind, PacketStatus, Request, Taken};
 use tdekit_wire_tds::request::{decode_batch, decode_transaction};
 use tdekit_wire_tds::rpc::decode_rpc;
 use tdekit_wire_tds::token::{DoneStatus, DoneToken, put_done};
-use tdekit_wire_tds::{Command, Error, Message, Session, Sink};
+use tdekit_wire_tds::{Command, Error, Message, Session, Sink, memory};
 
 use crate::answer::{Answer, lock, put_acknowledgement};
 use crate::bulk::Load;
+use crate::catalog::base_name;
 use crate::connection::{Connection, Step};
 use crate::error::Ended;
 
 /// "The incoming tabular data stream (TDS) protocol stream is incorrect."
 const BAD_STREAM: i32 = 4002;
 const NOT_SUPPORTED: i32 = 40510;
+/// "The supplied value is not a valid instance of data type .."
+const BAD_PARAMETER: i32 = 8023;
+const TOO_MANY_PARAMETERS: i32 = 8003;
+const OUT_OF_MEMORY: i32 = 701;
+/// Classes of [`OUT_OF_MEMORY`]: the request fails, or the connection ends.
+const ERROR: u8 = 17;
+const FATAL: u8 = 20;
+/// Shorter requests are read without asking for room.
+const LONG_BYTES: usize = 1 << 20;
 
 impl Connection {
     /// Takes a request, if one is whole, and answers it.
@@ -32,6 +42,7 @@ impl Connection {
             Taken::Part if self.assembler.open_kind() == Some(PacketKind::BulkLoad) => {
                 self.load_part()
             }
+            Taken::Part if memory::room(0).is_err() => self.refuse_length(FATAL),
             Taken::Part => Ok(Step::Again),
             Taken::Ignored => {
                 self.load = None;
@@ -41,7 +52,13 @@ impl Connection {
                     });
                 })
             }
-            Taken::Whole(request) => self.handle(&request),
+            Taken::Whole(request) => {
+                // What is read from it takes no more than this.
+                match memory::room(request.payload.len().saturating_mul(3)) {
+                    Err(_) if request.payload.len() >= LONG_BYTES => self.refuse_length(ERROR),
+                    _ => self.handle(&request),
+                }
+            }
         }
     }
 
@@ -64,22 +81,16 @@ impl Connection {
             PacketKind::Rpc => match decode_rpc(payload) {
                 Ok((_, calls)) => self.answer(|connection, answer| {
                     connection.reset(reset, answer);
-                    let mut rest = calls.as_slice();
-                    while let [call, after @ ..] = rest {
-                        connection.call(call, answer);
-                        rest = if answer.end_call(!after.is_empty()) { after } else { &[] };
-                    }
+                    connection.calls(calls, answer);
                 }),
-                Err(error @ Error::Unsupported { .. }) => self.refuse_call(&error),
-                Err(error) => self.refuse_stream(&error),
+                Err(error) => self.refuse_request(&error, reset),
             },
             PacketKind::Transaction => match decode_transaction(payload) {
                 Ok((_, transaction)) => self.answer(|connection, answer| {
                     connection.reset(reset, answer);
                     connection.with_session(|session| session.transaction(&transaction, answer));
                 }),
-                Err(error @ Error::Unsupported { .. }) => self.refuse_call(&error),
-                Err(error) => self.refuse_stream(&error),
+                Err(error) => self.refuse_request(&error, reset),
             },
             PacketKind::BulkLoad => self.load_end(payload),
             // Nothing runs any more: the acknowledgement alone.
@@ -143,6 +154,15 @@ impl Connection {
         Ok(if goes_on? { Step::Answered } else { Step::Close })
     }
 
+    /// A request that there is no memory for: one that is not whole ends the connection.
+    fn refuse_length(&mut self, class: u8) -> Result<Step, Ended> {
+        let text =
+            "There is insufficient system memory in resource pool 'default' to run this query.";
+        self.answer(|_, answer| {
+            let _flow = answer.message(&Message::new(OUT_OF_MEMORY, class, 123, text));
+        })
+    }
+
     /// Bytes that are no request: nothing behind them can be trusted.
     pub(crate) fn refuse_stream(&mut self, error: &Error) -> Result<Step, Ended> {
         let text = format!(
@@ -153,11 +173,38 @@ impl Connection {
         })
     }
 
-    /// A request that is whole but cannot be done.
-    fn refuse_call(&mut self, error: &Error) -> Result<Step, Ended> {
-        let text = format!("The request cannot be done: {error} by this endpoint.");
-        self.answer(|_, answer| {
-            let _flow = answer.message(&Message::new(NOT_SUPPORTED, 16, 1, text));
+    /// A request that cannot be done. One that is whole gets its message, and the connection goes
+    /// on.
+    fn refuse_request(&mut self, error: &Error, reset: Option<bool>) -> Result<Step, Ended> {
+        let message = match error {
+            Error::Unsupported { .. } => {
+                let text = format!("The request cannot be done: {error} by this endpoint.");
+                Message::new(NOT_SUPPORTED, 16, 1, text)
+            }
+            Error::Parameter { number, name, ty } => {
+                let ty = base_name(*ty);
+                let text = format!(
+                    "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol \
+                     stream is incorrect. Parameter {number} (\"{name}\"): The supplied value is \
+                     not a valid instance of data type {ty}. Check the source data for invalid \
+                     values. An example of an invalid value is data of numeric type with scale \
+                     greater than precision."
+                );
+                Message::new(BAD_PARAMETER, 16, 1, text)
+            }
+            Error::TooManyParameters { limit } => {
+                let text = format!(
+                    "The incoming request has too many parameters. The server supports a maximum \
+                     of {limit} parameters. Reduce the number of parameters and resend the \
+                     request."
+                );
+                Message::new(TOO_MANY_PARAMETERS, 16, 1, text)
+            }
+            _ => return self.refuse_stream(error),
+        };
+        self.answer(|connection, answer| {
+            connection.reset(reset, answer);
+            let _flow = answer.message(&message);
         })
     }
 }

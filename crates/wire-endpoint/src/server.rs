@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::net::sockopt;
-use tdekit_wire_tds::Engine;
+use tdekit_wire_tds::{Engine, memory};
 
 use crate::allocator::give_back;
 use crate::answer::lock;
@@ -207,6 +207,10 @@ impl Drop for Entry {
     }
 }
 
+fn is_unwanted(connection: &Connection) -> bool {
+    connection.is_late() || connection.gives_up_login()
+}
+
 impl Hub {
     fn new(shared: Arc<Shared>, config: &Config) -> rustix::io::Result<Arc<Hub>> {
         let poller = epoll::create(CreateFlags::CLOEXEC)?;
@@ -224,10 +228,9 @@ impl Hub {
                         hub.work(entry);
                     }
                 }),
-                checkers: Pool::new("tds-login", LOGIN_THREADS, move |mut entry: Entry| {
+                checkers: Pool::new("tds-login", LOGIN_THREADS, move |entry| {
                     if let Some(hub) = check.upgrade() {
-                        let step = entry.connection.check();
-                        hub.after(entry, &step);
+                        hub.check(entry);
                     }
                 }),
                 spids: Spids::new(),
@@ -282,6 +285,10 @@ impl Hub {
         };
         // Dropped outside of the lock.
         drop(take(&Connection::is_late, usize::MAX));
+        self.drop_unwanted_logins();
+        if memory::has_fallen() {
+            give_back();
+        }
         if self.workers.is_busy() {
             return;
         }
@@ -299,6 +306,22 @@ impl Hub {
             entry.resting = true;
             self.workers.submit(entry);
         }
+    }
+
+    /// Ends connections that wait for the check of their login and whose clients are gone, or will
+    /// be before their turn.
+    fn drop_unwanted_logins(&self) {
+        let unwanted = |entry: &mut Entry| is_unwanted(&entry.connection);
+        drop(self.checkers.extract_if(unwanted));
+    }
+
+    /// A checker's part: derives a key for those only who still wait for it.
+    fn check(self: &Arc<Self>, mut entry: Entry) {
+        if is_unwanted(&entry.connection) {
+            return;
+        }
+        let step = entry.connection.check();
+        self.after(entry, &step);
     }
 
     fn accept_all(self: &Arc<Self>, listener: &TcpListener, next_id: &mut u64) {
@@ -323,10 +346,12 @@ impl Hub {
 
     fn admit(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, id: u64) -> io::Result<()> {
         let limits = &self.shared.limits;
+        let crowded = || self.logging_in.load(Ordering::Relaxed) >= limits.logging_in;
+        if crowded() {
+            self.drop_unwanted_logins();
+        }
         let connections = self.connections.load(Ordering::Relaxed);
-        if connections >= limits.connections + TOLD
-            || self.logging_in.load(Ordering::Relaxed) >= limits.logging_in
-        {
+        if connections >= limits.connections + TOLD || crowded() {
             return Err(io::Error::from(ErrorKind::QuotaExceeded));
         }
         stream.set_nonblocking(true)?;
@@ -383,7 +408,9 @@ impl Hub {
     fn after(self: &Arc<Self>, mut entry: Entry, step: &Step) {
         match step {
             Step::Close => entry.connection.say_goodbye(),
-            Step::Check => self.checkers.submit(entry),
+            Step::Check => {
+                self.checkers.submit_for(Some(entry.connection.client.ip()), entry);
+            }
             Step::Again => self.workers.submit(entry),
             Step::Wait | Step::Answered => {
                 self.count_awake(&mut entry);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tdekit_wire_tds::memory::Account;
 use tdekit_wire_tds::{Caller, Session};
 
 use crate::answer::lock;
@@ -69,13 +70,20 @@ impl Sessions {
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => continue,
             };
+            let _work = held.account.work();
             session.release(database);
         }
     }
 
-    pub(crate) fn add(&self, about: About, session: Box<dyn Session>) -> Arc<Held> {
+    pub(crate) fn add(
+        &self,
+        about: About,
+        session: Box<dyn Session>,
+        account: &Arc<Account>,
+    ) -> Arc<Held> {
         let spid = about.caller.spid;
-        let held = Arc::new(Held { about, session: Mutex::new(session), list: self.clone() });
+        let (session, account) = (Mutex::new(session), Arc::clone(account));
+        let held = Arc::new(Held { about, session, account, list: self.clone() });
         lock(&self.list).insert(spid, Arc::downgrade(&held));
         held
     }
@@ -101,6 +109,8 @@ pub(crate) struct Held {
     about: About,
     /// Locked while a request runs.
     pub(crate) session: Mutex<Box<dyn Session>>,
+    /// What its connection and it hold in memory.
+    account: Arc<Account>,
     list: Sessions,
 }
 

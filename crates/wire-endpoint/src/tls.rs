@@ -1,8 +1,8 @@
 //! TLS: what is offered, and the certificate.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -109,6 +109,8 @@ pub fn ensure_own_identity(
     let files =
         IdentityFiles { certificate: dir.join("tls-cert.pem"), key: dir.join("tls-key.pem") };
     if files.certificate.exists() && files.key.exists() {
+        refuse_foreign(&files.key, 0o077)?;
+        refuse_foreign(&files.certificate, 0o022)?;
         return Ok((files, false));
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -124,12 +126,61 @@ pub fn ensure_own_identity(
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), EndpointError> {
     let failed = |source| EndpointError::File { action: "write", path: path.to_owned(), source };
     let dir = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(dir).map_err(failed)?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
     let mut file = tempfile::NamedTempFile::new_in(dir).map_err(failed)?;
     file.as_file().set_permissions(fs::Permissions::from_mode(0o600)).map_err(failed)?;
     file.write_all(bytes).map_err(failed)?;
     file.as_file().sync_all().map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
-    let open = fs::OpenOptions::new().read(true).custom_flags(0).open(dir).map_err(failed)?;
+    let open = fs::File::open(dir).map_err(failed)?;
     open.sync_all().map_err(failed)
+}
+
+/// Fails for a file that others own or that has one of these permission bits: somebody else may
+/// have put it there. One that is not there is nobody's.
+pub(crate) fn refuse_foreign(path: &Path, bits: u32) -> Result<(), EndpointError> {
+    let failed = |source| EndpointError::File { action: "trust", path: path.to_owned(), source };
+    let facts = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        facts => facts.map_err(failed)?,
+    };
+    let me = rustix::process::geteuid().as_raw();
+    let foreign = me != 0 && facts.uid() != me && facts.uid() != 0;
+    let mode = facts.permissions().mode() & 0o7777;
+    if facts.is_file() && !foreign && mode & bits == 0 {
+        return Ok(());
+    }
+    let told = format!("it has mode {mode:04o} and owner {}: others could reach it", facts.uid());
+    Err(failed(io::Error::new(io::ErrorKind::PermissionDenied, told)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_or_a_list_of_logins_that_others_can_reach_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = ["localhost".to_owned()];
+        let (files, made) = ensure_own_identity(dir.path(), &names).unwrap();
+        assert!(made && !ensure_own_identity(dir.path(), &names).unwrap().1);
+        let set = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        assert_eq!(fs::metadata(&files.key).unwrap().permissions().mode() & 0o777, 0o600);
+        for (path, mode) in [(&files.key, 0o640), (&files.key, 0o602), (&files.certificate, 0o666)]
+        {
+            set(path, mode);
+            ensure_own_identity(dir.path(), &names).unwrap_err();
+            set(path, 0o600);
+        }
+        ensure_own_identity(dir.path(), &names).unwrap();
+        let logins = dir.path().join("logins");
+        let mut list = crate::Logins::open(&logins).unwrap();
+        list.set("sa", "long enough").unwrap();
+        set(&logins, 0o666);
+        assert!(crate::Logins::open(&logins).is_err());
+        set(&logins, 0o600);
+        assert_eq!(crate::Logins::open(&logins).unwrap().names(), ["sa"]);
+    }
 }

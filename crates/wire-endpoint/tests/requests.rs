@@ -372,3 +372,60 @@ fn an_endpoint_stops_with_requests_running() {
     assert!(log.has("cancelled"));
     assert_eq!(idle.message(), None);
 }
+
+/// A message of `count` times the same call.
+fn calls(count: usize, parameters: &[Parameter]) -> Vec<u8> {
+    let one = encode_rpc(&Procedure::Known(KnownProcedure::ExecuteSql), parameters).unwrap();
+    let mut message = one.clone();
+    for _ in 1..count {
+        message.push(0xFF);
+        // Behind the headers of the request.
+        message.extend_from_slice(&one[22..]);
+    }
+    message
+}
+
+#[test]
+fn a_message_holds_any_number_of_calls() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::On);
+    client.send(PacketKind::Rpc, &calls(5000, &[text("rows 1")]));
+    let answer = client.answer();
+    let ended = |token: &&Token| {
+        let Token::Done { token, status, .. } = token else { return false };
+        *token == DoneToken::DoneProc && status.0 & ERROR == 0
+    };
+    assert_eq!((answer.rows(), answer.0.iter().filter(ended).count()), (5000, 5000));
+    assert_eq!(client.batch("rows 2").rows(), 2);
+}
+
+#[test]
+fn a_parameter_that_is_no_value_refuses_its_message_and_the_connection_goes_on() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::On);
+    let marked = f64::from_bits(0x1234_5678_9ABC_DEF0);
+    let float = Parameter { ty: SqlType::Float, value: Value::Float(marked), ..int(0) };
+    for bits in [f64::NAN.to_bits(), f64::INFINITY.to_bits(), f64::NEG_INFINITY.to_bits()] {
+        // Behind a call that could be done.
+        let mut message = calls(1, &[text("rows 7")]);
+        message.push(0xFF);
+        message
+            .extend_from_slice(&calls(1, &[text("rows 1"), text("@f float"), float.clone()])[22..]);
+        let at = message.len() - 8;
+        message[at..].copy_from_slice(&bits.to_le_bytes());
+        client.send(PacketKind::Rpc, &message);
+        let answer = client.answer();
+        assert_eq!((answer.errors(), answer.rows(), answer.status()), (vec![8023], 0, ERROR));
+        let told = |token: &Token| {
+            let Token::Message(message) = token else { return false };
+            let has = |text| message.text.contains(text);
+            message.class == 16 && has("Parameter 3 (\"\")") && has("type float")
+        };
+        assert!(answer.0.iter().any(told), "{answer:?}");
+        assert_eq!(client.batch("rows 2").rows(), 2);
+    }
+    assert!(!server.log.has("runs rows 7"));
+    client.send(PacketKind::Rpc, &calls(1, &vec![int(1); 2101]));
+    assert_eq!(client.answer().errors(), [8003]);
+    assert_eq!(client.batch("rows 2").rows(), 2);
+}

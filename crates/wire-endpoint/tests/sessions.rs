@@ -42,13 +42,16 @@ fn every_connection_is_known_as_long_as_it_lives() {
         assert_eq!((facts.caller.login.as_str(), facts.packet_bytes), ("sa", 4096));
         assert_eq!(facts.server, server.endpoint.address());
         assert!(facts.connected >= started && facts.reads.last >= started);
-        assert!(facts.reads.count >= 2 && facts.writes.count >= 2, "{facts:?}");
+        assert!(facts.reads.count >= 2 && facts.writes.count >= 1, "{facts:?}");
     }
     assert_eq!(known[0].client, plain.stream.local_addr().unwrap());
     let before = of(&server, 51);
     assert_eq!(plain.batch("rows 1").rows(), 1);
-    let after = of(&server, 51);
-    assert!(after.reads.count > before.reads.count && after.writes.count > before.writes.count);
+    // A write is counted when it has been made: the client may have its answer before that.
+    eventually("its counts", || {
+        let after = of(&server, 51);
+        after.reads.count > before.reads.count && after.writes.count > before.writes.count
+    });
     drop(strict);
     eventually("its end", || server.sessions.connections().len() == 3);
     // A number is used again only when the others have been.

@@ -53,6 +53,22 @@ pub enum Error {
         /// What it is.
         what: &'static str,
     },
+    /// A parameter whose bytes are no value of its type, in a message that is whole otherwise.
+    #[error("parameter {number} ({name:?}) is no {ty:?}")]
+    Parameter {
+        /// Its place in the call, from 1.
+        number: usize,
+        /// Its name; empty when it was passed by position.
+        name: String,
+        /// The type that the client declared.
+        ty: SqlType,
+    },
+    /// More parameters of a call than there may be.
+    #[error("more than {limit} parameters of a call")]
+    TooManyParameters {
+        /// How many there may be.
+        limit: usize,
+    },
     /// A value that its type cannot carry.
     #[error("a value that {ty:?} cannot carry")]
     Unfit {

@@ -8,6 +8,7 @@ pub mod bulk;
 mod code_page;
 mod error;
 pub mod login;
+pub mod memory;
 pub mod packet;
 pub mod prelogin;
 pub mod product;

@@ -4,12 +4,10 @@ use crate::error::Error;
 use crate::reader::{Reader, put_b_varchar, put_us_varchar};
 use crate::request::RequestHeaders;
 use crate::type_info::{TypeInfo, put_type_info};
-use crate::types::Parameter;
-use crate::value_read::{Place, read_value};
+use crate::types::{Parameter, Value};
+use crate::value_read::{Place, value_bytes, value_of};
 use crate::value_write::put_value;
 
-/// The most calls in a message.
-const MAX_CALLS: usize = 1000;
 /// The most parameters of a call.
 pub const MAX_PARAMETERS: usize = 2100;
 /// The longest name of a procedure, with its database and schema, in units.
@@ -108,26 +106,59 @@ pub struct Call {
     pub executed: bool,
 }
 
-/// Reads the calls of a message.
+/// The calls of a message, read one after the other: a message may hold as many as fit in it, and
+/// one at a time is in memory.
+#[derive(Debug, Clone)]
+pub struct Calls<'a> {
+    first: Option<Call>,
+    /// What stands behind the calls that were given.
+    from: Reader<'a>,
+    executed: bool,
+    ended: bool,
+}
+
+/// Reads the calls of a message. All are looked at before the first is given, so that a message
+/// which lies, or has a value that is none, is refused before any of its calls is made.
 ///
 /// # Errors
-/// What lies about its length or is of no known type, and too many calls or parameters.
-pub fn decode_rpc(payload: &[u8]) -> Result<(RequestHeaders, Vec<Call>), Error> {
+/// What lies about its length or is of no known type, too many parameters, values that are none of
+/// their type.
+pub fn decode_rpc(payload: &[u8]) -> Result<(RequestHeaders, Calls<'_>), Error> {
     let mut from = Reader::new(payload);
     let headers = RequestHeaders::read(&mut from)?;
-    let mut calls = Vec::new();
-    let mut executed = true;
-    loop {
-        let (call, end) = read_call(&mut from, executed)?;
-        calls.push(call);
-        match end {
-            // A separator may also stand behind the last call.
-            Some(separator) if !from.is_empty() => executed = separator == NEXT_CALL,
-            _ => return Ok((headers, calls)),
-        }
-        if calls.len() == MAX_CALLS {
-            let limit = MAX_CALLS as u64;
-            return Err(Error::TooLong { what: "calls in a message", length: limit + 1, limit });
+    let mut calls = Calls { first: None, from, executed: true, ended: false };
+    let first = calls.read()?;
+    let mut rest = calls.clone();
+    while !rest.ended {
+        rest.read()?;
+    }
+    calls.first = Some(first);
+    Ok((headers, calls))
+}
+
+impl Calls<'_> {
+    /// Whether there is another call.
+    pub fn has_more(&self) -> bool {
+        self.first.is_some() || !self.ended
+    }
+
+    fn read(&mut self) -> Result<Call, Error> {
+        let (call, separator) = read_call(&mut self.from, self.executed)?;
+        // A separator may also stand behind the last call.
+        self.ended = separator.is_none() || self.from.is_empty();
+        self.executed = separator == Some(NEXT_CALL);
+        Ok(call)
+    }
+}
+
+impl Iterator for Calls<'_> {
+    type Item = Result<Call, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.first.take() {
+            Some(first) => Some(Ok(first)),
+            None if self.ended => None,
+            None => Some(self.read().inspect_err(|_| self.ended = true)),
         }
     }
 }
@@ -156,23 +187,29 @@ fn read_call(from: &mut Reader<'_>, executed: bool) -> Result<(Call, Option<u8>)
                 return Ok((call, Some(*separator)));
             }
             Some(_) if call.parameters.len() == MAX_PARAMETERS => {
-                let limit = MAX_PARAMETERS as u64;
-                let what = "parameters of a call";
-                return Err(Error::TooLong { what, length: limit + 1, limit });
+                return Err(Error::TooManyParameters { limit: MAX_PARAMETERS });
             }
-            Some(_) => call.parameters.push(read_parameter(from)?),
+            Some(_) => {
+                let number = call.parameters.len() + 1;
+                call.parameters.push(read_parameter(from, number)?);
+            }
         }
     }
 }
 
-fn read_parameter(from: &mut Reader<'_>) -> Result<Parameter, Error> {
+fn read_parameter(from: &mut Reader<'_>, number: usize) -> Result<Parameter, Error> {
     let name = from.b_varchar("name of a parameter")?;
     let status = from.u8("status of a parameter")?;
     if status & ENCRYPTED != 0 {
         return Err(Error::Unsupported { what: "an encrypted parameter (Always Encrypted)" });
     }
     let info = TypeInfo::read(from)?;
-    let value = read_value(from, info, Place::Parameter)?;
+    let value = match value_bytes(from, info, Place::Parameter)?.map(|bytes| value_of(info, bytes))
+    {
+        Some(Ok(value)) => value,
+        Some(Err(_)) => return Err(Error::Parameter { number, name, ty: info.ty }),
+        None => Value::Null,
+    };
     let (output, default) = (status & OUTPUT != 0, status & DEFAULT != 0);
     Ok(Parameter { name, ty: info.ty, value, output, default })
 }
@@ -228,6 +265,10 @@ mod tests {
         vec![text, int]
     }
 
+    fn all(payload: &[u8]) -> Result<Vec<Call>, Error> {
+        decode_rpc(payload)?.1.collect()
+    }
+
     fn call() -> Vec<u8> {
         let known = Procedure::Known(KnownProcedure::ExecuteSql);
         encode_rpc(&known, &parameters()).unwrap()
@@ -235,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_call_is_read() {
-        let (_, calls) = decode_rpc(&call()).unwrap();
+        let calls = all(&call()).unwrap();
         assert_eq!(calls.len(), 1);
         assert_eq!(calls[0].procedure, Procedure::Known(KnownProcedure::ExecuteSql));
         assert_eq!(calls[0].parameters, parameters());
@@ -247,9 +288,56 @@ mod tests {
         RequestHeaders::default().put(&mut headers);
         let one = call()[headers.len()..].to_vec();
         let two = [&headers[..], &one, &[0xFF], &one, &[0xFE], &one, &[0xFF]].concat();
-        let (_, calls) = decode_rpc(&two).unwrap();
+        let calls = all(&two).unwrap();
         let executed: Vec<_> = calls.iter().map(|call| call.executed).collect();
         assert_eq!(executed, [true, true, false]);
+    }
+
+    #[test]
+    fn as_many_calls_as_fit_are_read() {
+        let mut message = call();
+        let one = message[22..].to_vec();
+        for _ in 1..5000 {
+            message.push(NEXT_CALL);
+            message.extend_from_slice(&one);
+        }
+        let (_, mut calls) = decode_rpc(&message).unwrap();
+        for left in (0..5000).rev() {
+            assert_eq!(calls.next().unwrap().unwrap().parameters, parameters());
+            assert_eq!(calls.has_more(), left > 0);
+        }
+        assert!(calls.next().is_none());
+        // A lie in the last call is found before the first one is given.
+        message.truncate(message.len() - 1);
+        assert!(decode_rpc(&message).unwrap_err().is_truncated());
+    }
+
+    #[test]
+    fn a_value_that_is_none_is_told_with_its_parameter() {
+        let int = parameters().remove(1);
+        for bits in [f64::NAN.to_bits(), f64::INFINITY.to_bits(), f64::NEG_INFINITY.to_bits()] {
+            let ty = SqlType::Float;
+            let value = Value::Float(f64::from_bits(0x1234_5678_9ABC_DEF0));
+            let float = Parameter { name: "@f".into(), ty, value, ..int.clone() };
+            let known = Procedure::Known(KnownProcedure::ExecuteSql);
+            let mut message = encode_rpc(&known, &[int.clone(), float, int.clone()]).unwrap();
+            let found = 0x1234_5678_9ABC_DEF0_u64.to_le_bytes();
+            let at = message.windows(8).position(|bytes| bytes == found).unwrap();
+            message[at..at + 8].copy_from_slice(&bits.to_le_bytes());
+            let told = Error::Parameter { number: 2, name: "@f".into(), ty };
+            assert_eq!(decode_rpc(&message).unwrap_err(), told);
+        }
+    }
+
+    #[test]
+    fn too_many_parameters_are_told() {
+        let int = parameters().remove(1);
+        let known = Procedure::Known(KnownProcedure::ExecuteSql);
+        let most = encode_rpc(&known, &vec![int.clone(); MAX_PARAMETERS]).unwrap();
+        assert_eq!(all(&most).unwrap()[0].parameters.len(), MAX_PARAMETERS);
+        let more = encode_rpc(&known, &vec![int; MAX_PARAMETERS + 1]).unwrap();
+        let told = Error::TooManyParameters { limit: MAX_PARAMETERS };
+        assert_eq!(decode_rpc(&more).unwrap_err(), told);
     }
 
     #[test]
@@ -264,7 +352,7 @@ mod tests {
     fn every_cut_is_refused_or_shorter() {
         let whole = call();
         for length in 0..whole.len() {
-            if let Ok((_, calls)) = decode_rpc(&whole[..length]) {
+            if let Ok(calls) = all(&whole[..length]) {
                 assert!(calls[0].parameters.len() < 2, "{length}");
             }
         }

@@ -30,51 +30,64 @@ pub(crate) fn read_value(
     info: TypeInfo,
     place: Place,
 ) -> Result<Value<'static>, Error> {
+    match value_bytes(from, info, place)? {
+        Some(bytes) => value_of(info, bytes),
+        None => Ok(Value::Null),
+    }
+}
+
+/// The bytes of a value, which tell where the next one begins whatever they hold; none for NULL.
+pub(crate) fn value_bytes<'a>(
+    from: &mut Reader<'a>,
+    info: TypeInfo,
+    place: Place,
+) -> Result<Option<Cow<'a, [u8]>>, Error> {
     let what = "value";
-    match info.layout {
-        Layout::Nothing => Ok(Value::Null),
-        Layout::Fixed(bytes) => scalar(info.ty, from.bytes(what, bytes.into())?),
+    let length = match info.layout {
+        Layout::Nothing => return Ok(None),
+        Layout::Fixed(bytes) => bytes.into(),
         Layout::Byte => match from.u8(what)? {
-            0 => Ok(Value::Null),
-            length => {
-                let bytes = from.bytes(what, length.into())?;
-                match is_long(info.ty) {
-                    true => text_or_binary(info, Cow::Borrowed(bytes)),
-                    false => scalar(info.ty, bytes),
-                }
-            }
+            0 => return Ok(None),
+            length => length.into(),
         },
         Layout::Short => match from.u16(what)? {
-            SHORT_NULL => Ok(Value::Null),
-            length => {
-                within(info.ty, length)?;
-                text_or_binary(info, Cow::Borrowed(from.bytes(what, length.into())?))
-            }
+            SHORT_NULL => return Ok(None),
+            length => length.into(),
         },
-        Layout::Parts => match read_parts(from)? {
-            Some(bytes) => text_or_binary(info, bytes),
-            None => Ok(Value::Null),
-        },
+        Layout::Parts => return read_parts(from),
         Layout::Long => {
             if place == Place::Row {
                 let pointer = from.u8(what)?;
                 if pointer == 0 {
-                    return Ok(Value::Null);
+                    return Ok(None);
                 }
                 from.bytes(what, usize::from(pointer) + 8)?;
             }
             match from.u32(what)? {
-                LONG_NULL => Ok(Value::Null),
-                length => text_or_binary(info, Cow::Borrowed(from.bytes(what, length as usize)?)),
+                LONG_NULL => return Ok(None),
+                length => length as usize,
             }
         }
         Layout::Variant => match from.u32(what)? {
-            0 => Ok(Value::Null),
-            length => {
-                let mut own = Reader::new(from.bytes(what, length as usize)?);
-                read_variant(&mut own)
-            }
+            0 => return Ok(None),
+            length => length as usize,
         },
+    };
+    Ok(Some(Cow::Borrowed(from.bytes(what, length)?)))
+}
+
+/// The value that bytes of type `info` hold.
+pub(crate) fn value_of(info: TypeInfo, bytes: Cow<'_, [u8]>) -> Result<Value<'static>, Error> {
+    match info.layout {
+        Layout::Nothing => Ok(Value::Null),
+        Layout::Fixed(_) => scalar(info.ty, &bytes),
+        Layout::Byte if !is_long(info.ty) => scalar(info.ty, &bytes),
+        Layout::Short => {
+            within(info.ty, bytes.len())?;
+            text_or_binary(info, bytes)
+        }
+        Layout::Byte | Layout::Parts | Layout::Long => text_or_binary(info, bytes),
+        Layout::Variant => read_variant(&mut Reader::new(&bytes)),
     }
 }
 
@@ -86,7 +99,7 @@ fn is_long(ty: SqlType) -> bool {
 }
 
 /// That the length of a value is within its type's.
-fn within(ty: SqlType, length: u16) -> Result<(), Error> {
+fn within(ty: SqlType, length: usize) -> Result<(), Error> {
     let most = match ty {
         SqlType::Char(most)
         | SqlType::VarChar(Length::Of(most))
@@ -95,8 +108,8 @@ fn within(ty: SqlType, length: u16) -> Result<(), Error> {
         SqlType::NChar(units) | SqlType::NVarChar(Length::Of(units)) => units.saturating_mul(2),
         _ => return Ok(()),
     };
-    if length > most {
-        let (length, limit) = (length.into(), most.into());
+    if length > most.into() {
+        let (length, limit) = (length as u64, most.into());
         return Err(Error::TooLong { what: "value", length, limit });
     }
     Ok(())

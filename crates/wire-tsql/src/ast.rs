@@ -1,10 +1,14 @@
 //! What the parser makes of a batch: statements with their lines.
 
+mod walk;
+
 use tdekit_wire_tds::SqlType;
 
 use crate::host::{
     AlterDatabase, Backup, CertificateBackup, CreateCertificate, EncryptionKey, Restore,
 };
+
+pub(crate) use walk::Child;
 
 /// A name of one to four parts, the last one the object's.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -192,9 +196,34 @@ pub(crate) struct TableCall {
     pub(crate) columns: Vec<String>,
 }
 
+/// What the hints of a table ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Hints {
+    /// A lock while the statement runs: it waits for those who change the table.
+    pub(crate) wait: bool,
+    /// A lock to the end of the transaction.
+    pub(crate) hold: bool,
+    /// An error in place of waiting.
+    pub(crate) nowait: bool,
+    /// READPAST.
+    pub(crate) past: bool,
+}
+
+impl Hints {
+    /// Both together.
+    pub(crate) fn and(self, other: Hints) -> Hints {
+        Hints {
+            wait: self.wait || other.wait,
+            hold: self.hold || other.hold,
+            nowait: self.nowait || other.nowait,
+            past: self.past || other.past,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum TableRef {
-    Table(Name, Option<String>),
+    Table(Name, Option<String>, Hints),
     Derived(Box<Query>, String, Vec<String>),
     Values(Vec<Vec<Expr>>, String, Vec<String>),
     Function(TableCall),
@@ -214,6 +243,7 @@ pub(crate) enum Source {
 pub(crate) struct Insert {
     pub(crate) ctes: Vec<Cte>,
     pub(crate) target: Name,
+    pub(crate) hints: Hints,
     pub(crate) columns: Vec<String>,
     pub(crate) output: Vec<Item>,
     pub(crate) output_into: Option<OutputInto>,
@@ -249,6 +279,7 @@ pub(crate) struct Update {
     pub(crate) ctes: Vec<Cte>,
     pub(crate) top: Option<Top>,
     pub(crate) target: Name,
+    pub(crate) hints: Hints,
     pub(crate) sets: Vec<(SetTarget, Option<BinOp>, Option<Expr>)>,
     pub(crate) output: Vec<Item>,
     pub(crate) output_into: Option<OutputInto>,
@@ -261,6 +292,7 @@ pub(crate) struct Delete {
     pub(crate) ctes: Vec<Cte>,
     pub(crate) top: Option<Top>,
     pub(crate) target: Name,
+    pub(crate) hints: Hints,
     pub(crate) output: Vec<Item>,
     pub(crate) output_into: Option<OutputInto>,
     pub(crate) from: Vec<TableRef>,
@@ -419,13 +451,8 @@ pub(crate) enum Kind {
     Insert(Box<Insert>),
     Update(Box<Update>),
     Delete(Box<Delete>),
-    InsertBulk(Box<InsertBulk>),
-    Truncate(Name),
     Declare(Vec<(String, SqlType, Option<Expr>)>),
-    DeclareTable(Box<CreateTable>),
     Set(String, Option<BinOp>, Expr),
-    /// Option in upper case, its value as written.
-    SetOption(Vec<String>, SetValue),
     If(Expr, Box<Stmt>, Option<Box<Stmt>>),
     While(Expr, Box<Stmt>),
     Block(Vec<Stmt>),
@@ -434,19 +461,22 @@ pub(crate) enum Kind {
     Continue,
     Return(Option<Expr>),
     Print(Expr),
-    Raiserror {
-        message: Expr,
-        severity: Expr,
-        state: Expr,
-        args: Vec<Expr>,
-        options: Vec<String>,
-    },
+    Raiserror { message: Expr, severity: Expr, state: Expr, args: Vec<Expr>, options: Vec<String> },
     Throw(Option<(Expr, Expr, Expr)>),
-    Wait {
-        delay: bool,
-        time: Expr,
-    },
+    Wait { delay: bool, time: Expr },
     Exec(Box<Exec>),
+    Act(Action),
+    Nothing,
+}
+
+/// What is neither a query nor a change nor control: one call each.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Action {
+    InsertBulk(Box<InsertBulk>),
+    Truncate(Name),
+    DeclareTable(Box<CreateTable>),
+    /// Option in upper case, its value as written.
+    SetOption(Vec<String>, SetValue),
     Use(String),
     Tran(TranOp, Option<Operand>),
     CreateTable(Box<CreateTable>),
@@ -482,7 +512,6 @@ pub(crate) enum Kind {
     },
     Security(Security),
     Checkpoint,
-    Nothing,
 }
 
 #[derive(Debug, Clone, PartialEq)]

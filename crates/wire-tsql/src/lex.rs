@@ -1,9 +1,14 @@
 //! The lexer: text to tokens, each with its place. It reads the text once and opens nothing.
 
+use tdekit_wire_tds::memory;
+
 use crate::error::{At, Error};
 
 /// The longest identifier, in UTF-16 units.
 const MAX_IDENTIFIER: usize = 128;
+
+/// After so many tokens it is asked whether there is room for more.
+const TOKENS_TO_ASK: usize = 4096;
 
 /// What a token is.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +69,11 @@ pub(crate) fn lex(text: &str, quoted_identifiers: bool) -> Result<Vec<Token>, At
         let tok = lexer.token().map_err(|error| At { error, line })?;
         let end = tok == Tok::End;
         tokens.push(Token { tok, start, end: lexer.at, line });
+        if tokens.len().is_multiple_of(TOKENS_TO_ASK) {
+            // what is made of them takes more than they do
+            let bytes = tokens.capacity().saturating_mul(2 * size_of::<Token>());
+            memory::room(bytes).map_err(|error| At { error: error.into(), line })?;
+        }
         if end {
             return Ok(tokens);
         }

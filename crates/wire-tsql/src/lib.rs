@@ -2,6 +2,7 @@
 
 mod ast;
 mod bind;
+mod bound;
 mod catalog;
 mod coverage;
 mod emit;
@@ -9,13 +10,14 @@ mod error;
 mod functions;
 mod host;
 mod lex;
+mod name;
 mod parse;
 mod run;
+mod sqlite_memory;
 mod value;
 
 pub use coverage::{Coverage, check_syntax, coverage};
 pub use error::Error;
 pub use host::*;
 pub use run::session::TsqlEngine;
-
-pub(crate) use parse::parse_type;
+pub use sqlite_memory::count_sqlite_memory;

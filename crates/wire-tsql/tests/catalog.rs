@@ -295,6 +295,16 @@ const PROCEDURES: &[(&str, &[&str])] = &[
         ],
     ),
     ("sp_describe_undeclared_parameters N'SELECT @p'", &["! 11503/16/1"]),
+    // whatever statement it stands in
+    (
+        "sp_describe_undeclared_parameters N'IF 1 = 1 UPDATE parent SET code = @a'",
+        &["1 | '@a' | 175 | 'char(3)'"],
+    ),
+    (
+        "sp_describe_first_result_set N'IF 1 = 0 SET NOCOUNT ON ELSE BEGIN TRY SELECT id FROM \
+         parent END TRY BEGIN CATCH THROW END CATCH'",
+        &["0 | 1 | 'id' | 0 | 56 | 'int'"],
+    ),
     (
         "sp_describe_undeclared_parameters N'SELECT id FROM v WHERE id = @p OR id = @p'",
         &["! 11508/16/1"],

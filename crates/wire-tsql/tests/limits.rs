@@ -134,3 +134,68 @@ fn views_of_views_and_procedures_of_procedures_end() {
     assert!(rows(&mut *session, itself).contains("! 217/16/1"));
     assert_eq!(rows(&mut *session, "SELECT 1"), "1");
 }
+
+/// What stands in a list at a place.
+type Item<'a> = &'a dyn Fn(usize) -> String;
+
+#[test]
+fn lists_longer_than_what_sqlite_takes_as_parameters_work() {
+    let server = Server::new();
+    let mut session = server.session();
+    let list = |count: usize, item: Item<'_>| (0..count).map(item).collect::<Vec<_>>().join(",");
+    rows(&mut *session, "CREATE TABLE w (i int, f float, s nvarchar(20), b varbinary(8), d date)");
+    rows(
+        &mut *session,
+        "INSERT w VALUES (39999, 39999.5e0, N'it''s 39999', 0x9C3F, '2026-01-02'), \
+        (7, 0.1e0, N'x', 0x01, NULL)",
+    );
+    let cases: [(&str, Item<'_>, &str); 5] = [
+        ("i IN", &|i| i.to_string(), "2"),
+        ("f IN", &|i| format!("{i}.5e0"), "1"),
+        ("s IN", &|i| format!("N'it''s {i}'"), "1"),
+        // 0x01 is 0x0100, too
+        ("b IN", &|i| format!("0x{i:04X}"), "2"),
+        ("i NOT IN", &|i| i.to_string(), "0"),
+    ];
+    for (condition, item, expected) in cases {
+        let text = format!("SELECT COUNT(*) FROM w WHERE {condition} ({})", list(40_000, item));
+        assert_eq!(rows(&mut *session, &text), expected, "{condition}");
+    }
+    // A variable is one parameter, however often it is used.
+    let text = format!(
+        "DECLARE @x int = 7; SELECT COUNT(*) FROM w WHERE i IN ({})",
+        list(40_000, &|_| "@x".to_owned())
+    );
+    assert_eq!(rows(&mut *session, &text), "1");
+    assert_eq!(rows(&mut *session, "SELECT 1"), "1");
+}
+
+#[test]
+fn inserts_of_a_thousand_rows_of_any_width_work_and_no_more() {
+    let server = Server::new();
+    let mut session = server.session();
+    let columns: Vec<String> = (0..40)
+        .map(|at| format!("c{at} {}", ["int", "float", "nvarchar(30)", "decimal(10,2)"][at % 4]))
+        .collect();
+    rows(&mut *session, &format!("CREATE TABLE wide ({})", columns.join(", ")));
+    let row = |row: usize| {
+        let values: Vec<String> = (0..40)
+            .map(|at| match at % 4 {
+                0 => format!("{}", row * 40 + at),
+                1 => format!("{row}.25e0"),
+                2 => format!("N'row {row} of {at}'"),
+                _ => format!("{row}.{at:02}"),
+            })
+            .collect();
+        format!("({})", values.join(","))
+    };
+    let insert = |count: usize| {
+        format!("INSERT wide VALUES {}", (0..count).map(row).collect::<Vec<_>>().join(","))
+    };
+    assert_eq!(rows(&mut *session, &insert(1000)), "");
+    let sums = "SELECT COUNT(*), SUM(c36), SUM(c37), MAX(c38), SUM(c39) FROM wide";
+    let found = rows(&mut *session, sums);
+    assert_eq!(found, "1000 | 20016000 | 499750.0 | 'row 999 of 38' | 499890.00");
+    assert!(rows(&mut *session, &insert(1001)).starts_with("! 10738/15/"));
+    assert!(rows(&mut *session, sums).starts_with("1000 |"));
+}

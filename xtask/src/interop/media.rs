@@ -1,8 +1,8 @@
-//! The second reader of backup media sets: `interop/media-reader`, in Python.
+//! The second reader of backup media sets: `tests/interop/media-reader`, in Python.
 //!
 //! It was written from the documents of the formats and shares no code with tdekit. It restores
-//! the sets of `fixtures/1/media` and what the command backs up, and refuses them with any bit
-//! changed.
+//! the sets of `tests/fixtures/1/media` and what the command backs up, and refuses them with any
+//! bit changed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ use super::shell::{same_content, sql};
 use super::store::{PASSWORD, Store, forget_tdekit};
 use crate::process::{output, root, run, run_quietly};
 
-/// What the user calls it, and its folder in `interop/`.
+/// What the user calls it, and its folder in `tests/interop/`.
 pub(super) const NAME: &str = "media-reader";
 
 /// Passwords of the private keys in the fixtures.
@@ -86,7 +86,7 @@ impl Reader {
 /// When a set is not restored to what it was, or a changed one is.
 pub(super) fn fixtures(reader: &Reader, directory: &Path) -> Result<()> {
     super::empty(directory)?;
-    let fixtures = root().join("fixtures/1/media");
+    let fixtures = root().join("tests/fixtures/1/media");
     let (media, key) = (fixtures.join("sets.bak"), fixtures.join("../keystore/private-key.pem"));
     for (position, expected) in FIXTURES {
         let command = reader.command(&media, &key, FIXTURE_PASSWORD, *position);

@@ -1,10 +1,10 @@
 //! `cargo xtask interop`: each language's stock SQLite driver works with an encrypted database.
 //!
-//! For each program in `interop/`: the same seed twice, once plain and once encrypted; the program
-//! runs on both and checks itself; then the encrypted one is decrypted, and both must hold the
-//! same. Then databases from Debian packages: encrypted, queried by the stock shell, decrypted. And
-//! backup sets, restored by a reader that knows nothing of tdekit; the bench's report page,
-//! read in a browser; and clients of SQL Server against `tdekit serve`.
+//! For each program in `tests/interop/`: the same seed twice, once plain and once encrypted; the
+//! program runs on both and checks itself; then the encrypted one is decrypted, and both must
+//! hold the same. Then databases from Debian packages: encrypted, queried by the stock shell,
+//! decrypted. And backup sets, restored by a reader that knows nothing of tdekit; the bench's
+//! report page, read in a browser; and clients of SQL Server against `tdekit serve`.
 
 mod media;
 mod packages;
@@ -79,7 +79,7 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Backup sets through the reader in `interop/media-reader`.
+/// Backup sets through the reader in `tests/interop/media-reader`.
 fn restore_media(top: &Path, store: Option<&Store>) -> Result<()> {
     let reader = media::Reader::prepare(&top.join("build")).context("prepare the reader")?;
     media::fixtures(&reader, &top.join("fixtures"))?;

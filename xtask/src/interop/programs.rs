@@ -1,4 +1,4 @@
-//! The programs in `interop/`: how each is built and started.
+//! The programs in `tests/interop/`: how each is built and started.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::process::{find_program, output, root, run, run_quietly};
 pub(super) struct Program {
     /// What the user calls it.
     pub(super) name: &'static str,
-    /// Its folder in `interop/`, and in the build directory.
+    /// Its folder in `tests/interop/`, and in the build directory.
     pub(super) source: &'static str,
     /// Builds it in the given directory, out of the source tree.
     pub(super) prepare: fn(&Path) -> Result<()>,
@@ -73,7 +73,7 @@ pub(super) const PROGRAMS: &[Program] = &[
 
 /// A program's folder.
 pub(super) fn source(name: &str) -> PathBuf {
-    root().join("interop").join(name)
+    root().join("tests/interop").join(name)
 }
 
 /// Copies the sources to where they are built, so that the source tree stays as git has it.

@@ -1,4 +1,4 @@
-//! The report page in a browser: `interop/report-page`, on runs of the past and one of now.
+//! The report page in a browser: `tests/interop/report-page`, on runs of the past and one of now.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,11 +10,12 @@ use super::store::forget_tdekit;
 use crate::process::{cargo, find_program, run, run_quietly};
 use crate::release::{command_path, extension_path};
 
-/// What the user calls it, and its folder in `interop/`.
+/// What the user calls it, and its folder in `tests/interop/`.
 pub(super) const NAME: &str = "report-page";
 
-/// Makes a page of every document in `interop/report-page/runs` and, where there is a release build
-/// (`shipped`), of a short run, a comparison and a calibration by the shipped command; reads all.
+/// Makes a page of every document in `tests/interop/report-page/runs` and, where there is a
+/// release build (`shipped`), of a short run, a comparison and a calibration by the shipped
+/// command; reads all.
 ///
 /// # Errors
 /// When there is no browser, a page cannot be made, or one is wrong.
@@ -74,7 +75,7 @@ fn render(results: &Path, pages: &Path) -> Result<(PathBuf, PathBuf)> {
     let page = pages.join(name).with_extension("html");
     let document = page.with_extension("json");
     let mut command = cargo();
-    command.args(["run", "--quiet", "--package", "tdekit-cost-report", "--example", "render"]);
+    command.args(["run", "--quiet", "--package", "tdekit-bench-report", "--example", "render"]);
     run_quietly(command.arg("--").arg(results).arg(&page).arg(&document))?;
     Ok((page, document))
 }

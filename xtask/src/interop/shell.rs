@@ -26,10 +26,13 @@ pub(super) fn sql(database: &Path, script: &str) -> Command {
 /// Runs `script` on `database` through the extension, which is loaded first.
 pub(super) fn sql_through(extension: &Path, database: &Path, script: &str) -> Command {
     let mut command = stock();
+    // The extension is loaded on the second connection; the URI is opened when it is first used.
     command
+        .args(["-cmd", ".connection 1"])
         .args(["-cmd", &format!(".load {}", quoted(extension))])
-        .args(["-cmd", &format!(".open {}", quoted(database))])
-        .args([":memory:", script]);
+        .args(["-cmd", ".connection 0"])
+        .arg(format!("file://{}", database.display()))
+        .arg(script);
     command
 }
 

@@ -15,34 +15,42 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // key plane
     ("tdekit-key-crypto", &[]),
     ("tdekit-key-store", &["tdekit-key-crypto"]),
-    // rest plane
-    ("tdekit-rest-page", &["tdekit-key-crypto", "tdekit-key-store"]),
-    ("tdekit-rest-sqlite", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-rest-page"]),
-    ("tdekit-rest-mariadb", &["tdekit-key-crypto", "tdekit-key-store"]),
+    // at rest
+    ("tdekit-sqlite-page", &["tdekit-key-crypto", "tdekit-key-store"]),
+    ("tdekit-sqlite-vfs", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-sqlite-page"]),
+    (
+        "tdekit-sqlite-convert",
+        &["tdekit-key-crypto", "tdekit-key-store", "tdekit-sqlite-page", "tdekit-sqlite-vfs"],
+    ),
+    ("tdekit-mariadb-plugin", &["tdekit-key-crypto", "tdekit-key-store"]),
+    ("tdekit-mariadb-admin", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-mariadb-plugin"]),
     // backup plane
     ("tdekit-backup-media", &["tdekit-key-crypto", "tdekit-key-store"]),
-    ("tdekit-backup-run", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-backup-media"]),
+    (
+        "tdekit-backup-run",
+        &["tdekit-key-crypto", "tdekit-key-store", "tdekit-sqlite-convert", "tdekit-backup-media"],
+    ),
     // wire plane: the tables name a package before those that use it
     ("tdekit-wire-tds", &[]),
     ("tdekit-wire-tsql", &["tdekit-wire-tds"]),
     ("tdekit-wire-endpoint", &["tdekit-key-crypto", "tdekit-wire-tds"]),
-    // cost plane: drives what is shipped, from outside
-    ("tdekit-cost-report", &[]),
+    // bench: drives what is shipped, from outside
+    ("tdekit-bench-report", &[]),
     ("tdekit-private-mariadb", &[]),
-    ("tdekit-cost-bench", &["tdekit-cost-report", "tdekit-private-mariadb"]),
+    ("tdekit-bench-run", &["tdekit-bench-report", "tdekit-private-mariadb"]),
     // the command
     (
         "tdekit",
         &[
             "tdekit-key-crypto",
             "tdekit-key-store",
-            "tdekit-rest-page",
-            "tdekit-rest-sqlite",
-            "tdekit-rest-mariadb",
+            "tdekit-sqlite-page",
+            "tdekit-sqlite-vfs",
+            "tdekit-sqlite-convert",
+            "tdekit-mariadb-plugin",
+            "tdekit-mariadb-admin",
             "tdekit-backup-media",
             "tdekit-backup-run",
-            "tdekit-cost-report",
-            "tdekit-cost-bench",
             "tdekit-wire-tds",
             "tdekit-wire-tsql",
             "tdekit-wire-endpoint",
@@ -50,17 +58,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // tests only: nothing depends on them
     (
-        "tdekit-rest-faults",
-        &["tdekit-key-crypto", "tdekit-key-store", "tdekit-rest-page", "tdekit-rest-sqlite"],
+        "tdekit-faults-sqlite",
+        &["tdekit-key-crypto", "tdekit-key-store", "tdekit-sqlite-page", "tdekit-sqlite-vfs"],
     ),
-    ("tdekit-rest-mariadb-faults", &["tdekit-private-mariadb"]),
+    ("tdekit-faults-mariadb", &["tdekit-private-mariadb"]),
+    ("tdekit-attacks", &["tdekit-key-crypto"]),
     (
         "tdekit-fuzz",
         &[
             "tdekit-key-crypto",
             "tdekit-key-store",
-            "tdekit-rest-page",
-            "tdekit-rest-mariadb",
+            "tdekit-sqlite-page",
+            "tdekit-mariadb-plugin",
             "tdekit-backup-media",
             "tdekit-wire-tds",
             "tdekit-wire-tsql",
@@ -180,11 +189,11 @@ mod tests {
 
     #[test]
     fn dependencies_point_down_only() {
-        assert_eq!(findings("tdekit-rest-sqlite", &["tdekit-rest-page", "libc"]), 0);
-        assert_eq!(findings("tdekit-rest-page", &["tdekit-rest-sqlite"]), 1);
+        assert_eq!(findings("tdekit-sqlite-vfs", &["tdekit-sqlite-page", "libc"]), 0);
+        assert_eq!(findings("tdekit-sqlite-page", &["tdekit-sqlite-vfs"]), 1);
         assert_eq!(findings("tdekit-key-crypto", &["tdekit-key-store"]), 1);
-        assert_eq!(findings("tdekit-cost-bench", &["tdekit-cost-report"]), 0);
-        assert_eq!(findings("tdekit-cost-bench", &["tdekit-key-crypto"]), 1);
+        assert_eq!(findings("tdekit-bench-run", &["tdekit-bench-report"]), 0);
+        assert_eq!(findings("tdekit-bench-run", &["tdekit-key-crypto"]), 1);
         assert_eq!(findings("xtask", &["tdekit-key-crypto"]), 1);
     }
 

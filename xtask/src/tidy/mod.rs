@@ -1,10 +1,12 @@
 //! `cargo xtask tidy`: the rules of ARCHITECTURE.md that a compiler does not know.
 
+mod circles;
 mod graph;
+mod markdown;
 mod text;
 
 use anyhow::{Context, Result, bail};
-use cargo_metadata::MetadataCommand;
+use cargo_metadata::{MetadataCommand, Target};
 
 use crate::process::root;
 
@@ -29,6 +31,12 @@ pub(crate) fn tidy() -> Result<()> {
         .context("cargo metadata")?;
     let mut findings = graph::check(&metadata.packages);
     findings.extend(text::check(&root())?);
+    for package in &metadata.packages {
+        let is_crate = |target: &&Target| target.is_lib() || target.is_cdylib() || target.is_bin();
+        let roots = package.targets.iter().filter(is_crate);
+        let roots: Vec<_> = roots.map(|target| target.src_path.clone().into()).collect();
+        findings.extend(circles::check(&package.name, &roots)?);
+    }
     let mut broken = 0_usize;
     for finding in &findings {
         match finding {

@@ -1,11 +1,11 @@
-//! Rules on the text of tracked files: length, lines, words, links, and documents that must be.
+//! Rules on the text of tracked files: length, lines, words, and documents that must be.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::Finding;
+use super::{Finding, markdown};
 use crate::process::output;
 
 const MAX_FILE_LINES: usize = 700;
@@ -32,13 +32,13 @@ const FORBIDDEN_ANYWHERE: &[&str] =
 
 /// Packages that open no file and no socket (ARCHITECTURE.md).
 const PURE: &[&str] =
-    &["crates/rest-page/src/", "crates/backup-media/src/", "crates/wire-tds/src/"];
+    &["crates/sqlite-page/src/", "crates/backup-media/src/", "crates/wire-tds/src/"];
 const FORBIDDEN_IN_PURE: &[&str] = &["std::fs", "std::net", "std::process", "std::env", "libc::"];
 
 /// A package that defines a format, and the document that lays it down.
 const FORMATS: &[(&str, &str)] = &[
     ("crates/key-store", "docs/format/keystore.md"),
-    ("crates/rest-page", "docs/format/page.md"),
+    ("crates/sqlite-page", "docs/format/page.md"),
     ("crates/backup-media", "docs/format/media.md"),
 ];
 
@@ -70,7 +70,8 @@ pub(super) fn check(root: &Path) -> Result<Vec<Finding>> {
         if let Ok(text) = std::str::from_utf8(&bytes) {
             findings.extend(check_file(name, text));
             if has_extension(name, "md") {
-                findings.extend(links(root, name, text));
+                findings.extend(markdown::width(name, text));
+                findings.extend(markdown::links(root, name, text));
             }
         }
     }
@@ -133,23 +134,6 @@ fn file_length(name: &str, lines: usize) -> Option<Finding> {
     }
 }
 
-/// Links from one document to a file that is not there.
-fn links(root: &Path, name: &str, text: &str) -> Vec<Finding> {
-    let directory = root.join(name).parent().map(Path::to_path_buf).unwrap_or_default();
-    let mut findings = Vec::new();
-    for rest in text.split("](").skip(1) {
-        let Some(target) = rest.split(')').next() else { continue };
-        let file = target.split('#').next().unwrap_or_default();
-        if file.is_empty() || target.contains("://") || target.contains(char::is_whitespace) {
-            continue;
-        }
-        if !directory.join(file).exists() {
-            findings.push(Finding::Broken(format!("{name}: dead link to {target}")));
-        }
-    }
-    findings
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,9 +169,9 @@ mod tests {
 
     #[test]
     fn pure_packages_open_nothing() {
-        assert_eq!(broken("crates/rest-page/src/lib.rs", "use std::fs::File;"), 1);
-        assert_eq!(broken("crates/rest-page/tests/a.rs", "use std::fs::File;"), 0);
-        assert_eq!(broken("crates/rest-sqlite/src/lib.rs", "use std::fs::File;"), 0);
+        assert_eq!(broken("crates/sqlite-page/src/lib.rs", "use std::fs::File;"), 1);
+        assert_eq!(broken("crates/sqlite-page/tests/a.rs", "use std::fs::File;"), 0);
+        assert_eq!(broken("crates/sqlite-vfs/src/lib.rs", "use std::fs::File;"), 0);
     }
 
     #[test]
@@ -196,19 +180,10 @@ mod tests {
     }
 
     #[test]
-    fn dead_links_are_found() {
-        let root = tempfile::tempdir().unwrap();
-        std::fs::write(root.path().join("there.md"), "").unwrap();
-        let text = "[a](there.md#x) [b](gone.md) [c](#y) [d](https://example.org/z)";
-        let found = links(root.path(), "README.md", text);
-        assert_eq!(found, [Finding::Broken("README.md: dead link to gone.md".into())]);
-    }
-
-    #[test]
     fn documents_of_formats_must_be() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(documents(root.path()).len(), DOCUMENTS.len());
-        std::fs::create_dir_all(root.path().join("crates/rest-page")).unwrap();
+        std::fs::create_dir_all(root.path().join("crates/sqlite-page")).unwrap();
         assert_eq!(documents(root.path()).len(), DOCUMENTS.len() + 1);
     }
 }

@@ -7,6 +7,7 @@ use super::text::MAX_TEXT_LEN;
 use super::{COMMON_LEN, MAX_RECIPIENTS, PART, RecordKind, RecordPlace, begin, finish, set_len};
 use crate::block::BlockRules;
 use crate::bytes::{Reader, put_short, put_text};
+use crate::compress::Compression;
 use crate::error::MediaError;
 use crate::keys::{COMMITMENT_LEN, SetKeys, SetSecret};
 use crate::media::Family;
@@ -23,47 +24,6 @@ const MAX_WRAPPED_LEN: usize = 4096;
 const COPY_ONLY: u8 = 1;
 const SOURCE_ENCRYPTED: u8 = 2;
 const HAS_PAGE_MAP: u8 = 4;
-
-/// How a set's blocks are compressed, each on its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Compression {
-    /// Not at all.
-    None,
-    /// LZ4, block format.
-    Lz4,
-    /// zstd, one frame a block, at this level (-7 to 22, not 0).
-    Zstd(i8),
-}
-
-impl Compression {
-    /// Its name on every surface.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Lz4 => "lz4",
-            Self::Zstd(_) => "zstd",
-        }
-    }
-
-    fn id_and_level(self) -> (u8, i8) {
-        match self {
-            Self::None => (0, 0),
-            Self::Lz4 => (1, 0),
-            Self::Zstd(level) => (2, level),
-        }
-    }
-
-    fn from_id_and_level(id: u8, level: i8) -> Result<Self, MediaError> {
-        match (id, level) {
-            (0, 0) => Ok(Self::None),
-            (1, 0) => Ok(Self::Lz4),
-            (2, level) => Ok(Self::Zstd(level)),
-            (0 | 1, _) => Err(MediaError::malformed(PART, "this compression has no level")),
-            (id, _) => Err(MediaError::UnknownCompression { id }),
-        }
-    }
-}
 
 /// The full set that a differential set stands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -120,7 +120,9 @@ pub fn backup(
         algorithm: job.encryption.map(|encryption| encryption.algorithm),
         copy_only: job.copy_only,
         source_encrypted: source.encrypted_file_id().is_some(),
-        has_page_map: map_key.is_some(),
+        // Fingerprints and their key tell of pages of the base: sealed there, they stay sealed.
+        has_page_map: map_key.is_some()
+            && (job.encryption.is_some() || !base.as_ref().is_some_and(OpenBase::is_encrypted)),
         family: Family::SINGLE,
         block_size: block_size(source.bytes().unwrap_or(0)),
         begun_ms,
@@ -209,7 +211,9 @@ fn refuse_mixed(media: Option<&Media>, encrypted: bool) -> Result<(), RunError> 
     let Some(media) = media else { return Ok(()) };
     match media.sets().iter().find(|set| set.algorithm.is_some() != encrypted) {
         Some(_) => {
-            Err(RunError::MixedEncryption { has: if encrypted { "plain" } else { "encrypted" } })
+            let (has, wanted) =
+                if encrypted { ("plain", "encrypted") } else { ("encrypted", "plain") };
+            Err(RunError::MixedEncryption { has, wanted })
         }
         None => Ok(()),
     }

@@ -8,7 +8,8 @@ use tdekit_backup_media::{Family, Id, MediaHeader, RecordKind, TRAILER_LEN, is_m
 use tdekit_key_crypto::random_bytes;
 
 use crate::error::At;
-use crate::media::volume::{Link, Volume};
+use crate::media::list::Volumes;
+use crate::media::volume::{Link, Placed, Volume};
 use crate::options::{Layout, Mode};
 use crate::target::{Append, MediaSource, Place, Target};
 use crate::{Finding, Media, RunError};
@@ -98,7 +99,7 @@ impl Plan {
 
     /// Behind what stands at the targets.
     fn behind(
-        targets: Vec<Box<dyn Target>>,
+        mut targets: Vec<Box<dyn Target>>,
         sources: Vec<Option<Arc<dyn MediaSource>>>,
         now_ms: i64,
     ) -> Result<Self, RunError> {
@@ -107,12 +108,19 @@ impl Plan {
             let reason = format!("nothing stands at {}, and a media set at another", target.name());
             return Err(RunError::TargetsDiffer { reason });
         }
-        let media = Media::open(sources.into_iter().flatten().collect())?;
+        let sources: Vec<_> = sources.into_iter().flatten().collect();
+        let mut media = Media::open_whole(sources.clone())?;
+        let mut findings = Vec::new();
+        if finish_record(&mut targets, media.volumes())? {
+            findings = media.findings().to_vec();
+            media = Media::open_whole(sources)?;
+        }
         let volumes = media.volumes();
         let families = volumes.families;
         if let Some(family) = volumes.missing_family() {
             return Err(RunError::MissingFamily { family, families });
         }
+        refuse_uneven_stripes(volumes)?;
         let mut groups: Vec<Vec<(Box<dyn Target>, &Volume)>> =
             (0..families).map(|_| Vec::new()).collect();
         for (target, volume) in targets.into_iter().zip(&volumes.all) {
@@ -123,7 +131,7 @@ impl Plan {
         }
         let families = groups.into_iter().map(|group| FamilyPlan::behind(group, now_ms));
         let families = families.collect::<Result<Vec<_>, _>>()?;
-        let findings = media.findings().to_vec();
+        findings.extend_from_slice(media.findings());
         let position = next_position(&media);
         Ok(Self { media_id: media.id(), position, families, media: Some(media), findings })
     }
@@ -159,6 +167,44 @@ impl FamilyPlan {
         }
         Ok(copies)
     }
+}
+
+/// Finishes a record that counts in some stripes and not yet in others, where all of it is there.
+/// `targets` stand as the volumes do. Tells whether there was one.
+fn finish_record(targets: &mut [Box<dyn Target>], volumes: &Volumes) -> Result<bool, RunError> {
+    let Some(prepared) = volumes.half_published() else { return Ok(false) };
+    for (at, record) in prepared {
+        let target = targets.get_mut(at).ok_or(RunError::Internal("a volume of no target"))?;
+        target.finish(record.at, &record.trailer)?;
+    }
+    Ok(true)
+}
+
+/// A record that is in some stripes only was published, or it would not be there: what lacks it is
+/// an older copy, or was cut short. Nothing may be cut off to make them even.
+fn refuse_uneven_stripes(volumes: &Volumes) -> Result<(), RunError> {
+    if let Some((oldest, newest)) = volumes.uneven_stripes() {
+        let records = |volume: &Volume| volume.records.last().map_or(0, Placed::ordinal);
+        let reason = format!(
+            "{} is older than {}: it has {} record(s) and the other {}",
+            oldest.name,
+            newest.name,
+            records(oldest),
+            records(newest)
+        );
+        return Err(RunError::TargetsDiffer { reason });
+    }
+    for ordinal in volumes.ordinals() {
+        let set_id =
+            |family| volumes.header(family, ordinal).map(|(header, _)| header.place.set_id);
+        let mut ids = (0..volumes.families).filter_map(set_id);
+        let first = ids.next();
+        if ids.any(|id| Some(id) != first) {
+            let reason = format!("the stripes hold different sets in record {ordinal}");
+            return Err(RunError::TargetsDiffer { reason });
+        }
+    }
+    Ok(())
 }
 
 /// Sets whose header is damaged count by their trailers.

@@ -18,7 +18,15 @@ pub(super) fn sync(copies: &mut [Box<dyn Append>]) -> Result<(), RunError> {
 
 /// Publishes a record whose bytes are durable. Where one copy fails, what was published before is
 /// taken back.
+///
+/// Before the first stripe counts, the trailers of all of them are durable: a crash between two
+/// leaves what the next append finishes.
 pub(super) fn publish(mut families: Vec<Unpublished>) -> Result<(), RunError> {
+    if families.len() > 1 {
+        for family in &mut families {
+            family.copies.iter_mut().try_for_each(|copy| copy.prepare(&family.trailer))?;
+        }
+    }
     let mut published: Vec<&mut Box<dyn Append>> = Vec::new();
     let mut failed = None;
     for family in &mut families {

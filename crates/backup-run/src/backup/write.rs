@@ -91,7 +91,7 @@ impl Record {
                 Some(base) => {
                     let load = |group| base.prints(group);
                     let base_map = BaseMap::new(base.pages(), &load);
-                    let shape = (families, self.header.block_size);
+                    let shape = (families, self.header.block_size, self.header.has_page_map);
                     let feed = ChangedFeed::new(snapshot, base_map, shape, &meter, &fate);
                     self.seal_all(&feed, map_key.as_ref(), (run, &meter, &fate))?;
                     feed.changed_pages()
@@ -108,6 +108,7 @@ impl Record {
                 (None, meter.done_bytes())
             }
         };
+        let map_key = map_key.filter(|_| self.header.has_page_map);
         let metadata = metadata(snapshot.as_deref(), map_key);
         let mut body = self.finish(&metadata, snapshot.as_deref(), run)?;
         (body.pages_stored, body.source_bytes) = (pages_stored, source_bytes);

@@ -6,9 +6,10 @@
 
 mod row;
 
+use std::collections::HashSet;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
 pub use row::{CatalogDevice, CatalogEncryptor, CatalogSet, date_of_ms};
 
-use crate::RunError;
+use crate::{RunError, SetInfo};
 
 /// Name of the catalog in the key store's directory.
 pub const CATALOG_FILE_NAME: &str = "history.db";
@@ -103,6 +104,17 @@ pub enum CatalogUse {
     Verified,
 }
 
+/// Fails for what somebody else may have put there: a link, a pipe, another user's file.
+fn refuse_foreign(path: &Path) -> io::Result<()> {
+    let facts = std::fs::symlink_metadata(path)?;
+    let me = rustix::process::geteuid().as_raw();
+    let foreign = me != 0 && facts.uid() != me && facts.uid() != 0;
+    match facts.is_file() && facts.nlink() == 1 && !foreign {
+        true => Ok(()),
+        false => Err(io::Error::other("it is not an ordinary file of yours with one name")),
+    }
+}
+
 /// Which rows of the history are wanted.
 #[derive(Debug, Clone, Default)]
 pub struct CatalogFilter {
@@ -131,10 +143,11 @@ impl Catalog {
         }
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         match made {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(RunError::io("create", &path)(error));
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                refuse_foreign(&path).map_err(RunError::io("use", &path))?;
             }
-            _ => {}
+            Err(error) => return Err(RunError::io("create", &path)(error)),
+            Ok(_) => {}
         }
         let mut catalog = Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         catalog.prepare()?;
@@ -230,6 +243,44 @@ impl Catalog {
     /// `Database`.
     pub fn sets(&self, filter: &CatalogFilter) -> Result<Vec<CatalogSet>, RunError> {
         self.read_sets(filter).map_err(failed("read", &self.path))
+    }
+
+    /// The sets of a media set that are not among `present`, the ones that stand there now, and are
+    /// newer than all of these: finished later, or recorded later.
+    ///
+    /// # Errors
+    /// `Database`.
+    pub fn newer_than(
+        &self,
+        media_id: &[u8; 16],
+        present: &[SetInfo],
+    ) -> Result<Vec<CatalogSet>, RunError> {
+        self.read_newer(media_id, present).map_err(failed("read", &self.path))
+    }
+
+    fn read_newer(
+        &self,
+        media_id: &[u8; 16],
+        present: &[SetInfo],
+    ) -> rusqlite::Result<Vec<CatalogSet>> {
+        let last_date = present.iter().map(|set| set.finished_ms).max().map(date_of_ms);
+        let present: HashSet<String> = present.iter().map(|set| row::hex(&set.set_id)).collect();
+        let mut list = self.db.prepare(
+            "SELECT * FROM backupset WHERE media_uuid = ?1 ORDER BY backup_finish_date, position",
+        )?;
+        let rows = list.query_map([row::hex(media_id)], |row| {
+            Ok((row.get::<_, i64>("backup_set_id")?, CatalogSet::read(row)?))
+        })?;
+        let (there, lacking): (Vec<_>, Vec<_>) = rows
+            .collect::<rusqlite::Result<Vec<_>>>()?
+            .into_iter()
+            .partition(|(_, set)| present.contains(&set.backup_set_uuid));
+        let last_id = there.iter().map(|(id, _)| *id).max();
+        let newer = |(id, set): &(i64, CatalogSet)| {
+            last_id.is_some_and(|last| *id > last)
+                || Some(&set.backup_finish_date) > last_date.as_ref()
+        };
+        Ok(lacking.into_iter().filter(newer).map(|(_, set)| set).collect())
     }
 
     fn read_sets(&self, filter: &CatalogFilter) -> rusqlite::Result<Vec<CatalogSet>> {

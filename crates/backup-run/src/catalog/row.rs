@@ -7,7 +7,7 @@ use tdekit_key_store::{iso8601, thumbprint};
 use crate::{Compression, SetInfo, SetKind, SourceKind};
 
 /// Digits of an id in hexadecimal.
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

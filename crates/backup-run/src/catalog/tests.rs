@@ -157,3 +157,18 @@ fn what_is_no_history_is_refused_and_left_alone() {
     let newer = Catalog::open(dir.path());
     assert!(matches!(newer, Err(RunError::FutureVersion { version: 2, .. })));
 }
+
+#[test]
+fn a_history_that_somebody_else_put_there_is_not_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, victim) = (dir.path().join(CATALOG_FILE_NAME), dir.path().join("victim"));
+    std::fs::write(&victim, "").unwrap();
+    std::os::unix::fs::symlink(&victim, &path).unwrap();
+    assert!(matches!(Catalog::open(dir.path()), Err(RunError::Io { .. })));
+    std::fs::remove_file(&path).unwrap();
+    std::fs::hard_link(&victim, &path).unwrap();
+    assert!(matches!(Catalog::open(dir.path()), Err(RunError::Io { .. })));
+    assert_eq!(std::fs::metadata(&victim).unwrap().len(), 0);
+    std::fs::remove_file(&path).unwrap();
+    Catalog::open(dir.path()).unwrap();
+}

@@ -58,6 +58,8 @@ impl<'a> BaseMap<'a> {
 pub(crate) struct ChangedFeed<'a> {
     snapshot: &'a Snapshot,
     base: BaseMap<'a>,
+    /// Whether the set holds a page map of its own.
+    page_map: bool,
     range_pages: u32,
     ranges: u32,
     state: Mutex<State>,
@@ -93,7 +95,7 @@ impl<'a> ChangedFeed<'a> {
     pub(crate) fn new(
         snapshot: &'a Snapshot,
         base: BaseMap<'a>,
-        (families, block_size): (u16, u32),
+        (families, block_size, page_map): (u16, u32, bool),
         meter: &'a Meter<'a>,
         fate: &'a Fate,
     ) -> Self {
@@ -116,6 +118,7 @@ impl<'a> ChangedFeed<'a> {
         Self {
             snapshot,
             base,
+            page_map,
             range_pages,
             ranges: snapshot.pages().div_ceil(range_pages),
             state: Mutex::new(state),
@@ -166,7 +169,9 @@ impl<'a> ChangedFeed<'a> {
                     state.queue_changed();
                 }
             }
-            state.prints.extend_from_slice(&found.prints);
+            if self.page_map {
+                state.prints.extend_from_slice(&found.prints);
+            }
             if state.prints.len() >= MAP_PAGES_PER_BLOCK {
                 state.queue_map()?;
             }

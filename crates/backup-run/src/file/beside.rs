@@ -1,24 +1,21 @@
 //! A new file that is made beside its final name and takes it once it is whole.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use tdekit_key_store::Workplace;
 
-use super::{is_at, lock, sync_parent};
+use super::made;
 use crate::RunError;
 
-const SUFFIX: &str = ".tdekit-new";
-/// How often another writer may take the name between opening and locking.
-const ATTEMPTS: usize = 16;
-
-/// A file on its way to its final name. Dropped before that, it is removed.
+/// A file on its way to its final name, readable by its owner only. Dropped before that, it is
+/// removed.
 pub(super) struct Beside {
-    path: PathBuf,
-    beside: PathBuf,
     file: File,
+    beside: PathBuf,
+    // Behind the file, so that it is closed when its directory goes.
+    work: Workplace,
     state: State,
 }
 
@@ -35,30 +32,12 @@ enum State {
 }
 
 impl Beside {
-    /// Makes the file, readable by its owner only. What a crash left of an earlier one is
-    /// overwritten; one that is being written is [`RunError::Locked`].
+    /// Makes the file. What killed runs left there is removed; a file that another run is making is
+    /// [`RunError::Locked`].
     pub(super) fn create(path: &Path) -> Result<Self, RunError> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(SUFFIX);
-        let beside = path.with_file_name(name);
-        for _ in 0..ATTEMPTS {
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .custom_flags(NO_FOLLOW)
-                .open(&beside)
-                .map_err(RunError::io("create", &beside))?;
-            lock(&file, &beside)?;
-            if is_at(&file, &beside).map_err(RunError::io("create", &beside))? {
-                file.set_len(0).map_err(RunError::io("write", &beside))?;
-                let path = path.to_path_buf();
-                return Ok(Self { path, beside, file, state: State::Beside });
-            }
-        }
-        Err(RunError::Locked { path: beside })
+        let work = Workplace::beside(path).map_err(made)?;
+        let file = work.create().map_err(made)?;
+        Ok(Self { beside: work.place(), work, file, state: State::Beside })
     }
 
     pub(super) fn file(&self) -> &File {
@@ -72,81 +51,42 @@ impl Beside {
 
     /// Gives the file its name. Its bytes are durable already.
     pub(super) fn place(&mut self, replace: bool) -> Result<(), RunError> {
-        if replace && self.exchange()? {
+        if replace && self.work.exchange().map_err(made)? {
             self.state = State::Exchanged;
         } else if replace {
-            fs::rename(&self.beside, &self.path).map_err(RunError::io("rename", &self.path))?;
+            self.work.replace().map_err(made)?;
             self.state = State::Replaced;
         } else {
-            self.place_new()?;
+            self.work.publish().map_err(made)?;
             self.state = State::Placed;
         }
-        sync_parent(&self.path)
-    }
-
-    /// False where nothing is there to be exchanged, or the file system cannot.
-    fn exchange(&self) -> Result<bool, RunError> {
-        match renameat_with(CWD, &self.beside, CWD, &self.path, RenameFlags::EXCHANGE) {
-            Ok(()) => Ok(true),
-            Err(error) if cannot(error) || error == rustix::io::Errno::NOENT => Ok(false),
-            Err(error) => Err(RunError::io("rename", &self.path)(error.into())),
-        }
-    }
-
-    fn place_new(&self) -> Result<(), RunError> {
-        let renamed = renameat_with(CWD, &self.beside, CWD, &self.path, RenameFlags::NOREPLACE);
-        let placed = match renamed {
-            Err(error) if cannot(error) => {
-                fs::hard_link(&self.beside, &self.path).and_then(|()| fs::remove_file(&self.beside))
-            }
-            other => other.map_err(io::Error::from),
-        };
-        placed.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => RunError::Exists { path: self.path.clone() },
-            _ => RunError::io("rename", &self.path)(error),
-        })
+        self.work.sync_name().map_err(made)
     }
 
     /// Takes back what [`Self::place`] did.
     pub(super) fn withdraw(&mut self) -> Result<(), RunError> {
+        let path = self.work.path();
         match self.state {
             State::Beside => return Ok(()),
             State::Placed => {
-                fs::remove_file(&self.path).map_err(RunError::io("remove", &self.path))?;
+                fs::remove_file(path).map_err(RunError::io("remove", path))?;
             }
             State::Exchanged => {
-                if !self.exchange()? {
+                if !self.work.exchange().map_err(made)? {
                     return Err(self.replaced());
                 }
                 self.state = State::Beside;
             }
             State::Replaced => return Err(self.replaced()),
         }
-        sync_parent(&self.path)
+        self.work.sync_name().map_err(made)
     }
 
     fn replaced(&self) -> RunError {
         let source = io::Error::other("what it replaced is gone");
-        RunError::Io { action: "take back", path: self.path.clone(), source }
+        RunError::Io { action: "take back", path: self.work.path().to_owned(), source }
     }
 }
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        if matches!(self.state, State::Beside | State::Exchanged) {
-            // What stays is overwritten by the next one.
-            let _ = fs::remove_file(&self.beside);
-        }
-    }
-}
-
-/// Whether the file system lacks a kind of renaming.
-fn cannot(error: rustix::io::Errno) -> bool {
-    use rustix::io::Errno;
-    matches!(error, Errno::INVAL | Errno::NOSYS | Errno::NOTSUP)
-}
-
-const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
 #[cfg(test)]
 mod tests {
@@ -173,6 +113,7 @@ mod tests {
         let mut first = written(&path, "first");
         assert!(matches!(Beside::create(&path), Err(RunError::Locked { .. })));
         first.place(false).unwrap();
+        drop(first);
         assert_eq!(content(&path).as_deref(), Some("first"));
         let mut second = written(&path, "second");
         assert!(matches!(second.place(false), Err(RunError::Exists { .. })));
@@ -200,12 +141,15 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_its_way_is_not_followed() {
+    fn what_stands_under_the_former_name_is_not_touched() {
         let dir = tempfile::tempdir().unwrap();
-        let other = dir.path().join("other");
+        let (path, other) = (dir.path().join("f"), dir.path().join("other"));
         fs::write(&other, "other").unwrap();
-        std::os::unix::fs::symlink(&other, dir.path().join("f.tdekit-new")).unwrap();
-        assert!(Beside::create(&dir.path().join("f")).is_err());
+        let former = dir.path().join("f.tdekit-new");
+        std::os::unix::fs::symlink(&other, &former).unwrap();
+        written(&path, "whole").place(false).unwrap();
+        assert_eq!(content(&path).as_deref(), Some("whole"));
+        assert!(former.is_symlink());
         assert_eq!(content(&other).as_deref(), Some("other"));
     }
 }

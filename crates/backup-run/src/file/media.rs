@@ -1,8 +1,8 @@
 //! A media file that is read.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::RunError;
@@ -19,11 +19,20 @@ impl FileMedia {
     /// Opens a file.
     ///
     /// # Errors
-    /// [`RunError::Missing`], [`RunError::Io`].
+    /// [`RunError::Missing`], [`RunError::NotMedia`] for what is no file, [`RunError::Io`].
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, RunError> {
         let path = path.into();
-        match File::open(&path) {
-            Ok(file) => Ok(Self { file, path }),
+        const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        // Opening a pipe waits for somebody who writes to it.
+        let opened = OpenOptions::new().read(true).custom_flags(NONBLOCK).open(&path);
+        match opened {
+            Ok(file) => {
+                let kind = file.metadata().map_err(RunError::io("open", &path))?.file_type();
+                match kind.is_file() || kind.is_block_device() {
+                    true => Ok(Self { file, path }),
+                    false => Err(RunError::NotMedia { media: path.display().to_string() }),
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(RunError::Missing { path })
             }
@@ -65,5 +74,22 @@ impl MediaSource for FileMedia {
             }
             _ => RunError::io("read", &self.path)(error),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_no_media_and_holds_nobody_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        for path in [&pipe, dir.path()] {
+            assert!(matches!(FileMedia::open(path), Err(RunError::NotMedia { .. })), "{path:?}");
+        }
+        assert!(matches!(FileMedia::open(dir.path().join("x")), Err(RunError::Missing { .. })));
     }
 }

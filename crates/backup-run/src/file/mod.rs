@@ -15,7 +15,19 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use tdekit_key_store::StoreError;
+
 use crate::RunError;
+
+/// What the making of a file means here.
+fn made(error: StoreError) -> RunError {
+    match error {
+        StoreError::BeingWritten { path } => RunError::Locked { path },
+        StoreError::Exists { path } => RunError::Exists { path },
+        StoreError::Io { action, path, source } => RunError::io(action, &path)(source),
+        other => other.into(),
+    }
+}
 
 /// Takes the lock that keeps a second writer out; the system frees it with the file.
 fn lock(file: &File, path: &Path) -> Result<(), RunError> {

@@ -44,7 +44,7 @@ impl FileSink {
             }
         }
         let beside = Beside::create(&path)?;
-        let direct = open_direct(beside.beside());
+        let direct = open_direct(beside.file(), beside.beside());
         Ok(Self { path, replace, page_size: 0, beside: Some(beside), direct })
     }
 

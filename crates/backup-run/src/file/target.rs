@@ -2,8 +2,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use tdekit_backup_media::{TRAILER_LEN, prepared_trailer};
 
 use super::beside::Beside;
 use super::media::FileMedia;
@@ -79,6 +82,11 @@ impl Target for FileTarget {
         false
     }
 
+    fn finish(&mut self, at: u64, trailer: &[u8]) -> Result<(), RunError> {
+        let file = self.existing.as_ref().ok_or(RunError::Internal("a file that is not open"))?;
+        write_trailer(file, &self.path, at, trailer)
+    }
+
     fn append(&mut self, place: Place) -> Result<Box<dyn Append>, RunError> {
         match place {
             Place::New { replace } => Ok(Box::new(NewFile::create(&self.path, replace)?)),
@@ -91,6 +99,13 @@ impl Target for FileTarget {
             }
         }
     }
+}
+
+/// Puts a trailer in the place of a prepared one: only its magics differ.
+fn write_trailer(file: &File, path: &Path, at: u64, trailer: &[u8]) -> Result<(), RunError> {
+    file.write_all_at(trailer, at)
+        .and_then(|()| file.sync_data())
+        .map_err(RunError::io("write", path))
 }
 
 /// A new media file.
@@ -138,6 +153,8 @@ struct Behind {
     path: PathBuf,
     /// Where they begin.
     begin: u64,
+    /// Where the trailer is prepared.
+    prepared_at: Option<u64>,
     published: bool,
 }
 
@@ -145,7 +162,14 @@ impl Behind {
     fn new(file: File, path: &Path, begin: u64) -> Result<Self, RunError> {
         file.set_len(begin).map_err(RunError::io("write", path))?;
         let writer = Writer::new(&file, path, begin)?;
-        Ok(Self { writer, file, path: path.to_path_buf(), begin, published: false })
+        Ok(Self {
+            writer,
+            file,
+            path: path.to_path_buf(),
+            begin,
+            prepared_at: None,
+            published: false,
+        })
     }
 }
 
@@ -158,9 +182,22 @@ impl Append for Behind {
         self.writer.sync()
     }
 
-    fn publish(&mut self, trailer: &[u8]) -> Result<(), RunError> {
-        self.writer.write(trailer)?;
+    fn prepare(&mut self, trailer: &[u8; TRAILER_LEN]) -> Result<(), RunError> {
+        let at = self.writer.end();
+        self.writer.write(&prepared_trailer(trailer))?;
         self.writer.sync()?;
+        self.prepared_at = Some(at);
+        Ok(())
+    }
+
+    fn publish(&mut self, trailer: &[u8]) -> Result<(), RunError> {
+        match self.prepared_at {
+            Some(at) => write_trailer(&self.file, &self.path, at, trailer)?,
+            None => {
+                self.writer.write(trailer)?;
+                self.writer.sync()?;
+            }
+        }
         self.published = true;
         Ok(())
     }
@@ -178,10 +215,10 @@ impl Append for Behind {
 impl Drop for Behind {
     fn drop(&mut self) {
         if !self.published {
-            // What stays is an unfinished tail.
-            let _ = self.writer.settle().and_then(|()| {
-                self.file.set_len(self.begin).map_err(RunError::io("write", &self.path))
-            });
+            // Whatever became of the last bytes, nothing is written any more from then on. What
+            // stays is an unfinished tail.
+            let _ = self.writer.settle();
+            let _ = self.file.set_len(self.begin).and_then(|()| self.file.sync_all());
         }
     }
 }

@@ -6,11 +6,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+
+use rustix::fs::OFlags;
 
 use crate::RunError;
 use crate::buffer::{ALIGN, ALIGN_OFFSET, Aligned, is_aligned};
@@ -55,7 +57,7 @@ impl Writer {
         let shared = Arc::new(Shared {
             path: path.to_path_buf(),
             file: file.try_clone().map_err(failed())?,
-            direct: open_direct(path),
+            direct: open_direct(file, path),
             error: Mutex::new(None),
         });
         let (full, stages) = channel::<Stage>();
@@ -74,6 +76,11 @@ impl Writer {
             threads.push(thread::Builder::new().name(name).spawn(run).map_err(failed())?);
         }
         Ok(Self { shared, end, stage: None, full: Some(full), free, threads })
+    }
+
+    /// Where the next byte goes.
+    pub(super) fn end(&self) -> u64 {
+        self.end
     }
 
     /// Takes the next bytes.
@@ -219,10 +226,14 @@ pub(super) fn write_at(
     file.write_all_at(bytes, offset)
 }
 
-/// The file at `path` for direct I/O, where its file system has that.
-pub(super) fn open_direct(path: &Path) -> Option<File> {
-    const DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits().cast_signed();
-    OpenOptions::new().write(true).custom_flags(DIRECT).open(path).ok()
+/// The file once more, for direct I/O, where its file system has that; `path` is its name.
+pub(super) fn open_direct(file: &File, path: &Path) -> Option<File> {
+    const FLAGS: OFlags = OFlags::DIRECT.union(OFlags::NONBLOCK);
+    let flags = FLAGS.bits().cast_signed();
+    let direct = OpenOptions::new().write(true).custom_flags(flags).open(path).ok()?;
+    // The name may lead elsewhere by now.
+    let (own, there) = (file.metadata().ok()?, direct.metadata().ok()?);
+    ((own.dev(), own.ino()) == (there.dev(), there.ino())).then_some(direct)
 }
 
 #[cfg(test)]
@@ -250,6 +261,20 @@ mod tests {
             assert_eq!(found.len(), end + 7);
             assert!(found[..end] == text[..end] && &found[end..] == b"trailer", "{begin} {piece}");
         }
+    }
+
+    #[test]
+    fn another_file_under_the_name_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, moved) = (dir.path().join("f"), dir.path().join("moved"));
+        let file = File::create_new(&path).unwrap();
+        std::fs::rename(&path, &moved).unwrap();
+        std::fs::write(&path, "another").unwrap();
+        let mut writer = Writer::new(&file, &path, 0).unwrap();
+        writer.write(&vec![7; 2 << 20]).unwrap();
+        writer.sync().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"another");
+        assert!(std::fs::read(&moved).unwrap() == vec![7; 2 << 20]);
     }
 
     #[test]

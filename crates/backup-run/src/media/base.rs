@@ -72,6 +72,11 @@ impl<'a> OpenBase<'a> {
         self.set.header.source.page_size()
     }
 
+    /// Whether its pages and their fingerprints are sealed.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.set.header.algorithm.is_some()
+    }
+
     pub(crate) fn position(&self) -> u32 {
         self.set.position
     }

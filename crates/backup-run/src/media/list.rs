@@ -4,27 +4,52 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tdekit_backup_media::{
-    Compression as StoredCompression, Id, RecordFields, RecordHeader, SetHeader,
+    Compression as StoredCompression, Id, RecordFields, RecordHeader, RecordKind, SetHeader,
     SetKind as StoredKind, Source as StoredSource, Trailer,
 };
 
-use super::volume::{Placed, Volume};
+use super::volume::{Placed, Prepared, Volume};
 use crate::{
     Compression, Finding, MediaSource, RunError, SetInfo, SetKind, SignatureInfo, SourceKind,
 };
+
+/// The sets of a media set.
+pub(super) struct Sets {
+    /// Those whose header can be read, in order.
+    pub(super) sets: Vec<SetInfo>,
+    /// What is wrong with their positions.
+    pub(super) findings: Vec<Finding>,
+    /// The last position, readable or not; 0 without a set.
+    pub(super) last: u32,
+}
 
 /// The files of a media set.
 pub(crate) struct Volumes {
     pub(crate) all: Vec<Volume>,
     /// Files that the media set is striped over.
     pub(crate) families: u16,
+    /// Files whose own header is damaged, and what is wrong. Others are read.
+    unreadable: Vec<(String, RunError)>,
 }
 
 impl Volumes {
     pub(crate) fn open(sources: Vec<Arc<dyn MediaSource>>) -> Result<Self, RunError> {
-        let all = sources.into_iter().map(Volume::open).collect::<Result<Vec<_>, _>>()?;
+        let (mut all, mut unreadable) = (Vec::new(), Vec::new());
+        for source in sources {
+            let name = source.name();
+            match Volume::open(source) {
+                Ok(volume) => all.push(volume),
+                Err(
+                    error @ (RunError::NotMedia { .. }
+                    | RunError::Damaged { .. }
+                    | RunError::ShortRead { .. }),
+                ) => unreadable.push((name, error)),
+                Err(error) => return Err(error),
+            }
+        }
         let Some(first) = all.first() else {
-            return Err(RunError::NotMedia { media: "nothing".to_owned() });
+            let nothing = || RunError::NotMedia { media: "nothing".to_owned() };
+            return Err(unreadable.into_iter().next().map_or_else(nothing, |(_, error)| error));
         };
         let (media_id, families) = (first.header.media_id, first.header.family.count);
         for volume in &all {
@@ -34,23 +59,14 @@ impl Volumes {
                 return Err(RunError::OtherMedia { first, media });
             }
         }
-        let mut volumes = Self { all, families };
-        volumes.cut_unfinished_stripes();
-        Ok(volumes)
+        Ok(Self { all, families, unreadable })
     }
 
-    /// A set that was published in some stripes only was never finished.
-    fn cut_unfinished_stripes(&mut self) {
-        if self.families == 1 || self.missing_family().is_some() {
-            return;
-        }
-        let last = |family| {
-            let ordinals = self.of_family(family).flat_map(|volume| volume.records.last());
-            ordinals.map(Placed::ordinal).max().unwrap_or(0)
-        };
-        let last = (0..self.families).map(last).min().unwrap_or(0);
-        for volume in &mut self.all {
-            volume.cut_behind(last);
+    /// Fails where a file was left out: nothing is appended beside it.
+    pub(crate) fn refuse_unreadable(&mut self) -> Result<(), RunError> {
+        match self.unreadable.pop() {
+            Some((_, error)) => Err(error),
+            None => Ok(()),
         }
     }
 
@@ -82,6 +98,44 @@ impl Volumes {
         copies
     }
 
+    /// Whether mirrors of a family hold different records in one place.
+    pub(crate) fn conflicts(&self, family: u16, ordinal: u32) -> bool {
+        let mut digests = self
+            .of_family(family)
+            .filter_map(|volume| volume.record(ordinal))
+            .map(|placed| placed.record.digest());
+        let first = digests.next();
+        digests.any(|digest| Some(digest) != first)
+    }
+
+    /// The files with the fewest and with the most records, where stripes do not agree.
+    pub(crate) fn uneven_stripes(&self) -> Option<(&Volume, &Volume)> {
+        let last = |volume: &&Volume| volume.records.last().map_or(0, Placed::ordinal);
+        let longest = |family| self.of_family(family).max_by_key(last);
+        let each: Vec<&Volume> = (0..self.families).filter_map(longest).collect();
+        let (oldest, newest) =
+            (each.iter().copied().min_by_key(last)?, each.iter().copied().max_by_key(last)?);
+        (last(&oldest) < last(&newest)).then_some((oldest, newest))
+    }
+
+    /// The record that some stripes lack and that is published in others, where each of those that
+    /// lack it has all of it and its trailer prepared: the places in [`Self::all`], and what stands
+    /// there.
+    pub(crate) fn half_published(&self) -> Option<Vec<(usize, Prepared)>> {
+        let (_, newest) = self.uneven_stripes()?;
+        let last = newest.records.last()?;
+        let set_id = last.record.header.as_ref().ok()?.place.set_id;
+        let lacking = self.all.iter().enumerate();
+        let lacking = lacking.filter(|(_, volume)| volume.record(last.ordinal()).is_none());
+        let prepared = lacking.map(|(at, volume)| {
+            let found = volume.prepared()?;
+            let same = found.set_id == set_id && found.kind == last.record.trailer.kind;
+            let next = volume.link().ok()?.ordinal == last.ordinal();
+            (same && next).then_some((at, found))
+        });
+        prepared.collect()
+    }
+
     /// The readable header of a record.
     pub(crate) fn header(&self, family: u16, ordinal: u32) -> Option<(&RecordHeader, &Placed)> {
         let copies = self.copies(family, ordinal);
@@ -98,8 +152,13 @@ impl Volumes {
         self.all.iter().map(|volume| volume.header.family.index).min().unwrap_or(0)
     }
 
+    /// What is wrong with the files and their records; [`Self::sets`] tells of positions.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let mut findings: Vec<_> = self.all.iter().flat_map(Volume::findings).collect();
+        findings.extend(self.unreadable.iter().map(|(media, error)| Finding::UnreadableFile {
+            media: media.clone(),
+            reason: error.to_string(),
+        }));
         let families = self.families;
         let missing = (0..families).filter(|family| self.of_family(*family).next().is_none());
         findings.extend(missing.map(|family| Finding::MissingFamily { family, families }));
@@ -110,20 +169,59 @@ impl Volumes {
                 let (media, records) = (volume.name.clone(), counts(volume));
                 findings.push(Finding::MirrorsDiffer { media, records, of: most });
             }
+            findings.extend(self.conflict(family));
+        }
+        if let Some((oldest, newest)) = self.uneven_stripes() {
+            let count = |volume: &Volume| volume.records.last().map_or(0, Placed::ordinal);
+            findings.push(Finding::StripesDiffer {
+                media: oldest.name.clone(),
+                records: count(oldest),
+                newer: newest.name.clone(),
+                of: count(newest),
+                interrupted: self.half_published().is_some(),
+            });
         }
         findings
     }
 
-    /// All sets whose header can be read, in order.
-    pub(super) fn sets(&self) -> Vec<SetInfo> {
-        let family = self.any_family();
-        let mut sets = Vec::new();
+    /// The first record that two mirrors of a family do not agree on.
+    fn conflict(&self, family: u16) -> Option<Finding> {
+        let mut ordinals = self.ordinals().into_iter();
+        let ordinal = ordinals.find(|ordinal| self.conflicts(family, *ordinal))?;
+        let mut copies = self.of_family(family).filter_map(|volume| {
+            volume.record(ordinal).map(|placed| (volume, placed.record.digest()))
+        });
+        let (first, digest) = copies.next()?;
+        let (other, _) = copies.find(|(_, other)| *other != digest)?;
+        let (first, media) = (first.name.clone(), other.name.clone());
+        Some(Finding::MirrorsConflict { first, media, ordinal })
+    }
+
+    /// Whether a record is of a set, by its trailer.
+    fn is_set(&self, ordinal: u32) -> bool {
+        let records = self.all.iter().filter_map(|volume| volume.record(ordinal));
+        records.map(|placed| placed.record.trailer.kind).any(|kind| kind == RecordKind::Set)
+    }
+
+    /// All sets whose header can be read, in order, and what is wrong with their positions.
+    ///
+    /// The place in the file decides: sets count from 1, those with a damaged header as well. A
+    /// header that says less than its place is wrong; one that says more tells that sets between
+    /// are missing.
+    pub(super) fn sets(&self) -> Sets {
+        let (mut sets, mut findings, mut last) = (Vec::new(), Vec::new(), 0_u32);
         for ordinal in self.ordinals() {
-            let Some((header, _)) = self.header(family, ordinal) else { continue };
+            let found = (0..self.families).find_map(|family| self.header(family, ordinal));
+            let Some((header, _)) = found else {
+                last = last.saturating_add(self.is_set(ordinal).into());
+                continue;
+            };
             match &header.fields {
                 RecordFields::Set(set) => {
                     let mut info = info(ordinal, header.place.set_id, set);
                     self.add_sizes(&mut info, ordinal);
+                    findings.extend(place(&mut info, last.saturating_add(1)));
+                    last = info.position;
                     sets.push(info);
                 }
                 RecordFields::Recipients(more) => {
@@ -140,7 +238,11 @@ impl Volumes {
                 }
             }
         }
-        sets
+        if sets.is_empty() && last == 0 {
+            let media = self.all.first().map_or_else(String::new, |volume| volume.name.clone());
+            findings.push(Finding::NoSets { media });
+        }
+        Sets { sets, findings, last }
     }
 
     /// A signature record, in each family.
@@ -167,12 +269,36 @@ impl Volumes {
             let found = self.header(family, ordinal);
             let same_set = |header: &RecordHeader| header.place.set_id == info.set_id;
             match found.filter(|(header, _)| same_set(header)) {
+                Some(_) if self.conflicts(family, ordinal) => {
+                    info.damage = Some("its mirrors hold different records".to_owned());
+                }
                 Some((_, placed)) => add_trailer(info, &placed.record.trailer),
                 None if self.of_family(family).next().is_none() => {}
-                None => info.damage = Some(format!("file {family} of the stripes lacks it")),
+                None => {
+                    let (file, files) = (u32::from(family) + 1, self.families);
+                    info.damage = Some(match files {
+                        1 => "its header cannot be read".to_owned(),
+                        _ => format!("file {file} of the {files} stripes lacks it"),
+                    });
+                }
             }
         }
     }
+}
+
+/// Gives a set the position `due`, which is its place, unless its header says that sets before it
+/// are missing.
+fn place(info: &mut SetInfo, due: u32) -> Option<Finding> {
+    let says = info.position;
+    if says == due {
+        return None;
+    }
+    if says > due {
+        return Some(Finding::MissingSets { first: due, last: says - 1 });
+    }
+    info.position = due;
+    info.damage = Some(format!("its header says that it is set {says}"));
+    Some(Finding::WrongPosition { position: due, says })
 }
 
 fn add_trailer(info: &mut SetInfo, trailer: &Trailer) {

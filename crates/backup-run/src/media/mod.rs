@@ -1,12 +1,15 @@
 //! A media set that is read: its sets, verifying, restoring.
 
 pub(crate) mod base;
+mod chain;
 pub(crate) mod list;
+mod newest;
 pub(crate) mod opened;
 mod restore;
 mod verify;
 pub(crate) mod volume;
 
+pub use chain::Chain;
 pub(crate) use verify::content_digest;
 
 use std::io::Write;
@@ -18,12 +21,14 @@ use tdekit_backup_media::SetKind as StoredKind;
 use self::list::Volumes;
 use self::opened::OpenSet;
 use crate::file::FileMedia;
-use crate::{Finding, MediaSource, PageSink, Run, RunError, SetInfo, SourceKind, UnwrapSecret};
+use crate::{Finding, MediaSource, PageSink, Run, RunError, SetInfo, UnwrapSecret};
 
 /// A media set that is read.
 pub struct Media {
     volumes: Volumes,
     sets: Vec<SetInfo>,
+    /// The last position, be its set readable or not.
+    last: u32,
     findings: Vec<Finding>,
 }
 
@@ -43,6 +48,10 @@ pub struct VerifyReport {
     pub damages: Vec<String>,
     /// Blocks that are damaged in one mirror and whole in another.
     pub healed_blocks: u64,
+    /// Blocks that are whole in no mirror: the set cannot be restored.
+    pub lost_blocks: u64,
+    /// Blocks that are whole in two mirrors and not the same there.
+    pub differing_blocks: u64,
     /// What became of the set's signatures.
     pub signatures: Vec<SignatureCheck>,
 }
@@ -84,12 +93,20 @@ impl Media {
     /// of the stripes are enough to see what the media set holds.
     ///
     /// # Errors
-    /// `NotMedia`, `FutureVersion`, `OtherMedia`, `Damaged` for a media header, `Io`. Damaged
-    /// records are findings.
+    /// `FutureVersion`, `OtherMedia`, `Io`; `NotMedia` or `Damaged` where no file has a whole media
+    /// header. One that lacks it beside others, and damaged records, are findings.
     pub fn open(sources: Vec<Arc<dyn MediaSource>>) -> Result<Self, RunError> {
         let volumes = Volumes::open(sources)?;
-        let (sets, findings) = (volumes.sets(), volumes.findings());
-        Ok(Self { volumes, sets, findings })
+        let (found, mut findings) = (volumes.sets(), volumes.findings());
+        findings.extend(found.findings);
+        Ok(Self { volumes, sets: found.sets, last: found.last, findings })
+    }
+
+    /// As [`Self::open`], to append to: every file is readable.
+    pub(crate) fn open_whole(sources: Vec<Arc<dyn MediaSource>>) -> Result<Self, RunError> {
+        let mut media = Self::open(sources)?;
+        media.volumes.refuse_unreadable()?;
+        Ok(media)
     }
 
     /// As [`Self::open`], for files.
@@ -131,17 +148,23 @@ impl Media {
         &self.findings
     }
 
-    /// The set at a position; `None` asks for the last.
+    /// The set at a position; `None` asks for the newest that was ever finished here.
     ///
     /// # Errors
-    /// `NoSet`.
+    /// `NoSet`; `Damaged` where sets behind that position are there and it is not; without a
+    /// position `NewestUnknown`, or `MissingFamily`.
     pub fn set(&self, position: Option<u32>) -> Result<&SetInfo, RunError> {
-        let found = match position {
-            Some(position) => self.sets.iter().find(|set| set.position == position),
-            None => self.sets.last(),
-        };
+        let Some(position) = position else { return newest::newest(&self.volumes, &self.sets) };
+        if let Some(found) = self.sets.iter().find(|set| set.position == position) {
+            return Ok(found);
+        }
+        if (1..=self.last).contains(&position) {
+            let media = self.names().into_iter().next().unwrap_or_default();
+            let reason = "it is missing, or its header cannot be read".to_owned();
+            return Err(RunError::Damaged { media, what: format!("set {position}"), reason });
+        }
         let sets = u32::try_from(self.sets.len()).unwrap_or(u32::MAX);
-        found.ok_or(RunError::NoSet { position: position.unwrap_or(0), sets })
+        Err(RunError::NoSet { position, sets })
     }
 
     /// Checks a set: with keys (or for a plain set) every block of every mirror is opened, without
@@ -160,7 +183,7 @@ impl Media {
         run.check()?;
         let info = self.set(position)?;
         let set = OpenSet::open(&self.volumes, info, keys)?;
-        let mut report = verify::verify(&set, info, run)?;
+        let (mut report, _) = verify::verify(&set, info, false, run)?;
         report.damages.extend(verify::check_recipients(&self.volumes, &set));
         if let Err(error) = self.base_of(&set) {
             report.damages.push(error.to_string());
@@ -180,17 +203,24 @@ impl Media {
         run: &Run<'_>,
     ) -> Result<RestoreOutcome, RunError> {
         run.check()?;
+        self.chain(position, keys)?.restore_database(sink, run)
+    }
+
+    /// Opens a set to be read, with the one that it stands on. What is read of their headers,
+    /// trailers and indexes is checked here, once.
+    ///
+    /// # Errors
+    /// As [`Self::set`] and [`Self::verify`]; `KeyNeeded`; `Damaged` for a base that is not there.
+    pub fn chain(
+        &self,
+        position: Option<u32>,
+        keys: Option<&dyn UnwrapSecret>,
+    ) -> Result<Chain<'_>, RunError> {
         let info = self.set(position)?;
-        refuse_other(info, SourceKind::Database)?;
         let set = OpenSet::open_readable(&self.volumes, info, keys)?;
-        let chain = match self.base_of(&set)? {
-            Some(base) => {
-                let base_set = OpenSet::open_readable(&self.volumes, base, keys)?;
-                vec![base_set, set]
-            }
-            None => vec![set],
-        };
-        restore::database(&chain, sink, run)
+        let Some(base) = self.base_of(&set)? else { return Ok(Chain::new(vec![(info, set)])) };
+        let base_set = OpenSet::open_readable(&self.volumes, base, keys)?;
+        Ok(Chain::new(vec![(base, base_set), (info, set)]))
     }
 
     /// Restores a stream. Bytes are written in order as their blocks are opened, so what was
@@ -206,10 +236,7 @@ impl Media {
         run: &Run<'_>,
     ) -> Result<RestoreOutcome, RunError> {
         run.check()?;
-        let info = self.set(position)?;
-        refuse_other(info, SourceKind::Stream)?;
-        let set = OpenSet::open_readable(&self.volumes, info, keys)?;
-        restore::stream(&set, out, run)
+        self.chain(position, keys)?.restore_stream(out, run)
     }
 
     pub(crate) fn volumes(&self) -> &Volumes {
@@ -219,36 +246,26 @@ impl Media {
     /// The base of a differential set, if it is one: there, and the very set that it was made on.
     fn base_of(&self, set: &OpenSet<'_>) -> Result<Option<&SetInfo>, RunError> {
         let StoredKind::Differential(base) = set.header.kind else { return Ok(None) };
-        let found = self.sets.iter().find(|info| info.set_id == base.set_id);
-        let missing = || RunError::NoBase {
-            reason: format!("the base of set {} is not in the media set", set.position),
+        let damaged = |reason: &str| {
+            let media = self.names().into_iter().next().unwrap_or_default();
+            let what = format!("set {}", set.position);
+            RunError::Damaged { media, what, reason: reason.to_owned() }
         };
-        let info = found.ok_or_else(missing)?;
-        let same = |ordinal| {
-            let (_, placed) = self.volumes.header(0, ordinal)?;
-            Some(placed.record.digest() == base.trailer_sha256)
-        };
-        let fits = same(info.ordinal) == Some(true)
-            && info.page_size == set.header.source.page_size()
-            && info.base.is_none();
-        if fits {
-            return Ok(Some(info));
+        let mut found = self.sets.iter().filter(|info| info.set_id == base.set_id).peekable();
+        if found.peek().is_none() {
+            return Err(damaged("its base is not in the media set, or cannot be read"));
         }
-        let reason = format!("set {} is not the one it was made on", info.position);
-        Err(RunError::NoBase { reason })
+        let is_base = |info: &&SetInfo| {
+            let header = self.volumes.header(0, info.ordinal);
+            header.is_some_and(|(_, placed)| placed.record.digest() == base.trailer_sha256)
+                && info.page_size == set.header.source.page_size()
+                && info.base.is_none()
+        };
+        found
+            .find(is_base)
+            .map(Some)
+            .ok_or_else(|| damaged("its base is not the one it was made on"))
     }
-}
-
-fn refuse_other(info: &SetInfo, wanted: SourceKind) -> Result<(), RunError> {
-    let name = |kind| match kind {
-        SourceKind::Database => "a database",
-        SourceKind::Stream => "a stream",
-    };
-    if info.source == wanted {
-        return Ok(());
-    }
-    let (holds, wanted) = (name(info.source), name(wanted));
-    Err(RunError::WrongSource { position: info.position, holds, wanted })
 }
 
 impl std::fmt::Debug for Media {

@@ -2,8 +2,8 @@
 
 use tdekit_backup_media::payload::Metadata;
 use tdekit_backup_media::{
-    BLOCK_HEADER_LEN, BlockHeader, BlockKey, BlockKind, BlockOpener, Id, Index, IndexEntry,
-    RecordFields, SetHeader, SetKeys, SetSecret, Trailer,
+    BLOCK_HEADER_LEN, BlockHeader, BlockKey, BlockKind, BlockOpener, Digest, Id, Index, IndexEntry,
+    RecordFields, SetHeader, SetKeys, SetSecret, Trailer, block_digest,
 };
 
 use super::list::Volumes;
@@ -31,6 +31,8 @@ pub(crate) struct OpenFamily<'a> {
     pub(crate) data: Vec<u32>,
     /// Whether a copy had no sound index.
     pub(crate) healed: bool,
+    /// Digests of the blocks that were verified, by index: no other block is opened then.
+    pub(crate) pinned: Option<Vec<Digest>>,
 }
 
 impl<'a> OpenSet<'a> {
@@ -41,6 +43,11 @@ impl<'a> OpenSet<'a> {
         keys: Option<&dyn UnwrapSecret>,
     ) -> Result<Self, RunError> {
         let (position, ordinal) = (info.position, info.ordinal);
+        if let (None, Some(damage)) = (volumes.missing_family(), &info.damage) {
+            let media = volumes.all.first().map_or_else(String::new, |it| it.name.clone());
+            let what = format!("set {position}");
+            return Err(RunError::Damaged { media, what, reason: damage.clone() });
+        }
         if let Some(family) = volumes.missing_family() {
             return Err(RunError::MissingFamily { family, families: volumes.families });
         }
@@ -61,7 +68,11 @@ impl<'a> OpenSet<'a> {
                 _ => None,
             };
             let Some(set) = set else { return Err(lacking(volumes, family, position)) };
-            header.get_or_insert(set);
+            if !agrees(header.get_or_insert(set), set) {
+                let (media, what) = (volume.name.clone(), format!("set {position}"));
+                let reason = "its header and that of another stripe do not agree".to_owned();
+                return Err(RunError::Damaged { media, what, reason });
+            }
             let keys = match &secret {
                 Some(secret) => {
                     let keys = SetKeys::of_set(&placed.record.header_bytes, secret);
@@ -126,6 +137,11 @@ impl<'a> OpenSet<'a> {
     }
 }
 
+/// Whether the headers of a set in two families say the same.
+fn agrees(first: &SetHeader, other: &SetHeader) -> bool {
+    SetHeader { family: first.family, ..other.clone() } == *first
+}
+
 fn open_family<'a>(
     copies: Vec<(&'a Volume, &'a Placed)>,
     set: &SetHeader,
@@ -148,7 +164,7 @@ fn open_family<'a>(
     };
     let kinds = index.entries.iter().zip(0..);
     let data = kinds.filter(|(entry, _)| entry.kind == BlockKind::Data).map(|(_, at)| at).collect();
-    Ok(OpenFamily { copies, index, trailer, keys, data, healed })
+    Ok(OpenFamily { copies, index, trailer, keys, data, healed, pinned: None })
 }
 
 fn read_index(
@@ -217,8 +233,15 @@ pub(crate) fn unwrap(
 /// Of several groups of recipients, the refusal to tell: one where a key was at hand, else all
 /// certificates that would do.
 fn more_telling(before: Option<RunError>, now: RunError) -> RunError {
-    use tdekit_key_store::StoreError::CertificateMissing;
+    use tdekit_key_store::StoreError::{CertificateMissing, OtherCertificate};
     match (before, now) {
+        (
+            Some(RunError::Store(OtherCertificate { given, mut wanted })),
+            RunError::Store(OtherCertificate { wanted: more, .. }),
+        ) => {
+            wanted.extend(more);
+            RunError::Store(OtherCertificate { given, wanted })
+        }
         (
             Some(RunError::Store(CertificateMissing { mut wanted })),
             RunError::Store(CertificateMissing { wanted: more }),
@@ -349,6 +372,13 @@ impl BlockReader {
         let head = self.raw.first_chunk().ok_or(NONE)?;
         let header = BlockHeader::decode(head).map_err(|error| at.error(error))?;
         entry.check(block.1.into(), &header).map_err(|error| at.error(error))?;
+        let pinned = family.pinned.as_ref();
+        let index = usize::try_from(block.1).unwrap_or(usize::MAX);
+        if pinned.is_some_and(|digests| digests.get(index) != Some(&block_digest(&self.raw))) {
+            let (media, what) = (volume.name.clone(), format!("set {}", set.position));
+            let reason = format!("block {} is not the one that was verified", block.1);
+            return Err(RunError::Damaged { media, what, reason });
+        }
         Ok((header, at))
     }
 }

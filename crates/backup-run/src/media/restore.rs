@@ -36,7 +36,7 @@ struct Restoring<'a> {
 
 /// Restores a full set, or a differential one over its base.
 pub(super) fn database(
-    chain: &[OpenSet<'_>],
+    chain: &[&OpenSet<'_>],
     sink: &mut dyn PageSink,
     run: &Run<'_>,
 ) -> Result<RestoreOutcome, RunError> {
@@ -44,7 +44,7 @@ pub(super) fn database(
     let (page_size, pages) = (last.header.source.page_size(), last.header.source.pages());
     let bytes = u64::from(pages) * u64::from(page_size);
     sink.begin(page_size, pages.into())?;
-    let total = chain.iter().map(OpenSet::data_bytes).sum();
+    let total = chain.iter().map(|set| set.data_bytes()).sum();
     let meter = Meter::new(run, Some(total));
     let (reserved, healed) = (AtomicU8::new(0), AtomicU64::new(0));
     let mut base_pages = 0;

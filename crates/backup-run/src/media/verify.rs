@@ -25,32 +25,38 @@ struct Tally {
     next: AtomicU64,
     payload_bytes: AtomicU64,
     healed: AtomicU64,
+    differing: AtomicU64,
+    lost: AtomicU64,
     damages: Mutex<Vec<(u64, String)>>,
-    /// By family and block, where the set is signed.
-    digests: Mutex<Vec<Vec<Digest>>>,
+    /// By family and block, of the first copy that is whole; `None` where no one asks.
+    digests: Option<Mutex<Digests>>,
 }
 
-/// Checks every block of every copy.
+/// Digests of the blocks of a set, by family and block.
+pub(super) type Digests = Vec<Vec<Digest>>;
+
+/// Checks every block of every copy. The digests are those that the signatures were compared with;
+/// they are empty without `digests` where there is no signature and no mirror.
 pub(super) fn verify(
     set: &OpenSet<'_>,
     info: &SetInfo,
+    digests: bool,
     run: &Run<'_>,
-) -> Result<VerifyReport, RunError> {
+) -> Result<(VerifyReport, Digests), RunError> {
     let counts: Vec<u64> =
         set.families.iter().map(|family| family.index.entries.len() as u64).collect();
     let blocks: u64 = counts.iter().sum();
-    let signed = !info.signatures.is_empty();
+    let mirrored = set.families.iter().any(|family| family.copies.len() > 1);
+    let digests = digests || mirrored || !info.signatures.is_empty();
+    let zeros = |n: &u64| vec![[0; 32]; usize::try_from(*n).unwrap_or(0)];
     let tally = Tally {
         next: AtomicU64::new(0),
         payload_bytes: AtomicU64::new(0),
         healed: AtomicU64::new(0),
+        differing: AtomicU64::new(0),
+        lost: AtomicU64::new(0),
         damages: Mutex::default(),
-        digests: Mutex::new(match signed {
-            true => {
-                counts.iter().map(|n| vec![[0; 32]; usize::try_from(*n).unwrap_or(0)]).collect()
-            }
-            false => Vec::new(),
-        }),
+        digests: digests.then(|| Mutex::new(counts.iter().map(zeros).collect())),
     };
     let meter = Meter::new(run, Some(set.data_bytes()));
     let fate = Fate::default();
@@ -70,6 +76,8 @@ pub(super) fn verify(
         blocks,
         payload_bytes: tally.payload_bytes.into_inner(),
         healed_blocks: tally.healed.into_inner(),
+        differing_blocks: tally.differing.into_inner(),
+        lost_blocks: tally.lost.into_inner(),
         ..VerifyReport::default()
     };
     if set.families.iter().any(|family| family.healed) {
@@ -78,9 +86,10 @@ pub(super) fn verify(
     let mut damages = std::mem::take(&mut *lock(&tally.damages));
     damages.sort();
     report.damages.extend(damages.into_iter().map(|(_, damage)| damage));
-    let digests = std::mem::take(&mut *lock(&tally.digests));
-    report.signatures = check_signatures(set, info, digests);
-    Ok(report)
+    let digests = tally.digests.map(|digests| std::mem::take(&mut *lock(&digests)));
+    let digests = digests.unwrap_or_default();
+    report.signatures = check_signatures(set, info, &digests);
+    Ok((report, digests))
 }
 
 /// Family and index of the n-th block over all families.
@@ -117,12 +126,16 @@ impl<'a> Worker<'a> {
         let data_bytes = if entry.kind == BlockKind::Data { bytes } else { 0 };
         meter.take(data_bytes)?;
         let copies = self.set.families.get(block.0).map_or(0, |family| family.copies.len());
-        let (mut damages, mut whole) = (Vec::new(), 0);
+        let (mut damages, mut whole, mut first) = (Vec::new(), 0, None);
         for copy in 0..copies {
             match self.check_copy(block, copy) {
                 Ok(()) => {
                     whole += 1;
-                    self.keep_digest(block, tally);
+                    let digest = tally.digests.as_ref().map(|_| block_digest(self.reader.raw()));
+                    if *first.get_or_insert(digest) != digest {
+                        tally.differing.fetch_add(1, Ordering::Relaxed);
+                        damages.push(self.differs(block));
+                    }
                 }
                 Err(error @ (RunError::Damaged { .. } | RunError::Tampered { .. })) => {
                     damages.push(error.to_string());
@@ -133,7 +146,13 @@ impl<'a> Worker<'a> {
                 Err(error) => return Err(error),
             }
         }
-        if whole > 0 && !damages.is_empty() {
+        if let (Some(Some(digest)), Some(digests)) = (first, &tally.digests) {
+            keep_digest(block, digest, digests);
+        }
+        if whole == 0 {
+            tally.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        if whole > 0 && whole < copies {
             tally.healed.fetch_add(1, Ordering::Relaxed);
         }
         if whole > 0 && entry.kind == BlockKind::Data {
@@ -190,12 +209,18 @@ impl<'a> Worker<'a> {
         Err(RunError::Damaged { media: media.to_owned(), what, reason })
     }
 
-    fn keep_digest(&self, (family, index): (usize, u32), tally: &Tally) {
-        let mut digests = lock(&tally.digests);
-        let Ok(index) = usize::try_from(index) else { return };
-        if let Some(place) = digests.get_mut(family).and_then(|family| family.get_mut(index)) {
-            *place = block_digest(self.reader.raw());
-        }
+    /// Both mirrors hold a block that opens, and not the same.
+    fn differs(&self, block: (usize, u32)) -> String {
+        let (position, index) = (self.set.position, block.1);
+        format!("set {position}: mirrors hold different blocks {index}")
+    }
+}
+
+fn keep_digest((family, index): (usize, u32), digest: Digest, digests: &Mutex<Digests>) {
+    let mut digests = lock(digests);
+    let Ok(index) = usize::try_from(index) else { return };
+    if let Some(place) = digests.get_mut(family).and_then(|family| family.get_mut(index)) {
+        *place = digest;
     }
 }
 
@@ -224,7 +249,7 @@ pub(super) fn check_recipients(volumes: &Volumes, set: &OpenSet<'_>) -> Vec<Stri
 fn check_signatures(
     set: &OpenSet<'_>,
     info: &SetInfo,
-    digests: Vec<Vec<Digest>>,
+    digests: &[Vec<Digest>],
 ) -> Vec<SignatureCheck> {
     let contents: Vec<Digest> = digests.iter().map(|digests| content_digest(digests)).collect();
     let check = |signature: &crate::SignatureInfo| {

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tdekit_backup_media::media::MEDIA_HEADER_LEN;
 use tdekit_backup_media::{
-    Digest, Gap, GapKind, MediaHeader, Record, RecordFields, RecordHeader, Scan, Scanned,
+    Digest, Gap, GapKind, Id, MediaHeader, Record, RecordFields, RecordHeader, RecordKind, Scan,
+    Scanned, TRAILER_LEN, finished_trailer,
 };
+use tdekit_key_crypto::sha256;
 
 use crate::error::At;
 use crate::{Finding, MediaSource, RunError};
@@ -20,8 +21,10 @@ pub(crate) struct Volume {
     pub(crate) source: Arc<dyn MediaSource>,
     pub(crate) name: String,
     pub(crate) header: MediaHeader,
-    /// Whole records of all parts, in order.
+    /// Whole records of all parts, in the order of the file: ordinals rise, so each is there once.
     pub(crate) records: Vec<Placed>,
+    /// Whole records whose ordinal does not rise: somebody put them there.
+    strays: Vec<Placed>,
     /// Places in `records`.
     by_ordinal: HashMap<u32, usize>,
     gaps: Vec<(u32, Gap)>,
@@ -40,6 +43,15 @@ impl Placed {
     pub(crate) fn ordinal(&self) -> u32 {
         self.record.trailer.ordinal
     }
+}
+
+/// A whole record whose trailer is prepared, and does not count yet.
+pub(crate) struct Prepared {
+    /// Where the trailer belongs.
+    pub(crate) at: u64,
+    pub(crate) trailer: [u8; TRAILER_LEN],
+    pub(crate) kind: RecordKind,
+    pub(crate) set_id: Id,
 }
 
 /// What the next record is appended behind.
@@ -62,6 +74,7 @@ impl Volume {
             header_digest: first.header_digest,
             header,
             records: Vec::new(),
+            strays: Vec::new(),
             by_ordinal: HashMap::new(),
             gaps: Vec::new(),
             end: None,
@@ -89,7 +102,14 @@ impl Volume {
     fn add(&mut self, part: u32, scanned: Scanned) {
         self.end = scanned.append_at().map(|end| (part, end));
         self.gaps.extend(scanned.gaps.into_iter().map(|gap| (part, gap)));
-        self.records.extend(scanned.records.into_iter().map(|record| Placed { part, record }));
+        for record in scanned.records {
+            let last = self.records.last().map_or(0, Placed::ordinal);
+            let placed = Placed { part, record };
+            match placed.ordinal() > last {
+                true => self.records.push(placed),
+                false => self.strays.push(placed),
+            }
+        }
     }
 
     fn number(&mut self) {
@@ -97,28 +117,9 @@ impl Volume {
         self.by_ordinal = places.map(|(place, placed)| (placed.ordinal(), place)).collect();
     }
 
-    /// Leaves out records behind `last`, which were published in some stripes only. They count as
-    /// an unfinished tail.
-    pub(super) fn cut_behind(&mut self, last: u32) {
-        let Some(cut) = self.records.iter().position(|placed| placed.ordinal() > last) else {
-            return;
-        };
-        let cut: Vec<_> = self.records.drain(cut..).collect();
-        for placed in cut {
-            let range = placed.record.start..placed.record.end();
-            self.gaps.push((placed.part, Gap { range, kind: GapKind::UnfinishedTail }));
-        }
-        let end = match self.records.last() {
-            Some(last) => (last.part, last.record.end()),
-            None => (0, MEDIA_HEADER_LEN as u64),
-        };
-        self.end = self.end.map(|_| end);
-        self.number();
-    }
-
     /// Where the next record goes.
     pub(crate) fn link(&self) -> Result<Link, RunError> {
-        let Some((part, end)) = self.end else {
+        let Some((part, end)) = self.end.filter(|_| self.strays.is_empty()) else {
             let (media, what) = (self.name.clone(), "the media set".to_owned());
             let reason = "a record cannot be read, so nothing can be appended".to_owned();
             return Err(RunError::Damaged { media, what, reason });
@@ -130,8 +131,42 @@ impl Volume {
         Ok(Link { part, end, previous, ordinal })
     }
 
+    /// The record behind the last one, where all of it is there and its trailer is prepared.
+    pub(crate) fn prepared(&self) -> Option<Prepared> {
+        let link = self.link().ok()?;
+        let len = self.source.part_len(link.part).ok()?;
+        let at = len.checked_sub(TRAILER_LEN as u64)?;
+        let mut bytes = [0; TRAILER_LEN];
+        self.source.read_at(link.part, at, &mut bytes).ok()?;
+        let (trailer, facts) = finished_trailer(&bytes)?;
+        let mut header = vec![0; usize::try_from(facts.header_len).ok()?];
+        self.source.read_at(link.part, link.end, &mut header).ok()?;
+        let place = RecordHeader::decode(&header).ok()?.place;
+        let is_next = facts.ordinal == link.ordinal
+            && link.end.checked_add(facts.record_len) == Some(len)
+            && place.ordinal == link.ordinal
+            && place.previous == link.previous
+            && place.media_id == self.header.media_id
+            && sha256(&[&header]) == facts.header_sha256;
+        is_next.then_some(Prepared { at, trailer, kind: facts.kind, set_id: place.set_id })
+    }
+
     pub(crate) fn record(&self, ordinal: u32) -> Option<&Placed> {
         self.by_ordinal.get(&ordinal).and_then(|place| self.records.get(*place))
+    }
+
+    /// Whether something that is no record of the media set, or no known one, stands behind the
+    /// record `ordinal`, or in the place of what another mirror has.
+    pub(super) fn has_unknown_behind(&self, ordinal: u32, mirrors: &[&Self]) -> bool {
+        let end = self.record(ordinal).map(|last| (last.part, last.record.end()));
+        let is_behind = |place: (u32, u64)| end.is_none_or(|end| place >= end);
+        let begins = |place: (u32, u64)| {
+            let mut records = mirrors.iter().flat_map(|mirror| &mirror.records);
+            records.any(|placed| (placed.part, placed.record.start) == place)
+        };
+        let mut gaps = self.gaps.iter().map(|(part, gap)| (*part, gap.range.start));
+        let mut strays = self.strays.iter().map(|placed| (placed.part, placed.record.start));
+        gaps.any(|place| is_behind(place) && !begins(place)) || strays.any(is_behind)
     }
 
     /// What is wrong here, or should be known.
@@ -180,6 +215,10 @@ impl Volume {
             }
             before = Some((ordinal, record.digest()));
         }
+        let strays = self.strays.iter().map(Placed::ordinal);
+        findings.extend(
+            strays.map(|ordinal| Finding::BrokenChain { media: self.name.clone(), ordinal }),
+        );
         findings
     }
 }

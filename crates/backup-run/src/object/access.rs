@@ -102,6 +102,7 @@ impl Access {
         let address = self.part_address(part);
         match fault {
             ObjectFault::Exists => RunError::Exists { path: address.into() },
+            ObjectFault::Claimed => RunError::Locked { path: address.into() },
             fault => RunError::Object { action, address, fault },
         }
     }
@@ -305,7 +306,7 @@ impl Tries {
 }
 
 /// From half of it to all: so that many that were refused together do not come back together.
-fn jittered(wait: Duration) -> Duration {
+pub(super) fn jittered(wait: Duration) -> Duration {
     let random = RandomState::new().hash_one(0) % 512;
     wait / 2 + wait * u32::try_from(random).unwrap_or(0) / 1024
 }

@@ -32,6 +32,8 @@ pub(super) struct Connection {
     /// While true, an upload is completed only where nothing stands. `None` where the store's
     /// completing knows no condition: there the object is uploaded under another name and copied.
     pub(super) only_new: Option<Arc<AtomicBool>>,
+    /// Whether the store is known to look and write in one step where a request is conditional.
+    pub(super) keeps_conditions: bool,
 }
 
 /// No request is limited by the client: a piece may be large and the line slow. Each is limited
@@ -61,7 +63,10 @@ pub(super) fn connect(
                 .with_retry(retry)
                 .with_bucket_name(&address.bucket)
                 .with_http_connector(Conditional { only_new: Arc::clone(&only_new) });
-            Ok(Connection::new(Arc::new(builder.build().map_err(fault)?), Some(only_new)))
+            // Amazon's own does. Of other servers some ignore the condition.
+            let keeps_conditions = endpoint(options).is_none();
+            let store = Arc::new(builder.build().map_err(fault)?);
+            Ok(Connection::new(store, Some(only_new), keeps_conditions))
         }
         Scheme::Gcs => {
             let mut builder = GoogleCloudStorageBuilder::from_env();
@@ -69,7 +74,7 @@ pub(super) fn connect(
                 builder = builder.with_config(key, value);
             }
             let builder = builder.with_retry(retry).with_bucket_name(&address.bucket);
-            Ok(Connection::new(Arc::new(builder.build().map_err(fault)?), None))
+            Ok(Connection::new(Arc::new(builder.build().map_err(fault)?), None, true))
         }
         Scheme::Azure => {
             let mut builder = MicrosoftAzureBuilder::from_env();
@@ -77,7 +82,7 @@ pub(super) fn connect(
                 builder = builder.with_config(key, value);
             }
             let builder = builder.with_retry(retry).with_container_name(&address.bucket);
-            Ok(Connection::new(Arc::new(builder.build().map_err(fault)?), None))
+            Ok(Connection::new(Arc::new(builder.build().map_err(fault)?), None, true))
         }
     }
 }
@@ -98,24 +103,30 @@ fn settings<K: FromStr>(
 }
 
 impl Connection {
-    fn new<S>(store: Arc<S>, only_new: Option<Arc<AtomicBool>>) -> Self
+    fn new<S>(store: Arc<S>, only_new: Option<Arc<AtomicBool>>, keeps_conditions: bool) -> Self
     where
         S: ObjectStore + MultipartStore + PaginatedListStore,
     {
-        Self { store: Arc::clone(&store) as _, list: Some(store), only_new }
+        Self { store: Arc::clone(&store) as _, list: Some(store), only_new, keeps_conditions }
     }
+}
+
+/// The address of a server other than Amazon's.
+fn endpoint(options: &ObjectOptions) -> Option<String> {
+    let names = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+    names.into_iter().find_map(|name| variable(options, name))
+}
+
+fn variable(options: &ObjectOptions, name: &str) -> Option<String> {
+    let given = options.variables.iter().find(|(given, _)| given == name);
+    given.map(|(_, value)| value.clone()).or_else(|| std::env::var(name).ok())
 }
 
 /// The client refuses an `http://` endpoint late and without saying what to do about it.
 fn refuse_plain_http(options: &ObjectOptions) -> Result<(), ObjectFault> {
-    let variable = |name: &str| {
-        let given = options.variables.iter().find(|(given, _)| given == name);
-        given.map(|(_, value)| value.clone()).or_else(|| std::env::var(name).ok())
-    };
-    let names = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
-    let plain = names.into_iter().find_map(variable).is_some_and(|url| url.starts_with("http://"));
+    let plain = endpoint(options).is_some_and(|url| url.starts_with("http://"));
     let yes = ["1", "true", "on", "yes", "y"];
-    let allowed = variable("AWS_ALLOW_HTTP")
+    let allowed = variable(options, "AWS_ALLOW_HTTP")
         .is_some_and(|value| yes.iter().any(|yes| value.eq_ignore_ascii_case(yes)));
     if plain && !allowed {
         let reason = "the endpoint is not encrypted (http://); AWS_ALLOW_HTTP=true allows it";

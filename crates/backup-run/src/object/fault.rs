@@ -4,6 +4,7 @@ use std::error::Error as _;
 
 use object_store::Error;
 use object_store::client::HttpError;
+use tdekit_key_crypto::Kind;
 
 /// Texts of a store are cut to so many characters.
 const REASON_CHARS: usize = 300;
@@ -23,6 +24,9 @@ pub enum ObjectFault {
     /// Something stands there already.
     #[error("something stands there already")]
     Exists,
+    /// Another writer is about to publish there.
+    #[error("another process writes there")]
+    Claimed,
     /// The object is not the one that was opened.
     #[error("it was changed or replaced meanwhile")]
     Changed,
@@ -72,6 +76,26 @@ pub enum ObjectFault {
         /// How to find what is left.
         hint: String,
     },
+}
+
+impl ObjectFault {
+    /// What it means to whoever asked.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Configuration { .. } => Kind::Usage,
+            Self::Changed | Self::Claimed => Kind::Busy,
+            Self::Exists => Kind::Refused,
+            Self::Leftover { fault, .. } => fault.kind(),
+            Self::NoBucket
+            | Self::NoObject
+            | Self::Denied { .. }
+            | Self::Unreachable { .. }
+            | Self::TimedOut { .. }
+            | Self::Failed { .. }
+            | Self::Refused { .. } => Kind::Io,
+        }
+    }
 }
 
 impl ObjectFault {

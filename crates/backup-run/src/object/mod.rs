@@ -10,6 +10,7 @@
 mod access;
 mod address;
 mod ahead;
+mod claim;
 mod connect;
 mod fault;
 mod media;

@@ -3,9 +3,15 @@
 
 use std::sync::Arc;
 
+use futures_util::stream::BoxStream;
 use object_store::memory::InMemory;
+use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
-use object_store::{ObjectStoreExt, PutPayload};
+use object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartId, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    Result as StoreResult,
+};
 
 use super::access::Client;
 use super::connect::Connection;
@@ -29,7 +35,12 @@ impl Bucket {
     fn new() -> Self {
         let store = Arc::new(InMemory::new());
         let options = ObjectOptions { piece_bytes: 5 << 20, ..ObjectOptions::default() };
-        let connection = Connection { store: Arc::clone(&store) as _, list: None, only_new: None };
+        let connection = Connection {
+            store: Arc::clone(&store) as _,
+            list: None,
+            only_new: None,
+            keeps_conditions: true,
+        };
         let client = Client::with(ADDRESS, Path::from(KEY), connection, &options).unwrap();
         Self { store, client }
     }
@@ -49,7 +60,6 @@ impl Bucket {
 
     fn keys(&self) -> Vec<String> {
         use futures_util::TryStreamExt;
-        use object_store::ObjectStore;
         let listed = self.store.list(None).map_ok(|object| object.location.to_string());
         let mut keys: Vec<_> =
             self.client.runtime.block_on(listed.try_collect::<Vec<_>>()).unwrap();
@@ -168,6 +178,172 @@ fn of_two_writers_one_is_refused() {
         assert_eq!(bucket.keys(), [KEY, "dir/shop.bak.0001"]);
         assert!(read_all(&bucket.media().unwrap(), 1).ends_with(b"trailer two"));
     }
+}
+
+/// A store that ignores every condition, and lets all writers wait for each other between their
+/// looks and their writes, as an unlucky moment would.
+#[derive(Debug)]
+struct Careless {
+    inner: InMemory,
+    writers: usize,
+    met: tokio::sync::Barrier,
+}
+
+impl std::fmt::Display for Careless {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+#[async_trait::async_trait]
+impl ObjectStore for Careless {
+    async fn put_opts(
+        &self,
+        key: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> StoreResult<PutResult> {
+        if !key.as_ref().contains(".claim-") && self.writers > 1 {
+            // Of those that come so far, all come before one writes.
+            let wait = self.met.wait();
+            let _ = tokio::time::timeout(std::time::Duration::from_millis(300), wait).await;
+        }
+        let options = PutOptions { mode: PutMode::Overwrite, ..options };
+        self.inner.put_opts(key, payload, options).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        key: &Path,
+        options: PutMultipartOptions,
+    ) -> StoreResult<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(key, options).await
+    }
+
+    async fn get_opts(&self, key: &Path, options: GetOptions) -> StoreResult<GetResult> {
+        self.inner.get_opts(key, options).await
+    }
+
+    fn delete_stream(
+        &self,
+        keys: BoxStream<'static, StoreResult<Path>>,
+    ) -> BoxStream<'static, StoreResult<Path>> {
+        self.inner.delete_stream(keys)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, StoreResult<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> StoreResult<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> StoreResult<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}
+
+#[async_trait::async_trait]
+impl MultipartStore for Careless {
+    async fn create_multipart(&self, key: &Path) -> StoreResult<MultipartId> {
+        self.inner.create_multipart(key).await
+    }
+
+    async fn put_part(
+        &self,
+        key: &Path,
+        id: &MultipartId,
+        index: usize,
+        bytes: PutPayload,
+    ) -> StoreResult<PartId> {
+        self.inner.put_part(key, id, index, bytes).await
+    }
+
+    async fn complete_multipart(
+        &self,
+        key: &Path,
+        id: &MultipartId,
+        parts: Vec<PartId>,
+    ) -> StoreResult<PutResult> {
+        self.inner.complete_multipart(key, id, parts).await
+    }
+
+    async fn abort_multipart(&self, key: &Path, id: &MultipartId) -> StoreResult<()> {
+        self.inner.abort_multipart(key, id).await
+    }
+}
+
+/// Has three writers append at once. Gives the end of what stands there, and of those that were
+/// told that theirs does.
+fn append_at_once(keeps_conditions: bool) -> (Vec<u8>, Vec<usize>, Vec<Path>) {
+    const WRITERS: usize = 3;
+    let met = tokio::sync::Barrier::new(WRITERS);
+    let store = Arc::new(Careless { inner: InMemory::new(), writers: WRITERS, met });
+    let connection =
+        Connection { store: Arc::clone(&store) as _, list: None, only_new: None, keeps_conditions };
+    let options = ObjectOptions::default();
+    let clients: Vec<_> = (0..WRITERS)
+        .map(|_| Client::with(ADDRESS, Path::from(KEY), connection.clone(), &options).unwrap())
+        .collect();
+    let told = std::thread::scope(|scope| {
+        let runs = clients.iter().enumerate().map(|(number, client)| {
+            scope.spawn(move || {
+                let mut append = ObjectTarget::with(client.clone()).append(NEW).unwrap();
+                append.write(b"a record").unwrap();
+                append.publish(format!("trailer {number}").as_bytes()).is_ok()
+            })
+        });
+        let runs: Vec<_> = runs.collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect::<Vec<_>>()
+    });
+    let runtime = &clients[0].runtime;
+    let there = runtime.block_on(async {
+        match store.inner.get(&Path::from(KEY)).await {
+            Ok(found) => found.bytes().await.unwrap().to_vec(),
+            Err(_) => Vec::new(),
+        }
+    });
+    use futures_util::TryStreamExt;
+    let keys = store.inner.list(None).map_ok(|object| object.location);
+    let keys = runtime.block_on(keys.try_collect()).unwrap();
+    let done = told.iter().enumerate().filter(|(_, done)| **done).map(|(number, _)| number);
+    (there, done.collect(), keys)
+}
+
+#[test]
+fn on_a_store_without_conditions_nobody_is_told_of_a_set_that_is_gone() {
+    let (_, all, _) = append_at_once(true);
+    assert!(all.len() > 1, "the test's store keeps conditions: {all:?}");
+    for _ in 0..20 {
+        let (there, done, keys) = append_at_once(false);
+        assert!(done.len() <= 1, "{done:?}");
+        for number in done {
+            assert!(there.ends_with(format!("trailer {number}").as_bytes()));
+        }
+        assert!(keys.iter().all(|key| key.as_ref() == KEY), "{keys:?}");
+    }
+}
+
+#[test]
+fn a_claim_keeps_others_out_until_it_is_stale() {
+    let bucket = Bucket::new();
+    let connection = Connection {
+        store: Arc::clone(&bucket.store) as _,
+        list: None,
+        only_new: None,
+        keeps_conditions: false,
+    };
+    let options = ObjectOptions::default();
+    let client = Client::with(ADDRESS, Path::from(KEY), connection, &options).unwrap();
+    bucket.put("dir/shop.bak.claim-0123456789abcdef", b"x");
+    bucket.put("dir/shop.bak.0001.claim-0123456789abcdef", b"x");
+    let refused = append(&mut ObjectTarget::with(client.clone()), NEW, b"first");
+    assert!(matches!(refused, Err(RunError::Locked { .. })), "{refused:?}");
+    let claim = Path::from("dir/shop.bak.claim-0123456789abcdef");
+    bucket.client.runtime.block_on(bucket.store.delete(&claim)).unwrap();
+    append(&mut ObjectTarget::with(client), NEW, b"first").unwrap();
+    assert_eq!(bucket.keys(), [KEY, "dir/shop.bak.0001.claim-0123456789abcdef"]);
 }
 
 #[test]

@@ -132,28 +132,51 @@ impl Upload {
         }
         let runtime = Arc::clone(&self.client.runtime);
         runtime.block_on(async {
-            let access = &self.client.access;
+            if self.goal.replaces {
+                return self.make(trailer).await;
+            }
+            let access = Arc::clone(&self.client.access);
+            let Some(claim) = access.claim(&self.key).await? else {
+                return self.make(trailer).await;
+            };
+            let done = self.make(trailer).await;
             let made = Made { key: &self.key, bytes: self.total_bytes, end: trailer };
-            // The condition is the store's to keep; this tells early, and also on a store that
-            // knows no conditions.
-            if !self.goal.replaces && access.exists(&self.key).await? {
-                return Err(ObjectFault::Exists);
-            }
-            match &mut self.begun {
-                None => {
-                    let payload = PutPayload::from(std::mem::take(&mut self.filling));
-                    access.put(&made, payload, self.goal.replaces).await?;
-                }
-                Some(begun) => {
-                    begun.wait(0).await?;
-                    access.complete(&made, begun, self.goal.replaces).await?;
-                }
-            }
-            for follower in self.goal.followers.iter().rev() {
-                access.delete(follower).await?;
-            }
-            Ok(())
+            // What is told as published is what was read back.
+            let done = match done {
+                Ok(()) => access.is_there(&made).await.and_then(|there| match there {
+                    true => Ok(()),
+                    false => Err(ObjectFault::Exists),
+                }),
+                refused => refused,
+            };
+            access.release(&claim).await;
+            done
         })
+    }
+
+    /// Makes the object.
+    async fn make(&mut self, trailer: &[u8]) -> Result<(), ObjectFault> {
+        let access = &self.client.access;
+        let made = Made { key: &self.key, bytes: self.total_bytes, end: trailer };
+        // The condition is the store's to keep; this tells early, and also on a store that
+        // knows no conditions.
+        if !self.goal.replaces && access.exists(&self.key).await? {
+            return Err(ObjectFault::Exists);
+        }
+        match &mut self.begun {
+            None => {
+                let payload = PutPayload::from(std::mem::take(&mut self.filling));
+                access.put(&made, payload, self.goal.replaces).await?;
+            }
+            Some(begun) => {
+                begun.wait(0).await?;
+                access.complete(&made, begun, self.goal.replaces).await?;
+            }
+        }
+        for follower in self.goal.followers.iter().rev() {
+            access.delete(follower).await?;
+        }
+        Ok(())
     }
 
     /// Removes what was uploaded, and makes the error that tells what happened.

@@ -1,4 +1,4 @@
-//! Reads the known-answer vectors under `vectors/`.
+//! Reads the known-answer vectors under `tests/vectors/`.
 
 use std::fs;
 use std::ops::Deref;
@@ -33,7 +33,7 @@ pub(crate) fn vectors<T: DeserializeOwned>(name: &str) -> Vec<T> {
     struct File<T> {
         vectors: Vec<T>,
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors").join(name);
     let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let file: File<T> = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
     assert!(!file.vectors.is_empty(), "{name} has no vectors");

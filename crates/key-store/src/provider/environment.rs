@@ -24,6 +24,24 @@ const MAX_CONFIG_BYTES: u64 = 64 << 10;
 struct Config {
     #[serde(default)]
     unlock: UnlockConfig,
+    #[serde(default)]
+    backup: BackupConfig,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BackupConfig {
+    #[serde(default)]
+    require: Vec<String>,
+}
+
+/// What must hold for every backup set that is made, verified or restored.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BackupPolicy {
+    /// It is encrypted.
+    pub encrypted: bool,
+    /// It is signed by this certificate: a name in the key store, or a thumbprint.
+    pub signed_by: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -47,6 +65,32 @@ pub fn unlocks_from_environment(dir: &Path) -> Result<Vec<Unlock>, StoreError> {
     unlocks.extend(config.password_file.map(|path| Unlock::PasswordFile(dir.join(path))));
     unlocks.extend(config.key_file.map(|path| Unlock::KeyFile(dir.join(path))));
     Ok(unlocks)
+}
+
+/// What `require` of the table `[backup]` in `config.toml` beside the store in `dir` asks for: a
+/// list of `"encrypted"` and `"signed-by NAME"`.
+///
+/// # Errors
+/// `Config` or `InsecureFile` for the configuration file, `Io`.
+pub fn backup_policy(dir: &Path) -> Result<BackupPolicy, StoreError> {
+    let path = dir.join(CONFIG_FILE_NAME);
+    let mut policy = BackupPolicy::default();
+    for requirement in read_config(&path)?.backup.require {
+        match requirement.strip_prefix("signed-by ").map(str::trim) {
+            Some(name) if !name.is_empty() && policy.signed_by.is_none() => {
+                policy.signed_by = Some(name.to_owned());
+            }
+            None if requirement == "encrypted" => policy.encrypted = true,
+            _ => {
+                let reason = format!(
+                    "[backup] require has {requirement:?}, where \"encrypted\" and one \
+                     \"signed-by NAME\" may stand"
+                );
+                return Err(StoreError::Config { path, reason });
+            }
+        }
+    }
+    Ok(policy)
 }
 
 fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<Vec<Unlock>, StoreError> {
@@ -122,6 +166,21 @@ mod tests {
         for wrong in ["xy", "0", "00 "] {
             let result = from_variables(only(&[("TDEKIT_KEY", wrong)]));
             assert_eq!(result.is_err(), wrong != "00 ", "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_backups_must_be_is_configured() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(CONFIG_FILE_NAME);
+        assert_eq!(backup_policy(dir.path()).unwrap(), BackupPolicy::default());
+        fs::write(&path, "[backup]\nrequire = [\"encrypted\", \"signed-by Ann\"]\n").unwrap();
+        let policy = backup_policy(dir.path()).unwrap();
+        assert_eq!(policy, BackupPolicy { encrypted: true, signed_by: Some("Ann".to_owned()) });
+        for wrong in ["\"encrypt\"", "\"signed-by\"", "\"signed-by \"", "\"\""] {
+            fs::write(&path, format!("[backup]\nrequire = [{wrong}]\n")).unwrap();
+            let refused = backup_policy(dir.path());
+            assert!(matches!(refused, Err(StoreError::Config { .. })), "{wrong}");
         }
     }
 

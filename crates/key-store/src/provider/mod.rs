@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tdekit_key_crypto::SecretBytes;
 use tdekit_key_crypto::password::PasswordParams;
 
-pub use environment::{CONFIG_FILE_NAME, unlocks_from_environment};
+pub use environment::{BackupPolicy, CONFIG_FILE_NAME, backup_policy, unlocks_from_environment};
 pub use key_material::{MIN_KEY_BYTES, generate_key_file};
 pub use password::password_cost;
 pub use secret_file::{read_key_file, read_password_file};

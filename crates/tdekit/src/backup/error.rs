@@ -1,12 +1,11 @@
-//! What stops work on backups, its exit code and its hint.
+//! What stops work on backups, and its hint.
 
 use std::path::PathBuf;
 
-use rusqlite::ErrorCode;
 use tdekit_backup_run::{ObjectFault, RunError};
+use tdekit_key_crypto::Kind;
 
-use crate::convert::error::sqlite_exit;
-use crate::error::{Exit, store_exit, store_hint};
+use crate::hint::store_hint;
 
 /// An error of a backup command that the engine does not know of.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +35,85 @@ pub(crate) enum BackupError {
         /// How many were checked.
         sets: usize,
     },
+    /// The sets that were checked are whole, and the media set is not.
+    #[error("{media} is not as it was written: {first}{}", more(*.findings))]
+    Unsound {
+        /// The media.
+        media: String,
+        /// How many findings there are.
+        findings: usize,
+        /// The first.
+        first: String,
+    },
+    /// Mirrors hold different blocks, and each is whole.
+    #[error("the mirrors hold different blocks of set {position}")]
+    MirrorsDiffer {
+        /// The set.
+        position: u32,
+    },
+    /// The history knows a newer set than the media set has.
+    #[error("{media} lacks its newest set: {told}")]
+    LacksNewest {
+        /// The media.
+        media: String,
+        /// What the history knows.
+        told: String,
+    },
+    /// An append would cut off what is left of a set that the history knows.
+    #[error(
+        "{media} ends with what looks unfinished, and the backup history knows set {position} \
+             there, finished {finished}: an append would cut off what is left of it"
+    )]
+    CutsFinished {
+        /// The media.
+        media: String,
+        /// Position of the set.
+        position: u32,
+        /// When it was finished.
+        finished: String,
+    },
+    /// Not one set can be read whole.
+    #[error("{media} holds no set that can be restored")]
+    NothingReadable {
+        /// The media.
+        media: String,
+    },
+    /// A plain database would take the place of an encrypted one.
+    #[error("the backup is plain, and {} is an encrypted database", .path.display())]
+    Downgrade {
+        /// The database.
+        path: PathBuf,
+    },
+    /// What anybody can have made would take the place of an encrypted database.
+    #[error("the backup is plain and not signed: anybody can have made what would take the place \
+             of the encrypted database {}", .path.display())]
+    Unauthenticated {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The configuration asks for what the set to be made would not have.
+    #[error("[backup] require in config.toml asks for {lacks}")]
+    WouldBeRefused {
+        /// For what, and how it is made.
+        lacks: &'static str,
+    },
+    /// The configuration asks for encrypted sets.
+    #[error("set {position} is not encrypted, as [backup] require in config.toml asks for")]
+    PlainSet {
+        /// The set.
+        position: u32,
+    },
+    /// Encrypted sets were looked at without a key.
+    #[error(
+        "{closed} of {sets} set(s) are not verified: without a key only structure and \
+             checksums were checked, and neither their content nor who changed them"
+    )]
+    NotVerified {
+        /// How many were not opened.
+        closed: usize,
+        /// How many were checked.
+        sets: usize,
+    },
     /// A signature that is there does not hold.
     #[error("a signature on set {position} does not hold: it was changed after it was signed")]
     WrongSignature {
@@ -50,6 +128,12 @@ pub(crate) enum BackupError {
         /// Whose was asked for.
         certificate: String,
     },
+    /// Plain media, or none, stand where the key store knows encrypted ones.
+    #[error("{media} was encrypted when it was last written, and what is there now is not")]
+    WasEncrypted {
+        /// The media.
+        media: String,
+    },
     /// A restored file would take the place of its own backup.
     #[error("{} is the backup itself", .path.display())]
     OntoMedia {
@@ -58,13 +142,34 @@ pub(crate) enum BackupError {
     },
 }
 
+/// How many findings are not told.
+fn more(findings: usize) -> String {
+    match findings.saturating_sub(1) {
+        0 => String::new(),
+        others => format!(", and {others} more finding(s)"),
+    }
+}
+
 impl BackupError {
-    /// The exit code.
-    pub(crate) fn exit(&self) -> Exit {
+    /// What it means to whoever asked.
+    pub(crate) fn kind(&self) -> Kind {
         match self {
-            Self::NotExpired { .. } | Self::OntoMedia { .. } => Exit::Error,
-            Self::NoCertificate { .. } | Self::NotSigned { .. } => Exit::Key,
-            Self::DamagedSets { .. } | Self::WrongSignature { .. } => Exit::Damaged,
+            Self::NotExpired { .. }
+            | Self::WasEncrypted { .. }
+            | Self::OntoMedia { .. }
+            | Self::Downgrade { .. }
+            | Self::Unauthenticated { .. }
+            | Self::WouldBeRefused { .. }
+            | Self::PlainSet { .. } => Kind::Refused,
+            Self::NoCertificate { .. } | Self::NotSigned { .. } => Kind::Key,
+            Self::DamagedSets { .. }
+            | Self::WrongSignature { .. }
+            | Self::Unsound { .. }
+            | Self::MirrorsDiffer { .. }
+            | Self::LacksNewest { .. }
+            | Self::CutsFinished { .. }
+            | Self::NothingReadable { .. } => Kind::Damaged,
+            Self::NotVerified { .. } => Kind::NotVerified,
         }
     }
 
@@ -79,69 +184,38 @@ impl BackupError {
             }
             Self::DamagedSets { .. } => "a mirror or an earlier set may still be whole",
             Self::WrongSignature { .. } => "do not restore it unless you know who changed it",
+            Self::Unsound { .. } => {
+                "`tdekit verify --json` tells all findings; restore takes a set at a --position"
+            }
+            Self::MirrorsDiffer { .. } => "name the one whose content you trust, alone",
+            Self::LacksNewest { .. } => {
+                "--position names a set; --latest-readable takes the newest that is here"
+            }
+            Self::CutsFinished { .. } => {
+                "nothing was cut off: put a whole copy of the file back, or begin a new media set"
+            }
+            Self::NothingReadable { .. } | Self::WouldBeRefused { .. } => return None,
+            Self::Downgrade { .. } => {
+                "--certificate NAME keeps it encrypted; --plain restores it in the clear"
+            }
+            Self::Unauthenticated { .. } => {
+                "--signed-by NAME restores what that certificate signed; --allow-unauthenticated \
+                 restores it whoever made it"
+            }
+            Self::PlainSet { .. } => {
+                "where you know who made it, restore takes it with --allow-unauthenticated"
+            }
+            Self::NotVerified { .. } => {
+                "--certificate-file or --pkcs12 names a key that is in no key store; \
+                 --checksums-only asks for no more"
+            }
             Self::NotSigned { .. } => "`tdekit inspect` shows the signatures that there are",
+            Self::WasEncrypted { .. } => {
+                "find out who put it there; --certificate NAME encrypts the new set, and \
+                 --encryption none says that it shall be plain"
+            }
             Self::OntoMedia { .. } => return None,
         })
-    }
-}
-
-/// The exit code of what the engine says.
-pub(crate) fn run_exit(error: &RunError) -> Exit {
-    match error {
-        RunError::Io { .. }
-        | RunError::NoSpace { .. }
-        | RunError::Missing { .. }
-        | RunError::Thread { .. }
-        | RunError::Stream { .. } => Exit::Io,
-        RunError::Locked { .. } | RunError::SourceChanged { .. } => Exit::Busy,
-        RunError::Exists { .. }
-        | RunError::NoSet { .. }
-        | RunError::MissingFamily { .. }
-        | RunError::TargetsDiffer { .. }
-        | RunError::NoBase { .. }
-        | RunError::MixedEncryption { .. }
-        | RunError::Cancelled
-        | RunError::Internal(_)
-        | RunError::Crypto(_)
-        | RunError::Other(_) => Exit::Error,
-        RunError::NoPart { .. }
-        | RunError::ShortRead { .. }
-        | RunError::NotMedia { .. }
-        | RunError::FutureVersion { .. }
-        | RunError::Damaged { .. }
-        | RunError::Tampered { .. } => Exit::Damaged,
-        RunError::WrongKey { .. } | RunError::KeyNeeded { .. } => Exit::Key,
-        RunError::OtherMedia { .. } | RunError::WrongSource { .. } | RunError::Option { .. } => {
-            Exit::Usage
-        }
-        RunError::Database { source, .. } => database_exit(source),
-        RunError::Store(error) => store_exit(error),
-        RunError::Object { fault, .. } => object_exit(fault),
-    }
-}
-
-fn object_exit(fault: &ObjectFault) -> Exit {
-    match fault {
-        ObjectFault::Configuration { .. } => Exit::Usage,
-        ObjectFault::Changed => Exit::Busy,
-        ObjectFault::Exists => Exit::Error,
-        ObjectFault::Leftover { fault, .. } => object_exit(fault),
-        ObjectFault::NoBucket
-        | ObjectFault::NoObject
-        | ObjectFault::Denied { .. }
-        | ObjectFault::Unreachable { .. }
-        | ObjectFault::TimedOut { .. }
-        | ObjectFault::Failed { .. }
-        | ObjectFault::Refused { .. } => Exit::Io,
-    }
-}
-
-fn database_exit(error: &rusqlite::Error) -> Exit {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Exit::Busy,
-        Some(ErrorCode::DiskFull) => Exit::Io,
-        Some(ErrorCode::NotADatabase) => Exit::Damaged,
-        _ => sqlite_exit(error),
     }
 }
 
@@ -164,6 +238,12 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         RunError::FutureVersion { .. } => "use the newer tdekit that wrote it",
         RunError::NotMedia { .. } => "`tdekit status` tells what a database file is",
         RunError::Damaged { .. } => "name its mirror as well, or restore an earlier set",
+        RunError::NewestUnknown { .. } => {
+            "--position names a set; --latest-readable takes the newest that is left"
+        }
+        RunError::TargetsDiffer { .. } => {
+            "nothing was cut off: name files of one state, or begin a new media set"
+        }
         RunError::KeyNeeded { .. } => {
             "--certificate-file and --key-file, or --pkcs12, name a key that is in no key store"
         }
@@ -172,7 +252,12 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         RunError::NoBase { .. } => {
             "make a full set in the same media set first; copy-only sets do not count"
         }
-        RunError::MixedEncryption { .. } => "--mixed allows it",
+        RunError::MixedEncryption { wanted: "plain", .. } => {
+            "without --encryption it is encrypted as they are; a plain one goes to other media"
+        }
+        RunError::MixedEncryption { .. } => {
+            "name other media with --to, or begin anew with --init once all sets have expired"
+        }
         RunError::Store(error) => return store_hint(error),
         RunError::Io { .. }
         | RunError::Object { .. }
@@ -183,7 +268,6 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         | RunError::Tampered { .. }
         | RunError::WrongKey { .. }
         | RunError::OtherMedia { .. }
-        | RunError::TargetsDiffer { .. }
         | RunError::WrongSource { .. }
         | RunError::Database { .. }
         | RunError::Stream { .. }

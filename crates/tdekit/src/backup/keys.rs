@@ -12,6 +12,7 @@ use tdekit_key_store::{
 use crate::cli::GlobalArgs;
 use crate::commands::cert::{read, read_pem};
 use crate::error::CommandError;
+use crate::output;
 use crate::session::{self, Ask};
 
 /// Arguments that name a key besides the key store's.
@@ -44,6 +45,18 @@ impl KeyArgs {
     /// Whether a certificate's own files are named.
     pub(crate) fn has_files(&self) -> bool {
         self.certificate_file.is_some() || self.pkcs12.is_some()
+    }
+
+    /// Files that were named and open nothing: the set is not the one that the user thinks of.
+    ///
+    /// # Errors
+    /// `Usage`.
+    pub(crate) fn refuse_unused(&self, why: &str) -> Result<(), CommandError> {
+        match (&self.pkcs12, &self.certificate_file) {
+            (None, None) => Ok(()),
+            (Some(_), _) => Err(CommandError::Usage(format!("--pkcs12 opens nothing: {why}"))),
+            _ => Err(CommandError::Usage(format!("--certificate-file opens nothing: {why}"))),
+        }
     }
 
     /// What opens the key store beside these: `--key-file` names the private key's file where
@@ -87,8 +100,27 @@ impl KeyArgs {
 }
 
 impl Keys {
-    /// Those of a set's recipients whose certificate is here and has expired: its name, and when.
-    pub(crate) fn expired(&self, recipients: &[Recipient]) -> Vec<(String, String)> {
+    /// Warns of those of a set's recipients whose certificate is here and has expired, or will
+    /// soon.
+    pub(crate) fn warn_of_ends(&self, recipients: &[Recipient]) {
+        let mut told = Vec::new();
+        for (name, not_after) in self.ends(recipients) {
+            if told.contains(&name) {
+                continue;
+            }
+            match not_after < now_seconds() {
+                true => output::warning(format_args!(
+                    "certificate {name} expired at {}; it still opens",
+                    iso8601(not_after)
+                )),
+                false => output::warn_expiring(&name, not_after),
+            }
+            told.push(name);
+        }
+    }
+
+    /// Names of those of a set's recipients whose certificate is here, and when it expires.
+    fn ends(&self, recipients: &[Recipient]) -> Vec<(String, i64)> {
         let end = |recipient: &Recipient| match self {
             Self::Store(unlocked) => {
                 let certificates = unlocked.store().certificates().iter();
@@ -102,11 +134,8 @@ impl Keys {
             }
             Self::Certificate(_) => None,
         };
-        let expired = |recipient: &Recipient| {
-            let end = end(recipient).filter(|end| *end < now_seconds())?;
-            Some((recipient.name.clone(), iso8601(end)))
-        };
-        recipients.iter().filter_map(expired).collect()
+        let named = |recipient: &Recipient| Some((recipient.name.clone(), end(recipient)?));
+        recipients.iter().filter_map(named).collect()
     }
 }
 

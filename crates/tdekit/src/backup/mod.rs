@@ -1,7 +1,11 @@
 //! What the commands on backups share: places, keys, what a restored file becomes, the history.
 
+pub(crate) mod choose;
+pub(crate) mod downgrade;
 pub(crate) mod error;
 pub(crate) mod history;
+pub(crate) mod inherit;
+pub(crate) mod input;
 pub(crate) mod keys;
 pub(crate) mod labels;
 pub(crate) mod place;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader};
 use tdekit_backup_run::{
-    Append, CatalogDevice, FileMedia, FileTarget, Media, MediaSource, ObjectMedia, ObjectOptions,
-    ObjectTarget, Place as Where, RunError, Target, is_object_address,
+    Append, CatalogDevice, FileMedia, FileTarget, Media, MediaSource, ObjectFault, ObjectMedia,
+    ObjectOptions, ObjectTarget, Place as Where, RunError, Target, is_object_address,
 };
 
 use crate::error::CommandError;
@@ -148,12 +148,19 @@ pub(crate) fn open(places: &[Place]) -> Result<Opened, CommandError> {
     Ok(Opened { media: Media::open(sources)?, devices })
 }
 
+/// Whether it says that nothing stands there.
+pub(crate) fn is_missing(error: &RunError) -> bool {
+    let no_object = matches!(error, RunError::Object { fault: ObjectFault::NoObject, .. });
+    no_object || matches!(error, RunError::Missing { .. })
+}
+
 /// Whether `path`, as the key store knows it, is that of a media set and no database's.
 pub(crate) fn is_media(path: &Path) -> bool {
     let mut head = [0; MEDIA_HEADER_LEN];
-    let read = |mut file: fs::File| io::Read::read_exact(&mut file, &mut head);
     path.to_str().is_some_and(is_address)
-        || fs::File::open(path).and_then(read).is_ok_and(|()| MediaHeader::decode(&head).is_ok())
+        || FileMedia::open(path)
+            .and_then(|file| file.read_at(0, 0, &mut head))
+            .is_ok_and(|()| MediaHeader::decode(&head).is_ok())
 }
 
 /// What writes to each of `places`, `expected_bytes` at most where that is known, else 0.

@@ -3,10 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::progress::stop_flag;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tdekit_backup_run::{Progress, Run};
-
-use crate::convert::progress::stop_flag;
 
 const TEMPLATE: &str = "{msg:9} {bar:24} {percent:>3} %  {decimal_bytes_per_sec:>13}  {eta} left";
 const STREAM_TEMPLATE: &str = "{msg:9} {decimal_bytes:>11}  {decimal_bytes_per_sec:>13}";
@@ -51,7 +50,7 @@ impl Reporter {
         if let Some(lines) = &self.lines {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(line) = lines.line(progress, self.begun.elapsed()) {
-                self.bar.suspend(|| eprintln!("{line}"));
+                self.bar.suspend(|| crate::output::note(&line));
             }
         }
     }

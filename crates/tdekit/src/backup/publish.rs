@@ -3,16 +3,15 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use tdekit_rest_page::HEADER_AREA_LEN;
-
-use crate::convert::error::{DatabaseError, io_error};
-use crate::convert::inspect::{FileKind, read_area};
-use crate::convert::progress::go_on;
-use crate::convert::source::{Hold, Source, check_alone, database_path, open_file};
-use crate::convert::target::{
-    SIDE_SUFFIXES, Target, remove_side_files, spoil_unlinked, sync_directory, with_suffix,
+use tdekit_key_crypto::Kind;
+use tdekit_sqlite_convert::{
+    DatabaseError, FileKind, Hold, SIDE_SUFFIXES, Source, Target, Watch, check_alone,
+    database_path, go_on, io_error, open_file, read_area, remove_side_files, spoil_unlinked,
+    sync_directory, with_suffix,
 };
-use crate::error::{CommandError, Exit};
+use tdekit_sqlite_page::HEADER_AREA_LEN;
+
+use crate::error::CommandError;
 
 /// Why a name is not free, where `--replace` would help.
 const REPLACE: &str = "; --replace puts the restored one in its place";
@@ -56,28 +55,33 @@ pub(crate) fn destination(name: &Path, replace: bool) -> Result<PathBuf, Command
 /// # Errors
 /// `Occupied`, `InUse`, `Io`; what stood there stands there still.
 pub(crate) fn publish(
-    target: &mut Target,
+    target: &Target,
     path: &Path,
     replace: bool,
+    watch: &dyn Watch,
 ) -> Result<Option<CommandError>, CommandError> {
     let old = replace && fs::symlink_metadata(path).is_ok();
     if old {
-        return replace_old(target, path);
+        return replace_old(target, path, watch);
     }
     target.sync()?;
-    go_on()?;
+    go_on(watch)?;
     if replace && remove_side_files(path)? {
         sync_directory(path)?;
     }
     target.take_free_name()?;
-    Ok(sync_directory(path).err())
+    Ok(sync_directory(path).err().map(Into::into))
 }
 
-fn replace_old(target: &mut Target, path: &Path) -> Result<Option<CommandError>, CommandError> {
+fn replace_old(
+    target: &Target,
+    path: &Path,
+    watch: &dyn Watch,
+) -> Result<Option<CommandError>, CommandError> {
     let old = Old::keep_others_out(path)?;
     target.take_metadata(old.file())?;
     target.sync()?;
-    go_on()?;
+    go_on(watch)?;
     old.check_alone(path)?;
     // Journal and log before the database: the restored one must not find them, whenever the power
     // fails. Where the old one could be opened, nothing of it is in them any more.
@@ -89,7 +93,7 @@ fn replace_old(target: &mut Target, path: &Path) -> Result<Option<CommandError>,
     if synced.is_ok() {
         spoil_unlinked(old.file(), old.page_one());
     }
-    Ok(synced.err())
+    Ok(synced.err().map(Into::into))
 }
 
 /// What is replaced.
@@ -104,7 +108,7 @@ impl Old {
     fn keep_others_out(path: &Path) -> Result<Self, CommandError> {
         match Source::open(path, Hold::Everyone) {
             Ok(source) => Ok(Self::Locked(source)),
-            Err(CommandError::Database(error)) if error.exit() == Exit::Busy => Err(error.into()),
+            Err(error) if error.kind() == Kind::Busy => Err(error.into()),
             Err(_) => {
                 let file = open_file(path)?;
                 check_alone(path, &file)?;
@@ -122,8 +126,8 @@ impl Old {
 
     fn check_alone(&self, path: &Path) -> Result<(), CommandError> {
         match self {
-            Self::Locked(source) => source.check_alone(),
-            Self::Unopened(file) => check_alone(path, file),
+            Self::Locked(source) => Ok(source.check_alone()?),
+            Self::Unopened(file) => Ok(check_alone(path, file)?),
         }
     }
 

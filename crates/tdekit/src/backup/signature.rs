@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use tdekit_backup_run::{SetInfo, Sign, SignatureCheck, SignatureInfo, date_of_ms};
+use tdekit_backup_run::{Chain, Run, SetInfo, Sign, SignatureCheck, SignatureInfo, date_of_ms};
 use tdekit_key_crypto::{sha1_thumbprint, sha256, x509};
 use tdekit_key_store::{KeyStore, StoreError, Unlocked, thumbprint};
 
 use crate::backup::error::BackupError;
 use crate::error::CommandError;
+use crate::output;
 
 /// A certificate of the key store that signs.
 pub(crate) struct Signer {
@@ -24,7 +25,9 @@ impl Signer {
     /// # Errors
     /// `CertificateMissing`, `PrivateKeyMissing`, `CertificateExpired`.
     pub(crate) fn new(unlocked: Arc<Unlocked>, selector: &str) -> Result<Self, CommandError> {
-        let selector = unlocked.store().find(selector)?.thumbprint();
+        let info = unlocked.store().find(selector)?;
+        output::warn_expiring(&info.name, info.not_after);
+        let selector = info.thumbprint();
         let der = unlocked.store().certificate_der(&selector)?.to_vec();
         unlocked.sign(&selector, b"trial")?;
         Ok(Self { unlocked, selector, der })
@@ -112,13 +115,45 @@ impl Signature {
     }
 }
 
+/// Fails unless all sets of a chain are signed by `certificate`. Every block is read for that: a
+/// signature holds for all of them or for none, and only the blocks that it was checked on are
+/// restored then.
+///
+/// # Errors
+/// `NotSigned`; `MirrorsDiffer`; those of reading.
+pub(crate) fn require_signed(
+    chain: &mut Chain<'_>,
+    certificate: &str,
+    store: Option<&KeyStore>,
+    run: &Run<'_>,
+) -> Result<(), CommandError> {
+    let checked = chain.verify(run)?;
+    for (set, report) in chain.sets().zip(checked) {
+        if report.differing_blocks > 0 {
+            return Err(BackupError::MirrorsDiffer { position: set.position }.into());
+        }
+        let signatures: Vec<_> =
+            report.signatures.iter().map(|each| Signature::checked(each, store)).collect();
+        refuse_unsigned(set, &signatures, certificate)?;
+    }
+    Ok(())
+}
+
 /// Fails unless the set is signed by `certificate`, a name that the key store knows or a
 /// thumbprint, in each of the files that it is striped over.
 ///
 /// # Errors
-/// `NotSigned`.
+/// `NotSigned`, `WrongSignature` for one by it that does not hold.
 pub(crate) fn refuse_unsigned(
     set: &SetInfo,
+    signatures: &[Signature],
+    certificate: &str,
+) -> Result<(), BackupError> {
+    refuse_without((set.position, set.families), signatures, certificate)
+}
+
+fn refuse_without(
+    (position, families): (u32, u16),
     signatures: &[Signature],
     certificate: &str,
 ) -> Result<(), BackupError> {
@@ -135,11 +170,51 @@ pub(crate) fn refuse_unsigned(
         let of_family = signatures.iter().filter(|signature| signature.family == family);
         of_family.filter(by).any(|signature| signature.valid == Some(true))
     };
-    match (0..set.families.max(1)).all(holds) {
-        true => Ok(()),
-        false => Err(BackupError::NotSigned {
-            position: set.position,
-            certificate: certificate.to_owned(),
-        }),
+    if (0..families.max(1)).all(holds) {
+        return Ok(());
+    }
+    // One that is there and wrong is no missing one.
+    match signatures.iter().filter(by).any(|signature| signature.valid == Some(false)) {
+        true => Err(BackupError::WrongSignature { position }),
+        false => Err(BackupError::NotSigned { position, certificate: certificate.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signature(family: u16, valid: bool) -> Signature {
+        Signature {
+            family,
+            signed_at: String::new(),
+            subject: String::new(),
+            thumbprint: "0xAB".to_owned(),
+            thumbprint_sha256: "0xCD".to_owned(),
+            certificate_name: Some("Signer".to_owned()),
+            valid: Some(valid),
+            problem: None,
+        }
+    }
+
+    #[test]
+    fn a_wrong_signature_is_not_called_missing() {
+        let judge = |families, signatures: &[Signature], certificate| {
+            refuse_without((1, families), signatures, certificate)
+        };
+        let (good, wrong) = (signature(0, true), signature(0, false));
+        for certificate in ["Signer", "ab", "0XCD"] {
+            assert!(judge(1, std::slice::from_ref(&good), certificate).is_ok());
+            let refused = judge(1, std::slice::from_ref(&wrong), certificate);
+            assert!(matches!(refused, Err(BackupError::WrongSignature { position: 1 })));
+        }
+        // A second one that holds is enough, in each stripe.
+        assert!(judge(1, &[wrong.clone(), good.clone()], "Signer").is_ok());
+        let half = judge(2, &[good.clone(), signature(1, false)], "Signer");
+        assert!(matches!(half, Err(BackupError::WrongSignature { .. })));
+        let half = judge(2, std::slice::from_ref(&good), "Signer");
+        assert!(matches!(half, Err(BackupError::NotSigned { .. })));
+        let other = judge(1, &[wrong], "Other");
+        assert!(matches!(other, Err(BackupError::NotSigned { .. })));
     }
 }

@@ -4,6 +4,7 @@
 //! All are written beside the final name, which [`DatabaseSink::publish`] gives at the end. No page
 //! of a database that shall be encrypted is on disk in the clear at any time.
 
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,21 +13,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::{Connection, OpenFlags};
 use tdekit_backup_run::{PageSink, RunError};
 use tdekit_key_store::{StoreError, Unlocked, thumbprint};
-use tdekit_rest_page::{FileKeys, HEADER_AREA_LEN, PageCodec, PageSize};
 use tdekit_sqlite::keyring::{self, NewDatabase};
 use tdekit_sqlite::scratch::Scratch;
+use tdekit_sqlite_convert::{
+    DatabaseError, Form, Phase, Source, Target, Watch, copy_encrypted, file_uri, interruptible,
+    io_error, pragma, register,
+};
+use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, PageCodec, PageSize};
 
 use crate::backup::publish::publish;
-use crate::convert::error::{DatabaseError, io_error};
-use crate::convert::ffi::register;
-use crate::convert::progress::{spinner, watch};
-use crate::convert::source::{Source, file_uri, pragma};
-use crate::convert::target::Target;
-use crate::convert::{Form, copy_encrypted};
 use crate::error::CommandError;
 
-/// What the name of the staged pages adds to the database's.
-const STAGE_SUFFIX: &str = ".tdekit-stage";
+/// The name of the staged pages, beside the file that is made.
+const STAGE_NAME: &str = "tdekit-stage";
 /// Room beyond the pages, as a conversion keeps.
 const EXTRA_BYTES: u64 = 1 << 20;
 /// Bytes 18 and 19 of a database whose journal is a write-ahead log (SQLite file format, 1.3.3).
@@ -56,11 +55,12 @@ pub(crate) struct Published {
 }
 
 /// A database on its way to its name.
-pub(crate) struct DatabaseSink {
+pub(crate) struct DatabaseSink<'a> {
     wanted: Wanted,
     unlocked: Option<Arc<Unlocked>>,
-    target: Target,
+    watch: &'a dyn Watch,
     pages: Option<Pages>,
+    target: Target,
     count: u32,
     complete: bool,
     failure: Mutex<Option<CommandError>>,
@@ -76,24 +76,36 @@ enum Pages {
 /// Pages that lie sealed beside the database to be.
 struct Staged {
     scratch: Scratch,
-    stage: Target,
+    /// Where they are.
+    path: PathBuf,
+    file: File,
     /// Whether the database's journal is a write-ahead log.
     wal: AtomicBool,
 }
 
-impl DatabaseSink {
+impl<'a> DatabaseSink<'a> {
     /// Makes the empty file beside the final name. An encrypted database needs the store.
     ///
     /// # Errors
-    /// `Converting` while another run writes there, `Occupied`, `Io`.
+    /// `Converting` while another run writes there, `Io`.
     pub(crate) fn new(
         wanted: Wanted,
         unlocked: Option<Arc<Unlocked>>,
+        watch: &'a dyn Watch,
     ) -> Result<Self, CommandError> {
         register().map_err(DatabaseError::sqlite("prepare to restore", &wanted.path, None))?;
         let target = Target::create(&wanted.path)?;
         let failure = Mutex::new(None);
-        Ok(Self { wanted, unlocked, target, pages: None, count: 0, complete: false, failure })
+        Ok(Self {
+            wanted,
+            unlocked,
+            watch,
+            target,
+            pages: None,
+            count: 0,
+            complete: false,
+            failure,
+        })
     }
 
     /// The error behind the last `Other` that the engine got from here.
@@ -127,12 +139,13 @@ impl DatabaseSink {
             self.check()?;
         }
         let recorded = file_id.map_or(Ok(()), |file_id| self.record(file_id));
-        let not_synced = publish(&mut self.target, &self.wanted.path, self.wanted.replace)?;
+        let not_synced = publish(&self.target, &self.wanted.path, self.wanted.replace, self.watch)?;
         Ok(Published { not_synced, not_recorded: recorded.err() })
     }
 
     fn set_len(&self, bytes: u64) -> Result<(), CommandError> {
-        self.target.file().set_len(bytes).map_err(io_error("truncate", self.target.path()))
+        let set = self.target.file().set_len(bytes);
+        Ok(set.map_err(io_error("truncate", self.target.path()))?)
     }
 
     fn start(&mut self, page_size: u32, pages: u64) -> Result<Pages, CommandError> {
@@ -148,11 +161,11 @@ impl DatabaseSink {
         };
         if !self.wanted.sealable {
             self.target.check_space(bytes.saturating_mul(2).saturating_add(EXTRA_BYTES))?;
-            let stage = Target::create_with(&self.wanted.path, STAGE_SUFFIX)?;
-            let file = stage.file().try_clone().map_err(io_error("open", stage.path()))?;
-            let scratch = Scratch::new(file, page_size).map_err(|error| self.vfs(error))?;
+            let (file, path) = self.target.create_other(STAGE_NAME)?;
+            let pages = file.try_clone().map_err(io_error("open", &path))?;
+            let scratch = Scratch::new(pages, page_size).map_err(|error| self.vfs(error))?;
             let wal = AtomicBool::new(false);
-            return Ok(Pages::Staged(Box::new(Staged { scratch, stage, wal })));
+            return Ok(Pages::Staged(Box::new(Staged { scratch, path, file, wal })));
         }
         self.target.check_space(bytes.saturating_add(HEADER_AREA_LEN))?;
         let size = PageSize::new(u64::from(page_size)).map_err(header)?;
@@ -170,7 +183,7 @@ impl DatabaseSink {
             None => Err(self.wrong("it has pages before its size is known")),
             Some(Pages::Plain { page_size }) => {
                 let at = u64::from(first.saturating_sub(1)) * u64::from(*page_size);
-                file.write_all_at(bytes, at).map_err(io_error("write", path))
+                Ok(file.write_all_at(bytes, at).map_err(io_error("write", path))?)
             }
             Some(Pages::Sealed { keys, size, codecs }) => {
                 let take = || codecs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,7 +198,8 @@ impl DatabaseSink {
                     })?;
                 }
                 take().push(codec);
-                file.write_all_at(&sealed, size.page_offset(first)).map_err(io_error("write", path))
+                let at = size.page_offset(first);
+                Ok(file.write_all_at(&sealed, at).map_err(io_error("write", path))?)
             }
             Some(Pages::Staged(staged)) => {
                 if first == 1 {
@@ -198,10 +212,10 @@ impl DatabaseSink {
 
     /// Copies the staged pages to the encrypted database. Gives its identifier.
     fn copy_staged(&self, staged: &Staged) -> Result<[u8; 16], CommandError> {
-        let Staged { scratch, stage, wal } = staged;
+        let Staged { scratch, path: stage, file, wal } = staged;
         scratch.set_pages(self.count);
         let path = &self.wanted.path;
-        let uri = format!("{}?{}", file_uri(stage.path()), scratch.parameters());
+        let uri = format!("{}?{}", file_uri(stage), scratch.parameters());
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -210,11 +224,11 @@ impl DatabaseSink {
             path,
             None,
         ))?;
-        let file = stage.file().try_clone().map_err(io_error("open", stage.path()))?;
+        let file = file.try_clone().map_err(io_error("open", stage))?;
         let wal = wal.load(Ordering::Relaxed);
         let source = Source { db, file, path: path.clone(), wal };
         let unlocked = self.unlocked.as_ref().ok_or_else(|| self.wrong("no key store is open"))?;
-        copy_encrypted(source, &self.wanted.form, unlocked, &self.target)
+        Ok(copy_encrypted(source, &self.wanted.form, unlocked, &self.target, self.watch)?)
     }
 
     /// Has SQLite check the file as it is, without a journal or log of its own.
@@ -229,11 +243,10 @@ impl DatabaseSink {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let failed = |db| DatabaseError::sqlite("check", &self.wanted.path, db);
         let db = Connection::open_with_flags(uri, flags).map_err(failed(None))?;
-        let spinner = spinner("checking: integrity_check".to_owned());
-        let found = watch(&db, &spinner, indicatif::ProgressBar::tick, || {
-            pragma::<String>(&db, "integrity_check")
-        });
-        spinner.finish_and_clear();
+        let phase = Phase::begin(self.watch, "checking: integrity_check", None);
+        let found =
+            interruptible(&db, self.watch, || 0, || pragma::<String>(&db, "integrity_check"));
+        drop(phase);
         match found.map_err(failed(Some(&db)))? {
             found if found == "ok" => Ok(()),
             found => Err(self.wrong(&format!("integrity_check: {found}"))),
@@ -271,7 +284,7 @@ impl DatabaseSink {
     }
 }
 
-impl PageSink for DatabaseSink {
+impl PageSink for DatabaseSink<'_> {
     fn begin(&mut self, page_size: u32, pages: u64) -> Result<(), RunError> {
         let started = self.start(page_size, pages).map_err(|error| self.stop(error))?;
         self.pages = Some(started);
@@ -295,7 +308,7 @@ fn vfs_error(path: &Path, error: tdekit_sqlite::VfsError) -> CommandError {
     match error {
         VfsError::Store(error) | VfsError::Key(error) => error.into(),
         VfsError::Page(source) => DatabaseError::Header { path: path.to_owned(), source }.into(),
-        VfsError::File(source) => io_error("write", path)(source),
+        VfsError::File(source) => io_error("write", path)(source).into(),
         other => {
             let problem = other.to_string();
             DatabaseError::Verification { path: path.to_owned(), problem }.into()

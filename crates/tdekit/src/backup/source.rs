@@ -9,13 +9,14 @@ use tdekit_backup_run::DatabaseSource;
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, KeyStore, StoreError, Unlocked, iso8601, now_seconds};
 use tdekit_sqlite::keyring;
+use tdekit_sqlite_convert::{
+    DatabaseError, FileKind, certificates_of, database_path, file_uri, io_error, open_header,
+    read_area, register,
+};
 
+use crate::backup::inherit::Inherited;
 use crate::backup::value::EncryptionChoice;
 use crate::cli::GlobalArgs;
-use crate::convert::error::{DatabaseError, io_error};
-use crate::convert::ffi::register;
-use crate::convert::inspect::{FileKind, certificates_of, open_header, read_area};
-use crate::convert::source::{database_path, file_uri};
 use crate::error::CommandError;
 use crate::session;
 
@@ -111,8 +112,8 @@ fn connect(path: &Path, encrypted: bool) -> Result<Connection, CommandError> {
 }
 
 /// Decides with what a set is encrypted, so that nothing becomes plaintext that was not asked for:
-/// a certificate without an algorithm means `AES_256`, and a database that is encrypted is backed
-/// up with its own certificates.
+/// a certificate without an algorithm means `AES_256`, a set that is appended to encrypted ones is
+/// encrypted as they are, and a database that is encrypted is backed up with its own certificates.
 ///
 /// # Errors
 /// `Usage` for what does not go together, `NoCertificate`, those of the store.
@@ -120,9 +121,11 @@ pub(crate) fn choose(
     choice: Option<EncryptionChoice>,
     selectors: &[String],
     database: Option<&Database>,
+    inherited: Option<&Inherited>,
     wrapping: impl FnOnce() -> Result<Wrapping, CommandError>,
 ) -> Result<Option<(Chosen, Wrapping)>, CommandError> {
     let own = database.and_then(|database| database.certificates.as_ref());
+    let own = inherited.map(|inherited| &inherited.certificates).or(own);
     let algorithm = match choice {
         Some(EncryptionChoice::None) if selectors.is_empty() => return Ok(None),
         Some(EncryptionChoice::None) => {
@@ -131,7 +134,9 @@ pub(crate) fn choose(
         }
         Some(EncryptionChoice::Algorithm(algorithm)) => algorithm,
         None if selectors.is_empty() && own.is_none() => return Ok(None),
-        None => Algorithm::Aes256,
+        None => inherited
+            .filter(|_| selectors.is_empty())
+            .map_or(Algorithm::Aes256, |inherited| inherited.algorithm),
     };
     if selectors.is_empty() && own.is_none() {
         let told = "an encrypted backup needs --certificate";
@@ -143,7 +148,12 @@ pub(crate) fn choose(
     };
     let store = wrapping.store();
     let found = match own {
-        Some(own) if selectors.is_empty() => active_of(store, own)?,
+        Some(own) if selectors.is_empty() => {
+            if let Some(inherited) = inherited {
+                inherited.warn_of_missing(store);
+            }
+            active_of(store, own)?
+        }
         _ => selectors.iter().map(|name| store.find(name)).collect::<Result<Vec<_>, _>>()?,
     };
     let mut certificates: Vec<CertificateInfo> = Vec::new();

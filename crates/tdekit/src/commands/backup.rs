@@ -11,14 +11,17 @@ use clap::{ArgGroup, Args};
 use serde::Serialize;
 use tdekit_backup_run::{
     BackupJob, BackupOutcome, CertificateNames, Compression, Encryption, Labels, Layout, Mode,
-    ObjectFault, RunError, SetKind, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
+    SetKind, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
 };
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, KeyStore, Unlocked};
 
+use crate::backup::downgrade;
 use crate::backup::error::BackupError;
+use crate::backup::inherit::{Inherited, refuse_downgrade};
+use crate::backup::input::Input;
 use crate::backup::labels::{host, now_ms, program, user};
-use crate::backup::place::{Opened, Place, open, targets};
+use crate::backup::place::{Opened, Place, is_missing, open, targets};
 use crate::backup::progress::{Reporter, rate, run as steer};
 use crate::backup::report::{SetReport, compression_of, ratio, size, warn_findings};
 use crate::backup::signature::Signer;
@@ -28,8 +31,8 @@ use crate::backup::value::{
 };
 use crate::backup::{history, place};
 use crate::cli::GlobalArgs;
-use crate::convert::progress::heed_signals;
 use crate::error::CommandError;
+use crate::progress::heed_signals;
 use crate::{output, session};
 
 /// Arguments of `backup`.
@@ -93,7 +96,8 @@ pub(crate) struct BackupArgs {
     /// Sign the set with this certificate
     #[arg(long, value_name = "NAME")]
     sign: Option<String>,
-    /// Let plain and encrypted sets stand in one media set
+    /// Let plain and encrypted sets stand in one media set: whoever has the file reads the plain
+    /// ones
     #[arg(long)]
     mixed: bool,
     /// Print JSON
@@ -115,9 +119,21 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
         None => None,
     };
     let wrapping = || Wrapping::open(global);
-    let chosen = choose(args.encryption, &args.certificate, database.as_ref(), wrapping)?;
-    let signer = args.signer(global, database.as_ref(), chosen.as_ref())?;
     let mode = args.mode(&places)?;
+    let inherited = if mode == Mode::Append { Inherited::of(&places)? } else { None };
+    if mode == Mode::Append {
+        history::refuse_cut(global, &places)?;
+    }
+    let chosen = choose(
+        args.encryption,
+        &args.certificate,
+        database.as_ref(),
+        inherited.as_ref(),
+        wrapping,
+    )?;
+    args.heed_downgrade(global, &places, chosen.is_some(), inherited.is_some())?;
+    downgrade::refuse_backup(global, chosen.is_some(), args.sign.is_some())?;
+    let signer = args.signer(global, database.as_ref(), chosen.as_ref())?;
     let replaced = if mode == Mode::Replace { uses_of(&places) } else { Vec::new() };
     let (source, labels, unlocked) = args.source(database)?;
     let base_keys = args.base_keys(global, unlocked)?;
@@ -214,6 +230,30 @@ impl BackupArgs {
         Ok(Mode::Replace)
     }
 
+    /// Sees to it that no set becomes plain among encrypted ones that was not asked to.
+    fn heed_downgrade(
+        &self,
+        global: &GlobalArgs,
+        places: &[Place],
+        encrypted: bool,
+        joins_encrypted: bool,
+    ) -> Result<(), CommandError> {
+        if encrypted {
+            return Ok(());
+        }
+        if (self.append || self.differential) && self.encryption.is_none() {
+            return refuse_downgrade(global, places);
+        }
+        if self.mixed && joins_encrypted {
+            let pages = if self.differential { "each page that changed" } else { "each page" };
+            output::warning(format_args!(
+                "this set is plain, in a media set that is encrypted: whoever has the file reads \
+                 {pages} of the database, names of tables, and all that the set holds"
+            ));
+        }
+        Ok(())
+    }
+
     fn source(
         &self,
         database: Option<Database>,
@@ -228,7 +268,7 @@ impl BackupArgs {
         };
         let Some(database) = database else {
             labels.database_name.clone_from(&labels.set_name);
-            let reader = Box::new(io::stdin());
+            let reader = Box::new(Input::standard()?);
             return Ok((Source::Stream(StreamSource { reader }), labels, None));
         };
         let path = &database.source.path;
@@ -289,7 +329,7 @@ impl BackupArgs {
     ) -> Result<(), CommandError> {
         warn_findings(&outcome.findings);
         if places.contains(&Place::Standard) {
-            eprintln!("{}", summary(outcome, elapsed, self.compression, chosen));
+            output::note(summary(outcome, elapsed, self.compression, chosen));
         } else {
             let opened = place::open(places)?;
             self.print(&opened, outcome, elapsed, chosen)?;
@@ -297,7 +337,7 @@ impl BackupArgs {
         }
         if let Some((chosen, store)) = chosen {
             note_uses(store, &chosen.certificates, outcome.media_id, places);
-            chosen.certificates.iter().for_each(|info| output::warn_not_backed_up(store, info));
+            chosen.certificates.iter().for_each(|info| output::warn_of_certificate(store, info));
         }
         Ok(())
     }
@@ -338,11 +378,6 @@ impl BackupArgs {
         }
         Ok(())
     }
-}
-
-fn is_missing(error: &RunError) -> bool {
-    let no_object = matches!(error, RunError::Object { fault: ObjectFault::NoObject, .. });
-    no_object || matches!(error, RunError::Missing { .. })
 }
 
 /// What was made, as JSON.

@@ -60,6 +60,7 @@ pub(crate) fn run(command: &BackupKeyCommand, global: &GlobalArgs) -> Result<(),
 fn add(args: &AddArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let places = Place::all(&args.media)?;
     let before = open(&places)?.media;
+    history::refuse_cut(global, &places)?;
     let sets: Vec<&SetInfo> = match args.position {
         Some(_) => vec![before.set(args.position)?],
         None => before.sets().iter().collect(),
@@ -97,7 +98,7 @@ fn add(args: &AddArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let positions: Vec<_> = done.iter().map(|added| added.position).collect();
     history::record(global, &opened.media, &opened.devices, &positions);
     note_uses(store, &certificates, opened.media.id(), &places);
-    certificates.iter().for_each(|info| output::warn_not_backed_up(store, info));
+    certificates.iter().for_each(|info| output::warn_of_certificate(store, info));
     Ok(())
 }
 

@@ -1,33 +1,23 @@
-//! `tdekit bench`: what encryption costs.
+//! `tdekit bench`: starts the bench, which is a program of its own.
 
+use std::convert::Infallible;
 use std::env;
-use std::process::ExitCode;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
-use tdekit_cost_bench::{BenchArgs, Tools, cli, worker_main};
-
-use crate::commands::sqlite::extension;
-use crate::convert::error::DatabaseError;
+use crate::commands::sqlite::find_beside;
 use crate::error::CommandError;
 
-/// Runs the bench on this command and the extension that it would name.
-///
-/// # Errors
-/// `Bench`, also where an extension is needed and there is none; `Output`.
-pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, CommandError> {
-    let command = env::current_exe()?;
-    let extension = match extension() {
-        // Not every bench needs it: one that does will say that it is missing.
-        Ok(path) | Err(DatabaseError::NoExtension { path }) => path,
-        Err(other) => return Err(other.into()),
-    };
-    let tools = Tools { worker: command.clone(), tdekit: command, extension };
-    Ok(cli::run(args, &tools)?.into())
-}
+const PROGRAM: &str = "tdekit-bench";
 
-/// Serves one side of a bench on standard input and output.
+/// Becomes the bench, which prices this command: signals and exit codes are its own.
 ///
 /// # Errors
-/// `Output`.
-pub(crate) fn serve_worker() -> Result<(), CommandError> {
-    Ok(worker_main()?)
+/// `NoBench`; `Io` when it cannot be started.
+pub(crate) fn run(arguments: &[OsString]) -> Result<Infallible, CommandError> {
+    let command = env::current_exe()?;
+    let program = find_beside(&command, PROGRAM).map_err(|path| CommandError::NoBench { path })?;
+    let source = Command::new(&program).args(arguments).env("TDEKIT_COMMAND", command).exec();
+    Err(CommandError::Io { action: "start", path: program, source })
 }

@@ -10,11 +10,10 @@ use tdekit_key_store::{
     CertificateBackup, CertificateInfo, NewCertificate, RsaBits, SecretBytes, Unlocked, Use,
     iso8601, read_limited, thumbprint, write_new,
 };
+use tdekit_sqlite_convert::{Unwatched, rewrap};
 
 use crate::backup::place::is_media;
 use crate::cli::GlobalArgs;
-use crate::convert::rewrap::rewrap;
-use crate::convert::step::StopAfter;
 use crate::error::CommandError;
 use crate::output;
 use crate::session::{self, Ask};
@@ -152,7 +151,7 @@ fn create(args: &CreateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         output::line(format_args!("Made certificate {}", info.name))?;
         print_facts(&info)?;
     }
-    output::warn_not_backed_up(store.store(), &info);
+    output::warn_of_certificate(store.store(), &info);
     Ok(())
 }
 
@@ -207,7 +206,7 @@ fn rotate(args: &CreateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
             output::line(format_args!("Opened by the older generation: {}", known.path.display()))?;
         }
     }
-    output::warn_not_backed_up(unlocked.store(), &rotation.new);
+    output::warn_of_certificate(unlocked.store(), &rotation.new);
     Ok(())
 }
 
@@ -231,7 +230,8 @@ fn rewrap_files<'a>(
         let rewrapped = if known.path == server_keys {
             unlocked.rewrap_server_keys(name).map(|_| server_keys.clone()).map_err(Into::into)
         } else {
-            rewrap(&known.path, Some(known.file_id), &[], unlocked, StopAfter::default())
+            rewrap(&known.path, Some(known.file_id), &[], unlocked, &Unwatched)
+                .map_err(CommandError::from)
                 .map(|rewrapped| rewrapped.path)
         };
         match rewrapped {

@@ -7,10 +7,10 @@ use clap::Args;
 
 use crate::cli::GlobalArgs;
 use crate::commands::encrypt::warn_unchecked;
-use crate::convert::step::StopAfter;
-use crate::convert::{Form, Options, convert};
 use crate::error::CommandError;
+use crate::progress::{Shown, StopAfter, heed_signals};
 use crate::{output, session};
+use tdekit_sqlite_convert::{Form, Options, convert};
 
 /// Arguments of `decrypt`.
 #[derive(Debug, Args)]
@@ -27,9 +27,10 @@ pub(crate) struct DecryptArgs {
 /// Runs the command.
 pub(crate) fn run(args: &DecryptArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let unlocked = Arc::new(session::open_unlocked_store(global)?);
-    let options =
-        Options { verify: args.verify, stop_after: args.stop_after, ..Options::default() };
-    let done = convert(&args.database, &Form::Plain, &options, &unlocked)?;
+    let options = Options { verify: args.verify, ..Options::default() };
+    heed_signals();
+    let shown = Shown::stopping_after(args.stop_after);
+    let done = convert(&args.database, &Form::Plain, &options, &unlocked, &shown)?;
     output::line(format_args!("Decrypted {}", done.path.display()))?;
     warn_unchecked(args.verify, &done.unknown);
     if let Some(error) = &done.not_synced {

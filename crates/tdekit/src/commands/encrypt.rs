@@ -5,16 +5,14 @@ use std::sync::Arc;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use tdekit_key_crypto::{Algorithm, SecretBytes};
-use tdekit_key_store::{CertificateInfo, StoreError, Unlocked};
-use tdekit_rest_page::PageSize;
-use tdekit_rest_page::header::MAX_RECIPIENTS;
-use tdekit_rest_page::keys::DEK_LEN;
+use tdekit_key_crypto::Algorithm;
+use tdekit_key_store::StoreError;
+use tdekit_sqlite_convert::{Form, Options, Unknown, convert, find_certificates};
+use tdekit_sqlite_page::PageSize;
 
 use crate::cli::GlobalArgs;
-use crate::convert::step::StopAfter;
-use crate::convert::{Form, Options, Unknown, convert};
 use crate::error::CommandError;
+use crate::progress::{Shown, StopAfter, heed_signals};
 use crate::{output, session};
 
 /// What the name of a kept original adds to the database's.
@@ -59,14 +57,11 @@ pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), Command
             name.into()
         }
     });
-    let options = Options {
-        page_size: args.page_size,
-        keep: keep.clone(),
-        verify: args.verify,
-        stop_after: args.stop_after,
-    };
+    let options = Options { page_size: args.page_size, keep: keep.clone(), verify: args.verify };
     let form = Form::Encrypted { certificates: certificates.clone(), algorithm };
-    let done = convert(&args.database, &form, &options, &unlocked)?;
+    heed_signals();
+    let shown = Shown::stopping_after(args.stop_after);
+    let done = convert(&args.database, &form, &options, &unlocked, &shown)?;
     let names: Vec<_> = certificates.iter().map(|info| info.name.as_str()).collect();
     output::line(format_args!(
         "Encrypted {} with {algorithm}, certificate {}",
@@ -89,7 +84,7 @@ pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), Command
     if let Some(error) = done.not_recorded {
         output::warning(format_args!("the key store could not note the file: {error}"));
     }
-    certificates.iter().for_each(|info| output::warn_not_backed_up(unlocked.store(), info));
+    certificates.iter().for_each(|info| output::warn_of_certificate(unlocked.store(), info));
     Ok(())
 }
 
@@ -105,34 +100,6 @@ pub(crate) fn warn_unchecked(verify: bool, unknown: &Unknown) {
         output::warning(format_args!(
             "the order of indexes was not checked: only your application has it ({names})"
         ));
-    }
-}
-
-/// Finds the certificates, each once, and makes sure that they wrap and that one of them unwraps.
-pub(crate) fn find_certificates(
-    unlocked: &Unlocked,
-    selectors: &[String],
-) -> Result<Vec<CertificateInfo>, CommandError> {
-    let mut found: Vec<CertificateInfo> = Vec::new();
-    let trial = SecretBytes::new_zeroed(DEK_LEN).map_err(StoreError::Crypto)?;
-    for selector in selectors {
-        let info = unlocked.store().find(selector)?;
-        unlocked.wrap_dek(&info.thumbprint(), &trial)?;
-        if !found.iter().any(|known| known.sha256 == info.sha256) {
-            found.push(info.clone());
-        }
-    }
-    if found.len() > MAX_RECIPIENTS {
-        return Err(CommandError::Usage(format!(
-            "a database's key is wrapped by at most {MAX_RECIPIENTS} certificates"
-        )));
-    }
-    match found.first() {
-        Some(info) if !found.iter().any(|info| info.has_private_key) => {
-            let (name, thumbprint) = (info.name.clone(), info.thumbprint());
-            Err(StoreError::PrivateKeyMissing { name, thumbprint }.into())
-        }
-        _ => Ok(found),
     }
 }
 

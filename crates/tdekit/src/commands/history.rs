@@ -9,13 +9,13 @@ use clap::Args;
 use serde::Serialize;
 use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader};
 use tdekit_backup_run::{CATALOG_FILE_NAME, Catalog, CatalogFilter, CatalogSet};
+use tdekit_sqlite_convert::{go_on, io_error};
 
 use crate::backup::place::{Opened, Place, open};
 use crate::backup::report::{ratio, size, warn_findings};
 use crate::cli::GlobalArgs;
-use crate::convert::error::io_error;
-use crate::convert::progress::{go_on, heed_signals};
 use crate::error::CommandError;
+use crate::progress::{Shown, heed_signals};
 use crate::{output, session};
 
 /// Arguments of `history`.
@@ -130,7 +130,8 @@ fn row(set: &CatalogSet) -> Vec<String> {
 }
 
 fn scan(args: &HistoryArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let mut catalog = Catalog::open(&session::store_dir(global)?)?;
+    let kept = session::kept_dir(global)?;
+    let mut catalog = Catalog::open(&kept)?;
     let mut found = Scanned::default();
     let mut media: BTreeMap<[u8; 16], Vec<PathBuf>> = BTreeMap::new();
     for dir in &args.scan {
@@ -162,7 +163,7 @@ fn scan(args: &HistoryArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         found.media_sets,
         found.files,
         found.new,
-        session::store_dir(global)?.join(CATALOG_FILE_NAME).display()
+        kept.join(CATALOG_FILE_NAME).display()
     ))
 }
 
@@ -192,7 +193,7 @@ fn find_media(
     media: &mut BTreeMap<[u8; 16], Vec<PathBuf>>,
     found: &mut Scanned,
 ) -> Result<(), CommandError> {
-    go_on()?;
+    go_on(&Shown::default())?;
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) => {

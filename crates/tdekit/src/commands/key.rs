@@ -158,7 +158,10 @@ fn rotate(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let made = generated(args.new.new_key_file.as_deref().filter(|_| args.new.generate_key_file))?;
     let change_password = args.change_password || (args.password_only && !args.new.is_given());
     let new_secret = match args.new.secret() {
-        Some(secret) => Some(secret),
+        Some(secret) => {
+            session::warn_weak(&secret)?;
+            Some(secret)
+        }
         None if !change_password => None,
         None if session::on_terminal() => {
             Some(Unlock::Password(session::prompt("New password of the key store", Ask::New)?))
@@ -311,7 +314,7 @@ fn status(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     output::line(format_args!("Untampered    {verified}"))?;
     output::line(format_args!("Certificates  {}", status.certificates))?;
     for info in store.certificates() {
-        output::warn_not_backed_up(store, info);
+        output::warn_of_certificate(store, info);
     }
     Ok(())
 }

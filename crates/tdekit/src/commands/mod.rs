@@ -26,8 +26,7 @@ use crate::error::CommandError;
 /// Runs the command.
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
     match &cli.command {
-        Command::Bench(args) => return bench::run(args),
-        Command::BenchWorker => bench::serve_worker(),
+        Command::Bench { arguments } => match bench::run(arguments)? {},
         Command::Key(command) => key::run(command, &cli.global),
         Command::Cert(command) => cert::run(command, &cli.global),
         Command::Encrypt(args) => encrypt::run(args, &cli.global),

@@ -9,27 +9,30 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 use tdekit_backup_run::{
-    CatalogUse, Media, Recipient, RestoreOutcome, RunError, SetInfo, SourceKind, UnwrapSecret,
+    CatalogUse, Chain, Media, Recipient, RestoreOutcome, RunError, SetInfo, SourceKind,
+    UnwrapSecret,
 };
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, KeyStore, StoreError, Unlocked, now_seconds};
 use tdekit_sqlite::keyring;
+use tdekit_sqlite_convert::{Form, find_certificates};
 
+use crate::backup::choose::{self, PassedOver};
+use crate::backup::downgrade::{self, Consent};
 use crate::backup::error::BackupError;
 use crate::backup::keys::{KeyArgs, Keys};
 use crate::backup::place::{Opened, Place, open};
 use crate::backup::progress::{Reporter, run as steer};
-use crate::backup::report::{kind_of, size, warn_findings};
-use crate::backup::signature::{Signature, refuse_unsigned};
+use crate::backup::report::{FindingReport, kind_of, size, warn_reports};
+use crate::backup::signature::require_signed;
 use crate::backup::sink::{DatabaseSink, Wanted};
 use crate::backup::stream::StreamFile;
 use crate::backup::value::parse_bytes;
 use crate::backup::{destination, history};
 use crate::cli::GlobalArgs;
-use crate::commands::encrypt::{find_certificates, page_algorithms};
-use crate::convert::Form;
-use crate::convert::progress::heed_signals;
+use crate::commands::encrypt::page_algorithms;
 use crate::error::CommandError;
+use crate::progress::{Shown, heed_signals};
 use crate::{output, session};
 
 /// What stands for standard output.
@@ -41,9 +44,13 @@ pub(crate) struct RestoreArgs {
     /// The media set: its file or address, any of its mirrors, all of its stripes
     #[arg(required = true)]
     media: Vec<OsString>,
-    /// The set to restore; a differential one with the full one that it stands on [default: last]
+    /// The set to restore; a differential one with the full one that it stands on [default: the
+    /// newest that was ever finished there]
     #[arg(long, value_name = "NUMBER")]
     position: Option<u32>,
+    /// Take the newest set that can still be read whole, and tell what is passed over
+    #[arg(long, conflicts_with = "position")]
+    latest_readable: bool,
     /// The file that is made; - writes a stream to standard output
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
@@ -52,9 +59,14 @@ pub(crate) struct RestoreArgs {
     replace: bool,
     #[command(flatten)]
     keys: KeyArgs,
-    /// Restore the backup of an encrypted database in the clear
+    /// Restore the backup of an encrypted database in the clear, or a plain one in the place of an
+    /// encrypted database
     #[arg(long, conflicts_with = "certificate")]
     plain: bool,
+    /// Take a plain set that nobody signed in the place of an encrypted database, and sets that
+    /// `require` under `[backup]` in config.toml refuses
+    #[arg(long, conflicts_with = "signed_by")]
+    allow_unauthenticated: bool,
     /// Encrypt the restored database for this certificate, by name or thumbprint; may be given
     /// repeatedly [default: for an encrypted database, its own or those that open the set]
     #[arg(long, value_name = "NAME")]
@@ -102,6 +114,10 @@ struct Restored {
     certificates: Vec<String>,
     healed_blocks: u64,
     elapsed_s: f64,
+    /// What is wrong with the media set, beside the set that was restored.
+    findings: Vec<FindingReport>,
+    /// Newer sets that --latest-readable could not read.
+    passed_over: Vec<PassedOver>,
 }
 
 /// Runs the command.
@@ -109,42 +125,77 @@ pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), Command
     heed_signals();
     let places = Place::all(&args.media)?;
     let opened = open(&places)?;
-    let set = opened.media.set(args.position)?;
-    let chain = chain_of(&opened.media, set);
-    if !args.json {
-        warn_findings(opened.media.findings());
-    }
-    let keys = match chain.iter().any(|set| set.algorithm.is_some()) {
-        true => Some(args.keys.open(global)?),
-        false => None,
+    let media = &opened.media;
+    let findings = FindingReport::all(global, media);
+    warn_reports(&findings);
+    let named = match args.latest_readable {
+        true => None,
+        false => Some(choose::named_or_newest(media, args.position, &findings)?),
+    };
+    let keys = args.open_keys(global, media, named)?;
+    let unwrap = keys.as_ref().map(|keys| keys as &dyn UnwrapSecret);
+    let (chain, passed_over) = match named {
+        Some(set) => (media.chain(Some(set.position), unwrap)?, Vec::new()),
+        None => args.latest_readable(media, unwrap)?,
+    };
+    let Some(set) = chain.sets().last() else {
+        return Err(RunError::Internal("a chain of no set").into());
     };
     if let Some(keys) = &keys {
         warn_expired(keys, &chain);
     }
-    let work = Work { args, global, opened: &opened, set, keys };
-    work.check_signatures(&chain)?;
+    let signed = false;
+    let mut work =
+        Work { args, global, opened: &opened, set, keys, chain, signed, findings, passed_over };
+    work.check_policy()?;
     match set.source {
         SourceKind::Stream => work.stream(&places),
         SourceKind::Database => work.database(&places),
     }
 }
 
-/// The set, and the one that it stands on.
-fn chain_of<'a>(media: &'a Media, set: &'a SetInfo) -> Vec<&'a SetInfo> {
-    let base = set.base.and_then(|base| media.sets().iter().find(|each| each.set_id == base));
-    [Some(set), base].into_iter().flatten().collect()
+impl RestoreArgs {
+    /// The key, where the set or its base is encrypted; of all sets where none is named.
+    fn open_keys(
+        &self,
+        global: &GlobalArgs,
+        media: &Media,
+        named: Option<&SetInfo>,
+    ) -> Result<Option<Keys>, CommandError> {
+        let is_wanted = |set: &&SetInfo| {
+            let uses = |it: &SetInfo| it.ordinal == set.ordinal || it.base == Some(set.set_id);
+            named.is_none_or(uses)
+        };
+        let mut wanted = media.sets().iter().filter(is_wanted);
+        if wanted.any(|set| set.algorithm.is_some()) {
+            return Ok(Some(self.keys.open(global)?));
+        }
+        self.keys.refuse_unused("the set is not encrypted")?;
+        Ok(None)
+    }
+
+    fn latest_readable<'a>(
+        &self,
+        media: &'a Media,
+        keys: Option<&dyn UnwrapSecret>,
+    ) -> Result<(Chain<'a>, Vec<PassedOver>), CommandError> {
+        let reporter = Reporter::new("verify", None);
+        let report = |progress| reporter.at(progress);
+        let steered = steer(self.threads, self.throttle, &report);
+        let found = choose::latest_readable(media, keys, &steered);
+        reporter.end();
+        let (chain, passed_over) = found?;
+        for PassedOver { position, reason, .. } in &passed_over {
+            output::warning(format_args!("set {position} is passed over: {reason}"));
+        }
+        Ok((chain, passed_over))
+    }
 }
 
-fn warn_expired(keys: &Keys, chain: &[&SetInfo]) {
+fn warn_expired(keys: &Keys, chain: &Chain<'_>) {
     let recipients: Vec<Recipient> =
-        chain.iter().flat_map(|set| set.recipients.iter().cloned()).collect();
-    let mut told = Vec::new();
-    for (name, at) in keys.expired(&recipients) {
-        if !told.contains(&name) {
-            output::warning(format_args!("certificate {name} expired at {at}; it still opens"));
-            told.push(name);
-        }
-    }
+        chain.sets().flat_map(|set| set.recipients.iter().cloned()).collect();
+    keys.warn_of_ends(&recipients);
 }
 
 /// A restore on its way.
@@ -154,33 +205,53 @@ struct Work<'a> {
     opened: &'a Opened,
     set: &'a SetInfo,
     keys: Option<Keys>,
+    /// The set and its base: what is verified and restored.
+    chain: Chain<'a>,
+    /// Whether all of it has the signature that was asked for.
+    signed: bool,
+    findings: Vec<FindingReport>,
+    passed_over: Vec<PassedOver>,
 }
 
 impl Work<'_> {
-    fn keys(&self) -> Option<&dyn UnwrapSecret> {
-        self.keys.as_ref().map(|keys| keys as &dyn UnwrapSecret)
+    /// Reads every block of the sets once before anything is restored.
+    fn check_signatures(&mut self, certificate: &str) -> Result<(), CommandError> {
+        let store = session::open_store(&self.args.keys.for_store(self.global)).ok();
+        let reporter = Reporter::new("verify", None);
+        let report = |progress| reporter.at(progress);
+        let steered = steer(self.args.threads, self.args.throttle, &report);
+        let checked = require_signed(&mut self.chain, certificate, store.as_ref(), &steered);
+        reporter.end();
+        self.signed = checked.is_ok();
+        checked
     }
 
-    /// Reads every block of the sets once before anything is restored: a signature holds for all
-    /// of them or for none.
-    fn check_signatures(&self, chain: &[&SetInfo]) -> Result<(), CommandError> {
-        let Some(certificate) = &self.args.signed_by else { return Ok(()) };
-        let store = session::open_store(&self.args.keys.for_store(self.global)).ok();
-        for set in chain {
-            let reporter = Reporter::new("verify", None);
-            let report = |progress| reporter.at(progress);
-            let steered = steer(self.args.threads, self.args.throttle, &report);
-            let media = &self.opened.media;
-            let checked = media.verify(Some(set.position), self.keys(), &steered);
-            reporter.end();
-            let signatures: Vec<_> = checked?
-                .signatures
-                .iter()
-                .map(|each| Signature::checked(each, store.as_ref()))
-                .collect();
-            refuse_unsigned(set, &signatures, certificate)?;
+    /// What the user and the configuration ask of the sets, before anything is restored.
+    fn check_policy(&mut self) -> Result<(), CommandError> {
+        let policy = downgrade::policy(&self.args.keys.for_store(self.global))?;
+        if self.args.allow_unauthenticated {
+            return Ok(());
         }
-        Ok(())
+        downgrade::refuse_plain(&policy, &self.chain.sets().collect::<Vec<_>>())?;
+        match self.args.signed_by.as_ref().or(policy.signed_by.as_ref()) {
+            Some(certificate) => self.check_signatures(certificate),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses to lower the protection of what stands there, unless that was asked for.
+    fn refuse_downgrade(&self, path: &Path, form: &Form) -> Result<(), CommandError> {
+        let consent = Consent {
+            plain: self.args.plain,
+            unauthenticated: self.args.allow_unauthenticated,
+            signed: self.signed,
+        };
+        let sets: Vec<_> = self.chain.sets().collect();
+        let store = self.args.keys.for_store(self.global);
+        if !self.args.plain {
+            downgrade::warn(path, form, &store);
+        }
+        downgrade::refuse(path, form, &sets, consent)
     }
 
     fn to_standard(&self) -> bool {
@@ -203,21 +274,20 @@ impl Work<'_> {
                         databases";
             return Err(CommandError::Usage(told.to_owned()));
         }
-        let position = Some(self.set.position);
         let reporter = Reporter::new("restore", args.stats);
         let report = |progress| reporter.at(progress);
         let steered = steer(args.threads, args.throttle, &report);
         let media = &self.opened.media;
         if self.to_standard() {
             let mut out = io::stdout();
-            media.restore_stream(position, self.keys(), &mut out, &steered)?;
+            self.chain.restore_stream(&mut out, &steered)?;
             reporter.end();
             history::record_use(self.global, media, self.set.position, CatalogUse::Stream, None);
             return Ok(());
         }
         let path = self.destination(places)?;
         let mut file = StreamFile::create(&path, args.replace)?;
-        let outcome = media.restore_stream(position, self.keys(), &mut file, &steered)?;
+        let outcome = self.chain.restore_stream(&mut file, &steered)?;
         let not_synced = file.publish()?;
         let elapsed = reporter.end();
         warn_not_synced(not_synced.as_ref());
@@ -234,6 +304,7 @@ impl Work<'_> {
         }
         let path = self.destination(places)?;
         let (form, unlocked) = self.form(&path)?;
+        self.refuse_downgrade(&path, &form)?;
         let wanted = Wanted {
             path: path.clone(),
             replace: self.args.replace,
@@ -241,13 +312,13 @@ impl Work<'_> {
             sealable: self.set.source_encrypted,
             check: self.args.check,
         };
-        let mut sink = DatabaseSink::new(wanted, unlocked.clone())?;
+        let shown = Shown::default();
+        let mut sink = DatabaseSink::new(wanted, unlocked.clone(), &shown)?;
         let reporter = Reporter::new("restore", self.args.stats);
         let report = |progress| reporter.at(progress);
         let steered = steer(self.args.threads, self.args.throttle, &report);
         let media = &self.opened.media;
-        let position = Some(self.set.position);
-        let restored = media.restore_database(position, self.keys(), &mut sink, &steered);
+        let restored = self.chain.restore_database(&mut sink, &steered);
         let elapsed = reporter.end();
         let outcome = match restored {
             Ok(outcome) => outcome,
@@ -263,7 +334,9 @@ impl Work<'_> {
         }
         self.tell(&path, &outcome, elapsed.as_secs_f64(), &form)?;
         if let (Form::Encrypted { certificates, .. }, Some(unlocked)) = (&form, &unlocked) {
-            certificates.iter().for_each(|info| output::warn_not_backed_up(unlocked.store(), info));
+            certificates
+                .iter()
+                .for_each(|info| output::warn_of_certificate(unlocked.store(), info));
         }
         let done = CatalogUse::Database;
         history::record_use(self.global, media, self.set.position, done, Some(&path));
@@ -334,6 +407,8 @@ impl Work<'_> {
                 certificates,
                 healed_blocks: outcome.healed_blocks,
                 elapsed_s,
+                findings: self.findings.clone(),
+                passed_over: self.passed_over.clone(),
             });
         }
         let positions: Vec<_> = outcome.positions.iter().map(u32::to_string).collect();

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use clap::Args;
 
 use crate::cli::GlobalArgs;
-use crate::commands::encrypt::find_certificates;
-use crate::convert::rewrap::rewrap;
-use crate::convert::step::StopAfter;
 use crate::error::CommandError;
+use crate::progress::{Shown, StopAfter};
 use crate::{output, session};
+use tdekit_sqlite_convert::{find_certificates, rewrap};
 
 /// Arguments of `rewrap`.
 #[derive(Debug, Args)]
@@ -30,8 +29,9 @@ pub(crate) struct RewrapArgs {
 pub(crate) fn run(args: &RewrapArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let unlocked = Arc::new(session::open_unlocked_store(global)?);
     let certificates = find_certificates(&unlocked, &args.certificate)?;
+    let shown = Shown::stopping_after(args.stop_after);
     for database in &args.database {
-        let done = rewrap(database, None, &certificates, &unlocked, args.stop_after)?;
+        let done = rewrap(database, None, &certificates, &unlocked, &shown)?;
         let names: Vec<_> = done
             .certificates
             .iter()
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &RewrapArgs, global: &GlobalArgs) -> Result<(), CommandE
         if done.changed {
             done.certificates
                 .iter()
-                .for_each(|info| output::warn_not_backed_up(unlocked.store(), info));
+                .for_each(|info| output::warn_of_certificate(unlocked.store(), info));
         }
     }
     Ok(())

@@ -13,6 +13,7 @@ use tdekit_wire_endpoint::{
     Config, Endpoint, EndpointError, IdentityFiles, Limits, Logins, Mode, Sessions,
     ensure_own_identity,
 };
+use tdekit_wire_tds::memory;
 
 use crate::cli::GlobalArgs;
 use crate::error::CommandError;
@@ -48,6 +49,12 @@ pub(crate) struct ServeArgs {
     /// Private key of --tls-cert, PEM, not encrypted
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Memory that all sessions together may hold, in MiB [default: a quarter of the machine's]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(64..))]
+    memory_mib: Option<u32>,
+    /// Memory that a session may hold, in MiB [default: a quarter of --memory-mib]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(16..))]
+    session_memory_mib: Option<u32>,
 }
 
 /// What is encrypted on the wire.
@@ -114,7 +121,12 @@ struct AddArgs {
 pub(crate) fn run(args: &ServeArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let dir = session::store_dir(global)?.join(OWN_DIR);
     match (&args.command, &args.path) {
-        (Some(ServeCommand::Login(command)), _) => login(command, &dir),
+        (Some(ServeCommand::Login(command)), _) => {
+            if matches!(command, LoginCommand::Add(_)) {
+                session::kept_dir(global)?;
+            }
+            login(command, &dir)
+        }
         (None, Some(path)) => run_endpoint(args, path, &dir, global),
         (None, None) => Err(CommandError::Usage("name a directory or a database".to_owned())),
     }
@@ -168,6 +180,7 @@ fn run_endpoint(
         path: path.to_owned(),
         source,
     })?;
+    limit_memory(args)?;
     let sessions = Sessions::default();
     let engine = serve::engine(path, global, sessions.clone())?;
     let config = Config {
@@ -195,6 +208,26 @@ fn run_endpoint(
     let _signal = stopped.recv();
     endpoint.stop();
     Ok(())
+}
+
+/// Sets what sessions may hold; comes before anything is asked of SQLite.
+fn limit_memory(args: &ServeArgs) -> Result<(), CommandError> {
+    tdekit_wire_tsql::count_sqlite_memory().map_err(|error| {
+        CommandError::Usage(format!("SQLite's memory cannot be counted: {error}"))
+    })?;
+    let all = args.memory_mib.map_or_else(|| machine_bytes() / 4, |mib| u64::from(mib) << 20);
+    let session = args.session_memory_mib.map_or(all / 4, |mib| u64::from(mib) << 20);
+    memory::set_limits(session, all);
+    Ok(())
+}
+
+/// The machine's memory, or what this process's control group leaves of it.
+fn machine_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    let machine: u64 = info.totalram.saturating_mul(info.mem_unit.into());
+    let group = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    let group = group.and_then(|text| text.trim().parse().ok());
+    group.map_or(machine, |group: u64| group.min(machine))
 }
 
 fn identity(args: &ServeArgs, dir: &Path) -> Result<Option<IdentityFiles>, CommandError> {
@@ -272,17 +305,4 @@ pub(crate) fn hint(error: &EndpointError) -> Option<&'static str> {
         }
         _ => return None,
     })
-}
-
-/// The exit code of what the endpoint says.
-pub(crate) fn exit(error: &EndpointError) -> crate::error::Exit {
-    use crate::error::Exit;
-    match error {
-        EndpointError::Listen { .. } => Exit::Busy,
-        EndpointError::File { .. } | EndpointError::System { .. } => Exit::Io,
-        EndpointError::Identity { .. } => Exit::Key,
-        EndpointError::Logins { .. } => Exit::Damaged,
-        EndpointError::Login { .. } => Exit::Usage,
-        EndpointError::Tls { .. } | EndpointError::Crypto(_) => Exit::Error,
-    }
 }

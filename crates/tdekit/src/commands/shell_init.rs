@@ -1,6 +1,6 @@
 //! `tdekit shell-init`: how each shell and language loads the SQLite extension.
 //!
-//! What is printed are the files under `interop/`, which the interoperability tests run.
+//! What is printed are the files under `tests/interop/`, which the interoperability tests run.
 
 use clap::{Args, ValueEnum};
 
@@ -8,11 +8,11 @@ use crate::commands::sqlite::extension;
 use crate::error::CommandError;
 use crate::output;
 
-const BASH: &str = include_str!("../../../../interop/sqlite-shell/tdekit.bash");
-const PYTHON: &str = include_str!("../../../../interop/python/tdekit.py");
-const NODE: &str = include_str!("../../../../interop/node/tdekit.js");
-const GO: &str = include_str!("../../../../interop/go/tdekit.go");
-const JAVA: &str = include_str!("../../../../interop/java/Tdekit.java");
+const BASH: &str = include_str!("../../../../tests/interop/sqlite-shell/tdekit.bash");
+const PYTHON: &str = include_str!("../../../../tests/interop/python/tdekit.py");
+const NODE: &str = include_str!("../../../../tests/interop/node/tdekit.js");
+const GO: &str = include_str!("../../../../tests/interop/go/tdekit.go");
+const JAVA: &str = include_str!("../../../../tests/interop/java/Tdekit.java");
 
 const BASH_USE: &str = "\
 # To have this in every shell, put this line in ~/.bashrc or ~/.zshrc:
@@ -98,9 +98,13 @@ fn sqliterc() -> Result<String, CommandError> {
     let quoted = path.replace('\\', "\\\\").replace('"', "\\\"");
     Ok(format!(
         "-- For ~/.sqliterc: tdekit shell-init sqlite >>~/.sqliterc\n\
-         -- The shell opens the file named on its command line before it reads this, and a\n\
-         -- connection keeps the VFS that it was opened with: start the shell without a file and\n\
-         -- type `.open app.db`, or use the function that `tdekit shell-init bash` prints.\n\
-         .load \"{quoted}\"\n"
+         -- The shell opens the file named on its command line before it reads this, but a URI\n\
+         -- only when it is used: start it by `sqlite3 file:app.db`, or use the function that\n\
+         -- `tdekit shell-init bash` prints. Where `.open` meets a file that does not open, it\n\
+         -- goes on with a temporary database: what is written then is lost.\n\
+         .connection 1\n\
+         .load \"{quoted}\"\n\
+         .connection 0\n\
+         .connection close 1\n"
     ))
 }

@@ -6,7 +6,6 @@ use std::{env, fs};
 
 use clap::Subcommand;
 
-use crate::convert::error::DatabaseError;
 use crate::error::CommandError;
 use crate::output;
 
@@ -32,17 +31,17 @@ pub(crate) fn run(command: &SqliteCommand) -> Result<(), CommandError> {
 ///
 /// # Errors
 /// `NoExtension`.
-pub(crate) fn extension() -> Result<PathBuf, DatabaseError> {
+pub(crate) fn extension() -> Result<PathBuf, CommandError> {
     if let Some(named) = env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
         let path = PathBuf::from(named);
         return match path.is_file() {
             true => Ok(std::path::absolute(&path).unwrap_or(path)),
-            false => Err(DatabaseError::NoExtension { path }),
+            false => Err(CommandError::NoExtension { path }),
         };
     }
     let command = env::current_exe().and_then(fs::canonicalize).unwrap_or_default();
     find_beside(&command, &format!("{DLL_PREFIX}{LIBRARY}{DLL_SUFFIX}"))
-        .map_err(|path| DatabaseError::NoExtension { path })
+        .map_err(|path| CommandError::NoExtension { path })
 }
 
 /// A library that belongs to the command: beside it, or where an installation or a build puts it.

@@ -6,9 +6,9 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::cli::GlobalArgs;
-use crate::convert::status::{Certificate, Encryption, Lazy, Status, Store, status};
 use crate::error::CommandError;
 use crate::{output, session};
+use tdekit_sqlite_convert::{Certificate, Encryption, Lazy, Status, Store, status};
 
 /// Arguments of `status`.
 #[derive(Debug, Args)]
@@ -32,8 +32,12 @@ enum Listed<'a> {
 /// Runs the command. It asks for nothing and needs no key.
 pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let store = Store {
-        store: Lazy::new(Box::new(|| session::open_store(global))),
-        unlocked: Lazy::new(Box::new(|| session::open_unlocked_store_unasked(global))),
+        store: Lazy::new(Box::new(|| {
+            session::open_store(global).map_err(|error| error.to_string())
+        })),
+        unlocked: Lazy::new(Box::new(|| {
+            session::open_unlocked_store_unasked(global).map_err(|error| error.to_string())
+        })),
     };
     let mut errors = Vec::new();
     let mut listed = Vec::new();
@@ -57,7 +61,7 @@ pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandE
             print(listed)?;
         }
     }
-    errors.into_iter().next().map_or(Ok(()), Err)
+    errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
 }
 
 fn print(listed: &Listed<'_>) -> Result<(), CommandError> {
@@ -77,7 +81,6 @@ fn print_status(status: &Status) -> Result<(), CommandError> {
     fact("State", &format!("{number} {name}"))?;
     if let Some(encryption) = &status.encryption {
         print_encryption(encryption, &fact)?;
-        fact("Complete", &format!("{} % (no scan is running)", status.percent_complete))?;
     }
     if let Some(size) = status.page_size {
         fact("Page size", &size.to_string())?;
@@ -125,5 +128,9 @@ fn describe(certificate: &Certificate) -> String {
         (None, true) => "never backed up".to_owned(),
         (None, false) => "without its private key".to_owned(),
     };
-    format!("{name}{generation}, {}, {backup}", certificate.thumbprint)
+    let expires = match (certificate.expires_in_days, &certificate.expires_at) {
+        (Some(days), Some(at)) => format!(", EXPIRES in {days} day(s), at {at}"),
+        _ => String::new(),
+    };
+    format!("{name}{generation}, {}, {backup}{expires}", certificate.thumbprint)
 }

@@ -5,19 +5,20 @@ use std::ffi::OsString;
 use clap::Args;
 use serde::Serialize;
 use tdekit_backup_run::{CatalogUse, RunError, SetInfo, UnwrapSecret, VerifyReport, date_of_ms};
-use tdekit_key_store::{KeyStore, StoreError};
+use tdekit_key_store::{BackupPolicy, KeyStore, StoreError};
 
+use crate::backup::downgrade;
 use crate::backup::error::BackupError;
 use crate::backup::history;
 use crate::backup::keys::{KeyArgs, Keys};
 use crate::backup::place::{Opened, Place, open};
 use crate::backup::progress::{Reporter, run as steer};
-use crate::backup::report::{FindingReport, kind_of, size, warn_findings};
+use crate::backup::report::{FindingReport, kind_of, size, warn_reports};
 use crate::backup::signature::{Signature, refuse_unsigned};
 use crate::backup::value::parse_bytes;
 use crate::cli::GlobalArgs;
-use crate::convert::progress::heed_signals;
 use crate::error::CommandError;
+use crate::progress::heed_signals;
 use crate::{output, session};
 
 /// Arguments of `verify`.
@@ -31,9 +32,9 @@ pub(crate) struct VerifyArgs {
     position: Option<u32>,
     #[command(flatten)]
     keys: KeyArgs,
-    /// Check structure and checksums only
+    /// Check structure and checksums only, without a key: they tell damage, and no forger
     #[arg(long, conflicts_with_all = ["certificate_file", "pkcs12"])]
-    no_key: bool,
+    checksums_only: bool,
     /// Fail unless each set is signed by this certificate: its name in the key store, or its
     /// thumbprint
     #[arg(long, value_name = "NAME")]
@@ -53,6 +54,9 @@ pub(crate) struct VerifyArgs {
 #[derive(Serialize)]
 struct Verified {
     media_uuid: String,
+    /// `whole`, `damaged` (with findings, too) or `not_verified` (there was no key).
+    verdict: &'static str,
+    /// What is wrong beside the sets: any of these makes the media set damaged.
     findings: Vec<FindingReport>,
     sets: Vec<VerifiedSet>,
 }
@@ -61,7 +65,8 @@ struct Verified {
 #[derive(Serialize)]
 struct VerifiedSet {
     position: u32,
-    backup_set_uuid: String,
+    /// `null` where the header cannot be read.
+    backup_set_uuid: Option<String>,
     /// Nothing is wrong, as far as was looked.
     ok: bool,
     /// Whether blocks were opened (or are plain); else only structure and checksums were checked.
@@ -74,22 +79,55 @@ struct VerifiedSet {
     signatures: Vec<Signature>,
 }
 
+impl VerifiedSet {
+    /// A set that stands there, of which no more is known.
+    fn unreadable(position: u32, error: &RunError) -> Self {
+        Self {
+            position,
+            backup_set_uuid: None,
+            ok: false,
+            opened: false,
+            blocks: 0,
+            payload_bytes: 0,
+            damages: vec![error.to_string()],
+            healed_blocks: 0,
+            signatures: Vec::new(),
+        }
+    }
+
+    fn print_damages(&self) -> Result<(), CommandError> {
+        self.damages.iter().try_for_each(|damage| output::line(format_args!("  {damage}")))
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     heed_signals();
     let places = Place::all(&args.media)?;
     let opened = open(&places)?;
     let media = &opened.media;
-    let chosen: Vec<&SetInfo> = match args.position {
-        Some(_) => vec![media.set(args.position)?],
-        None => media.sets().iter().collect(),
-    };
-    let keys = args.open_keys(global, &chosen)?;
-    let store = session::open_store(global).ok();
-    if !args.json {
-        warn_findings(media.findings());
+    let (mut chosen, mut sets): (Vec<&SetInfo>, _) = (Vec::new(), Vec::new());
+    match args.position.map(|position| (position, media.set(Some(position)))) {
+        Some((_, Ok(set))) => chosen.push(set),
+        // It stands there, and its header cannot be read.
+        Some((position, Err(error @ RunError::Damaged { .. }))) => {
+            sets.push(VerifiedSet::unreadable(position, &error));
+        }
+        Some((_, Err(error))) => return Err(error.into()),
+        None => chosen.extend(media.sets()),
     }
-    let mut sets = Vec::with_capacity(chosen.len());
+    let keys = args.open_keys(global, &chosen)?;
+    if let Some(keys) = &keys {
+        let recipients: Vec<_> = chosen.iter().flat_map(|set| set.recipients.clone()).collect();
+        keys.warn_of_ends(&recipients);
+    }
+    let store = session::open_store(global).ok();
+    let findings = FindingReport::all(global, media);
+    warn_reports(&findings);
+    for set in sets.iter().filter(|_| !args.json) {
+        output::line(format_args!("Set {}: DAMAGED", set.position))?;
+        set.print_damages()?;
+    }
     for set in &chosen {
         let verified = args.verify(&opened, set, keys.as_ref(), store.as_ref())?;
         if !args.json {
@@ -100,11 +138,13 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
         }
         sets.push(verified);
     }
-    let refused = args.refusal(&places, &chosen, &sets);
+    let policy = downgrade::policy(&args.keys.for_store(global))?;
+    let refused = args.refusal((&places, &findings, &policy), &chosen, &sets);
     if args.json {
         output::json(&Verified {
             media_uuid: media.id().iter().map(|byte| format!("{byte:02x}")).collect(),
-            findings: media.findings().iter().map(FindingReport::of).collect(),
+            verdict: verdict(&findings, &sets),
+            findings,
             sets,
         })?;
     }
@@ -119,7 +159,10 @@ impl VerifyArgs {
         sets: &[&SetInfo],
     ) -> Result<Option<Keys>, CommandError> {
         let encrypted = sets.iter().any(|set| set.algorithm.is_some());
-        if self.no_key || !encrypted {
+        if !encrypted && !sets.is_empty() {
+            self.keys.refuse_unused("no set is encrypted")?;
+        }
+        if self.checksums_only || !encrypted {
             return Ok(None);
         }
         let missing = match self.keys.open(global) {
@@ -155,8 +198,9 @@ impl VerifyArgs {
             Err(
                 error @ (RunError::Damaged { .. }
                 | RunError::Tampered { .. }
+                | RunError::WrongKey { .. }
                 | RunError::ShortRead { .. }
-                | RunError::NoBase { .. }),
+                | RunError::MissingFamily { .. }),
             ) => VerifyReport { damages: vec![error.to_string()], ..VerifyReport::default() },
             checked => checked?,
         };
@@ -165,7 +209,7 @@ impl VerifyArgs {
         let signed = signatures.iter().all(|signature| signature.valid == Some(true));
         Ok(VerifiedSet {
             position: set.position,
-            backup_set_uuid: set.set_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            backup_set_uuid: Some(set.set_id.iter().map(|byte| format!("{byte:02x}")).collect()),
             ok: damages.is_empty() && signed,
             opened,
             blocks,
@@ -178,34 +222,58 @@ impl VerifyArgs {
 
     fn refusal(
         &self,
-        places: &[Place],
+        (places, findings, policy): (&[Place], &[FindingReport], &BackupPolicy),
         chosen: &[&SetInfo],
         sets: &[VerifiedSet],
     ) -> Result<(), CommandError> {
         let damaged = sets.iter().filter(|set| !set.damages.is_empty()).count();
+        let media = places.first().map(Place::shown).unwrap_or_default();
         if damaged > 0 {
-            let media = places.first().map(Place::shown).unwrap_or_default();
             return Err(BackupError::DamagedSets { media, damaged, sets: sets.len() }.into());
+        }
+        if let Some(first) = findings.first() {
+            let (first, findings) = (first.message.clone(), findings.len());
+            return Err(BackupError::Unsound { media, findings, first }.into());
         }
         let wrong = |set: &&VerifiedSet| set.signatures.iter().any(|each| each.valid != Some(true));
         if let Some(set) = sets.iter().find(wrong) {
             return Err(BackupError::WrongSignature { position: set.position }.into());
         }
-        if let Some(certificate) = &self.signed_by {
+        downgrade::refuse_plain(policy, chosen)?;
+        if let Some(certificate) = self.signed_by.as_ref().or(policy.signed_by.as_ref()) {
             for (set, verified) in chosen.iter().zip(sets) {
                 refuse_unsigned(set, &verified.signatures, certificate)?;
             }
         }
+        let closed = sets.iter().filter(|set| !set.opened).count();
+        if closed > 0 && !self.checksums_only {
+            return Err(BackupError::NotVerified { closed, sets: sets.len() }.into());
+        }
         Ok(())
+    }
+}
+
+/// What is said of all that was looked at. A set that is damaged or wrongly signed is not ok.
+fn verdict(findings: &[FindingReport], sets: &[VerifiedSet]) -> &'static str {
+    if !findings.is_empty() || sets.iter().any(|set| !set.ok) {
+        "damaged"
+    } else if sets.iter().any(|set| !set.opened) {
+        "not_verified"
+    } else {
+        "whole"
     }
 }
 
 fn print(set: &SetInfo, verified: &VerifiedSet) -> Result<(), CommandError> {
     let depth = match verified.opened {
         true => "every block opened",
-        false => "structure and checksums only, without a key",
+        false => "structure and checksums hold, and its content was not looked at",
     };
-    let found = if verified.damages.is_empty() { "whole" } else { "DAMAGED" };
+    let found = match (verified.damages.is_empty(), verified.opened) {
+        (false, _) => "DAMAGED",
+        (true, true) => "whole",
+        (true, false) => "not verified",
+    };
     output::line(format_args!(
         "Set {} ({} of {}, {}): {found}; {} blocks, {}, {depth}",
         verified.position,
@@ -215,9 +283,7 @@ fn print(set: &SetInfo, verified: &VerifiedSet) -> Result<(), CommandError> {
         verified.blocks,
         size(verified.payload_bytes),
     ))?;
-    for damage in &verified.damages {
-        output::line(format_args!("  {damage}"))?;
-    }
+    verified.print_damages()?;
     if verified.healed_blocks > 0 {
         output::line(format_args!(
             "  {} blocks are damaged in one mirror and whole in another",

@@ -11,7 +11,7 @@ use tdekit_wire_tsql::TsqlEngine;
 
 use crate::cli::GlobalArgs;
 use crate::error::CommandError;
-use crate::output;
+use crate::{output, session};
 use host::ServeHost;
 
 /// What runs the clients' requests on the databases of `path`, a directory or one file. `sessions`
@@ -27,6 +27,10 @@ pub(crate) fn engine(
             "the key store is locked: encrypted databases open once a client has run OPEN MASTER \
              KEY, or when serve is started with --password-file, --key-file or their variables",
         );
+    }
+    if let Ok(store) = session::open_store(global) {
+        let active = store.certificates().iter().filter(|info| info.active);
+        active.for_each(|info| output::warn_expiring(&info.name, info.not_after));
     }
     let host = Arc::new(host);
     Ok(Arc::new(TsqlEngine::new(host)))

@@ -51,12 +51,24 @@ impl Dir {
         names
     }
 
+    /// The directory in which a run makes its file, or made it until it was killed.
+    pub fn work(&self) -> Option<PathBuf> {
+        let mut names = self.names().into_iter();
+        names.find(|name| name.starts_with("tdekit-new.")).map(|name| self.path(&name))
+    }
+
     /// The files that hold the marker, in any of SQLite's encodings.
     pub fn files_with_marker(&self) -> Vec<String> {
         let wide: Vec<u8> = MARKER.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let big: Vec<u8> = MARKER.encode_utf16().flat_map(u16::to_be_bytes).collect();
         let has = |bytes: &[u8], text: &[u8]| bytes.windows(text.len()).any(|w| w == text);
         let mut names = self.names();
+        if let Some(work) = self.work() {
+            let inner = fs::read_dir(&work).unwrap().map(|entry| entry.unwrap().path());
+            let within = |path: PathBuf| path.strip_prefix(self.path("")).unwrap().to_owned();
+            names.extend(inner.map(|path| within(path).to_string_lossy().into_owned()));
+        }
+        names.retain(|name| self.0.path().join(name).is_file());
         names.retain(|name| {
             let bytes = fs::read(self.0.path().join(name)).unwrap();
             [MARKER.as_bytes(), &wide, &big].into_iter().any(|text| has(&bytes, text))

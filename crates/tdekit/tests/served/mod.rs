@@ -93,6 +93,10 @@ impl Served {
         self.address
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.as_ref().unwrap().id()
+    }
+
     pub(crate) fn data(&self, name: &str) -> PathBuf {
         self.place.path("data").join(name)
     }
@@ -167,6 +171,7 @@ impl Drop for Served {
 }
 
 pub(crate) fn add_login(place: &mut Place) {
+    fs::create_dir_all(place.home()).unwrap();
     place.set("TDEKIT_LOGIN_PASSWORD", PASSWORD);
     place.ok(["serve", "login", "add", "sa"]);
 }

@@ -1,13 +1,15 @@
 //! Calls: functions, aggregates and window functions.
 
+use crate::catalog::wanted;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::expr::{binary, convert, folded};
-use super::{Aggregates, Binder, Bound, Node};
+use super::{Aggregates, Binder};
 use crate::ast::{Call, Expr, OrderItem, Over};
-use crate::catalog::lookup;
+use crate::bind::typing::{binary, convert, folded};
+use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
-use crate::functions::{self, Func};
+use crate::functions::func::Func;
+use crate::functions::{self};
 use crate::value::{Family, datetime, family, is_text, type_name};
 
 /// Aggregates, in the order of their names.
@@ -76,7 +78,7 @@ impl Binder<'_> {
                 functions::check_count("IIF", call.args.len(), 3, 3)?;
                 let when = self.condition(&call.args[0])?;
                 let (then, otherwise) = (self.scalar(&call.args[1])?, self.scalar(&call.args[2])?);
-                super::expr::branches(vec![(when, then)], Some(otherwise))
+                crate::bind::typing::branches(vec![(when, then)], Some(otherwise))
             }
             "CHOOSE" => {
                 functions::check_count("CHOOSE", call.args.len(), 2, 255)?;
@@ -85,11 +87,13 @@ impl Binder<'_> {
                     let index = convert(self.scalar(&call.args[0])?, SqlType::Int)?;
                     let at = i64::try_from(at).unwrap_or(0);
                     let number = Bound::constant(SqlType::Int, Value::Int(at));
-                    let when = super::predicate::comparison(crate::ast::CmpOp::Eq, index, number)?;
+                    let when =
+                        crate::bind::typing::comparison(crate::ast::CmpOp::Eq, index, number)?;
                     whens.push((when, self.scalar(arg)?));
                 }
-                super::expr::branches(whens, None)
+                crate::bind::typing::branches(whens, None)
             }
+            SEQUENTIAL => Err(Error::SequentialDefault {}),
             _ => {
                 let args =
                     call.args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<_>>>()?;
@@ -107,25 +111,32 @@ impl Binder<'_> {
 
     /// Remembers which databases must be read before the statement runs.
     fn note_lookup(&mut self, name: &str, args: &[Bound]) {
-        let objects = lookup::OBJECTS.contains(&name);
-        if args.is_empty() || !(objects || lookup::PLAIN.contains(&name)) {
+        let objects = wanted::OBJECTS.contains(&name);
+        if args.is_empty() || !(objects || wanted::PLAIN.contains(&name)) {
             return;
         }
-        let wanted = self.looks_up.get_or_insert_default();
+        let look_up = self.looks_up.get_or_insert_default();
         if !objects {
             return;
         }
+        match args.first() {
+            Some(named) if name == "OBJECT_ID" && !named.has_leaf() => {
+                look_up.names.push(named.clone());
+            }
+            _ => look_up.whole = true,
+        }
+        let databases = &mut look_up.databases;
         let named = match args.first().map(|arg| &arg.node) {
-            Some(Node::Const(Value::Text(text))) => lookup::database_in(text),
+            Some(Node::Const(Value::Text(text))) => wanted::database_in(text),
             _ => None,
         };
         let database = named.or_else(|| self.context.clone()).unwrap_or_default();
-        if !wanted.contains(&database) {
-            wanted.push(database);
+        if !databases.contains(&database) {
+            databases.push(database);
         }
         // ids tell no database: those of the current one count
-        if !wanted.iter().any(String::is_empty) {
-            wanted.push(String::new());
+        if !databases.iter().any(String::is_empty) {
+            databases.push(String::new());
         }
     }
 
@@ -133,15 +144,7 @@ impl Binder<'_> {
         let word = match args.first() {
             Some(Expr::Column(name)) if name.0.len() == 1 => name.object().to_owned(),
             Some(_) => {
-                return Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
-                    line: 0,
-                    ..tdekit_wire_tds::Message::new(
-                        1023,
-                        15,
-                        1,
-                        format!("Invalid parameter 1 specified for {}.", name.to_lowercase()),
-                    )
-                })));
+                return Err(Error::BadParameter { function: name.to_lowercase() });
             }
             None => return functions::check_count(name, 0, 2, 3).map(|()| null()),
         };
@@ -327,15 +330,7 @@ impl Binder<'_> {
 
     fn window(&mut self, name: &str, call: &Call, over: &Over) -> Result<Bound> {
         if self.scopes.last().is_none_or(|scope| scope.aggregates == Aggregates::Forbidden) {
-            return Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
-                line: 0,
-                ..tdekit_wire_tds::Message::new(
-                    4108,
-                    15,
-                    1,
-                    "Windowed functions can only appear in the SELECT or ORDER BY clauses.",
-                )
-            })));
+            return Err(Error::MisplacedWindow {});
         }
         if over.order.is_empty() {
             return Err(Error::NoOrderInWindow { name: name.to_owned() });
@@ -379,6 +374,26 @@ impl Binder<'_> {
             }
         }
     }
+}
+
+/// What may stand in a DEFAULT only, and alone.
+const SEQUENTIAL: &str = "NEWSEQUENTIALID";
+
+/// NEWSEQUENTIALID() as the whole of a DEFAULT; None for another expression.
+///
+/// # Errors
+/// 302 for a column of another type.
+pub(crate) fn sequential(expr: &Expr, ty: SqlType) -> Result<Option<Bound>> {
+    let Expr::Call(call) = expr else { return Ok(None) };
+    if !call.name.object().eq_ignore_ascii_case(SEQUENTIAL) {
+        return Ok(None);
+    }
+    functions::check_count(SEQUENTIAL, call.args.len(), 0, 0)?;
+    if ty != SqlType::UniqueIdentifier {
+        return Err(Error::SequentialDefault {});
+    }
+    let node = Node::Call(Func::NewSequentialId, Vec::new());
+    Ok(Some(Bound::new(ty, false, node)))
 }
 
 fn null() -> Bound {

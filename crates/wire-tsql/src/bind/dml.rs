@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::Column;
 
-use super::expr::{assign, common_of, convert};
 use super::query::BoundQuery;
-use super::{Binder, Bound, Node, Offered, Scope, SourceScope, quote};
+use super::{Binder, Offered, Scope, SourceScope};
 use crate::ast::{Delete, Expr, Insert, Item, Name, Select, SetTarget, Source, TableRef, Update};
+use crate::bind::typing::{assign, common_of, convert};
+use crate::bound::{Bound, Node};
 use crate::catalog::{Table, TableColumn, TableKind};
 use crate::error::{Error, Result};
+use crate::name::quote;
 
 /// A change for SQLite: its text, the target, the columns of OUTPUT.
 pub(crate) struct Change {
@@ -28,21 +30,14 @@ impl Binder<'_> {
         match &table.kind {
             TableKind::Table => Ok(table),
             TableKind::View(_) => Err(Error::feature("a change through a view")),
-            TableKind::System(_) => Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
-                line: 0,
-                ..tdekit_wire_tds::Message::new(
-                    259,
-                    16,
-                    1,
-                    "Ad hoc updates to system catalogs are not allowed.",
-                )
-            }))),
+            TableKind::System(_) => Err(Error::SystemCatalog {}),
         }
     }
 
     pub(crate) fn insert(&mut self, insert: &Insert) -> Result<Change> {
         let with = self.common_tables(&insert.ctes)?;
         let table = self.target(&insert.target)?;
+        self.hints = self.hints.and(insert.hints);
         let explicit = self.catalog.identity_insert(&table);
         let identity = table.identity().cloned();
         let named = self.insert_columns(insert, &table, explicit)?;
@@ -226,6 +221,9 @@ impl Binder<'_> {
             _ => None,
         });
         let expr = expr.ok_or_else(|| Error::Syntax { near: text.clone() })?;
+        if let Some(sequential) = super::call::sequential(&expr, column.ty)? {
+            return Ok(sequential);
+        }
         let scopes = std::mem::take(&mut self.scopes);
         let bound = self.scalar(&expr);
         self.scopes = scopes;
@@ -300,7 +298,8 @@ impl Binder<'_> {
         self.scopes.push(Scope::new());
         let limited = update.top.is_some() || self.row_limit.is_some();
         let joined = !update.from.is_empty() || limited;
-        let own = [TableRef::Table(update.target.clone(), None)];
+        self.hints = self.hints.and(update.hints);
+        let own = [TableRef::Table(update.target.clone(), None, update.hints)];
         let tables: &[TableRef] = if update.from.is_empty() { &own } else { &update.from };
         let from = self.tables_clause(tables)?;
         let (table, alias) = self.target_in(&update.target, tables)?;
@@ -386,7 +385,8 @@ impl Binder<'_> {
         self.scopes.push(Scope::new());
         let limited = delete.top.is_some() || self.row_limit.is_some();
         let joined = !delete.from.is_empty() || limited;
-        let own = [TableRef::Table(delete.target.clone(), None)];
+        self.hints = self.hints.and(delete.hints);
+        let own = [TableRef::Table(delete.target.clone(), None, delete.hints)];
         let tables: &[TableRef] = if delete.from.is_empty() { &own } else { &delete.from };
         let from = self.tables_clause(tables)?;
         let (table, alias) = self.target_in(&delete.target, tables)?;
@@ -410,10 +410,10 @@ impl Binder<'_> {
 /// The table behind an alias in FROM.
 fn real_name(from: &[TableRef], target: &Name) -> Option<Name> {
     from.iter().find_map(|table| match table {
-        TableRef::Table(name, Some(alias)) if target.0.len() == 1 => {
+        TableRef::Table(name, Some(alias), _) if target.0.len() == 1 => {
             alias.eq_ignore_ascii_case(target.object()).then(|| name.clone())
         }
-        TableRef::Table(name, None) => {
+        TableRef::Table(name, None, _) => {
             name.object().eq_ignore_ascii_case(target.object()).then(|| name.clone())
         }
         TableRef::Join(_, left, right, _) => {

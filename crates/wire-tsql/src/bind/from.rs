@@ -4,19 +4,33 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::SqlType;
 
-use super::expr::{common_of, fitted};
 use super::query::OutColumn;
-use super::{Binder, Bound, Offered, SourceScope, quote};
-use crate::ast::{Expr, JoinKind, Kind, Name, Query, TableRef};
+use super::{Binder, Offered, SourceScope};
+use crate::ast::{Action, Expr, Hints, JoinKind, Kind, Name, Query, TableRef};
+use crate::bind::typing::{common_of, fitted};
+use crate::bound::Bound;
 use crate::catalog::{Table, TableKind};
 use crate::error::{Error, Result};
+use crate::name::quote;
+
+/// Whether rows of its right side stay that match nothing on the left.
+fn keeps_right(table: &TableRef) -> bool {
+    match table {
+        TableRef::Join(kind, left, _, _) => {
+            matches!(kind, JoinKind::Right | JoinKind::Full) || keeps_right(left)
+        }
+        _ => false,
+    }
+}
 
 impl Binder<'_> {
     /// Binds a FROM clause into the innermost scope; gives its text.
     pub(crate) fn tables_clause(&mut self, tables: &[TableRef]) -> Result<String> {
         let mut texts = Vec::new();
-        for table in tables {
-            texts.push(self.table_ref(table)?);
+        for (at, table) in tables.iter().enumerate() {
+            let text = self.table_ref(table)?;
+            // a comma binds less than JOIN, to SQLite as much
+            texts.push(if at > 0 && keeps_right(table) { format!("({text})") } else { text });
         }
         // CROSS JOIN would fix SQLite's order of loops; a comma does not
         Ok(texts.join(", "))
@@ -24,7 +38,7 @@ impl Binder<'_> {
 
     pub(crate) fn table_ref(&mut self, table: &TableRef) -> Result<String> {
         match table {
-            TableRef::Table(name, alias) => self.named_table(name, alias.as_deref()),
+            TableRef::Table(name, alias, hints) => self.named_table(name, alias.as_deref(), *hints),
             TableRef::Derived(query, alias, names) => {
                 let (sql, columns) = self.derived(query)?;
                 self.offer(alias, None, &format!("({sql})"), &columns, names)
@@ -49,7 +63,7 @@ impl Binder<'_> {
                 };
                 let on = match on {
                     Some(on) => {
-                        let bound = self.condition(on)?;
+                        let bound = self.joined_on(on, first)?;
                         format!(" ON {}", self.emit_text(&bound)?)
                     }
                     None => String::new(),
@@ -67,6 +81,18 @@ impl Binder<'_> {
                 Ok(format!("{left_text} {join} {right_text}{on}"))
             }
         }
+    }
+
+    /// The condition of a join, which sees the tables that are joined and no other.
+    fn joined_on(&mut self, on: &Expr, first: usize) -> Result<Bound> {
+        let hide = |binder: &mut Self, count: usize| match binder.scopes.last_mut() {
+            Some(scope) => std::mem::replace(&mut scope.hidden, count),
+            None => 0,
+        };
+        let before = hide(self, first);
+        let bound = self.condition(on);
+        hide(self, before);
+        bound
     }
 
     fn sources(&self) -> usize {
@@ -137,18 +163,7 @@ impl Binder<'_> {
                 && known.full.as_ref().map(Name::text) == source.full.as_ref().map(Name::text)
         });
         if twice {
-            return Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
-                line: 0,
-                ..tdekit_wire_tds::Message::new(
-                    1011,
-                    16,
-                    1,
-                    format!(
-                        "The correlation name '{}' is specified multiple times in a FROM clause.",
-                        source.alias
-                    ),
-                )
-            })));
+            return Err(Error::CorrelationTwice { name: source.alias });
         }
         scope.sources.push(source);
         Ok(())
@@ -187,7 +202,11 @@ impl Binder<'_> {
         self.offer(alias, None, &text, &columns, names)
     }
 
-    fn named_table(&mut self, name: &Name, alias: Option<&str>) -> Result<String> {
+    fn named_table(&mut self, name: &Name, alias: Option<&str>, hints: Hints) -> Result<String> {
+        // a temporary table is the session's own
+        if !name.object().starts_with(['#', '@']) {
+            self.hints = self.hints.and(hints);
+        }
         if name.0.len() == 1 {
             let found = self
                 .ctes
@@ -249,15 +268,7 @@ impl Binder<'_> {
         if name.object().starts_with('@') {
             let found = self.variables.tables.get(&name.object().to_lowercase());
             let Some(real) = found else {
-                return Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
-                    line: 0,
-                    ..tdekit_wire_tds::Message::new(
-                        1087,
-                        15,
-                        2,
-                        format!("Must declare the table variable \"{}\".", name.object()),
-                    )
-                })));
+                return Err(Error::UndeclaredTable { name: name.object().to_owned() });
             };
             wanted = Name(vec![real.clone()]);
         } else if let Some(context) = &self.context
@@ -276,7 +287,7 @@ impl Binder<'_> {
             return Err(Error::NestLevel {});
         }
         let stmts = crate::parse::parse(text, true).map_err(|at| at.error)?;
-        let Some(Kind::CreateView { columns: names, query, .. }) =
+        let Some(Kind::Act(Action::CreateView { columns: names, query, .. })) =
             stmts.into_iter().next().map(|stmt| stmt.kind)
         else {
             return Err(Error::InvalidObject { name });

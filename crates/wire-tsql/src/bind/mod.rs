@@ -10,150 +10,18 @@ pub(crate) mod recursive;
 pub(crate) mod rowwise;
 pub(crate) mod select;
 pub(crate) mod tables;
+pub(crate) mod typing;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use tdekit_wire_tds::{Column, SqlType};
 
-use crate::ast::{BinOp, CmpOp};
+use crate::ast::Hints;
+use crate::bound::{Bound, Node};
 use crate::catalog::Catalog;
-use crate::emit::Kernels;
+use crate::emit::kernels::Kernels;
 use crate::error::{Error, Result};
-use crate::functions::Func;
-use crate::value::Val;
-
-/// An expression with its type.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Bound {
-    pub(crate) ty: SqlType,
-    pub(crate) nullable: bool,
-    pub(crate) node: Node,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Node {
-    Const(Val),
-    /// The bare word NULL, which takes any type; or a parameter that nobody declared, which keeps
-    /// the first type that it takes.
-    Null(Option<Arc<OnceLock<SqlType>>>),
-    Var(usize),
-    /// An argument of a kernel.
-    Arg(usize),
-    /// SQLite computes it: a column, an aggregate, a subquery.
-    Leaf(String),
-    Convert {
-        inner: Box<Bound>,
-        style: Option<Box<Bound>>,
-        lenient: bool,
-    },
-    /// Into a column of this table: what does not fit is an error.
-    Assign {
-        inner: Box<Bound>,
-        table: String,
-        column: String,
-    },
-    Arith(BinOp, Box<Bound>, Box<Bound>),
-    Concat(Box<Bound>, Box<Bound>),
-    Negate(Box<Bound>),
-    BitNot(Box<Bound>),
-    Compare(CmpOp, Box<Bound>, Box<Bound>),
-    And(Vec<Bound>),
-    Or(Vec<Bound>),
-    Not(Box<Bound>),
-    IsNull(Box<Bound>, bool),
-    Like {
-        text: Box<Bound>,
-        pattern: Box<Bound>,
-        escape: Option<Box<Bound>>,
-    },
-    InList(Box<Bound>, Vec<Bound>),
-    Case(Vec<(Bound, Bound)>, Option<Box<Bound>>),
-    Call(Func, Vec<Bound>),
-}
-
-impl Node {
-    pub(crate) fn is_untyped(&self) -> bool {
-        matches!(self, Node::Null(_))
-    }
-
-    pub(crate) fn is_typed(&self) -> bool {
-        !self.is_untyped()
-    }
-}
-
-impl Bound {
-    pub(crate) fn new(ty: SqlType, nullable: bool, node: Node) -> Bound {
-        Bound { ty, nullable, node }
-    }
-
-    pub(crate) fn constant(ty: SqlType, value: Val) -> Bound {
-        Bound { ty, nullable: crate::value::is_null(&value), node: Node::Const(value) }
-    }
-
-    /// A condition: TRUE, FALSE or unknown.
-    pub(crate) fn condition(node: Node) -> Bound {
-        Bound { ty: SqlType::Bit, nullable: true, node }
-    }
-
-    /// Calls `see` with every node, this one first; stops going down where it says false.
-    pub(crate) fn walk(&self, see: &mut dyn FnMut(&Bound) -> bool) {
-        if !see(self) {
-            return;
-        }
-        match &self.node {
-            Node::Const(_) | Node::Null(_) | Node::Var(_) | Node::Arg(_) | Node::Leaf(_) => {}
-            Node::Convert { inner, style, .. } => {
-                inner.walk(see);
-                if let Some(style) = style {
-                    style.walk(see);
-                }
-            }
-            Node::Assign { inner, .. }
-            | Node::Negate(inner)
-            | Node::BitNot(inner)
-            | Node::Not(inner)
-            | Node::IsNull(inner, _) => inner.walk(see),
-            Node::Arith(_, a, b) | Node::Concat(a, b) | Node::Compare(_, a, b) => {
-                a.walk(see);
-                b.walk(see);
-            }
-            Node::And(items) | Node::Or(items) | Node::Call(_, items) => {
-                items.iter().for_each(|item| item.walk(see));
-            }
-            Node::Like { text, pattern, escape } => {
-                text.walk(see);
-                pattern.walk(see);
-                if let Some(escape) = escape {
-                    escape.walk(see);
-                }
-            }
-            Node::InList(left, items) => {
-                left.walk(see);
-                items.iter().for_each(|item| item.walk(see));
-            }
-            Node::Case(whens, otherwise) => {
-                for (when, then) in whens {
-                    when.walk(see);
-                    then.walk(see);
-                }
-                if let Some(otherwise) = otherwise {
-                    otherwise.walk(see);
-                }
-            }
-        }
-    }
-
-    /// Whether SQLite has a part in it.
-    pub(crate) fn has_leaf(&self) -> bool {
-        let mut found = false;
-        self.walk(&mut |bound| {
-            found |= matches!(bound.node, Node::Leaf(_));
-            !found
-        });
-        found
-    }
-}
 
 /// A variable: its slot and type.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -228,14 +96,18 @@ pub(crate) enum Aggregates {
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
     pub(crate) sources: Vec<SourceScope>,
+    /// How many of the first ones are out of sight: inside of a join's ON.
+    pub(crate) hidden: usize,
     pub(crate) aggregates: Aggregates,
-    /// Columns outside of aggregates must be among these, as text and as written.
+    /// Columns outside of aggregates must be among these: in the form that
+    /// [`Binder::canonical`] gives, and as text.
     pub(crate) groups: Option<Vec<(crate::ast::Expr, Bound)>>,
 }
 
 impl Scope {
     pub(crate) fn new() -> Scope {
-        Scope { sources: Vec::new(), aggregates: Aggregates::Forbidden, groups: None }
+        let sources = Vec::new();
+        Scope { sources, hidden: 0, aggregates: Aggregates::Forbidden, groups: None }
     }
 }
 
@@ -266,11 +138,15 @@ pub(crate) struct Binder<'a> {
     pub(crate) ctes: Vec<CteScope>,
     /// Parameters of the statement, ?1 first; they have no leaves.
     pub(crate) params: Vec<Bound>,
-    pub(crate) guards: Vec<crate::emit::Guard>,
+    /// Where among them variables are.
+    pub(crate) variable_params: std::collections::HashMap<usize, usize>,
+    pub(crate) guards: Vec<crate::emit::kernels::Guard>,
     /// System views to fill before the statement runs.
     pub(crate) system: Vec<String>,
     /// Databases that the statement reads.
     pub(crate) reads: Vec<String>,
+    /// What the hints of its tables ask for.
+    pub(crate) hints: Hints,
     pub(crate) next: usize,
     /// Views that are being expanded.
     pub(crate) expanding: Vec<String>,
@@ -287,11 +163,23 @@ pub(crate) struct Binder<'a> {
     pub(crate) tables_left: u32,
     /// SET ROWCOUNT, for changes.
     pub(crate) row_limit: Option<i64>,
+    /// How many INTO may still come: one, of the statement's first query.
+    pub(crate) into_left: usize,
     /// The database that names without one are in, inside of a view.
     pub(crate) context: Option<String>,
-    /// Databases that functions look objects up in, the current one as an empty name; None when
-    /// there are no such functions.
-    pub(crate) looks_up: Option<Vec<String>>,
+    /// None when no function looks objects up.
+    pub(crate) looks_up: Option<LookUp>,
+}
+
+/// What the functions of a statement look objects up in.
+#[derive(Debug, Default)]
+pub(crate) struct LookUp {
+    /// Databases, the current one as an empty name.
+    pub(crate) databases: Vec<String>,
+    /// The names that OBJECT_ID asks for.
+    pub(crate) names: Vec<Bound>,
+    /// Whether more than those names must be known.
+    pub(crate) whole: bool,
 }
 
 /// A statement for SQLite, ready to run.
@@ -302,10 +190,34 @@ pub(crate) struct Plan {
     pub(crate) columns: Vec<Column>,
     /// Keeps the kernels that the text calls.
     #[allow(dead_code)]
-    pub(crate) guards: Vec<crate::emit::Guard>,
+    pub(crate) guards: Vec<crate::emit::kernels::Guard>,
     pub(crate) system: Vec<String>,
     pub(crate) reads: Vec<String>,
-    pub(crate) looks_up: Option<Vec<String>>,
+    pub(crate) hints: Hints,
+    pub(crate) looks_up: Option<LookUp>,
+}
+
+impl Plan {
+    /// The text for SQLite, for these values of its parameters. Ranges that LIKE implies are in it
+    /// where their bounds are known: each stands between zero characters, behind the number of its
+    /// lower bound. Names have no zero character: see [`quote`].
+    pub(crate) fn text(&self, params: &[rusqlite::types::Value]) -> std::borrow::Cow<'_, str> {
+        if !self.sql.contains('\0') {
+            return self.sql.as_str().into();
+        }
+        let mut text = String::with_capacity(self.sql.len());
+        let mut parts = self.sql.split('\0');
+        while let Some(plain) = parts.next() {
+            text.push_str(plain);
+            let (Some(number), Some(range)) = (parts.next(), parts.next()) else { break };
+            let at = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+            let known = at.and_then(|at| params.get(at));
+            if known.is_some_and(|bound| *bound != rusqlite::types::Value::Null) {
+                text.push_str(range);
+            }
+        }
+        text.into()
+    }
 }
 
 impl<'a> Binder<'a> {
@@ -321,9 +233,11 @@ impl<'a> Binder<'a> {
             scopes: Vec::new(),
             ctes: Vec::new(),
             params: Vec::new(),
+            variable_params: std::collections::HashMap::new(),
             guards: Vec::new(),
             system: Vec::new(),
             reads: Vec::new(),
+            hints: Hints::default(),
             next: 0,
             expanding: Vec::new(),
             inline: false,
@@ -333,6 +247,7 @@ impl<'a> Binder<'a> {
             expressions_left: MAX_EXPRESSIONS,
             tables_left: MAX_TABLES,
             row_limit: None,
+            into_left: 0,
             context: None,
             looks_up: None,
         }
@@ -372,12 +287,8 @@ impl<'a> Binder<'a> {
             guards: self.guards,
             system: self.system,
             reads: self.reads,
+            hints: self.hints,
             looks_up: self.looks_up,
         }
     }
-}
-
-/// A name in SQLite's text.
-pub(crate) fn quote(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\"").replace('\0', ""))
 }

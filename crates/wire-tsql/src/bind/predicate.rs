@@ -1,12 +1,12 @@
 //! Search conditions.
 
-use tdekit_wire_tds::{Length, SqlType, Value};
-
-use super::expr::{adopt_null, common_of, convert, fitted};
-use super::{Binder, Bound, Node};
+use super::Binder;
 use crate::ast::{CmpOp, Expr, Query};
+use crate::bind::typing::{as_text, comparison, negated};
+use crate::bind::typing::{common_of, convert, fitted};
+use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
-use crate::value::{common_type, is_national, is_text, type_name};
+use crate::value::{common_type, is_text, type_name};
 
 impl Binder<'_> {
     /// A condition; a plain value here is an error.
@@ -116,53 +116,4 @@ fn near(expr: &Expr) -> String {
         Expr::Call(call) => call.name.text(),
         _ => ")".to_owned(),
     }
-}
-
-pub(crate) fn negated(inner: Bound, not: bool) -> Bound {
-    if not { Bound::condition(Node::Not(Box::new(inner))) } else { inner }
-}
-
-/// A comparison of two values in their common type.
-pub(crate) fn comparison(op: CmpOp, left: Bound, right: Bound) -> Result<Bound> {
-    let (left, right) = adopt_null(left, right)?;
-    if left.node.is_untyped() {
-        let null = Bound::constant(SqlType::Int, Value::Null);
-        return Ok(Bound::condition(Node::Compare(op, Box::new(null.clone()), Box::new(null))));
-    }
-    let ty = common_type(left.ty, right.ty)?;
-    let old = |ty| matches!(ty, SqlType::Text | SqlType::NText | SqlType::Image | SqlType::Xml);
-    if old(left.ty) || old(right.ty) || ty == SqlType::SqlVariant {
-        let name = match op {
-            CmpOp::Eq => "equal to",
-            CmpOp::Ne => "not equal to",
-            CmpOp::Lt => "less than",
-            CmpOp::Le => "less than or equal to",
-            CmpOp::Gt => "greater than",
-            CmpOp::Ge => "greater than or equal to",
-        };
-        return Err(Error::BadOperands {
-            left: type_name(left.ty).to_owned(),
-            right: type_name(right.ty).to_owned(),
-            op: name.to_owned(),
-        });
-    }
-    let left = convert(left, ty)?;
-    let right = convert(right, ty)?;
-    Ok(Bound::condition(Node::Compare(op, Box::new(left), Box::new(right))))
-}
-
-/// Anything as text, for LIKE and for functions of text.
-pub(crate) fn as_text(value: Bound) -> Result<Bound> {
-    if is_text(value.ty) && value.node.is_typed() {
-        return Ok(value);
-    }
-    let open = matches!(&value.node, Node::Null(Some(_)));
-    let ty = if open {
-        SqlType::NVarChar(Length::Of(4000))
-    } else if is_national(value.ty) {
-        SqlType::NVarChar(Length::Max)
-    } else {
-        SqlType::VarChar(Length::Of(crate::value::display_length(value.ty)))
-    };
-    convert(value, ty)
 }

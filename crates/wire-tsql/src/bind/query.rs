@@ -2,11 +2,13 @@
 
 use tdekit_wire_tds::{Column, SqlType, Value};
 
-use super::expr::convert;
-use super::{Binder, Bound, CteScope, Node, Offered, quote};
-use crate::ast::{Expr, Item, Name, Query, Select, SetExpr, SetOp};
+use super::{Binder, CteScope, Offered};
+use crate::ast::{Child, Expr, Item, Name, Query, SetExpr, SetOp};
+use crate::bind::typing::convert;
+use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
-use crate::functions::Func;
+use crate::functions::func::Func;
+use crate::name::quote;
 use crate::value::{common_type, is_text};
 
 /// A column of a query's result.
@@ -355,31 +357,22 @@ fn gives_one_row(query: &Query) -> bool {
     let SetExpr::Select(select) = &query.body else { return false };
     let one = select.top.as_ref().is_some_and(|top| top.count == Expr::Int("1".to_owned()));
     one || select.from.is_empty()
-        || select.group.is_empty() && super::select::has_aggregates(select)
+        || select.group.is_empty() && super::select::has_aggregates(select, &query.order)
 }
 
-/// Whether a query names this table in FROM, at any depth that the parser can tell.
+/// Whether a query names this table, in FROM or in a subquery of one of its expressions.
 pub(crate) fn mentions(query: &Query, name: &str) -> bool {
-    fn in_set(body: &SetExpr, name: &str) -> bool {
-        match body {
-            SetExpr::Select(select) => in_select(select, name),
-            SetExpr::Op(_, left, right) => in_set(left, name) || in_set(right, name),
-            SetExpr::Nested(query) => mentions(query, name),
+    let mut found = false;
+    query.children(&mut |child| found = found || child_mentions(child, name));
+    found
+}
+
+pub(crate) fn child_mentions(child: Child<'_>, name: &str) -> bool {
+    match child {
+        Child::Table(table) => table.0.len() == 1 && table.object().eq_ignore_ascii_case(name),
+        Child::Query(query) => mentions(query, name),
+        Child::Expr(expr) => {
+            expr.any(&|part| part.query().is_some_and(|query| mentions(query, name)))
         }
     }
-    fn in_select(select: &Select, name: &str) -> bool {
-        select.from.iter().any(|table| in_table(table, name))
-    }
-    fn in_table(table: &crate::ast::TableRef, name: &str) -> bool {
-        use crate::ast::TableRef;
-        match table {
-            TableRef::Table(found, _) => {
-                found.0.len() == 1 && found.object().eq_ignore_ascii_case(name)
-            }
-            TableRef::Derived(query, ..) => mentions(query, name),
-            TableRef::Values(..) | TableRef::Function(_) => false,
-            TableRef::Join(_, left, right, _) => in_table(left, name) || in_table(right, name),
-        }
-    }
-    in_set(&query.body, name)
 }

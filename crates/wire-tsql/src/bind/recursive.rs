@@ -1,9 +1,10 @@
 //! Recursive common table expressions: an anchor, then members that read the expression itself.
 
-use super::query::{BoundQuery, mentions};
-use super::{Binder, CteScope, Offered, quote};
-use crate::ast::{Cte, Query, SetExpr, SetOp};
+use super::query::{BoundQuery, child_mentions};
+use super::{Binder, CteScope, Offered};
+use crate::ast::{Child, Cte, SetExpr, SetOp};
 use crate::error::{Error, Result};
+use crate::name::quote;
 
 /// The members of a chain of UNION ALL, the first one first.
 fn members<'q>(body: &'q SetExpr, found: &mut Vec<&'q SetExpr>) {
@@ -16,16 +17,15 @@ fn members<'q>(body: &'q SetExpr, found: &mut Vec<&'q SetExpr>) {
     }
 }
 
-fn names_itself(member: &SetExpr, cte: &Cte) -> bool {
-    let query = Query {
-        ctes: Vec::new(),
-        body: member.clone(),
-        order: Vec::new(),
-        offset: None,
-        max_recursion: None,
-        line: 0,
-    };
-    mentions(&query, &cte.name)
+/// Whether a member reads the expression itself: in FROM, as it may.
+fn names_itself(member: &SetExpr, cte: &Cte) -> Result<bool> {
+    let (mut found, mut deep) = (false, false);
+    member.children(&mut |child| {
+        let named = child_mentions(child, &cte.name);
+        found |= named;
+        deep |= named && matches!(child, Child::Expr(_));
+    });
+    if deep { Err(Error::RecursiveSubquery {}) } else { Ok(found) }
 }
 
 impl Binder<'_> {
@@ -43,7 +43,8 @@ impl Binder<'_> {
         if parts.len() < 2 {
             return Err(Error::RecursiveForm { name: name() });
         }
-        let first = parts.iter().position(|part| names_itself(part, cte)).unwrap_or(parts.len());
+        let named = parts.iter().map(|part| names_itself(part, cte)).collect::<Result<Vec<_>>>()?;
+        let first = named.iter().position(|named| *named).unwrap_or(parts.len());
         if first == 0 {
             return Err(Error::NoAnchor { name: name() });
         }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::{Column, SqlType};
 
-use super::expr::{assign, convert};
-use super::select::{replace, rows};
-use super::{Binder, Bound, Node, Offered, Scope, SourceScope, quote};
+use super::select::rows;
+use super::{Binder, Offered, Scope, SourceScope};
 use crate::ast::{Item, Name, SetTarget, TableRef, Update};
+use crate::bind::typing::{assign, convert};
+use crate::bound::{Bound, Node};
 use crate::catalog::{Table, TableColumn};
 use crate::error::{Error, Result};
+use crate::name::quote;
 
 /// An update of one row after the other.
 #[derive(Debug)]
@@ -57,7 +59,8 @@ impl Binder<'_> {
     }
 
     fn rowwise_in_scope(&mut self, update: &Update, with: &str) -> Result<Rowwise> {
-        let own = [TableRef::Table(update.target.clone(), None)];
+        self.hints = self.hints.and(update.hints);
+        let own = [TableRef::Table(update.target.clone(), None, update.hints)];
         let tables: &[TableRef] = if update.from.is_empty() { &own } else { &update.from };
         let from = self.tables_clause(tables)?;
         let (table, alias) = self.target_in(&update.target, tables)?;
@@ -161,7 +164,7 @@ impl Binder<'_> {
             sets.iter().position(named)
         };
         for mut bound in made {
-            replace(&mut bound, &mut |part| {
+            bound.each(&mut |part| {
                 let Node::Leaf(sql) = &part.node else { return };
                 if let Some(at) = set_at(sql) {
                     part.node = Node::Arg(usize::MAX - at);
@@ -173,7 +176,7 @@ impl Binder<'_> {
         }
         let count = leaves.len();
         for bound in &mut output {
-            replace(bound, &mut |part| {
+            bound.each(&mut |part| {
                 if let Node::Arg(at) = part.node
                     && let Some(set) = usize::MAX.checked_sub(at).filter(|set| *set < sets.len())
                 {

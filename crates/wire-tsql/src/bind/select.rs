@@ -1,9 +1,11 @@
 //! One SELECT.
 
 use super::query::{BoundQuery, OutColumn, position};
-use super::{Aggregates, Binder, Bound, Node, Scope, quote};
+use super::{Aggregates, Binder, Scope};
 use crate::ast::{Expr, Item, OrderItem, Select};
+use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
+use crate::name::quote;
 use crate::value::is_text;
 
 /// The text of a SELECT that assigns, slots and values, the types of its columns.
@@ -18,36 +20,17 @@ struct Parts {
 }
 
 /// Whether a SELECT has an aggregate of its own.
-pub(crate) fn has_aggregates(select: &Select) -> bool {
+pub(crate) fn has_aggregates(select: &Select, order: &[OrderItem]) -> bool {
     let items = select.items.iter().any(|item| match item {
         Item::Expr(expr, _) | Item::Assign(_, _, expr) => aggregates_in(expr),
         Item::Star(_) => false,
     });
-    items || select.having.as_ref().is_some_and(aggregates_in)
+    let ordered = order.iter().any(|item| aggregates_in(&item.expr));
+    items || ordered || select.having.as_ref().is_some_and(aggregates_in)
 }
 
 fn aggregates_in(expr: &Expr) -> bool {
-    let any = |items: &[Expr]| items.iter().any(aggregates_in);
-    match expr {
-        Expr::Call(call) => super::call::is_aggregate(call) || any(&call.args),
-        Expr::Unary(_, a) | Expr::Not(a) | Expr::IsNull(a, _) | Expr::Collate(a, _) => {
-            aggregates_in(a)
-        }
-        Expr::Convert(a, _, _, _) | Expr::InQuery(a, _, _) | Expr::Quantified(a, ..) => {
-            aggregates_in(a)
-        }
-        Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => aggregates_in(a) || aggregates_in(b),
-        Expr::And(items) | Expr::Or(items) => any(items),
-        Expr::Between(a, b, c, _) => aggregates_in(a) || aggregates_in(b) || aggregates_in(c),
-        Expr::InList(a, items, _) => aggregates_in(a) || any(items),
-        Expr::Like(a, b, _, _) => aggregates_in(a) || aggregates_in(b),
-        Expr::Case(operand, whens, otherwise) => {
-            operand.as_deref().is_some_and(aggregates_in)
-                || whens.iter().any(|(when, then)| aggregates_in(when) || aggregates_in(then))
-                || otherwise.as_deref().is_some_and(aggregates_in)
-        }
-        _ => false,
-    }
+    expr.any(&|part| matches!(part, Expr::Call(call) if super::call::is_aggregate(call)))
 }
 
 impl Binder<'_> {
@@ -69,7 +52,7 @@ impl Binder<'_> {
         order: &[OrderItem],
         offset: Option<&(Expr, Option<Expr>)>,
     ) -> Result<BoundQuery> {
-        let parts = self.parts(select)?;
+        let parts = self.parts(select, order)?;
         let mut columns = Vec::new();
         let mut items = Vec::new();
         for item in &select.items {
@@ -109,7 +92,11 @@ impl Binder<'_> {
         Ok(BoundQuery { sql, columns })
     }
 
-    fn parts(&mut self, select: &Select) -> Result<Parts> {
+    fn parts(&mut self, select: &Select, order: &[OrderItem]) -> Result<Parts> {
+        if select.into.is_some() {
+            let left = self.into_left.checked_sub(1);
+            self.into_left = left.ok_or(Error::MisplacedInto {})?;
+        }
         let mut parts = Parts {
             from: String::new(),
             filter: String::new(),
@@ -131,9 +118,13 @@ impl Binder<'_> {
             let text = self.emit_text(&bound)?;
             let collate = if is_text(bound.ty) { " COLLATE TSQL" } else { "" };
             texts.push(format!("({text}){collate}"));
-            groups.push((expr.clone(), Bound::new(bound.ty, bound.nullable, Node::Leaf(text))));
+            groups.push((
+                self.canonical(expr),
+                Bound::new(bound.ty, bound.nullable, Node::Leaf(text)),
+            ));
         }
-        let grouped = !groups.is_empty() || select.having.is_some() || has_aggregates(select);
+        let grouped =
+            !groups.is_empty() || select.having.is_some() || has_aggregates(select, order);
         if let Some(scope) = self.scopes.last_mut() {
             scope.aggregates = Aggregates::Allowed;
             scope.groups = grouped.then_some(groups);
@@ -295,10 +286,10 @@ impl Binder<'_> {
                 _ => None,
             };
             if at.is_none() && select.distinct {
-                at = select
-                    .items
-                    .iter()
-                    .position(|found| matches!(found, Item::Expr(expr, _) if *expr == item.expr));
+                let wanted = self.canonical(&item.expr);
+                at = select.items.iter().position(
+                    |found| matches!(found, Item::Expr(expr, _) if self.canonical(expr) == wanted),
+                );
                 let stars = select.items.iter().any(|item| matches!(item, Item::Star(_)));
                 if at.is_none() || stars {
                     return Err(Error::DistinctOrder {});
@@ -316,15 +307,7 @@ impl Binder<'_> {
                 }
                 None => {
                     if matches!(item.expr, Expr::Dec(_) | Expr::Str(..) | Expr::Null) {
-                        return Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
-                            line: 0,
-                            ..tdekit_wire_tds::Message::new(
-                                408,
-                                16,
-                                1,
-                                "A constant expression was encountered in the ORDER BY list.",
-                            )
-                        })));
+                        return Err(Error::ConstantOrder {});
                     }
                     let bound = self.scalar(&item.expr)?;
                     self.ordered(&bound, false)?;
@@ -356,7 +339,7 @@ impl Binder<'_> {
     }
 
     fn assignments(&mut self, query: &crate::ast::Query, select: &Select) -> Result<Assigning> {
-        let parts = self.parts(select)?;
+        let parts = self.parts(select, &query.order)?;
         let (mut assigned, mut leaves, mut types) = (Vec::new(), Vec::new(), Vec::new());
         for item in &select.items {
             let Item::Assign(name, op, expr) = item else {
@@ -366,7 +349,7 @@ impl Binder<'_> {
             let value = self.scalar(expr)?;
             let current = Bound::new(variable.ty, true, Node::Var(variable.slot));
             let value = super::call::compound(*op, current, value)?;
-            let value = super::expr::convert(value, variable.ty)?;
+            let value = crate::bind::typing::convert(value, variable.ty)?;
             assigned.push((variable.slot, rows(&value, &mut leaves, &mut types)));
         }
         let order = self.select_order(select, &query.order, &[])?;
@@ -394,7 +377,7 @@ pub(crate) fn rows(
     types: &mut Vec<tdekit_wire_tds::SqlType>,
 ) -> Bound {
     let mut made = bound.clone();
-    replace(&mut made, &mut |part| {
+    made.each(&mut |part| {
         let Node::Leaf(sql) = &part.node else { return };
         let known = leaves.iter().position(|leaf| leaf == sql).filter(|at| types[*at] == part.ty);
         let at = known.unwrap_or_else(|| {
@@ -405,50 +388,4 @@ pub(crate) fn rows(
         part.node = Node::Arg(at);
     });
     made
-}
-
-/// Visits every node, to change it.
-pub(crate) fn replace(bound: &mut Bound, change: &mut dyn FnMut(&mut Bound)) {
-    change(bound);
-    match &mut bound.node {
-        Node::Const(_) | Node::Null(_) | Node::Var(_) | Node::Arg(_) | Node::Leaf(_) => {}
-        Node::Convert { inner, style, .. } => {
-            replace(inner, change);
-            if let Some(style) = style {
-                replace(style, change);
-            }
-        }
-        Node::Assign { inner, .. }
-        | Node::Negate(inner)
-        | Node::BitNot(inner)
-        | Node::Not(inner)
-        | Node::IsNull(inner, _) => replace(inner, change),
-        Node::Arith(_, a, b) | Node::Concat(a, b) | Node::Compare(_, a, b) => {
-            replace(a, change);
-            replace(b, change);
-        }
-        Node::And(items) | Node::Or(items) | Node::Call(_, items) => {
-            items.iter_mut().for_each(|item| replace(item, change));
-        }
-        Node::Like { text, pattern, escape } => {
-            replace(text, change);
-            replace(pattern, change);
-            if let Some(escape) = escape {
-                replace(escape, change);
-            }
-        }
-        Node::InList(left, items) => {
-            replace(left, change);
-            items.iter_mut().for_each(|item| replace(item, change));
-        }
-        Node::Case(whens, otherwise) => {
-            for (when, then) in whens {
-                replace(when, change);
-                replace(then, change);
-            }
-            if let Some(otherwise) = otherwise {
-                replace(otherwise, change);
-            }
-        }
-    }
 }

@@ -2,11 +2,14 @@
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::expr::convert;
-use super::{Binder, Bound, Node, Offered, SourceScope, quote};
+use super::{Binder, Offered, SourceScope};
 use crate::ast::TableCall;
+use crate::bind::typing::convert;
+use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
-use crate::functions::{self, Func};
+use crate::functions::func::Func;
+use crate::functions::{self};
+use crate::name::quote;
 use crate::value::{is_national, is_text, length_of};
 
 /// Their names.

@@ -1,157 +1,20 @@
 //! What a database has, read at once: behind the system views, and behind functions that look
 //! objects up.
 
+use super::model::{
+    DESCENDING, Facts, ForeignKey, Index, NULLS, Named, Object, ObjectColumn, ProcedureParameter,
+    Rule, SEPARATOR, made_name, schema_and_name,
+};
+use crate::catalog::named::has_table;
 use rusqlite::{Connection, OptionalExtension};
-use tdekit_wire_tds::SqlType;
 
 use super::{Table, TableColumn, TableKind, schemas};
-use crate::ast::{Kind, Name, TableRef};
-use crate::bind::{Binder, Scope, Variables, quote};
+use crate::ast::{Action, Hints, Kind, Name, TableRef};
+use crate::bind::{Binder, Scope, Variables};
+use crate::catalog::model::object_id;
 use crate::error::Result;
-use crate::host::Database;
-use crate::run::calls::object_id;
+use crate::name::quote;
 use crate::run::db::{Db, View, failure};
-
-/// Between the names of columns in `tsql_constraint`.
-pub(crate) const SEPARATOR: char = '\u{1f}';
-
-/// Behind the name of a descending column in `tsql_constraint`.
-pub(crate) const DESCENDING: char = '\u{1e}';
-
-/// A table, view, procedure or constraint.
-#[derive(Debug, Clone)]
-pub(crate) struct Object {
-    pub(crate) id: i64,
-    pub(crate) schema: String,
-    pub(crate) name: String,
-    /// `U`, `V`, `P`, `PK`, `UQ`, `F`, `C` or `D`.
-    pub(crate) kind: &'static str,
-    /// The table of a constraint, else 0.
-    pub(crate) parent: i64,
-    /// The text of a view or procedure.
-    pub(crate) text: Option<String>,
-    /// A temporary table, seen from another database than tempdb.
-    pub(crate) hidden: bool,
-}
-
-/// A column of a table or view; `id` from 1.
-#[derive(Debug, Clone)]
-pub(crate) struct ObjectColumn {
-    pub(crate) object: i64,
-    pub(crate) id: i64,
-    pub(crate) column: TableColumn,
-    /// Seed, increment and last value.
-    pub(crate) identity: Option<(i64, i64, Option<i64>)>,
-    pub(crate) default_id: i64,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Index {
-    pub(crate) object: i64,
-    /// 0 for the rows of a table without a primary key, 1 for that key, others from 2.
-    pub(crate) id: i64,
-    pub(crate) name: Option<String>,
-    pub(crate) unique: bool,
-    pub(crate) primary: bool,
-    pub(crate) constraint: bool,
-    /// Column and whether descending.
-    pub(crate) columns: Vec<(i64, bool)>,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct ForeignKey {
-    pub(crate) id: i64,
-    pub(crate) name: String,
-    pub(crate) object: i64,
-    pub(crate) parent: i64,
-    /// Column here, column there.
-    pub(crate) columns: Vec<(i64, i64)>,
-    pub(crate) on_delete: String,
-    pub(crate) on_update: String,
-}
-
-/// A CHECK or DEFAULT with its text.
-#[derive(Debug, Clone)]
-pub(crate) struct Rule {
-    pub(crate) id: i64,
-    pub(crate) name: String,
-    pub(crate) object: i64,
-    /// 0 for a CHECK of the whole table.
-    pub(crate) column: i64,
-    pub(crate) text: String,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct ProcedureParameter {
-    pub(crate) object: i64,
-    pub(crate) id: i64,
-    pub(crate) name: String,
-    pub(crate) ty: SqlType,
-    pub(crate) output: bool,
-}
-
-/// One database.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Facts {
-    pub(crate) database: String,
-    /// Schemas beside the fixed ones.
-    pub(crate) schemas: Vec<String>,
-    pub(crate) objects: Vec<Object>,
-    pub(crate) columns: Vec<ObjectColumn>,
-    pub(crate) indexes: Vec<Index>,
-    pub(crate) foreign_keys: Vec<ForeignKey>,
-    pub(crate) checks: Vec<Rule>,
-    pub(crate) defaults: Vec<Rule>,
-    pub(crate) parameters: Vec<ProcedureParameter>,
-}
-
-/// What functions look up: the databases, and those that were read.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Snapshot {
-    pub(crate) current: String,
-    pub(crate) login: String,
-    pub(crate) databases: Vec<Database>,
-    pub(crate) read: Vec<Facts>,
-}
-
-/// A constraint, or an index, as `tsql_constraint` keeps it.
-#[derive(Debug, Clone)]
-pub(crate) struct Named {
-    pub(crate) name: String,
-    /// `PK`, `UQ`, `F`, `C`, `D`; `I` for an index.
-    pub(crate) kind: String,
-    pub(crate) columns: Vec<String>,
-    pub(crate) descending: Vec<bool>,
-    pub(crate) text: String,
-}
-
-/// `dbo.t` as schema and name.
-pub(crate) fn schema_and_name(stored: &str) -> (String, String) {
-    match stored.split_once('.') {
-        Some((schema, name)) => (schema.to_owned(), name.to_owned()),
-        None => ("dbo".to_owned(), stored.to_owned()),
-    }
-}
-
-/// The name of a constraint that was not given one.
-pub(crate) fn made_name(kind: &str, table: &str, column: &str) -> String {
-    let hash = object_id(&format!("{kind}~{table}~{column}"));
-    let (_, table) = schema_and_name(table);
-    let short = |text: &str, most: usize| text.chars().take(most).collect::<String>();
-    match kind {
-        "PK" | "UQ" => format!("{kind}__{}__{hash:08X}", short(&table, 9)),
-        _ => format!("{kind}__{}__{}__{hash:08X}", short(&table, 9), short(column, 9)),
-    }
-}
-
-pub(crate) fn has_table(
-    connection: &Connection,
-    schema: &str,
-    name: &str,
-) -> rusqlite::Result<bool> {
-    let sql = format!("SELECT 1 FROM {}.sqlite_schema WHERE name = ?1", quote(schema));
-    Ok(connection.prepare_cached(&sql)?.query_row([name], |_| Ok(())).optional()?.is_some())
-}
 
 /// Reads a database, with the session's temporary tables.
 ///
@@ -242,7 +105,7 @@ impl Facts {
         let mut binder = Binder::new(&mut view, &variables, &kernels);
         binder.scopes.push(Scope::new());
         // a view whose tables are gone has no columns any more
-        if binder.table_ref(&TableRef::Table(full.clone(), None)).is_err() {
+        if binder.table_ref(&TableRef::Table(full.clone(), None, Hints::default())).is_err() {
             return;
         }
         let offered = binder.scopes.pop().map(|scope| scope.sources).unwrap_or_default();
@@ -257,7 +120,9 @@ impl Facts {
 
     fn add_procedure(&mut self, object: i64, text: &str) {
         let Ok(stmts) = crate::parse::parse(text, true) else { return };
-        let Some(Kind::CreateProc(made)) = stmts.into_iter().next().map(|stmt| stmt.kind) else {
+        let Some(Kind::Act(Action::CreateProc(made))) =
+            stmts.into_iter().next().map(|stmt| stmt.kind)
+        else {
             return;
         };
         for (id, param) in (1..).zip(made.params) {
@@ -330,7 +195,7 @@ impl Facts {
         }
     }
 
-    fn add_constraint(&mut self, parent: i64, name: &str, kind: &'static str) -> i64 {
+    pub(super) fn add_constraint(&mut self, parent: i64, name: &str, kind: &'static str) -> i64 {
         let id = object_id(name);
         let of = self.objects.iter().find(|object| object.id == parent);
         let (schema, hidden) =
@@ -521,7 +386,7 @@ fn indexes(
     while let Some(row) = rows.next()? {
         let (name, unique, origin): (String, bool, String) =
             (row.get(0)?, row.get(1)?, row.get(2)?);
-        if origin == "pk" {
+        if origin == "pk" || name.ends_with(NULLS) {
             continue;
         }
         let prefix = format!("{}~", table.name);

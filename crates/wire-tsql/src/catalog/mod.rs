@@ -2,11 +2,14 @@
 
 pub(crate) mod facts;
 pub(crate) mod lookup;
+pub(crate) mod model;
+pub(crate) mod named;
 pub(crate) mod schemas;
 pub(crate) mod system;
 pub(crate) mod texts;
 pub(crate) mod types;
 pub(crate) mod views;
+pub(crate) mod wanted;
 
 use std::sync::Arc;
 
@@ -49,7 +52,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn sql(&self) -> String {
-        format!("{}.{}", crate::bind::quote(&self.schema), crate::bind::quote(&self.name))
+        format!("{}.{}", crate::name::quote(&self.schema), crate::name::quote(&self.name))
     }
 
     /// As messages name it: `db.dbo.t`.

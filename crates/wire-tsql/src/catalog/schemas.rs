@@ -1,24 +1,15 @@
 //! Schemas of a database: those that are always there, those that CREATE SCHEMA made, and those
 //! that a name of SQLite's tells of: the table `sales.t` is in the schema `sales`.
 
+use super::model::FIXED;
 use rusqlite::Connection;
 
-use super::facts::{has_table, schema_and_name};
-use crate::bind::quote;
-use crate::run::calls::object_id;
-
-/// Schemas of every database, with their ids.
-pub(crate) const FIXED: &[(&str, i64)] =
-    &[("dbo", 1), ("guest", 2), ("INFORMATION_SCHEMA", 3), ("sys", 4)];
+use crate::catalog::model::schema_and_name;
+use crate::catalog::named::has_table;
+use crate::name::quote;
 
 /// Fixed ones in which nothing can be made.
 pub(crate) const SYSTEM: &[&str] = &["INFORMATION_SCHEMA", "sys"];
-
-/// The id of a schema: fixed for the usual ones.
-pub(crate) fn schema_id(schema: &str) -> i64 {
-    let fixed = FIXED.iter().find(|(name, _)| name.eq_ignore_ascii_case(schema));
-    fixed.map_or_else(|| object_id(schema), |(_, id)| *id)
-}
 
 /// The schemas of an attached database beside the fixed ones.
 pub(crate) fn made(connection: &Connection, schema: &str) -> rusqlite::Result<Vec<String>> {

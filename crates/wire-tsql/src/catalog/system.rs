@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::{Caller, SqlType};
 
-use super::facts::{self, Facts};
+use super::facts::{self};
 use super::views::{self, Server, Source};
 use super::{Table, TableColumn, TableKind, texts};
 use crate::ast::Name;
-use crate::bind::quote;
+use crate::catalog::model::Facts;
 use crate::error::{Error, Result};
 use crate::host::Rows;
+use crate::name::quote;
 use crate::run::activity::Activities;
 use crate::run::db::{Db, failure};
 use crate::value::storage;

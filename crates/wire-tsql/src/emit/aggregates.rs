@@ -4,7 +4,7 @@ use rusqlite::functions::{Aggregate, Context, WindowAggregate};
 use rusqlite::types::{ToSqlOutput, Value as Stored, ValueRef};
 use tdekit_wire_tds::{SqlType, Value};
 
-use super::Kernels;
+use crate::emit::kernels::Kernels;
 use crate::error::Error;
 use crate::value::{storage, type_name};
 

@@ -6,10 +6,16 @@ use std::cmp::Ordering;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use crate::ast::CmpOp;
-use crate::bind::{Bound, Node};
+use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
 use crate::value::dateparse::Order;
-use crate::value::{Family, Val, arith, convert, family, is_national, length_of, text, type_name};
+use crate::value::{
+    Family, Val, affordable, arith, bulk_bytes, convert, family, is_national, length_of, text,
+    type_name,
+};
+
+/// The most that a conversion takes for a byte: text of bytes has two digits for each.
+const CONVERTED: usize = 3;
 
 /// What the session answers: `@@` variables, GETDATE() and their kind.
 pub(crate) trait SessionCalls {
@@ -179,15 +185,7 @@ fn like(
             Value::Text(text) if text.chars().count() == 1 => text.chars().next(),
             Value::Null => return Ok(None),
             _ => {
-                return Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
-                    line: 0,
-                    ..tdekit_wire_tds::Message::new(
-                        506,
-                        16,
-                        1,
-                        "The invalid escape character was specified in a LIKE predicate.",
-                    )
-                })));
+                return Err(Error::BadEscape {});
             }
         },
         None => None,
@@ -233,6 +231,7 @@ pub(crate) fn eval<'e>(bound: &'e Bound, env: &Env<'e>) -> Result<Value<'e>> {
                 None => 0,
             };
             let value = eval(inner, env)?;
+            affordable(bulk_bytes(&value).saturating_mul(CONVERTED))?;
             match convert::convert(&value, inner.ty, bound.ty, style, env.order) {
                 Err(_) if *lenient => Ok(Value::Null),
                 other => other,
@@ -240,6 +239,7 @@ pub(crate) fn eval<'e>(bound: &'e Bound, env: &Env<'e>) -> Result<Value<'e>> {
         }
         Node::Assign { inner, table, column } => {
             let value = eval(inner, env)?;
+            affordable(bulk_bytes(&value).saturating_mul(CONVERTED))?;
             assigned(&value, inner.ty, bound.ty, table, column, env.order)
         }
         Node::Case(whens, otherwise) => {
@@ -276,9 +276,12 @@ fn negate(value: Value<'_>, ty: SqlType) -> Result<Value<'_>> {
 }
 
 fn concat<'e>(ty: SqlType, left: &'e Bound, right: &'e Bound, env: &Env<'e>) -> Result<Value<'e>> {
-    match (eval(left, env)?, eval(right, env)?) {
+    let (left, right) = (eval(left, env)?, eval(right, env)?);
+    affordable(bulk_bytes(&left).saturating_add(bulk_bytes(&right)))?;
+    match (left, right) {
         (Value::Text(left), Value::Text(right)) => {
             let mut joined = left.into_owned();
+            joined.try_reserve_exact(right.len()).map_err(|_| Error::OutOfMemory {})?;
             joined.push_str(&right);
             if let Some(Length::Of(n)) = length_of(ty) {
                 let national = is_national(ty);
@@ -291,6 +294,7 @@ fn concat<'e>(ty: SqlType, left: &'e Bound, right: &'e Bound, env: &Env<'e>) -> 
         }
         (Value::Binary(left), Value::Binary(right)) => {
             let mut joined = left.into_owned();
+            joined.try_reserve_exact(right.len()).map_err(|_| Error::OutOfMemory {})?;
             joined.extend_from_slice(&right);
             if let Some(Length::Of(n)) = length_of(ty) {
                 joined.truncate(usize::from(n));

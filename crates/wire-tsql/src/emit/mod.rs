@@ -6,145 +6,22 @@
 
 pub(crate) mod aggregates;
 pub(crate) mod eval;
+pub(crate) mod kernels;
 pub(crate) mod sqlite;
-
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use tdekit_wire_tds::{SqlType, Value};
 
 use crate::ast::CmpOp;
-use crate::bind::{Binder, Bound, Node};
-use crate::catalog::facts::Snapshot;
+use crate::bind::Binder;
+use crate::bound::{Bound, Node};
+use crate::emit::kernels::Kernel;
 use crate::error::{Error, Result};
-use crate::functions::Func;
-use crate::value::dateparse::Order;
+use crate::functions::func::Func;
 use crate::value::{Family, family, is_text, storage, units};
 
-/// An expression that SQLite calls, with the types of its arguments.
-#[derive(Debug)]
-pub(crate) struct Kernel {
-    pub(crate) expr: Bound,
-    pub(crate) args: Vec<SqlType>,
-    /// It looks objects up.
-    pub(crate) looks_up: bool,
-}
-
-#[derive(Debug, Default)]
-struct Registry {
-    next: i64,
-    kernels: HashMap<i64, Arc<Kernel>>,
-    /// The error behind a statement that SQLite ended because a function failed.
-    failure: Option<Error>,
-    /// The next value of the identity column that is being filled, and its step.
-    identity: Option<(i64, i64)>,
-    last_identity: Option<i64>,
-    /// What functions over columns look objects up in.
-    snapshot: Option<Arc<Snapshot>>,
-}
-
-/// The kernels of one connection, and how its session reads dates.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Kernels(Arc<Mutex<Registry>>, Arc<Formats>);
-
-/// SET DATEFORMAT and SET DATEFIRST, for kernels.
-#[derive(Debug, Default)]
-struct Formats {
-    order: AtomicU8,
-    datefirst: AtomicU8,
-}
-
-/// Keeps a kernel alive.
-#[derive(Debug)]
-pub(crate) struct Guard {
-    id: i64,
-    kernels: Kernels,
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.kernels.with(|registry| registry.kernels.remove(&self.id));
-    }
-}
-
-impl Kernels {
-    fn with<T>(&self, work: impl FnOnce(&mut Registry) -> T) -> T {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn register(&self, kernel: Kernel) -> Guard {
-        let id = self.with(|registry| {
-            registry.next += 1;
-            registry.kernels.insert(registry.next, Arc::new(kernel));
-            registry.next
-        });
-        Guard { id, kernels: self.clone() }
-    }
-
-    pub(crate) fn find(&self, id: i64) -> Option<Arc<Kernel>> {
-        self.with(|registry| registry.kernels.get(&id).cloned())
-    }
-
-    pub(crate) fn fail(&self, error: Error) {
-        self.with(|registry| registry.failure.get_or_insert(error).clone());
-    }
-
-    pub(crate) fn take_failure(&self) -> Option<Error> {
-        self.with(|registry| registry.failure.take())
-    }
-
-    pub(crate) fn set_formats(&self, order: Order, datefirst: i64) {
-        let order = match order {
-            Order::Mdy => 0,
-            Order::Dmy => 1,
-            Order::Ymd => 2,
-        };
-        self.1.order.store(order, Ordering::Relaxed);
-        self.1.datefirst.store(u8::try_from(datefirst).unwrap_or(7), Ordering::Relaxed);
-    }
-
-    pub(crate) fn formats(&self) -> (Order, i64) {
-        let order = match self.1.order.load(Ordering::Relaxed) {
-            1 => Order::Dmy,
-            2 => Order::Ymd,
-            _ => Order::Mdy,
-        };
-        match self.1.datefirst.load(Ordering::Relaxed) {
-            0 => (order, 7),
-            day => (order, i64::from(day)),
-        }
-    }
-
-    pub(crate) fn set_snapshot(&self, snapshot: Option<Arc<Snapshot>>) {
-        self.with(|registry| registry.snapshot = snapshot);
-    }
-
-    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
-        self.with(|registry| registry.snapshot.clone())
-    }
-
-    pub(crate) fn begin_identity(&self, next: i64, step: i64) {
-        self.with(|registry| {
-            registry.identity = Some((next, step));
-            registry.last_identity = None;
-        });
-    }
-
-    /// The next identity value; None beyond 64 bits.
-    pub(crate) fn next_identity(&self) -> Option<i64> {
-        self.with(|registry| {
-            let (next, step) = registry.identity?;
-            registry.identity = Some((next.checked_add(step)?, step));
-            registry.last_identity = Some(next);
-            Some(next)
-        })
-    }
-
-    pub(crate) fn last_identity(&self) -> Option<i64> {
-        self.with(|registry| registry.last_identity)
-    }
-}
+/// So many constants are parameters of a statement; more are written into its text. SQLite takes
+/// 32,766 parameters: the others are for variables and what is asked of the session.
+const PARAMETERS: usize = 16_000;
 
 fn operator(op: CmpOp) -> &'static str {
     match op {
@@ -212,7 +89,9 @@ impl Binder<'_> {
             Node::Leaf(sql) => Ok(sql.clone()),
             Node::Const(value) if self.inline => literal(value, bound.ty),
             Node::Null(_) => Ok("NULL".to_owned()),
-            Node::Const(_) | Node::Var(_) => Ok(self.parameter(bound.clone())),
+            Node::Const(value) if self.params.len() >= PARAMETERS => self.written(value, bound),
+            Node::Var(slot) => self.variable_parameter(*slot, bound),
+            Node::Const(_) => Ok(self.parameter(bound.clone())),
             Node::Call(func, _) if func.is_session() && !bound.has_leaf() => {
                 Ok(self.parameter(bound.clone()))
             }
@@ -238,6 +117,11 @@ impl Binder<'_> {
                 let items = self.joined_by(items, ",")?;
                 Ok(format!("({left}{collate} IN ({items}))"))
             }
+            Node::Like { text, pattern, escape } if !self.inline => {
+                let kernel = self.kernel(bound)?;
+                let range = self.like_range(text, pattern, escape.as_deref())?;
+                Ok(range.map_or(kernel.clone(), |range| format!("({range}{kernel})")))
+            }
             Node::Case(whens, otherwise) => {
                 let mut sql = "CASE".to_owned();
                 for (when, then) in whens {
@@ -258,6 +142,51 @@ impl Binder<'_> {
         }
     }
 
+    /// What LIKE with a pattern that no row changes implies for a column, with AND behind it: so
+    /// that an index is searched. Its text is [`Plan::text`]'s to leave out where the pattern
+    /// turns out to begin with a wildcard.
+    fn like_range(
+        &mut self,
+        text: &Bound,
+        pattern: &Bound,
+        escape: Option<&Bound>,
+    ) -> Result<Option<String>> {
+        let Node::Leaf(column) = &text.node else { return Ok(None) };
+        let plain = column.starts_with('"') && !column.contains(['(', ' ']);
+        if !plain || !is_text(text.ty) || !storage::comparable(text.ty) {
+            return Ok(None);
+        }
+        let args: Vec<Bound> = std::iter::once(pattern).chain(escape).cloned().collect();
+        let mut fixed = true;
+        for arg in &args {
+            arg.walk(&mut |part| {
+                fixed &= match &part.node {
+                    Node::Leaf(_) | Node::Arg(_) | Node::Null(_) => false,
+                    Node::Call(func, _) => func.is_pure() || func.is_session() && !func.is_random(),
+                    _ => true,
+                };
+                fixed
+            });
+        }
+        if !fixed {
+            return Ok(None);
+        }
+        let ty = SqlType::NVarChar(tdekit_wire_tds::Length::Max);
+        let bound = |upper: bool| {
+            let node = Node::Call(Func::LikeBound(upper), args.clone());
+            crate::bind::typing::folded(Bound::new(ty, true, node))
+        };
+        let (low, high) = (bound(false), bound(true));
+        if matches!(low.node, Node::Const(Value::Null)) {
+            return Ok(None);
+        }
+        let (low, high) = (self.parameter(low), self.parameter(high));
+        let number = low.trim_start_matches('?').to_owned();
+        Ok(Some(format!(
+            "\0{number}\0{column} COLLATE TSQL > {low} AND {column} COLLATE TSQL < {high} AND \0"
+        )))
+    }
+
     fn joined(&mut self, items: &[Bound], with: &str) -> Result<String> {
         // SQLite bounds the depth of a tree, so long chains become balanced ones
         if items.len() > 64 {
@@ -276,6 +205,30 @@ impl Binder<'_> {
         Ok(texts.join(with))
     }
 
+    /// A constant in the text itself, beyond those that are parameters.
+    fn written(&mut self, value: &Value<'static>, bound: &Bound) -> Result<String> {
+        match storage::store(value, bound.ty)? {
+            // digits that mean exactly this number are not what SQLite promises to read
+            rusqlite::types::Value::Real(_) => self.kernel(bound),
+            rusqlite::types::Value::Text(text) if text.contains('\0') => self.kernel(bound),
+            _ => literal(value, bound.ty),
+        }
+    }
+
+    /// A variable's parameter: one, however often it is used.
+    fn variable_parameter(&mut self, slot: usize, bound: &Bound) -> Result<String> {
+        let known = self
+            .variable_params
+            .get(&slot)
+            .copied()
+            .filter(|at| self.params.get(*at).is_some_and(|param| param.ty == bound.ty));
+        if let Some(at) = known {
+            return Ok(format!("?{}", at + 1));
+        }
+        self.variable_params.insert(slot, self.params.len());
+        Ok(self.parameter(bound.clone()))
+    }
+
     /// A parameter of the statement: the expression is computed before SQLite runs.
     pub(crate) fn parameter(&mut self, bound: Bound) -> String {
         self.params.push(bound);
@@ -289,7 +242,8 @@ impl Binder<'_> {
         let mut args = Vec::new();
         let mut texts = Vec::new();
         let mut pure = true;
-        let expr = self.hollowed(bound, &mut args, &mut texts, &mut pure);
+        let mut expr = bound.clone();
+        self.hollow(&mut expr, &mut args, &mut texts, &mut pure);
         if texts.len() > 100 {
             return Err(Error::NestedTooDeep {});
         }
@@ -310,80 +264,36 @@ impl Binder<'_> {
         Ok(sql)
     }
 
-    /// The expression with arguments in place of what SQLite or the session gives.
-    fn hollowed(
+    /// Puts arguments in place of what SQLite or the session gives.
+    fn hollow(
         &mut self,
-        bound: &Bound,
+        bound: &mut Bound,
         args: &mut Vec<SqlType>,
         texts: &mut Vec<String>,
         pure: &mut bool,
-    ) -> Bound {
-        let mut take = |this: &mut Self, text: Option<String>| {
-            let text = text.unwrap_or_else(|| this.parameter(bound.clone()));
-            let index = match texts.iter().position(|known| *known == text) {
-                Some(index) if args[index] == bound.ty => index,
-                _ => {
-                    texts.push(text);
-                    args.push(bound.ty);
-                    texts.len() - 1
-                }
-            };
-            Bound::new(bound.ty, bound.nullable, Node::Arg(index))
-        };
-        match &bound.node {
-            Node::Leaf(sql) => return take(self, Some(sql.clone())),
-            Node::Var(_) => return take(self, None),
+    ) {
+        let text = match &bound.node {
+            Node::Leaf(sql) => Some(sql.clone()),
+            Node::Var(_) => Some(self.parameter(bound.clone())),
             Node::Call(func, _) if func.is_session() && !bound.has_leaf() => {
-                return take(self, None);
+                Some(self.parameter(bound.clone()))
             }
-            _ => {}
+            _ => None,
+        };
+        if let Some(text) = text {
+            let known = texts.iter().position(|known| *known == text);
+            let index = known.filter(|index| args[*index] == bound.ty).unwrap_or_else(|| {
+                texts.push(text);
+                args.push(bound.ty);
+                texts.len() - 1
+            });
+            bound.node = Node::Arg(index);
+            return;
         }
         if matches!(&bound.node, Node::Call(func, _) if !func.is_pure()) {
             *pure = false;
         }
-        let mut again =
-            |this: &mut Self, part: &Bound| Box::new(this.hollowed(part, args, texts, pure));
-        let node = match &bound.node {
-            Node::Convert { inner, style, lenient } => Node::Convert {
-                inner: again(self, inner),
-                style: style.as_ref().map(|style| again(self, style)),
-                lenient: *lenient,
-            },
-            Node::Assign { inner, table, column } => Node::Assign {
-                inner: again(self, inner),
-                table: table.clone(),
-                column: column.clone(),
-            },
-            Node::Arith(op, a, b) => Node::Arith(*op, again(self, a), again(self, b)),
-            Node::Concat(a, b) => Node::Concat(again(self, a), again(self, b)),
-            Node::Negate(inner) => Node::Negate(again(self, inner)),
-            Node::BitNot(inner) => Node::BitNot(again(self, inner)),
-            Node::Compare(op, a, b) => Node::Compare(*op, again(self, a), again(self, b)),
-            Node::And(items) => Node::And(items.iter().map(|item| *again(self, item)).collect()),
-            Node::Or(items) => Node::Or(items.iter().map(|item| *again(self, item)).collect()),
-            Node::Not(inner) => Node::Not(again(self, inner)),
-            Node::IsNull(inner, negated) => Node::IsNull(again(self, inner), *negated),
-            Node::Like { text, pattern, escape } => Node::Like {
-                text: again(self, text),
-                pattern: again(self, pattern),
-                escape: escape.as_ref().map(|escape| again(self, escape)),
-            },
-            Node::InList(left, items) => Node::InList(
-                again(self, left),
-                items.iter().map(|item| *again(self, item)).collect(),
-            ),
-            Node::Case(whens, otherwise) => Node::Case(
-                whens.iter().map(|(when, then)| (*again(self, when), *again(self, then))).collect(),
-                otherwise.as_ref().map(|value| again(self, value)),
-            ),
-            Node::Call(func, items) => {
-                Node::Call(*func, items.iter().map(|item| *again(self, item)).collect())
-            }
-            Node::Const(_) | Node::Null(_) | Node::Var(_) | Node::Arg(_) | Node::Leaf(_) => {
-                bound.node.clone()
-            }
-        };
-        Bound::new(bound.ty, bound.nullable, node)
+        bound.children_mut(&mut |part| self.hollow(part, args, texts, pure));
     }
 }
 

@@ -7,7 +7,7 @@ use tdekit_wire_tds::{SqlType, Value};
 
 use super::aggregates::{Single, Spread, Sum};
 use super::eval::{Env, SessionCalls, eval};
-use super::{Kernel, Kernels};
+use crate::emit::kernels::{Kernel, Kernels};
 use crate::error::{Error, Result};
 use crate::value::{storage, text};
 
@@ -54,13 +54,7 @@ fn register(connection: &Connection, kernels: &Kernels) -> rusqlite::Result<()> 
     connection.create_scalar_function("tsql_depth", 2, pure, move |ctx| {
         let (at, most): (i64, i64) = (ctx.get(0)?, ctx.get(1)?);
         if most > 0 && at >= most {
-            let text = format!(
-                "The statement terminated. The maximum recursion {most} has been exhausted before \
-                statement completion."
-            );
-            let message = tdekit_wire_tds::Message::new(530, 16, 1, text);
-            let message = tdekit_wire_tds::Message { line: 0, ..message };
-            return Err(stop(&depth, Error::Raised(Box::new(message))));
+            return Err(stop(&depth, Error::RecursionLimit { most }));
         }
         Ok(at + 1)
     })?;

@@ -4,36 +4,15 @@ use std::borrow::Cow;
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::{Func, bad_argument, check_count, number_arg};
-use crate::bind::expr::convert;
-use crate::bind::{Bound, Node};
+use super::func::{Date, Func};
+use super::{bad_argument, check_count, number_arg};
+use crate::bind::typing::convert;
+use crate::bound::{Bound, Node};
 use crate::emit::eval::Env;
 use crate::error::{Error, Result};
 use crate::value::dateparse::{self, Order};
 use crate::value::datetime::{self, Moment, Part};
 use crate::value::{Family, family, is_text, type_name};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(clippy::enum_variant_names)]
-pub(crate) enum Date {
-    Add(Part),
-    Diff(Part),
-    Part(Part),
-    Name(Part),
-    Trunc(Part),
-    EndOfMonth,
-    FromParts,
-    DateTimeFromParts,
-    IsDate,
-    SwitchOffset,
-    ToDateTimeOffset,
-}
-
-impl std::hash::Hash for Part {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        std::mem::discriminant(self).hash(state);
-    }
-}
 
 pub(crate) const NAMES: &[&str] = &[
     "DATEFROMPARTS",
@@ -189,19 +168,11 @@ pub(crate) fn bind_dated(name: &str, part: Part, part_name: &str, args: &[Bound]
 }
 
 fn not_for(part: &str, function: &str, ty: SqlType) -> Error {
-    Error::Raised(Box::new(tdekit_wire_tds::Message {
-        line: 0,
-        ..tdekit_wire_tds::Message::new(
-            9810,
-            16,
-            1,
-            format!(
-                "The datepart {part} is not supported by date function {} for data type {}.",
-                function.to_lowercase(),
-                type_name(ty)
-            ),
-        )
-    }))
+    Error::DatepartNotFor {
+        part: part.to_owned(),
+        function: function.to_lowercase(),
+        ty: type_name(ty).to_owned(),
+    }
 }
 
 fn int_of(value: &Value<'_>) -> i64 {

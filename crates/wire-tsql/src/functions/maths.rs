@@ -2,38 +2,13 @@
 
 use tdekit_wire_tds::{SqlType, Value};
 
-use super::{Func, bad_argument, check_count, number_arg};
-use crate::bind::expr::convert;
-use crate::bind::{Bound, Node};
+use super::func::{Func, Math};
+use super::{bad_argument, check_count, number_arg};
+use crate::bind::typing::convert;
+use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
 use crate::value::decimal::{Dec, pow10};
 use crate::value::{Family, family, is_numeric, is_text, type_name};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Math {
-    Abs,
-    Acos,
-    Asin,
-    Atan,
-    Atn2,
-    Ceiling,
-    Cos,
-    Cot,
-    Degrees,
-    Exp,
-    Floor,
-    Log,
-    Log10,
-    Pi,
-    Power,
-    Radians,
-    Round,
-    Sign,
-    Sin,
-    Sqrt,
-    Square,
-    Tan,
-}
 
 const TABLE: &[(&str, Math, usize, usize)] = &[
     ("ABS", Math::Abs, 1, 1),
@@ -121,7 +96,7 @@ pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
     };
     let nullable = func != Math::Pi;
     let made = Bound::new(ty, nullable, Node::Call(Func::Math(func), bound));
-    Ok(Some(crate::bind::expr::folded(made)))
+    Ok(Some(crate::bind::typing::folded(made)))
 }
 
 fn finite(value: f64, ty: SqlType) -> Result<Value<'static>> {

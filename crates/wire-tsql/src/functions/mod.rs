@@ -2,41 +2,23 @@
 //! the modules beside.
 
 mod dates;
+pub(crate) mod func;
 mod maths;
+mod sequential;
 mod split;
 mod strings;
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use crate::ast::CmpOp;
-use crate::bind::expr::{adopt_null, branches, common_of, convert, fitted};
-use crate::bind::predicate::{as_text, comparison};
-use crate::bind::{Bound, Node};
+use crate::bind::typing::{adopt_null, branches, common_of, convert, fitted};
+use crate::bind::typing::{as_text, comparison};
+use crate::bound::{Bound, Node};
 use crate::emit::eval::Env;
 use crate::error::{Error, Result};
+use crate::functions::func::{Func, Text};
 use crate::value::datetime::Part;
 use crate::value::{Family, family, is_national, is_text, length_of, type_name};
-
-/// A function with what is fixed about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Func {
-    Text(strings::Text),
-    Math(maths::Math),
-    Date(dates::Date),
-    Coalesce,
-    /// GREATEST, or LEAST.
-    Extreme(bool),
-    IsNumeric,
-    /// Counts rows for TOP, OFFSET and FETCH: no less than this.
-    RowCount,
-    /// The share of TOP .. PERCENT: 0 to 100.
-    Percent,
-    /// AVG from sum and count.
-    Average,
-    NewId,
-    /// The session answers: see `SESSION`.
-    Session(&'static str),
-}
 
 /// Functions and `@@` variables that the session answers, with the type of their value.
 pub(crate) const SESSION: &[(&str, SqlType)] = &[
@@ -123,24 +105,9 @@ pub(crate) const SESSION: &[(&str, SqlType)] = &[
 ];
 
 /// What STRING_SPLIT computes for SQLite.
-pub(crate) const SPLIT: strings::Text = strings::Text::Split;
+pub(crate) const SPLIT: Text = Text::Split;
 
 impl Func {
-    /// The same value for the same arguments.
-    pub(crate) fn is_pure(self) -> bool {
-        !matches!(self, Func::NewId | Func::Session(_))
-    }
-
-    /// Another value for each row.
-    pub(crate) fn is_random(self) -> bool {
-        matches!(self, Func::NewId | Func::Session("RAND"))
-    }
-
-    /// One value a statement, which the session gives before SQLite runs.
-    pub(crate) fn is_session(self) -> bool {
-        matches!(self, Func::Session(_))
-    }
-
     pub(crate) fn compute<'e>(
         self,
         args: &'e [Bound],
@@ -167,6 +134,7 @@ impl Func {
                 guid[8] = guid[8] & 0x3f | 0x80;
                 return Ok(Value::Guid(guid));
             }
+            Func::NewSequentialId => return sequential::next().map(Value::Guid),
             _ => {}
         }
         let values = args.iter().map(|arg| eval(arg, env)).collect::<Result<Vec<_>>>()?;
@@ -207,9 +175,24 @@ impl Func {
                 }
                 _ => Err(Error::BadPercent {}),
             },
+            Func::LikeBound(upper) => Ok(like_bound(&values, upper)),
             Func::Average => average(&values, ty),
-            Func::Coalesce | Func::NewId => Ok(Value::Null),
+            Func::Coalesce | Func::NewId | Func::NewSequentialId => Ok(Value::Null),
         }
+    }
+}
+
+/// From the pattern, and the escape character if there is one.
+fn like_bound(values: &[Value<'_>], upper: bool) -> Value<'static> {
+    let escape = match values.get(1) {
+        None => None,
+        Some(Value::Text(text)) if text.chars().count() == 1 => text.chars().next(),
+        Some(_) => return Value::Null,
+    };
+    let Some(Value::Text(pattern)) = values.first() else { return Value::Null };
+    match crate::value::text::prefix_range(pattern, escape) {
+        Some((low, high)) => Value::Text(if upper { high } else { low }.into()),
+        None => Value::Null,
     }
 }
 
@@ -438,7 +421,16 @@ pub(crate) const DATED: &[&str] =
     &["DATEADD", "DATEDIFF", "DATEDIFF_BIG", "DATENAME", "DATEPART", "DATETRUNC"];
 /// Names of scalar functions that [`bind`] knows beside those in [`SESSION`].
 pub(crate) fn names() -> Vec<&'static str> {
-    let mut names = vec!["COALESCE", "ISNULL", "ISNUMERIC", "NEWID", "NULLIF", "IIF", "CHOOSE"];
+    let mut names = vec![
+        "COALESCE",
+        "ISNULL",
+        "ISNUMERIC",
+        "NEWID",
+        "NEWSEQUENTIALID",
+        "NULLIF",
+        "IIF",
+        "CHOOSE",
+    ];
     names.extend(["GREATEST", "LEAST"]);
     names.extend(strings::NAMES);
     names.extend(maths::NAMES);

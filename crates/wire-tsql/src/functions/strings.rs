@@ -4,43 +4,13 @@ use std::borrow::Cow;
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::{Func, bad_argument, check_count, number_arg, part_type, text_arg, text_type};
-use crate::bind::{Bound, Node};
+use super::func::{Func, Text};
+use super::{bad_argument, check_count, number_arg, part_type, text_arg, text_type};
+use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
-use crate::value::{Family, display_length, family, is_national, length_of, text};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Text {
-    Ascii,
-    Char,
-    CharIndex,
-    Concat,
-    ConcatWs,
-    DataLength,
-    Left,
-    Len,
-    Lower,
-    LTrim,
-    NChar,
-    ParseName,
-    PatIndex,
-    QuoteName,
-    Replace,
-    Replicate,
-    Reverse,
-    Right,
-    RTrim,
-    Space,
-    /// STRING_SPLIT, which is no scalar function.
-    Split,
-    Str,
-    Stuff,
-    Substring,
-    Translate,
-    Trim,
-    Unicode,
-    Upper,
-}
+use crate::value::{
+    Family, affordable, bulk_bytes, display_length, family, is_national, length_of, text,
+};
 
 /// Name, function, least and most arguments.
 const TABLE: &[(&str, Text, usize, usize)] = &[
@@ -175,7 +145,7 @@ pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
     }
     let nullable = !matches!(func, Text::Concat | Text::ConcatWs);
     let made = Bound::new(ty, nullable, Node::Call(Func::Text(func), args));
-    Ok(Some(crate::bind::expr::folded(made)))
+    Ok(Some(crate::bind::typing::folded(made)))
 }
 
 fn sized(national: bool, max: bool) -> SqlType {
@@ -228,12 +198,29 @@ fn index(at: usize) -> Value<'static> {
     Value::Int(i64::try_from(at).unwrap_or(i64::MAX))
 }
 
+/// The most bytes that a function takes at work: its characters apart, and its result.
+fn needed(func: Text, values: &[Value<'_>]) -> usize {
+    let given = values.iter().map(bulk_bytes).fold(0, usize::saturating_add);
+    let bytes = |at: usize| values.get(at).map_or(0, bulk_bytes);
+    let more = match func {
+        Text::Replicate => {
+            let count = values.get(1).map_or(0, int_of);
+            return bytes(0).saturating_mul(usize::try_from(count).unwrap_or(0));
+        }
+        Text::Replace => (bytes(0) / bytes(1).max(1)).saturating_mul(bytes(2)),
+        Text::ConcatWs => bytes(0).saturating_mul(values.len()),
+        _ => 0,
+    };
+    given.saturating_mul(6).saturating_add(more)
+}
+
 pub(crate) fn compute<'e>(
     func: Text,
     values: &[Value<'e>],
     args: &[Bound],
     ty: SqlType,
 ) -> Result<Value<'e>> {
+    affordable(needed(func, values))?;
     match func {
         Text::Concat => {
             return Ok(cut(values.iter().map(str_of).collect(), ty));
@@ -290,8 +277,10 @@ pub(crate) fn compute<'e>(
             if first.len().saturating_mul(count) > i32::MAX.unsigned_abs() as usize {
                 return Err(Error::ResultOverflow { to: "varchar".to_owned() });
             }
-            let limit = if length_of(ty) == Some(Length::Max) { usize::MAX } else { 8000 };
-            cut(first.repeat(count.min(limit / first.len().max(1) + 1)), ty)
+            // what is longer than the type is cut again: one time more is enough
+            let enough = 8000 / first.len().max(1) + 1;
+            let long = length_of(ty) == Some(Length::Max);
+            cut(first.repeat(if long { count } else { count.min(enough) }), ty)
         }
         Text::Space => {
             let Ok(count) = usize::try_from(int_of(&values[0])) else { return Ok(Value::Null) };
@@ -458,7 +447,7 @@ fn stuff(values: &[Value<'_>], national: bool, ty: SqlType) -> Result<Value<'sta
         return Ok(Value::Null);
     }
     let head = text::slice(found, 0, start - 1, national)?;
-    let tail = text::slice(found, start - 1 + count, usize::MAX / 2, national)?;
+    let tail = text::slice(found, (start - 1).saturating_add(count), usize::MAX, national)?;
     Ok(cut(format!("{head}{}{tail}", str_of(&values[3])), ty))
 }
 

@@ -2,8 +2,8 @@
 
 use super::Parser;
 use crate::ast::{
-    AlterTable, ColumnDef, Constraint, ConstraintKind, CreateProc, CreateTable, Expr, Kind, Name,
-    ObjectKind, ProcParam, Security,
+    Action, AlterTable, ColumnDef, Constraint, ConstraintKind, CreateProc, CreateTable, Expr, Kind,
+    Name, ObjectKind, ProcParam, Security,
 };
 use crate::error::{Error, Result};
 use crate::lex::Tok;
@@ -20,10 +20,10 @@ impl Parser<'_> {
                     return self.alter_table();
                 }
                 if self.is("DATABASE") {
-                    return self.alter_database().map(Kind::Security);
+                    return self.alter_database().map(|made| Kind::Act(Action::Security(made)));
                 }
                 if self.eat_words(&["MASTER", "KEY"]) {
-                    return self.alter_master_key().map(Kind::Security);
+                    return self.alter_master_key().map(|made| Kind::Act(Action::Security(made)));
                 }
                 self.module(start, false, true)
             }
@@ -40,7 +40,7 @@ impl Parser<'_> {
     fn create(&mut self) -> Result<Option<Kind>> {
         let kind = if self.eat("TABLE") {
             let name = self.name()?;
-            Kind::CreateTable(Box::new(self.table_body(name)?))
+            Kind::Act(Action::CreateTable(Box::new(self.table_body(name)?)))
         } else if self.is("UNIQUE")
             || self.is("CLUSTERED")
             || self.is("NONCLUSTERED")
@@ -48,13 +48,13 @@ impl Parser<'_> {
         {
             self.create_index()?
         } else if self.is_words(&["DATABASE", "ENCRYPTION"]) {
-            Kind::Security(self.encryption_key()?)
+            Kind::Act(Action::Security(self.encryption_key()?))
         } else if self.eat("DATABASE") {
             self.create_database()?
         } else if self.eat("SCHEMA") {
             self.create_schema()?
         } else if self.is("MASTER") || self.is("CERTIFICATE") {
-            Kind::Security(self.create_security()?)
+            Kind::Act(Action::Security(self.create_security()?))
         } else {
             return Ok(None);
         };
@@ -71,7 +71,7 @@ impl Parser<'_> {
         }
         let named = name.or_else(|| owner.clone());
         let name = named.ok_or_else(|| self.unexpected())?;
-        Ok(Kind::CreateSchema(name, owner))
+        Ok(Kind::Act(Action::CreateSchema(name, owner)))
     }
 
     fn create_database(&mut self) -> Result<Kind> {
@@ -83,7 +83,7 @@ impl Parser<'_> {
             let collation = self.identifier()?;
             crate::value::text::check_collation(&collation)?;
         }
-        Ok(Kind::CreateDatabase(name))
+        Ok(Kind::Act(Action::CreateDatabase(name)))
     }
 
     /// PROCEDURE or VIEW, whose text is kept.
@@ -112,7 +112,7 @@ impl Parser<'_> {
             }
             let text = self.text[start..].to_owned();
             let made = CreateProc { name, params, body, may_create, may_replace, text };
-            return Ok(Kind::CreateProc(Box::new(made)));
+            return Ok(Kind::Act(Action::CreateProc(Box::new(made))));
         }
         if self.eat("VIEW") {
             let name = self.name()?;
@@ -127,7 +127,7 @@ impl Parser<'_> {
                 return Err(self.unexpected());
             }
             let text = self.text[start..].to_owned();
-            return Ok(Kind::CreateView { name, columns, query, text, may_replace });
+            return Ok(Kind::Act(Action::CreateView { name, columns, query, text, may_replace }));
         }
         match self.tok() {
             Tok::Word(word) => Err(Error::unsupported(word.to_ascii_uppercase())),
@@ -415,7 +415,7 @@ impl Parser<'_> {
         }
         let filter = if self.eat("WHERE") { Some(self.condition()?) } else { None };
         self.storage_options()?;
-        Ok(Kind::CreateIndex { name, table, unique, columns, filter })
+        Ok(Kind::Act(Action::CreateIndex { name, table, unique, columns, filter }))
     }
 
     fn alter_table(&mut self) -> Result<Kind> {
@@ -443,7 +443,7 @@ impl Parser<'_> {
                 return Err(self.unexpected());
             }
         };
-        Ok(Kind::AlterTable(name, change))
+        Ok(Kind::Act(Action::AlterTable(name, change)))
     }
 
     /// What follows ADD. WITH NOCHECK changes nothing for keys and defaults; other constraints
@@ -504,13 +504,18 @@ impl Parser<'_> {
             other => return Err(Error::unsupported(format!("DROP {other}"))),
         };
         if matches!(kind, ObjectKind::EncryptionKey | ObjectKind::MasterKey) {
-            return Ok(Kind::Drop { kind, names: Vec::new(), if_exists: false, on: None });
+            return Ok(Kind::Act(Action::Drop {
+                kind,
+                names: Vec::new(),
+                if_exists: false,
+                on: None,
+            }));
         }
         let if_exists = self.eat_words(&["IF", "EXISTS"]);
         let names = self.commas(Self::name)?;
         let on =
             if kind == ObjectKind::Index && self.eat("ON") { Some(self.name()?) } else { None };
-        Ok(Kind::Drop { kind, names, if_exists, on })
+        Ok(Kind::Act(Action::Drop { kind, names, if_exists, on }))
     }
 
     fn create_security(&mut self) -> Result<Security> {

@@ -3,11 +3,14 @@
 use super::Parser;
 use super::expr::binary_op;
 use crate::ast::{
-    BinOp, Cte, Delete, Exec, Expr, Insert, InsertBulk, Item, Kind, Name, OutputInto, Query,
-    SetTarget, Source, Update,
+    Action, BinOp, Cte, Delete, Exec, Expr, Hints, Insert, InsertBulk, Item, Kind, Name,
+    OutputInto, Query, SetTarget, Source, Update,
 };
 use crate::error::{Error, Result};
 use crate::lex::Tok;
+
+/// The most rows of INSERT .. VALUES.
+const MAX_INSERTED: usize = 1000;
 
 impl Parser<'_> {
     /// A statement that begins with WITH, or a query.
@@ -33,16 +36,17 @@ impl Parser<'_> {
     }
 
     /// The name of a target, with the hints that may stand behind it.
-    fn target(&mut self) -> Result<Name> {
+    fn target(&mut self) -> Result<(Name, Hints)> {
         let name = match self.tok() {
             Tok::Var(_) => Name(vec![self.variable()?]),
             _ => self.name()?,
         };
+        let mut hints = Hints::default();
         if self.is("WITH") && self.is_op_at(1, "(") {
             self.advance();
-            self.list(Self::word)?;
+            hints = self.hint_list()?;
         }
-        Ok(name)
+        Ok((name, hints))
     }
 
     fn insert(&mut self, ctes: Vec<Cte>) -> Result<Kind> {
@@ -54,7 +58,7 @@ impl Parser<'_> {
             return self.insert_bulk();
         }
         self.eat("INTO");
-        let target = self.target()?;
+        let (target, hints) = self.target()?;
         let columns = if self.is_op("(") && !self.is_word_at(1, "SELECT") {
             self.list(|parser| Ok(parser.name()?.object().to_owned()))?
         } else {
@@ -65,6 +69,9 @@ impl Parser<'_> {
             Source::Defaults
         } else if self.eat("VALUES") {
             let rows = self.commas(|parser| parser.list(Self::value_or_default))?;
+            if rows.len() > MAX_INSERTED {
+                return Err(Error::TooManyRows {});
+            }
             Source::Values(rows)
         } else if self.is("EXEC") || self.is("EXECUTE") {
             self.advance();
@@ -72,7 +79,7 @@ impl Parser<'_> {
         } else {
             Source::Query(Box::new(self.query()?))
         };
-        let insert = Insert { ctes, target, columns, output, output_into, source };
+        let insert = Insert { ctes, target, hints, columns, output, output_into, source };
         Ok(Kind::Insert(Box::new(insert)))
     }
 
@@ -106,7 +113,7 @@ impl Parser<'_> {
                 Ok(())
             })?;
         }
-        Ok(Kind::InsertBulk(Box::new(insert)))
+        Ok(Kind::Act(Action::InsertBulk(Box::new(insert))))
     }
 
     fn bulk_column(&mut self) -> Result<(String, tdekit_wire_tds::SqlType)> {
@@ -156,13 +163,13 @@ impl Parser<'_> {
             return Ok(Kind::Nothing);
         }
         let top = self.top()?;
-        let target = self.target()?;
+        let (target, hints) = self.target()?;
         self.expect("SET")?;
         let sets = self.commas(Self::set_item)?;
         let (output, output_into) = self.output()?;
         let from = if self.eat("FROM") { self.commas(Self::table_ref)? } else { Vec::new() };
         let filter = self.filter()?;
-        let update = Update { ctes, top, target, sets, output, output_into, from, filter };
+        let update = Update { ctes, top, target, hints, sets, output, output_into, from, filter };
         Ok(Kind::Update(Box::new(update)))
     }
 
@@ -214,11 +221,11 @@ impl Parser<'_> {
         self.expect("DELETE")?;
         let top = self.top()?;
         self.eat("FROM");
-        let target = self.target()?;
+        let (target, hints) = self.target()?;
         let (output, output_into) = self.output()?;
         let from = if self.eat("FROM") { self.commas(Self::table_ref)? } else { Vec::new() };
         let filter = self.filter()?;
-        let delete = Delete { ctes, top, target, output, output_into, from, filter };
+        let delete = Delete { ctes, top, target, hints, output, output_into, from, filter };
         Ok(Kind::Delete(Box::new(delete)))
     }
 

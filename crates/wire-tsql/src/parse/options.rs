@@ -1,7 +1,7 @@
 //! SET: variables and options.
 
 use super::Parser;
-use crate::ast::{Kind, SetValue};
+use crate::ast::{Action, Kind, SetValue};
 use crate::error::{Error, Result};
 use crate::lex::Tok;
 
@@ -60,19 +60,20 @@ impl Parser<'_> {
             }
             return match level.as_str() {
                 "READ UNCOMMITTED" | "READ COMMITTED" | "REPEATABLE READ" | "SERIALIZABLE"
-                | "SNAPSHOT" => {
-                    Ok(Kind::SetOption(vec!["ISOLATION".to_owned()], SetValue::Text(level)))
-                }
+                | "SNAPSHOT" => Ok(Kind::Act(Action::SetOption(
+                    vec!["ISOLATION".to_owned()],
+                    SetValue::Text(level),
+                ))),
                 _ => Err(Error::Syntax { near: level }),
             };
         }
         if self.eat("IDENTITY_INSERT") {
             let table = self.name()?;
             let on = self.switch()?;
-            return Ok(Kind::SetOption(
+            return Ok(Kind::Act(Action::SetOption(
                 vec!["IDENTITY_INSERT".to_owned()],
                 SetValue::Table(table, on),
-            ));
+            )));
         }
         if self.eat("STATISTICS") {
             let what = self.commas(Self::word)?.join(" ");
@@ -97,7 +98,7 @@ impl Parser<'_> {
                 }
                 _ => SetValue::Expr(self.expression()?),
             };
-            return Ok(Kind::SetOption(names, value));
+            return Ok(Kind::Act(Action::SetOption(names, value)));
         }
         for name in &names {
             if !SWITCHES.contains(&name.as_str()) {
@@ -105,7 +106,7 @@ impl Parser<'_> {
             }
         }
         let value = if self.switch()? { SetValue::On } else { SetValue::Off };
-        Ok(Kind::SetOption(names, value))
+        Ok(Kind::Act(Action::SetOption(names, value)))
     }
 
     pub(crate) fn switch(&mut self) -> Result<bool> {

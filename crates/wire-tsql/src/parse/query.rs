@@ -2,34 +2,28 @@
 
 use super::{Parser, is_reserved};
 use crate::ast::{
-    Cte, Expr, Item, JoinKind, Name, Query, Select, SetExpr, SetOp, TableCall, TableRef, Top,
+    Cte, Expr, Hints, Item, JoinKind, Name, Query, Select, SetExpr, SetOp, TableCall, TableRef, Top,
 };
 use crate::bind::tables::FUNCTIONS;
 use crate::error::{Error, Result};
 use crate::lex::Tok;
 use crate::parse::expr::binary_op;
 
-/// Table hints that only tell how to lock or to find rows; they change no result here.
-const TABLE_HINTS: &[&str] = &[
-    "NOLOCK",
-    "READUNCOMMITTED",
-    "READCOMMITTED",
-    "REPEATABLEREAD",
-    "SERIALIZABLE",
-    "HOLDLOCK",
-    "ROWLOCK",
-    "PAGLOCK",
-    "TABLOCK",
-    "TABLOCKX",
-    "UPDLOCK",
-    "XLOCK",
-    "NOWAIT",
-    "FORCESEEK",
-    "FORCESCAN",
-    "READCOMMITTEDLOCK",
-    // nothing that is read is locked
-    "READPAST",
-];
+/// What a table hint asks for; None for a word that is none. Those that only name a kind of lock,
+/// or how to find rows, ask for nothing: what is committed is read without a lock.
+fn hint(word: &str) -> Option<Hints> {
+    let none = Hints::default();
+    Some(match word {
+        "NOLOCK" | "READUNCOMMITTED" | "READCOMMITTED" | "ROWLOCK" | "PAGLOCK" => none,
+        "FORCESEEK" | "FORCESCAN" => none,
+        "UPDLOCK" | "XLOCK" | "TABLOCKX" => Hints { wait: true, hold: true, ..none },
+        "HOLDLOCK" | "SERIALIZABLE" | "REPEATABLEREAD" => Hints { hold: true, ..none },
+        "TABLOCK" | "READCOMMITTEDLOCK" => Hints { wait: true, ..none },
+        "READPAST" => Hints { wait: true, past: true, ..none },
+        "NOWAIT" => Hints { nowait: true, ..none },
+        _ => return None,
+    })
+}
 /// Query hints of the same kind.
 const QUERY_HINTS: &[&str] = &["RECOMPILE", "MAXDOP", "FAST", "KEEPFIXED", "MAXRECURSION"];
 
@@ -361,7 +355,7 @@ impl Parser<'_> {
         if matches!(self.tok(), Tok::Var(_)) {
             let name = self.variable()?;
             let alias = self.table_alias()?;
-            return Ok(TableRef::Table(crate::ast::Name(vec![name]), alias));
+            return Ok(TableRef::Table(Name(vec![name]), alias, Hints::default()));
         }
         if let Tok::Word(word) = self.tok()
             && is_reserved(word)
@@ -370,12 +364,13 @@ impl Parser<'_> {
             return Err(Error::unsupported(word.to_ascii_uppercase()));
         }
         let name = self.name()?;
+        let mut hints = Hints::default();
         if self.is_op("(") {
             // the old way to write hints: FROM t (NOLOCK)
             if let Tok::Word(word) = self.ahead(1)
-                && TABLE_HINTS.contains(&word.to_ascii_uppercase().as_str())
+                && hint(&word.to_ascii_uppercase()).is_some()
             {
-                self.hint_list()?;
+                hints = self.hint_list()?;
             } else {
                 return self.table_function(&name).map(TableRef::Function);
             }
@@ -383,11 +378,11 @@ impl Parser<'_> {
         let alias = self.table_alias()?;
         if self.is("WITH") && self.is_op_at(1, "(") {
             self.advance();
-            self.hint_list()?;
+            hints = self.hint_list()?;
         } else if self.is_op("(") {
-            self.hint_list()?;
+            hints = self.hint_list()?;
         }
-        Ok(TableRef::Table(name, alias))
+        Ok(TableRef::Table(name, alias, hints))
     }
 
     fn table_function(&mut self, name: &Name) -> Result<TableCall> {
@@ -404,16 +399,12 @@ impl Parser<'_> {
         Ok(TableCall { args, alias, columns })
     }
 
-    fn hint_list(&mut self) -> Result<()> {
-        self.list(|parser| {
-            let hint = parser.word()?;
-            if TABLE_HINTS.contains(&hint.as_str()) {
-                Ok(())
-            } else {
-                Err(Error::unsupported(hint))
-            }
+    pub(crate) fn hint_list(&mut self) -> Result<Hints> {
+        let found = self.list(|parser| {
+            let word = parser.word()?;
+            hint(&word).ok_or_else(|| Error::unsupported(word))
         })?;
-        Ok(())
+        Ok(found.into_iter().fold(Hints::default(), Hints::and))
     }
 
     fn parenthesised_table(&mut self) -> Result<TableRef> {

@@ -1,7 +1,7 @@
 //! The statements of keys, certificates, encryption, backup and restore.
 
 use super::Parser;
-use crate::ast::{Kind, Operand, Security};
+use crate::ast::{Action, Kind, Operand, Security};
 use crate::error::{Error, Result};
 use crate::host::{
     AlterDatabase, Backup, BackupEncryption, CertificateBackup, CreateCertificate, Device,
@@ -22,11 +22,11 @@ impl Parser<'_> {
         }
         self.expect_words(&["MASTER", "KEY"])?;
         if verb == "CLOSE" {
-            return Ok(Kind::Security(Security::CloseMasterKey));
+            return Ok(Kind::Act(Action::Security(Security::CloseMasterKey)));
         }
         self.expect_words(&["DECRYPTION", "BY", "PASSWORD"])?;
         self.expect_op("=")?;
-        Ok(Kind::Security(Security::OpenMasterKey { password: self.string()? }))
+        Ok(Kind::Act(Action::Security(Security::OpenMasterKey { password: self.string()? })))
     }
 
     /// What follows ALTER MASTER KEY.
@@ -264,7 +264,7 @@ impl Parser<'_> {
                 (backup.key_file, backup.encryption_password, backup.decryption_password) =
                     self.private_key()?;
             }
-            return Ok(Kind::Security(Security::BackupCertificate(backup)));
+            return Ok(Kind::Act(Action::Security(Security::BackupCertificate(backup))));
         }
         if self.eat_words(&["MASTER", "KEY"]) {
             self.expect_words(&["TO", "FILE"])?;
@@ -273,7 +273,7 @@ impl Parser<'_> {
             let Some(password) = self.password("ENCRYPTION")? else {
                 return Err(self.unexpected());
             };
-            return Ok(Kind::Security(Security::BackupMasterKey { file, password }));
+            return Ok(Kind::Act(Action::Security(Security::BackupMasterKey { file, password })));
         }
         if !self.is("DATABASE") {
             return Err(Error::feature(format!("BACKUP {}", self.word()?)));
@@ -307,7 +307,7 @@ impl Parser<'_> {
         if self.eat("WITH") {
             self.commas(|parser| parser.backup_option(&mut backup))?;
         }
-        Ok(Kind::Security(Security::Backup(Box::new(backup))))
+        Ok(Kind::Act(Action::Security(Security::Backup(Box::new(backup)))))
     }
 
     fn backup_option(&mut self, backup: &mut Backup<Operand>) -> Result<()> {
@@ -400,7 +400,7 @@ impl Parser<'_> {
         if self.eat("WITH") {
             self.commas(|parser| parser.restore_option(&mut restore))?;
         }
-        Ok(Kind::Security(Security::Restore(Box::new(restore))))
+        Ok(Kind::Act(Action::Security(Security::Restore(Box::new(restore)))))
     }
 
     fn restore_option(&mut self, restore: &mut Restore<Operand>) -> Result<()> {

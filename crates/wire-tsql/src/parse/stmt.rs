@@ -1,7 +1,7 @@
 //! Statements of the batch language.
 
 use super::Parser;
-use crate::ast::{Expr, Kind, Operand, Stmt, TranOp};
+use crate::ast::{Action, Expr, Kind, Operand, Stmt, TranOp};
 use crate::error::{Error, Result};
 use crate::lex::Tok;
 
@@ -18,7 +18,8 @@ impl Parser<'_> {
         loop {
             while self.eat_op(";") {}
             if *self.tok() == Tok::End {
-                let bulk = stmts.iter().any(|stmt| matches!(stmt.kind, Kind::InsertBulk(_)));
+                let bulk =
+                    stmts.iter().any(|stmt| matches!(stmt.kind, Kind::Act(Action::InsertBulk(_))));
                 return if bulk && stmts.len() > 1 {
                     // its rows follow the batch, so it must be all of it
                     Err(Error::unsupported("INSERT BULK in a batch with other statements"))
@@ -91,7 +92,7 @@ impl Parser<'_> {
             "TRUNCATE" => {
                 self.advance();
                 self.expect("TABLE")?;
-                Ok(Kind::Truncate(self.name()?))
+                Ok(Kind::Act(Action::Truncate(self.name()?)))
             }
             "DECLARE" => self.declare(),
             "SET" => self.set(),
@@ -104,7 +105,7 @@ impl Parser<'_> {
             "BEGIN" => self.begin(),
             "BREAK" => self.alone(Kind::Break),
             "CONTINUE" => self.alone(Kind::Continue),
-            "CHECKPOINT" => self.alone(Kind::Checkpoint),
+            "CHECKPOINT" => self.alone(Kind::Act(Action::Checkpoint)),
             "RETURN" => {
                 self.advance();
                 let value = if self.starts_value() { Some(self.expression()?) } else { None };
@@ -126,7 +127,7 @@ impl Parser<'_> {
             }
             "USE" => {
                 self.advance();
-                Ok(Kind::Use(self.identifier()?))
+                Ok(Kind::Act(Action::Use(self.identifier()?)))
             }
             "COMMIT" | "ROLLBACK" | "SAVE" => self.transaction_end(&word),
             "CREATE" | "ALTER" | "DROP" => self.definition(&word),
@@ -192,7 +193,7 @@ impl Parser<'_> {
                 self.eat("AS");
                 self.advance();
                 let table = self.table_body(crate::ast::Name(vec![name]))?;
-                return Ok(Kind::DeclareTable(Box::new(table)));
+                return Ok(Kind::Act(Action::DeclareTable(Box::new(table))));
             }
         }
         let vars = self.commas(|parser| {
@@ -223,7 +224,7 @@ impl Parser<'_> {
             if self.is_words(&["WITH", "MARK"]) {
                 return Err(Error::unsupported("WITH MARK"));
             }
-            return Ok(Kind::Tran(TranOp::Begin, name));
+            return Ok(Kind::Act(Action::Tran(TranOp::Begin, name)));
         }
         if self.is("DISTRIBUTED") || self.is("DIALOG") || self.is("CONVERSATION") {
             return Err(Error::unsupported(format!("BEGIN {}", self.word()?)));
@@ -301,7 +302,7 @@ impl Parser<'_> {
                 parser.word()
             })?;
         }
-        Ok(Kind::Tran(op, name))
+        Ok(Kind::Act(Action::Tran(op, name)))
     }
 
     fn raiserror(&mut self) -> Result<Kind> {
@@ -371,6 +372,6 @@ impl Parser<'_> {
             Vec::new()
         };
         let options = if self.eat("WITH") { self.commas(Self::word)? } else { Vec::new() };
-        Ok(Kind::Dbcc { name, args, options })
+        Ok(Kind::Act(Action::Dbcc { name, args, options }))
     }
 }

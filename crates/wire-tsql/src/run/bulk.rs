@@ -1,45 +1,22 @@
 //! Rows into a table one by one: bulk loads, INSERT .. EXEC, OUTPUT .. INTO.
 
-use std::sync::Arc;
+use super::target::{Load, Target};
 
 use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::{Column, Command, SqlType, Value};
 
 use super::db::{View, failure};
-use super::exec::Run;
-use super::session::{Inner, Silent};
-use super::transaction::Own;
-use super::{Frame, Signal};
-use crate::ast::{InsertBulk, Kind, Name};
-use crate::bind::{Binder, Bound, Variables, quote};
-use crate::catalog::{Table, TableColumn, TableKind};
+use crate::ast::{Action, InsertBulk, Kind, Name};
+use crate::bind::{Binder, Variables};
+use crate::catalog::{TableColumn, TableKind};
 use crate::emit::eval::{assigned, eval};
 use crate::error::{Error, Result};
+use crate::name::quote;
+use crate::run::silent::Silent;
+use crate::run::state::{Frame, Signal};
+use crate::run::work::Inner;
+use crate::run::work::Run;
 use crate::value::storage;
-
-/// A table that rows go into, and how.
-#[derive(Debug)]
-pub(crate) struct Target {
-    pub(crate) table: Arc<Table>,
-    /// The columns that a row's values are for, each with its DEFAULT.
-    columns: Vec<(TableColumn, Option<Bound>)>,
-    /// DEFAULTs of the other columns.
-    rest: Vec<Bound>,
-    sql: String,
-    /// The identity column is filled here, or by the rows.
-    made: bool,
-    given: bool,
-}
-
-/// A bulk load that is coming in.
-#[derive(Debug)]
-pub(crate) struct Load {
-    target: Target,
-    from: Vec<SqlType>,
-    keep_nulls: bool,
-    own: Own,
-    rows: u64,
-}
 
 impl Run<'_> {
     /// Prepares for rows with values for these columns; for all but the identity column if none
@@ -201,7 +178,9 @@ impl Inner {
         self.load = None;
         let quoted = self.state.options.quoted_identifier;
         let stmts = crate::parse::parse(text, quoted).map_err(|at| at.error)?;
-        let Some(Kind::InsertBulk(insert)) = stmts.into_iter().next().map(|stmt| stmt.kind) else {
+        let Some(Kind::Act(Action::InsertBulk(insert))) =
+            stmts.into_iter().next().map(|stmt| stmt.kind)
+        else {
             return Err(Error::Syntax { near: "INSERT BULK".to_owned() });
         };
         let names: Vec<String> = match insert.columns.is_empty() {
@@ -225,10 +204,10 @@ impl Inner {
                 });
             }
         }
-        if run.s.state.doomed {
+        if run.s.state.transaction.is_doomed() {
             return Err(Error::Doomed {});
         }
-        let own = run.begin_own()?;
+        let own = run.begin_own(&target.table.schema, false)?;
         if let Err(error) = run.begin_rows(&target) {
             run.after_write(own, false)?;
             return Err(error);
@@ -279,9 +258,9 @@ impl Run<'_> {
     fn undo_load(&mut self, load: &Load) -> Result<()> {
         self.after_write(load.own, false)?;
         self.s.state.rowcount = 0;
-        if self.s.state.options.xact_abort && self.s.state.trancount > 0 {
+        if self.s.state.options.xact_abort {
             // the rollback itself is the client's to ask for: nothing can tell it here
-            self.s.state.doomed = true;
+            self.s.state.transaction.doom();
         }
         Ok(())
     }

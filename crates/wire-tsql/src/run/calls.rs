@@ -2,13 +2,14 @@
 
 use tdekit_wire_tds::{Caller, SqlType, Value, product};
 
-use super::State;
 use super::messages::shown;
-use crate::catalog::facts::Snapshot;
-use crate::catalog::lookup::{OBJECTS, PLAIN};
+use super::tran::Transaction;
+use crate::catalog::model::Snapshot;
+use crate::catalog::wanted::{OBJECTS, PLAIN};
 use crate::emit::eval::SessionCalls;
 use crate::error::{Error, Result};
 use crate::host::SharedHost;
+use crate::run::state::State;
 use crate::value::{Val, datetime};
 
 pub(crate) struct Calls<'a> {
@@ -17,15 +18,6 @@ pub(crate) struct Calls<'a> {
     pub(crate) host: &'a SharedHost,
     /// What functions look objects up in.
     pub(crate) snapshot: Option<&'a Snapshot>,
-}
-
-/// The number of an object: the same for the same name.
-pub(crate) fn object_id(name: &str) -> i64 {
-    let mut hash = 0x811c_9dc5_u32;
-    for byte in name.to_lowercase().bytes() {
-        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    }
-    i64::from(hash & 0x3fff_ffff) + 1000
 }
 
 fn text(value: impl Into<String>) -> Val {
@@ -125,7 +117,7 @@ impl Calls<'_> {
             "@@SERVERNAME" | "@@SERVICENAME" => text("tdekit"),
             "@@SPID" => int(self.caller.spid),
             "@@TEXTSIZE" => int(self.state.options.textsize),
-            "@@TRANCOUNT" => int(self.state.trancount),
+            "@@TRANCOUNT" => int(self.state.transaction.depth()),
             "@@VERSION" => text(version_text()),
             _ => Value::Null,
         }
@@ -180,9 +172,9 @@ impl SessionCalls for Calls<'_> {
                 }
                 _ => Value::Float(fastrand::f64()),
             },
-            "XACT_STATE" => int(match (self.state.trancount, self.state.doomed) {
-                (0, _) => 0,
-                (_, true) => -1,
+            "XACT_STATE" => int(match &self.state.transaction {
+                Transaction::None => 0,
+                open if open.is_doomed() => -1,
                 _ => 1,
             }),
             _ => Value::Null,

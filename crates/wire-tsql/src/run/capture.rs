@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use tdekit_wire_tds::{Column, Command, DoneKind, EnvChange, Flow, Message, Sink, SqlType, Value};
 
-use super::bulk::Target;
 use super::compile::Op;
-use super::exec::Run;
-use super::{Frame, Signal};
 use crate::ast::Name;
 use crate::error::{Error, Result};
+use crate::run::state::{Frame, Signal};
+use crate::run::target::Target;
+use crate::run::work::Run;
 use crate::value::Val;
 
 /// Keeps rows, and passes on what is not a result.
@@ -82,7 +82,7 @@ impl Run<'_> {
         let keep = matches!(&result, Ok((Signal::Next, _)));
         self.end_insert_exec(undo, keep)?;
         match result? {
-            (Signal::Next, count) => Ok(self.counted(frame, Command::INSERT, count)),
+            (Signal::Next, count) => Ok(self.counted(frame, Command::INSERT, count, false)),
             (signal, _) => Ok(signal),
         }
     }
@@ -106,7 +106,7 @@ impl Run<'_> {
         if signal != Signal::Next {
             return Ok((signal, 0));
         }
-        let own = self.before_write(&target.table)?;
+        let own = self.before_write(&target.table, None)?;
         let mut count = 0;
         let mut put = || {
             self.begin_rows(target)?;

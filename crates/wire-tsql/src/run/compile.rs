@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 use tdekit_wire_tds::SqlType;
 
 use super::integers;
-use crate::ast::{self, Expr, Item, Kind, Query, Select, SetExpr, Stmt};
-use crate::bind::expr::convert;
-use crate::bind::{Binder, Bound, Variables};
+use crate::ast::{self, Action, Expr, Item, Kind, Query, Select, SetExpr, Stmt};
+use crate::bind::typing::convert;
+use crate::bind::{Binder, LookUp, Variables};
+use crate::bound::Bound;
 use crate::catalog::{Catalog, Table};
-use crate::emit::Kernels;
+use crate::emit::kernels::Kernels;
 use crate::error::{At, Error, Result};
 
 /// A value: computed here, or by a query.
@@ -24,8 +25,8 @@ pub(crate) enum Code {
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) bound: Bound,
-    /// Databases whose objects it looks up; None for none at all.
-    pub(crate) looks_up: Option<Vec<String>>,
+    /// None when it looks up no object.
+    pub(crate) looks_up: Option<LookUp>,
     /// The same as a program, where it is made of integers.
     pub(crate) integer: Option<integers::Program>,
     pub(crate) test: Option<integers::Test>,
@@ -47,7 +48,7 @@ pub(crate) struct Planned {
     pub(crate) database: String,
     /// SET ROWCOUNT.
     pub(crate) row_limit: i64,
-    pub(crate) bound: Arc<super::data::Bound>,
+    pub(crate) bound: Arc<crate::run::plan::Bound>,
 }
 
 impl Lazy {
@@ -64,6 +65,8 @@ pub(crate) struct Step {
 
 #[derive(Debug)]
 pub(crate) enum Op {
+    /// The value that a variable is declared with.
+    Declare(usize, Code),
     Set(usize, Code),
     If(Code, Vec<Step>, Vec<Step>),
     While(Code, Vec<Step>),
@@ -95,8 +98,27 @@ pub(crate) enum Op {
     /// A query or a change.
     Data(Lazy),
     /// Everything else.
-    Other(Kind),
+    Act(Action),
     Nothing,
+}
+
+impl Op {
+    /// What loops and branches are made of: the time and the line are only noted for the rest.
+    pub(crate) fn is_control(&self) -> bool {
+        matches!(
+            self,
+            Op::Declare(..)
+                | Op::Set(..)
+                | Op::If(..)
+                | Op::While(..)
+                | Op::Block(_)
+                | Op::Try(..)
+                | Op::Break
+                | Op::Continue
+                | Op::Return(_)
+                | Op::Nothing
+        )
+    }
 }
 
 /// A compiled batch or procedure body.
@@ -133,31 +155,11 @@ pub(crate) fn compile(stmts: Vec<Stmt>, variables: Variables) -> std::result::Re
     Ok(Program { steps, variables: compiler.variables })
 }
 
-/// Whether SQLite must help to compute an expression.
+/// Whether SQLite must help to compute an expression. A window function may not stand outside of a
+/// SELECT, which no query made around it may hide.
 fn needs_query(expr: &Expr) -> bool {
-    match expr {
-        Expr::Subquery(_) | Expr::Exists(_) | Expr::InQuery(..) | Expr::Quantified(..) => true,
-        Expr::Unary(_, a) | Expr::Not(a) | Expr::IsNull(a, _) | Expr::Collate(a, _) => {
-            needs_query(a)
-        }
-        Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => needs_query(a) || needs_query(b),
-        Expr::And(items) | Expr::Or(items) => items.iter().any(needs_query),
-        Expr::Between(a, b, c, _) => needs_query(a) || needs_query(b) || needs_query(c),
-        Expr::InList(a, items, _) => needs_query(a) || items.iter().any(needs_query),
-        Expr::Like(a, b, c, _) => {
-            needs_query(a) || needs_query(b) || c.as_deref().is_some_and(needs_query)
-        }
-        Expr::Case(operand, whens, otherwise) => {
-            operand.as_deref().is_some_and(needs_query)
-                || whens.iter().any(|(when, then)| needs_query(when) || needs_query(then))
-                || otherwise.as_deref().is_some_and(needs_query)
-        }
-        Expr::Convert(a, _, style, _) => {
-            needs_query(a) || style.as_deref().is_some_and(needs_query)
-        }
-        Expr::Call(call) => call.args.iter().any(needs_query),
-        _ => false,
-    }
+    expr.any(&|part| part.query().is_some())
+        && !expr.any(&|part| matches!(part, Expr::Call(call) if call.over.is_some()))
 }
 
 fn select_one(expr: Expr, line: u32) -> Kind {
@@ -240,12 +242,12 @@ impl Compiler {
                         .map_err(at)?;
                     let slot = self.variables.declare(&name, ty).map_err(at)?;
                     if let Some(code) = code {
-                        out.push(Step { line, op: Op::Set(slot, code) });
+                        out.push(Step { line, op: Op::Declare(slot, code) });
                     }
                 }
                 return Ok(());
             }
-            Kind::DeclareTable(mut table) => {
+            Kind::Act(Action::DeclareTable(mut table)) => {
                 let name = table.name.object().to_owned();
                 self.tables += 1;
                 let real = format!("#{name}~{}", self.tables);
@@ -254,7 +256,7 @@ impl Compiler {
                     return Err(at(Error::DuplicateVariable { name }));
                 }
                 table.name = ast::Name(vec![real]);
-                Op::Other(Kind::DeclareTable(table))
+                Op::Act(Action::DeclareTable(table))
             }
             Kind::Set(name, op, expr) => {
                 let variable = self.variables.find(&name).map_err(at)?;
@@ -323,7 +325,7 @@ impl Compiler {
                 }
             }
             Kind::Nothing => Op::Nothing,
-            other => Op::Other(other),
+            Kind::Act(action) => Op::Act(action),
         };
         out.push(Step { line, op });
         Ok(())

@@ -1,49 +1,32 @@
 //! Queries and changes: bound late, run on SQLite.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 
 use rusqlite::types::Value as Stored;
-use tdekit_wire_tds::{Column, Command, Flow, SqlType, Value};
+use tdekit_wire_tds::{Column, Command, Flow, SqlType, Value, memory};
 
-use super::bulk::Target;
 use super::compile::{Code, Lazy, Planned};
 use super::db::{View, failure};
-use super::exec::Run;
-use super::{Frame, Signal};
+use super::plan::{Bound, Effect};
 use crate::ast::{Kind, OutputInto, SetExpr};
-use crate::bind::rowwise::{Rowwise, is_rowwise};
-use crate::bind::{Binder, Plan, Undeclared, Variables};
+use crate::bind::rowwise::is_rowwise;
+use crate::bind::{Binder, LookUp, Plan, Undeclared, Variables};
 use crate::catalog::Table;
+use crate::catalog::wanted::database_in;
 use crate::emit::eval::{Env, eval, test};
 use crate::error::{Error, Result};
-use crate::value::{Val, storage};
+use crate::run::state::{Frame, Signal};
+use crate::run::target::Target;
+use crate::run::work::Run;
+use crate::value::{Val, affordable, bulk_bytes, storage};
 
-/// A statement bound to the catalog.
-#[derive(Debug)]
-pub(crate) struct Bound {
-    pub(crate) plan: Plan,
-    pub(crate) effect: Effect,
-}
+/// What runs for each row.
+type Each<'a> =
+    dyn FnMut(&mut dyn tdekit_wire_tds::Sink, &rusqlite::Row<'_>) -> Result<Signal> + 'a;
 
-#[derive(Debug)]
-pub(crate) enum Effect {
-    /// Rows to the client.
-    Rows,
-    /// Rows into variables: slots and values, from columns of these types.
-    Assign(Vec<(usize, crate::bind::Bound)>, Vec<SqlType>),
-    Change {
-        table: Arc<Table>,
-        command: Command,
-        identity: bool,
-        explicit_identity: bool,
-        /// Where the rows of OUTPUT go, if not to the client.
-        into: Option<OutputInto>,
-    },
-    /// UPDATE with OUTPUT or variables.
-    Rowwise { change: Box<Rowwise>, into: Option<OutputInto> },
-    /// SELECT INTO this table.
-    Into(crate::ast::Name),
-}
+/// The most that a byte of a value takes on its way to the client: as UTF-16, in packets, sealed.
+const SENT: usize = 6;
 
 fn assigning(kind: &Kind) -> Option<&crate::ast::Select> {
     let Kind::Query(query) = kind else { return None };
@@ -83,9 +66,11 @@ impl Run<'_> {
                     let plan = binder.plan(sql, Vec::new());
                     return Ok(Bound { plan, effect: Effect::Assign(assigned, types) });
                 }
+                let into = into(query);
+                binder.into_left = usize::from(into.is_some());
                 let bound = binder.query(query, true)?;
                 let columns = bound.result_columns();
-                let effect = match into(query) {
+                let effect = match into {
                     Some(name) => Effect::Into(name.clone()),
                     None => Effect::Rows,
                 };
@@ -151,16 +136,23 @@ impl Run<'_> {
                 {
                     return Ok(Value::Int(int));
                 }
-                self.look_up(ready.looks_up.as_deref())?;
-                self.with_env(frame, |env| eval(&ready.bound, env).map(Value::into_owned))
+                self.look_up(ready.looks_up.as_ref(), frame)?;
+                self.with_env(frame, |env| {
+                    let value = eval(&ready.bound, env)?;
+                    affordable(bulk_bytes(&value))?;
+                    Ok(value.into_owned())
+                })
             }
             Code::Query(lazy) => {
                 let bound = self.planned(lazy, &frame.variables)?;
                 let mut found = Value::Null;
                 let ty = bound.plan.columns.first().map_or(SqlType::Int, |column| column.ty);
-                self.query(&bound.plan, frame, &mut |_, row| {
-                    found = storage::load_owned(row.get_ref(0).map_err(internal)?, ty, "value")?;
-                    Ok(Signal::Break)
+                self.reading(&bound.plan, |run| {
+                    run.query(&bound.plan, frame, &mut |_, row| {
+                        let value = row.get_ref(0).map_err(internal)?;
+                        found = storage::load_owned(value, ty, "value")?;
+                        Ok(Signal::Break)
+                    })
                 })?;
                 Ok(found)
             }
@@ -176,19 +168,34 @@ impl Run<'_> {
                 {
                     return Ok(holds);
                 }
-                self.look_up(ready.looks_up.as_deref())?;
+                self.look_up(ready.looks_up.as_ref(), frame)?;
                 Ok(self.with_env(frame, |env| test(&ready.bound, env))? == Some(true))
             }
             Code::Query(_) => Ok(self.value(code, frame)? == Value::Int(1)),
         }
     }
 
-    /// Reads the databases whose objects an expression looks up.
-    fn look_up(&mut self, databases: Option<&[String]>) -> Result<()> {
-        let Some(wanted) = databases else { return Ok(()) };
+    /// Reads what an expression looks up: the names that it asks for, or whole databases.
+    fn look_up(&mut self, wanted: Option<&LookUp>, frame: &Frame) -> Result<()> {
+        let Some(wanted) = wanted else { return Ok(()) };
         let current = self.s.state.database.clone();
         let login = self.s.caller.login.clone();
-        let snapshot = Arc::new(self.s.db.snapshot(&current, &login, wanted)?);
+        let mut databases = wanted.databases.clone();
+        let names = if wanted.whole {
+            None
+        } else {
+            let mut names = Vec::new();
+            for name in &wanted.names {
+                let value = self.with_env(frame, |env| eval(name, env).map(Value::into_owned))?;
+                if let Value::Text(name) = value {
+                    databases.extend(database_in(&name));
+                    names.push(name.into_owned());
+                }
+            }
+            Some(names)
+        };
+        let db = &mut self.s.db;
+        let snapshot = Arc::new(db.snapshot(&current, &login, &databases, names.as_deref())?);
         self.s.db.kernels.set_snapshot(Some(snapshot.clone()));
         self.s.snapshot = Some(snapshot);
         Ok(())
@@ -215,19 +222,34 @@ impl Run<'_> {
         &mut self,
         plan: &Plan,
         frame: &Frame,
-        each: &mut dyn FnMut(&mut dyn tdekit_wire_tds::Sink, &rusqlite::Row<'_>) -> Result<Signal>,
+        each: &mut Each<'_>,
     ) -> Result<(Signal, u64)> {
+        match catch_unwind(AssertUnwindSafe(|| self.query_rows(plan, frame, each))) {
+            Ok(result) => result,
+            // rusqlite has no other answer to text that SQLite has no memory for
+            Err(_) if memory::was_refused() => Err(Error::OutOfMemory {}),
+            Err(fault) => resume_unwind(fault),
+        }
+    }
+
+    fn query_rows(
+        &mut self,
+        plan: &Plan,
+        frame: &Frame,
+        each: &mut Each<'_>,
+    ) -> Result<(Signal, u64)> {
+        memory::room(0)?;
         if !plan.system.is_empty() {
             self.s.show();
             let activities = self.s.place.all().clone();
             let caller = self.s.caller.clone();
             crate::catalog::system::fill(&plan.system, &mut self.s.db, &caller, &activities)?;
         }
-        self.look_up(plan.looks_up.as_deref())?;
+        self.look_up(plan.looks_up.as_ref(), frame)?;
         let options = &self.s.state.options;
         self.s.db.kernels.set_formats(options.dateformat, options.datefirst);
         self.s.db.connection()?;
-        let params = self.parameters(plan, frame)?;
+        let mut params = self.parameters(plan, frame)?;
         let database = self.s.state.database.clone();
         let kernels = self.s.db.kernels.clone();
         let flag = self.sink.cancel_flag();
@@ -237,13 +259,16 @@ impl Run<'_> {
         };
         kernels.take_failure();
         let failed = |error: rusqlite::Error| failure(&kernels, &error, &database);
-        let mut statement = connection.prepare_cached(&plan.sql).map_err(failed)?;
+        let mut statement = connection.prepare_cached(&plan.text(&params)).map_err(failed)?;
+        // bounds of ranges that were left out
+        params.truncate(statement.parameter_count());
         let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(failed)?;
         let mut count = 0;
         loop {
             match rows.next() {
                 Ok(Some(row)) => {
                     count += 1;
+                    memory::room(0)?;
                     let signal = each(*sink, row)?;
                     if signal != Signal::Next {
                         return Ok((signal, count));
@@ -260,20 +285,33 @@ impl Run<'_> {
 
     pub(crate) fn parameters(&self, plan: &Plan, frame: &Frame) -> Result<Vec<Stored>> {
         self.with_env(frame, |env| {
-            plan.params.iter().map(|param| storage::store(&eval(param, env)?, param.ty)).collect()
+            let stored = plan.params.iter().map(|param| {
+                let value = eval(param, env)?;
+                affordable(bulk_bytes(&value).saturating_mul(2))?;
+                storage::store(&value, param.ty)
+            });
+            stored.collect()
         })
     }
 
     /// Runs a query or a change of a batch.
     pub(crate) fn data(&mut self, lazy: &Lazy, frame: &mut Frame) -> Result<Signal> {
+        let signal = self.effect(lazy, frame)?;
+        self.s.state.error = 0;
+        Ok(signal)
+    }
+
+    fn effect(&mut self, lazy: &Lazy, frame: &mut Frame) -> Result<Signal> {
         let bound = self.planned(lazy, &frame.variables)?;
         let plan = &bound.plan;
         if self.s.state.options.fmtonly {
             return Ok(self.shape_of(&bound, frame));
         }
         match &bound.effect {
-            Effect::Rows => self.rows(plan, frame),
-            Effect::Assign(assigned, types) => self.assign(plan, frame, assigned, types),
+            Effect::Rows => self.reading(plan, |run| run.rows(plan, frame)),
+            Effect::Assign(assigned, types) => {
+                self.reading(plan, |run| run.assign(plan, frame, assigned, types))
+            }
             Effect::Change { table, command, identity, explicit_identity, into } => {
                 let filled = (*identity, *explicit_identity);
                 let into = self.output_target(into.as_ref(), frame)?;
@@ -304,11 +342,10 @@ impl Run<'_> {
             Effect::Rowwise { .. } => Command::UPDATE,
             _ => Command::SELECT,
         };
-        self.counted(frame, command, 0)
+        self.counted(frame, command, 0, shown)
     }
 
     fn rows(&mut self, plan: &Plan, frame: &Frame) -> Result<Signal> {
-        self.before_read(&plan.reads)?;
         if self.sink.columns(&plan.columns) == Flow::Stop {
             return Ok(Signal::Stop);
         }
@@ -321,6 +358,8 @@ impl Run<'_> {
                 let stored = row.get_ref(at).map_err(internal)?;
                 values.push(fit(storage::load(stored, column.ty, &column.name)?, column));
             }
+            let bytes = values.iter().map(bulk_bytes).fold(0, usize::saturating_add);
+            affordable(bytes.saturating_mul(SENT))?;
             if sink.row(&values) == Flow::Stop {
                 return Ok(Signal::Stop);
             }
@@ -330,27 +369,28 @@ impl Run<'_> {
         if signal == Signal::Stop {
             return Ok(signal);
         }
-        Ok(self.counted(frame, Command::SELECT, count))
+        Ok(self.counted(frame, Command::SELECT, count, true))
     }
 
-    /// Sends DONE with the count of rows.
-    pub(crate) fn counted(&mut self, frame: &Frame, command: Command, rows: u64) -> Signal {
+    /// Ends a statement with its count of rows; `result` when the client has seen columns of it.
+    pub(crate) fn counted(
+        &mut self,
+        frame: &Frame,
+        command: Command,
+        rows: u64,
+        result: bool,
+    ) -> Signal {
         self.s.state.rowcount = i64::try_from(rows).unwrap_or(i64::MAX);
-        let shown = (!self.s.state.options.nocount).then_some(rows);
-        match self.sink.done(frame.kind, command, shown) {
-            Flow::Continue => Signal::Next,
-            Flow::Stop => Signal::Stop,
-        }
+        self.end(frame, command, Some(rows), result)
     }
 
     fn assign(
         &mut self,
         plan: &Plan,
         frame: &mut Frame,
-        assigned: &[(usize, crate::bind::Bound)],
+        assigned: &[(usize, crate::bound::Bound)],
         types: &[SqlType],
     ) -> Result<Signal> {
-        self.before_read(&plan.reads)?;
         let mut rows: Vec<Vec<Val>> = Vec::new();
         let limit = usize::try_from(self.s.state.options.rowcount).unwrap_or(0);
         // rows are taken before they are assigned, because SQLite reads the parameters once
@@ -382,7 +422,9 @@ impl Run<'_> {
                 frame.vars[*slot] = value;
             }
         }
-        Ok(self.counted(frame, Command::SELECT, count))
+        // assignments count rows for @@ROWCOUNT, and clients are not told how many
+        self.s.state.rowcount = i64::try_from(count).unwrap_or(i64::MAX);
+        Ok(self.end(frame, Command::SELECT, None, false))
     }
 
     fn output_target(
@@ -402,7 +444,8 @@ impl Run<'_> {
         command: Command,
         filled: (bool, bool),
     ) -> Result<Signal> {
-        let own = self.before_write(table)?;
+        self.may_read(plan)?;
+        let own = self.before_write(table, Some(plan))?;
         let result = self.run_change(plan, frame, (table, into), command, filled);
         match result {
             Ok((signal, rows)) => {
@@ -410,7 +453,8 @@ impl Run<'_> {
                 if signal == Signal::Stop {
                     return Ok(signal);
                 }
-                Ok(self.counted(frame, command, rows))
+                let result = !plan.columns.is_empty() && into.is_none();
+                Ok(self.counted(frame, command, rows, result))
             }
             Err(error) => {
                 self.after_write(own, false)?;
@@ -459,7 +503,7 @@ impl Run<'_> {
             self.store_identity(table, last)?;
             self.s.state.identity = Some(last);
             self.s.state.scope_identity = Some(last);
-        } else if explicit_identity {
+        } else if explicit_identity && changed > 0 {
             self.note_explicit_identity(table)?;
         }
         if let Some(target) = into {
@@ -481,10 +525,38 @@ impl Run<'_> {
         frame: &Frame,
         name: &crate::ast::Name,
     ) -> Result<Signal> {
-        self.before_read(&plan.reads)?;
+        self.may_read(plan)?;
+        let current = self.s.state.database.clone();
+        let (schema, ..) = self.s.db.place(name, &current)?;
+        if self.s.state.transaction.is_doomed() {
+            return Err(Error::Doomed {});
+        }
+        if schema != "temp" || plan.reads.iter().any(|read| read != "temp") {
+            self.implicit();
+        }
+        // the table and its rows are one statement: neither stays without the other
+        let own = self.begin_own(&schema, plan.hints.nowait)?;
+        let result = self.fill_into(plan, frame, name);
+        let keep = matches!(result, Ok((Signal::Next | Signal::Break, _)));
+        self.after_write(own, keep)?;
+        if !keep {
+            self.s.db.changed();
+        }
+        match result? {
+            (Signal::Stop, _) => Ok(Signal::Stop),
+            (_, count) => Ok(self.counted(frame, Command(0xC1), count, false)),
+        }
+    }
+
+    fn fill_into(
+        &mut self,
+        plan: &Plan,
+        frame: &Frame,
+        name: &crate::ast::Name,
+    ) -> Result<(Signal, u64)> {
+        self.lock_hinted(plan)?;
         let columns = &plan.columns;
         let table = self.create_for(name, columns)?;
-        let own = self.before_write(&table)?;
         let places: Vec<String> = (1..=columns.len()).map(|at| format!("?{at}")).collect();
         let insert = format!("INSERT INTO {} VALUES ({})", table.sql(), places.join(", "));
         let mut rows: Vec<Vec<Stored>> = Vec::new();
@@ -496,8 +568,7 @@ impl Run<'_> {
             Ok(if rows.len() == limit { Signal::Break } else { Signal::Next })
         })?;
         if signal == Signal::Stop {
-            self.after_write(own, false)?;
-            return Ok(signal);
+            return Ok((signal, count));
         }
         let connection = self.s.db.connection()?;
         let written = connection.prepare_cached(&insert).and_then(|mut statement| {
@@ -505,17 +576,20 @@ impl Run<'_> {
                 .try_for_each(|row| statement.execute(rusqlite::params_from_iter(row)).map(|_| ()))
         });
         let kernels = self.s.db.kernels.clone();
-        let result = written.map_err(|error| failure(&kernels, &error, &table.database));
-        self.after_write(own, result.is_ok())?;
-        result?;
-        Ok(self.counted(frame, Command(0xC1), count))
+        written.map_err(|error| failure(&kernels, &error, &table.database))?;
+        Ok((signal, count))
     }
 }
 
-fn into(query: &crate::ast::Query) -> Option<&crate::ast::Name> {
-    match &query.body {
-        SetExpr::Select(select) => select.into.as_ref(),
-        _ => None,
+/// The table of SELECT INTO, which the first query of a set may name.
+pub(crate) fn into(query: &crate::ast::Query) -> Option<&crate::ast::Name> {
+    let mut body = &query.body;
+    loop {
+        match body {
+            SetExpr::Select(select) => return select.into.as_ref(),
+            SetExpr::Op(_, left, _) => body = left,
+            SetExpr::Nested(_) => return None,
+        }
     }
 }
 

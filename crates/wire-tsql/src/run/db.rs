@@ -5,15 +5,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, TransactionState};
 
 use crate::ast::Name;
-use crate::bind::quote;
-use crate::catalog::facts::{Facts, Snapshot, has_table, read};
-use crate::catalog::{Catalog, Table, TableColumn, TableKind, schemas, system};
-use crate::emit::Kernels;
+use crate::catalog::facts::read;
+use crate::catalog::model::{Facts, Snapshot};
+use crate::catalog::named::has_table;
+use crate::catalog::{Catalog, Table, TableColumn, TableKind, named, schemas, system};
+use crate::emit::kernels::Kernels;
 use crate::error::{Error, Result};
 use crate::host::SharedHost;
+use crate::name::quote;
 use crate::value::storage;
 
 /// Statements that a connection keeps prepared.
@@ -27,6 +29,8 @@ pub(crate) struct Db {
     connection: Option<Connection>,
     pub(crate) kernels: Kernels,
     attached: HashMap<String, String>,
+    /// Temporary tables by the scopes that made them, the innermost last.
+    pub(super) temporaries: Vec<Temporary>,
     tables: HashMap<(String, String), Arc<Table>>,
     version: Arc<AtomicU64>,
     /// Counts how often databases were let go: plans name them as they were attached.
@@ -34,6 +38,17 @@ pub(crate) struct Db {
     seen: u64,
     /// What the running request's client cancels by.
     pub(crate) cancel: Cancel,
+}
+
+/// A temporary table.
+#[derive(Debug, Clone)]
+pub(crate) struct Temporary {
+    /// In lower case.
+    pub(super) name: String,
+    /// As SQLite knows it.
+    pub(super) stored: String,
+    /// How deep in procedures it was made: 0 in a batch.
+    pub(super) level: u32,
 }
 
 /// The cancel flag of the running request, shared with SQLite's progress handler.
@@ -47,7 +62,10 @@ pub(crate) fn failure(kernels: &Kernels, error: &rusqlite::Error, database: &str
     use rusqlite::ErrorCode as C;
     let text = error.to_string();
     let name = database.to_owned();
+    let refused = tdekit_wire_tds::memory::was_refused();
     match error.sqlite_error_code() {
+        Some(C::OutOfMemory | C::TooBig) => Error::OutOfMemory {},
+        _ if refused => Error::OutOfMemory {},
         Some(C::DatabaseBusy | C::DatabaseLocked) => {
             let extended = error.sqlite_error().map(|error| error.extended_code);
             if extended == Some(rusqlite::ffi::SQLITE_BUSY_SNAPSHOT) {
@@ -71,6 +89,7 @@ impl Db {
             connection: None,
             kernels: Kernels::default(),
             attached: HashMap::new(),
+            temporaries: Vec::new(),
             tables: HashMap::new(),
             version,
             let_go: 0,
@@ -102,6 +121,22 @@ impl Db {
             self.connection = Some(connection);
         }
         self.connection.as_ref().ok_or(Error::Internal { detail: "no connection".to_owned() })
+    }
+
+    #[cfg(test)]
+    pub(super) fn connection_mut(&mut self) -> Option<&mut Connection> {
+        self.connection.as_mut()
+    }
+
+    /// The databases that are attached, as SQLite's text names them.
+    pub(crate) fn open(&self) -> Vec<String> {
+        self.attached.values().cloned().collect()
+    }
+
+    /// Whether the connection may write into a database: its transaction has the write lock.
+    pub(crate) fn writes(&self, schema: &str) -> bool {
+        let state = self.connection.as_ref().map(|open| open.transaction_state(Some(schema)));
+        matches!(state, Some(Ok(TransactionState::Write)))
     }
 
     /// The database's name in SQLite's text; attaches it if need be.
@@ -148,6 +183,7 @@ impl Db {
     pub(crate) fn close(&mut self) {
         self.connection = None;
         self.attached.clear();
+        self.temporaries.clear();
         self.tables.clear();
         self.let_go += 1;
     }
@@ -183,9 +219,13 @@ impl Db {
             return Err(Error::feature("a name with a server"));
         }
         let object = name.object();
+        if object.starts_with("##") {
+            // what all sessions see would lie unencrypted in a file of tempdb's
+            return Err(Error::feature("a global temporary table"));
+        }
         if object.starts_with('#') {
             self.connection()?;
-            return Ok(("temp".to_owned(), "tempdb".to_owned(), object.to_owned()));
+            return Ok(("temp".to_owned(), "tempdb".to_owned(), self.temporary(object)));
         }
         if object.contains('.') {
             // it would be the table of another schema
@@ -218,26 +258,38 @@ impl Db {
             return system::table(&view, self).map(|table| Some(Arc::new(table)));
         }
         let (schema, database, object) = self.place(name, current)?;
-        let key = (schema.clone(), object.to_lowercase());
+        self.stored(&schema, &database, &object)
+    }
+
+    /// The table that SQLite knows by this name.
+    pub(super) fn stored(
+        &mut self,
+        schema: &str,
+        database: &str,
+        object: &str,
+    ) -> Result<Option<Arc<Table>>> {
+        let key = (schema.to_owned(), object.to_lowercase());
         if let Some(table) = self.tables.get(&key) {
             return Ok(Some(table.clone()));
         }
         let kernels = self.kernels.clone();
         let connection = self.connection()?;
-        let loaded = load(connection, &schema, &database, &object)
-            .map_err(|error| failure(&kernels, &error, &database))?;
+        let loaded = load(connection, schema, database, object)
+            .map_err(|error| failure(&kernels, &error, database))?;
         let Some(table) = loaded else { return Ok(None) };
         let table = Arc::new(table);
         self.tables.insert(key, table.clone());
         Ok(Some(table))
     }
 
-    /// What functions look up: the current database and others, each read now.
+    /// What functions look up: the current database and others, each read now; of these names
+    /// only, if they are given.
     pub(crate) fn snapshot(
         &mut self,
         current: &str,
         login: &str,
         wanted: &[String],
+        names: Option<&[String]>,
     ) -> Result<Snapshot> {
         let databases = self.host.databases()?;
         let mut read_now: Vec<Facts> = Vec::new();
@@ -245,7 +297,10 @@ impl Db {
             let name = if name.is_empty() { current } else { name };
             let known = databases.iter().any(|known| known.name.eq_ignore_ascii_case(name));
             if known && !read_now.iter().any(|facts| facts.database.eq_ignore_ascii_case(name)) {
-                read_now.push(read(self, name)?);
+                read_now.push(match names {
+                    Some(names) => named::read(self, name, names)?,
+                    None => read(self, name)?,
+                });
             }
         }
         let (current, login) = (current.to_owned(), login.to_owned());
@@ -299,13 +354,7 @@ fn load(
     if let Some(text) = module(connection, schema, name, "V")? {
         return Ok(Some(made(TableKind::View(text), name.to_owned(), Vec::new())));
     }
-    let sql = format!(
-        "SELECT name FROM {}.sqlite_schema WHERE name = ?1 COLLATE NOCASE AND type IN \
-        ('table', 'view')",
-        quote(schema)
-    );
-    let real: Option<String> =
-        connection.prepare_cached(&sql)?.query_row([name], |row| row.get(0)).optional()?;
+    let real = named::table(connection, schema, name)?.map(|(real, _)| real);
     let Some(real) = real.filter(|real| !real.starts_with("sqlite_")) else { return Ok(None) };
     let sql = "SELECT name, type, \"notnull\", pk FROM pragma_table_info(?1, ?2)";
     let mut statement = connection.prepare_cached(sql)?;

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::{Command, DoneKind, Flow, Length, SqlType, Value, product};
 
-use super::exec::Run;
-use super::procedure::{Called, Given, located};
-use super::{Frame, Signal};
 use crate::ast::{Kind, Stmt};
 use crate::bind::{Undeclared, Variables};
 use crate::catalog::types::{entry, public_name, type_facts};
 use crate::error::{Error, Result};
 use crate::host::Rows;
 use crate::lex::{Tok, lex};
+use crate::run::called::{Called, Given, located};
+use crate::run::state::{Frame, Signal};
+use crate::run::work::Run;
 use crate::value::{Val, declaration, is_text};
 
 const NAME: SqlType = SqlType::NVarChar(Length::Of(128));
@@ -153,9 +153,9 @@ impl Run<'_> {
         self.give_rows(PARAMETERS, rows)
     }
 
-    fn bind_all(
+    fn bind_all<'s>(
         &mut self,
-        stmts: &[Stmt],
+        stmts: impl IntoIterator<Item = &'s Stmt>,
         variables: &Variables,
         open: &Arc<Undeclared>,
     ) -> Result<()> {
@@ -164,8 +164,11 @@ impl Run<'_> {
                 Kind::Query(_) | Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
                     self.bind_open(&stmt.kind, variables, Some(open.clone()))?;
                 }
-                Kind::Block(inner) => self.bind_all(inner, variables, open)?,
-                _ => {}
+                _ => {
+                    let mut inner = Vec::new();
+                    stmt.children(&mut |part| inner.push(part));
+                    self.bind_all(inner, variables, open)?;
+                }
             }
         }
         Ok(())

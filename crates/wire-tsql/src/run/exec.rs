@@ -2,20 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use tdekit_wire_tds::{Command, DoneKind, Flow, Message, Sink, SqlType, Value};
+use tdekit_wire_tds::{Command, DoneKind, Flow, Message, SqlType, Value};
 
 use super::compile::{Code, Op, Step};
-use super::session::Inner;
-use super::{Frame, Signal, messages};
-use crate::ast::Kind;
-use crate::error::{Error, Result};
+use super::messages;
+use crate::ast::Action;
+use crate::error::{Ends, Error, Result, note};
+use crate::run::state::{Frame, Signal};
+use crate::run::work::Run;
 use crate::value::{Val, convert, datetime};
-
-/// A session at work for a sink.
-pub(crate) struct Run<'a> {
-    pub(crate) s: &'a mut Inner,
-    pub(crate) sink: &'a mut dyn Sink,
-}
 
 /// How many loop steps pass between two looks at the client's cancel flag.
 const CANCEL_EVERY: u32 = 1024;
@@ -43,18 +38,19 @@ impl Run<'_> {
     pub(crate) fn failed(&mut self, error: Error, line: u32, frame: &Frame) -> Result<Signal> {
         let message = error.message(line, &frame.procedure);
         self.s.state.error = message.number;
+        self.s.state.short |= message.number == Error::OutOfMemory {}.code().0;
         let undoes = error.undoes() || self.s.state.options.xact_abort;
-        let ends = error.ends_batch() || undoes;
+        let ends = error.ends() >= Ends::Batch || undoes;
         if self.s.state.tries > 0 && message.class < 20 {
-            if undoes && self.s.state.trancount > 0 {
-                self.s.state.doomed = true;
+            if undoes {
+                self.s.state.transaction.doom();
             }
             return Err(Error::Raised(Box::new(message)));
         }
         if self.sink.message(&message) == Flow::Stop {
             return Ok(Signal::Stop);
         }
-        if undoes && self.s.state.trancount > 0 {
+        if undoes && self.s.state.transaction.is_open() {
             self.rollback_all()?;
         }
         if self.sink.done(frame.kind, Command::OTHER, None) == Flow::Stop {
@@ -63,9 +59,27 @@ impl Run<'_> {
         Ok(if ends { Signal::Abort } else { Signal::Next })
     }
 
-    fn done(&mut self, frame: &Frame) -> Signal {
-        self.s.state.error = 0;
-        match self.sink.done(frame.kind, Command::OTHER, None) {
+    pub(super) fn done(&mut self, frame: &Frame) -> Signal {
+        self.finished(frame, Command::OTHER)
+    }
+
+    /// Ends a statement for the client. Under NOCOUNT a procedure's statement, and that of a text
+    /// with parameters, is not told of unless it gave a result: a message before a result comes
+    /// with it then. A batch's statements are told of always, under NOCOUNT without their counts.
+    pub(crate) fn end(
+        &mut self,
+        frame: &Frame,
+        command: Command,
+        rows: Option<u64>,
+        result: bool,
+    ) -> Signal {
+        let nocount = self.s.state.options.nocount;
+        let flow = if nocount && !result && frame.kind == DoneKind::InProcedure {
+            if self.sink.cancelled() { Flow::Stop } else { Flow::Continue }
+        } else {
+            self.sink.done(frame.kind, command, rows.filter(|_| !nocount))
+        };
+        match flow {
             Flow::Continue => Signal::Next,
             Flow::Stop => Signal::Stop,
         }
@@ -88,8 +102,8 @@ impl Run<'_> {
                 }
             }
             Op::While(_, body) | Op::Block(body) => self.steps(body, frame),
-            Op::Data(_) | Op::Exec { .. } | Op::Other(Kind::SetOption(..)) => {
-                self.rare(step, frame)
+            Op::Data(_) | Op::Exec { .. } | Op::Act(Action::SetOption(..)) => {
+                self.dispatch(step, frame)
             }
             _ => Ok(Signal::Next),
         }
@@ -100,69 +114,61 @@ impl Run<'_> {
             self.s.line = step.line;
             return self.shape(step, frame);
         }
-        match &step.op {
-            Op::Set(slot, code) => {
-                self.clock(code);
-                let value = self.value(code, frame)?;
-                frame.vars[*slot] = value;
-                self.s.state.rowcount = 1;
-                Ok(self.done(frame))
-            }
-            Op::If(test, then, otherwise) => {
-                self.clock(test);
-                let steps = if self.test(test, frame)? { then } else { otherwise };
-                self.steps(steps, frame)
-            }
-            Op::While(test, body) => self.repeat(test, body, frame),
-            Op::Block(steps) => self.steps(steps, frame),
-            Op::Try(tried, caught) => self.guarded(tried, caught, frame),
-            Op::Break => Ok(Signal::Break),
-            Op::Continue => Ok(Signal::Continue),
-            Op::Return(code) => {
-                let status = match code {
-                    Some(code) => match self.value(code, frame)? {
-                        Value::Int(int) => i32::try_from(int).unwrap_or(0),
-                        _ => 0,
-                    },
-                    None => 0,
-                };
-                Ok(Signal::Return(status))
-            }
-            Op::Nothing => Ok(self.done(frame)),
-            _ => {
-                self.s.state.now = datetime::now();
-                self.s.line = step.line;
-                self.rare(step, frame)
-            }
+        if !step.op.is_control() {
+            self.s.state.now = datetime::now();
+            self.s.line = step.line;
         }
+        self.dispatch(step, frame)
     }
 
-    fn rare(&mut self, step: &Step, frame: &mut Frame) -> Result<Signal> {
-        match &step.op {
-            Op::Data(lazy) => {
-                let signal = self.data(lazy, frame)?;
-                self.s.state.error = 0;
-                Ok(signal)
-            }
-            Op::Print(code) => {
-                let text = self.value(code, frame)?;
-                let text = messages::shown(&text, 8000);
-                self.inform(Message { line: step.line, ..Message::new(0, 0, 1, text) }, frame)
-            }
-            Op::Raiserror { parts, nowait, set_error } => {
-                let values =
-                    parts.iter().map(|code| self.value(code, frame)).collect::<Result<Vec<_>>>()?;
-                self.raiserror(&values, *nowait, *set_error, step.line, frame)
-            }
-            Op::Throw(parts) => self.throw(parts.as_ref(), step.line, frame),
-            Op::Wait(delay, code) => self.wait(*delay, code, frame),
-            Op::Exec { exec, args, text, status } => {
-                self.exec(exec, args, text.as_ref(), *status, frame)
-            }
-            Op::InsertExec { into, columns, call } => self.insert_exec(into, columns, call, frame),
-            Op::Other(kind) => self.other(kind, frame),
-            _ => Ok(Signal::Next),
-        }
+    pub(super) fn declare(
+        &mut self,
+        slot: usize,
+        code: &Code,
+        frame: &mut Frame,
+    ) -> Result<Signal> {
+        self.assign_one(slot, code, frame)?;
+        self.s.state.error = 0;
+        Ok(Signal::Next)
+    }
+
+    pub(super) fn set(&mut self, slot: usize, code: &Code, frame: &mut Frame) -> Result<Signal> {
+        self.assign_one(slot, code, frame)?;
+        Ok(self.done(frame))
+    }
+
+    pub(super) fn branch(
+        &mut self,
+        test: &Code,
+        then: &[Step],
+        otherwise: &[Step],
+        frame: &mut Frame,
+    ) -> Result<Signal> {
+        self.clock(test);
+        let steps = if self.test(test, frame)? { then } else { otherwise };
+        self.steps(steps, frame)
+    }
+
+    pub(super) fn returned(&mut self, code: Option<&Code>, frame: &mut Frame) -> Result<Signal> {
+        let Some(code) = code else { return Ok(Signal::Return(0)) };
+        Ok(Signal::Return(match self.value(code, frame)? {
+            Value::Int(int) => i32::try_from(int).unwrap_or(0),
+            _ => 0,
+        }))
+    }
+
+    fn assign_one(&mut self, slot: usize, code: &Code, frame: &mut Frame) -> Result<()> {
+        self.clock(code);
+        let value = self.value(code, frame)?;
+        frame.vars[slot] = value;
+        self.s.state.rowcount = 1;
+        Ok(())
+    }
+
+    pub(super) fn print(&mut self, code: &Code, line: u32, frame: &Frame) -> Result<Signal> {
+        let text = self.value(code, frame)?;
+        let text = messages::shown(&text, 8000);
+        self.inform(note::printed(line, text), frame)
     }
 
     fn inform(&mut self, mut message: Message, frame: &Frame) -> Result<Signal> {
@@ -173,7 +179,7 @@ impl Run<'_> {
         Ok(self.done(frame))
     }
 
-    fn repeat(
+    pub(super) fn repeat(
         &mut self,
         test: &super::compile::Code,
         body: &[Step],
@@ -200,7 +206,12 @@ impl Run<'_> {
         }
     }
 
-    fn guarded(&mut self, tried: &[Step], caught: &[Step], frame: &mut Frame) -> Result<Signal> {
+    pub(super) fn guarded(
+        &mut self,
+        tried: &[Step],
+        caught: &[Step],
+        frame: &mut Frame,
+    ) -> Result<Signal> {
         let nest = self.s.state.nest;
         self.s.state.tries += 1;
         let result = self.steps(tried, frame);
@@ -217,14 +228,16 @@ impl Run<'_> {
         result
     }
 
-    fn raiserror(
+    pub(super) fn raiserror(
         &mut self,
-        values: &[Val],
+        parts: &[Code],
         nowait: bool,
         set_error: bool,
         line: u32,
         frame: &Frame,
     ) -> Result<Signal> {
+        let values =
+            parts.iter().map(|code| self.value(code, frame)).collect::<Result<Vec<_>>>()?;
         let int = |value: &Val| match value {
             Value::Int(int) => *int,
             _ => 0,
@@ -235,44 +248,28 @@ impl Run<'_> {
             return Err(Error::feature("RAISERROR above severity 18"));
         }
         let (number, text) = match &values[0] {
-            Value::Int(number) if *number == 15250 => (
-                15250,
-                "The database name component of the object qualifier must be the name of the \
-                current database."
-                    .to_owned(),
-            ),
-            Value::Int(number) if *number == 15252 => {
-                (15252, "The primary or foreign key table name must be given.".to_owned())
+            Value::Int(number) if let Some((number, text)) = note::system(*number) => {
+                (number, text.to_owned())
             }
             Value::Int(number) => {
-                return Err(Error::Raised(Box::new(Message {
-                    line: 0,
-                    ..Message::new(
-                        18054,
-                        16,
-                        1,
-                        format!(
-                            "Error {number}, severity {class}, state {state} was raised, but no \
-                            message with that error number was found in sys.messages."
-                        ),
-                    )
-                })));
+                return Err(Error::NoMessage { number: *number, class, state });
             }
-            other => (50000, messages::format(&messages::shown(other, 2047), &values[3..])?),
+            other => (note::USER, messages::format(&messages::shown(other, 2047), &values[3..])?),
         };
-        let message = Message { line, ..Message::new(number, class, state, text) };
+        let message = note::raised(line, &frame.procedure, (number, class, state), text);
         if class > 10 {
             // RAISERROR ends no batch, whatever XACT_ABORT says
             if self.s.state.tries > 0 {
                 self.s.state.error = number;
-                let message = Message { procedure: frame.procedure.clone(), ..message };
                 return Err(Error::Raised(Box::new(message)));
             }
-            let message = Message { procedure: frame.procedure.clone(), ..message };
             if self.sink.message(&message) == Flow::Stop {
                 return Ok(Signal::Stop);
             }
-            self.done(frame);
+            // an error is told of whatever NOCOUNT says
+            if self.sink.done(frame.kind, Command::OTHER, None) == Flow::Stop {
+                return Ok(Signal::Stop);
+            }
             self.s.state.error = number;
         } else {
             // Severity 10 reaches clients as 0; FreeTDS takes 10 for an error.
@@ -290,7 +287,7 @@ impl Run<'_> {
         Ok(Signal::Next)
     }
 
-    fn throw(
+    pub(super) fn throw(
         &mut self,
         parts: Option<&(super::compile::Code, super::compile::Code, super::compile::Code)>,
         line: u32,
@@ -305,7 +302,9 @@ impl Run<'_> {
                     self.value(state, frame)?,
                 );
                 let number = match number {
-                    Value::Int(number @ 50_000..) => i32::try_from(number).unwrap_or(50_000),
+                    Value::Int(number) if number >= i64::from(note::USER) => {
+                        i32::try_from(number).unwrap_or(note::USER)
+                    }
                     _ => return Err(Error::ThrowNumber {}),
                 };
                 let state = match state {
@@ -313,8 +312,7 @@ impl Run<'_> {
                     _ => 1,
                 };
                 let text = messages::shown(&text, 2047);
-                let procedure = frame.procedure.clone();
-                Message { line, procedure, ..Message::new(number, 16, state, text) }
+                note::raised(line, &frame.procedure, (number, note::THROWN, state), text)
             }
         };
         self.s.state.error = message.number;
@@ -325,7 +323,7 @@ impl Run<'_> {
         if self.sink.message(&message) == Flow::Stop {
             return Ok(Signal::Stop);
         }
-        if self.s.state.options.xact_abort && self.s.state.trancount > 0 {
+        if self.s.state.options.xact_abort && self.s.state.transaction.is_open() {
             self.rollback_all()?;
         }
         if self.sink.done(frame.kind, Command::OTHER, None) == Flow::Stop {
@@ -334,7 +332,12 @@ impl Run<'_> {
         Ok(Signal::Abort)
     }
 
-    fn wait(&mut self, delay: bool, code: &super::compile::Code, frame: &Frame) -> Result<Signal> {
+    pub(super) fn wait(
+        &mut self,
+        delay: bool,
+        code: &super::compile::Code,
+        frame: &Frame,
+    ) -> Result<Signal> {
         let value = self.value(code, frame)?;
         let shown = messages::shown(&value, 100);
         let bad = || Error::BadDelay { text: shown.clone() };
@@ -371,14 +374,6 @@ impl Run<'_> {
     /// DONE for a statement that the caller has run.
     pub(crate) fn finished(&mut self, frame: &Frame, command: Command) -> Signal {
         self.s.state.error = 0;
-        match self.sink.done(frame.kind, command, None) {
-            Flow::Continue => Signal::Next,
-            Flow::Stop => Signal::Stop,
-        }
+        self.end(frame, command, None, false)
     }
-}
-
-/// Whether a kind of DONE is one inside of a procedure.
-pub(crate) fn is_inner(kind: DoneKind) -> bool {
-    kind == DoneKind::InProcedure
 }

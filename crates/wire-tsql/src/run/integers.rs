@@ -5,7 +5,7 @@
 use tdekit_wire_tds::{SqlType, Value};
 
 use crate::ast::{BinOp, CmpOp};
-use crate::bind::{Bound, Node};
+use crate::bound::{Bound, Node};
 use crate::emit::eval::holds;
 use crate::value::{Val, arith};
 
@@ -127,7 +127,7 @@ mod tests {
 
     use super::{Program, Test};
     use crate::ast::{BinOp, CmpOp};
-    use crate::bind::{Bound, Node};
+    use crate::bound::{Bound, Node};
 
     fn variable(slot: usize) -> Bound {
         Bound::new(SqlType::Int, true, Node::Var(slot))

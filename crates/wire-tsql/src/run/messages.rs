@@ -1,6 +1,6 @@
 //! Text of PRINT and RAISERROR.
 
-use tdekit_wire_tds::{Length, Message, SqlType, Value};
+use tdekit_wire_tds::{Length, SqlType, Value};
 
 use crate::error::{Error, Result};
 use crate::value::dateparse::Order;
@@ -33,18 +33,7 @@ pub(crate) fn shown(value: &Value<'_>, limit: usize) -> String {
 }
 
 fn wrong(at: usize) -> Error {
-    Error::Raised(Box::new(Message {
-        line: 0,
-        ..Message::new(
-            2786,
-            16,
-            1,
-            format!(
-                "The data type of substitution parameter {at} does not match the expected type of \
-                the format specification."
-            ),
-        )
-    }))
+    Error::BadSubstitution { at }
 }
 
 /// RAISERROR's format: `%d %i %u %o %x %X %s %%` with flags, width and precision.

@@ -1,7 +1,9 @@
 //! The interpreter: sessions, compiled batches, and their connection to SQLite.
 
 pub(crate) mod activity;
+pub(crate) mod applock;
 pub(crate) mod bulk;
+pub(crate) mod called;
 pub(crate) mod calls;
 pub(crate) mod capture;
 pub(crate) mod compile;
@@ -11,80 +13,102 @@ pub(crate) mod ddl;
 pub(crate) mod describe;
 pub(crate) mod exec;
 pub(crate) mod integers;
+pub(crate) mod locking;
+pub(crate) mod locks;
 pub(crate) mod messages;
 pub(crate) mod options;
+pub(crate) mod plan;
 pub(crate) mod procedure;
 pub(crate) mod rowwise;
 pub(crate) mod security;
 pub(crate) mod session;
+pub(crate) mod silent;
+pub(crate) mod state;
+pub(crate) mod target;
+pub(crate) mod temporary;
+pub(crate) mod tran;
 pub(crate) mod transaction;
+pub(crate) mod version;
+pub(crate) mod work;
 
-use tdekit_wire_tds::{DoneKind, Message};
+#[cfg(test)]
+mod tests;
 
-use crate::bind::Variables;
-use crate::value::Val;
+use tdekit_wire_tds::Command;
 
-/// How a list of statements ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Signal {
-    Next,
-    Break,
-    Continue,
-    Return(i32),
-    /// The batch is over because of an error that has been reported.
-    Abort,
-    /// The client cancelled.
-    Stop,
-}
+use crate::ast::{Action, ObjectKind};
+use crate::error::Result;
+use compile::{Op, Step};
+use state::{Frame, Signal};
+use work::Run;
 
-/// The variables of a running batch or procedure.
-#[derive(Debug)]
-pub(crate) struct Frame {
-    pub(crate) vars: Vec<Val>,
-    pub(crate) variables: Variables,
-    pub(crate) kind: DoneKind,
-    /// The procedure's name; empty in a batch.
-    pub(crate) procedure: String,
-    /// Temporary tables that end with it.
-    pub(crate) tables: Vec<String>,
-}
-
-impl Frame {
-    /// Without any variables.
-    pub(crate) fn empty() -> Frame {
-        Frame {
-            vars: Vec::new(),
-            variables: Variables::default(),
-            kind: DoneKind::InProcedure,
-            procedure: String::new(),
-            tables: Vec::new(),
+impl Run<'_> {
+    /// Who carries a statement out: every kind is named here and nowhere else.
+    fn dispatch(&mut self, step: &Step, frame: &mut Frame) -> Result<Signal> {
+        match &step.op {
+            Op::Declare(slot, code) => self.declare(*slot, code, frame),
+            Op::Set(slot, code) => self.set(*slot, code, frame),
+            Op::If(test, then, otherwise) => self.branch(test, then, otherwise, frame),
+            Op::While(test, body) => self.repeat(test, body, frame),
+            Op::Block(steps) => self.steps(steps, frame),
+            Op::Try(tried, caught) => self.guarded(tried, caught, frame),
+            Op::Break => Ok(Signal::Break),
+            Op::Continue => Ok(Signal::Continue),
+            Op::Return(code) => self.returned(code.as_ref(), frame),
+            Op::Print(code) => self.print(code, step.line, frame),
+            Op::Raiserror { parts, nowait, set_error } => {
+                self.raiserror(parts, *nowait, *set_error, step.line, frame)
+            }
+            Op::Throw(parts) => self.throw(parts.as_ref(), step.line, frame),
+            Op::Wait(delay, code) => self.wait(*delay, code, frame),
+            Op::Exec { exec, args, text, status } => {
+                self.exec(exec, args, text.as_ref(), *status, frame)
+            }
+            Op::InsertExec { into, columns, call } => self.insert_exec(into, columns, call, frame),
+            Op::Data(lazy) => self.data(lazy, frame),
+            Op::Act(action) => self.act(action, frame),
+            Op::Nothing => Ok(self.done(frame)),
         }
     }
-}
 
-/// What a session remembers between statements.
-#[derive(Debug)]
-pub(crate) struct State {
-    pub(crate) database: String,
-    pub(crate) options: options::Options,
-    pub(crate) rowcount: i64,
-    pub(crate) error: i32,
-    /// The last identity value of the session, and of the scope.
-    pub(crate) identity: Option<i64>,
-    pub(crate) scope_identity: Option<i64>,
-    pub(crate) trancount: i32,
-    /// The number of the outermost transaction.
-    pub(crate) transaction: u64,
-    /// Errors that CATCH blocks are handling, the innermost last.
-    pub(crate) caught: Vec<Message>,
-    pub(crate) doomed: bool,
-    pub(crate) nest: u32,
-    pub(crate) tries: u32,
-    /// INSERT .. EXEC is running: the number of transactions that were open when it began, its own
-    /// among them.
-    pub(crate) capturing: Option<i32>,
-    /// The open transaction is that of INSERT .. EXEC itself: clients are not told of it.
-    pub(crate) hidden: bool,
-    /// The time of the running statement.
-    pub(crate) now: crate::value::datetime::Moment,
+    fn act(&mut self, action: &Action, frame: &mut Frame) -> Result<Signal> {
+        let mut command = Command::OTHER;
+        match action {
+            Action::Tran(op, name) => return self.tran(op, name.as_ref(), frame),
+            Action::Use(name) => return self.use_database(name, frame),
+            Action::SetOption(names, value) => return self.set_option(names, value, frame),
+            Action::InsertBulk(insert) => return self.announce(insert, frame),
+            Action::Dbcc { name, args, options } => return self.dbcc(name, args, options, frame),
+            Action::Security(security) => return self.security(security, frame),
+            Action::DeclareTable(table) => {
+                self.create_table(table)?;
+                return Ok(Signal::Next);
+            }
+            Action::CreateTable(table) => {
+                self.create_table(table)?;
+                command = Command::CREATE_TABLE;
+            }
+            Action::AlterTable(name, change) => self.alter_table(name, change)?,
+            Action::CreateIndex { name, table, unique, columns, filter } => {
+                self.create_index(name, table, *unique, columns, filter.as_ref())?;
+            }
+            Action::CreateView { name, query, text, may_replace, .. } => {
+                self.create_view(name, query, text, *may_replace)?;
+            }
+            Action::CreateProc(made) => {
+                self.create_module(&made.name, "P", &made.text, made.may_create, made.may_replace)?;
+            }
+            Action::CreateDatabase(name) => self.s.db.host.create_database(name)?,
+            Action::CreateSchema(name, owner) => self.create_schema(name, owner.as_deref())?,
+            Action::Truncate(name) => self.truncate(name)?,
+            Action::Drop { kind, names, if_exists, on } => {
+                self.drop(*kind, names, *if_exists, on.as_ref())?;
+                if *kind == ObjectKind::Table {
+                    command = Command::DROP_TABLE;
+                }
+            }
+            Action::Checkpoint => {}
+        }
+        Ok(self.finished(frame, command))
+    }
 }

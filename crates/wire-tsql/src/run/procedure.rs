@@ -1,68 +1,21 @@
 //! EXEC: stored procedures, `sp_executesql`, and text.
 
+use super::called::{Called, Compiled, Given, compile_with, located};
 use std::sync::Arc;
 
-use tdekit_wire_tds::{DoneKind, EnvChange, Flow, Parameter, SqlType, Value};
+use tdekit_wire_tds::{DoneKind, EnvChange, Flow, SqlType, Value};
 
-use super::compile::{Code, Program, compile};
-use super::exec::Run;
-use super::{Frame, Signal, messages};
-use crate::ast::{Exec, ExecTarget, Expr, Kind, Name, ProcParam};
+use super::compile::{Code, compile};
+use super::messages;
+use crate::ast::{Action, Exec, ExecTarget, Expr, Kind, Name};
 use crate::bind::Variables;
 use crate::error::{Error, Result};
-use crate::value::{Val, convert};
+use crate::run::state::{Frame, Signal};
+use crate::run::work::Run;
+use crate::value::convert;
 
 /// How deep procedures may call each other.
 const MAX_NEST: u32 = 32;
-
-/// An argument: name, type, value, whether OUTPUT is asked for. None stands for DEFAULT.
-#[derive(Debug, Clone)]
-pub(crate) struct Given {
-    pub(crate) name: Option<String>,
-    pub(crate) ty: SqlType,
-    pub(crate) value: Option<Val>,
-    pub(crate) output: bool,
-}
-
-impl From<&Parameter> for Given {
-    fn from(parameter: &Parameter) -> Given {
-        Given {
-            name: (!parameter.name.is_empty()).then(|| parameter.name.clone()),
-            ty: parameter.ty,
-            value: (!parameter.default).then(|| parameter.value.clone()),
-            output: parameter.output,
-        }
-    }
-}
-
-/// What a call came to.
-pub(crate) struct Called {
-    pub(crate) signal: Signal,
-    pub(crate) status: i32,
-    /// Given's index, name, type and value of every OUTPUT argument.
-    pub(crate) outputs: Vec<(usize, String, SqlType, Val)>,
-}
-
-/// A procedure's parameters and body, compiled.
-#[derive(Debug)]
-pub(crate) struct Compiled {
-    pub(crate) params: Vec<ProcParam>,
-    pub(crate) program: Program,
-}
-
-/// Compiles a body with its parameters as the first variables.
-pub(crate) fn compile_with(
-    params: Vec<ProcParam>,
-    stmts: Vec<crate::ast::Stmt>,
-) -> std::result::Result<Compiled, crate::error::At> {
-    let mut variables = Variables::default();
-    for param in &params {
-        variables
-            .declare(&param.name, param.ty)
-            .map_err(|error| crate::error::At { error, line: 1 })?;
-    }
-    Ok(Compiled { params, program: compile(stmts, variables)? })
-}
 
 impl Run<'_> {
     pub(crate) fn exec(
@@ -80,7 +33,7 @@ impl Run<'_> {
         let name = match (&exec.target, text) {
             (ExecTarget::Variable(_), Some(code)) => {
                 let text = messages::shown(&self.value(code, frame)?, 1000);
-                crate::catalog::lookup::parts(&text)
+                crate::catalog::wanted::parts(&text)
             }
             (ExecTarget::Procedure(name), _) => name.clone(),
             _ => return Err(Error::NoProcedure { name: String::new() }),
@@ -196,7 +149,9 @@ impl Run<'_> {
         }
         let place = |at| located(at, name.object());
         let stmts = crate::parse::parse(text, true).map_err(place)?;
-        let Some(Kind::CreateProc(made)) = stmts.into_iter().next().map(|stmt| stmt.kind) else {
+        let Some(Kind::Act(Action::CreateProc(made))) =
+            stmts.into_iter().next().map(|stmt| stmt.kind)
+        else {
             return Err(Error::NoProcedure { name: name.text() });
         };
         let compiled = Arc::new(compile_with(made.params, made.body).map_err(place)?);
@@ -214,15 +169,7 @@ impl Run<'_> {
             _ => None,
         };
         let Some(text) = text_of(0) else {
-            return Err(Error::Raised(Box::new(tdekit_wire_tds::Message {
-                line: 0,
-                ..tdekit_wire_tds::Message::new(
-                    214,
-                    16,
-                    2,
-                    "Procedure expects parameter '@statement' of type 'ntext/nchar/nvarchar'.",
-                )
-            })));
+            return Err(Error::NotAStatement {});
         };
         let declarations = text_of(1).unwrap_or_default();
         let rest = given.get(2..).unwrap_or_default();
@@ -260,21 +207,18 @@ impl Run<'_> {
             variables: compiled.program.variables.clone(),
             kind,
             procedure: procedure.to_owned(),
-            tables: Vec::new(),
         };
         let places = self.arguments(compiled, given, procedure, &mut frame)?;
         let identity = self.s.state.scope_identity;
         let options = self.s.state.options.clone();
         let database = self.s.state.database.clone();
         self.s.state.nest += 1;
-        if !procedure.is_empty() {
-            self.s.state.scope_identity = None;
-        }
+        // a procedure, and a text, is a scope of its own
+        self.s.state.scope_identity = None;
+        let level = self.s.state.nest;
         let result = self.steps(&compiled.program.steps, &mut frame);
-        self.s.state.nest = self.s.state.nest.saturating_sub(1);
-        if !procedure.is_empty() {
-            self.s.state.scope_identity = identity;
-        }
+        self.s.state.nest = level.saturating_sub(1);
+        self.s.state.scope_identity = identity;
         // SET and USE inside of a procedure or of a text end with it
         let identity_insert = self.s.state.options.identity_insert.clone();
         self.s.state.options = options;
@@ -284,7 +228,7 @@ impl Run<'_> {
             let (new, old) = (self.s.state.database.clone(), new);
             self.sink.env_change(EnvChange::Database { new: &new, old: &old });
         }
-        self.drop_tables(&frame)?;
+        self.end_temporaries(level)?;
         let signal = result?;
         let status = match signal {
             Signal::Return(status) => status,
@@ -297,17 +241,6 @@ impl Run<'_> {
             outputs.push((index, param.name.clone(), param.ty, frame.vars[slot].clone()));
         }
         Ok(Called { signal, status, outputs })
-    }
-
-    fn drop_tables(&mut self, frame: &Frame) -> Result<()> {
-        for name in &frame.tables {
-            if let Some(table) = self.find(&Name(vec![name.clone()]))?
-                && !self.s.state.doomed
-            {
-                self.drop_table(&table)?;
-            }
-        }
-        Ok(())
     }
 
     /// Puts arguments into their slots; gives the slot of each.
@@ -364,7 +297,8 @@ impl Run<'_> {
                     )
                     .map_err(|at| at.error)?;
                     if let Some(super::compile::Step {
-                        op: super::compile::Op::Set(_, code), ..
+                        op: super::compile::Op::Declare(_, code),
+                        ..
                     }) = lone.steps.first()
                     {
                         frame.vars[slot] = self.value(code, frame)?;
@@ -380,9 +314,4 @@ impl Run<'_> {
         }
         Ok(places)
     }
-}
-
-/// A syntax error of a text inside, with its own line.
-pub(crate) fn located(at: crate::error::At, procedure: &str) -> Error {
-    Error::Raised(Box::new(at.error.message(at.line, procedure)))
 }

@@ -5,14 +5,15 @@ use std::collections::HashSet;
 use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::{Command, Flow};
 
-use super::bulk::Target;
 use super::db::failure;
-use super::exec::Run;
-use super::{Frame, Signal};
+use crate::bind::Plan;
 use crate::bind::rowwise::Rowwise;
-use crate::bind::{Bound, Plan};
+use crate::bound::Bound;
 use crate::emit::eval::{Env, eval};
 use crate::error::{Error, Result};
+use crate::run::state::{Frame, Signal};
+use crate::run::target::Target;
+use crate::run::work::Run;
 use crate::value::{Val, convert, storage};
 
 fn internal(error: rusqlite::Error) -> Error {
@@ -27,12 +28,16 @@ impl Run<'_> {
         into: Option<&Target>,
         frame: &mut Frame,
     ) -> Result<Signal> {
-        let own = self.before_write(&change.table)?;
+        self.may_read(plan)?;
+        let own = self.before_write(&change.table, Some(plan))?;
         let result = self.rowwise_rows(plan, change, into, frame);
         self.after_write(own, result.is_ok())?;
         match result {
             Ok((Signal::Stop, _)) => Ok(Signal::Stop),
-            Ok((_, count)) => Ok(self.counted(frame, Command::UPDATE, count)),
+            Ok((_, count)) => {
+                let result = !change.columns.is_empty() && into.is_none();
+                Ok(self.counted(frame, Command::UPDATE, count, result))
+            }
             Err(error) => {
                 self.s.state.rowcount = 0;
                 Err(error)

@@ -4,61 +4,51 @@ use std::cell::RefCell;
 
 use tdekit_wire_tds::{Column, Command, EnvChange, Flow, Message, SqlType, Value};
 
-use super::exec::Run;
-use super::procedure::{Called, Given};
-use super::{Frame, Signal, messages};
-use crate::ast::{Kind, Name, ObjectKind, Operand, Security, SetValue};
-use crate::error::{Error, Result};
+use super::messages;
+use crate::ast::{Name, ObjectKind, Operand, Security, SetValue};
+use crate::error::{Error, Result, note};
 use crate::host::{AlterDatabase, Backup, Device, Restore, RestoreKind, Rows};
+use crate::run::called::{Called, Given};
+use crate::run::state::{Frame, Signal};
+use crate::run::work::Run;
 use crate::value::dateparse::Order;
 
 impl Run<'_> {
-    /// Everything that is neither data nor control.
-    pub(crate) fn other(&mut self, kind: &Kind, frame: &mut Frame) -> Result<Signal> {
+    /// DROP of whatever kind.
+    pub(crate) fn drop(
+        &mut self,
+        kind: ObjectKind,
+        names: &[Name],
+        if_exists: bool,
+        on: Option<&Name>,
+    ) -> Result<()> {
+        let host = self.s.db.host.clone();
         match kind {
-            Kind::Tran(op, name) => self.tran(op, name.as_ref(), frame),
-            Kind::Use(name) => self.use_database(name, frame),
-            Kind::SetOption(names, value) => self.set_option(names, value, frame),
-            Kind::Checkpoint => Ok(self.finished(frame, Command::OTHER)),
-            Kind::CreateDatabase(name) => {
-                self.s.db.host.create_database(name)?;
-                Ok(self.finished(frame, Command::OTHER))
+            ObjectKind::Database => {
+                names.iter().try_for_each(|name| self.drop_database(name, if_exists))
             }
-            Kind::Drop { kind: ObjectKind::Database, names, if_exists, .. } => {
-                for name in names {
-                    self.drop_database(name, *if_exists)?;
-                }
-                Ok(self.finished(frame, Command::OTHER))
+            ObjectKind::Certificate => {
+                names.iter().try_for_each(|name| host.drop_certificate(name.object()))
             }
-            Kind::Drop { kind: ObjectKind::Certificate, names, .. } => {
-                for name in names {
-                    self.s.db.host.drop_certificate(name.object())?;
-                }
-                Ok(self.finished(frame, Command::OTHER))
+            ObjectKind::MasterKey => host.drop_master_key(),
+            ObjectKind::EncryptionKey => host.drop_encryption_key(&self.s.state.database),
+            ObjectKind::Table
+            | ObjectKind::View
+            | ObjectKind::Procedure
+            | ObjectKind::Index
+            | ObjectKind::Schema => {
+                names.iter().try_for_each(|name| self.drop_object(kind, name, if_exists, on))
             }
-            Kind::Drop { kind: ObjectKind::MasterKey, .. } => {
-                self.s.db.host.drop_master_key()?;
-                Ok(self.finished(frame, Command::OTHER))
-            }
-            Kind::Drop { kind: ObjectKind::EncryptionKey, .. } => {
-                self.s.db.host.drop_encryption_key(&self.s.state.database)?;
-                Ok(self.finished(frame, Command::OTHER))
-            }
-            Kind::InsertBulk(insert) => self.announce(insert, frame),
-            Kind::Dbcc { name, args, options } => self.dbcc(name, args, options, frame),
-            Kind::Security(security) => self.security(security, frame),
-            _ => self.definition(kind, frame),
         }
     }
 
-    fn use_database(&mut self, name: &str, frame: &Frame) -> Result<Signal> {
+    pub(crate) fn use_database(&mut self, name: &str, frame: &Frame) -> Result<Signal> {
         let all = self.s.db.host.databases()?;
         let found = all.iter().find(|database| database.name.eq_ignore_ascii_case(name));
         let new = found.ok_or_else(|| Error::UnknownDatabase { name: name.to_owned() })?;
         let old = std::mem::replace(&mut self.s.state.database, new.name.clone());
         self.sink.env_change(EnvChange::Database { new: &new.name, old: &old });
-        let text = format!("Changed database context to '{}'.", new.name);
-        if self.sink.message(&Message::new(5701, 0, 2, text)) == Flow::Stop {
+        if self.sink.message(&note::database(&new.name)) == Flow::Stop {
             return Ok(Signal::Stop);
         }
         Ok(self.finished(frame, Command::OTHER))
@@ -78,7 +68,12 @@ impl Run<'_> {
         self.s.db.host.drop_database(name)
     }
 
-    fn set_option(&mut self, names: &[String], value: &SetValue, frame: &Frame) -> Result<Signal> {
+    pub(crate) fn set_option(
+        &mut self,
+        names: &[String],
+        value: &SetValue,
+        frame: &Frame,
+    ) -> Result<Signal> {
         for name in names {
             self.set_one(name, value)?;
         }
@@ -173,7 +168,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn dbcc(
+    pub(crate) fn dbcc(
         &mut self,
         name: &str,
         args: &[String],
@@ -187,7 +182,7 @@ impl Run<'_> {
             }
             "DROPCLEANBUFFERS" => {
                 self.s.db.host.drop_clean_buffers()?;
-                if self.s.state.trancount == 0 {
+                if !self.s.state.transaction.is_open() {
                     let connection = self.s.db.connection()?;
                     connection
                         .release_memory()
@@ -202,12 +197,9 @@ impl Run<'_> {
             }
             _ => return Err(Error::unsupported(format!("DBCC {name}"))),
         }
-        if !options.iter().any(|option| option == "NO_INFOMSGS") {
-            let text = "DBCC execution completed. If DBCC printed error messages, contact your \
-                system administrator.";
-            if self.sink.message(&Message::new(2528, 0, 1, text)) == Flow::Stop {
-                return Ok(Signal::Stop);
-            }
+        let told = !options.iter().any(|option| option == "NO_INFOMSGS");
+        if told && self.sink.message(&note::dbcc_completed()) == Flow::Stop {
+            return Ok(Signal::Stop);
         }
         Ok(self.finished(frame, Command::OTHER))
     }
@@ -235,7 +227,7 @@ impl Run<'_> {
     }
 
     #[allow(clippy::too_many_lines)]
-    fn security(&mut self, security: &Security, frame: &Frame) -> Result<Signal> {
+    pub(crate) fn security(&mut self, security: &Security, frame: &Frame) -> Result<Signal> {
         let host = self.s.db.host.clone();
         let database = self.s.state.database.clone();
         let changes_file = matches!(
@@ -245,17 +237,9 @@ impl Run<'_> {
                 | Security::AlterEncryptionKey(_)
                 | Security::Restore(_)
         );
-        let outside = self.s.state.trancount > i32::from(self.s.state.hidden);
+        let outside = self.s.state.transaction.is_open_outside();
         if changes_file && (outside || self.in_sqlite()) {
-            return Err(Error::Raised(Box::new(Message {
-                line: 0,
-                ..Message::new(
-                    226,
-                    16,
-                    6,
-                    "This statement is not allowed within a multi-statement transaction.",
-                )
-            })));
+            return Err(Error::WithinTransaction {});
         }
         let mut rows = None;
         match security {
@@ -370,8 +354,7 @@ impl Run<'_> {
                 return Ok(Some(Signal::Stop));
             }
         }
-        let text = format!("{verb} is terminating abnormally.");
-        Err(Error::Raised(Box::new(Message { line: 0, ..Message::new(3013, 16, 1, text) })))
+        Err(Error::Terminating { verb: verb.to_owned() })
     }
 
     fn resolved_backup(&self, backup: &Backup<Operand>, frame: &Frame) -> Result<Backup> {
@@ -439,7 +422,7 @@ impl Run<'_> {
             }
         }
         let count = u64::try_from(rows.rows.len()).unwrap_or(u64::MAX);
-        Ok(self.counted(frame, Command::SELECT, count))
+        Ok(self.counted(frame, Command::SELECT, count, true))
     }
 }
 
@@ -448,8 +431,11 @@ pub(crate) const PROCEDURES: &[&str] = &[
     "sp_describe_first_result_set",
     "sp_describe_undeclared_parameters",
     "sp_executesql",
+    "sp_getapplock",
+    "sp_releaseapplock",
     "sp_server_info",
     "xp_instance_regwrite",
+    "xp_msver",
 ];
 
 /// Calls a system procedure; None when there is none of this name.
@@ -493,19 +479,20 @@ pub(crate) fn system_procedure(
                     })
                     .collect(),
             };
-            let frame = Frame {
-                vars: Vec::new(),
-                variables: crate::bind::Variables::default(),
-                kind: tdekit_wire_tds::DoneKind::InProcedure,
-                procedure: name.to_owned(),
-                tables: Vec::new(),
-            };
+            let frame = Frame { procedure: name.to_owned(), ..Frame::empty() };
             run.give(&rows, &frame).map(|signal| Some(done(signal)))
         }
         "sp_describe_first_result_set" => run.first_result_set(given).map(Some),
+        "sp_getapplock" => run.get_app_lock(given).map(Some),
+        "sp_releaseapplock" => run.release_app_lock(given).map(Some),
         "sp_describe_undeclared_parameters" => run.undeclared_parameters(given).map(Some),
         // where a database's log would be made: SQLite's stands beside its file
         "xp_instance_regwrite" => Ok(Some(done(Signal::Next))),
+        "xp_msver" => {
+            let rows = super::version::msver(given);
+            let frame = Frame { procedure: name.to_owned(), ..Frame::empty() };
+            run.give(&rows, &frame).map(|signal| Some(done(signal)))
+        }
         _ => Ok(None),
     }
 }

@@ -9,18 +9,18 @@ use tdekit_wire_tds::{
     Sink, Transaction, Value,
 };
 
-use super::activity::{Activities, Place};
-use super::bulk::Load;
+use super::activity::Activities;
 use super::calls::Calls;
 use super::db::Db;
-use super::exec::Run;
+use super::locks::{Locks, Owner};
 use super::options::Options;
-use super::procedure::{Called, Compiled, Given, compile_with};
-use super::{Frame, Signal, State};
-use crate::ast::{Kind, Name, SetExpr};
-use crate::catalog::facts::Snapshot;
+use crate::ast::Kind;
 use crate::error::{At, Error};
 use crate::host::SharedHost;
+use crate::run::called::{Called, Compiled, Given, compile_with};
+use crate::run::silent::Silent;
+use crate::run::state::{Frame, Signal, State};
+use crate::run::work::{Inner, Run, TextKey};
 
 /// How many texts a session keeps compiled.
 const PREPARED: usize = 64;
@@ -32,12 +32,18 @@ pub struct TsqlEngine {
     host: SharedHost,
     version: Arc<AtomicU64>,
     activities: Activities,
+    locks: Locks,
 }
 
 impl TsqlEngine {
     /// An engine for this host.
     pub fn new(host: SharedHost) -> TsqlEngine {
-        TsqlEngine { host, version: Arc::new(AtomicU64::new(1)), activities: Activities::default() }
+        TsqlEngine {
+            host,
+            version: Arc::new(AtomicU64::new(1)),
+            activities: Activities::default(),
+            locks: Locks::default(),
+        }
     }
 }
 
@@ -47,8 +53,8 @@ impl std::fmt::Debug for TsqlEngine {
     }
 }
 
-impl Engine for TsqlEngine {
-    fn open(&self, caller: &Caller) -> Result<Box<dyn Session>, Message> {
+impl TsqlEngine {
+    pub(super) fn enter(&self, caller: &Caller) -> Result<Inner, Message> {
         let wanted = if caller.database.is_empty() { "master" } else { &caller.database };
         let all = self.host.databases().map_err(|error| error.message(1, ""))?;
         let found = all.iter().find(|database| database.name.eq_ignore_ascii_case(wanted));
@@ -59,19 +65,25 @@ impl Engine for TsqlEngine {
         let db = Db::new(self.host.clone(), self.version.clone());
         let state = State::new(&found.name);
         let place = self.activities.enter(caller, &found.name, &state.options.isolation);
-        Ok(Box::new(Inner {
+        Ok(Inner {
             db,
             state,
             home: found.name.clone(),
             caller: caller.clone(),
             procedures: HashMap::new(),
             texts: HashMap::new(),
-            transaction_name: String::new(),
             line: 1,
             snapshot: None,
             load: None,
             place,
-        }))
+            locks: self.locks.enter(),
+        })
+    }
+}
+
+impl Engine for TsqlEngine {
+    fn open(&self, caller: &Caller) -> Result<Box<dyn Session>, Message> {
+        Ok(Box::new(self.enter(caller)?))
     }
 }
 
@@ -84,39 +96,16 @@ impl State {
             error: 0,
             identity: None,
             scope_identity: None,
-            trancount: 0,
-            transaction: 0,
+            transaction: super::tran::Transaction::None,
             caught: Vec::new(),
-            doomed: false,
+            short: false,
             nest: 0,
             tries: 0,
             capturing: None,
-            hidden: false,
             now: crate::value::datetime::now(),
         }
     }
 }
-
-/// A session.
-pub(crate) struct Inner {
-    pub(crate) db: Db,
-    pub(crate) state: State,
-    home: String,
-    pub(crate) caller: Caller,
-    pub(crate) procedures: HashMap<String, Arc<Compiled>>,
-    texts: HashMap<TextKey, Arc<Compiled>>,
-    pub(crate) transaction_name: String,
-    /// The line of the running statement.
-    pub(crate) line: u32,
-    /// What functions of the running statement look objects up in.
-    pub(crate) snapshot: Option<Arc<Snapshot>>,
-    /// The bulk load that is coming in.
-    pub(crate) load: Option<Load>,
-    pub(crate) place: Place,
-}
-
-/// A text, its declarations, and whether double quotes enclose names.
-type TextKey = (String, String, bool);
 
 impl Inner {
     pub(crate) fn calls(&self) -> Calls<'_> {
@@ -136,7 +125,7 @@ impl Inner {
     /// A text with declared parameters, compiled.
     pub(crate) fn prepared(&mut self, text: &str, declarations: &str) -> Result<Arc<Compiled>, At> {
         let quoted = self.state.options.quoted_identifier;
-        let key = (text.to_owned(), declarations.to_owned(), quoted);
+        let key: TextKey = (text.to_owned(), declarations.to_owned(), quoted);
         // compiled texts do not depend on the database until they are bound
         if let Some(known) = self.texts.get(&key) {
             return Ok(known.clone());
@@ -159,7 +148,6 @@ impl Inner {
         self.state.nest = 0;
         self.state.tries = 0;
         self.state.capturing = None;
-        self.state.hidden = false;
         self.state.caught.clear();
         self.snapshot = None;
         self.place.begin(self.state.now, command);
@@ -174,11 +162,15 @@ impl Inner {
         self.place.change(|activity| {
             activity.database.clone_from(&state.database);
             activity.isolation.clone_from(&state.options.isolation);
-            activity.trancount = state.trancount;
+            activity.trancount = state.transaction.depth();
         });
     }
 
-    fn end(&self) {
+    fn end(&mut self) {
+        if std::mem::take(&mut self.state.short) {
+            // what SQLite keeps of it goes with the connection, unless that holds what is needed
+            self.rest();
+        }
         self.show();
         self.place.end();
     }
@@ -192,8 +184,15 @@ impl Inner {
     }
 
     /// Ends a call from the client: an error that nobody caught, the status, the outputs.
-    fn answer(&mut self, result: crate::error::Result<Called>, sink: &mut dyn Sink) {
+    fn answer(
+        &mut self,
+        result: crate::error::Result<Called>,
+        parameters: &[Parameter],
+        sink: &mut dyn Sink,
+    ) {
         let frame = frame(DoneKind::InProcedure);
+        let order = self.state.options.dateformat;
+        let result = result.and_then(|called| called.given_as(parameters, order));
         let called = match result {
             Ok(called) => called,
             Err(error) => {
@@ -217,7 +216,7 @@ impl Inner {
     /// decides, as in SQL Server.
     fn undo_cancelled(&mut self, ended: &crate::error::Result<Signal>, sink: &mut dyn Sink) {
         let cancelled = sink.cancelled() && !matches!(ended, Ok(Signal::Next | Signal::Return(_)));
-        if cancelled && self.state.options.xact_abort && self.state.trancount > 0 {
+        if cancelled && self.state.options.xact_abort && self.state.transaction.is_open() {
             let _ = Run { s: self, sink }.rollback_all();
         }
     }
@@ -242,9 +241,9 @@ impl Inner {
     }
 }
 
-fn first_result(
+fn first_result<'s>(
     run: &mut Run<'_>,
-    stmts: &[crate::ast::Stmt],
+    stmts: impl IntoIterator<Item = &'s crate::ast::Stmt>,
     variables: &crate::bind::Variables,
 ) -> Result<Vec<Column>, At> {
     for stmt in stmts {
@@ -253,16 +252,15 @@ fn first_result(
                 let bound = run
                     .bind(&stmt.kind, variables)
                     .map_err(|error| At { error, line: stmt.line })?;
-                let into = matches!(&stmt.kind, Kind::Query(query) if matches!(
-                    &query.body, SetExpr::Select(select) if select.into.is_some()
-                ));
+                let into = matches!(&stmt.kind, Kind::Query(query)
+                    if super::data::into(query).is_some());
                 if into { Vec::new() } else { bound.plan.columns }
             }
-            Kind::Block(inner) => first_result(run, inner, variables)?,
-            Kind::If(_, then, _) => {
-                first_result(run, std::slice::from_ref(then.as_ref()), variables)?
+            _ => {
+                let mut inner = Vec::new();
+                stmt.children(&mut |part| inner.push(part));
+                first_result(run, inner, variables)?
             }
-            _ => Vec::new(),
         };
         if !found.is_empty() {
             return Ok(found);
@@ -276,34 +274,6 @@ fn first_word(text: &str) -> String {
     let letters = text.trim_start_matches(|c: char| !c.is_alphabetic()).chars();
     let word: String = letters.take_while(|c| c.is_alphanumeric()).take(32).collect();
     word.to_uppercase()
-}
-
-/// A sink for what gives no results.
-pub(crate) struct Silent;
-
-impl Sink for Silent {
-    fn columns(&mut self, _: &[Column]) -> tdekit_wire_tds::Flow {
-        tdekit_wire_tds::Flow::Continue
-    }
-    fn row(&mut self, _: &[Value<'_>]) -> tdekit_wire_tds::Flow {
-        tdekit_wire_tds::Flow::Continue
-    }
-    fn done(&mut self, _: DoneKind, _: Command, _: Option<u64>) -> tdekit_wire_tds::Flow {
-        tdekit_wire_tds::Flow::Continue
-    }
-    fn message(&mut self, _: &Message) -> tdekit_wire_tds::Flow {
-        tdekit_wire_tds::Flow::Continue
-    }
-    fn return_status(&mut self, _: i32) {}
-    fn return_value(&mut self, _: u16, _: &str, _: tdekit_wire_tds::SqlType, _: &Value<'_>) {}
-    fn env_change(&mut self, _: tdekit_wire_tds::EnvChange<'_>) {}
-    fn flush(&mut self) {}
-    fn cancelled(&self) -> bool {
-        false
-    }
-    fn cancel_flag(&self) -> Arc<std::sync::atomic::AtomicBool> {
-        Arc::default()
-    }
 }
 
 fn frame(kind: DoneKind) -> Frame {
@@ -332,12 +302,8 @@ impl Session for Inner {
             Err(error) => run.failed(error, 1, &frame),
             ended => ended,
         };
-        let tables = std::mem::take(&mut frame.tables);
-        for name in tables {
-            if let Ok(Some(table)) = run.find(&Name(vec![name])) {
-                let _ = run.drop_table(&table);
-            }
-        }
+        // what cannot be dropped is out of sight all the same
+        let _ = run.end_temporaries(0);
         self.undo_cancelled(&ended, sink);
         self.end();
     }
@@ -352,7 +318,7 @@ impl Session for Inner {
         self.begin(sink, "EXECUTE");
         let given: Vec<Given> = parameters.iter().map(Given::from).collect();
         let result = Run { s: self, sink }.execute(text, declarations, &given);
-        self.answer(result, sink);
+        self.answer(result, parameters, sink);
         self.end();
     }
 
@@ -360,9 +326,9 @@ impl Session for Inner {
         self.begin(sink, "EXECUTE");
         let given: Vec<Given> = parameters.iter().map(Given::from).collect();
         // `p;1` is the first procedure of a group, and there are no others
-        let name = crate::catalog::lookup::parts(name.trim_end_matches(";1"));
+        let name = crate::catalog::wanted::parts(name.trim_end_matches(";1"));
         let result = Run { s: self, sink }.call(&name, &given, DoneKind::InProcedure);
-        self.answer(result, sink);
+        self.answer(result, parameters, sink);
         self.end();
     }
 
@@ -386,26 +352,23 @@ impl Session for Inner {
         let result = match request {
             Transaction::Begin(isolation, name) => {
                 level(self, isolation);
-                if self.state.trancount == 0 {
-                    self.transaction_name = name.to_lowercase();
-                }
-                Run { s: self, sink }.begin_transaction();
+                Run { s: self, sink }.begin_transaction(name);
                 Ok(())
             }
             Transaction::Commit(again) => {
                 let result = Run { s: self, sink }.commit();
                 if let (Ok(()), Some(isolation)) = (&result, again) {
                     level(self, isolation);
-                    Run { s: self, sink }.begin_transaction();
+                    Run { s: self, sink }.begin_transaction("");
                 }
                 result
             }
             Transaction::Rollback(name, again) => {
-                let all = name.to_lowercase() == self.transaction_name;
+                let all = self.state.transaction.is_named(name);
                 let result = Run { s: self, sink }.rollback(if all { "" } else { name.as_str() });
                 if let (Ok(()), Some(isolation)) = (&result, again) {
                     level(self, isolation);
-                    Run { s: self, sink }.begin_transaction();
+                    Run { s: self, sink }.begin_transaction("");
                 }
                 result
             }
@@ -430,36 +393,36 @@ impl Session for Inner {
     }
 
     fn reset(&mut self, keep_transaction: bool, sink: &mut dyn Sink) {
-        let keep = keep_transaction && self.state.trancount > 0;
+        let keep = keep_transaction && self.state.transaction.is_open();
         self.load = None;
         if !keep {
             let mut run = Run { s: self, sink };
             if let Err(error) = run.rollback_all() {
                 let _ = sink.message(&error.message(1, ""));
             }
+            self.locks.release_all(Some(Owner::Session));
             // temporary tables and attached files go with the connection
             self.db.close();
             // plans name the files that were attached
             self.forget();
         }
-        let (trancount, transaction) = (self.state.trancount, self.state.transaction);
+        let transaction = std::mem::take(&mut self.state.transaction);
         self.state = State::new(&self.home);
         if keep {
-            self.state.trancount = trancount;
             self.state.transaction = transaction;
         }
     }
 
     fn release(&mut self, database: &str) {
         let open = self.db.peek().is_some_and(|connection| !connection.is_autocommit());
-        if self.state.trancount == 0 && !open {
+        if !self.state.transaction.is_open() && !open {
             // what cannot be detached stays open, and whoever wants the file sees that
             let _ = self.db.detach(database);
         }
     }
 
     fn rest(&mut self) {
-        if self.state.trancount == 0 && self.db.rest() {
+        if !self.state.transaction.is_open() && self.db.rest() {
             // compiled texts are bound to tables that would be looked up again
             self.forget();
         }

@@ -1,31 +1,20 @@
 //! Transactions. SQLite's begins with the first change (or the first read above READ COMMITTED),
 //! so that sessions that only read hold nothing; reads see the state at their own start.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-
+use super::tran::Own;
 use rusqlite::OptionalExtension;
 use tdekit_wire_tds::{Command, EnvChange, SqlType, Value};
 
 use super::db::failure;
 use super::ddl::KeyKind;
-use super::exec::Run;
-use super::{Frame, Signal};
+use super::locks::Owner;
 use crate::ast::{Operand, TranOp};
-use crate::bind::quote;
+use crate::bind::Plan;
 use crate::catalog::Table;
 use crate::error::{Error, Result};
-
-static NUMBERS: AtomicU64 = AtomicU64::new(1);
-
-/// What a statement began for itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Own {
-    /// A transaction: it ends with the statement.
-    Transaction,
-    /// A savepoint in the client's transaction.
-    Savepoint,
-}
+use crate::name::quote;
+use crate::run::state::{Frame, Signal};
+use crate::run::work::Run;
 
 /// What an INSERT .. EXEC is undone by: what the procedure changed goes with the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +32,7 @@ impl Run<'_> {
         self.s.db.peek().is_some_and(|connection| !connection.is_autocommit())
     }
 
-    fn run_sql(&mut self, sql: &str) -> Result<()> {
+    pub(super) fn run_sql(&mut self, sql: &str) -> Result<()> {
         let kernels = self.s.db.kernels.clone();
         let database = self.s.state.database.clone();
         self.s
@@ -53,76 +42,45 @@ impl Run<'_> {
             .map_err(|error| failure(&kernels, &error, &database))
     }
 
-    /// Begins SQLite's transaction with the right to write, waiting for others as long as
-    /// LOCK_TIMEOUT allows.
-    fn lock(&mut self) -> Result<()> {
-        let start = Instant::now();
-        let limit = self.s.state.options.lock_timeout_ms;
-        loop {
-            let error = match self.run_sql("BEGIN IMMEDIATE") {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
-            };
-            let waited = i64::try_from(start.elapsed().as_millis()).unwrap_or(i64::MAX);
-            let over = limit >= 0 && waited >= limit;
-            if !matches!(error, Error::LockTimeout {}) || over || self.sink.cancelled() {
-                return Err(error);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
     pub(crate) fn implicit(&mut self) {
-        if self.s.state.options.implicit_transactions && self.s.state.trancount == 0 {
-            self.begin();
+        if self.s.state.options.implicit_transactions && !self.s.state.transaction.is_open() {
+            self.begin_transaction("");
         }
     }
 
-    fn begin(&mut self) {
-        self.s.state.trancount += 1;
-        if self.s.state.trancount == 1 {
-            self.s.state.transaction = NUMBERS.fetch_add(1, Ordering::Relaxed);
-            self.sink.env_change(EnvChange::Begin(self.s.state.transaction));
+    /// The name is the transaction's when it is the outermost one.
+    pub(crate) fn begin_transaction(&mut self, name: &str) {
+        if let Some(number) = self.s.state.transaction.begin(name) {
+            self.sink.env_change(EnvChange::Begin(number));
         }
-    }
-
-    /// Before a query.
-    pub(crate) fn before_read(&mut self, reads: &[String]) -> Result<()> {
-        if reads.iter().any(|schema| schema != "temp") {
-            self.implicit();
-        }
-        let strict = matches!(
-            self.s.state.options.isolation.as_str(),
-            "REPEATABLE READ" | "SERIALIZABLE" | "SNAPSHOT"
-        );
-        if strict && self.s.state.trancount > 0 && !self.in_sqlite() {
-            if self.s.state.options.isolation == "SNAPSHOT" {
-                self.run_sql("BEGIN")?;
-            } else {
-                self.lock()?;
-            }
-        }
-        Ok(())
     }
 
     /// Before a change of a table.
-    pub(crate) fn before_write(&mut self, table: &Table) -> Result<Own> {
-        if self.s.state.doomed {
+    pub(crate) fn before_write(&mut self, table: &Table, plan: Option<&Plan>) -> Result<Own> {
+        if self.s.state.transaction.is_doomed() {
             return Err(Error::Doomed {});
         }
         if table.schema != "temp" {
             self.implicit();
         }
-        self.begin_own()
+        let hints = plan.map(|plan| plan.hints).unwrap_or_default();
+        let own = self.begin_own(&table.schema, hints.nowait)?;
+        let Some(plan) = plan else { return Ok(own) };
+        match self.lock_hinted(plan) {
+            Ok(()) => Ok(own),
+            Err(error) => {
+                self.after_write(own, false)?;
+                Err(error)
+            }
+        }
     }
 
-    /// A transaction or a savepoint for one statement.
-    pub(crate) fn begin_own(&mut self) -> Result<Own> {
-        if !self.in_sqlite() {
-            self.lock()?;
-            if self.s.state.trancount == 0 {
-                return Ok(Own::Transaction);
-            }
+    /// A transaction or a savepoint for one statement that changes a database.
+    pub(crate) fn begin_own(&mut self, schema: &str, nowait: bool) -> Result<Own> {
+        let began = !self.in_sqlite();
+        self.lock(&[schema.to_owned()], nowait)?;
+        if began && !self.s.state.transaction.is_open() {
+            return Ok(Own::Transaction);
         }
         self.run_sql("SAVEPOINT \"~statement\"")?;
         Ok(Own::Savepoint)
@@ -138,9 +96,7 @@ impl Run<'_> {
         };
         if !self.in_sqlite() {
             // SQLite has rolled back by itself: disk full, I/O error
-            if self.s.state.trancount > 0 {
-                self.s.state.doomed = true;
-            }
+            self.s.state.transaction.doom();
             return Ok(());
         }
         let result = self.run_sql(sql);
@@ -153,53 +109,51 @@ impl Run<'_> {
     /// Undoes the whole transaction.
     pub(crate) fn rollback_all(&mut self) -> Result<()> {
         if self.in_sqlite() {
-            self.run_sql("ROLLBACK")?;
-            self.s.db.changed();
+            self.undoing("ROLLBACK")?;
         }
-        if self.s.state.trancount > 0 {
-            self.s.state.trancount = 0;
-            if !self.s.state.hidden {
-                self.sink.env_change(EnvChange::Rollback(self.s.state.transaction));
-            }
+        if let Some(number) = self.s.state.transaction.end() {
+            self.sink.env_change(EnvChange::Rollback(number));
         }
-        self.s.state.doomed = false;
+        self.s.locks.release_all(Some(Owner::Transaction));
         Ok(())
     }
 
     pub(crate) fn commit(&mut self) -> Result<()> {
-        if self.s.state.trancount == 0 {
+        if !self.s.state.transaction.is_open() {
             return Err(Error::NoBegin { verb: "COMMIT".to_owned() });
         }
-        if self.s.state.doomed {
+        if self.s.state.transaction.is_doomed() {
             return Err(Error::Doomed {});
         }
-        if self.s.state.capturing.is_some_and(|outside| self.s.state.trancount <= outside) {
+        let depth = self.s.state.transaction.depth();
+        if self.s.state.capturing.is_some_and(|outside| depth <= outside) {
             return Err(Error::CommitInInsert {});
         }
-        if self.s.state.trancount == 1 {
+        if depth == 1 {
             if self.in_sqlite()
                 && let Err(error) = self.run_sql("COMMIT")
             {
                 self.rollback_all()?;
                 return Err(error);
             }
-            self.sink.env_change(EnvChange::Commit(self.s.state.transaction));
+            self.s.locks.release_all(Some(Owner::Transaction));
         }
-        self.s.state.trancount -= 1;
+        if let Some(number) = self.s.state.transaction.commit() {
+            self.sink.env_change(EnvChange::Commit(number));
+        }
         Ok(())
     }
 
     /// Before an INSERT .. EXEC, which is one statement with all that its procedure does.
     pub(crate) fn begin_insert_exec(&mut self, table: &Table) -> Result<Undo> {
-        if self.s.state.doomed {
+        if self.s.state.transaction.is_doomed() {
             return Err(Error::Doomed {});
         }
         if table.schema != "temp" {
             self.implicit();
         }
-        let undo = if self.s.state.trancount == 0 {
-            self.s.state.trancount = 1;
-            self.s.state.hidden = true;
+        let undo = if !self.s.state.transaction.is_open() {
+            self.s.state.transaction.hide();
             Undo::Own
         } else if self.in_sqlite() {
             self.run_sql("SAVEPOINT \"~insert\"")?;
@@ -207,7 +161,7 @@ impl Run<'_> {
         } else {
             Undo::All
         };
-        self.s.state.capturing = Some(self.s.state.trancount);
+        self.s.state.capturing = Some(self.s.state.transaction.depth());
         Ok(undo)
     }
 
@@ -215,7 +169,7 @@ impl Run<'_> {
     pub(crate) fn end_insert_exec(&mut self, undo: Undo, keep: bool) -> Result<()> {
         self.s.state.capturing = None;
         let sql = match undo {
-            _ if self.s.state.trancount == 0 || !self.in_sqlite() => "",
+            _ if !self.s.state.transaction.is_open() || !self.in_sqlite() => "",
             Undo::Savepoint if keep => "RELEASE \"~insert\"",
             Undo::Savepoint => "ROLLBACK TO \"~insert\"; RELEASE \"~insert\"",
             _ if keep => "",
@@ -229,17 +183,18 @@ impl Run<'_> {
             return result;
         }
         // whatever came of it, no transaction stays that the client does not know of
-        self.s.state.hidden = false;
         if !keep {
-            self.s.state.trancount = 0;
-            self.s.state.doomed = false;
+            self.s.state.transaction.end();
+            self.s.locks.release_all(Some(Owner::Transaction));
             return result;
         }
-        self.s.state.trancount = (self.s.state.trancount - 1).max(0);
-        if self.s.state.trancount > 0 {
+        let left = self.s.state.transaction.reveal();
+        if !self.s.state.transaction.is_open() {
+            self.s.locks.release_all(Some(Owner::Transaction));
+        }
+        if let Some(number) = left {
             // the procedure began a transaction and left it open
-            self.s.state.transaction = NUMBERS.fetch_add(1, Ordering::Relaxed);
-            self.sink.env_change(EnvChange::Begin(self.s.state.transaction));
+            self.sink.env_change(EnvChange::Begin(number));
         } else if self.in_sqlite()
             && let Err(error) = self.run_sql("COMMIT")
         {
@@ -249,22 +204,18 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(crate) fn begin_transaction(&mut self) {
-        self.begin();
-    }
-
     pub(crate) fn save(&mut self, name: &str) -> Result<()> {
-        if self.s.state.trancount == 0 {
+        if !self.s.state.transaction.is_open() {
             return Err(Error::SaveOutside {});
         }
         if !self.in_sqlite() {
-            self.lock()?;
+            self.lock(&[], false)?;
         }
         self.run_sql(&format!("SAVEPOINT {}", quote(&format!("save:{}", name.to_lowercase()))))
     }
 
     pub(crate) fn rollback(&mut self, name: &str) -> Result<()> {
-        if self.s.state.trancount == 0 {
+        if !self.s.state.transaction.is_open() {
             return Err(Error::NoBeginRollback {});
         }
         if self.s.state.capturing.is_some() {
@@ -277,16 +228,12 @@ impl Run<'_> {
         if name.is_empty() {
             return self.rollback_all();
         }
-        if self.s.state.doomed {
+        if self.s.state.transaction.is_doomed() {
             return Err(Error::Doomed {});
         }
         let savepoint = quote(&format!("save:{}", name.to_lowercase()));
-        let known = self.in_sqlite() && self.run_sql(&format!("ROLLBACK TO {savepoint}")).is_ok();
-        if !known {
-            return Err(Error::NoSavepoint { name: name.to_owned() });
-        }
-        self.s.db.changed();
-        Ok(())
+        let known = self.in_sqlite() && self.undoing(&format!("ROLLBACK TO {savepoint}")).is_ok();
+        if known { Ok(()) } else { Err(Error::NoSavepoint { name: name.to_owned() }) }
     }
 
     pub(crate) fn tran(
@@ -305,10 +252,7 @@ impl Run<'_> {
         };
         let command = match op {
             TranOp::Begin => {
-                self.begin();
-                if !name.is_empty() && self.s.state.trancount == 1 {
-                    self.s.transaction_name = name.to_lowercase();
-                }
+                self.begin_transaction(&name);
                 Command::BEGIN
             }
             TranOp::Commit => {
@@ -317,7 +261,7 @@ impl Run<'_> {
             }
             TranOp::Rollback => {
                 // the outermost transaction's own name means all of it
-                let all = name.to_lowercase() == self.s.transaction_name;
+                let all = self.s.state.transaction.is_named(&name);
                 self.rollback(if all { "" } else { &name })?;
                 Command::ROLLBACK
             }
@@ -359,6 +303,18 @@ impl Run<'_> {
         Ok((next, step))
     }
 
+    fn identity_step(&mut self, table: &Table) -> Result<i64> {
+        let kernels = self.s.db.kernels.clone();
+        let sql = format!(
+            "SELECT increment FROM {}.tsql_identity WHERE table_name = ?1",
+            quote(&table.schema)
+        );
+        let connection = self.s.db.connection()?;
+        connection
+            .query_row(&sql, [&table.name], |row| row.get(0))
+            .map_err(|error| failure(&kernels, &error, &table.database))
+    }
+
     pub(crate) fn store_identity(&mut self, table: &Table, last: i64) -> Result<()> {
         let kernels = self.s.db.kernels.clone();
         let sql = format!(
@@ -373,21 +329,30 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// After SET IDENTITY_INSERT: a value beyond the last one moves it.
+    /// After rows were inserted under SET IDENTITY_INSERT: the last of them is what SCOPE_IDENTITY
+    /// tells, and a value beyond those before moves the next one.
     pub(crate) fn note_explicit_identity(&mut self, table: &Table) -> Result<()> {
         let Some(column) = table.identity().cloned() else { return Ok(()) };
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
-        let sql = format!("SELECT max({}) FROM {}", quote(&column.name), table.sql());
-        let top: Option<i64> =
+        let connection = self.s.db.connection()?;
+        let sql = format!("SELECT {} FROM {} WHERE rowid = ?1", quote(&column.name), table.sql());
+        let rowid = connection.last_insert_rowid();
+        let last: i64 = connection.query_row(&sql, [rowid], |row| row.get(0)).map_err(fail)?;
+        self.s.state.identity = Some(last);
+        self.s.state.scope_identity = Some(last);
+        let step = self.identity_step(table)?;
+        let far = if step > 0 { "max" } else { "min" };
+        let sql = format!("SELECT {far}({}) FROM {}", quote(&column.name), table.sql());
+        let far: i64 =
             self.s.db.connection()?.query_row(&sql, [], |row| row.get(0)).map_err(fail)?;
-        let (next, step) = self.identity_of(table)?;
-        if let Some(top) = top.filter(|top| step > 0 && *top >= next) {
-            self.store_identity(table, top)?;
-            self.s.state.identity = Some(top);
-            self.s.state.scope_identity = Some(top);
-        }
-        Ok(())
+        // beyond the last number of its type there is no next one, and nothing to compare with
+        let moved = match self.identity_of(table) {
+            Ok((next, _)) if step > 0 => far >= next,
+            Ok((next, _)) => far <= next,
+            Err(_) => false,
+        };
+        if moved { self.store_identity(table, far) } else { Ok(()) }
     }
 
     /// SQLite's constraint errors as SQL Server's.

@@ -520,7 +520,10 @@ fn to_temporal(
         }
         Value::Date(_) if matches!(to, SqlType::Time(_)) => return Err(no_way(from, to)),
         Value::Time(_) if to == SqlType::Date => return Err(no_way(from, to)),
-        _ => datetime::moment(value).ok_or_else(|| no_way(from, to))?,
+        _ if matches!(to, SqlType::DateTime | SqlType::SmallDateTime) => {
+            datetime::moment(value).ok_or_else(|| no_way(from, to))?
+        }
+        _ => datetime::exact_moment(value).ok_or_else(|| no_way(from, to))?,
     };
     // a type without an offset keeps the local time
     let moment = match to {

@@ -92,6 +92,19 @@ pub(crate) fn moment(value: &Value<'_>) -> Option<Moment> {
     })
 }
 
+/// The value as a moment, in whole units of 100 ns: 1/300 s of `datetime` as it is, not as it is
+/// shown. What its conversion to `time`, `datetime2` and `datetimeoffset` begins with (SQL Server
+/// 2016 and later).
+pub(crate) fn exact_moment(value: &Value<'_>) -> Option<Moment> {
+    let shown = moment(value)?;
+    Some(match value {
+        Value::DateTime { ticks, .. } => {
+            Moment { ticks: (i64::from(*ticks) * 100_000 + 1) / 3, ..shown }
+        }
+        _ => shown,
+    })
+}
+
 fn round_ticks(ticks: i64, scale: u8) -> i64 {
     let unit = 10_i64.pow(u32::from(7 - scale.min(7)));
     (ticks + unit / 2) / unit * unit

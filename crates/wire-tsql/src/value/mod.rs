@@ -29,6 +29,27 @@ pub(crate) enum Family {
     Variant,
 }
 
+/// What is not worth asking about.
+const LITTLE_BYTES: usize = 64 << 10;
+
+/// Whether there is room for so much more: asked before a value of the client's size is made.
+pub(crate) fn affordable(bytes: usize) -> crate::error::Result<()> {
+    if bytes >= LITTLE_BYTES {
+        tdekit_wire_tds::memory::room(bytes)?;
+    }
+    Ok(())
+}
+
+/// The bytes of text and of binary values; others are small.
+pub(crate) fn bulk_bytes(value: &Value<'_>) -> usize {
+    match value {
+        Value::Text(text) => text.len(),
+        Value::Binary(bytes) => bytes.len(),
+        Value::Variant(variant) => bulk_bytes(&variant.value),
+        _ => 0,
+    }
+}
+
 pub(crate) fn family(ty: SqlType) -> Family {
     use SqlType as T;
     match ty {

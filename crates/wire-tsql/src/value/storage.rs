@@ -49,7 +49,7 @@ pub(crate) fn from_declared(text: &str) -> SqlType {
     let lower = text.to_ascii_lowercase();
     if let Some(ours) = lower.strip_prefix(MARK) {
         let bare = ours.strip_suffix(" text").unwrap_or(ours);
-        if let Ok(ty) = crate::parse_type(bare) {
+        if let Ok(ty) = crate::parse::parse_type(bare) {
             return ty;
         }
     }

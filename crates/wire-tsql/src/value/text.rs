@@ -227,6 +227,41 @@ fn elements(pattern: &str, escape: Option<char>) -> Vec<Element> {
     out
 }
 
+/// Bounds of all texts that begin as a LIKE pattern does: those texts are greater than the first
+/// and less than the second, in the order of [`compare`]. None where the pattern begins with a
+/// wildcard, or where its last letter has no neighbour.
+pub(crate) fn prefix_range(pattern: &str, escape: Option<char>) -> Option<(String, String)> {
+    let mut prefix = String::new();
+    let mut last = None;
+    for element in elements(pattern, escape) {
+        let Element::Char(c) = element else { break };
+        prefix.extend(last.replace(c));
+    }
+    let last = last?;
+    let (below, above) = neighbours(last)?;
+    // what begins with the letter below is left out but for what none has
+    Some((format!("{prefix}{below}{}", char::MAX), format!("{prefix}{above}")))
+}
+
+/// Characters whose letters weigh less and more than this one's, with as little as may be between.
+fn neighbours(c: char) -> Option<(char, char)> {
+    let weight = weights(c).0;
+    let code = u32::from(fold(c));
+    let near = code.saturating_sub(64)..code.saturating_add(65);
+    let candidates = (0x21..0x180).chain(near).filter_map(char::from_u32);
+    let (mut below, mut above) = (None, None);
+    for candidate in candidates.filter(|candidate| *candidate != ' ') {
+        let other = weights(candidate).0;
+        if other < weight && below.is_none_or(|(known, _)| other > known) {
+            below = Some((other, candidate));
+        }
+        if other > weight && above.is_none_or(|(known, _)| other < known) {
+            above = Some((other, candidate));
+        }
+    }
+    Some((below?.1, above?.1))
+}
+
 fn matches_one(element: &Element, c: char) -> bool {
     match element {
         Element::Any => false,
@@ -284,7 +319,7 @@ pub(crate) fn find(text: &[char], needle: &[char], start: usize) -> Option<usize
 mod tests {
     use std::cmp::Ordering;
 
-    use super::{compare, from_1252, like, narrowed, to_1252};
+    use super::{compare, from_1252, like, narrowed, prefix_range, to_1252};
 
     #[test]
     fn collation() {
@@ -309,6 +344,38 @@ mod tests {
         assert!(!like("", "_", None));
         assert!(like("a]", "a[]]", None));
         assert!(!like(&"a".repeat(2000), &format!("{}b", "%a".repeat(200)), None));
+    }
+
+    #[test]
+    fn ranges_hold_what_their_pattern_finds() {
+        let letters: Vec<char> = (0..0x250)
+            .chain(0x400..0x460)
+            .chain([0x2020, 0x20ac, 0xfffd, 0x1_f600, 0x10_ffff])
+            .filter_map(char::from_u32)
+            .collect();
+        let tails = ["", " ", "\0", "\0\0\0", "\t", "zz", "\u{10ffff}\u{10ffff}x", "Ü"];
+        for c in &letters {
+            for head in ["", "ab", "a ", "ÿ"] {
+                let pattern = format!("{head}!{c}%");
+                let Some((low, high)) = prefix_range(&pattern, Some('!')) else {
+                    assert!(matches!(c, '\0' | '\u{10ffff}'), "{c:?}");
+                    continue;
+                };
+                for other in letters.iter().filter(|other| super::same(**other, *c)) {
+                    for tail in tails {
+                        let found = format!("{head}{other}{tail}");
+                        assert!(like(&found, &pattern, Some('!')));
+                        assert_eq!(compare(&found, &low), Ordering::Greater, "{found:?} {low:?}");
+                        assert_eq!(compare(&found, &high), Ordering::Less, "{found:?} {high:?}");
+                    }
+                }
+            }
+        }
+        let bounds = |pattern: &str| prefix_range(pattern, None);
+        assert_eq!(bounds("ab%"), Some(("aÆ\u{10ffff}".to_owned(), "aC".to_owned())));
+        for none in ["", "%a", "_a", "[a]b"] {
+            assert_eq!(bounds(none), None);
+        }
     }
 
     #[test]

@@ -153,6 +153,8 @@ impl Host for TestHost {
 pub(crate) struct Log {
     pub(crate) lines: Vec<String>,
     pub(crate) dones: usize,
+    /// Whether a DONE without a count is a line, too.
+    pub(crate) each_done: bool,
     pub(crate) quiet: bool,
     pub(crate) cancel: Arc<AtomicBool>,
 }
@@ -191,6 +193,9 @@ impl Sink for Log {
 
     fn done(&mut self, _: DoneKind, _: Command, rows: Option<u64>) -> Flow {
         self.dones += 1;
+        if rows.is_none() && self.each_done {
+            self.lines.push("-".to_owned());
+        }
         if let Some(rows) = rows.filter(|_| !self.quiet) {
             self.lines.push(format!("({rows})"));
         }
@@ -207,8 +212,8 @@ impl Sink for Log {
         self.lines.push(format!("status {status}"));
     }
 
-    fn return_value(&mut self, ordinal: u16, name: &str, _: SqlType, value: &Value<'_>) {
-        self.lines.push(format!("out {ordinal} {name} = {}", shown(value)));
+    fn return_value(&mut self, ordinal: u16, name: &str, ty: SqlType, value: &Value<'_>) {
+        self.lines.push(format!("out {ordinal} {name} {ty:?} = {}", shown(value)));
     }
 
     fn env_change(&mut self, change: EnvChange<'_>) {

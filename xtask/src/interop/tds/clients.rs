@@ -1,4 +1,4 @@
-//! The clients in `interop/tds-*`: how each is installed and started.
+//! The clients in `tests/interop/tds-*`: how each is installed and started.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const LIMIT: &str = "300";
 pub(in super::super) struct Client {
     /// What the user calls it.
     pub(in super::super) name: &'static str,
-    /// Its folder in `interop/`, and in the build directory.
+    /// Its folder in `tests/interop/`, and in the build directory.
     pub(super) source: &'static str,
     /// How it can encrypt the connection.
     pub(super) modes: &'static [&'static str],
@@ -90,7 +90,7 @@ fn freetds(_build: &Path) -> Command {
     command
 }
 
-/// Installs the packages of `interop/tds-python`, once for each list of requirements.
+/// Installs the packages of `tests/interop/tds-python`, once for each list of requirements.
 fn prepare_python(build: &Path) -> Result<()> {
     let requirements = source(PYTHON).join("requirements.txt");
     let wanted = fs::read_to_string(&requirements).context("read the requirements")?;
@@ -158,7 +158,7 @@ fn java(build: &Path) -> Command {
     command
 }
 
-/// Builds `interop/tds-rust`, a package outside of the workspace.
+/// Builds `tests/interop/tds-rust`, a package outside of the workspace.
 fn prepare_rust(build: &Path) -> Result<()> {
     let mut command = cargo();
     command.args(["build", "--quiet", "--locked", "--manifest-path"]);

@@ -1,4 +1,5 @@
-//! Clients of SQL Server against `tdekit serve`: each in `interop/tds-*`, with its stock driver.
+//! Clients of SQL Server against `tdekit serve`: each in `tests/interop/tds-*`, by its stock
+//! driver.
 //!
 //! Each gets a server of its own on loopback, whose database was encrypted through T-SQL, and runs
 //! once for each way of encrypting the connection that it knows. A marker that stands in what it

@@ -38,7 +38,9 @@ impl Server {
     /// When the login or a certificate cannot be made, or the server does not listen.
     pub(super) fn start(directory: &Path) -> Result<Self> {
         let data = directory.join("data");
-        fs::create_dir_all(&data).with_context(|| format!("make {}", data.display()))?;
+        for made in [&data, &directory.join("home")] {
+            fs::create_dir_all(made).with_context(|| format!("make {}", made.display()))?;
+        }
         let mut login = tdekit(Command::new(command_path()), directory);
         login.env("TDEKIT_LOGIN_PASSWORD", PASSWORD);
         output(login.args(["serve", "login", "add", "sa"]))?;

@@ -13,23 +13,24 @@ use tdekit_backup_run::{
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
 use tdekit_sqlite::keyring;
+use tdekit_sqlite_convert::{
+    DatabaseError, FileKind, certificates_of, file_uri, io_error, open_header, register,
+};
 use tdekit_wire_tsql::{Backup, Device, Error, Progress};
 
-use super::certificates::not_backed_up;
+use super::certificates::warn_of;
 use super::databases::{Databases, Found, is_system};
 use super::keys::Keys;
 use super::steer::steer;
 use super::{fault, files, kept};
+use crate::backup::downgrade;
 use crate::backup::history;
+use crate::backup::inherit::{Inherited, refuse_downgrade};
 use crate::backup::labels::{host, program, user};
 use crate::backup::place::{self, Place, targets};
 use crate::backup::source::{Chosen, Database, Wrapping, choose};
 use crate::backup::value::EncryptionChoice;
 use crate::commands::backup::note_uses;
-use crate::convert::error::{DatabaseError, io_error};
-use crate::convert::ffi::register;
-use crate::convert::inspect::{FileKind, certificates_of, open_header};
-use crate::convert::source::file_uri;
 use crate::error::CommandError;
 
 /// Makes a backup set.
@@ -50,17 +51,27 @@ pub(crate) fn run(
     let database = open(&found.path, keys).map_err(|failure| fault::of_command(&failure))?;
     drop(opening);
     let selectors: Vec<_> = wanted.encryption.iter().map(|with| with.certificate.clone()).collect();
-    let chosen = choose(choice, &selectors, Some(&database), || wrapping(keys))
+    let appends = !(wanted.init || wanted.format);
+    let of_command = |failure| fault::of_command(&failure);
+    let inherited = match appends {
+        true => Inherited::of(&places).map_err(of_command)?,
+        false => None,
+    };
+    let chosen = choose(choice, &selectors, Some(&database), inherited.as_ref(), || wrapping(keys))
         .map_err(|failure| not_chosen(&failure, &selectors))?;
+    if appends {
+        history::refuse_cut(keys.global(), &places).map_err(of_command)?;
+        if chosen.is_none() {
+            refuse_downgrade(keys.global(), &places).map_err(of_command)?;
+        }
+    }
     let replaced = if wanted.init || wanted.format { uses_of(&places) } else { Vec::new() };
     let job = Job { wanted, found: &found, places: &places, chosen: chosen.as_ref(), keys };
     let made = steer(wanted.stats_percent, out, |run| job.run(database, run));
     let outcome = made.map_err(|failure| not_made(&failure, wanted))?;
     if let Some((chosen, wrapping)) = &chosen {
         note_uses(wrapping.store(), &chosen.certificates, outcome.media_id, &places);
-        if chosen.certificates.iter().any(tdekit_key_store::CertificateInfo::needs_backup) {
-            out.tell(not_backed_up());
-        }
+        warn_of(&chosen.certificates, out);
     }
     forget(keys, &replaced);
     if let Ok(opened) = place::open(&places) {
@@ -170,6 +181,7 @@ impl Job<'_> {
         run: &tdekit_backup_run::Run<'_>,
     ) -> Result<BackupOutcome, CommandError> {
         let Job { wanted, found, places, chosen, keys } = self;
+        downgrade::refuse_backup(keys.global(), chosen.is_some(), false)?;
         let names: Vec<_> = chosen
             .iter()
             .flat_map(|(chosen, _)| &chosen.certificates)

@@ -4,17 +4,20 @@ use std::path::{Path, PathBuf};
 
 use tdekit_key_crypto::pem::encode_certificate;
 use tdekit_key_store::{
-    CertificateBackup as Read, NewCertificate, RsaBits, StoreError, now_seconds, write_new,
+    CertificateBackup as Read, CertificateInfo, NewCertificate, RsaBits, StoreError, expires_soon,
+    iso8601, now_seconds, write_new,
 };
 use tdekit_wire_tds::Message;
-use tdekit_wire_tsql::{CertificateBackup, CreateCertificate, Error};
+use tdekit_wire_tsql::{CertificateBackup, CreateCertificate, Error, Progress};
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 use time::{Date, PrimitiveDateTime, Time};
 
+use super::fault::OWN;
 use super::keys::{Keys, not_written, secret_bytes};
 use super::{fault, files};
 use crate::commands::cert::read;
+use crate::output::warn_expiring;
 
 /// Days that a certificate is valid when nobody says: as in SQL Server, a year.
 const DEFAULT_DAYS: i64 = 365;
@@ -137,8 +140,27 @@ pub(crate) fn remove(keys: &Keys, name: &str) -> Result<(), Error> {
     })
 }
 
+/// Tells of what may go wrong with certificates that a statement used: one is in no backup, one
+/// expires soon. The server's own output tells of the second as well.
+pub(crate) fn warn_of(certificates: &[CertificateInfo], out: &mut Progress<'_>) {
+    if certificates.iter().any(CertificateInfo::needs_backup) {
+        out.tell(not_backed_up());
+    }
+    for info in certificates.iter().filter(|info| info.active) {
+        let Some(days) = expires_soon(info.not_after) else { continue };
+        warn_expiring(&info.name, info.not_after);
+        let text = format!(
+            "Warning: The certificate {} expires in {days} day(s), at {}: it makes no new backups \
+             from then on.",
+            info.name,
+            iso8601(info.not_after)
+        );
+        out.tell(fault::told(OWN, text));
+    }
+}
+
 /// SQL Server's warning 33091, for a certificate whose private key is in no backup.
-pub(crate) fn not_backed_up() -> Message {
+fn not_backed_up() -> Message {
     fault::told(
         33091,
         "Warning: The certificate used for encrypting the database encryption key has not been \

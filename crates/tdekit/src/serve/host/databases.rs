@@ -1,22 +1,21 @@
 //! The served databases: files and their names.
 
 use std::any::Any;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
+use tdekit_sqlite_convert::{FileKind, SIDE_SUFFIXES, file_uri, register, with_suffix};
 use tdekit_wire_endpoint::Sessions;
 use tdekit_wire_tsql::{Database, Error};
 
 use super::gate::{Gate, Replacing};
 use super::{fault, kept};
-use crate::convert::ffi::register;
-use crate::convert::inspect::FileKind;
-use crate::convert::source::file_uri;
-use crate::convert::target::{SIDE_SUFFIXES, with_suffix};
 
 /// Databases that every server has, and their numbers.
 const SYSTEM: [(&str, i32); 4] = [("master", 1), ("tempdb", 2), ("model", 3), ("msdb", 4)];
@@ -184,21 +183,24 @@ impl Databases {
     /// 1801 when the name is taken, 40512 where a single file is served.
     pub(crate) fn create(&self, name: &str) -> Result<(), Error> {
         let path = self.path_for(name)?;
-        if is_system(name) || self.find(name).is_ok() || path.exists() {
-            return Err(Error::DatabaseExists { name: name.to_owned() });
+        let exists = || Error::DatabaseExists { name: name.to_owned() };
+        if is_system(name) || self.find(name).is_ok() {
+            return Err(exists());
         }
-        let failed = |failure: rusqlite::Error| {
-            let detail = failure.to_string();
+        let told = |detail: String| {
             fault::error(1802, format!("CREATE DATABASE failed. {name} was not created: {detail}"))
         };
-        register().map_err(failed)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_URI
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let made = Connection::open_with_flags(file_uri(&path), flags).map_err(failed)?;
-        let wal = made.query_row("PRAGMA journal_mode=WAL", [], |_| Ok(()));
-        wal.map_err(failed)
+        // An empty file is a new database to SQLite; what somebody else put there, or a link, is
+        // not used.
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists()),
+            Err(error) => return Err(told(error.to_string())),
+        }
+        fill(&path).map_err(|failure| {
+            let _ = fs::remove_file(&path);
+            told(failure.to_string())
+        })
     }
 
     /// Removes a database.
@@ -256,6 +258,16 @@ pub(crate) fn kind(path: &Path) -> FileKind {
 /// Whether it is one of the databases that every server has.
 pub(crate) fn is_system(name: &str) -> bool {
     SYSTEM.iter().any(|(system, _)| system.eq_ignore_ascii_case(name))
+}
+
+/// Makes a database in WAL mode of an empty file.
+fn fill(path: &Path) -> rusqlite::Result<()> {
+    register()?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let made = Connection::open_with_flags(file_uri(path), flags)?;
+    made.query_row("PRAGMA journal_mode=WAL", [], |_| Ok(()))
 }
 
 fn list(dir: &Path) -> Result<Vec<PathBuf>, Error> {

@@ -11,19 +11,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
-use tdekit_rest_page::Header;
+use tdekit_sqlite_convert::{
+    CancelledBy, FileKind, Form, Options, convert, find_certificates, header_of, rewrap, wrapped_of,
+};
+use tdekit_sqlite_page::Header;
 use tdekit_wire_tsql::{AlterDatabase, EncryptionKey, Error, Progress};
 
-use super::certificates::not_backed_up;
+use super::certificates::warn_of;
 use super::databases::{Databases, Found, is_system};
 use super::keys::Keys;
 use super::{fault, kept};
-use crate::commands::encrypt::find_certificates;
-use crate::convert::inspect::{FileKind, header_of, wrapped_of};
-use crate::convert::progress::cancelled_by;
-use crate::convert::rewrap::rewrap;
-use crate::convert::step::StopAfter;
-use crate::convert::{Form, Options, convert};
 use crate::error::CommandError;
 
 /// With what a database is to be encrypted.
@@ -112,11 +109,11 @@ impl Encryption {
         let work = || {
             let unlocked = keys.open()?;
             let certificates = find_certificates(&unlocked, &[certificate])?;
-            rewrap(&found.path, None, &certificates, &unlocked, StopAfter::default())
+            let watch = CancelledBy(out.cancel_flag());
+            rewrap(&found.path, None, &certificates, &unlocked, &watch)?;
+            Ok(())
         };
-        cancelled_by(out.cancel_flag(), work)
-            .map(drop)
-            .map_err(|failure| fault::of_command(&failure))
+        work().map_err(|failure: CommandError| fault::of_command(&failure))
     }
 
     /// `DROP DATABASE ENCRYPTION KEY`.
@@ -191,9 +188,10 @@ impl Encryption {
             let unlocked = keys.open()?;
             let certificates = find_certificates(&unlocked, &[certificate])?;
             let form = Form::Encrypted { certificates, algorithm: noted.algorithm };
-            convert(&found.path, &form, &Options::default(), &unlocked)
+            let watch = CancelledBy(out.cancel_flag());
+            Ok(convert(&found.path, &form, &Options::default(), &unlocked, &watch)?)
         };
-        cancelled_by(out.cancel_flag(), work).map_err(|failure| not_converted(&failure, found))?;
+        work().map_err(|failure| not_converted(&failure, found))?;
         self.notes().remove(&found.name.to_lowercase());
         Ok(())
     }
@@ -210,8 +208,11 @@ impl Encryption {
             return Err(fault::error(33108, text));
         };
         let _taken = databases.take(found).ok_or_else(|| no_lock(found))?;
-        let work = || convert(&found.path, &Form::Plain, &Options::default(), &keys.open()?);
-        cancelled_by(out.cancel_flag(), work).map_err(|failure| not_converted(&failure, found))?;
+        let work = || {
+            let watch = CancelledBy(out.cancel_flag());
+            Ok(convert(&found.path, &Form::Plain, &Options::default(), &keys.open()?, &watch)?)
+        };
+        work().map_err(|failure| not_converted(&failure, found))?;
         // As in SQL Server, the database keeps a key until that is dropped.
         if let Some(certificate) = thumbprint_of(&header) {
             let noted = Noted {
@@ -260,7 +261,7 @@ fn user_database(databases: &Databases, name: &str) -> Result<Found, Error> {
 fn usable(keys: &Keys, named: &str, out: &mut Progress<'_>) -> Result<String, Error> {
     let work = || -> Result<_, CommandError> {
         let unlocked = keys.open()?;
-        find_certificates(&unlocked, &[named.to_owned()])
+        Ok(find_certificates(&unlocked, &[named.to_owned()])?)
     };
     let found = work().map_err(|failure| match failure {
         CommandError::Store(StoreError::CertificateMissing { .. }) => {
@@ -269,9 +270,7 @@ fn usable(keys: &Keys, named: &str, out: &mut Progress<'_>) -> Result<String, Er
         failure => fault::of_command(&failure),
     })?;
     let info = found.first().ok_or_else(|| fault::no_certificate("find", named))?;
-    if info.needs_backup() {
-        out.tell(not_backed_up());
-    }
+    warn_of(std::slice::from_ref(info), out);
     Ok(info.thumbprint())
 }
 
@@ -281,7 +280,7 @@ fn algorithm_of(name: &str) -> Result<Algorithm, Error> {
 }
 
 fn not_converted(failure: &CommandError, found: &Found) -> Error {
-    use crate::convert::error::DatabaseError::{Converting, InUse};
+    use tdekit_sqlite_convert::DatabaseError::{Converting, InUse};
     match failure {
         CommandError::Database(InUse { .. } | Converting { .. }) => no_lock(found),
         failure => fault::of_command(failure),

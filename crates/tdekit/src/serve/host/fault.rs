@@ -4,14 +4,14 @@ use std::io;
 
 use tdekit_backup_run::RunError;
 use tdekit_key_store::StoreError;
+use tdekit_sqlite_convert::DatabaseError;
 use tdekit_wire_tds::Message;
 use tdekit_wire_tsql::Error;
 
-use crate::convert::error::DatabaseError;
 use crate::error::CommandError;
 
 /// What has no number of SQL Server's.
-const OWN: i32 = 50_000;
+pub(crate) const OWN: i32 = 50_000;
 
 /// An error of class 16. The front end adds the line.
 pub(crate) fn error(number: i32, text: impl Into<String>) -> Error {
@@ -151,6 +151,7 @@ pub(crate) fn of_run(failure: &RunError) -> Error {
         RunError::Damaged { media, what, reason } | RunError::Tampered { media, what, reason } => {
             error(3203, format!("Read on \"{media}\" failed: {what}: {reason}"))
         }
+        RunError::WrongKey { .. } => error(3203, failure.to_string()),
         RunError::NoSet { position, .. } => {
             error(4038, format!("Cannot find file ID {position} on device."))
         }
@@ -162,7 +163,7 @@ pub(crate) fn of_run(failure: &RunError) -> Error {
             );
             error(3201, busy)
         }
-        RunError::MixedEncryption { has: "plain" } => error(
+        RunError::MixedEncryption { has: "plain", .. } => error(
             3095,
             "The backup cannot be performed because 'ENCRYPTION' was requested after the media \
              was formatted with an incompatible structure. To append to this media set, either \
@@ -183,8 +184,9 @@ pub(crate) fn of_run(failure: &RunError) -> Error {
         RunError::MissingFamily { family, families } => error(
             3132,
             format!(
-                "The media set has {families} media families but only some are provided: family \
-                 {family} is missing. All members must be provided."
+                "The media set has {families} media families but only some are provided: family {} \
+                 is missing. All members must be provided.",
+                family + 1
             ),
         ),
         RunError::Store(StoreError::CertificateMissing { wanted }) => error(

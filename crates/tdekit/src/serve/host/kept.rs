@@ -10,8 +10,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-
-use crate::convert::inspect::read_area;
+use tdekit_sqlite_convert::read_area;
 
 /// Device and inode.
 type Identity = (u64, u64);

@@ -14,6 +14,7 @@ use super::rows::{
 };
 use super::steer::steer;
 use crate::backup::history;
+use crate::backup::report::FindingReport;
 
 /// Columns of RESTORE HEADERONLY, as SQL Server 2022 has them.
 const HEADER: &[(&str, SqlType)] = &[
@@ -200,6 +201,15 @@ pub(crate) fn verify(
     if let Some(damage) = report.damages.first() {
         let text = format!("Damage to the backup set was detected. {damage}");
         return Err(fault::error(3189, text));
+    }
+    if let Some(finding) = FindingReport::all(keys.global(), &opened.media).first() {
+        let device = opened.media.names().join(", ");
+        let text = format!(
+            "The media family on device '{device}' is incorrectly formed. SQL Server cannot \
+             process this media family. {}",
+            finding.message
+        );
+        return Err(fault::error(3241, text));
     }
     let done = CatalogUse::Verified;
     history::record_use(keys.global(), &opened.media, set.position, done, None);

@@ -29,6 +29,7 @@ use std::path::Path;
 
 use rustix::fs::{Advice, fadvise};
 use tdekit_key_store::{PasswordParams, StoreError};
+use tdekit_sqlite_convert::{DatabaseError, FileKind, io_error, register};
 use tdekit_wire_endpoint::Sessions;
 use tdekit_wire_tsql::{
     AlterDatabase, Backup, CertificateBackup, CreateCertificate, Database, EncryptionKey, Error,
@@ -39,9 +40,6 @@ use self::databases::{Databases, kind};
 use self::encryption::Encryption;
 use self::keys::Keys;
 use crate::cli::GlobalArgs;
-use crate::convert::error::{DatabaseError, io_error};
-use crate::convert::ffi::register;
-use crate::convert::inspect::FileKind;
 use crate::error::CommandError;
 
 /// The server around T-SQL.

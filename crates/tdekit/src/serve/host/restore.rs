@@ -3,25 +3,26 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tdekit_backup_run::{CatalogUse, Media, RunError, SetInfo, SourceKind, UnwrapSecret};
+use tdekit_backup_run::{CatalogUse, Chain, Media, RunError, SetInfo, SourceKind, UnwrapSecret};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, KeyStore, Unlocked, now_seconds};
+use tdekit_sqlite_convert::{CancelledBy, DatabaseError, Form, Watch, find_certificates};
 use tdekit_wire_tsql::{Error, Progress, Restore};
 
 use super::backup::{places, succeeded};
-use super::certificates::not_backed_up;
+use super::certificates::warn_of;
 use super::databases::{Databases, is_system};
-use super::fault;
+use super::fault::{self, OWN};
 use super::keys::Keys;
 use super::steer::steer;
+use crate::backup::downgrade::{self, Consent};
 use crate::backup::place::{Opened, Place, open};
+use crate::backup::report::FindingReport;
+use crate::backup::signature::require_signed;
 use crate::backup::sink::{DatabaseSink, Wanted};
 use crate::backup::{destination, history};
-use crate::commands::encrypt::find_certificates;
-use crate::convert::Form;
-use crate::convert::error::DatabaseError;
-use crate::convert::progress::cancelled_by;
 use crate::error::CommandError;
+use crate::session;
 
 /// The media set of a statement.
 pub(crate) fn media(
@@ -37,10 +38,13 @@ pub(crate) fn media(
 pub(crate) fn set_of<'a>(media: &'a Media, wanted: &Restore) -> Result<&'a SetInfo, Error> {
     let asked = wanted.position.as_deref().unwrap_or("1").trim();
     let position = asked.parse::<u32>().ok().filter(|position| *position > 0);
-    let found = position.and_then(|position| media.set(Some(position)).ok());
-    found.ok_or_else(|| {
+    let none = || {
         let device = media.names().join(", ");
         fault::error(4038, format!("Cannot find file ID {asked} on device '{device}'."))
+    };
+    media.set(Some(position.ok_or_else(none)?)).map_err(|failure| match failure {
+        RunError::NoSet { .. } => none(),
+        failure => fault::of_run(&failure),
     })
 }
 
@@ -65,12 +69,16 @@ pub(crate) fn run(
         }
         Err(_) => (databases.path_for(name)?, databases.claim(name).ok_or_else(in_use)?),
     };
+    // The statement names its set by its place: what is wrong beside it is told.
+    for finding in FindingReport::all(keys.global(), &opened.media) {
+        out.tell(fault::told(OWN, finding.message));
+    }
     let begun = Instant::now();
     let work = Work { keys, media: &opened.media, set, places: &places };
     let replace = wanted.replace || path.exists();
     let cancel = out.cancel_flag();
     let made = steer(wanted.stats_percent, out, |run| {
-        cancelled_by(cancel, || work.run(&path, replace, run))
+        work.run((&path, replace), &CancelledBy(cancel), run)
     });
     let done = made.map_err(|failure| match failure {
         CommandError::Database(DatabaseError::InUse { .. } | DatabaseError::Converting { .. }) => {
@@ -85,9 +93,7 @@ pub(crate) fn run(
         CatalogUse::Database,
         Some(&path),
     );
-    if done.warn {
-        out.tell(not_backed_up());
-    }
+    warn_of(&done.certificates, out);
     let (position, pages) = (set.position, done.pages);
     let processed =
         format!("Processed {pages} pages for database '{name}', file '{name}' on file {position}.");
@@ -150,15 +156,15 @@ struct Work<'a> {
 struct Done {
     pages: u64,
     bytes: u64,
-    /// The certificate that the database is encrypted for is in no backup.
-    warn: bool,
+    /// Those that the database is encrypted for.
+    certificates: Vec<CertificateInfo>,
 }
 
 impl Work<'_> {
     fn run(
         &self,
-        path: &std::path::Path,
-        replace: bool,
+        (path, replace): (&std::path::Path, bool),
+        watch: &dyn Watch,
         run: &tdekit_backup_run::Run<'_>,
     ) -> Result<Done, CommandError> {
         let path = destination(path, replace)?;
@@ -174,6 +180,9 @@ impl Work<'_> {
             false => None,
         };
         let form = self.form(&path, unlocked.as_ref())?;
+        let keys = unlocked.as_deref().map(|keys| keys as &dyn UnwrapSecret);
+        let mut chain = self.media.chain(Some(self.set.position), keys)?;
+        self.refuse(&mut chain, (&path, &form), run)?;
         let wanted = Wanted {
             path,
             replace,
@@ -181,9 +190,8 @@ impl Work<'_> {
             sealable: self.set.source_encrypted,
             check: false,
         };
-        let mut sink = DatabaseSink::new(wanted, unlocked.clone())?;
-        let keys = unlocked.as_deref().map(|keys| keys as &dyn UnwrapSecret);
-        let restored = self.media.restore_database(Some(self.set.position), keys, &mut sink, run);
+        let mut sink = DatabaseSink::new(wanted, unlocked.clone(), watch)?;
+        let restored = chain.restore_database(&mut sink, run);
         let outcome = match restored {
             Ok(outcome) => outcome,
             Err(RunError::Other(told)) => {
@@ -192,13 +200,32 @@ impl Work<'_> {
             Err(failure) => return Err(failure.into()),
         };
         sink.publish()?;
-        let warn = match &form {
-            Form::Plain => false,
-            Form::Encrypted { certificates, .. } => {
-                certificates.iter().any(CertificateInfo::needs_backup)
-            }
+        let certificates = match form {
+            Form::Plain => Vec::new(),
+            Form::Encrypted { certificates, .. } => certificates,
         };
-        Ok(Done { pages: outcome.pages, bytes: outcome.bytes, warn })
+        Ok(Done { pages: outcome.pages, bytes: outcome.bytes, certificates })
+    }
+
+    /// Refuses what the configuration does, and to make an encrypted database plain: no statement
+    /// can say that this is wanted.
+    fn refuse(
+        &self,
+        chain: &mut Chain<'_>,
+        (path, form): (&std::path::Path, &Form),
+        run: &tdekit_backup_run::Run<'_>,
+    ) -> Result<(), CommandError> {
+        let global = self.keys.global();
+        let policy = downgrade::policy(global)?;
+        let sets: Vec<&SetInfo> = chain.sets().collect();
+        downgrade::refuse_plain(&policy, &sets)?;
+        let mut consent = Consent::default();
+        if let Some(certificate) = &policy.signed_by {
+            let store = session::open_store(global).ok();
+            require_signed(chain, certificate, store.as_ref(), run)?;
+            consent.signed = true;
+        }
+        downgrade::refuse(path, form, &sets, consent)
     }
 
     /// What was encrypted stays so.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
+use tdekit_sqlite_convert::file_uri;
 use tdekit_wire_tds::{Message, Value};
 use tdekit_wire_tsql::{
     AlterDatabase, Backup, BackupEncryption, CertificateBackup, CreateCertificate, Device,
@@ -13,7 +14,6 @@ use tdekit_wire_tsql::{
 };
 
 use super::*;
-use crate::convert::source::file_uri;
 
 /// The keyring is the process's: one host at a time.
 static ONE: Mutex<()> = Mutex::new(());
@@ -411,6 +411,25 @@ fn headers_tell_without_a_key_and_verifying_needs_it() {
     fs::write(served.path("b.bak"), bytes).unwrap();
     let damaged = from_disk(RestoreKind::VerifyOnly, None, "b.bak");
     assert!(served.restore(&damaged).0.is_err());
+}
+
+#[test]
+fn a_set_behind_encrypted_ones_is_encrypted_as_they_are() {
+    let served = Served::with_certificate();
+    served.database("a");
+    served.backup(&sealed("a", "a.bak", "AES_192")).0.unwrap();
+    served.backup(&to_disk("a", "a.bak")).0.unwrap();
+    served.backup(&Backup { differential: true, ..to_disk("a", "a.bak") }).0.unwrap();
+    let header =
+        served.restore(&from_disk(RestoreKind::HeaderOnly, None, "a.bak")).0.unwrap().unwrap();
+    assert_eq!(texts(&header, "KeyAlgorithm"), ["AES_192"; 3]);
+    let thumbprints = column(&header, "EncryptorThumbprint");
+    assert!(*thumbprints[0] != Value::Null && thumbprints.iter().all(|it| *it == thumbprints[0]));
+    // Somebody put plain media in their place.
+    served.backup(&to_disk("a", "plain.bak")).0.unwrap();
+    fs::copy(served.path("plain.bak"), served.path("a.bak")).unwrap();
+    let (done, _) = served.backup(&to_disk("a", "a.bak"));
+    assert!(done.unwrap_err().to_string().contains("was encrypted when it was last written"));
 }
 
 #[test]

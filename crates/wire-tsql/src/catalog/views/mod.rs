@@ -6,7 +6,7 @@ mod server;
 
 use tdekit_wire_tds::{Caller, Length, SqlType, Value};
 
-use super::facts::Facts;
+use crate::catalog::model::Facts;
 use crate::host::Database;
 use crate::run::activity::Activity;
 use crate::value::Val;

@@ -6,8 +6,8 @@ use super::{
     BIG, BIT, Columns, DESC, INT, LONG, NAME, Row, SMALL, Source, TIME, TINY, View, bit, epoch,
     int, some, text,
 };
-use crate::catalog::facts::{Facts, Object};
-use crate::catalog::schemas::schema_id;
+use crate::catalog::model::schema_id;
+use crate::catalog::model::{Facts, Object};
 use crate::catalog::types::{ODBC, described, entry, public_name, type_facts};
 use crate::value::is_text;
 
@@ -226,7 +226,7 @@ const PARAMETERS: Columns = &[
 ];
 
 fn parameters(facts: &Facts) -> Vec<Row> {
-    let row = |own: &crate::catalog::facts::ProcedureParameter| {
+    let row = |own: &crate::catalog::model::ProcedureParameter| {
         let (id, length, precision, scale) = type_facts(own.ty);
         vec![
             int(own.object),
@@ -363,7 +363,7 @@ fn shown_row(own: &Shown<'_>) -> Row {
 }
 
 fn spt_columns(facts: &Facts) -> Vec<Row> {
-    let row = |found: &crate::catalog::facts::ObjectColumn| {
+    let row = |found: &crate::catalog::model::ObjectColumn| {
         let column = &found.column;
         shown_row(&Shown {
             object: found.object,
@@ -380,7 +380,7 @@ fn spt_columns(facts: &Facts) -> Vec<Row> {
 }
 
 fn spt_parameters(facts: &Facts) -> Vec<Row> {
-    let row = |own: &crate::catalog::facts::ProcedureParameter| {
+    let row = |own: &crate::catalog::model::ProcedureParameter| {
         shown_row(&Shown {
             object: own.object,
             name: &own.name,
@@ -418,7 +418,7 @@ fn infos() -> Vec<Row> {
     let mark = |mark: Option<&'static str>| mark.map_or(Value::Null, text);
     let row = |own: &crate::catalog::types::Odbc| {
         let name = if own.name == "sysname" { "nvarchar(128)" } else { own.name };
-        let ty = crate::parse_type(name).unwrap_or(SqlType::Int);
+        let ty = crate::parse::parse_type(name).unwrap_or(SqlType::Int);
         let told = described(ty);
         let number = crate::value::is_numeric(ty) && ty != SqlType::Bit;
         let scales = match ty {

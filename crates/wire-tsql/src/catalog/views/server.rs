@@ -6,8 +6,8 @@ use super::{
     BIG, BIT, Columns, DESC, INT, NAME, Row, SMALL, Server, Source, TIME, TINY, View, bit, epoch,
     int, text,
 };
-use crate::catalog::facts::Facts;
-use crate::catalog::schemas::{FIXED, schema_id};
+use crate::catalog::model::Facts;
+use crate::catalog::model::{FIXED, schema_id};
 use crate::run::activity::Activity;
 use crate::value::datetime;
 
@@ -358,7 +358,7 @@ fn system_views() -> Vec<Row> {
             };
             Some(vec![
                 text(name),
-                int(-crate::run::calls::object_id(full)),
+                int(-crate::catalog::model::object_id(full)),
                 Value::Null,
                 int(id),
                 int(0),

@@ -4,20 +4,21 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::Value;
 
-use super::super::Frame;
 use super::super::db::View;
-use super::super::exec::Run;
 use super::table::{NamedConstraint, column_text};
 use crate::ast::{AlterTable, ColumnDef, Name};
-use crate::bind::{Binder, Variables, quote};
-use crate::catalog::facts::{Named, schema_and_name};
+use crate::bind::{Binder, Variables};
+use crate::catalog::model::{Named, schema_and_name};
 use crate::catalog::{Table, TableColumn, TableKind};
 use crate::emit::eval::eval;
 use crate::emit::literal;
 use crate::error::{Error, Result};
+use crate::name::quote;
+use crate::run::state::Frame;
+use crate::run::work::Run;
 
 impl Run<'_> {
-    pub(super) fn alter_table(&mut self, name: &Name, change: &AlterTable) -> Result<()> {
+    pub(crate) fn alter_table(&mut self, name: &Name, change: &AlterTable) -> Result<()> {
         let table = self.altered(name)?;
         self.define(&table.schema.clone(), |run| match change {
             AlterTable::DropColumn(columns, if_exists) => {
@@ -86,6 +87,8 @@ impl Run<'_> {
             return Err(Error::unsupported("ALTER TABLE ADD of an IDENTITY column"));
         }
         let mut text = column_text(column, false)?;
+        let (schema, database) = (&table.schema, &table.database);
+        self.check_defaults(schema, database, &table.name, std::slice::from_ref(column))?;
         if column.nullable == Some(false) {
             // rows that are there get the value that the DEFAULT has now
             text.push_str(&format!(" DEFAULT {}", self.default_now(table, column)?));
@@ -121,7 +124,7 @@ impl Run<'_> {
         let bound = binder.default(table, &described)?;
         let mut pure = true;
         bound.walk(&mut |part| {
-            let call = matches!(&part.node, crate::bind::Node::Call(func, _) if func.is_random());
+            let call = matches!(&part.node, crate::bound::Node::Call(func, _) if func.is_random());
             pure &= !call;
             pure
         });

@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::super::db::{View, failure};
-use super::super::exec::Run;
+use super::super::db::failure;
 use super::super::messages::shown;
-use super::index::{index_key, index_name};
+use super::index::{KeyColumn, drop_texts, index_name, unique_texts};
 use super::table::{NamedConstraint, marked, offered};
 use super::text::TableText;
 use crate::ast::{Constraint, ConstraintKind, Expr};
-use crate::bind::{Binder, Variables, quote};
-use crate::catalog::facts::{has_table, made_name, primary_names, read, schema_and_name};
+use crate::catalog::facts::{primary_names, read};
+use crate::catalog::model::object_id;
+use crate::catalog::model::{made_name, schema_and_name};
+use crate::catalog::named::has_table;
 use crate::catalog::{Table, TableColumn};
 use crate::error::{Error, Result};
-use crate::run::calls::object_id;
+use crate::name::quote;
+use crate::run::work::Run;
 use crate::value::storage;
 
 /// What the definition of a DEFAULT is when there is none, but SQLite has one of its own.
@@ -95,7 +97,12 @@ impl Run<'_> {
             if primary && column.nullable {
                 return Err(Error::NullableKey { table: schema_and_name(&table.name).1 });
             }
-            keys.push(index_key(&column.name, column.ty, column.nullable, *down));
+            keys.push(KeyColumn {
+                name: &column.name,
+                ty: column.ty,
+                nullable: column.nullable,
+                descending: *down,
+            });
             found.push(column);
         }
         let names: Vec<String> = found.iter().map(|column| column.name.clone()).collect();
@@ -104,14 +111,10 @@ impl Run<'_> {
             let table = table.object_name();
             return Err(Error::DuplicateInKey { table, index: name, key });
         }
-        let sql = format!(
-            "CREATE UNIQUE INDEX {}.{} ON {} ({})",
-            quote(&table.schema),
-            quote(&index_name(&table.name, &name)),
-            quote(&table.name),
-            keys.join(", ")
-        );
-        self.sql(&sql, &table.database)?;
+        let index = index_name(&table.name, &name);
+        for text in unique_texts(&table.schema, &table.name, &index, &keys) {
+            self.sql(&text, &table.database)?;
+        }
         let columns: Vec<(String, bool)> =
             names.into_iter().zip(columns.iter().map(|(_, down)| *down)).collect();
         let text = String::new();
@@ -201,11 +204,7 @@ impl Run<'_> {
         let name = self.constraint_name(table, given, "DF", &columns)?;
         // it must be right by itself, for rows to come
         let described = TableColumn { default: Some(text.to_owned()), ..found.clone() };
-        let kernels = self.s.db.kernels.clone();
-        let database = self.s.state.database.clone();
-        let variables = Variables::default();
-        let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
-        Binder::new(&mut view, &variables, &kernels).default(table, &described)?;
+        self.check_default(table, &described)?;
         self.note_default(table, &found.name, text)?;
         let text = text.to_owned();
         let named = NamedConstraint { name, kind: "D", columns, text };
@@ -238,7 +237,7 @@ impl Run<'_> {
     pub(super) fn named_constraints(
         &mut self,
         table: &Table,
-    ) -> Result<Vec<crate::catalog::facts::Named>> {
+    ) -> Result<Vec<crate::catalog::model::Named>> {
         let kernels = self.s.db.kernels.clone();
         crate::catalog::facts::constraints(self.s.db.connection()?, table)
             .map_err(|error| failure(&kernels, &error, &table.database))
@@ -326,8 +325,9 @@ impl Run<'_> {
         if !self.finds(&beside, table)? {
             self.detach_key(table, name, &index)?;
         }
-        let sql = format!("DROP INDEX {}.{}", quote(&table.schema), quote(&index));
-        self.sql(&sql, &table.database)?;
+        for text in drop_texts(&table.schema, &index) {
+            self.sql(&text, &table.database)?;
+        }
         self.check_table(table)
     }
 

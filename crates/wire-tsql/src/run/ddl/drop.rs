@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use super::super::db::failure;
-use super::super::exec::Run;
-use super::index::index_name;
+use super::index::{drop_texts, index_name};
 use crate::ast::{Name, ObjectKind};
-use crate::bind::quote;
-use crate::catalog::facts::{has_table, schema_and_name};
+use crate::catalog::model::schema_and_name;
+use crate::catalog::named::has_table;
 use crate::catalog::{Table, TableKind};
 use crate::error::{Error, Result};
+use crate::name::quote;
+use crate::run::work::Run;
 
 impl Run<'_> {
-    pub(super) fn truncate(&mut self, name: &Name) -> Result<()> {
+    pub(crate) fn truncate(&mut self, name: &Name) -> Result<()> {
         let table = self.find(name)?.ok_or_else(|| Error::AlterMissing { name: name.text() })?;
         if self.referring(&table)?.is_some() {
             return Err(Error::TruncateReferenced { table: name.text() });
@@ -32,7 +33,7 @@ impl Run<'_> {
         })
     }
 
-    pub(super) fn drop_object(
+    pub(crate) fn drop_object(
         &mut self,
         kind: ObjectKind,
         name: &Name,
@@ -90,10 +91,11 @@ impl Run<'_> {
                     return Err(Error::IndexOfKey { name, kind: kind.to_owned() });
                 }
                 let full = index_name(&table.name, &index);
-                let sql = format!("DROP INDEX {}.{}", quote(&table.schema), quote(&full));
                 let kernels = self.s.db.kernels.clone();
                 let result = self.define(&table.schema.clone(), |run| {
-                    run.sql(&sql, &table.database)?;
+                    for text in drop_texts(&table.schema, &full) {
+                        run.sql(&text, &table.database)?;
+                    }
                     let connection = run.s.db.connection()?;
                     let fail = |error| failure(&kernels, &error, &table.database);
                     if has_table(connection, &table.schema, "tsql_constraint").map_err(fail)? {

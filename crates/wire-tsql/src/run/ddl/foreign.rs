@@ -6,15 +6,16 @@ use rusqlite::Connection;
 use tdekit_wire_tds::SqlType;
 
 use super::super::db::failure;
-use super::super::exec::Run;
 use super::constraint::{conflict, set_text};
 use super::table::NamedConstraint;
 use super::text::TableText;
 use crate::ast::{Constraint, ConstraintKind, Name};
-use crate::bind::quote;
-use crate::catalog::facts::{constraints, schema_and_name};
+use crate::catalog::facts::constraints;
+use crate::catalog::model::schema_and_name;
 use crate::catalog::{Table, TableKind};
 use crate::error::{Error, Result};
+use crate::name::quote;
+use crate::run::work::Run;
 
 /// The key of a table that a foreign key refers to.
 #[derive(Debug)]

@@ -3,13 +3,14 @@
 use rusqlite::Connection;
 use tdekit_wire_tds::SqlType;
 
-use super::super::exec::Run;
 use super::table::{NamedConstraint, marked};
 use crate::ast::{Expr, Name};
-use crate::bind::quote;
 use crate::catalog::Table;
-use crate::catalog::facts::{DESCENDING, SEPARATOR, has_table, made_name};
+use crate::catalog::model::{DESCENDING, NULLS, SEPARATOR, made_name};
+use crate::catalog::named::has_table;
 use crate::error::{Error, Result};
+use crate::name::quote;
+use crate::run::work::Run;
 use crate::value::{is_text, storage};
 
 /// What a unique index is to T-SQL.
@@ -46,6 +47,8 @@ pub(crate) fn unique_index(
                 _ => match noted_kind(connection, table, &shown).as_deref() {
                     Some("PK") => (shown, KeyKind::Primary),
                     Some("UQ") => (shown, KeyKind::Unique),
+                    // a table variable has constraints only, and their names are kept nowhere
+                    None if table.name.starts_with("#@") => (shown, KeyKind::Unique),
                     _ => (shown, KeyKind::Index),
                 },
             }));
@@ -88,13 +91,15 @@ fn same_names<'a>(own: impl Iterator<Item = &'a str>, columns: &[&str]) -> bool 
 
 /// The name of an index as T-SQL knows it.
 pub(crate) fn shown_name<'n>(table: &Table, name: &'n str) -> &'n str {
+    let name = name.strip_suffix(NULLS).unwrap_or(name);
     let rest = name.strip_prefix(table.name.as_str());
     rest.and_then(|rest| rest.strip_prefix('~')).unwrap_or(name)
 }
 
 /// Whether an index with expressions for columns belongs to a UNIQUE constraint.
 pub(crate) fn is_constraint(connection: &Connection, table: &Table, name: &str) -> bool {
-    noted_kind(connection, table, name).is_some_and(|kind| kind != "I")
+    table.name.starts_with("#@")
+        || noted_kind(connection, table, name).is_some_and(|kind| kind != "I")
 }
 
 /// The kind of a constraint or index of this name, as `tsql_constraint` has it.
@@ -106,17 +111,62 @@ fn noted_kind(connection: &Connection, table: &Table, name: &str) -> Option<Stri
     connection.query_row(&sql, [&table.name, name], |row| row.get(0)).ok()
 }
 
-/// A column of a unique index. Where NULL may stand, whether it does and the value otherwise are
-/// two keys: SQLite lets NULLs be equal to nothing, SQL Server allows one.
-pub(super) fn index_key(column: &str, ty: SqlType, nullable: bool, descending: bool) -> String {
-    let name = quote(column);
-    let collate = if is_text(ty) { " COLLATE TSQL" } else { "" };
-    let direction = if descending { " DESC" } else { "" };
-    if nullable {
-        format!("({name} IS NULL), ifnull({name}, 0){collate}{direction}")
-    } else {
-        format!("{name}{direction}")
+/// A column of a unique index.
+pub(super) struct KeyColumn<'a> {
+    pub(super) name: &'a str,
+    pub(super) ty: SqlType,
+    pub(super) nullable: bool,
+    pub(super) descending: bool,
+}
+
+/// The texts of a unique index. SQLite lets NULLs be equal to nothing, SQL Server allows one: where
+/// NULL may stand, a second index holds the rows that have one, and for each column whether it is
+/// NULL and the value otherwise.
+pub(super) fn unique_texts(
+    schema: &str,
+    table: &str,
+    index: &str,
+    columns: &[KeyColumn<'_>],
+) -> Vec<String> {
+    let text = |index: &str, keys: Vec<String>, filter: &str| {
+        format!(
+            "CREATE UNIQUE INDEX {}.{} ON {} ({}){filter}",
+            quote(schema),
+            quote(index),
+            quote(table),
+            keys.join(", ")
+        )
+    };
+    let plain = |column: &KeyColumn<'_>| {
+        format!("{}{}", quote(column.name), if column.descending { " DESC" } else { "" })
+    };
+    let mut texts = vec![text(index, columns.iter().map(plain).collect(), "")];
+    let nullable = columns.iter().filter(|column| column.nullable);
+    let nulls: Vec<String> =
+        nullable.map(|column| format!("{} IS NULL", quote(column.name))).collect();
+    if !nulls.is_empty() {
+        let key = |column: &KeyColumn<'_>| {
+            let name = quote(column.name);
+            let collate = if is_text(column.ty) { " COLLATE TSQL" } else { "" };
+            match column.nullable {
+                true => format!("({name} IS NULL), ifnull({name}, 0){collate}"),
+                false => name,
+            }
+        };
+        let keys = columns.iter().map(key).collect();
+        let filter = format!(" WHERE {}", nulls.join(" OR "));
+        texts.push(text(&format!("{index}{NULLS}"), keys, &filter));
     }
+    texts
+}
+
+/// Takes an index away, and the one beside it.
+pub(super) fn drop_texts(schema: &str, index: &str) -> [String; 2] {
+    let beside = format!("{index}{NULLS}");
+    [
+        format!("DROP INDEX {}.{}", quote(schema), quote(index)),
+        format!("DROP INDEX IF EXISTS {}.{}", quote(schema), quote(&beside)),
+    ]
 }
 
 /// The name of an index in SQLite, which keeps them by database: the table's name is part of it.
@@ -135,7 +185,7 @@ pub(super) fn column_list(columns: &[(String, bool)]) -> String {
 }
 
 impl Run<'_> {
-    pub(super) fn create_index(
+    pub(crate) fn create_index(
         &mut self,
         name: &str,
         table: &Name,
@@ -143,21 +193,7 @@ impl Run<'_> {
         columns: &[(String, bool)],
         filter: Option<&Expr>,
     ) -> Result<()> {
-        let found = self.find(table)?.ok_or_else(|| {
-            Error::Raised(Box::new(tdekit_wire_tds::Message {
-                line: 0,
-                ..tdekit_wire_tds::Message::new(
-                    1088,
-                    16,
-                    12,
-                    format!(
-                        "Cannot find the object \"{}\" because it does not exist or you do not \
-                        have permissions.",
-                        table.text()
-                    ),
-                )
-            }))
-        })?;
+        let found = self.find(table)?.ok_or_else(|| Error::NoObject { name: table.text() })?;
         if filter.is_some() {
             return Err(Error::unsupported("filtered index"));
         }
@@ -171,16 +207,28 @@ impl Run<'_> {
                 return Err(Error::feature(format!("a key of type {ty}")));
             }
             nullable |= unique && known.nullable;
-            keys.push(index_key(&known.name, known.ty, unique && known.nullable, *down));
+            keys.push(KeyColumn {
+                name: &known.name,
+                ty: known.ty,
+                nullable: known.nullable,
+                descending: *down,
+            });
         }
-        let sql = format!(
-            "CREATE {}INDEX {}.{} ON {} ({})",
-            if unique { "UNIQUE " } else { "" },
-            quote(&found.schema),
-            quote(&index_name(&found.name, name)),
-            quote(&found.name),
-            keys.join(", ")
-        );
+        let index = index_name(&found.name, name);
+        let texts = match unique {
+            true => unique_texts(&found.schema, &found.name, &index, &keys),
+            false => {
+                let own: Vec<(String, bool)> =
+                    keys.iter().map(|key| (key.name.to_owned(), key.descending)).collect();
+                vec![format!(
+                    "CREATE INDEX {}.{} ON {} ({})",
+                    quote(&found.schema),
+                    quote(&index),
+                    quote(&found.name),
+                    column_list(&own)
+                )]
+            }
+        };
         let named = NamedConstraint {
             name: name.to_owned(),
             kind: "I",
@@ -188,25 +236,13 @@ impl Run<'_> {
             text: String::new(),
         };
         let made = self.define(&found.schema.clone(), |run| {
-            run.sql(&sql, &found.database)?;
+            texts.iter().try_for_each(|text| run.sql(text, &found.database))?;
             let named = if nullable { std::slice::from_ref(&named) } else { &[] };
             run.note_constraints(&found.schema, &found.name, named)
         });
         made.map_err(|error| match error {
             Error::Internal { detail } if detail.contains("already exists") => {
-                Error::Raised(Box::new(tdekit_wire_tds::Message {
-                    line: 0,
-                    ..tdekit_wire_tds::Message::new(
-                        1913,
-                        16,
-                        1,
-                        format!(
-                            "The operation failed because an index or statistics with name \
-                                '{name}' already exists on table '{}'.",
-                            table.text()
-                        ),
-                    )
-                }))
+                Error::IndexExists { name: name.to_owned(), table: table.text() }
             }
             other => other,
         })

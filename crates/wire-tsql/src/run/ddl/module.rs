@@ -1,26 +1,26 @@
 //! CREATE and ALTER of views and procedures.
 
 use super::super::db::failure;
-use super::super::exec::Run;
-use crate::ast::{Kind, Name};
-use crate::bind::{Variables, quote};
+use crate::ast::{Kind, Name, Query};
+use crate::bind::Variables;
 use crate::error::{Error, Result};
+use crate::name::quote;
+use crate::run::work::Run;
 
 impl Run<'_> {
-    pub(super) fn create_view(
+    pub(crate) fn create_view(
         &mut self,
-        kind: &Kind,
         name: &Name,
+        query: &Query,
         text: &str,
         replace: bool,
     ) -> Result<()> {
-        let Kind::CreateView { query, .. } = kind else { return Ok(()) };
-        let query = Kind::Query(query.clone());
+        let query = Kind::Query(Box::new(query.clone()));
         self.bind(&query, &Variables::default())?;
         self.create_module(name, "V", text, true, replace)
     }
 
-    pub(super) fn create_module(
+    pub(crate) fn create_module(
         &mut self,
         name: &Name,
         kind: &str,

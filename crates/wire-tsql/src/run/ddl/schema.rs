@@ -1,12 +1,14 @@
 //! CREATE SCHEMA and DROP SCHEMA, and where new objects may be made.
 
 use super::super::db::failure;
-use super::super::exec::Run;
 use crate::ast::Name;
-use crate::bind::quote;
-use crate::catalog::facts::{has_table, schema_and_name};
-use crate::catalog::schemas::{FIXED, SYSTEM};
+use crate::catalog::model::FIXED;
+use crate::catalog::model::schema_and_name;
+use crate::catalog::named::has_table;
+use crate::catalog::schemas::SYSTEM;
 use crate::error::{Error, Result};
+use crate::name::quote;
+use crate::run::work::Run;
 
 impl Run<'_> {
     /// The name in SQLite, and its database, of an object that is to be made: its schema must be
@@ -32,7 +34,7 @@ impl Run<'_> {
         Ok(all.find(|known| known.eq_ignore_ascii_case(name)))
     }
 
-    pub(super) fn create_schema(&mut self, name: &str, owner: Option<&str>) -> Result<()> {
+    pub(crate) fn create_schema(&mut self, name: &str, owner: Option<&str>) -> Result<()> {
         if let Some(owner) = owner.filter(|owner| !owner.eq_ignore_ascii_case("dbo")) {
             return Err(Error::feature(format!("a schema of the owner {owner}")));
         }

@@ -6,14 +6,15 @@ use rusqlite::OptionalExtension;
 use tdekit_wire_tds::{Column, SqlType};
 
 use super::super::db::{View, failure};
-use super::super::exec::Run;
 use super::foreign::{Child, Parent, foreign_text, in_database};
-use super::index::{column_list, index_key, index_name};
+use super::index::{KeyColumn, column_list, index_name, unique_texts};
 use crate::ast::{ColumnDef, Constraint, ConstraintKind, CreateTable, Expr, Name};
-use crate::bind::{Binder, Offered, Scope, SourceScope, Variables, quote};
-use crate::catalog::facts::{DESCENDING, SEPARATOR, made_name, schema_and_name};
-use crate::catalog::{Table, TableColumn};
-use crate::error::{Error, Result};
+use crate::bind::{Binder, Offered, Scope, SourceScope, Variables};
+use crate::catalog::model::{DESCENDING, SEPARATOR, made_name, schema_and_name};
+use crate::catalog::{Table, TableColumn, TableKind};
+use crate::error::{Ends, Error, Result};
+use crate::name::quote;
+use crate::run::work::Run;
 use crate::value::{is_text, storage};
 
 /// A constraint by its name, as `tsql_constraint` keeps it.
@@ -112,9 +113,18 @@ pub(super) fn marked(columns: &[(String, bool)]) -> Vec<String> {
 }
 
 impl Run<'_> {
-    pub(super) fn create_table(&mut self, table: &CreateTable) -> Result<()> {
-        let (schema, database, name) = self.new_place(&table.name)?;
-        if self.find(&table.name)?.is_some() {
+    pub(crate) fn create_table(&mut self, table: &CreateTable) -> Result<()> {
+        let (schema, database, mut name) = self.new_place(&table.name)?;
+        let variable = table.name.object().starts_with("#@");
+        if schema == "temp" {
+            let level = self.s.state.nest;
+            name = match self.s.db.new_temporary(table.name.object(), level) {
+                Some(name) => name,
+                // a loop comes to its DECLARE again
+                None if variable => return Ok(()),
+                None => return Err(Error::ObjectExists { name: table.name.object().to_owned() }),
+            };
+        } else if self.find(&table.name)?.is_some() {
             return Err(Error::ObjectExists { name: table.name.object().to_owned() });
         }
         if name.starts_with("sqlite_") || name.starts_with("tsql_") {
@@ -122,7 +132,7 @@ impl Run<'_> {
         }
         let mut made = Made::default();
         let text = self.create_text(table, (&schema, &database), &name, &mut made)?;
-        let variable = name.starts_with("#@");
+        self.check_defaults(&schema, &database, &name, &table.columns)?;
         self.define(&schema, |run| {
             run.sql(&text, &database)?;
             for index in &made.indexes {
@@ -132,6 +142,46 @@ impl Run<'_> {
             // nobody asks for the constraints of a table variable
             if variable { Ok(()) } else { run.note_constraints(&schema, &name, &made.named) }
         })
+    }
+
+    /// A DEFAULT must be right by itself, for rows to come.
+    pub(super) fn check_defaults(
+        &mut self,
+        schema: &str,
+        database: &str,
+        name: &str,
+        columns: &[ColumnDef],
+    ) -> Result<()> {
+        let kind = TableKind::Table;
+        let (schema, database, name) = (schema.to_owned(), database.to_owned(), name.to_owned());
+        let table = Table { schema, database, name, columns: Vec::new(), kind };
+        for column in columns.iter().filter(|column| column.default.is_some()) {
+            self.check_default(
+                &table,
+                &TableColumn {
+                    name: column.name.clone(),
+                    ty: column.ty,
+                    nullable: column.nullable != Some(false),
+                    identity: false,
+                    default: column.default.clone(),
+                },
+            )?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_default(&mut self, table: &Table, column: &TableColumn) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        let database = self.s.state.database.clone();
+        let variables = Variables::default();
+        let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
+        match Binder::new(&mut view, &variables, &kernels).default(table, column) {
+            Err(Error::InvalidColumn { name }) => Err(Error::NotForDefault { name }),
+            // a value that does not convert fails when a row takes it, as in SQL Server
+            Err(error) if error.ends() >= Ends::Batch && !error.undoes() => Err(error),
+            Err(error @ (Error::SequentialDefault {} | Error::Syntax { .. })) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Keeps the names of constraints: SQLite tells them of CHECK only.
@@ -272,6 +322,10 @@ impl Run<'_> {
                         let ty = crate::value::type_name(found.ty);
                         return Err(Error::feature(format!("a key of type {ty}")));
                     }
+                    if primary && found.nullable == Some(true) {
+                        let table = schema_and_name(place.table).1;
+                        return Err(Error::NullableKey { table });
+                    }
                     nullable |= !primary && found.nullable != Some(false);
                 }
                 let kind = if primary { "PK" } else { "UQ" };
@@ -279,16 +333,17 @@ impl Run<'_> {
                 if nullable {
                     let keys = columns.iter().map(|(key, down)| {
                         let found = place.find(key)?;
-                        let null = found.nullable != Some(false);
-                        Ok(index_key(key, found.ty, null, *down))
+                        let nullable = found.nullable != Some(false);
+                        Ok(KeyColumn {
+                            name: &found.name,
+                            ty: found.ty,
+                            nullable,
+                            descending: *down,
+                        })
                     });
-                    let keys = keys.collect::<Result<Vec<_>>>()?.join(", ");
-                    made.indexes.push(format!(
-                        "CREATE UNIQUE INDEX {}.{} ON {} ({keys})",
-                        quote(place.schema),
-                        quote(&index_name(place.table, &name)),
-                        quote(place.table)
-                    ));
+                    let keys = keys.collect::<Result<Vec<_>>>()?;
+                    let index = index_name(place.table, &name);
+                    made.indexes.extend(unique_texts(place.schema, place.table, &index, &keys));
                     return Ok(None);
                 }
                 let word = if primary { "PRIMARY KEY" } else { "UNIQUE" };

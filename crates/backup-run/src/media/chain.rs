@@ -1,0 +1,91 @@
+//! A set that is restored, and the one that it stands on.
+
+use std::io::Write;
+
+use super::opened::OpenSet;
+use super::{RestoreOutcome, VerifyReport, restore, verify};
+use crate::{PageSink, Run, RunError, SetInfo, SourceKind};
+
+/// A set and its base, opened: their headers, trailers and indexes were read and checked once, and
+/// are what verifying and restoring go by. After [`Self::verify`] only the blocks that it saw are
+/// restored.
+pub struct Chain<'a> {
+    /// The base first.
+    sets: Vec<(&'a SetInfo, OpenSet<'a>)>,
+}
+
+impl<'a> Chain<'a> {
+    pub(super) fn new(sets: Vec<(&'a SetInfo, OpenSet<'a>)>) -> Self {
+        Self { sets }
+    }
+
+    /// The sets: a full one, then perhaps the differential one on it.
+    pub fn sets(&self) -> impl Iterator<Item = &'a SetInfo> + '_ {
+        self.sets.iter().map(|(info, _)| *info)
+    }
+
+    /// Reads every block of every copy and checks the signatures, in the order of [`Self::sets`].
+    /// From then on no other block than those is restored, whatever becomes of the files.
+    ///
+    /// # Errors
+    /// As [`crate::Media::verify`].
+    pub fn verify(&mut self, run: &Run<'_>) -> Result<Vec<VerifyReport>, RunError> {
+        let mut reports = Vec::with_capacity(self.sets.len());
+        for (info, set) in &mut self.sets {
+            let (report, digests) = verify::verify(set, info, true, run)?;
+            for (family, digests) in set.families.iter_mut().zip(digests) {
+                family.pinned = Some(digests);
+            }
+            reports.push(report);
+        }
+        Ok(reports)
+    }
+
+    /// Restores a database.
+    ///
+    /// # Errors
+    /// Whatever keeps the set from being restored whole; the sink is not finished then.
+    pub fn restore_database(
+        &self,
+        sink: &mut dyn PageSink,
+        run: &Run<'_>,
+    ) -> Result<RestoreOutcome, RunError> {
+        self.last(SourceKind::Database)?;
+        let sets: Vec<&OpenSet<'_>> = self.sets.iter().map(|(_, set)| set).collect();
+        restore::database(&sets, sink, run)
+    }
+
+    /// Restores a stream. Bytes are written in order as their blocks are opened, so what was
+    /// written before an error is right but not all: the caller publishes only on `Ok`.
+    ///
+    /// # Errors
+    /// Whatever keeps the set from being restored whole.
+    pub fn restore_stream(
+        &self,
+        out: &mut (dyn Write + Send),
+        run: &Run<'_>,
+    ) -> Result<RestoreOutcome, RunError> {
+        restore::stream(self.last(SourceKind::Stream)?, out, run)
+    }
+
+    /// The set that was asked for, if it is of this kind.
+    fn last(&self, wanted: SourceKind) -> Result<&OpenSet<'a>, RunError> {
+        let name = |kind| match kind {
+            SourceKind::Database => "a database",
+            SourceKind::Stream => "a stream",
+        };
+        let (info, set) = self.sets.last().ok_or(RunError::Internal("a chain of no set"))?;
+        if info.source == wanted {
+            return Ok(set);
+        }
+        let (holds, wanted) = (name(info.source), name(wanted));
+        Err(RunError::WrongSource { position: info.position, holds, wanted })
+    }
+}
+
+impl std::fmt::Debug for Chain<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let positions: Vec<u32> = self.sets().map(|set| set.position).collect();
+        f.debug_struct("Chain").field("positions", &positions).finish_non_exhaustive()
+    }
+}

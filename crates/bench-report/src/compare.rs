@@ -1,0 +1,561 @@
+//! Two runs compared: did the cost change? The figure is a ratio of ratios, (encrypted over plain)
+//! now over (encrypted over plain) then, so that a faster machine or a newer SQLite alone does not
+//! move it. Its interval comes from the restarts of both runs (Welch), since nothing pairs them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::backup::BackupMatrix;
+use crate::format::{interval, percent};
+use crate::grid::{Grid, GridCell, Index, Stage, Versus};
+use crate::grids::grids;
+use crate::model::{Metric, Results};
+use crate::oltp::OltpReport;
+use crate::stats::{Estimate, welch_difference};
+use crate::terminal::new_table;
+
+/// Name and version of the document's shape.
+pub const CHANGES_SCHEMA: &str = "tdekit-changes/1";
+
+/// [`Change::class`] of the headline.
+pub(crate) const HEADLINE: &str = "headline";
+
+/// Whether a cost changed, by its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// The interval lies on the worse side of 0 %.
+    Dearer,
+    /// The interval lies on the better side of 0 %.
+    Cheaper,
+    /// The interval holds 0 %.
+    NoChangeSeen,
+    /// One of the runs has fewer than two restarts.
+    NoInterval,
+}
+
+impl Direction {
+    /// In words.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Dearer => "dearer",
+            Self::Cheaper => "cheaper",
+            Self::NoChangeSeen => "no change seen",
+            Self::NoInterval => "no interval",
+        }
+    }
+}
+
+/// How one cost changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// Cell of the experiment, or `headline`.
+    pub class: String,
+    /// Name shown.
+    pub label: String,
+    /// What the ratios are of.
+    pub metric: Metric,
+    /// Side, held against its plain one.
+    pub side: String,
+    /// Name of the side.
+    pub side_label: String,
+    /// Cost in the older run: encrypted over plain.
+    pub old: f64,
+    /// Cost in the newer run.
+    pub new: f64,
+    /// New over old: 1 is unchanged.
+    pub ratio: f64,
+    /// Lower end of the change's interval.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// What the interval says.
+    pub direction: Direction,
+}
+
+/// One of the two runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComparedRun {
+    /// When it started, RFC 3339.
+    pub started: String,
+    /// Version of the program that measured.
+    pub version: String,
+    /// The command line that repeats it.
+    pub command: String,
+    /// What was measured on.
+    pub subject: String,
+    /// The processor.
+    pub cpu: String,
+    /// Most restarts of a class.
+    pub restarts: u64,
+}
+
+/// All changes between two runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Changes {
+    /// [`CHANGES_SCHEMA`].
+    pub schema: String,
+    /// The command line that repeats the comparison; empty when a program called the library.
+    pub command: String,
+    /// The older run.
+    pub old: ComparedRun,
+    /// The newer run.
+    pub new: ComparedRun,
+    /// Confidence of the intervals, 0 to 1.
+    pub confidence: f64,
+    /// Costs compared that have an interval.
+    pub compared: u64,
+    /// Of these, those that are dearer now.
+    pub dearer: u64,
+    /// And those that are cheaper.
+    pub cheaper: u64,
+    /// The headline first, where both runs have the same, then each class.
+    pub changes: Vec<Change>,
+    /// Classes and sides that only one of the runs has.
+    pub not_compared: Vec<String>,
+    /// What makes the comparison doubtful: unequal machines, settings, statements.
+    pub warnings: Vec<String>,
+}
+
+/// Compares two runs, from their blocks.
+#[must_use]
+pub fn compare(old: &Results, new: &Results) -> Changes {
+    let mut changes = Changes {
+        schema: CHANGES_SCHEMA.to_owned(),
+        command: String::new(),
+        old: described(old),
+        new: described(new),
+        confidence: new.settings.confidence(),
+        compared: 0,
+        dearer: 0,
+        cheaper: 0,
+        changes: Vec::new(),
+        not_compared: Vec::new(),
+        warnings: differences(old, new),
+    };
+    let confidence = changes.confidence;
+    let stages = |(old_grid, new_grid): (&Grid, &Grid)| {
+        [(old, old_grid), (new, new_grid)]
+            .map(|(results, grid)| Stage { confidence, ..Stage::of(&results.settings, grid) })
+    };
+    let (old_grids, new_grids) = (grids(old), grids(new));
+    let same = |one: &Grid, other: &Grid| one.wanted == other.wanted && one.ratios == other.ratios;
+    for new in &new_grids {
+        match old_grids.iter().find(|old| same(old, new)) {
+            Some(old) => Both::of((old, new), stages((old, new))).compare(&mut changes),
+            None => changes.not_compared.extend(cells_of(new, "newer")),
+        }
+    }
+    for old in &old_grids {
+        if !new_grids.iter().any(|new| same(old, new)) {
+            changes.not_compared.extend(cells_of(old, "older"));
+        }
+    }
+    for found in &changes.changes {
+        changes.compared += u64::from(found.direction != Direction::NoInterval);
+        changes.dearer += u64::from(found.direction == Direction::Dearer);
+        changes.cheaper += u64::from(found.direction == Direction::Cheaper);
+    }
+    changes
+}
+
+/// Tells that the cells of one run's experiment are nothing that the other has.
+fn cells_of(grid: &Grid, which: &str) -> Vec<String> {
+    let tell = |cell: &GridCell| format!("{} is in the {which} run alone", cell.id);
+    grid.cells.iter().map(tell).collect()
+}
+
+/// An experiment in both runs.
+struct Both<'a> {
+    old: Index<'a>,
+    new: Index<'a>,
+    /// Of the older run, and of the newer one.
+    stages: [Stage; 2],
+}
+
+impl<'a> Both<'a> {
+    fn of((old, new): (&'a Grid, &'a Grid), stages: [Stage; 2]) -> Self {
+        Self { old: Index::of(old), new: Index::of(new), stages }
+    }
+
+    fn compare(&self, changes: &mut Changes) {
+        let (old, new) = (self.old.grid, self.new.grid);
+        let sorted = |grid: &Grid| {
+            let mut ids = grid.heads.1.clone();
+            ids.sort();
+            ids
+        };
+        let same_heads = !new.heads.1.is_empty() && sorted(old) == sorted(new);
+        let mut told: Vec<&str> = Vec::new();
+        for versus in new.versus.iter().filter(|versus| versus.shown) {
+            if !old.versus.contains(versus) {
+                let known = old.sides.iter().any(|(id, _)| *id == versus.side);
+                if !known && !told.contains(&versus.side.as_str()) {
+                    told.push(&versus.side);
+                    let side = &versus.side;
+                    changes.not_compared.push(format!("side {side} is in the newer run alone"));
+                }
+                continue;
+            }
+            let heads = same_heads && versus.cell.is_none();
+            for metric in new.wanted.iter().filter(|_| heads) {
+                let found = self.heads(versus, *metric);
+                changes.changes.extend(found);
+            }
+            for cell in new.cells.iter().filter(|cell| versus.is_of(&cell.id)) {
+                for metric in new.wanted {
+                    changes.changes.extend(self.cell(cell, versus, metric));
+                }
+            }
+        }
+        changes.not_compared.extend(only(old, new, "older"));
+        changes.not_compared.extend(only(new, old, "newer"));
+        for cell in &new.cells {
+            let same = |other: &&GridCell| other.id == cell.id && other.what != cell.what;
+            if old.cells.iter().any(|other| same(&other)) {
+                let warning = format!("{} does not do the same in both runs.", cell.id);
+                changes.warnings.push(warning);
+            }
+        }
+    }
+
+    fn heads(&self, versus: &Versus, metric: Metric) -> Option<Change> {
+        let of =
+            |index: &Index<'_>, stage| index.mean_over(&index.grid.heads.1, versus, metric, stage);
+        let both = (of(&self.old, self.stages[0])?, of(&self.new, self.stages[1])?);
+        Some(self.change((HEADLINE, &self.old.grid.heads.0), metric, versus, both))
+    }
+
+    fn cell(&self, cell: &GridCell, versus: &Versus, metric: Metric) -> Option<Change> {
+        let of = |index: &Index<'_>, stage| index.estimate((&cell.id, None), versus, metric, stage);
+        let both = (of(&self.old, self.stages[0])?, of(&self.new, self.stages[1])?);
+        Some(self.change((&cell.id, &cell.label), metric, versus, both))
+    }
+
+    fn change(
+        &self,
+        (class, label): (&str, &str),
+        metric: Metric,
+        versus: &Versus,
+        (old, new): (Estimate, Estimate),
+    ) -> Change {
+        let (difference, ends) = welch_difference(&new, &old, self.stages[1].confidence);
+        let sides = &self.new.grid.sides;
+        let side_label = sides.iter().find(|(id, _)| *id == versus.side).map(|(_, label)| label);
+        let (grew, fell) = if metric.info().lower_is_better {
+            (Direction::Dearer, Direction::Cheaper)
+        } else {
+            (Direction::Cheaper, Direction::Dearer)
+        };
+        Change {
+            class: class.to_owned(),
+            label: label.to_owned(),
+            metric,
+            side: versus.side.clone(),
+            side_label: side_label.cloned().unwrap_or_default(),
+            old: old.center.exp(),
+            new: new.center.exp(),
+            ratio: difference.exp(),
+            low: ends.map(|(low, _)| low.exp()),
+            high: ends.map(|(_, high)| high.exp()),
+            direction: match ends {
+                None => Direction::NoInterval,
+                Some((low, _)) if low > 0.0 => grew,
+                Some((_, high)) if high < 0.0 => fell,
+                Some(_) => Direction::NoChangeSeen,
+            },
+        }
+    }
+}
+
+fn described(results: &Results) -> ComparedRun {
+    let grids = grids(results);
+    let runs = grids.iter().flat_map(|grid| &grid.runs);
+    let restarts = runs.map(|run| u64::from(run.restart) + 1).max();
+    ComparedRun {
+        started: results.started.clone(),
+        version: results.tool.version.clone(),
+        command: results.command.clone(),
+        subject: results.subject.label.clone(),
+        cpu: results.environment.cpu.clone(),
+        restarts: restarts.unwrap_or(0),
+    }
+}
+
+/// Cells and sides of one run that the other has not; sides of the newer one are told elsewhere.
+fn only(one: &Grid, other: &Grid, which: &str) -> Vec<String> {
+    let unknown = |cell: &&GridCell| !other.cells.iter().any(|found| found.id == cell.id);
+    let sides = one
+        .sides
+        .iter()
+        .filter(|(id, _)| which == "older" && !other.sides.iter().any(|(found, _)| found == id));
+    one.cells
+        .iter()
+        .filter(unknown)
+        .map(|cell| format!("{} is in the {which} run alone", cell.id))
+        .chain(sides.map(|(id, _)| format!("side {id} is in the {which} run alone")))
+        .collect()
+}
+
+/// What is not equal and may move a cost by itself.
+fn differences(old: &Results, new: &Results) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut unequal = |what: &str, one: &str, other: &str| {
+        if one != other {
+            found.push(format!("{what} differs: {one} then, {other} now."));
+        }
+    };
+    unequal("The program", &old.tool.version, &new.tool.version);
+    let (one, other) = (&old.environment, &new.environment);
+    unequal("The operating system", &one.os, &other.os);
+    unequal("The kernel", &one.kernel, &other.kernel);
+    unequal("The processor", &one.cpu, &other.cpu);
+    unequal("The number of processors", &one.cpus.to_string(), &other.cpus.to_string());
+    unequal("The memory", &one.memory_bytes.to_string(), &other.memory_bytes.to_string());
+    unequal("The file system", &one.file_system, &other.file_system);
+    let (one, other) = (&old.settings, &new.settings);
+    unequal("The journal mode", &one.journal_mode, &other.journal_mode);
+    unequal("`synchronous`", &one.synchronous, &other.synchronous);
+    unequal("The cache", &one.cache_size.to_string(), &other.cache_size.to_string());
+    unequal("The page size", &one.page_size_bytes.to_string(), &other.page_size_bytes.to_string());
+    unequal("The number of processes", &one.processes.to_string(), &other.processes.to_string());
+    let rows = |rows: Option<u64>| rows.map_or_else(|| "none".to_owned(), |rows| rows.to_string());
+    unequal("Rows a generated table", &rows(one.rows), &rows(other.rows));
+    unequal("The algorithm", &one.algorithm, &other.algorithm);
+    unequal("The rate", &rows(one.rate_per_s), &rows(other.rate_per_s));
+    unequal("The think time", &format!("{:?}", one.think_time), &format!("{:?}", other.think_time));
+    unequal("The database", &old.subject.label, &new.subject.label);
+    unequal("Its size", &old.subject.bytes.to_string(), &new.subject.bytes.to_string());
+    for side in &new.sides {
+        if let Some(other) = old.sides.iter().find(|other| other.id == side.id) {
+            let what = format!("The library of side {}", side.id);
+            unequal(&what, &other.library.source_id, &side.library.source_id);
+        }
+    }
+    if old.statements != new.statements {
+        found.push("The lists of statements differ: their classes do other work.".to_owned());
+    }
+    unequal_parts(old, new, &mut found);
+    for (results, which) in [(old, "older"), (new, "newer")] {
+        if results.control {
+            found.push(format!("The {which} run is base against base."));
+        }
+        if !results.incomplete.is_empty() {
+            found.push(format!(
+                "The {which} run is not complete: {}",
+                results.incomplete.join("; ")
+            ));
+        }
+    }
+    found
+}
+
+/// What is not equal of servers, tables and devices.
+fn unequal_parts(old: &Results, new: &Results, found: &mut Vec<String>) {
+    let mut unequal = |what: &str, one: String, other: String| {
+        if one != other {
+            found.push(format!("{what} differs: {one} then, {other} now."));
+        }
+    };
+    if let (Some(old), Some(new)) = (&old.oltp, &new.oltp) {
+        let tables =
+            |report: &OltpReport| format!("{} tables of {} rows", report.tables, report.rows);
+        let settings = |report: &OltpReport| {
+            let each = report.settings.iter().map(|each| format!("{}={}", each.name, each.value));
+            each.collect::<Vec<_>>().join(", ")
+        };
+        unequal("The OLTP engine", old.engine.clone(), new.engine.clone());
+        unequal("The OLTP driver", old.driver.clone(), new.driver.clone());
+        unequal("The OLTP data", tables(old), tables(new));
+        unequal("A setting of the OLTP engine", settings(old), settings(new));
+    }
+    if let (Some(old), Some(new)) = (&old.messages, &new.messages) {
+        unequal("The message server", old.server.clone(), new.server.clone());
+        unequal("The packet size", old.packet_bytes.to_string(), new.packet_bytes.to_string());
+    }
+    if let (Some(old), Some(new)) = (&old.backup, &new.backup) {
+        let devices = |matrix: &BackupMatrix| {
+            let each = matrix.devices.iter();
+            let each = each.map(|device| format!("{} ({})", device.name, device.file_system));
+            each.collect::<Vec<_>>().join(", ")
+        };
+        let cache = |cold: bool| if cold { "cold files" } else { "warm files" }.to_owned();
+        unequal("The size backed up", old.source_bytes.to_string(), new.source_bytes.to_string());
+        unequal("A device", devices(old), devices(new));
+        unequal("What backups read", cache(old.cold), cache(new.cold));
+    }
+}
+
+/// The changes as plain text, ending in a newline.
+#[must_use]
+pub fn changes_text(changes: &Changes) -> String {
+    let confidence = changes.confidence * 100.0;
+    let mut text =
+        format!("Cost of encryption, {} against {}:\n", changes.new.started, changes.old.started);
+    let mut table = new_table(
+        ["cost of", "side", "of", "then", "now", "change", "interval", ""]
+            .map(str::to_owned)
+            .to_vec(),
+    );
+    for found in &changes.changes {
+        table.add_row(vec![
+            found.label.clone(),
+            found.side.clone(),
+            found.metric.label().to_owned(),
+            percent(found.old),
+            percent(found.new),
+            percent(found.ratio),
+            interval(found.low, found.high),
+            found.direction.label().to_owned(),
+        ]);
+    }
+    text.push_str(&format!("\n{table}\n"));
+    text.push_str(&format!(
+        "\nOf {} costs {} are dearer and {} cheaper with {confidence} % confidence each; where \
+         nothing changed, {} in 100 say so by chance.\n",
+        changes.compared,
+        changes.dearer,
+        changes.cheaper,
+        (100.0 - confidence).round()
+    ));
+    for line in &changes.not_compared {
+        text.push_str(&format!("not compared: {line}\n"));
+    }
+    for line in &changes.warnings {
+        text.push_str(&format!("warning: {line}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::json::tests::example;
+
+    /// Two runs of which the newer one is dearer.
+    pub(crate) fn changed() -> Changes {
+        let mut changes = compare(&run(1000, 1), &run(1050, 2));
+        changes.command = "tdekit bench compare old.json new.json".to_owned();
+        changes.warnings.push("The kernel differs: <one> then, another now.".to_owned());
+        changes
+    }
+
+    /// The example with the encrypted side's blocks longer by a factor, and a little noise.
+    fn run(per_mille: u64, seed: u64) -> Results {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut results = example();
+        for sample in &mut results.samples {
+            if sample.side == "encrypted" {
+                sample.elapsed_ns = sample.elapsed_ns * per_mille / 1000 + rng.u64(..500);
+                sample.cpu_ns += rng.u64(..500);
+            }
+        }
+        results
+    }
+
+    #[test]
+    fn a_changed_cost_is_seen_and_an_equal_one_is_not() {
+        let changes = compare(&run(1000, 1), &run(1050, 2));
+        let find = |class: &str, metric, side: &str| {
+            changes
+                .changes
+                .iter()
+                .find(|found| found.class == class && found.metric == metric && found.side == side)
+                .unwrap()
+        };
+        for class in ["headline", "crud/4-3-3"] {
+            let elapsed = find(class, Metric::Elapsed, "encrypted");
+            assert!((elapsed.ratio - 1.05).abs() < 2e-3, "{elapsed:?}");
+            assert_eq!(elapsed.direction, Direction::Dearer);
+            assert!((elapsed.old - 1.1).abs() < 2e-3 && (elapsed.new - 1.155).abs() < 3e-3);
+        }
+        let cpu = find("crud/4-3-3", Metric::Cpu, "encrypted");
+        assert_eq!(cpu.direction, Direction::NoChangeSeen, "{cpu:?}");
+        assert_eq!(changes.warnings, Vec::<String>::new());
+        // Elapsed time of the headline and the one class, of both encrypting sides; the peer's too.
+        assert_eq!((changes.compared, changes.cheaper, changes.old.restarts), (8, 0, 3));
+        assert!(changes.dearer >= 2, "{changes:?}");
+        let document = serde_json::to_string(&changes).unwrap();
+        assert_eq!(serde_json::from_str::<Changes>(&document).unwrap(), changes);
+        let text = changes_text(&changes);
+        assert!(text.contains("dearer") && text.contains("+5.0 %"), "{text}");
+        let back = compare(&run(1050, 2), &run(1000, 1));
+        assert!(back.changes.iter().any(|found| found.direction == Direction::Cheaper));
+    }
+
+    /// Throughput that falls is a cost that grows.
+    #[test]
+    fn backups_workloads_and_messages_are_compared() {
+        let mut old = example();
+        old.backup = Some(crate::backup::tests::matrix());
+        old.oltp = Some(crate::oltp::tests::report());
+        old.messages = Some(crate::messages::tests::report());
+        let mut new = old.clone();
+        new.oltp.as_mut().unwrap().tables += 1;
+        for run in &mut new.oltp.as_mut().unwrap().runs {
+            if run.side == "tdekit" {
+                run.elapsed_ns = run.elapsed_ns * 5 / 4;
+            }
+        }
+        for run in &mut new.backup.as_mut().unwrap().runs {
+            if run.cell.starts_with("tdekit/AES_256/zstd") {
+                run.elapsed_ns = run.elapsed_ns * 11 / 10 + u64::from(run.block);
+            }
+        }
+        let changes = compare(&old, &new);
+        let find = |class: &str, metric, side: &str| {
+            let found = changes
+                .changes
+                .iter()
+                .find(|found| found.class == class && found.metric == metric && found.side == side);
+            found.unwrap_or_else(|| panic!("{class} {side}"))
+        };
+        let throughput = find("oltp_read_write/8", Metric::Throughput, "tdekit");
+        assert_eq!(throughput.direction, Direction::Dearer);
+        assert!((throughput.ratio - 0.8).abs() < 1e-3, "{throughput:?}");
+        let backup = find("backup/zstd/disk/disk", Metric::Elapsed, "AES_256");
+        assert_eq!(backup.direction, Direction::Dearer);
+        assert_eq!(
+            find("backup/none/disk/disk", Metric::Cpu, "AES_256").ratio.to_bits(),
+            1_f64.to_bits()
+        );
+        assert!((find("loop", Metric::ServerCpu, "on").ratio - 1.0).abs() < 1e-12);
+        // What is held against other tools, or against calls, is no cost of encryption.
+        assert!(changes.changes.iter().all(|found| found.side != "restic"));
+        assert!(changes.warnings.iter().any(|told| told.starts_with("The OLTP data differs")));
+        new.oltp = None;
+        let changes = compare(&old, &new);
+        let told = "oltp_read_write/8 is in the older run alone".to_owned();
+        assert!(changes.not_compared.contains(&told), "{:?}", changes.not_compared);
+    }
+
+    #[test]
+    fn unequal_runs_are_told() {
+        let old = example();
+        let mut new = example();
+        new.environment.cpu = "another".to_owned();
+        new.settings.synchronous = "full".to_owned();
+        new.classes[0].id = "crud/10-0-0".to_owned();
+        new.sides.retain(|side| side.id != "peer");
+        new.control = true;
+        let changes = compare(&old, &new);
+        let told = format!("{:?} {:?}", changes.warnings, changes.not_compared);
+        for wanted in [
+            "The processor differs",
+            "`synchronous` differs: normal then, full now.",
+            "newer run is base against base",
+            "crud/10-0-0 is in the newer run alone",
+            "crud/4-3-3 is in the older run alone",
+            "side peer is in the older run alone",
+        ] {
+            assert!(told.contains(wanted), "{wanted} is missing in {told}");
+        }
+    }
+
+    #[test]
+    fn one_restart_gives_no_interval() {
+        let mut old = run(1000, 1);
+        old.samples.retain(|sample| sample.restart == 0);
+        let changes = compare(&old, &run(1000, 2));
+        assert!(changes.changes.iter().all(|found| found.direction == Direction::NoInterval));
+    }
+}

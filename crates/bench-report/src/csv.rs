@@ -1,0 +1,197 @@
+//! Tables for spreadsheets and statistics programs (RFC 4180).
+
+use std::fmt::Write;
+
+use crate::grid::{Grid, Index, Stage};
+use crate::grids::grids;
+use crate::metric::Metric;
+use crate::model::{Comparison, Experiment, Results};
+
+/// One line for each ratio of every experiment: what the report's tables show. Empty where there is
+/// no interval.
+#[must_use]
+pub fn ratios_csv(results: &Results) -> String {
+    let mut text = line(&[
+        "experiment",
+        "class",
+        "statement",
+        "metric",
+        "side",
+        "against",
+        "ratio",
+        "low",
+        "high",
+        "restarts",
+        "pairs",
+    ]);
+    for found in &results.summary.headlines {
+        text.push_str(&ratio(
+            ["headline", &found.what, ""],
+            [found.metric.label(), &found.side, &found.against],
+            (found.ratio, found.low, found.high),
+            (found.restarts, None),
+        ));
+    }
+    for grid in grids(results) {
+        let stage = Stage::of(&results.settings, &grid);
+        for found in Index::of(&grid).comparisons(stage) {
+            text.push_str(&ratio(
+                [experiment(&grid, &found.class), &found.class, &statement(results, &found)],
+                [found.metric.label(), &found.side, &found.against],
+                (found.ratio, found.low, found.high),
+                (found.restarts, Some(found.pairs)),
+            ));
+        }
+    }
+    text
+}
+
+/// One line for each measured block of every experiment, in the order in which they ran, with a
+/// column for each metric that was measured. Empty where a block has no such value.
+#[must_use]
+pub fn blocks_csv(results: &Results) -> String {
+    let grids = grids(results);
+    let blocks = || {
+        let of = |grid| move |run| (grid, run);
+        grids
+            .iter()
+            .flat_map(move |grid: &Grid| grid.runs.iter().map(of(grid)))
+            .filter(|(_, run)| run.statement.is_none())
+    };
+    let known = |metric: &&Metric| {
+        blocks().any(|(_, run)| run.values.iter().any(|(found, _)| found == *metric))
+    };
+    let metrics: Vec<Metric> = Metric::EVERY.iter().filter(known).copied().collect();
+    let mut header = vec!["experiment", "class", "side", "restart", "pair", "position"];
+    header.extend(metrics.iter().map(|metric| metric.info().column));
+    let mut text = line(&header);
+    for (grid, run) in blocks() {
+        let mut fields = vec![
+            experiment(grid, &run.cell).to_owned(),
+            run.cell.clone(),
+            run.side.clone(),
+            run.restart.to_string(),
+            run.pair.to_string(),
+            run.position.to_string(),
+        ];
+        fields.extend(
+            metrics.iter().map(|metric| {
+                run.value(*metric).map_or_else(String::new, |value| value.to_string())
+            }),
+        );
+        text.push_str(&line(&fields));
+    }
+    text
+}
+
+fn experiment(grid: &Grid, cell: &str) -> &'static str {
+    let found = grid.cells.iter().find(|found| found.id == cell);
+    found.map_or("", |found| Experiment::label(found.experiment))
+}
+
+fn statement(results: &Results, found: &Comparison) -> String {
+    let Some(index) = found.statement else { return String::new() };
+    let operation = found.class.split('/').nth(1).unwrap_or_default();
+    results
+        .statements
+        .iter()
+        .find(|info| info.index == index && info.operation == operation)
+        .map_or_else(|| index.to_string(), |info| format!("{index}: {}", info.what))
+}
+
+fn ratio(
+    names: [&str; 3],
+    of: [&str; 3],
+    (ratio, low, high): (f64, Option<f64>, Option<f64>),
+    (restarts, pairs): (u64, Option<u64>),
+) -> String {
+    let end = |end: Option<f64>| end.map_or_else(String::new, |end| end.to_string());
+    let numbers = [
+        ratio.to_string(),
+        end(low),
+        end(high),
+        restarts.to_string(),
+        pairs.map_or_else(String::new, |pairs| pairs.to_string()),
+    ];
+    let names = names.into_iter().chain(of).map(str::to_owned);
+    line(&names.chain(numbers).collect::<Vec<_>>())
+}
+
+fn line<T: AsRef<str>>(fields: &[T]) -> String {
+    let mut line = String::new();
+    for (index, field) in fields.iter().enumerate() {
+        let field = field.as_ref();
+        let comma = if index == 0 { "" } else { "," };
+        // A formula is text to a spreadsheet only behind an apostrophe.
+        let formula = field.starts_with(['=', '+', '@', '\t', '\r']);
+        let mark = if formula { "'" } else { "" };
+        if formula || field.contains([',', '"', '\n', '\r']) {
+            let _never_fails = write!(line, "{comma}\"{mark}{}\"", field.replace('"', "\"\""));
+        } else {
+            let _never_fails = write!(line, "{comma}{field}");
+        }
+    }
+    line.push_str("\r\n");
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::tests::example;
+
+    #[test]
+    fn fields_are_quoted_where_they_must_be() {
+        assert_eq!(line(&["a", "b c", "1"]), "a,b c,1\r\n");
+        assert_eq!(line(&["a,b", "say \"x\"", "=1+1"]), "\"a,b\",\"say \"\"x\"\"\",\"'=1+1\"\r\n");
+    }
+
+    #[test]
+    fn every_ratio_and_block_is_a_line() {
+        let results = example();
+        let text = ratios_csv(&results);
+        let wanted = 1 + results.summary.headlines.len() + results.summary.comparisons.len();
+        assert_eq!(text.lines().count(), wanted);
+        assert!(text.contains("CRUD mixes,crud/4-3-3,,elapsed,encrypted,base,1.1"), "{text}");
+        let text = blocks_csv(&results);
+        assert_eq!(text.lines().count(), 1 + results.samples.len());
+        let fields = text.lines().next().unwrap().split(',').count();
+        assert!(text.lines().all(|line| line.split(',').count() == fields));
+        assert!(text.contains("\r\nCRUD mixes,crud/4-3-3,base,0,0,0,1000000,"), "{text}");
+    }
+
+    #[test]
+    fn backups_workloads_and_messages_have_lines_too() {
+        let mut results = example();
+        results.samples.clear();
+        results.classes.clear();
+        results.sides.clear();
+        results.summary = crate::summarize(&results);
+        results.backup = Some(crate::backup::tests::matrix());
+        results.oltp = Some(crate::oltp::tests::report());
+        results.messages = Some(crate::messages::tests::report());
+        let backup = results.backup.as_ref().unwrap();
+        let (oltp, messages) = (results.oltp.as_ref().unwrap(), results.messages.as_ref().unwrap());
+        let text = ratios_csv(&results);
+        let wanted = backup.summary.ratios.len()
+            + oltp.summary.ratios.len()
+            + messages.summary.ratios.len()
+            + messages.summary.direct.len();
+        assert!(wanted > 60, "{wanted}");
+        assert_eq!(text.lines().count(), 1 + wanted);
+        for line in [
+            "backup matrix,backup/zstd/disk/disk,,elapsed,AES_256,none,1.1",
+            "OLTP workloads,oltp_read_write/8,,throughput,tdekit,base,0.9",
+            "messages,loop,,server context switches,on,off,",
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+        let text = blocks_csv(&results);
+        let wanted = backup.runs.len() + oltp.runs.len() + messages.runs.len();
+        assert_eq!(text.lines().count(), 1 + wanted);
+        let header = text.lines().next().unwrap();
+        assert!(header.contains(",throughput_per_s,") && header.ends_with(",output_bytes"));
+        let fields = header.split(',').count();
+        assert!(text.lines().all(|line| line.split(',').count() == fields), "{text}");
+    }
+}

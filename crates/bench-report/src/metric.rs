@@ -1,0 +1,136 @@
+//! Everything that is measured: one table for all experiments.
+
+use serde::{Deserialize, Serialize};
+
+/// What every report knows of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricInfo {
+    /// Name shown.
+    pub label: &'static str,
+    /// Name of its column in a table of blocks, unit last.
+    pub column: &'static str,
+    /// Whether less of it is better.
+    pub lower_is_better: bool,
+}
+
+macro_rules! metrics {
+    ($($(#[$note:meta])* $name:ident, $label:literal, $column:literal, $lower:literal;)*) => {
+        /// What a value or a ratio is of.
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(rename_all = "snake_case")]
+        pub enum Metric {
+            $($(#[$note])* $name,)*
+        }
+
+        impl Metric {
+            /// Every metric, in the order of the columns of a table.
+            pub const EVERY: &'static [Self] = &[$(Self::$name),*];
+
+            /// What every report knows of it.
+            #[must_use]
+            pub fn info(self) -> MetricInfo {
+                match self {
+                    $(Self::$name => MetricInfo {
+                        label: $label,
+                        column: $column,
+                        lower_is_better: $lower,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+metrics! {
+    /// Wall clock.
+    Elapsed, "elapsed", "elapsed_ns", true;
+    /// User and system CPU.
+    Cpu, "CPU", "cpu_ns", true;
+    /// User CPU.
+    User, "user CPU", "user_ns", true;
+    /// System CPU.
+    System, "system CPU", "system_ns", true;
+    /// Pages that were not in SQLite's cache.
+    PagesRead, "pages read", "pages_read", true;
+    /// Pages that SQLite wrote.
+    PagesWritten, "pages written", "pages_written", true;
+    /// Bytes fetched from a device.
+    DeviceRead, "read from the device", "device_read_bytes", true;
+    /// Bytes sent towards a device.
+    DeviceWrite, "written to the device", "device_write_bytes", true;
+    /// Times a connection found the database locked.
+    Retries, "retries", "retries", true;
+    /// Context switches because a process waited.
+    VoluntarySwitches, "voluntary context switches", "voluntary_switches", true;
+    /// Context switches because another process was given the processor.
+    InvoluntarySwitches, "involuntary context switches", "involuntary_switches", true;
+    /// Instructions retired.
+    Instructions, "instructions", "instructions", true;
+    /// Median latency of single operations.
+    MedianLatency, "median latency", "latency_p50_ns", true;
+    /// The latency that one operation in twenty exceeds.
+    P95Latency, "latency, 95 %", "latency_p95_ns", true;
+    /// The latency that one operation in a hundred exceeds.
+    TailLatency, "latency, 99 %", "latency_p99_ns", true;
+    /// Latency of the slowest operation.
+    MaxLatency, "latency of the slowest", "latency_max_ns", true;
+    /// Transactions, or pages of a scan, a second.
+    Throughput, "throughput", "throughput_per_s", false;
+    /// CPU of the engine a transaction.
+    CpuEach, "CPU a transaction", "cpu_each_ns", true;
+    /// Transactions, or pages of a scan.
+    Transactions, "transactions", "transactions", false;
+    /// Statements.
+    Queries, "queries", "queries", false;
+    /// Transactions that were repeated.
+    Errors, "repeated transactions", "errors", true;
+    /// CPU of the bench's own code.
+    OwnCpu, "the bench's own CPU", "own_cpu_ns", true;
+    /// CPU of the server's process.
+    ServerCpu, "server CPU", "server_cpu_ns", true;
+    /// Context switches of the server's process.
+    ServerSwitches, "server context switches", "server_switches", true;
+    /// CPU of whoever drives the engine.
+    ClientCpu, "client CPU", "client_cpu_ns", true;
+    /// Context switches of whoever drives the server.
+    ClientSwitches, "client context switches", "client_switches", true;
+    /// Packets received.
+    Packets, "packets", "packets", true;
+    /// Bytes received, before encryption.
+    Bytes, "bytes", "bytes", true;
+    /// Bytes received, as they came.
+    WireBytes, "bytes on the wire", "wire_bytes", true;
+    /// Largest resident set.
+    PeakMemory, "memory at most", "peak_memory_bytes", true;
+    /// Bytes of the output.
+    Size, "size", "output_bytes", true;
+}
+
+impl Metric {
+    /// Name shown.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        self.info().label
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_metric_has_names_of_its_own() {
+        let names = |pick: fn(MetricInfo) -> &'static str| {
+            let mut names: Vec<_> =
+                Metric::EVERY.iter().map(|metric| pick(metric.info())).collect();
+            names.sort_unstable();
+            names.dedup();
+            names.len()
+        };
+        assert_eq!(names(|info| info.label), Metric::EVERY.len());
+        assert_eq!(names(|info| info.column), Metric::EVERY.len());
+        assert_eq!(serde_json::to_string(&Metric::CpuEach).unwrap(), "\"cpu_each\"");
+    }
+}

@@ -1,0 +1,505 @@
+//! What a run measured. Together with what is computed from it this is the JSON document's shape.
+
+use serde::{Deserialize, Serialize};
+
+use crate::backup::BackupMatrix;
+pub use crate::figures::{Comparison, Difference, Headline, Summary, Totals};
+use crate::messages::MessagesReport;
+pub(crate) use crate::metric::Metric;
+use crate::oltp::OltpReport;
+
+/// Name and version of the JSON document's shape. The number rises when a reader of the older
+/// shape would misread the newer one.
+pub const SCHEMA: &str = "tdekit-bench/4";
+
+/// Older shapes that are read too. 1 lacks [`Results::backup`], and always has sides and classes; 2
+/// lacks latencies, headlines, noise, warm-up, the driver's share, switches and instructions; up to
+/// 3 the ratios of backups, OLTP workloads and messages had shapes of their own.
+pub(crate) const OLDER_SCHEMAS: &[&str] = &["tdekit-bench/1", "tdekit-bench/2", "tdekit-bench/3"];
+
+/// A whole run: how it was made, every measured block, and the summary.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`SCHEMA`], or an older one in a document that was read.
+    pub schema: String,
+    /// The program that measured.
+    pub tool: Tool,
+    /// Start of the run, RFC 3339.
+    pub started: String,
+    /// Length of the whole run, preparation included.
+    pub duration_s: f64,
+    /// Why the run is not complete; empty when it is.
+    pub incomplete: Vec<String>,
+    /// Things a reader should know before trusting a figure.
+    pub warnings: Vec<String>,
+    /// True for base against base (`--aa`): the true overhead is 0 %.
+    pub control: bool,
+    /// The command line that repeats this run.
+    pub command: String,
+    /// The machine.
+    pub environment: Environment,
+    /// What both sides were given alike.
+    pub settings: Settings,
+    /// The database measured on.
+    pub subject: Subject,
+    /// Base first, then what is compared with it; empty when only backups were measured.
+    pub sides: Vec<Side>,
+    /// Derived statements of the operations experiment, in order of their `index`.
+    pub statements: Vec<StatementInfo>,
+    /// Everything that was measured as a unit, in order of the report.
+    pub classes: Vec<Class>,
+    /// Every measured block.
+    pub samples: Vec<Sample>,
+    /// Single measured values beside the blocks.
+    pub probes: Vec<Probe>,
+    /// Computed from `samples` and `probes`.
+    pub summary: Summary,
+    /// The backup matrix, when it was run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<BackupMatrix>,
+    /// The OLTP workloads, when they were run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oltp: Option<OltpReport>,
+    /// Messages over TDS, when they were run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<MessagesReport>,
+    /// Latencies of single operations, all blocks of a class and side together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latencies: Vec<Latency>,
+    /// What else the machine did meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Noise>,
+    /// What it took to warm each class up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warm_up: Vec<WarmUp>,
+    /// What the driver itself costs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub driver: Vec<DriverShare>,
+}
+
+/// The program that measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Program name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// The machine and where the files lay.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Operating system's pretty name.
+    pub os: String,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// Processor model.
+    pub cpu: String,
+    /// Processors that the run may use.
+    pub cpus: u64,
+    /// Memory of the machine.
+    pub memory_bytes: u64,
+    /// Type of the file system that held the copies.
+    pub file_system: String,
+    /// Load average (one minute) at the start.
+    pub load_average: String,
+    /// What counts time: the kernel's clock source.
+    #[serde(default)]
+    pub clock_source: String,
+    /// Smallest step that the wall clock was seen to make.
+    #[serde(default)]
+    pub clock_step_ns: u64,
+    /// Whose instructions are counted: `user and kernel`, `user`, or why none are.
+    #[serde(default)]
+    pub instructions: String,
+}
+
+/// What every side was given alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// `PRAGMA journal_mode`.
+    pub journal_mode: String,
+    /// `PRAGMA synchronous`.
+    pub synchronous: String,
+    /// `PRAGMA cache_size`: pages, or KiB when negative.
+    pub cache_size: i64,
+    /// Page size of the copies.
+    pub page_size_bytes: u32,
+    /// Processes of the CRUD experiment.
+    pub processes: u32,
+    /// Rows a table of the generated database, when one was generated.
+    pub rows: Option<u64>,
+    /// Fresh processes on re-copied files.
+    pub restarts: u32,
+    /// Pairs a restart.
+    pub pairs: u32,
+    /// Wait of a connection that finds the database locked before it tries again.
+    pub busy_wait_us: u64,
+    /// Encryption algorithm of our side.
+    pub algorithm: String,
+    /// Confidence of every interval, between 0 and 1 in thousandths (950 is 95 %).
+    pub confidence_permille: u32,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// When a run may end, where its length follows from its intervals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopping: Option<Stopping>,
+    /// Operations a second of all processes together, when they follow a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_s: Option<u64>,
+    /// Think time of the CRUD experiment's processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think_time: Option<ThinkTime>,
+    /// The system's whole cache was dropped before cold classes, not only the files' own pages.
+    #[serde(default)]
+    pub drop_caches: bool,
+}
+
+/// A run whose length follows from the widths of its intervals, never from where they lie.
+///
+/// The half-width of an interval is that of its logarithm: `ln(1 + precision)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopping {
+    /// Restarts of the first stage, which all classes run; its spread gives every interval.
+    pub first_restarts: u32,
+    /// Half-width wanted of the headline, in millionths.
+    pub headline_ppm: u32,
+    /// Half-width wanted of every class, in millionths; none to leave them as they come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_ppm: Option<u32>,
+    /// Whether all that was wanted was reached.
+    pub reached: bool,
+}
+
+/// A pause that the mixes' processes make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThinkTime {
+    /// Loops between two pauses.
+    pub every_loops: u64,
+    /// Length of a pause.
+    pub pause_ms: u64,
+}
+
+impl Settings {
+    /// Confidence as a number between 0 and 1.
+    #[must_use]
+    pub fn confidence(&self) -> f64 {
+        f64::from(self.confidence_permille) / 1000.0
+    }
+}
+
+/// The database measured on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subject {
+    /// A file name, or what was generated.
+    pub label: String,
+    /// True for a database that the bench made.
+    pub generated: bool,
+    /// Size of the plain copy.
+    pub bytes: u64,
+    /// Page size of the plain copy.
+    pub page_size_bytes: u32,
+    /// Ordinary tables.
+    pub tables: u64,
+    /// Indexes on them.
+    pub indexes: u64,
+    /// What was left out of the derivation, and why.
+    pub notes: Vec<String>,
+}
+
+/// Role of a side in the comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Plain database, stock library.
+    Base,
+    /// Our extension on the same library.
+    Encrypted,
+    /// Another encrypting library.
+    Peer,
+    /// The peer's library with an unencrypted database.
+    PeerPlain,
+}
+
+/// A SQLite library.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Library {
+    /// `system`, `bundled`, or a path as given; for a peer the package it came from.
+    pub origin: String,
+    /// `sqlite3_libversion()`.
+    pub version: String,
+    /// `sqlite3_sourceid()`.
+    pub source_id: String,
+    /// `PRAGMA compile_options`.
+    pub compile_options: Vec<String>,
+}
+
+/// One side of the comparison.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Side {
+    /// Short name used in samples.
+    pub id: String,
+    /// Name shown.
+    pub label: String,
+    /// Its role.
+    pub role: Role,
+    /// Its library.
+    pub library: Library,
+    /// Its cipher, as the library names it; none for plain.
+    pub cipher: Option<String>,
+    /// The side with the same library and no cipher, when it is not the base.
+    pub plain: Option<String>,
+}
+
+/// A derived statement. Its text holds placeholders, never a value of the user's data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatementInfo {
+    /// Position in a sample's `statements`, counted within its class.
+    pub index: u32,
+    /// Operation it belongs to: `select`, `insert`, `update`, `delete`, `reindex`.
+    pub operation: String,
+    /// What it does, in words.
+    pub what: String,
+    /// SQL with placeholders.
+    pub sql: String,
+    /// Different sets of values it runs with.
+    pub variants: u32,
+}
+
+/// Experiments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Experiment {
+    /// Mixes of reads, updates and inserts by several processes.
+    Crud,
+    /// Statements by type with emptied caches, and rebuild of every index.
+    Operations,
+    /// Full scans and copies.
+    Scans,
+    /// The user's own statements.
+    Script,
+    /// Backups by cipher, compression and device.
+    Backup,
+    /// Sysbench's workloads by threads.
+    Oltp,
+    /// Messages over TDS.
+    Messages,
+}
+
+impl Experiment {
+    /// Name shown.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Crud => "CRUD mixes",
+            Self::Operations => "operations",
+            Self::Scans => "scans",
+            Self::Script => "script",
+            Self::Backup => "backup matrix",
+            Self::Oltp => "OLTP workloads",
+            Self::Messages => "messages",
+        }
+    }
+}
+
+/// Something measured as a unit: a mix, a statement class, a scan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Class {
+    /// Unique name, such as `crud/4-3-3` or `operations/select/warm`.
+    pub id: String,
+    /// Its experiment.
+    pub experiment: Experiment,
+    /// Name shown.
+    pub label: String,
+    /// What one block does, in words.
+    pub what: String,
+    /// Operations a block, all processes together.
+    pub operations: u64,
+    /// Name of one operation.
+    pub unit: String,
+}
+
+/// One measured block of one side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// [`Class::id`].
+    pub class: String,
+    /// [`Side::id`].
+    pub side: String,
+    /// Restart it belongs to, from 0.
+    pub restart: u32,
+    /// Pair within the restart and class, from 0.
+    pub pair: u32,
+    /// Place of this side in the random order of the pair, from 0.
+    pub position: u32,
+    /// Wall clock from the first process's start to the last one's end.
+    pub elapsed_ns: u64,
+    /// CPU of all its processes, from the process clock.
+    pub cpu_ns: u64,
+    /// User part by `getrusage`.
+    pub user_ns: u64,
+    /// System part by `getrusage`.
+    pub system_ns: u64,
+    /// Pages that were not in SQLite's cache.
+    pub logical_reads: u64,
+    /// Pages that SQLite wrote.
+    pub logical_writes: u64,
+    /// Bytes fetched from the device.
+    pub device_read_bytes: u64,
+    /// Bytes sent towards the device.
+    pub device_write_bytes: u64,
+    /// Times a connection found the database locked.
+    pub retries: u64,
+    /// Context switches because the process waited.
+    #[serde(default)]
+    pub voluntary_switches: u64,
+    /// Context switches because another process was given the processor.
+    #[serde(default)]
+    pub involuntary_switches: u64,
+    /// Instructions retired, where they may be counted; see [`Environment::instructions`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<u64>,
+    /// Latency of the block's operations, where they are timed singly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencySample>,
+    /// Each derived statement's share, in order of [`StatementInfo::index`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub statements: Vec<StatementSample>,
+}
+
+/// One derived statement's share of a block, all its variants together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatementSample {
+    /// Wall clock.
+    pub elapsed_ns: u64,
+    /// CPU.
+    pub cpu_ns: u64,
+}
+
+/// Latency of a block's operations. With a rate it counts from when an operation was due, else
+/// from when it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencySample {
+    /// Median.
+    pub p50_ns: u64,
+    /// 95 of 100 are faster.
+    pub p95_ns: u64,
+    /// 99 of 100 are faster.
+    pub p99_ns: u64,
+    /// The slowest.
+    pub max_ns: u64,
+}
+
+/// Latencies of all operations of a class and side, from a histogram of three significant digits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// [`Class::id`].
+    pub class: String,
+    /// [`Side::id`].
+    pub side: String,
+    /// Operations timed.
+    pub operations: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90 of 100 are faster.
+    pub p90_ns: u64,
+    /// 95 of 100 are faster.
+    pub p95_ns: u64,
+    /// 99 of 100 are faster.
+    pub p99_ns: u64,
+    /// 999 of 1,000 are faster.
+    pub p999_ns: u64,
+    /// The slowest.
+    pub max_ns: u64,
+}
+
+/// What else the machine did while it measured. Shares are of all processors' time, 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// Time that the host gave to other machines.
+    pub steal: f64,
+    /// CPU of programs that do not belong to the run.
+    pub others: f64,
+    /// Load average (one minute) at the start.
+    pub load_start: f64,
+    /// Load average (one minute) at the end.
+    pub load_end: f64,
+    /// Lowest and highest frequency seen, where the system tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequency_mhz: Option<(u64, u64)>,
+}
+
+/// How long a class took to settle after its processes began, and whether its first pairs differ
+/// from the later ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// [`Class::id`].
+    pub class: String,
+    /// Short blocks that were tried in the first restart, on each side.
+    pub tried: u64,
+    /// Of these, how many the slower side took to settle (MSER); every restart runs as many.
+    pub needed: u64,
+    /// First pair over later pairs of a restart: the factor by which the overhead differs. None
+    /// with one pair a restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_pair: Option<f64>,
+    /// Its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_pair_interval: Option<(f64, f64)>,
+}
+
+/// CPU of the driver's own loop: the same code on a library whose calls do nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DriverShare {
+    /// [`Class::id`].
+    pub class: String,
+    /// CPU of an operation in the driver.
+    pub driver_ns: f64,
+    /// CPU of an operation on the base, driver and SQLite together.
+    pub base_ns: f64,
+    /// One over the other. Elapsed time is never less than CPU over processors, so the share of
+    /// elapsed is no larger.
+    pub share: f64,
+}
+
+/// What a probe measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeKind {
+    /// Open and first query of another database after one was opened in the process, ns.
+    OpenOther,
+    /// Open and first query of a database that the process had opened before, ns.
+    OpenAgain,
+    /// Private memory of a process with one connection after its work, bytes.
+    ProcessMemory,
+    /// Size of the database file, bytes.
+    FileBytes,
+}
+
+impl ProbeKind {
+    /// Name shown.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::OpenOther => "open another database, after the first in a process",
+            Self::OpenAgain => "open the same database again",
+            Self::ProcessMemory => "private memory of a process with one connection",
+            Self::FileBytes => "database file size",
+        }
+    }
+}
+
+/// A single measured value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    /// What it is.
+    pub kind: ProbeKind,
+    /// [`Side::id`].
+    pub side: String,
+    /// Restart it belongs to, from 0.
+    pub restart: u32,
+    /// Nanoseconds or bytes, by kind.
+    pub value: f64,
+}

@@ -1,0 +1,283 @@
+//! The page of two runs compared: did the cost change?
+
+use maud::{Markup, html};
+
+use super::around;
+use super::cell::{As, Found, Ratio, each, ends, float, number, ratio, text, wide};
+use crate::compare::{Change, Changes, Direction, HEADLINE};
+use crate::json::JsonError;
+use crate::model::Metric;
+use crate::plot::{ChartError, Forest, Ink, Key, Line, Mark, forest};
+
+impl Ratio for Change {
+    fn ratio(&self) -> f64 {
+        self.ratio
+    }
+
+    fn ends(&self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
+    }
+}
+
+/// The page of a comparison. It fetches nothing, runs nothing, and carries the JSON document.
+///
+/// # Errors
+/// Fails when the JSON document cannot be written, or a chart cannot be drawn.
+pub fn changes_html(changes: &Changes) -> Result<String, JsonError> {
+    let body = body(changes).map_err(JsonError::chart)?;
+    around("Did the cost of encryption change?", &body, changes)
+}
+
+fn body(changes: &Changes) -> Result<Markup, ChartError> {
+    let sides = sides(changes);
+    let mut plots = Vec::new();
+    for side in &sides {
+        plots.push((side, plot(changes, side)?));
+    }
+    Ok(html! {
+        main {
+            (head(changes))
+            nav aria-label="Contents" { ul {
+                @for (id, name) in
+                    [("changes", "Every cost"), ("runs", "The two runs"), ("method", "Method")]
+                { li { a href=(format!("#{id}")) { (name) } } }
+            } }
+            section id="changes" {
+                h2 { "Every cost, then and now" }
+                p {
+                    "A cost is encrypted over plain within a run; the change is the newer cost \
+                     over the older one. In the middle nothing changed, to the right it is dearer \
+                     now. A line is the interval that holds the true change in "
+                    (number("confidence", As::Share, changes.confidence))
+                    " of comparisons; where it crosses the middle, no change can be told."
+                }
+                @for (side, plot) in &plots {
+                    h3 { (label(side)) }
+                    (plot)
+                    (table(changes, side))
+                }
+            }
+            (runs(changes))
+            (method(changes))
+        }
+    })
+}
+
+/// The first change of each side, which knows its name.
+fn sides(changes: &Changes) -> Vec<Found<'_, Change>> {
+    let mut sides: Vec<Found<'_, Change>> = Vec::new();
+    for found in each(&changes.changes, "changes") {
+        if !sides.iter().any(|known| known.item.side == found.item.side) {
+            sides.push(found);
+        }
+    }
+    sides
+}
+
+fn label(side: &Found<'_, Change>) -> Markup {
+    text(&format!("{}/side_label", side.at), &side.item.side_label)
+}
+
+/// Title, answer, and what makes it doubtful.
+fn head(changes: &Changes) -> Markup {
+    let heads: Vec<Found<'_, Change>> =
+        each(&changes.changes, "changes").filter(|found| found.item.class == HEADLINE).collect();
+    html! {
+        header {
+            p class="subject" {
+                "Did the cost of encryption change? · " (text("new/started", &changes.new.started))
+                " against " (text("old/started", &changes.old.started))
+            }
+            @match heads.split_first() {
+                Some((first, rest)) => {
+                    h1 { (sentence(first)) }
+                    @for other in rest { p class="answer" { (sentence(other)) "." } }
+                },
+                None => h1 { "Only single classes can be compared" },
+            }
+            p {
+                "Of " (number("compared", As::Count, float(changes.compared))) " costs "
+                (number("dearer", As::Count, float(changes.dearer))) " are dearer and "
+                (number("cheaper", As::Count, float(changes.cheaper))) " cheaper, each with "
+                (number("confidence", As::Share, changes.confidence))
+                " confidence; where nothing changed, some say so by chance."
+            }
+            @for warning in each(&changes.warnings, "warnings") {
+                p class="notice alert" {
+                    strong { "Not the same: " } (text(&warning.at, warning.item))
+                }
+            }
+            @for reason in each(&changes.not_compared, "not_compared") {
+                p class="notice" { strong { "Not compared: " } (text(&reason.at, reason.item)) }
+            }
+        }
+    }
+}
+
+/// What became of one cost.
+fn sentence(found: &Found<'_, Change>) -> Markup {
+    let what = match found.item.metric {
+        Metric::Elapsed => "elapsed time",
+        metric => metric.label(),
+    };
+    let verdict = match found.item.direction {
+        Direction::Dearer => "became dearer",
+        Direction::Cheaper => "became cheaper",
+        Direction::NoChangeSeen => "shows no change",
+        Direction::NoInterval => "cannot be judged",
+    };
+    html! {
+        (label(found)) " " (verdict) " in " (what) " over "
+        (text(&format!("{}/label", found.at), &found.item.label)) ": "
+        span class="number" { (ratio(found, As::Percent)) } " (" (ends(found, As::Bare)) ")"
+    }
+}
+
+/// Of these less is better, so that a mark to the right is dearer. Throughput stands in the table.
+const TIMES: &[Metric] = &[Metric::Elapsed];
+const CPU: &[Metric] = &[Metric::Cpu, Metric::CpuEach, Metric::ServerCpu];
+
+fn plot(changes: &Changes, side: &Found<'_, Change>) -> Result<Markup, ChartError> {
+    let key = |ink, name: &str| Key { ink, name: name.to_owned() };
+    let own = || changes.changes.iter().filter(|found| found.side == side.item.side);
+    let mut classes: Vec<&Change> = Vec::new();
+    for found in own() {
+        if !classes.iter().any(|known| known.class == found.class) {
+            classes.push(found);
+        }
+    }
+    let mark = |class: &str, metrics: &[Metric]| {
+        let of = |found: &&Change| found.class == class && metrics.contains(&found.metric);
+        own().find(of).map(|found| Mark { ratio: found.ratio, low: found.low, high: found.high })
+    };
+    forest(&Forest {
+        title: format!(
+            "Change of the cost of {} by class, with intervals; the table below holds the numbers",
+            side.item.side_label
+        ),
+        series: vec![key(Ink::One, "elapsed time"), key(Ink::Two, "CPU time")],
+        lines: classes
+            .into_iter()
+            .map(|class| {
+                let marks = [TIMES, CPU].map(|metrics| mark(&class.class, metrics));
+                Line::Row(class.label.clone(), marks.to_vec())
+            })
+            .collect(),
+    })
+}
+
+fn table(changes: &Changes, side: &Found<'_, Change>) -> Markup {
+    let own = each(&changes.changes, "changes").filter(|found| found.item.side == side.item.side);
+    wide(
+        &format!("Costs of {}, then and now", side.item.side_label),
+        &html! { table {
+            thead { tr {
+                @for name in ["Cost of", "In", "Then", "Now", "Change", "Verdict"] {
+                    th scope="col" { (name) }
+                }
+            } }
+            tbody { @for found in own {
+                @let cost = |field: &str, value| {
+                    number(&format!("{}/{field}", found.at), As::Percent, value)
+                };
+                tr {
+                    th scope="row" { (text(&format!("{}/label", found.at), &found.item.label)) }
+                    td { (found.item.metric.label()) }
+                    td { (cost("old", found.item.old)) }
+                    td { (cost("new", found.item.new)) }
+                    td { (ratio(&found, As::Percent)) br; small { (ends(&found, As::Bare)) } }
+                    td { (found.item.direction.label()) }
+                }
+            } }
+        } },
+    )
+}
+
+fn runs(changes: &Changes) -> Markup {
+    let both = [("old", &changes.old), ("new", &changes.new)];
+    html! {
+        section id="runs" {
+            h2 { "The two runs" }
+            (wide("The two runs", &html! { table {
+                thead { tr {
+                    th scope="col" { "Run" }
+                    @for name in ["Database", "Processor", "Program", "Restarts"] {
+                        th scope="col" { (name) }
+                    }
+                } }
+                tbody { @for (name, run) in both {
+                    @let words = |field: &str, words: &str| text(&format!("{name}/{field}"), words);
+                    tr {
+                        th scope="row" { (words("started", &run.started)) }
+                        td { (words("subject", &run.subject)) }
+                        td { (words("cpu", &run.cpu)) }
+                        td { (words("version", &run.version)) }
+                        td { (number(
+                            &format!("{name}/restarts"), As::Count, float(run.restarts))) }
+                    }
+                } }
+            } }))
+            p { "How each came about:" }
+            @for (name, run) in both {
+                pre tabindex="0" { code { (text(&format!("{name}/command"), &run.command)) } }
+            }
+        }
+    }
+}
+
+fn method(changes: &Changes) -> Markup {
+    html! {
+        section id="method" {
+            h2 { "Method" }
+            p {
+                "Each cost is the mean, over a run's restarts, of the Hodges-Lehmann estimate of \
+                 the paired log ratios. Nothing pairs the two runs, so the interval of their \
+                 difference is Welch's, with the standard errors and degrees of freedom of both. A \
+                 machine that is faster as a whole moves no cost, since each is a ratio; one with \
+                 another processor, library or file system may, which stands above."
+            }
+            @if !changes.command.is_empty() {
+                h3 { "Run it again" }
+                pre tabindex="0" { code { (text("command", &changes.command)) } }
+            }
+            p {
+                "The comparison stands in this page's source as JSON, in the element with the id \
+                 \"results\": the same document as the figures file."
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::tests::changed;
+    use crate::format::percent;
+    use crate::page::checks::{harmless, pointed};
+
+    #[test]
+    fn the_answer_stands_first_and_each_number_has_its_place() {
+        let changes = changed();
+        let page = changes_html(&changes).unwrap();
+        let title = page.split("<h1>").nth(1).unwrap().split("</h1>").next().unwrap();
+        assert!(title.contains("became dearer in elapsed time"), "{title}");
+        let first = changes.changes.first().unwrap();
+        assert!(title.contains(&percent(first.ratio)), "{title}");
+        assert!(page.contains("Not the same: ") && page.contains("The kernel differs: &lt;one"));
+        assert!(pointed(&page, &serde_json::to_value(&changes).unwrap()) > 40);
+        harmless(&page);
+        // One plot a side, each in two shapes.
+        assert_eq!(page.matches("<svg").count(), 4);
+    }
+
+    #[test]
+    fn without_a_headline_classes_are_compared() {
+        let mut changes = changed();
+        changes.changes.retain(|found| found.class != HEADLINE);
+        changes.command.clear();
+        let page = changes_html(&changes).unwrap();
+        assert!(page.contains("Only single classes") && !page.contains("Run it again"));
+        changes.changes.clear();
+        assert!(changes_html(&changes).unwrap().contains("<h1>"));
+    }
+}

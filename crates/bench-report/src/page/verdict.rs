@@ -1,0 +1,193 @@
+//! The answer: what stands first on the page.
+
+use maud::{Markup, html};
+
+use super::cell::{As, Found, Ratio, each, ends, find, float, number, ratio, text};
+use super::circumstances::more;
+use crate::backup::{Action, PooledRatio};
+use crate::model::{Difference, Headline, Metric, ProbeKind, Results, Role, Side};
+
+impl Ratio for Headline {
+    fn ratio(&self) -> f64 {
+        self.ratio
+    }
+
+    fn ends(&self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
+    }
+}
+
+/// Title, verdict, and what a reader should know before trusting it.
+pub(super) fn head(results: &Results) -> Markup {
+    let mut answers = of_sides(results);
+    answers.extend(of_threads(results));
+    answers.extend(of_backups(results));
+    html! {
+        header {
+            p class="subject" {
+                "What encryption costs"
+                @if !results.subject.label.is_empty() {
+                    " · " (text("subject/label", &results.subject.label)) ", "
+                    (number("subject/bytes", As::Bytes, float(results.subject.bytes)))
+                }
+                " · " (text("started", &results.started))
+            }
+            @match answers.split_first() {
+                Some((first, rest)) => {
+                    h1 { (first) }
+                    @for answer in rest { p class="answer" { (answer) } }
+                },
+                None => h1 { "Nothing was compared" },
+            }
+            @if results.control {
+                p class="notice" {
+                    strong { "Base against base: " } "the true cost is none; what is found is the \
+                     method's own error."
+                }
+            }
+            (facts(results))
+            @for reason in each(&results.incomplete, "incomplete") {
+                p class="notice alert" {
+                    strong { "Incomplete: " } (text(&reason.at, reason.item))
+                }
+            }
+            @for warning in each(&results.warnings, "warnings") {
+                p class="notice" { strong { "Note: " } (text(&warning.at, warning.item)) }
+            }
+        }
+    }
+}
+
+/// The headline of a side against its own library without encryption.
+fn headline<'a>(results: &'a Results, side: &Side, metric: Metric) -> Option<Found<'a, Headline>> {
+    let base = results.sides.iter().find(|side| side.role == Role::Base)?;
+    let against = side.plain.as_ref().unwrap_or(&base.id);
+    find(&results.summary.headlines, "summary/headlines", |found| {
+        found.metric == metric && found.side == side.id && found.against == *against
+    })
+}
+
+/// `+1.8 % (+1.1 to +2.5)`.
+fn with_ends<T: Ratio>(found: &Found<'_, T>) -> Markup {
+    html! { span class="number" { (ratio(found, As::Percent)) } " (" (ends(found, As::Bare)) ")" }
+}
+
+/// Ours first, then each peer.
+fn of_sides(results: &Results) -> Vec<Markup> {
+    let encrypting = each(&results.sides, "sides")
+        .filter(|side| matches!(side.item.role, Role::Encrypted | Role::Peer));
+    let mut answers = Vec::new();
+    for side in encrypting {
+        let Some(elapsed) = headline(results, side.item, Metric::Elapsed) else { continue };
+        let label = text(&format!("{}/label", side.at), &side.item.label);
+        let what = text(&format!("{}/what", elapsed.at), &elapsed.item.what);
+        answers.push(match (side.item.role, headline(results, side.item, Metric::Cpu)) {
+            (Role::Encrypted, _) => html! {
+                (label) " costs " (with_ends(&elapsed)) " of elapsed time over " (what)
+            },
+            (_, Some(cpu)) => html! {
+                (label) " would cost " (with_ends(&elapsed)) ", and " (with_ends(&cpu)) " of CPU."
+            },
+            (_, None) => html! { (label) " would cost " (with_ends(&elapsed)) "." },
+        });
+    }
+    answers
+}
+
+/// Throughput over all workloads and threads.
+fn of_threads(results: &Results) -> Vec<Markup> {
+    let Some(report) = &results.oltp else { return Vec::new() };
+    let throughput = each(&report.summary.overall, "oltp/summary/overall")
+        .filter(|found| found.item.metric == Metric::Throughput);
+    throughput
+        .filter_map(|found| {
+            let mut sides = each(&report.sides, "oltp/sides");
+            let encrypting = |role| matches!(role, Role::Encrypted | Role::Peer);
+            let side =
+                sides.find(|side| side.item.id == found.item.side && encrypting(side.item.role))?;
+            let value =
+                |field: &str, value| number(&format!("{}/{field}", found.at), As::Percent, value);
+            Some(html! {
+                (text(&format!("{}/label", side.at), &side.item.label)) ": throughput "
+                span class="number" { (value("median", found.item.median)) } " (from "
+                (value("least", found.item.least)) " to " (value("most", found.item.most))
+                ") over "
+                (number(&format!("{}/cells", found.at), As::Count, float(found.item.cells)))
+                " workloads and numbers of threads."
+            })
+        })
+        .collect()
+}
+
+/// What the run's cipher, or the last one, costs in backups: a sentence a compression.
+fn of_backups(results: &Results) -> Vec<Markup> {
+    let Some(matrix) = &results.backup else { return Vec::new() };
+    let pooled = &matrix.summary.pooled;
+    let known = |name: &str| pooled.iter().any(|found| found.cipher == name);
+    let own = Some(results.settings.algorithm.as_str()).filter(|name| known(name));
+    let Some(cipher) = own.or(pooled.last().map(|found| found.cipher.as_str())) else {
+        return Vec::new();
+    };
+    let of = |compression: &str, action, metric| {
+        find(pooled, "backup/summary/pooled", |found: &PooledRatio| {
+            found.cipher == cipher
+                && found.compression.as_deref() == Some(compression)
+                && found.action == action
+                && found.metric == metric
+        })
+    };
+    let sentence = |compression: &&str| {
+        let elapsed = of(compression, Action::Backup, Metric::Elapsed)?;
+        let restore = of(compression, Action::Restore, Metric::Elapsed);
+        Some(html! {
+            (text(&format!("{}/cipher", elapsed.at), cipher)) " costs " (with_ends(&elapsed))
+            " of a backup's time"
+            @match *compression {
+                "none" => " without compression",
+                name => {
+                    " with " (text(&format!("{}/compression", elapsed.at), name))
+                },
+            }
+            @if let Some(restore) = &restore { ", of its restore's " (with_ends(restore)) }
+            "."
+        })
+    };
+    matrix.compressions().iter().filter_map(sentence).collect()
+}
+
+/// CPU, and what encryption adds beside time, each in a box.
+fn facts(results: &Results) -> Markup {
+    let Some(side) = results.sides.iter().find(|side| side.role == Role::Encrypted) else {
+        return html! {};
+    };
+    let metrics = [(Metric::Cpu, "CPU time"), (Metric::Instructions, "Instructions")];
+    let heads: Vec<(&str, Found<'_, Headline>)> = metrics
+        .into_iter()
+        .filter_map(|(metric, name)| Some((name, headline(results, side, metric)?)))
+        .collect();
+    let found: Vec<Found<'_, Difference>> =
+        each(&results.summary.differences, "summary/differences")
+            .filter(|found| found.item.side == side.id)
+            .collect();
+    html! {
+        @if !(heads.is_empty() && found.is_empty()) { dl class="facts" {
+            @for (name, found) in &heads { div {
+                dt { (name) }
+                dd { (ratio(found, As::Percent)) " " small { (ends(found, As::Bare)) } }
+            } }
+            @for found in &found { div {
+                dt { (short(found.item.kind)) }
+                dd { (more(found)) }
+            } }
+        } }
+    }
+}
+
+fn short(kind: ProbeKind) -> &'static str {
+    match kind {
+        ProbeKind::OpenOther => "Opening a database",
+        ProbeKind::OpenAgain => "Opening it again",
+        ProbeKind::ProcessMemory => "Memory of a process",
+        ProbeKind::FileBytes => "File size",
+    }
+}

@@ -1,0 +1,244 @@
+//! Directories on the devices of the matrix. No file system is filled: room is asked for first,
+//! and again before each run.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tdekit_bench_report::Device;
+
+use super::options::{BackupPlan, DeviceDirectory};
+use crate::environment::{available_memory_bytes, file_system, free_bytes};
+use crate::error::BenchError;
+use crate::private;
+
+/// Where the second default device lies.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Room that is left free whatever is written.
+const RESERVE_BYTES: u64 = 64 << 20;
+
+/// A directory of the run on a device. Dropping it removes the directory.
+pub(super) struct Place {
+    pub(super) device: Device,
+    pub(super) directory: PathBuf,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // A command that was killed may still be making a file.
+        for _ in 0..50 {
+            match std::fs::remove_dir_all(&self.directory) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
+/// All places, and which of them are sources and targets.
+pub(super) struct Places {
+    pub(super) places: Vec<Place>,
+    pub(super) sources: Vec<usize>,
+    pub(super) targets: Vec<usize>,
+}
+
+impl Places {
+    pub(super) fn names(&self, which: &[usize]) -> Vec<&str> {
+        which
+            .iter()
+            .filter_map(|index| Some(self.places.get(*index)?.device.name.as_str()))
+            .collect()
+    }
+}
+
+/// Bytes that a run keeps on a source, and on a target: the database and its restored copy; a
+/// backup of about its size.
+fn needs(database_bytes: u64, source: bool, target: bool, restore: bool) -> u64 {
+    let copies = if restore { 2 } else { 1 };
+    let of_source = if source { database_bytes.saturating_mul(copies) } else { 0 };
+    let of_target = if target { database_bytes.saturating_add(database_bytes / 16) } else { 0 };
+    of_source.saturating_add(of_target)
+}
+
+/// Makes a directory on each device, after its room was checked. `work` is the directory that the
+/// default device `disk` lies in.
+pub(super) fn set_up(
+    plan: &BackupPlan,
+    work: &Path,
+    database_bytes: u64,
+    warnings: &mut Vec<String>,
+) -> Result<Places, BenchError> {
+    let (sources, targets) = devices(plan, work, database_bytes, warnings);
+    let mut all: Vec<&DeviceDirectory> = targets.iter().collect();
+    all.extend(sources.iter().filter(|source| !targets.contains(source)));
+    check_room(&all, &sources, &targets, database_bytes, plan.restore)?;
+    let mut places = Vec::new();
+    for device in &all {
+        let directory = private::directory(&device.directory, ".tdekit-bench-")?;
+        places.push(Place {
+            device: Device {
+                name: device.name.clone(),
+                file_system: file_system(&device.directory).unwrap_or_else(|| "unknown".to_owned()),
+                source: sources.contains(device),
+                target: targets.contains(device),
+            },
+            directory: directory.keep(),
+        });
+    }
+    let places_of = |wanted: &[DeviceDirectory]| {
+        wanted.iter().filter_map(|device| all.iter().position(|found| *found == device)).collect()
+    };
+    Ok(Places { sources: places_of(&sources), targets: places_of(&targets), places })
+}
+
+/// Sources and targets: what the user named, or the disk and, where it has room, memory. Beside
+/// other tools one device is enough.
+fn devices(
+    plan: &BackupPlan,
+    work: &Path,
+    database_bytes: u64,
+    warnings: &mut Vec<String>,
+) -> (Vec<DeviceDirectory>, Vec<DeviceDirectory>) {
+    let mut targets = plan.targets.clone();
+    if targets.is_empty() {
+        targets.push(DeviceDirectory { name: "disk".to_owned(), directory: work.to_owned() });
+        let memory = Path::new(SHARED_MEMORY);
+        let need = needs(database_bytes, plan.sources.is_empty(), true, plan.restore);
+        if plan.peers.is_empty() && file_system(memory).as_deref() == Some("tmpfs") {
+            match check_space(memory, need) {
+                Ok(()) => targets.push(DeviceDirectory {
+                    name: "memory".to_owned(),
+                    directory: memory.to_owned(),
+                }),
+                Err(error) => {
+                    warnings.push(format!("Memory was left out as a device: {error}."));
+                }
+            }
+        }
+    }
+    let sources = if plan.sources.is_empty() { targets.clone() } else { plan.sources.clone() };
+    (sources, targets)
+}
+
+/// Checks the room of each file system for all devices on it.
+fn check_room(
+    all: &[&DeviceDirectory],
+    sources: &[DeviceDirectory],
+    targets: &[DeviceDirectory],
+    database_bytes: u64,
+    restore: bool,
+) -> Result<(), BenchError> {
+    let mut systems: Vec<(u64, &Path, u64)> = Vec::new();
+    for device in all {
+        let directory = &device.directory;
+        let number =
+            std::fs::metadata(directory).map_err(BenchError::file("cannot read", directory))?.dev();
+        let need =
+            needs(database_bytes, sources.contains(device), targets.contains(device), restore);
+        match systems.iter_mut().find(|(found, ..)| *found == number) {
+            Some((_, _, sum)) => *sum = sum.saturating_add(need),
+            None => systems.push((number, directory, need)),
+        }
+    }
+    systems.into_iter().try_for_each(|(_, directory, need)| check_space(directory, need))
+}
+
+/// Fails unless `directory` has room for `needed_bytes` and a reserve. What lies in memory must
+/// leave the machine as much again.
+pub(super) fn check_space(directory: &Path, needed_bytes: u64) -> Result<(), BenchError> {
+    let wanted = needed_bytes.saturating_add(RESERVE_BYTES);
+    let mut available_bytes = free_bytes(directory)?;
+    if file_system(directory).as_deref() == Some("tmpfs") {
+        available_bytes = available_bytes.min(available_memory_bytes() / 2);
+    }
+    if available_bytes < wanted {
+        return Err(BenchError::Space {
+            path: directory.to_owned(),
+            needed_bytes: wanted,
+            available_bytes,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(words: &[(&str, &Path)]) -> BackupPlan {
+        BackupPlan {
+            ciphers: Vec::new(),
+            compressions: Vec::new(),
+            targets: words
+                .iter()
+                .map(|(name, directory)| DeviceDirectory {
+                    name: (*name).to_owned(),
+                    directory: directory.to_path_buf(),
+                })
+                .collect(),
+            sources: Vec::new(),
+            size_bytes: 0,
+            blocks: 1,
+            cold: true,
+            restore: true,
+            peers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn named_devices_are_sources_and_targets_and_leave_nothing() {
+        let one = tempfile::tempdir().unwrap();
+        let two = tempfile::tempdir().unwrap();
+        let mut warnings = Vec::new();
+        let plan = plan(&[("a", one.path()), ("b", two.path())]);
+        let places = set_up(&plan, Path::new("/"), 1000, &mut warnings).unwrap();
+        assert_eq!(places.names(&places.sources), ["a", "b"]);
+        assert_eq!(places.names(&places.targets), ["a", "b"]);
+        assert!(places.places.iter().all(|place| place.device.source && place.device.target));
+        std::fs::write(places.places[1].directory.join("x"), "y").unwrap();
+        drop(places);
+        assert_eq!(std::fs::read_dir(two.path()).unwrap().count(), 0);
+        assert!(warnings.is_empty());
+    }
+
+    #[test]
+    fn a_source_of_its_own_is_no_target() {
+        let one = tempfile::tempdir().unwrap();
+        let mut plan = plan(&[("a", one.path())]);
+        plan.sources = vec![DeviceDirectory { name: "s".to_owned(), directory: one.path().into() }];
+        let places = set_up(&plan, Path::new("/"), 1000, &mut Vec::new()).unwrap();
+        assert_eq!(places.names(&places.sources), ["s"]);
+        assert_eq!(places.names(&places.targets), ["a"]);
+    }
+
+    #[test]
+    fn a_device_without_room_is_refused_and_default_memory_left_out() {
+        let one = tempfile::tempdir().unwrap();
+        let huge = u64::MAX / 8;
+        let error = set_up(&plan(&[("a", one.path())]), Path::new("/"), huge, &mut Vec::new());
+        assert!(matches!(error.err(), Some(BenchError::Space { .. })));
+        let mut warnings = Vec::new();
+        let (sources, targets) = devices(&plan(&[]), one.path(), huge, &mut warnings);
+        assert_eq!((sources.len(), targets.len()), (1, 1));
+        assert_eq!(std::fs::read_dir(one.path()).unwrap().count(), 0);
+    }
+
+    /// Devices of one file system share its room.
+    #[test]
+    fn rooms_add_up_on_one_file_system() {
+        let one = tempfile::tempdir().unwrap();
+        let free = free_bytes(one.path()).unwrap().saturating_sub(RESERVE_BYTES);
+        // One device needs a bit over three times the database.
+        let database = free / 5;
+        let device =
+            |name: &str| DeviceDirectory { name: name.to_owned(), directory: one.path().into() };
+        let (a, b) = (device("a"), device("b"));
+        let both = [a.clone(), b.clone()];
+        if file_system(one.path()).as_deref() != Some("tmpfs") {
+            assert!(check_room(&[&a], &both, &both, database, true).is_ok());
+        }
+        assert!(check_room(&[&a, &b], &both, &both, database, true).is_err());
+    }
+}

@@ -1,0 +1,461 @@
+//! The matrix from beginning to end: database, places, blocks, results.
+
+use std::path::{Path, PathBuf};
+
+use fastrand::Rng;
+use tdekit_bench_report::{
+    Action, BackupMatrix, BackupRun, BackupSummary, BackupTool, Cell, Settings, Stage, Stopping,
+    Subject, backup_grid, summarize_backup,
+};
+
+use super::check::{check_cipher, check_restored};
+use super::matrix::{self, Method, Task};
+use super::options::BackupPlan;
+use super::own;
+use super::places::{self, Place as Device, Places, check_space};
+use super::tools::{ReadyTool, ShellCommand};
+use crate::config::Config;
+use crate::error::BenchError;
+use crate::generate::generate;
+use crate::interrupt;
+use crate::job::{Ran, RunSpec};
+use crate::key_store::{self, KeyEnvironment};
+use crate::private;
+use crate::process::WorkerProcess;
+use crate::progress::Progress;
+use crate::schedule::{self, Block, Ended, Ground, Kind, Length, Place, Steering, Surroundings};
+use crate::subject::{beside, copy_database, page_size};
+use crate::tools::Tools;
+
+/// Blocks that run whatever the time limit: every cell once.
+const LEAST_BLOCKS: u32 = 1;
+/// The database's name on each source; restored databases have the same, in a directory.
+const DATABASE: &str = "source.db";
+const RESTORED: &str = "restored";
+const BACKUP: &str = "backup";
+const DEFAULT_PAGE_SIZE: u32 = 4096;
+/// Bytes of a row of each generated table with its indexes, together.
+const ROW_BYTES: u64 = 340;
+
+/// What came of it. After a failure the matrix holds what was measured until then.
+pub(crate) struct Outcome {
+    pub(crate) matrix: BackupMatrix,
+    pub(crate) subject: Subject,
+    pub(crate) ended: Ended,
+}
+
+/// Runs the matrix that `config` describes.
+///
+/// # Errors
+/// Fails when nothing could be measured.
+pub(crate) fn run(
+    config: &Config,
+    tools: &Tools,
+    reported: &Settings,
+    around: Surroundings<'_>,
+) -> Result<Outcome, BenchError> {
+    let plan = &config.backup;
+    let Surroundings { progress, noise, steering, warnings } = around;
+    let prepared = Prepared::new(config, tools, progress, warnings)?;
+    let inner = Surroundings { progress, noise, steering, warnings: &mut *warnings };
+    let mut matrix = BackupMatrix {
+        label: prepared.subject.label.clone(),
+        source_bytes: prepared.subject.bytes,
+        cold: plan.cold,
+        restored: plan.restore,
+        blocks: plan.blocks,
+        devices: prepared.places.places.iter().map(|place| place.device.clone()).collect(),
+        tools: prepared.tool_names(config),
+        cells: prepared.tasks.iter().map(|task| task.cell.clone()).collect(),
+        runs: Vec::new(),
+        summary: BackupSummary::default(),
+    };
+    let mut ground = BackupGround {
+        prepared: &prepared,
+        runner: WorkerProcess::start(&prepared.tools.worker, "backup", &prepared.keys)?,
+        groups: matrix::groups(&prepared.tasks),
+        position: 0,
+        checked: Vec::new(),
+        stopping: config.stopping_beside(),
+        confidence: reported.confidence(),
+        runs: Vec::new(),
+    };
+    let length = Length {
+        what: "the backup matrix",
+        restarts: plan.blocks,
+        pairs: 1,
+        max_time: config.max_time,
+        least: LEAST_BLOCKS,
+        by_cell: true,
+        stopping: config.stopping_beside(),
+    };
+    let ended = schedule::run(&mut ground, &length, config.seed, inner);
+    matrix.runs = ground.runs;
+    let ended = ended.unless_empty(matrix.runs.is_empty())?;
+    warnings.extend(doubts(&matrix));
+    matrix.summary = summarize_backup(&matrix, Stage::beside(reported));
+    Ok(Outcome { matrix, subject: prepared.subject.clone(), ended })
+}
+
+/// Everything that the runs need. Dropping it removes every file.
+struct Prepared<'a> {
+    plan: &'a BackupPlan,
+    tools: &'a Tools,
+    keys: KeyEnvironment,
+    tasks: Vec<Task>,
+    ready: Vec<ReadyTool>,
+    subject: Subject,
+    places: Places,
+    /// Holds the key store.
+    _directory: tempfile::TempDir,
+}
+
+impl<'a> Prepared<'a> {
+    fn new(
+        config: &'a Config,
+        tools: &'a Tools,
+        progress: &Progress,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, BenchError> {
+        let plan = &config.backup;
+        let size = database_bytes(config)?;
+        let places = places::set_up(plan, &config.directory, size, warnings)?;
+        let directory = private::directory(&config.directory, ".tdekit-bench-")?;
+        let ready = plan
+            .peers
+            .iter()
+            .map(|tool| ReadyTool::new(*tool, directory.path()))
+            .collect::<Result<_, _>>()?;
+        let keys = key_store::make(&tools.tdekit, directory.path())?;
+        interrupt::check()?;
+        progress.say("making the database");
+        let subject = make_sources(config, &places)?;
+        let tasks = matrix::tasks(
+            plan,
+            &places.names(&places.sources),
+            &places.names(&places.targets),
+            config.control,
+        );
+        Ok(Self { plan, tools, keys, tasks, ready, subject, places, _directory: directory })
+    }
+
+    fn tool_names(&self, config: &Config) -> Vec<BackupTool> {
+        let ours =
+            BackupTool { name: "tdekit".to_owned(), version: format!("tdekit {}", config.version) };
+        let peers = self.ready.iter().map(|ready| BackupTool {
+            name: ready.tool().name().to_owned(),
+            version: ready.tool().version(),
+        });
+        std::iter::once(ours).chain(peers).collect()
+    }
+
+    fn place(&self, which: &[usize], number: usize) -> Result<&Device, BenchError> {
+        which.get(number).and_then(|index| self.places.places.get(*index)).ok_or_else(|| {
+            BenchError::Option { option: "--device", reason: "no device is there".to_owned() }
+        })
+    }
+}
+
+/// Size of the database to be, or of the one given with its log.
+fn database_bytes(config: &Config) -> Result<u64, BenchError> {
+    let Some(path) = &config.database else { return Ok(config.backup.size_bytes) };
+    let state = std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?;
+    let log = std::fs::metadata(beside(path, "-wal")).map_or(0, |state| state.len());
+    Ok(state.len().saturating_add(log))
+}
+
+/// Puts the same database onto every source.
+fn make_sources(config: &Config, places: &Places) -> Result<Subject, BenchError> {
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for index in &places.sources {
+        let Some(place) = places.places.get(*index) else { continue };
+        let path = place.directory.join(DATABASE);
+        match paths.first() {
+            None => make_database(config, &path)?,
+            Some(first) => {
+                std::fs::copy(first, &path).map_err(BenchError::file("cannot copy to", &path))?;
+            }
+        }
+        std::fs::File::open(&path)
+            .and_then(|file| file.sync_all())
+            .map_err(BenchError::file("cannot write out", &path))?;
+        interrupt::check()?;
+        paths.push(path);
+    }
+    let path = paths.first().cloned().unwrap_or_default();
+    describe(config, &path)
+}
+
+fn make_database(config: &Config, path: &Path) -> Result<(), BenchError> {
+    match &config.database {
+        Some(source) => copy_database(source, path, config.page_size_bytes).map(drop),
+        None => {
+            let rows = (config.backup.size_bytes / ROW_BYTES).max(1);
+            let page_size_bytes = config.page_size_bytes.unwrap_or(DEFAULT_PAGE_SIZE);
+            generate(path, rows, page_size_bytes, (&[], None), config.seed)
+                .map_err(BenchError::sqlite("cannot generate a database"))
+        }
+    }
+}
+
+fn describe(config: &Config, path: &Path) -> Result<Subject, BenchError> {
+    let connection =
+        rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
+            .map_err(BenchError::sqlite("cannot open the copy"))?;
+    let count = |kind: &str| {
+        let sql = "SELECT count(*) FROM sqlite_schema WHERE type = ?1";
+        connection
+            .query_row(sql, [kind], |row| row.get::<_, i64>(0))
+            .map(i64::cast_unsigned)
+            .map_err(BenchError::sqlite("cannot read the copy's schema"))
+    };
+    let bytes = std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?.len();
+    let label = match &config.database {
+        Some(path) => path
+            .file_name()
+            .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
+        None => "generated Vendor/Card/Purchase".to_owned(),
+    };
+    Ok(Subject {
+        label,
+        generated: config.database.is_none(),
+        bytes,
+        page_size_bytes: page_size(&connection)?,
+        tables: count("table")?,
+        indexes: count("index")?,
+        notes: Vec::new(),
+    })
+}
+
+/// The matrix as the schedule runs it: a restart is a block of all cells, and a cell of it what is
+/// compared with one another.
+struct BackupGround<'a> {
+    prepared: &'a Prepared<'a>,
+    runner: WorkerProcess,
+    /// Tasks that are compared with one another.
+    groups: Vec<Vec<usize>>,
+    /// Runs of the block so far.
+    position: u32,
+    /// Kinds of backup that were looked at already.
+    checked: Vec<(String, String, String)>,
+    stopping: Option<Stopping>,
+    confidence: f64,
+    runs: Vec<BackupRun>,
+}
+
+impl Ground for BackupGround<'_> {
+    /// Place in `groups`.
+    type Cell = usize;
+    type Found = BackupRun;
+
+    fn cells(&mut self, kind: Kind) -> Vec<usize> {
+        let all = 0..self.groups.len();
+        let Some(stopping) = self.stopping.filter(|_| kind == Kind::Wanting) else {
+            return all.collect();
+        };
+        let tasks = &self.prepared.tasks;
+        let cells: Vec<Cell> = tasks.iter().map(|task| task.cell.clone()).collect();
+        let ids = backup_grid(&cells, &self.runs).too_wide(&stopping, self.confidence);
+        let wanted = |cell: &Cell| {
+            [Action::Backup, Action::Restore]
+                .iter()
+                .any(|action| ids.contains(&cell.class(*action)))
+        };
+        all.filter(|at| {
+            let mut group = self.groups.get(*at).into_iter().flatten();
+            group.any(|task| cells.get(*task).is_some_and(wanted))
+        })
+        .collect()
+    }
+
+    fn name(&self, at: &usize) -> String {
+        let first = self.groups.get(*at).and_then(|group| self.prepared.tasks.get(*group.first()?));
+        first.map_or_else(String::new, |task| task.cell.id.clone())
+    }
+
+    fn sides(&self, at: &usize, _pair: u32) -> Vec<usize> {
+        self.groups.get(*at).cloned().unwrap_or_default()
+    }
+
+    fn prepare(
+        &mut self,
+        _block: u32,
+        _cells: &[usize],
+        _rng: &mut Rng,
+        _steering: &mut Steering,
+    ) -> Result<(), BenchError> {
+        self.position = 0;
+        Ok(())
+    }
+
+    fn block(
+        &mut self,
+        _at: &usize,
+        place: Place,
+        _steering: &mut Steering,
+    ) -> Result<Block<BackupRun>, BenchError> {
+        if let Some(task) = self.prepared.tasks.get(place.side) {
+            let at = (place.restart, self.position);
+            // What was measured before a failure is kept.
+            cell(self.prepared, &mut self.runner, task, at, &mut self.checked, &mut self.runs)?;
+            self.position += 1;
+        }
+        Ok(Block::Done(Vec::new()))
+    }
+
+    fn keep(&mut self, found: Vec<BackupRun>) {
+        self.runs.extend(found);
+    }
+
+    fn clean_up(&mut self, _kind: Kind) -> Result<(), BenchError> {
+        Ok(())
+    }
+}
+
+/// Backs up and restores once. `checked` holds the kinds of backup that were looked at already.
+fn cell(
+    prepared: &Prepared<'_>,
+    runner: &mut WorkerProcess,
+    task: &Task,
+    (block, position): (u32, u32),
+    checked: &mut Vec<(String, String, String)>,
+    runs: &mut Vec<BackupRun>,
+) -> Result<(), BenchError> {
+    let source_place = prepared.place(&prepared.places.sources, task.source)?;
+    let target_place = prepared.place(&prepared.places.targets, task.target)?;
+    let source = source_place.directory.join(DATABASE);
+    let backup = target_place.directory.join(BACKUP);
+    let restored = source_place.directory.join(RESTORED);
+    check_space(&target_place.directory, prepared.subject.bytes)?;
+    let files = Files { source: &source, backup: &backup, restored: &restored.join(DATABASE) };
+    let mut add = |action, ran: &Ran| runs.push(record(task, action, block, position, ran));
+    let spec = files.backup_spec(prepared, task)?;
+    add(Action::Backup, &runner.run(&spec)?);
+    let kind = (task.cell.tool.clone(), task.cell.cipher.clone(), task.cell.compression.clone());
+    let check = !checked.contains(&kind);
+    if let (true, Method::Tdekit { cipher, .. }) = (check, &task.method) {
+        check_cipher(prepared.tools, &backup, &task.cell.id, cipher.as_deref())?;
+    }
+    if prepared.plan.restore {
+        check_space(&source_place.directory, prepared.subject.bytes)?;
+        std::fs::create_dir(&restored).map_err(BenchError::file("cannot create", &restored))?;
+        let spec = files.restore_spec(prepared, task)?;
+        add(Action::Restore, &runner.run(&spec)?);
+        if check {
+            check_restored(&source, files.restored, &task.cell.id)?;
+        }
+        remove(&restored)?;
+    }
+    if check {
+        checked.push(kind);
+    }
+    remove(&backup)
+}
+
+/// What a cell reads and makes.
+struct Files<'a> {
+    source: &'a Path,
+    backup: &'a Path,
+    restored: &'a Path,
+}
+
+impl Files<'_> {
+    fn backup_spec(&self, prepared: &Prepared<'_>, task: &Task) -> Result<RunSpec, BenchError> {
+        let mut spec = match &task.method {
+            Method::Tdekit { cipher, compression } => own::back_up(
+                prepared.tools,
+                &prepared.keys,
+                (self.source, self.backup),
+                compression,
+                cipher.as_deref(),
+            ),
+            Method::Peer(tool) => {
+                let ready = ready(prepared, *tool)?;
+                ready.prepare(self.backup)?;
+                shell(ready.backup(self.source, self.backup), self.backup)
+            }
+        };
+        spec.drop_cached = self.cold(prepared, self.source);
+        Ok(spec)
+    }
+
+    fn restore_spec(&self, prepared: &Prepared<'_>, task: &Task) -> Result<RunSpec, BenchError> {
+        let mut spec = match &task.method {
+            Method::Tdekit { .. } => {
+                own::restore(prepared.tools, &prepared.keys, (self.backup, self.restored))
+            }
+            Method::Peer(tool) => {
+                let ready = ready(prepared, *tool)?;
+                shell(ready.restore(self.restored, self.backup), self.restored)
+            }
+        };
+        spec.drop_cached = self.cold(prepared, self.backup);
+        Ok(spec)
+    }
+
+    fn cold(&self, prepared: &Prepared<'_>, path: &Path) -> Vec<PathBuf> {
+        if prepared.plan.cold { vec![path.to_owned()] } else { Vec::new() }
+    }
+}
+
+fn ready<'a>(
+    prepared: &'a Prepared<'_>,
+    tool: super::tools::PeerTool,
+) -> Result<&'a ReadyTool, BenchError> {
+    prepared.ready.iter().find(|ready| ready.tool() == tool).ok_or_else(|| BenchError::Option {
+        option: "--backup-peer",
+        reason: format!("{} is not set up", tool.name()),
+    })
+}
+
+fn shell(shell: ShellCommand, output: &Path) -> RunSpec {
+    RunSpec {
+        program: "sh".into(),
+        arguments: shell.arguments,
+        environment: shell.environment,
+        drop_cached: Vec::new(),
+        output: output.to_owned(),
+    }
+}
+
+fn record(task: &Task, action: Action, block: u32, position: u32, ran: &Ran) -> BackupRun {
+    BackupRun {
+        cell: task.cell.id.clone(),
+        action,
+        block,
+        position,
+        elapsed_ns: ran.elapsed_ns,
+        user_ns: ran.user_ns,
+        system_ns: ran.system_ns,
+        peak_memory_bytes: ran.peak_memory_bytes,
+        device_read_bytes: ran.device_read_bytes,
+        device_write_bytes: ran.device_write_bytes,
+        output_bytes: ran.output_bytes,
+    }
+}
+
+fn remove(path: &Path) -> Result<(), BenchError> {
+    let removed =
+        if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    removed.map_err(BenchError::file("cannot remove", path))
+}
+
+/// What makes figures doubtful.
+fn doubts(matrix: &BackupMatrix) -> Option<String> {
+    let lasting = |name: &str| {
+        matrix.devices.iter().any(|device| device.name == name && device.file_system != "tmpfs")
+    };
+    let mut reads = matrix
+        .runs
+        .iter()
+        .filter(|run| {
+            run.action == Action::Backup
+                && matrix.cells.iter().any(|cell| cell.id == run.cell && lasting(&cell.source))
+        })
+        .map(|run| run.device_read_bytes)
+        .peekable();
+    let cached = matrix.cold && reads.peek().is_some() && reads.all(|bytes| bytes == 0);
+    cached.then(|| {
+        "The file system kept its cache: the backups read nothing from a device.".to_owned()
+    })
+}

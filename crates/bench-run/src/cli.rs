@@ -1,0 +1,225 @@
+//! `tdekit bench`: what it runs, and what it leaves behind.
+
+mod args;
+mod beside;
+mod configure;
+mod peers;
+mod write;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::driver;
+use crate::error::BenchError;
+use crate::interrupt;
+use args::BenchCommand;
+use configure::configure;
+use write::{Files, Reports};
+
+pub use crate::tools::Tools;
+pub use args::BenchArgs;
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// All was done.
+    Complete,
+    /// A failure ended the run early; what was measured is in the report.
+    Incomplete,
+    /// The user or the system stopped the run; what was measured is in the report.
+    Interrupted,
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Complete => Self::SUCCESS,
+            Outcome::Incomplete => Self::FAILURE,
+            // What a shell reports for a program that Ctrl-C ended.
+            Outcome::Interrupted => Self::from(130),
+        }
+    }
+}
+
+/// Runs `tdekit bench`: prints the table, writes the JSON document and the page.
+///
+/// # Errors
+/// Fails when nothing could be measured, or a report not be written.
+pub fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome, BenchError> {
+    match &args.command {
+        Some(BenchCommand::Peers(command)) => {
+            interrupt::install();
+            return match peers::run(command) {
+                Err(BenchError::Interrupted) => Ok(Outcome::Interrupted),
+                done => done.map(|()| Outcome::Complete),
+            };
+        }
+        Some(BenchCommand::Compare { old, new, json, html }) => {
+            let files = Files::new(json.as_deref(), html.as_deref(), "comparison");
+            return beside::compare_files((old, new), &files);
+        }
+        None => {}
+    }
+    if !args.control.is_empty() {
+        return beside::order(args);
+    }
+    let config = configure(args)?;
+    if args.calibrate {
+        return beside::calibrate(args, &config, tools);
+    }
+    let reports = Reports {
+        files: Files {
+            json: args.json.clone().unwrap_or_else(|| PathBuf::from("results.json")),
+            html: args.html.clone().unwrap_or_else(|| PathBuf::from("report.html")),
+        },
+        csv: args.csv.clone(),
+        csv_blocks: args.csv_blocks.clone(),
+    };
+    reports.check()?;
+    let results = match driver::run(&config, tools) {
+        // Stopped before anything was measured: there is nothing to report.
+        Err(BenchError::Interrupted) => return Ok(Outcome::Interrupted),
+        results => results?,
+    };
+    reports.write(&results)?;
+    let stopped = results.incomplete.contains(&BenchError::Stopped.to_string());
+    Ok(outcome(&results.incomplete, stopped))
+}
+
+fn outcome(incomplete: &[String], stopped: bool) -> Outcome {
+    if incomplete.is_empty() {
+        Outcome::Complete
+    } else if stopped || interrupt::check().is_err() {
+        Outcome::Interrupted
+    } else {
+        Outcome::Incomplete
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::path::Path;
+
+    use clap::Parser;
+
+    use super::configure::chosen_mixes;
+    use super::*;
+    use crate::config::Config;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        bench: BenchArgs,
+    }
+
+    fn parse(words: &[&str]) -> BenchArgs {
+        let words = std::iter::once("bench").chain(words.iter().copied());
+        Cli::try_parse_from(words).unwrap().bench
+    }
+
+    pub(crate) fn config() -> Config {
+        configure(&parse(&["--sqlite-library", "bundled"])).unwrap()
+    }
+
+    #[test]
+    fn defaults_depend_on_the_database() {
+        let generated = config();
+        assert!(generated.experiments.crud && generated.experiments.operations);
+        assert_eq!(generated.mixes.len(), 4);
+        let given = configure(&parse(&["dir/app.db"])).unwrap();
+        assert!(!given.experiments.crud && given.experiments.scans);
+        assert_eq!(given.directory, Path::new("dir"));
+        assert_eq!(configure(&parse(&["app.db"])).unwrap().directory, Path::new("."));
+    }
+
+    #[test]
+    fn bad_values_are_refused_before_any_work() {
+        for bad in [
+            ["--mix", "5/5/5"],
+            ["--page-size", "1000"],
+            ["--peer", "nothing"],
+            ["--processes", "0"],
+            ["--journal-mode", "memory"],
+            ["--experiment", "everything"],
+        ] {
+            let words = std::iter::once("bench").chain(bad);
+            assert!(Cli::try_parse_from(words).is_err(), "{bad:?}");
+        }
+        for bad in [
+            ["--precision", "0%"],
+            ["--precision", "x"],
+            ["--think-time", "1000"],
+            ["--rate", "0"],
+            ["--runs", "5"],
+            ["app.db", "--calibrate"],
+        ] {
+            let words = std::iter::once("bench").chain(bad);
+            assert!(Cli::try_parse_from(words).is_err(), "{bad:?}");
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let json = directory.path().join("not there/x.json");
+        let args = parse(&["--json", json.to_str().unwrap(), "--aa"]);
+        let tools = Tools {
+            worker: PathBuf::from("unused"),
+            tdekit: PathBuf::from("unused"),
+            extension: PathBuf::from("unused"),
+        };
+        assert!(matches!(run(&args, &tools), Err(BenchError::File { .. })));
+    }
+
+    #[test]
+    fn a_run_ends_by_its_intervals_unless_its_length_is_given() {
+        let of = |words: &[&str]| {
+            let words = [words, &["--sqlite-library", "bundled"]].concat();
+            configure(&parse(&words)).unwrap()
+        };
+        let usual = of(&[]);
+        let stopping = usual.stopping.unwrap();
+        assert_eq!((stopping.first_restarts, stopping.headline_ppm), (12, 20_000));
+        assert_eq!((stopping.all_ppm, usual.max_time.as_secs()), (None, 150));
+        assert!(of(&["--quick"]).stopping.is_none() && of(&["--restarts", "4"]).stopping.is_none());
+        assert!(of(&["--experiment", "messages"]).stopping.is_none());
+        let precise = of(&["--precision", "1%"]);
+        let stopping = precise.stopping.unwrap();
+        assert_eq!((stopping.first_restarts, stopping.all_ppm), (8, Some(10_000)));
+        assert_eq!(precise.max_time.as_secs(), 3600);
+        assert_eq!(of(&["--precision", "0.5"]).stopping.unwrap().headline_ppm, 5_000);
+    }
+
+    #[test]
+    fn all_mixes_are_sixteen_and_the_load() {
+        let of = |words: &[&str]| chosen_mixes(&parse(words));
+        assert_eq!(of(&["--mix", "all"]).len(), 17);
+        assert_eq!(of(&["--mix", "4/3/3", "--mix", "all", "--mix", "4/3/3"]).len(), 17);
+        assert_eq!(of(&["--mix", "4/3/3"]).len(), 1);
+        assert_eq!(of(&["--calibrate"]).len(), 2);
+        assert_eq!(of(&["--calibrate", "--default-length"]).len(), 4);
+    }
+
+    #[test]
+    fn a_comparison_leaves_files_or_prints() {
+        let files = |words: &[&str]| {
+            let words = ["compare", "old.json", "new.json"].iter().chain(words).copied();
+            match parse(&words.collect::<Vec<_>>()).command {
+                Some(BenchCommand::Compare { json, html, .. }) => {
+                    let files = Files::new(json.as_deref(), html.as_deref(), "comparison");
+                    (files.json, files.html)
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        let both = |json: &str, html: &str| (PathBuf::from(json), PathBuf::from(html));
+        assert_eq!(files(&[]), both("comparison.json", "comparison.html"));
+        assert_eq!(files(&["--json"]), both("-", "comparison.html"));
+        assert_eq!(files(&["--json", "x.json", "--html", "y"]), both("x.json", "y"));
+    }
+
+    #[test]
+    fn orders_are_words() {
+        let args = parse(&["--control", "set", "mix=0/5/5", "--run", "7"]);
+        assert_eq!(
+            (args.control.as_slice(), args.run),
+            (["set".to_owned(), "mix=0/5/5".to_owned()].as_slice(), Some(7))
+        );
+    }
+}

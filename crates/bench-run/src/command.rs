@@ -1,0 +1,79 @@
+//! Commands that the bench runs to prepare its sides.
+
+use std::ffi::OsString;
+use std::process::{Command, Stdio};
+
+use crate::error::BenchError;
+use crate::interrupt;
+use crate::oltp::without_password;
+
+/// Runs a command to its end, without input. Fails with its last words.
+pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>, BenchError> {
+    let shown = shown(command);
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|source| BenchError::Start { command: shown.clone(), source })?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    // Ctrl-C reaches the command as well; then its failure is not the cause.
+    interrupt::check()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let stderr = text.trim().lines().rev().take(8).collect::<Vec<_>>();
+    let stderr = stderr.into_iter().rev().collect::<Vec<_>>().join("\n");
+    Err(BenchError::Command { command: shown, status: output.status, stderr })
+}
+
+fn shown(command: &Command) -> String {
+    let words: Vec<OsString> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(std::ffi::OsStr::to_owned)
+        .collect();
+    words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// The command line of this process as a POSIX shell reads it, without passwords. What is not
+/// Unicode in it is shown as replaced.
+pub(crate) fn own_line() -> String {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    shell_line(
+        ["tdekit", "bench"].map(str::to_owned).into_iter().chain(words.map(without_password)),
+    )
+}
+
+/// A command line that a POSIX shell reads as these words.
+pub(crate) fn shell_line(words: impl IntoIterator<Item = String>) -> String {
+    words.into_iter().map(|word| shell_word(&word)).collect::<Vec<_>>().join(" ")
+}
+
+fn shell_word(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,@%+".contains(&byte);
+    if !word.is_empty() && word.bytes().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_a_shell() {
+        for word in ["", "a b", "it's", "$HOME", "plain-1.db", "\"q\""] {
+            let line = shell_line(["printf".to_owned(), "%s".to_owned(), word.to_owned()]);
+            let said = run(Command::new("sh").arg("-c").arg(line)).unwrap();
+            assert_eq!(String::from_utf8(said).unwrap(), word);
+        }
+    }
+
+    #[test]
+    fn a_failing_command_says_why() {
+        let error = run(Command::new("sh").args(["-c", "echo because >&2; exit 3"])).unwrap_err();
+        assert!(error.to_string().contains("because"), "{error}");
+        let error = run(&mut Command::new("no-such-program-anywhere")).unwrap_err();
+        assert!(matches!(error, BenchError::Start { .. }));
+    }
+}

@@ -1,0 +1,198 @@
+//! From a database's own tables, columns, keys and rows to the statements of the operations
+//! experiment: 10 SELECT, 5 INSERT, 8 UPDATE, 5 DELETE, and a rebuild of every index.
+//!
+//! Candidates are built here; whether one can really run (checks, triggers, foreign keys, functions
+//! of the application) is found by rehearsing it on a copy.
+
+mod build;
+mod change;
+mod sample;
+mod schema;
+
+use fastrand::Rng;
+use rusqlite::Connection;
+
+use crate::job::{Operation, Planned, Rehearsal};
+use build::Kind;
+
+/// Statements wanted of each type, as its source has.
+const QUOTA: [(Operation, &[Kind]); 4] = [
+    (
+        Operation::Select,
+        &[
+            Kind::Key,
+            Kind::Index,
+            Kind::Key,
+            Kind::Index,
+            Kind::Key,
+            Kind::Index,
+            Kind::Range,
+            Kind::IndexRange,
+            Kind::Join,
+            Kind::Scan,
+        ],
+    ),
+    (Operation::Insert, &[Kind::Key, Kind::Key, Kind::Key, Kind::Key, Kind::Key]),
+    (
+        Operation::Update,
+        &[
+            Kind::Key,
+            Kind::IndexedColumn,
+            Kind::Key,
+            Kind::IndexedColumn,
+            Kind::Key,
+            Kind::IndexedColumn,
+            Kind::Range,
+            Kind::Index,
+        ],
+    ),
+    (Operation::Delete, &[Kind::Key, Kind::Key, Kind::Key, Kind::Range, Kind::Index]),
+];
+
+/// A statement that may be measured.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate {
+    kind: Kind,
+    pub(crate) planned: Planned,
+}
+
+/// What a database offers.
+#[derive(Debug, Default)]
+pub(crate) struct Derived {
+    pub(crate) candidates: Vec<Candidate>,
+    /// `REINDEX` of every index.
+    pub(crate) reindex: Vec<Planned>,
+    /// Full scans of the largest table: sum over a column, count of rows.
+    pub(crate) scans: Option<Scans>,
+    pub(crate) tables: u64,
+    pub(crate) indexes: u64,
+    /// The schema declares foreign keys, so an application is taken to enforce them.
+    pub(crate) foreign_keys: bool,
+    /// What was left out, and why.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Statements of the scans experiment.
+#[derive(Debug, Clone)]
+pub(crate) struct Scans {
+    pub(crate) table: String,
+    pub(crate) rows: u64,
+    pub(crate) sum_sql: String,
+    pub(crate) count_sql: String,
+}
+
+impl Derived {
+    /// Everything that is to be tried before it is measured: the candidates, then the indexes.
+    pub(crate) fn tried(&self) -> Vec<Planned> {
+        let candidates = self.candidates.iter().map(|candidate| candidate.planned.clone());
+        candidates.chain(self.reindex.iter().cloned()).collect()
+    }
+}
+
+/// Reads schema and samples of `connection`'s main database and builds candidates. Only reads.
+pub(crate) fn derive(connection: &Connection, seed: u64) -> rusqlite::Result<Derived> {
+    let mut rng = Rng::with_seed(seed);
+    let mut schema = schema::read(connection)?;
+    let mut derived = Derived {
+        tables: schema.tables.len() as u64,
+        indexes: schema.tables.iter().map(|table| table.indexes.len() as u64).sum(),
+        foreign_keys: schema.tables.iter().any(|table| !table.foreign_keys.is_empty()),
+        notes: std::mem::take(&mut schema.notes),
+        ..Derived::default()
+    };
+    derived.reindex = build::reindex(&schema.tables);
+    let sampled = sample::tables(connection, schema.tables, &mut rng, &mut derived.notes)?;
+    derived.scans = build::scans(&sampled);
+    derived.candidates = build::candidates(connection, &sampled, &mut rng, &mut derived.notes);
+    Ok(derived)
+}
+
+/// Chooses the plan from candidates and how they fared, in the order of [`Derived::tried`].
+/// Statements without side effects come first. Returns the plan and what is missing from it.
+pub(crate) fn choose(derived: &Derived, rehearsals: &[Rehearsal]) -> (Vec<Planned>, Vec<String>) {
+    let mut usable: Vec<(bool, Candidate)> = derived
+        .candidates
+        .iter()
+        .zip(rehearsals)
+        .filter_map(|(candidate, rehearsal)| {
+            let mut candidate = candidate.clone();
+            let mut outcome = rehearsal.failures.iter();
+            candidate.planned.variants.retain(|_| matches!(outcome.next(), Some(None)));
+            (!candidate.planned.variants.is_empty()).then_some((rehearsal.side_effects, candidate))
+        })
+        .collect();
+    usable.sort_by_key(|(side_effects, _)| *side_effects);
+    let mut notes = refusals(derived, rehearsals);
+    let mut plan = Vec::new();
+    for (operation, kinds) in QUOTA {
+        let mut offers: Vec<(u32, bool, &Candidate)> = usable
+            .iter()
+            .filter(|(_, candidate)| candidate.planned.operation == operation)
+            .map(|(side_effects, candidate)| (0, *side_effects, candidate))
+            .collect();
+        for kind in kinds {
+            // The least used of the kind, or of any when the database does not offer the kind.
+            let offered = |of_kind: bool| {
+                move |(_, _, candidate): &&mut (u32, bool, &Candidate)| {
+                    !of_kind || candidate.kind == *kind
+                }
+            };
+            let has_kind = offers.iter().any(|(_, _, candidate)| candidate.kind == *kind);
+            let Some((uses, side_effects, candidate)) =
+                offers.iter_mut().filter(offered(has_kind)).min_by_key(|(uses, ..)| *uses)
+            else {
+                notes.push(format!("No {} can be derived.", operation.name()));
+                break;
+            };
+            *uses += 1;
+            if *side_effects {
+                notes.push(format!(
+                    "{} on {}: triggers or foreign keys change further rows, which are not taken \
+                     back between blocks; they are the same on every side.",
+                    operation.name(),
+                    candidate.planned.table
+                ));
+            }
+            plan.push(candidate.planned.clone());
+        }
+    }
+    notes.dedup();
+    let of_indexes = rehearsals.get(derived.candidates.len()..).unwrap_or_default();
+    for (planned, rehearsal) in derived.reindex.iter().zip(of_indexes) {
+        match rehearsal.failures.iter().flatten().next() {
+            Some(reason) => notes.push(format!("Cannot {}: {reason}.", planned.what)),
+            None => plan.push(planned.clone()),
+        }
+    }
+    (plan, notes)
+}
+
+/// One note for each table and operation whose candidates all failed.
+fn refusals(derived: &Derived, rehearsals: &[Rehearsal]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    let mut seen: Vec<(Operation, &str)> = Vec::new();
+    for candidate in &derived.candidates {
+        let group = (candidate.planned.operation, candidate.planned.table.as_str());
+        if seen.contains(&group) {
+            continue;
+        }
+        seen.push(group);
+        let failures: Vec<&Option<String>> = derived
+            .candidates
+            .iter()
+            .zip(rehearsals)
+            .filter(|(other, _)| (other.planned.operation, other.planned.table.as_str()) == group)
+            .flat_map(|(_, rehearsal)| &rehearsal.failures)
+            .collect();
+        if let (true, Some(Some(reason))) =
+            (failures.iter().all(|failure| failure.is_some()), failures.first())
+        {
+            // SQLite's message may hold the statement, but never a value.
+            notes.push(format!("No {} on {}: {reason}.", group.0.name(), group.1));
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;

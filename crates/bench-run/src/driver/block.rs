@@ -1,0 +1,298 @@
+//! One block: the work of a class on one side, measured.
+
+use std::path::Path;
+
+use tdekit_bench_report::{Sample, StatementSample};
+
+use super::classes::{SCRIPT, Task, Work, checkpoint_id, script_id};
+use super::prepare::Backups;
+use super::restart::Restart;
+use super::sides::SideSpec;
+use super::toll::Debt;
+use crate::error::BenchError;
+use crate::job::{CrudRequest, Reply, Request};
+use crate::latency::Latencies;
+use crate::measure::Cost;
+use crate::process::WorkerProcess;
+use crate::schedule::{Block, Place, Steering};
+use crate::subject::remove;
+
+/// A block's figures, and the latencies of its operations where those are timed.
+pub(super) struct Measured {
+    pub(super) sample: Sample,
+    pub(super) latencies: Vec<(u64, u64)>,
+}
+
+/// Costs by the class that they belong to; `None` for the task's own.
+type Costs = Vec<(Option<String>, Cost)>;
+
+impl Restart<'_> {
+    /// Runs one block of a class on a side: first its own figures, then those of classes that came
+    /// with it. An index rebuild also gives its checkpoint, a script
+    /// each of its statements.
+    pub(super) fn block(
+        &mut self,
+        task: &Task,
+        place: Place,
+        steering: &mut Steering,
+    ) -> Result<Block<Measured>, BenchError> {
+        let Some(costs) = self.costs(&task.work, place, steering)? else {
+            return Ok(Block::Disturbed);
+        };
+        let side = self
+            .prepared
+            .sides
+            .get(place.side)
+            .map_or_else(String::new, |side| side.side.id.clone());
+        Ok(Block::Done(
+            costs
+                .into_iter()
+                .map(|(class, cost)| {
+                    let class = class.unwrap_or_else(|| task.class.id.clone());
+                    self.measured(class, side.clone(), place, cost)
+                })
+                .collect(),
+        ))
+    }
+
+    fn measured(&self, class: String, side: String, place: Place, cost: Cost) -> Measured {
+        let mut latencies = Latencies::new();
+        latencies.add(&cost.latencies);
+        let statements = cost.statements.iter().map(|(elapsed_ns, cpu_ns)| StatementSample {
+            elapsed_ns: *elapsed_ns,
+            cpu_ns: *cpu_ns,
+        });
+        let sample = Sample {
+            class,
+            side,
+            restart: self.number,
+            pair: place.pair,
+            position: place.position,
+            elapsed_ns: cost.elapsed_ns,
+            cpu_ns: cost.cpu_ns,
+            user_ns: cost.user_ns,
+            system_ns: cost.system_ns,
+            logical_reads: cost.logical_reads,
+            logical_writes: cost.logical_writes,
+            device_read_bytes: cost.device_read_bytes,
+            device_write_bytes: cost.device_write_bytes,
+            retries: cost.retries,
+            voluntary_switches: cost.voluntary_switches,
+            involuntary_switches: cost.involuntary_switches,
+            instructions: cost.instructions,
+            latency: latencies.sample(),
+            statements: statements.collect(),
+        };
+        Measured { sample, latencies: cost.latencies }
+    }
+
+    /// What a block cost, `None` when an order disturbed it.
+    pub(super) fn costs(
+        &mut self,
+        work: &Work,
+        place: Place,
+        steering: &mut Steering,
+    ) -> Result<Option<Costs>, BenchError> {
+        let one = |cost| Ok(Some(vec![(None, cost)]));
+        match work {
+            Work::Crud { .. } => self.crud(work, place, steering),
+            Work::FullBackup { compression } => {
+                self.full_backup(compression, place.side).and_then(one)
+            }
+            Work::Operation { operation, cold } => {
+                let round = self.number.wrapping_mul(self.config.pairs + 1);
+                let request = Request::Operation {
+                    operation: *operation,
+                    cold: *cold,
+                    drop_all: self.config.drop_caches,
+                    round: round.wrapping_add(place.pair),
+                };
+                let Some(workers) = self.workers.get_mut(place.side) else { return Ok(None) };
+                let worker = if *cold { &mut workers.cold } else { &mut workers.subject };
+                let Some(worker) = worker else { return Ok(None) };
+                match worker.ask(&request)? {
+                    Reply::Operation { work, checkpoint } => {
+                        let wal = self.config.journal_mode == "wal";
+                        let checkpoint = checkpoint.filter(|_| wal);
+                        let own = std::iter::once((None, work));
+                        let more = checkpoint.map(|cost| (Some(checkpoint_id(*cold)), cost));
+                        Ok(Some(own.chain(more).collect()))
+                    }
+                    other => Err(worker.unexpected(&other)),
+                }
+            }
+            Work::Script { times } => {
+                let Some(worker) = self.worker(place.side, |workers| &mut workers.script) else {
+                    return Ok(None);
+                };
+                match worker.ask(&Request::Script { times: *times })? {
+                    Reply::Script(costs) => Ok(Some(script_costs(costs))),
+                    other => Err(worker.unexpected(&other)),
+                }
+            }
+            Work::Scan { sql } => {
+                let Some(worker) = self.worker(place.side, |workers| &mut workers.subject) else {
+                    return Ok(None);
+                };
+                worker.cost(&Request::Scan { sql: sql.clone() }).and_then(one)
+            }
+            Work::Backup => {
+                let spec = self.prepared.sides.get(place.side);
+                let settings = vec![format!("PRAGMA synchronous = {}", self.config.synchronous)];
+                let on_open = spec.map(|spec| spec.on_open(&settings)).unwrap_or_default();
+                let Some(workers) = self.workers.get_mut(place.side) else { return Ok(None) };
+                let to = workers.directory.join("backup.db");
+                let Some(worker) = &mut workers.subject else { return Ok(None) };
+                worker.cost(&Request::Backup { to, on_open }).and_then(one)
+            }
+        }
+    }
+
+    fn worker(
+        &mut self,
+        side: usize,
+        pick: fn(&mut super::restart::SideWorkers) -> &mut Option<WorkerProcess>,
+    ) -> Option<&mut WorkerProcess> {
+        self.workers.get_mut(side).and_then(|workers| pick(workers).as_mut())
+    }
+
+    /// A block of a mix by all processes at once, and the checkpoint after it. Processes that are
+    /// in their loops see an order at once, others before they begin.
+    fn crud(
+        &mut self,
+        work: &Work,
+        place: Place,
+        steering: &mut Steering,
+    ) -> Result<Option<Costs>, BenchError> {
+        let Work::Crud { control, loops, writes } = work else { return Ok(None) };
+        let config = self.config;
+        let spec = self.prepared.sides.get(place.side);
+        let Some((workers, spec)) = self.workers.get_mut(place.side).zip(spec) else {
+            return Ok(None);
+        };
+        let path = workers.directory.join("crud.db");
+        let sql = steering.statements(place.side);
+        if let (false, Some(worker)) = (sql.is_empty(), workers.crud.first_mut()) {
+            worker.do_it(&Request::Execute { sql })?;
+        }
+        let request = CrudRequest {
+            control: *control,
+            loops: *loops,
+            rows: config.rows,
+            seed: place.seed,
+            interval_ns: config.interval_ns(),
+        };
+        let mut disturbed = false;
+        let cost = crud_loops(&mut workers.crud, request, &mut || {
+            if steering.take_orders() {
+                disturbed = true;
+                tell(spec, &path, config, steering.statements(place.side))?;
+            }
+            Ok(())
+        })?;
+        if disturbed || steering.is_stopped() {
+            return Ok(None);
+        }
+        let wanted = loops * u64::from(config.processes);
+        if cost.operations != wanted {
+            return Err(BenchError::WorkerFailed {
+                side: spec.side.id.clone(),
+                message: format!("{} of {wanted} loops were run", cost.operations),
+            });
+        }
+        let mut sum = cost;
+        let checkpoint = *writes && config.journal_mode == "wal";
+        if let (true, Some(worker)) = (checkpoint, workers.crud.first_mut()) {
+            sum.add(&worker.cost(&Request::Checkpoint)?);
+        }
+        if let Some(per_mille) = spec.toll_per_mille {
+            let debt = workers.debts.entry(*control).or_insert_with(|| Debt::new(per_mille));
+            sum.add(&debt.pay(&mut workers.crud, &sum)?);
+        }
+        Ok(Some(vec![(None, sum)]))
+    }
+
+    /// A full backup of a side's database, which its worker has open, by the command.
+    fn full_backup(&mut self, compression: &str, side: usize) -> Result<Cost, BenchError> {
+        let spec = self.prepared.sides.get(side);
+        let cipher = spec.and_then(|side| side.backup_cipher(self.config));
+        let Some(workers) = self.workers.get(side) else { return Ok(Cost::default()) };
+        let (Some(runner), Some(backups)) = (&mut self.runner, &self.prepared.backups) else {
+            return Ok(Cost::default());
+        };
+        let Backups { tools, keys } = backups;
+        let target = workers.directory.join("full.bak");
+        let paths = (workers.directory.join("subject.db"), target.clone());
+        let spec = crate::backup::back_up(tools, keys, (&paths.0, &paths.1), compression, cipher);
+        let ran = runner.run(&spec)?;
+        remove(&target)?;
+        Ok(Cost {
+            elapsed_ns: ran.elapsed_ns,
+            cpu_ns: ran.user_ns.saturating_add(ran.system_ns),
+            user_ns: ran.user_ns,
+            system_ns: ran.system_ns,
+            device_read_bytes: ran.device_read_bytes,
+            device_write_bytes: ran.device_write_bytes,
+            operations: 1,
+            ..Cost::default()
+        })
+    }
+}
+
+/// Loops by all processes at once, from the first one's start to the last one's end.
+pub(super) fn crud_loops(
+    workers: &mut [WorkerProcess],
+    request: CrudRequest,
+    meanwhile: &mut dyn FnMut() -> Result<(), BenchError>,
+) -> Result<Cost, BenchError> {
+    let own = |number| CrudRequest { seed: request.seed.wrapping_add(number), ..request };
+    at_once(workers, |number| Request::Crud(own(number)), meanwhile)
+}
+
+/// A request to all processes at once, from the first one's start to the last one's end; `request`
+/// is given the number of a process, from 1.
+pub(super) fn at_once(
+    workers: &mut [WorkerProcess],
+    request: impl Fn(u64) -> Request,
+    meanwhile: &mut dyn FnMut() -> Result<(), BenchError>,
+) -> Result<Cost, BenchError> {
+    for (number, worker) in (1_u64..).zip(workers.iter_mut()) {
+        worker.send(&request(number))?;
+    }
+    let mut sum = Cost { start_ns: u64::MAX, ..Cost::default() };
+    for worker in workers.iter_mut() {
+        match worker.receive_while(meanwhile)? {
+            Reply::Cost(cost) => {
+                sum.add(&cost);
+                sum.start_ns = sum.start_ns.min(cost.start_ns);
+                sum.end_ns = sum.end_ns.max(cost.end_ns);
+            }
+            other => return Err(worker.unexpected(&other)),
+        }
+    }
+    sum.elapsed_ns = sum.end_ns.saturating_sub(sum.start_ns);
+    Ok(sum)
+}
+
+/// Changes a control table that other processes are reading, through a process of its own.
+fn tell(
+    spec: &SideSpec,
+    path: &Path,
+    config: &crate::config::Config,
+    sql: Vec<String>,
+) -> Result<(), BenchError> {
+    let (mut worker, _) = spec.start()?;
+    worker.open(path, spec.on_open(&super::restart::crud_settings(config)))?;
+    worker.do_it(&Request::Execute { sql })
+}
+
+/// The whole script, then each statement.
+fn script_costs(costs: Vec<Cost>) -> Costs {
+    let mut all = Cost::default();
+    for cost in &costs {
+        all.add(cost);
+        all.statements.push((cost.elapsed_ns, cost.cpu_ns));
+    }
+    let each = (1..).zip(costs).map(|(number, cost)| (Some(script_id(number)), cost));
+    std::iter::once((Some(SCRIPT.to_owned()), all)).chain(each).collect()
+}

@@ -1,0 +1,296 @@
+//! What a run measures, as classes with the work that each block of them does.
+
+use tdekit_bench_report::{Class, Experiment, StatementInfo};
+
+use crate::config::Config;
+use crate::derive::Scans;
+use crate::generate::Mix;
+use crate::job::{Operation, Planned};
+use crate::script::brief;
+
+/// A class and how to run a block of it.
+#[derive(Debug, Clone)]
+pub(super) struct Task {
+    pub(super) class: Class,
+    pub(super) work: Work,
+}
+
+/// How to run a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Loops by all processes under a control row.
+    Crud { control: i64, loops: u64, writes: bool },
+    /// All statements of an operation.
+    Operation { operation: Operation, cold: bool },
+    /// One statement.
+    Scan { sql: String },
+    /// A copy by the backup interface.
+    Backup,
+    /// The user's statements, so many times.
+    Script { times: u64 },
+    /// A full backup by the shipped command, of base and encrypted side only.
+    FullBackup { compression: &'static str },
+}
+
+/// Id of the class that holds the checkpoint after an index rebuild.
+pub(super) fn checkpoint_id(cold: bool) -> String {
+    format!("operations/checkpoint/{}", cache_name(cold))
+}
+
+fn cache_name(cold: bool) -> &'static str {
+    if cold { "cold" } else { "warm" }
+}
+
+/// Classes of the mixes; `loops` holds the loops a process of each.
+pub(super) fn crud(config: &Config, loops: &[u64]) -> Vec<Task> {
+    (1_i64..)
+        .zip(config.mixes.iter().zip(loops))
+        .map(|(control, (mix, loops))| crud_task(config, mix, (control, *loops)))
+        .collect()
+}
+
+/// Id of a mix's class.
+pub(super) fn crud_id(mix: &Mix) -> String {
+    format!("crud/{}", mix.id())
+}
+
+/// The class of a mix, which runs under the control row `control`.
+pub(super) fn crud_task(config: &Config, mix: &Mix, (control, loops): (i64, u64)) -> Task {
+    Task {
+        class: Class {
+            id: crud_id(mix),
+            experiment: Experiment::Crud,
+            label: crud_label(mix),
+            what: crud_what(mix, config, loops),
+            operations: loops * u64::from(config.processes),
+            unit: "loop".to_owned(),
+        },
+        work: Work::Crud { control, loops, writes: mix.writes() },
+    }
+}
+
+/// Id of the class that holds all of the user's statements.
+pub(super) const SCRIPT: &str = "script/all";
+
+/// Id of the class of one of the user's statements, counted from 1.
+pub(super) fn script_id(number: usize) -> String {
+    format!("script/{number}")
+}
+
+/// The user's statements: all together, which is what runs, and each alone.
+pub(super) fn script(statements: &[String], writes: &[bool], times: u64) -> (Task, Vec<Class>) {
+    let class = |id: String, label: String, what: String, operations: u64, unit: &str| Class {
+        id,
+        experiment: Experiment::Script,
+        label,
+        what,
+        operations,
+        unit: unit.to_owned(),
+    };
+    let how = format!(
+        "{times} times a block, SQLite's cache emptied before each statement, a fresh connection \
+         each time; changes are taken back outside the clock."
+    );
+    let all = class(
+        SCRIPT.to_owned(),
+        format!("all {} statements", statements.len()),
+        format!("The script from its first to its last statement, {how}"),
+        times,
+        "run",
+    );
+    let each = (1..)
+        .zip(statements.iter().zip(writes))
+        .map(|(number, (sql, writes))| {
+            let kind = if *writes { "changes the database" } else { "reads" };
+            let label = format!("{number}: {}", brief(sql));
+            let what = format!("Statement {number}, which {kind}, {how}");
+            class(script_id(number), label, what, times, "run")
+        })
+        .collect();
+    (Task { class: all, work: Work::Script { times } }, each)
+}
+
+fn crud_label(mix: &Mix) -> String {
+    if mix.load {
+        return "load".to_owned();
+    }
+    let name = match (mix.reads, mix.updates + mix.inserts) {
+        (_, 0) => "read",
+        (0, _) => "write",
+        _ => "mix",
+    };
+    format!("{name} {}/{}/{}", mix.reads, mix.updates, mix.inserts)
+}
+
+fn crud_what(mix: &Mix, config: &Config, loops: u64) -> String {
+    let work = if mix.load {
+        "one new row of Vendor, Card and Purchase each".to_owned()
+    } else {
+        format!(
+            "of every 10 loops {} reads of a Card, {} updates of a Vendor and {} inserts of a \
+             Purchase on random rows",
+            mix.reads, mix.updates, mix.inserts
+        )
+    };
+    let end = if mix.writes() && config.journal_mode == "wal" { ", then a checkpoint" } else { "" };
+    format!(
+        "{} processes, {loops} loops each; every loop reads the control table, then {work}; each \
+         statement is a transaction{end}.",
+        config.processes
+    )
+}
+
+/// Classes of the derived statements, warm and cold.
+pub(super) fn operations(config: &Config, plan: &[Planned]) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    for cold in [false, true] {
+        for operation in Operation::ALL {
+            let statements: Vec<&Planned> =
+                plan.iter().filter(|planned| planned.operation == operation).collect();
+            if statements.is_empty() {
+                continue;
+            }
+            let runs: usize = statements
+                .iter()
+                .map(|planned| if cold { 1 } else { planned.per_block.min(planned.variants.len()) })
+                .sum();
+            tasks.push(Task {
+                class: operation_class(config, operation, cold, statements.len(), runs),
+                work: Work::Operation { operation, cold },
+            });
+        }
+    }
+    tasks
+}
+
+fn operation_class(
+    config: &Config,
+    operation: Operation,
+    cold: bool,
+    statements: usize,
+    runs: usize,
+) -> Class {
+    let cache = cache_name(cold);
+    let (label, unit) = match operation {
+        Operation::Reindex => (format!("rebuild of {statements} indexes, {cache}"), "index"),
+        _ => (format!("{statements} {}, {cache}", operation.name().to_uppercase()), "statement"),
+    };
+    let emptied = if cold {
+        "SQLite's cache and the system's cache of the file emptied before each"
+    } else {
+        "SQLite's cache emptied before each, the system's left warm"
+    };
+    let commit = if operation.writes() {
+        format!("; each commits ({})", config.journal_mode)
+    } else {
+        String::new()
+    };
+    Class {
+        id: format!("operations/{}/{cache}", operation.name()),
+        experiment: Experiment::Operations,
+        label,
+        what: format!(
+            "{runs} runs of {statements} statements, {emptied}{commit}; changes are taken back \
+             outside the clock."
+        ),
+        operations: runs as u64,
+        unit: unit.to_owned(),
+    }
+}
+
+/// Full backups through the command: a plain database to a plain backup, an encrypted one to an
+/// encrypted backup.
+pub(super) fn full_backups() -> Vec<Task> {
+    [("backup-compressed", "full backup, zstd", "zstd"), ("backup-plain", "full backup", "none")]
+        .map(|(id, label, compression)| Task {
+            class: Class {
+                id: format!("operations/{id}/warm"),
+                experiment: Experiment::Operations,
+                label: label.to_owned(),
+                what: format!(
+                    "`tdekit backup` with compression {compression}, from the start of its process \
+                     until the backup is on the device: of a plain database without encryption, \
+                     and of an encrypted one with encryption."
+                ),
+                operations: 1,
+                unit: "backup".to_owned(),
+            },
+            work: Work::FullBackup { compression },
+        })
+        .into()
+}
+
+/// The class of the checkpoint after an index rebuild, where there is one.
+pub(super) fn checkpoint(tasks: &[Task], cold: bool) -> Option<Class> {
+    let id = format!("operations/{}/{}", Operation::Reindex.name(), cache_name(cold));
+    tasks.iter().find(|task| task.class.id == id)?;
+    Some(Class {
+        id: checkpoint_id(cold),
+        experiment: Experiment::Operations,
+        label: format!("checkpoint after rebuild, {}", cache_name(cold)),
+        what: "The write-ahead log of all rebuilt indexes is copied into the database.".to_owned(),
+        operations: 1,
+        unit: "checkpoint".to_owned(),
+    })
+}
+
+/// Classes of the scans.
+pub(super) fn scans(scans: &Scans, pages: u64) -> Vec<Task> {
+    let scan = |id: &str, label: &str, what: String, sql: &str| Task {
+        class: Class {
+            id: format!("scans/{id}"),
+            experiment: Experiment::Scans,
+            label: label.to_owned(),
+            what,
+            operations: scans.rows,
+            unit: "row".to_owned(),
+        },
+        work: Work::Scan { sql: sql.to_owned() },
+    };
+    let table = &scans.table;
+    vec![
+        scan(
+            "sum",
+            "SUM over all rows",
+            format!("Sum over a column of {table}, reading the whole table; caches as above."),
+            &scans.sum_sql,
+        ),
+        scan(
+            "count",
+            "count(*)",
+            format!("Count of the rows of {table}; SQLite reads its smallest index or the table."),
+            &scans.count_sql,
+        ),
+        Task {
+            class: Class {
+                id: "scans/backup".to_owned(),
+                experiment: Experiment::Scans,
+                label: "backup API copy".to_owned(),
+                what: "The whole database is copied to a new file by SQLite's backup interface."
+                    .to_owned(),
+                operations: pages,
+                unit: "page".to_owned(),
+            },
+            work: Work::Backup,
+        },
+    ]
+}
+
+/// The plan as the report lists it: statements numbered within their operation.
+pub(super) fn statement_infos(plan: &[Planned]) -> Vec<StatementInfo> {
+    let mut next = std::collections::HashMap::new();
+    plan.iter()
+        .map(|planned| {
+            let index = next.entry(planned.operation).or_insert(0_u32);
+            let info = StatementInfo {
+                index: *index,
+                operation: planned.operation.name().to_owned(),
+                what: planned.what.clone(),
+                sql: planned.sql.clone(),
+                variants: u32::try_from(planned.variants.len()).unwrap_or(u32::MAX),
+            };
+            *index += 1;
+            info
+        })
+        .collect()
+}

@@ -1,0 +1,233 @@
+//! The sides of the crud, operations, scans and script experiments, as the schedule runs them.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use tdekit_bench_report::{Class, Probe, Sample, WarmUp, headline_classes, sides_grid};
+
+use super::block::Measured as Blocks;
+use super::classes::{self, Task, Work};
+use super::prepare::Prepared;
+use super::restart::Restart;
+use super::results;
+use super::toll::Added;
+use super::warm::Settled;
+use crate::config::Config;
+use crate::error::BenchError;
+use crate::latency::Latencies;
+use crate::schedule::{Block, Ground, Kind, Length, Place, Steering};
+
+/// Restarts that run whatever the time limit: an interval needs two.
+const LEAST_RESTARTS: u32 = 2;
+
+/// How long the sides may be measured.
+pub(super) fn length(config: &Config) -> Length {
+    Length {
+        what: "the run",
+        restarts: config.restarts,
+        pairs: config.pairs,
+        max_time: config.max_time,
+        least: LEAST_RESTARTS,
+        by_cell: false,
+        stopping: config.stopping,
+    }
+}
+
+/// What was measured so far.
+#[derive(Default)]
+pub(super) struct Measured {
+    pub(super) samples: Vec<Sample>,
+    pub(super) probes: Vec<Probe>,
+    pub(super) warm_up: Vec<WarmUp>,
+    /// By class and side.
+    pub(super) latencies: BTreeMap<(String, String), Latencies>,
+    /// What was added to sides that were made dearer.
+    pub(super) added: Added,
+}
+
+/// The sides, and what was measured on them.
+pub(super) struct SidesGround<'a> {
+    config: &'a Config,
+    prepared: &'a Prepared,
+    heads: Vec<Task>,
+    settled: Settled,
+    restart: Option<Restart<'a>>,
+    /// Classes that an order brought.
+    brought: Vec<Class>,
+    measured: Measured,
+}
+
+impl<'a> SidesGround<'a> {
+    pub(super) fn new(config: &'a Config, prepared: &'a Prepared) -> Self {
+        Self {
+            config,
+            prepared,
+            heads: head_tasks(prepared),
+            settled: Settled::default(),
+            restart: None,
+            brought: Vec::new(),
+            measured: Measured::default(),
+        }
+    }
+
+    /// Classes that orders brought, and what was measured.
+    pub(super) fn finish(self) -> (Vec<Class>, Measured) {
+        (self.brought, self.measured)
+    }
+
+    /// Tasks whose intervals are not narrow enough yet.
+    fn wanting(&self) -> Vec<Task> {
+        let Some(stopping) = self.config.stopping else { return Vec::new() };
+        let sides: Vec<_> = self.prepared.sides.iter().map(|side| side.side.clone()).collect();
+        let samples = &self.measured.samples;
+        let classes = results::ordered_classes(self.prepared, &self.brought, samples);
+        let grid = sides_grid(&sides, &classes, samples);
+        let ids = grid.too_wide(&stopping, results::confidence());
+        let tasks = self.prepared.tasks.iter();
+        tasks.filter(|task| ids.iter().any(|id| results::task_gives(task, id))).cloned().collect()
+    }
+}
+
+/// The tasks that give the classes of the headline.
+fn head_tasks(prepared: &Prepared) -> Vec<Task> {
+    let classes = results::ordered_classes(prepared, &[], &[]);
+    let (_, heads) = headline_classes(&classes);
+    let gives = |task: &&Task| heads.iter().any(|head| results::task_gives(task, &head.id));
+    prepared.tasks.iter().filter(gives).cloned().collect()
+}
+
+impl Ground for SidesGround<'_> {
+    type Cell = Task;
+    type Found = Blocks;
+
+    fn cells(&mut self, kind: Kind) -> Vec<Task> {
+        match kind {
+            Kind::All => self.prepared.tasks.clone(),
+            Kind::Heads => self.heads.clone(),
+            Kind::Wanting => self.wanting(),
+        }
+    }
+
+    fn ordered(&mut self, cells: &[Task], steering: &Steering) -> Vec<Task> {
+        ordered(self.config, cells, steering, &mut self.brought)
+    }
+
+    fn name(&self, task: &Task) -> String {
+        task.class.id.clone()
+    }
+
+    /// The slow cold classes run in every other pair.
+    fn sides(&self, task: &Task, pair: u32) -> Vec<usize> {
+        if !pair.is_multiple_of(2) && matches!(task.work, Work::Operation { cold: true, .. }) {
+            return Vec::new();
+        }
+        (0..self.prepared.sides.len()).filter(|side| self.prepared.runs(task, *side)).collect()
+    }
+
+    fn obeys(&self, task: &Task) -> bool {
+        matches!(task.work, Work::Crud { .. })
+    }
+
+    fn prepare(
+        &mut self,
+        number: u32,
+        tasks: &[Task],
+        rng: &mut Rng,
+        steering: &mut Steering,
+    ) -> Result<(), BenchError> {
+        self.restart = None;
+        steering.begin_restart(self.prepared.sides.len());
+        let mut restart = Restart::start(self.config, self.prepared, (number, tasks), rng)?;
+        let warm_up = restart.warm_up(tasks, &mut self.settled, rng, steering)?;
+        self.measured.warm_up.extend(warm_up);
+        self.restart = Some(restart);
+        Ok(())
+    }
+
+    fn block(
+        &mut self,
+        task: &Task,
+        place: Place,
+        steering: &mut Steering,
+    ) -> Result<Block<Blocks>, BenchError> {
+        match &mut self.restart {
+            Some(restart) => restart.block(task, place, steering),
+            None => Ok(Block::Done(Vec::new())),
+        }
+    }
+
+    fn keep(&mut self, found: Vec<Blocks>) {
+        for Blocks { sample, latencies } in found {
+            if !latencies.is_empty() {
+                let key = (sample.class.clone(), sample.side.clone());
+                let known = self.measured.latencies.entry(key).or_insert_with(Latencies::new);
+                known.add(&latencies);
+            }
+            self.measured.samples.push(sample);
+        }
+    }
+
+    fn clean_up(&mut self, kind: Kind) -> Result<(), BenchError> {
+        let Some(restart) = self.restart.take() else { return Ok(()) };
+        self.measured.added.add(restart.added());
+        if kind == Kind::All {
+            self.measured.probes.extend(restart.finish()?);
+        }
+        Ok(())
+    }
+}
+
+/// The tasks as ordered: another mix takes the place of all mixes. Its class is `brought` unless it
+/// is one of theirs.
+fn ordered(
+    config: &Config,
+    tasks: &[Task],
+    steering: &Steering,
+    brought: &mut Vec<Class>,
+) -> Vec<Task> {
+    let Some(mix) = steering.mix() else { return tasks.to_vec() };
+    let (mixes, mut now): (Vec<Task>, Vec<Task>) =
+        tasks.iter().cloned().partition(|task| matches!(task.work, Work::Crud { .. }));
+    let id = classes::crud_id(&mix);
+    let own = mixes.iter().find(|task| task.class.id == id).cloned();
+    let least = mixes.iter().filter_map(|task| match task.work {
+        Work::Crud { loops, .. } => Some(loops),
+        _ => None,
+    });
+    let new = || least.min().map(|loops| classes::crud_task(config, &mix, (1, loops)));
+    if let Some(task) = own.clone().or_else(new) {
+        if own.is_none() && !brought.contains(&task.class) {
+            brought.push(task.class.clone());
+        }
+        now.push(task);
+    }
+    now
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_mix_takes_the_place_of_all() {
+        let config = crate::cli::tests::config();
+        let tasks = classes::crud(&config, &[10, 20, 30, 40]);
+        let mut steering = Steering::deaf();
+        let mut brought = Vec::new();
+        assert_eq!(ordered(&config, &tasks, &steering, &mut brought).len(), 4);
+        steering.order_mix("0/5/5".parse().unwrap());
+        let [own] = ordered(&config, &tasks, &steering, &mut brought)
+            .try_into()
+            .unwrap_or_else(|_| panic!());
+        assert_eq!(own.class.operations, tasks[2].class.operations);
+        assert!(brought.is_empty());
+        steering.order_mix("2/4/4".parse().unwrap());
+        for _ in 0..2 {
+            let [new] = ordered(&config, &tasks, &steering, &mut brought)
+                .try_into()
+                .unwrap_or_else(|_| panic!());
+            assert_eq!(new.class.id, "crud/2-4-4");
+            assert_eq!(brought.len(), 1);
+        }
+    }
+}

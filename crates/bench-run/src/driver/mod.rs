@@ -1,0 +1,168 @@
+//! A run from beginning to end: copies, sides, restarts, results.
+
+mod block;
+mod calibrate;
+mod classes;
+mod doubts;
+mod ground;
+mod prepare;
+mod restart;
+mod results;
+mod script;
+mod share;
+pub(crate) mod sides;
+mod toll;
+mod warm;
+
+use std::time::Instant;
+
+use tdekit_bench_report::{Results, note_first_pairs, summarize};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::backup;
+use crate::config::Config;
+use crate::environment;
+use crate::error::BenchError;
+use crate::interrupt;
+use crate::messages;
+use crate::noise::NoiseMeter;
+use crate::oltp;
+use crate::progress::Progress;
+use crate::schedule::{self, Ended, Steering, Surroundings};
+use crate::tools::Tools;
+use ground::SidesGround;
+
+pub(crate) use calibrate::{CalibrationPlan, calibrate};
+
+/// Runs what `config` says. A failure after the first measured block ends the run early: the
+/// results then hold what was measured, and say why they are not complete.
+pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results, BenchError> {
+    interrupt::install();
+    let start = Instant::now();
+    let environment = environment::describe(&config.directory);
+    let progress = Progress::new();
+    let mut noise = NoiseMeter::start();
+    let mut steering = Steering::start();
+    let mut results = results::empty(config, environment, now());
+    if config.experiments.backup && !tools.can_back_up() {
+        return Err(BenchError::NoBackup { command: tools.tdekit.clone() });
+    }
+    let experiments = [
+        (config.experiments.needs_sides(), run_sides as RunExperiment),
+        (config.experiments.backup, run_backup),
+        (config.experiments.oltp, run_oltp),
+        (config.experiments.messages, run_messages),
+    ];
+    let (mut begun, mut reached) = (false, true);
+    for (_, run) in experiments.into_iter().filter(|(wanted, _)| *wanted) {
+        let mut warnings = Vec::new();
+        "preparing".clone_into(&mut steering.place);
+        let around = Surroundings {
+            progress: &progress,
+            noise: &mut noise,
+            steering: &mut steering,
+            warnings: &mut warnings,
+        };
+        let ended = match run(config, tools, around, &mut results) {
+            // What was measured before is kept.
+            Err(error) if begun => Ended { failure: Some(error), reached: false },
+            outcome => outcome?,
+        };
+        begun = true;
+        reached &= ended.reached;
+        results.warnings.append(&mut warnings);
+        if let Some(error) = ended.failure {
+            results.incomplete.push(error.to_string());
+            break;
+        }
+    }
+    progress.finish();
+    if let Some(stopping) = &mut results.settings.stopping {
+        stopping.reached = reached;
+    }
+    results.warnings.splice(0..0, std::mem::take(&mut steering.notes));
+    results.noise = noise.finish();
+    results.duration_s = start.elapsed().as_secs_f64();
+    results.summary = summarize(&results);
+    note_first_pairs(&mut results);
+    let doubts = doubts::doubts(&results, config.block_time);
+    results.warnings.extend(doubts);
+    Ok(results)
+}
+
+/// Runs an experiment and puts what it found into the results. Fails when nothing could be
+/// measured.
+type RunExperiment =
+    fn(&Config, &Tools, Surroundings<'_>, &mut Results) -> Result<Ended, BenchError>;
+
+/// The time, RFC 3339, in seconds.
+fn now() -> String {
+    let now = OffsetDateTime::now_utc();
+    now.replace_nanosecond(0).unwrap_or(now).format(&Rfc3339).unwrap_or_default()
+}
+
+/// Everything that compares sides.
+fn run_sides(
+    config: &Config,
+    tools: &Tools,
+    around: Surroundings<'_>,
+    results: &mut Results,
+) -> Result<Ended, BenchError> {
+    let prepared = prepare::prepare(config, tools, around.progress)?;
+    let mut ground = SidesGround::new(config, &prepared);
+    around.steering.has_mixes = config.experiments.crud;
+    let ended = schedule::run(&mut ground, &ground::length(config), config.seed, around);
+    let (brought, measured) = ground.finish();
+    let ended = ended.unless_empty(measured.samples.is_empty())?;
+    results::add_sides(results, prepared, &brought, measured);
+    Ok(ended)
+}
+
+/// The backup matrix.
+fn run_backup(
+    config: &Config,
+    tools: &Tools,
+    around: Surroundings<'_>,
+    results: &mut Results,
+) -> Result<Ended, BenchError> {
+    let outcome = backup::run(config, tools, &results.settings, around)?;
+    if results.sides.is_empty() {
+        results.settings.page_size_bytes = outcome.subject.page_size_bytes;
+        results.subject = outcome.subject;
+    }
+    results.backup = Some(outcome.matrix);
+    Ok(outcome.ended)
+}
+
+/// The OLTP workloads.
+fn run_oltp(
+    config: &Config,
+    tools: &Tools,
+    around: Surroundings<'_>,
+    results: &mut Results,
+) -> Result<Ended, BenchError> {
+    let outcome = oltp::run(config, tools, &results.settings, around)?;
+    if results.subject.label.is_empty() {
+        results.subject.label.clone_from(&outcome.report.engine);
+        results.subject.bytes = outcome.report.data_bytes;
+        results.subject.tables = outcome.report.tables.into();
+    }
+    results.oltp = Some(outcome.report);
+    Ok(outcome.ended)
+}
+
+/// Messages over TDS.
+fn run_messages(
+    config: &Config,
+    tools: &Tools,
+    around: Surroundings<'_>,
+    results: &mut Results,
+) -> Result<Ended, BenchError> {
+    let outcome = messages::run(config, tools, &results.settings, around)?;
+    if results.subject.label.is_empty() {
+        results.subject.label.clone_from(&outcome.report.server);
+    }
+    results.messages = Some(outcome.report);
+    Ok(outcome.ended)
+}

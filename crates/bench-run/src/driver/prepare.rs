@@ -1,0 +1,469 @@
+//! Everything before the first measured block: databases, sides, statements, calibration.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fastrand::Rng;
+use rusqlite::{Connection, OpenFlags};
+use tdekit_bench_report::{Class, Role, StatementInfo};
+use tempfile::TempDir;
+
+use super::block::crud_loops;
+use super::classes::{self, Task, Work};
+use super::restart::{crud_settings, operation_settings};
+use super::sides::{self, SideChoice, SideSpec, copy_file};
+use super::{script, share};
+use crate::backup::back_up;
+use crate::config::Config;
+use crate::derive::{self, Derived};
+use crate::environment::check_space;
+use crate::error::BenchError;
+use crate::generate::generate;
+use crate::interrupt;
+use crate::job::{CrudRequest, DatabaseState, Planned, Reply, Request};
+use crate::key_store::{self, KeyEnvironment};
+use crate::private;
+use crate::process::WorkerProcess;
+use crate::progress::Progress;
+use crate::subject::{beside, copy_database, page_size, remove};
+use crate::tools::Tools;
+
+/// Rows a table of the small databases whose opening is timed.
+const OPEN_ROWS: u64 = 100;
+/// Databases whose opening is timed, beside the first.
+pub(super) const OPEN_OTHERS: usize = 3;
+/// Bytes a row of the three generated tables with their indexes, all together, roughly.
+const ROW_BYTES: u64 = 700;
+const DEFAULT_PAGE_SIZE: u32 = 4096;
+
+/// A database of the run, by the name of its files.
+pub(super) const CRUD: &str = "crud.db";
+pub(super) const SUBJECT: &str = "subject.db";
+
+/// Everything that the measuring needs. Dropping it removes every copy.
+pub(super) struct Prepared {
+    pub(super) directory: TempDir,
+    pub(super) sides: Vec<SideSpec>,
+    /// What full backups need, where the command can back up.
+    pub(super) backups: Option<Backups>,
+    pub(super) tasks: Vec<Task>,
+    pub(super) plan: Vec<Planned>,
+    pub(super) statements: Vec<StatementInfo>,
+    /// A class for each of the user's statements.
+    pub(super) script_classes: Vec<Class>,
+    /// CPU of a loop of each mix in the driver alone, by class.
+    pub(super) idle_loops: Vec<(String, f64)>,
+    /// Whose instructions the workers count, or why they count none.
+    pub(super) instructions: String,
+    pub(super) foreign_keys: bool,
+    /// Names of the databases: one file for both when it was generated.
+    pub(super) crud: Option<&'static str>,
+    pub(super) subject: Option<&'static str>,
+    pub(super) label: String,
+    pub(super) bytes: u64,
+    pub(super) page_size_bytes: u32,
+    pub(super) generated_rows: Option<u64>,
+    pub(super) tables: u64,
+    pub(super) indexes: u64,
+    pub(super) notes: Vec<String>,
+    /// Size of each side's copy.
+    pub(super) file_bytes: Vec<(String, f64)>,
+}
+
+/// The command and the key store for full backups.
+pub(super) struct Backups {
+    pub(super) tools: Tools,
+    pub(super) keys: KeyEnvironment,
+}
+
+impl Prepared {
+    /// Whether a side takes part in a task: peers have no backup command.
+    pub(super) fn runs(&self, task: &Task, side: usize) -> bool {
+        !matches!(task.work, Work::FullBackup { .. })
+            || self
+                .sides
+                .get(side)
+                .is_some_and(|side| matches!(side.side.role, Role::Base | Role::Encrypted))
+    }
+
+    /// A side's untouched copy of a database.
+    pub(super) fn pristine(&self, side: &SideSpec, name: &str) -> PathBuf {
+        pristine(self.directory.path(), &side.side.id, name)
+    }
+}
+
+fn pristine(root: &Path, side: &str, name: &str) -> PathBuf {
+    root.join("pristine").join(side).join(name)
+}
+
+/// Name of one of the databases whose opening is timed.
+pub(super) fn open_name(number: usize) -> String {
+    format!("open-{number}.db")
+}
+
+/// Makes databases, sides and statements.
+pub(super) fn prepare(
+    config: &Config,
+    tools: &Tools,
+    progress: &Progress,
+) -> Result<Prepared, BenchError> {
+    let copies = 2
+        + u64::from(config.toll_per_mille.is_some())
+        + u64::try_from(config.peers.len()).unwrap_or(u64::MAX) * 2;
+    check_space(&config.directory, needed_bytes(config, copies)?)?;
+    let directory = private::directory(&config.directory, ".tdekit-bench-")?;
+    progress.say("making the databases");
+    let plain = make_plain(config, directory.path())?;
+    interrupt::check()?;
+    progress.say("setting up the sides");
+    let choice = SideChoice {
+        tools,
+        library: config.library.clone(),
+        origin: config.library_origin.clone(),
+        control: config.control,
+        algorithm: &config.algorithm,
+        peers: &config.peers,
+        page_size_bytes: plain.page_size_bytes,
+    };
+    let can_back_up = config.experiments.operations && tools.can_back_up();
+    let keys = if config.control && !can_back_up {
+        KeyEnvironment::new()
+    } else {
+        key_store::make(&tools.tdekit, directory.path())?
+    };
+    let mut sides = sides::set_up(&choice, &keys)?;
+    if let Some(per_mille) = config.toll_per_mille {
+        sides.push(sides::dearer(&choice, per_mille)?);
+    }
+    let mut prepared = Prepared {
+        directory,
+        sides,
+        backups: can_back_up.then(|| Backups { tools: tools.clone(), keys }),
+        tasks: Vec::new(),
+        plan: Vec::new(),
+        statements: Vec::new(),
+        script_classes: Vec::new(),
+        idle_loops: Vec::new(),
+        instructions: String::new(),
+        foreign_keys: false,
+        crud: plain.crud,
+        subject: plain.subject,
+        label: plain.label,
+        bytes: plain.bytes,
+        page_size_bytes: plain.page_size_bytes,
+        generated_rows: plain.crud.map(|_| config.rows),
+        tables: 0,
+        indexes: 0,
+        notes: plain.notes,
+        file_bytes: Vec::new(),
+    };
+    progress.say("copying for each side");
+    make_pristine(&mut prepared)?;
+    interrupt::check()?;
+    if let Some(name) = prepared.crud.filter(|_| config.experiments.crud) {
+        progress.say("calibrating the mixes");
+        let loops = calibrate(config, &mut prepared, name)?;
+        prepared.tasks.extend(classes::crud(config, &loops));
+        prepared.idle_loops = share::idle_loops(config, tools)?;
+    }
+    if let Some(name) = prepared.subject {
+        progress.say("deriving statements");
+        derive_tasks(config, &mut prepared, name)?;
+        if config.experiments.script {
+            progress.say("trying the script");
+            script::add(config, &mut prepared, name)?;
+        }
+    }
+    if prepared.tasks.is_empty() {
+        let path = config.database.clone().unwrap_or_default();
+        return Err(BenchError::NothingDerived { path });
+    }
+    Ok(prepared)
+}
+
+/// Room for the plain copy, for each side an untouched and two working copies, a backup and logs.
+fn needed_bytes(config: &Config, sides: u64) -> Result<u64, BenchError> {
+    let given = match &config.database {
+        Some(path) => {
+            let state = std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?;
+            let log = std::fs::metadata(beside(path, "-wal")).map_or(0, |state| state.len());
+            state.len().saturating_add(log)
+        }
+        None => 0,
+    };
+    let generated = if config.database.is_none() || config.experiments.crud {
+        config.rows.saturating_mul(ROW_BYTES)
+    } else {
+        0
+    };
+    let files = given.saturating_add(generated);
+    Ok(files.saturating_mul(3 * sides + 4).saturating_add(32 << 20))
+}
+
+/// The plain originals of all copies.
+struct Plain {
+    crud: Option<&'static str>,
+    subject: Option<&'static str>,
+    label: String,
+    bytes: u64,
+    page_size_bytes: u32,
+    notes: Vec<String>,
+}
+
+fn make_plain(config: &Config, root: &Path) -> Result<Plain, BenchError> {
+    let directory = root.join("plain");
+    std::fs::create_dir(&directory).map_err(BenchError::file("cannot create", &directory))?;
+    let mut notes = Vec::new();
+    let generating = config.experiments.crud || config.database.is_none();
+    let page_size_bytes = match &config.database {
+        Some(source) => {
+            let target = directory.join(SUBJECT);
+            notes.extend(copy_database(source, &target, config.page_size_bytes)?);
+            let connection =
+                Connection::open(&target).map_err(BenchError::sqlite("cannot open the copy"))?;
+            page_size(&connection)?
+        }
+        None => config.page_size_bytes.unwrap_or(DEFAULT_PAGE_SIZE),
+    };
+    let make = |name: &str, rows: u64, seed: u64| {
+        let control = (config.mixes.as_slice(), config.think_time);
+        generate(&directory.join(name), rows, page_size_bytes, control, seed)
+            .map_err(BenchError::sqlite("cannot generate a database"))
+    };
+    if generating {
+        make(CRUD, config.rows, config.seed)?;
+    }
+    for number in 0..=OPEN_OTHERS {
+        make(&open_name(number), OPEN_ROWS, config.seed.wrapping_add(number as u64))?;
+    }
+    let own = if config.database.is_some() { SUBJECT } else { CRUD };
+    let label = match &config.database {
+        Some(path) => path
+            .file_name()
+            .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
+        None => format!("generated Vendor/Card/Purchase, {} rows each", config.rows),
+    };
+    let measured = directory.join(own);
+    let bytes = length(&measured)?;
+    Ok(Plain {
+        crud: generating.then_some(CRUD),
+        subject: config.experiments.needs_subject().then_some(own),
+        label,
+        bytes,
+        page_size_bytes,
+        notes,
+    })
+}
+
+fn length(path: &Path) -> Result<u64, BenchError> {
+    Ok(std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?.len())
+}
+
+/// Makes every side's untouched copies.
+fn make_pristine(prepared: &mut Prepared) -> Result<(), BenchError> {
+    let root = prepared.directory.path();
+    let mut names: Vec<String> =
+        [prepared.crud, prepared.subject].into_iter().flatten().map(str::to_owned).collect();
+    names.dedup();
+    names.extend((0..=OPEN_OTHERS).map(open_name));
+    let measured = prepared.subject.or(prepared.crud);
+    for side in &prepared.sides {
+        let directory = root.join("pristine").join(&side.side.id);
+        std::fs::create_dir_all(&directory)
+            .map_err(BenchError::file("cannot create", &directory))?;
+        for name in &names {
+            interrupt::check()?;
+            let plain = root.join("plain").join(name);
+            side.make_copy(&plain, &directory.join(name), prepared.page_size_bytes)?;
+        }
+        if let Some(name) = measured {
+            #[allow(clippy::cast_precision_loss, reason = "file sizes stay below 2^53")]
+            let bytes = length(&directory.join(name))? as f64;
+            prepared.file_bytes.push((side.side.id.clone(), bytes));
+        }
+    }
+    Ok(())
+}
+
+/// A copy of the base's database to try things on, with a worker on it.
+pub(super) fn scratch(
+    prepared: &Prepared,
+    name: &str,
+    settings: &[String],
+    workers: u32,
+) -> Result<(PathBuf, Vec<WorkerProcess>, Option<DatabaseState>), BenchError> {
+    let [base, ..] = prepared.sides.as_slice() else {
+        return Ok((PathBuf::new(), Vec::new(), None));
+    };
+    let path = prepared.directory.path().join("scratch.db");
+    copy_file(&prepared.pristine(base, name), &path)?;
+    let mut started = Vec::new();
+    let mut state = None;
+    for _ in 0..workers {
+        let (mut worker, _) = base.start()?;
+        state = Some(worker.open(&path, base.on_open(settings))?);
+        started.push(worker);
+    }
+    Ok((path, started, state))
+}
+
+pub(super) fn remove_scratch(path: &Path) -> Result<(), BenchError> {
+    ["", "-wal", "-shm", "-journal"].into_iter().try_for_each(|end| remove(&beside(path, end)))
+}
+
+/// Loops a process of each mix that fill the block time on the base.
+fn calibrate(config: &Config, prepared: &mut Prepared, name: &str) -> Result<Vec<u64>, BenchError> {
+    let (path, mut workers, state) =
+        scratch(prepared, name, &crud_settings(config), config.processes)?;
+    check_state(config, state.as_ref())?;
+    prepared.instructions =
+        workers.first().map_or_else(String::new, |worker| worker.instructions.clone());
+    if let Some(loops) = config.loops {
+        drop(workers);
+        remove_scratch(&path)?;
+        return Ok(vec![loops; config.mixes.len()]);
+    }
+    let mut found = Vec::new();
+    let mut rng = Rng::with_seed(config.seed);
+    for control in (1_i64..).take(config.mixes.len()) {
+        let mut loops = 8;
+        for _ in 0..3 {
+            // A block never repeats another's seed: the load mix would repeat its keys.
+            let request = CrudRequest {
+                control,
+                loops,
+                rows: config.rows,
+                seed: rng.u64(..),
+                interval_ns: config.interval_ns(),
+            };
+            let cost = crud_loops(&mut workers, request, &mut || Ok(()))?;
+            loops = scaled(loops, Duration::from_nanos(cost.elapsed_ns), config.block_time);
+        }
+        found.push(loops);
+    }
+    drop(workers);
+    remove_scratch(&path)?;
+    Ok(found)
+}
+
+/// Loops for a block of `wanted`, when `loops` took `elapsed`; at most 64 times as many, since a
+/// first short try says little.
+fn scaled(loops: u64, elapsed: Duration, wanted: Duration) -> u64 {
+    let wanted = u128::from(loops) * wanted.as_nanos();
+    let next = wanted / elapsed.as_nanos().max(1);
+    u64::try_from(next).unwrap_or(u64::MAX).clamp(4, loops.saturating_mul(64))
+}
+
+/// Fails when SQLite did not take a setting as asked.
+pub(super) fn check_state(
+    config: &Config,
+    state: Option<&DatabaseState>,
+) -> Result<(), BenchError> {
+    match state {
+        Some(state) if !state.journal_mode.eq_ignore_ascii_case(&config.journal_mode) => {
+            Err(BenchError::Option {
+                option: "--journal-mode",
+                reason: format!(
+                    "SQLite uses {} where {} was asked for",
+                    state.journal_mode, config.journal_mode
+                ),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Derives statements from the plain subject, rehearses them on the base and adds the classes.
+fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<(), BenchError> {
+    let plain = prepared.directory.path().join("plain").join(name);
+    let mut connection = Connection::open_with_flags(&plain, OpenFlags::SQLITE_OPEN_READ_ONLY)
+        .map_err(BenchError::sqlite("cannot open the copy"))?;
+    interrupt::watch(&mut connection).map_err(BenchError::sqlite("cannot open the copy"))?;
+    let derived = derive::derive(&connection, config.seed)
+        .map_err(BenchError::sqlite("cannot derive statements"))?;
+    drop(connection);
+    // A table whose reading was interrupted counts as one that cannot be read.
+    interrupt::check()?;
+    prepared.tables = derived.tables;
+    prepared.indexes = derived.indexes;
+    prepared.foreign_keys = derived.foreign_keys;
+    prepared.notes.extend(derived.notes.iter().cloned());
+    if config.experiments.operations {
+        let (plan, notes) = rehearse(config, prepared, name, &derived)?;
+        prepared.notes.extend(notes);
+        prepared.tasks.extend(classes::operations(config, &plan));
+        prepared.statements = classes::statement_infos(&plan);
+        match try_backups(config, prepared) {
+            Ok(true) => prepared.tasks.extend(classes::full_backups()),
+            Ok(false) => {}
+            Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
+            Err(error) => {
+                prepared.notes.push(format!("Full backups are left out: {error}."));
+                prepared.backups = None;
+            }
+        }
+        prepared.plan = plan;
+    }
+    if config.experiments.scans
+        && let Some(scans) = &derived.scans
+    {
+        let pages = prepared.bytes / u64::from(prepared.page_size_bytes.max(1));
+        prepared.tasks.extend(classes::scans(scans, pages));
+    }
+    Ok(())
+}
+
+/// Backs up a small database of each side, as the measured backups will; false where the command
+/// cannot back up.
+fn try_backups(config: &Config, prepared: &Prepared) -> Result<bool, BenchError> {
+    let Some(Backups { tools, keys }) = &prepared.backups else { return Ok(false) };
+    let mut runner = WorkerProcess::start(&tools.worker, "backup", keys)?;
+    let target = prepared.directory.path().join("tried.bak");
+    for side in prepared.sides.iter().filter(|side| takes_backups(side)) {
+        let source = prepared.pristine(side, &open_name(0));
+        let cipher = side.backup_cipher(config);
+        runner.run(&back_up(tools, keys, (&source, &target), "zstd", cipher))?;
+        remove(&target)?;
+    }
+    Ok(true)
+}
+
+fn takes_backups(side: &SideSpec) -> bool {
+    matches!(side.side.role, Role::Base | Role::Encrypted)
+}
+
+fn rehearse(
+    config: &Config,
+    prepared: &Prepared,
+    name: &str,
+    derived: &Derived,
+) -> Result<(Vec<Planned>, Vec<String>), BenchError> {
+    let settings = operation_settings(config, derived.foreign_keys);
+    let (path, mut workers, state) = scratch(prepared, name, &settings, 1)?;
+    check_state(config, state.as_ref())?;
+    let statements = derived.tried();
+    let rehearsals = match workers.first_mut() {
+        Some(worker) => match worker.ask(&Request::Rehearse { statements })? {
+            Reply::Rehearsed(rehearsals) => rehearsals,
+            other => return Err(worker.unexpected(&other)),
+        },
+        None => Vec::new(),
+    };
+    drop(workers);
+    remove_scratch(&path)?;
+    Ok(derive::choose(derived, &rehearsals))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_grow_towards_the_block_time() {
+        let ms = Duration::from_millis;
+        assert_eq!(scaled(100, ms(10), ms(250)), 2500);
+        assert_eq!(scaled(8, ms(1), ms(250)), 512);
+        assert_eq!(scaled(8, ms(4000), ms(250)), 4);
+        assert_eq!(scaled(8, Duration::ZERO, ms(250)), 512);
+    }
+}

@@ -1,0 +1,300 @@
+//! One restart: freshly copied files and fresh processes for every side.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use fastrand::Rng;
+use tdekit_bench_report::{Probe, ProbeKind};
+
+use super::classes::{Task, Work};
+use super::prepare::{Backups, OPEN_OTHERS, Prepared, open_name};
+use super::sides::{SideSpec, copy_file};
+use super::toll::{Added, Debt};
+use crate::config::Config;
+use crate::error::BenchError;
+use crate::job::{DatabaseState, Reply, Request, Undo};
+use crate::process::WorkerProcess;
+
+/// Settings that every connection of the mixes runs first.
+pub(super) fn crud_settings(config: &Config) -> Vec<String> {
+    settings(config, false, 1000)
+}
+
+/// Settings of the derived statements and scans: no checkpoint but the asked ones.
+pub(super) fn operation_settings(config: &Config, foreign_keys: bool) -> Vec<String> {
+    settings(config, foreign_keys, 0)
+}
+
+fn settings(config: &Config, foreign_keys: bool, checkpoint_pages: u32) -> Vec<String> {
+    vec![
+        format!("PRAGMA journal_mode = {}", config.journal_mode),
+        format!("PRAGMA synchronous = {}", config.synchronous),
+        format!("PRAGMA cache_size = {}", config.cache_size),
+        format!("PRAGMA wal_autocheckpoint = {checkpoint_pages}"),
+        format!("PRAGMA foreign_keys = {}", if foreign_keys { "ON" } else { "OFF" }),
+        // A peer built to keep temporary data in memory would be spared work that others do.
+        "PRAGMA temp_store = FILE".to_owned(),
+    ]
+}
+
+/// The running workers of one side.
+pub(super) struct SideWorkers {
+    pub(super) crud: Vec<WorkerProcess>,
+    pub(super) subject: Option<WorkerProcess>,
+    /// On a copy of its own: dropping its pages from the system's cache must not cool the others.
+    pub(super) cold: Option<WorkerProcess>,
+    /// On a copy of its own, whose changes are thrown away.
+    pub(super) script: Option<WorkerProcess>,
+    pub(super) directory: PathBuf,
+    /// What blocks of the mixes owe where their side is made dearer, by control row.
+    pub(super) debts: BTreeMap<i64, Debt>,
+}
+
+/// What the tasks of a restart need.
+#[derive(Debug, Clone, Copy)]
+struct Needs {
+    crud: bool,
+    subject: bool,
+    cold: bool,
+    script: bool,
+    backups: bool,
+}
+
+impl Needs {
+    fn of(tasks: &[Task]) -> Self {
+        let any = |fits: fn(&Work) -> bool| tasks.iter().any(|task| fits(&task.work));
+        Self {
+            crud: any(|work| matches!(work, Work::Crud { .. })),
+            subject: any(|work| {
+                matches!(
+                    work,
+                    Work::Operation { cold: false, .. }
+                        | Work::Scan { .. }
+                        | Work::Backup
+                        | Work::FullBackup { .. }
+                )
+            }),
+            cold: any(|work| matches!(work, Work::Operation { cold: true, .. })),
+            script: any(|work| matches!(work, Work::Script { .. })),
+            backups: any(|work| matches!(work, Work::FullBackup { .. })),
+        }
+    }
+}
+
+/// One restart. Dropping it ends the workers and removes the working copies.
+pub(super) struct Restart<'a> {
+    pub(super) config: &'a Config,
+    pub(super) prepared: &'a Prepared,
+    pub(super) number: u32,
+    /// In the order of `prepared.sides`.
+    pub(super) workers: Vec<SideWorkers>,
+    /// Runs full backups.
+    pub(super) runner: Option<WorkerProcess>,
+    directory: PathBuf,
+}
+
+impl Drop for Restart<'_> {
+    fn drop(&mut self) {
+        self.workers.clear();
+        self.runner = None;
+        // The run's directory goes as a whole in the end; here only room is saved.
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl<'a> Restart<'a> {
+    /// Copies the files and starts the workers that `tasks` need, sides in random order.
+    pub(super) fn start(
+        config: &'a Config,
+        prepared: &'a Prepared,
+        (number, tasks): (u32, &[Task]),
+        rng: &mut Rng,
+    ) -> Result<Self, BenchError> {
+        let needs = Needs::of(tasks);
+        let directory = prepared.directory.path().join(format!("restart-{number}"));
+        let mut order: Vec<usize> = (0..prepared.sides.len()).collect();
+        rng.shuffle(&mut order);
+        let mut restart =
+            Self { config, prepared, number, workers: Vec::new(), runner: None, directory };
+        if let Some(Backups { tools, keys }) = prepared.backups.as_ref().filter(|_| needs.backups) {
+            restart.runner = Some(WorkerProcess::start(&tools.worker, "backup", keys)?);
+        }
+        let mut started: Vec<(usize, SideWorkers)> = Vec::new();
+        let mut states: Vec<(DatabaseState, Option<DatabaseState>)> = Vec::new();
+        for index in order {
+            let Some(side) = prepared.sides.get(index) else { continue };
+            let (workers, state) = restart.start_side(side, needs)?;
+            started.push((index, workers));
+            states.extend(state);
+        }
+        started.sort_by_key(|(index, _)| *index);
+        restart.workers = started.into_iter().map(|(_, workers)| workers).collect();
+        if let [first, rest @ ..] = states.as_slice()
+            && rest.iter().any(|state| state != first)
+        {
+            return Err(BenchError::WorkerFailed {
+                side: "all".to_owned(),
+                message: format!("the sides do not run with equal settings: {states:?}"),
+            });
+        }
+        Ok(restart)
+    }
+
+    #[allow(clippy::type_complexity, reason = "settings of both databases, where there are two")]
+    fn start_side(
+        &self,
+        side: &SideSpec,
+        needs: Needs,
+    ) -> Result<(SideWorkers, Option<(DatabaseState, Option<DatabaseState>)>), BenchError> {
+        let directory = self.directory.join(&side.side.id);
+        std::fs::create_dir_all(&directory)
+            .map_err(BenchError::file("cannot create", &directory))?;
+        let mut workers = SideWorkers {
+            crud: Vec::new(),
+            subject: None,
+            cold: None,
+            script: None,
+            directory: directory.clone(),
+            debts: BTreeMap::new(),
+        };
+        let mut states = Vec::new();
+        if let Some(name) = self.prepared.crud.filter(|_| needs.crud) {
+            let path = directory.join("crud.db");
+            copy_file(&self.prepared.pristine(side, name), &path)?;
+            let on_open = side.on_open(&crud_settings(self.config));
+            for number in 0..self.config.processes {
+                let (mut worker, _) = side.start()?;
+                let state = worker.open(&path, on_open.clone())?;
+                if number == 0 {
+                    states.push(state);
+                }
+                workers.crud.push(worker);
+            }
+        }
+        if let Some(name) = self.prepared.subject {
+            if needs.subject {
+                let path = directory.join("subject.db");
+                let (worker, state) = self.start_subject(side, name, &path)?;
+                states.push(state);
+                workers.subject = Some(worker);
+            }
+            if needs.cold {
+                let (worker, _) = self.start_subject(side, name, &directory.join("cold.db"))?;
+                workers.cold = Some(worker);
+            }
+            if needs.script {
+                let (worker, state) =
+                    self.start_script(side, name, &directory.join("script.db"))?;
+                states.push(state);
+                workers.script = Some(worker);
+            }
+        }
+        let mut states = states.into_iter();
+        Ok((workers, states.next().map(|first| (first, states.next()))))
+    }
+
+    /// A worker with the derived statements on a fresh copy at `path`.
+    fn start_subject(
+        &self,
+        side: &SideSpec,
+        name: &str,
+        path: &Path,
+    ) -> Result<(WorkerProcess, DatabaseState), BenchError> {
+        copy_file(&self.prepared.pristine(side, name), path)?;
+        let (mut worker, _) = side.start()?;
+        let settings = operation_settings(self.config, self.prepared.foreign_keys);
+        let state = worker.open(path, side.on_open(&settings))?;
+        worker.do_it(&Request::Plan { statements: self.prepared.plan.clone() })?;
+        Ok((worker, state))
+    }
+
+    /// A worker with the user's statements on a fresh copy at `path`.
+    fn start_script(
+        &self,
+        side: &SideSpec,
+        name: &str,
+        path: &Path,
+    ) -> Result<(WorkerProcess, DatabaseState), BenchError> {
+        let pristine = self.prepared.pristine(side, name);
+        copy_file(&pristine, path)?;
+        let (mut worker, _) = side.start()?;
+        let settings = operation_settings(self.config, self.prepared.foreign_keys);
+        let state = worker.open(path, side.on_open(&settings))?;
+        plan_script(&mut worker, self.config, &pristine)?;
+        Ok((worker, state))
+    }
+}
+
+/// Gives a worker the user's statements; which of them change the database. `pristine` is what its
+/// database was copied from.
+pub(super) fn plan_script(
+    worker: &mut WorkerProcess,
+    config: &Config,
+    pristine: &Path,
+) -> Result<Vec<bool>, BenchError> {
+    let undo =
+        if config.journal_mode == "wal" { Undo::Log } else { Undo::Copy(pristine.to_owned()) };
+    match worker.ask(&Request::PlanScript { statements: config.script.clone(), undo })? {
+        Reply::ScriptPlanned { writes } => Ok(writes),
+        other => Err(worker.unexpected(&other)),
+    }
+}
+
+impl Restart<'_> {
+    /// What was added to the work of sides that were made dearer.
+    pub(super) fn added(&self) -> Added {
+        let mut sum = Added::default();
+        for debt in self.workers.iter().flat_map(|workers| workers.debts.values()) {
+            sum.add(debt.added());
+        }
+        sum
+    }
+
+    /// Ends the restart with its single values: memory of a worker that did its work, and the time
+    /// that opening takes.
+    pub(super) fn finish(mut self) -> Result<Vec<Probe>, BenchError> {
+        let mut probes = Vec::new();
+        for (index, workers) in self.workers.iter_mut().enumerate() {
+            let worker =
+                workers.subject.as_mut().or(workers.crud.first_mut()).or(workers.script.as_mut());
+            let Some((worker, side)) = worker.zip(self.prepared.sides.get(index)) else {
+                continue;
+            };
+            let bytes = match worker.ask(&Request::Memory)? {
+                Reply::Memory { bytes } => bytes,
+                other => return Err(worker.unexpected(&other)),
+            };
+            probes.push(number_probe(self.number, ProbeKind::ProcessMemory, side, bytes));
+        }
+        for side in &self.prepared.sides {
+            let (mut worker, _) = side.start()?;
+            let path = |number: usize| self.prepared.pristine(side, &open_name(number));
+            let request = Request::OpenProbe {
+                first: path(0),
+                others: (1..=OPEN_OTHERS).map(path).collect(),
+                on_open: side.on_open(&[]),
+            };
+            match worker.ask(&request)? {
+                Reply::OpenTimes { other_ns, again_ns } => {
+                    let kinds =
+                        [(ProbeKind::OpenOther, other_ns), (ProbeKind::OpenAgain, again_ns)];
+                    for (kind, times) in kinds {
+                        probes.extend(
+                            times
+                                .into_iter()
+                                .map(|time| number_probe(self.number, kind, side, time)),
+                        );
+                    }
+                }
+                other => return Err(worker.unexpected(&other)),
+            }
+        }
+        Ok(probes)
+    }
+}
+
+fn number_probe(restart: u32, kind: ProbeKind, side: &SideSpec, value: u64) -> Probe {
+    #[allow(clippy::cast_precision_loss, reason = "nanoseconds and bytes stay below 2^53")]
+    let value = value as f64;
+    Probe { kind, side: side.side.id.clone(), restart, value }
+}

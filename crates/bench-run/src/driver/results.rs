@@ -1,0 +1,163 @@
+//! From what was measured to the results document.
+
+use tdekit_bench_report::{
+    Class, Environment, Probe, ProbeKind, Results, SCHEMA, Sample, Settings, Subject, Summary, Tool,
+};
+
+use super::classes::{self, Task, Work, checkpoint_id};
+use super::ground::Measured;
+use super::prepare::Prepared;
+use super::share;
+use crate::config::Config;
+use crate::job::Operation;
+use crate::sqlite::BUSY_WAIT;
+
+/// Confidence of every interval, in thousandths.
+const CONFIDENCE_PERMILLE: u32 = 950;
+
+/// Confidence of every interval, 0 to 1.
+pub(super) fn confidence() -> f64 {
+    f64::from(CONFIDENCE_PERMILLE) / 1000.0
+}
+
+/// Results without anything measured.
+pub(super) fn empty(config: &Config, environment: Environment, started: String) -> Results {
+    Results {
+        schema: SCHEMA.to_owned(),
+        tool: Tool { name: "tdekit".to_owned(), version: config.version.clone() },
+        started,
+        duration_s: 0.0,
+        incomplete: Vec::new(),
+        warnings: Vec::new(),
+        control: config.control,
+        command: config.command.clone(),
+        environment,
+        settings: Settings {
+            journal_mode: config.journal_mode.clone(),
+            synchronous: config.synchronous.clone(),
+            cache_size: config.cache_size,
+            page_size_bytes: 0,
+            processes: config.processes,
+            rows: None,
+            restarts: config.restarts,
+            pairs: config.pairs,
+            busy_wait_us: u64::try_from(BUSY_WAIT.as_micros()).unwrap_or(u64::MAX),
+            algorithm: if config.control { "none".to_owned() } else { config.algorithm.clone() },
+            confidence_permille: CONFIDENCE_PERMILLE,
+            seed: config.seed,
+            stopping: config.stopping,
+            rate_per_s: config.rate_per_s.filter(|_| config.experiments.crud),
+            think_time: config.think_time.filter(|_| config.experiments.crud),
+            drop_caches: config.drop_caches,
+        },
+        subject: Subject {
+            label: String::new(),
+            generated: config.database.is_none(),
+            bytes: 0,
+            page_size_bytes: 0,
+            tables: 0,
+            indexes: 0,
+            notes: Vec::new(),
+        },
+        sides: Vec::new(),
+        statements: Vec::new(),
+        classes: Vec::new(),
+        samples: Vec::new(),
+        probes: Vec::new(),
+        summary: Summary::default(),
+        backup: None,
+        oltp: None,
+        messages: None,
+        latencies: Vec::new(),
+        noise: None,
+        warm_up: Vec::new(),
+        driver: Vec::new(),
+    }
+}
+
+/// Puts what was measured on the sides into the results.
+pub(super) fn add_sides(
+    results: &mut Results,
+    prepared: Prepared,
+    brought: &[Class],
+    measured: Measured,
+) {
+    results.probes = measured.probes;
+    for (side, bytes) in &prepared.file_bytes {
+        results.probes.push(Probe {
+            kind: ProbeKind::FileBytes,
+            side: side.clone(),
+            restart: 0,
+            value: *bytes,
+        });
+    }
+    results.classes = ordered_classes(&prepared, brought, &measured.samples);
+    results.samples = measured.samples;
+    results.warm_up = measured.warm_up;
+    results.latencies = results
+        .classes
+        .iter()
+        .flat_map(|class| prepared.sides.iter().map(move |side| (class, side)))
+        .filter_map(|(class, side)| {
+            let key = (class.id.clone(), side.side.id.clone());
+            measured.latencies.get(&key)?.report(&key.0, &key.1)
+        })
+        .collect();
+    results.driver = share::shares(&prepared, &results.samples);
+    results.settings.page_size_bytes = prepared.page_size_bytes;
+    results.settings.rows = prepared.generated_rows;
+    results.environment.instructions.clone_from(&prepared.instructions);
+    results.subject = Subject {
+        label: prepared.label,
+        bytes: prepared.bytes,
+        page_size_bytes: prepared.page_size_bytes,
+        tables: prepared.tables,
+        indexes: prepared.indexes,
+        notes: prepared.notes,
+        ..results.subject.clone()
+    };
+    results.sides = prepared.sides.into_iter().map(|side| side.side).collect();
+    results.statements = prepared.statements;
+}
+
+/// Classes in the order of the report; those that come with another only when they were measured,
+/// and those that an order brought after the run's own mixes.
+pub(super) fn ordered_classes(
+    prepared: &Prepared,
+    brought: &[Class],
+    samples: &[Sample],
+) -> Vec<Class> {
+    let measured = |class: &Class| samples.iter().any(|sample| sample.class == class.id);
+    let mut classes = Vec::new();
+    let mut brought = brought.to_vec();
+    for task in &prepared.tasks {
+        if !matches!(task.work, Work::Crud { .. }) {
+            classes.append(&mut brought);
+        }
+        classes.push(task.class.clone());
+        match task.work {
+            Work::Operation { operation: Operation::Reindex, cold } => {
+                let checkpoint = classes::checkpoint(&prepared.tasks, cold);
+                classes.extend(checkpoint.filter(measured));
+            }
+            Work::Script { .. } => {
+                classes.extend(
+                    prepared.script_classes.iter().filter(|class| measured(class)).cloned(),
+                );
+            }
+            _ => {}
+        }
+    }
+    classes.append(&mut brought);
+    classes
+}
+
+/// Whether blocks of a task give the class `id`.
+pub(super) fn task_gives(task: &Task, id: &str) -> bool {
+    match task.work {
+        _ if task.class.id == id => true,
+        Work::Operation { operation: Operation::Reindex, cold } => checkpoint_id(cold) == id,
+        Work::Script { .. } => id.starts_with("script/"),
+        _ => false,
+    }
+}

@@ -1,0 +1,47 @@
+//! The user's own statements, tried on the base before anything is measured.
+
+use tdekit_bench_report::StatementInfo;
+
+use super::classes;
+use super::prepare::{Prepared, check_state, remove_scratch, scratch};
+use super::restart::{operation_settings, plan_script};
+use crate::config::Config;
+use crate::error::BenchError;
+use crate::job::{Reply, Request};
+use crate::script::brief;
+
+/// Times that a block runs the script, at most: each needs a fresh connection.
+const MOST_TIMES: u64 = 50;
+
+/// Adds the script's classes, with as many times a block as fill the block time.
+pub(super) fn add(
+    config: &Config,
+    prepared: &mut Prepared,
+    name: &'static str,
+) -> Result<(), BenchError> {
+    let settings = operation_settings(config, prepared.foreign_keys);
+    let (path, mut workers, state) = scratch(prepared, name, &settings, 1)?;
+    check_state(config, state.as_ref())?;
+    let Some(worker) = workers.first_mut() else { return Ok(()) };
+    let pristine = prepared.sides.first().map(|side| prepared.pristine(side, name));
+    let writes = plan_script(worker, config, &pristine.unwrap_or_default())?;
+    let elapsed_ns = match worker.ask(&Request::Script { times: 1 })? {
+        Reply::Script(costs) => costs.iter().map(|cost| cost.elapsed_ns).sum::<u64>(),
+        other => return Err(worker.unexpected(&other)),
+    };
+    drop(workers);
+    remove_scratch(&path)?;
+    let wanted = u64::try_from(config.block_time.as_nanos()).unwrap_or(u64::MAX);
+    let times = (wanted / elapsed_ns.max(1)).clamp(1, MOST_TIMES);
+    let (task, each) = classes::script(&config.script, &writes, times);
+    prepared.tasks.push(task);
+    prepared.script_classes = each;
+    prepared.statements.extend((0..).zip(&config.script).map(|(index, sql)| StatementInfo {
+        index,
+        operation: "all".to_owned(),
+        what: format!("{}: {}", index + 1, brief(sql)),
+        sql: sql.clone(),
+        variants: 1,
+    }));
+    Ok(())
+}

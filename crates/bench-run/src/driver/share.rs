@@ -1,0 +1,68 @@
+//! The driver's own share: its loop on a library whose calls do nothing, beside the base.
+
+use std::path::Path;
+
+use tdekit_bench_report::stats::median;
+use tdekit_bench_report::{DriverShare, Sample};
+
+use super::block::crud_loops;
+use super::prepare::Prepared;
+use crate::config::Config;
+use crate::error::BenchError;
+use crate::job::{CrudRequest, LibraryChoice, Request};
+use crate::key_store::KeyEnvironment;
+use crate::process::WorkerProcess;
+use crate::sqlite::control_code;
+use crate::tools::Tools;
+
+/// Loops of a try, and tries; their median counts.
+const LOOPS: u64 = 20_000;
+const TRIES: u64 = 5;
+
+/// CPU of a loop of each mix in the driver alone, by class.
+pub(super) fn idle_loops(config: &Config, tools: &Tools) -> Result<Vec<(String, f64)>, BenchError> {
+    let mut worker = WorkerProcess::start(&tools.worker, "driver", &KeyEnvironment::new())?;
+    let library = LibraryChoice::Idle;
+    worker.ask(&Request::Setup { library, extension: None })?;
+    worker.open(Path::new("nowhere"), Vec::new())?;
+    let mut workers = [worker];
+    let mut found = Vec::new();
+    for mix in &config.mixes {
+        let control = control_code(mix.reads, mix.updates, mix.inserts, mix.load);
+        let mut times = Vec::new();
+        for seed in 0..TRIES {
+            let request =
+                CrudRequest { control, loops: LOOPS, rows: config.rows, seed, interval_ns: None };
+            let cost = crud_loops(&mut workers, request, &mut || Ok(()))?;
+            times.push(float(cost.cpu_ns) / float(cost.operations.max(1)));
+        }
+        let class = super::classes::crud_id(mix);
+        found.extend(median(&times).map(|time| (class, time)));
+    }
+    Ok(found)
+}
+
+/// The share in what a loop costs the base.
+pub(super) fn shares(prepared: &Prepared, samples: &[Sample]) -> Vec<DriverShare> {
+    prepared
+        .idle_loops
+        .iter()
+        .filter_map(|(class, driver_ns)| {
+            let task = prepared.tasks.iter().find(|task| task.class.id == *class)?;
+            let base = prepared.sides.first()?;
+            let costs: Vec<f64> = samples
+                .iter()
+                .filter(|sample| sample.class == *class && sample.side == base.side.id)
+                .map(|sample| float(sample.cpu_ns) / float(task.class.operations.max(1)))
+                .collect();
+            let base_ns = median(&costs).filter(|cost| *cost > 0.0)?;
+            let share = driver_ns / base_ns;
+            Some(DriverShare { class: class.clone(), driver_ns: *driver_ns, base_ns, share })
+        })
+        .collect()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "nanoseconds stay below 2^53")]
+fn float(value: u64) -> f64 {
+    value as f64
+}

@@ -1,0 +1,248 @@
+//! The sides of a comparison: how each opens a database, and how its copies are made.
+
+use std::path::{Path, PathBuf};
+
+use tdekit_bench_report::{Library, Role, Side};
+
+use crate::command::run;
+use crate::config::Config;
+use crate::error::BenchError;
+use crate::job::{LibraryChoice, Reply, Request};
+use crate::key_store::{self, CERTIFICATE, KeyEnvironment};
+use crate::peers::Peer;
+use crate::process::WorkerProcess;
+use crate::tools::Tools;
+
+/// How a side's copies are made from a plain database.
+enum Maker {
+    /// A plain copy.
+    Plain,
+    /// `tdekit encrypt`.
+    Encrypt { tdekit: PathBuf, algorithm: String },
+    /// The peer's own way.
+    Peer(Peer),
+}
+
+/// A side, ready to start workers and to make copies.
+pub(crate) struct SideSpec {
+    pub(crate) side: Side,
+    library: LibraryChoice,
+    extension: Option<PathBuf>,
+    environment: KeyEnvironment,
+    /// Further variables of its workers.
+    worker_environment: KeyEnvironment,
+    /// Statements that key a connection.
+    key_pragmas: Vec<String>,
+    /// Its blocks are made dearer by so many thousandths.
+    pub(super) toll_per_mille: Option<u64>,
+    maker: Maker,
+    worker: PathBuf,
+}
+
+/// What decides which sides there are.
+pub(crate) struct SideChoice<'a> {
+    pub(crate) tools: &'a Tools,
+    pub(crate) library: LibraryChoice,
+    pub(crate) origin: String,
+    /// Base against base instead of encrypted.
+    pub(crate) control: bool,
+    pub(crate) algorithm: &'a str,
+    pub(crate) peers: &'a [Peer],
+    pub(crate) page_size_bytes: u32,
+}
+
+/// Sets up every side, base first; `keys` leads to the key store of the encrypted one.
+pub(crate) fn set_up(
+    choice: &SideChoice<'_>,
+    keys: &KeyEnvironment,
+) -> Result<Vec<SideSpec>, BenchError> {
+    let spec = |id: &str, label: &str, role, maker| spec(choice, (id, label, role), maker);
+    let mut sides = vec![spec("base", "plain", Role::Base, Maker::Plain)];
+    if choice.control {
+        sides.push(spec("control", "plain again", Role::Encrypted, Maker::Plain));
+    } else {
+        if !choice.tools.extension.is_file() {
+            return Err(BenchError::NoExtension { path: choice.tools.extension.clone() });
+        }
+        let maker = Maker::Encrypt {
+            tdekit: choice.tools.tdekit.clone(),
+            algorithm: choice.algorithm.to_owned(),
+        };
+        let label = format!("tdekit {}", choice.algorithm);
+        let mut side = spec("tdekit", &label, Role::Encrypted, maker);
+        side.side.cipher = Some(choice.algorithm.to_owned());
+        side.extension = Some(choice.tools.extension.clone());
+        side.environment = keys.clone();
+        // A backup of an encrypted database goes to an encrypted file.
+        side.worker_environment = vec![
+            ("TDEKIT_ENCRYPT_NEW".into(), CERTIFICATE.into()),
+            ("TDEKIT_ENCRYPT_NEW_ALGORITHM".into(), choice.algorithm.into()),
+        ];
+        sides.push(side);
+    }
+    for peer in choice.peers {
+        add_peer(&mut sides, peer, choice, &spec)?;
+    }
+    for side in &mut sides {
+        let (_, library) = side.start()?;
+        side.side.library = Library { origin: side.side.library.origin.clone(), ..library };
+    }
+    Ok(sides)
+}
+
+/// A further base, made dearer by so many thousandths of what it costs.
+pub(super) fn dearer(choice: &SideChoice<'_>, per_mille: u64) -> Result<SideSpec, BenchError> {
+    let names = ("injected", "plain, made dearer", Role::Encrypted);
+    let mut side = spec(choice, names, Maker::Plain);
+    side.toll_per_mille = Some(per_mille);
+    let (_, library) = side.start()?;
+    side.side.library = Library { origin: side.side.library.origin.clone(), ..library };
+    Ok(side)
+}
+
+/// A side of the chosen library.
+fn spec(choice: &SideChoice<'_>, (id, label, role): (&str, &str, Role), maker: Maker) -> SideSpec {
+    SideSpec {
+        side: Side {
+            id: id.to_owned(),
+            label: label.to_owned(),
+            role,
+            library: Library {
+                origin: choice.origin.clone(),
+                version: String::new(),
+                source_id: String::new(),
+                compile_options: Vec::new(),
+            },
+            cipher: None,
+            plain: None,
+        },
+        library: choice.library.clone(),
+        extension: None,
+        environment: Vec::new(),
+        worker_environment: Vec::new(),
+        key_pragmas: Vec::new(),
+        toll_per_mille: None,
+        maker,
+        worker: choice.tools.worker.clone(),
+    }
+}
+
+/// Adds a peer, and once for each library the plain side that it is held against.
+fn add_peer(
+    sides: &mut Vec<SideSpec>,
+    peer: &Peer,
+    choice: &SideChoice<'_>,
+    spec: &dyn Fn(&str, &str, Role, Maker) -> SideSpec,
+) -> Result<(), BenchError> {
+    let path = peer.library.locate()?;
+    let name = peer.library.name();
+    let plain_id = format!("{name}-plain");
+    let mut push = |mut side: SideSpec| {
+        side.library = LibraryChoice::Shared(path.clone());
+        peer.library.origin().clone_into(&mut side.side.library.origin);
+        sides.push(side);
+    };
+    let cipher = peer.cipher_name();
+    let (id, label) = match &peer.cipher {
+        Some(cipher) => (format!("{name}-{cipher}"), format!("{name} {cipher}")),
+        None => (name.to_owned(), format!("{name} {cipher}")),
+    };
+    let mut side = spec(&id, &label, Role::Peer, Maker::Peer(peer.clone()));
+    side.key_pragmas = peer.key_pragmas(choice.page_size_bytes);
+    side.side.cipher = Some(cipher);
+    side.side.plain = Some(plain_id.clone());
+    push(side);
+    if !sides.iter().any(|side| side.side.id == plain_id) {
+        let mut plain = spec(&plain_id, &format!("{name} plain"), Role::PeerPlain, Maker::Plain);
+        plain.library = LibraryChoice::Shared(path);
+        peer.library.origin().clone_into(&mut plain.side.library.origin);
+        sides.push(plain);
+    }
+    Ok(())
+}
+
+impl SideSpec {
+    /// Starts a worker with this side's library and extension.
+    pub(crate) fn start(&self) -> Result<(WorkerProcess, Library), BenchError> {
+        self.start_with(self.extension.clone())
+    }
+
+    fn start_with(
+        &self,
+        extension: Option<PathBuf>,
+    ) -> Result<(WorkerProcess, Library), BenchError> {
+        let environment = [self.environment.as_slice(), &self.worker_environment].concat();
+        let mut worker = WorkerProcess::start(&self.worker, &self.side.id, &environment)?;
+        let request = Request::Setup { library: self.library.clone(), extension };
+        match worker.ask(&request)? {
+            Reply::Ready { version, source_id, compile_options, instructions } => {
+                let origin = String::new();
+                worker.instructions = instructions;
+                Ok((worker, Library { origin, version, source_id, compile_options }))
+            }
+            other => Err(worker.unexpected(&other)),
+        }
+    }
+
+    /// Cipher of this side's full backups.
+    pub(crate) fn backup_cipher<'a>(&self, config: &'a Config) -> Option<&'a str> {
+        let encrypted = self.side.role == Role::Encrypted && !config.control;
+        encrypted.then_some(config.algorithm.as_str())
+    }
+
+    /// Statements that a connection of this side runs first: its key, then `settings`.
+    pub(crate) fn on_open(&self, settings: &[String]) -> Vec<String> {
+        self.key_pragmas.iter().chain(settings).cloned().collect()
+    }
+
+    /// Makes this side's copy of the plain database `plain` at `target`, compact like the original.
+    pub(crate) fn make_copy(
+        &self,
+        plain: &Path,
+        target: &Path,
+        page_size_bytes: u32,
+    ) -> Result<(), BenchError> {
+        match &self.maker {
+            Maker::Plain => copy_file(plain, target),
+            Maker::Encrypt { tdekit, algorithm } => {
+                copy_file(plain, target)?;
+                run(key_store::command(tdekit, &self.environment)
+                    .arg("encrypt")
+                    .arg(target)
+                    .args(["--certificate", CERTIFICATE, "--algorithm", algorithm]))
+                .map(drop)
+            }
+            Maker::Peer(peer) => self.make_peer_copy(peer, plain, target, page_size_bytes),
+        }
+    }
+
+    fn make_peer_copy(
+        &self,
+        peer: &Peer,
+        plain: &Path,
+        target: &Path,
+        page_size_bytes: u32,
+    ) -> Result<(), BenchError> {
+        let (mut worker, _) = self.start()?;
+        let mut open = |path: &Path, on_open: Vec<String>, sql: Vec<String>| {
+            worker.open(path, on_open)?;
+            worker.do_it(&Request::Execute { sql })
+        };
+        if let Some(export) = peer.export(target, page_size_bytes) {
+            open(plain, Vec::new(), export)?;
+        } else {
+            copy_file(plain, target)?;
+            open(target, Vec::new(), peer.convert())?;
+        }
+        open(target, self.key_pragmas.clone(), vec!["VACUUM".to_owned()])
+    }
+}
+
+/// Copies a file and waits until it is on the device, so that its writing does not disturb what is
+/// measured next.
+pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<(), BenchError> {
+    std::fs::copy(from, to).map_err(BenchError::file("cannot copy to", to))?;
+    std::fs::File::open(to)
+        .and_then(|file| file.sync_all())
+        .map_err(BenchError::file("cannot write out", to))
+}

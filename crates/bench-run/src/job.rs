@@ -1,0 +1,248 @@
+//! What the driver asks of a worker, one JSON document a line on standard input, and what the
+//! worker answers, one line each on standard output.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::shell_line;
+use crate::measure::Cost;
+use crate::oltp::{OltpDone, OltpShare};
+use crate::value::Value;
+
+/// Where a worker takes SQLite from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LibraryChoice {
+    /// The library linked into this program.
+    Bundled,
+    /// A shared library, by path or by a name that the dynamic loader finds.
+    Shared(PathBuf),
+    /// A library whose calls do nothing: what is left is the driver.
+    Idle,
+}
+
+/// A request. Times of `Crud`, `Checkpoint`, `Pay`, `Operation`, `Script`, `Scan`, `Backup`,
+/// `OpenProbe` and `Run` are measured; the rest is preparation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// First of all: loads the library and the extension.
+    Setup { library: LibraryChoice, extension: Option<PathBuf> },
+    /// Opens the database that later requests work on; `on_open` runs first on every connection.
+    Open { path: PathBuf, on_open: Vec<String> },
+    /// Runs statements.
+    Execute { sql: Vec<String> },
+    /// Loops of the CRUD experiment under the control row `control`.
+    Crud(CrudRequest),
+    /// Copies the write-ahead log into the database.
+    Checkpoint,
+    /// Computes so long, then waits until the monotonic clock shows `until_ns`: the known cost of
+    /// a calibration.
+    Pay { cpu_ns: u64, until_ns: u64 },
+    /// Tries each statement and its undo for real, and tells which can be measured.
+    Rehearse { statements: Vec<Planned> },
+    /// The statements that `Operation` runs.
+    Plan { statements: Vec<Planned> },
+    /// Every statement of one operation, each with emptied caches.
+    Operation { operation: Operation, cold: bool, drop_all: bool, round: u32 },
+    /// The user's statements that `Script` runs.
+    PlanScript { statements: Vec<String>, undo: Undo },
+    /// All of the user's statements in order, `times` times, with emptied caches; what they change
+    /// is undone after each time.
+    Script { times: u64 },
+    /// One statement, with SQLite's cache emptied.
+    Scan { sql: String },
+    /// A copy by the backup interface to a new file, which is removed again.
+    Backup { to: PathBuf, on_open: Vec<String> },
+    /// Opens `first`, then measures opening `others`, then opening them again. The worker must not
+    /// have opened a database before.
+    OpenProbe { first: PathBuf, others: Vec<PathBuf>, on_open: Vec<String> },
+    /// A share of an OLTP block.
+    Oltp(OltpShare),
+    /// Private memory of the worker.
+    Memory,
+    /// Runs a command to its end. Needs no library.
+    Run(RunSpec),
+}
+
+/// Loops of the CRUD experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CrudRequest {
+    /// Row of the control table.
+    pub(crate) control: i64,
+    pub(crate) loops: u64,
+    /// Rows that there are in each table.
+    pub(crate) rows: u64,
+    pub(crate) seed: u64,
+    /// Time between two loops' being due; none to let one follow the other.
+    pub(crate) interval_ns: Option<u64>,
+}
+
+/// How a script's changes are undone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Undo {
+    /// It makes none.
+    Nothing,
+    /// They stand in the write-ahead log alone, which is thrown away.
+    Log,
+    /// The database is copied afresh from here.
+    Copy(PathBuf),
+}
+
+/// A command to run and to measure.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RunSpec {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// Files and directories that it reads: their pages are dropped from the system's cache first.
+    pub(crate) drop_cached: Vec<PathBuf>,
+    /// What it makes, a file or a directory: written out to the device on the clock.
+    pub(crate) output: PathBuf,
+}
+
+impl RunSpec {
+    /// The command line as errors show it.
+    pub(crate) fn shown(&self) -> String {
+        let words = self.arguments.iter().map(|word| word.to_string_lossy().into_owned());
+        shell_line(std::iter::once(self.program.display().to_string()).chain(words))
+    }
+}
+
+/// What a command cost, from its start until its output was on the device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ran {
+    pub(crate) elapsed_ns: u64,
+    pub(crate) user_ns: u64,
+    pub(crate) system_ns: u64,
+    pub(crate) peak_memory_bytes: u64,
+    pub(crate) device_read_bytes: u64,
+    pub(crate) device_write_bytes: u64,
+    /// Size of its output, of a directory that of all files in it.
+    pub(crate) output_bytes: u64,
+    /// How it ended, unless it succeeded.
+    pub(crate) failure: Option<String>,
+    /// The end of what it said.
+    pub(crate) stderr: String,
+}
+
+/// An answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// To `Setup`.
+    Ready {
+        version: String,
+        source_id: String,
+        compile_options: Vec<String>,
+        /// Whose instructions are counted, or why none are.
+        instructions: String,
+    },
+    /// To `Execute` and `Plan`.
+    Done,
+    /// To `Open`: the settings as the library reports them.
+    Opened(DatabaseState),
+    /// To measured requests.
+    Cost(Cost),
+    /// To `Operation`.
+    Operation { work: Cost, checkpoint: Option<Cost> },
+    /// To `PlanScript`: whether each statement changes the database.
+    ScriptPlanned { writes: Vec<bool> },
+    /// To `Script`: each statement's cost, all times together.
+    Script(Vec<Cost>),
+    /// To `Rehearse`, one for each statement.
+    Rehearsed(Vec<Rehearsal>),
+    /// To `OpenProbe`.
+    OpenTimes { other_ns: Vec<u64>, again_ns: Vec<u64> },
+    /// To `Memory`.
+    Memory { bytes: u64 },
+    /// To `Oltp`.
+    Oltp(Box<OltpDone>),
+    /// To `Run`.
+    Ran(Ran),
+    /// The request failed; the worker may be asked again.
+    Failed { message: String },
+}
+
+/// Settings of an open database, which must be equal on every side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DatabaseState {
+    pub(crate) journal_mode: String,
+    pub(crate) synchronous: String,
+    pub(crate) cache_size: String,
+    pub(crate) page_size: String,
+    pub(crate) foreign_keys: String,
+    pub(crate) temp_store: String,
+}
+
+/// Statement types of the operations experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Operation {
+    Select,
+    Insert,
+    Update,
+    Delete,
+    Reindex,
+}
+
+impl Operation {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Select, Self::Insert, Self::Update, Self::Delete, Self::Reindex];
+
+    /// Name in class ids.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Select => "select",
+            Self::Insert => "insert",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::Reindex => "reindex",
+        }
+    }
+
+    pub(crate) fn writes(self) -> bool {
+        self != Self::Select
+    }
+}
+
+/// A derived statement with its sets of values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Planned {
+    pub(crate) operation: Operation,
+    /// Table it works on.
+    pub(crate) table: String,
+    /// What it does, in words.
+    pub(crate) what: String,
+    pub(crate) sql: String,
+    /// Statement that takes back one row's change.
+    pub(crate) undo_sql: Option<String>,
+    pub(crate) variants: Vec<Variant>,
+    /// Variants that one block runs.
+    pub(crate) per_block: usize,
+}
+
+impl Planned {
+    /// The variants of a block: those that follow on the last block's, so that a block does not
+    /// find what the one before left in some cache.
+    pub(crate) fn block(&self, round: u32) -> impl Iterator<Item = &Variant> {
+        let count = self.per_block.min(self.variants.len());
+        let start = (round as usize * count).checked_rem(self.variants.len()).unwrap_or(0);
+        self.variants.iter().cycle().skip(start).take(count)
+    }
+}
+
+/// One set of values of a statement.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Variant {
+    pub(crate) parameters: Vec<Value>,
+    /// Values of the undo statement, one set for each row that the statement changes.
+    pub(crate) undo: Vec<Vec<Value>>,
+}
+
+/// How a statement fared when it was tried.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Rehearsal {
+    /// For each variant: why it cannot be measured, if so.
+    pub(crate) failures: Vec<Option<String>>,
+    /// Triggers or foreign keys changed further rows.
+    pub(crate) side_effects: bool,
+}

@@ -1,0 +1,54 @@
+//! A key store of the run's own, which leaves the user's alone.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+use crate::command::run;
+use crate::error::BenchError;
+use crate::private;
+
+/// Its one certificate.
+pub(crate) const CERTIFICATE: &str = "BenchCert";
+
+/// Variables that lead the command to a key of the user's own, and would come before the run's.
+pub(crate) const OTHER_KEYS: [&str; 3] = ["TDEKIT_PASSWORD", "TDEKIT_PASSWORD_FILE", "TDEKIT_KEY"];
+
+/// Environment that leads the command and the extension to a key store.
+pub(crate) type KeyEnvironment = Vec<(OsString, OsString)>;
+
+/// Makes a key store with one certificate in `directory`, opened by a key file.
+pub(crate) fn make(tdekit: &Path, directory: &Path) -> Result<KeyEnvironment, BenchError> {
+    let home = directory.join("home");
+    let key_file = directory.join("key");
+    let random = random_key()?;
+    private::write(&key_file, &random)?;
+    let environment: KeyEnvironment = vec![
+        ("TDEKIT_HOME".into(), home.into_os_string()),
+        ("TDEKIT_KEY_FILE".into(), key_file.into_os_string()),
+    ];
+    run(command(tdekit, &environment).args(["key", "init"]))?;
+    run(command(tdekit, &environment).args(["cert", "create", CERTIFICATE]))?;
+    Ok(environment)
+}
+
+/// A command that uses the run's key store and no other key.
+pub(crate) fn command(program: &Path, environment: &KeyEnvironment) -> Command {
+    let mut command = Command::new(program);
+    for name in OTHER_KEYS {
+        command.env_remove(name);
+    }
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
+    command
+}
+
+/// 32 bytes of the system's generator. They open a key store that lives as long as the run.
+pub(crate) fn random_key() -> Result<[u8; 32], BenchError> {
+    use std::io::Read;
+    let source = Path::new("/dev/urandom");
+    let mut key = [0; 32];
+    std::fs::File::open(source)
+        .and_then(|mut file| file.read_exact(&mut key))
+        .map_err(BenchError::file("cannot read", source))?;
+    Ok(key)
+}

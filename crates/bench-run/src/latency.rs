@@ -1,0 +1,103 @@
+//! Latencies of single operations: a histogram in each worker, put together by the driver.
+
+use hdrhistogram::Histogram;
+use tdekit_bench_report::{Latency, LatencySample};
+
+/// Values below share a bucket.
+const LEAST_NS: u64 = 16;
+/// An hour; what takes longer counts as an hour.
+const MOST_NS: u64 = 3_600_000_000_000;
+/// Significant digits.
+const DIGITS: u8 = 3;
+
+/// Counts of latencies, each value with three significant digits.
+pub(crate) struct Latencies {
+    histogram: Option<Histogram<u64>>,
+}
+
+impl Latencies {
+    pub(crate) fn new() -> Self {
+        // The bounds are fixed, and allowed: an error cannot be met.
+        Self { histogram: Histogram::new_with_bounds(LEAST_NS, MOST_NS, DIGITS).ok() }
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, latency_ns: u64) {
+        if let Some(histogram) = &mut self.histogram {
+            histogram.saturating_record(latency_ns);
+        }
+    }
+
+    /// Every value that occurred, with its count.
+    pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
+        let Some(histogram) = &self.histogram else { return Vec::new() };
+        histogram
+            .iter_recorded()
+            .map(|found| (found.value_iterated_to(), found.count_since_last_iteration()))
+            .collect()
+    }
+
+    /// Adds what another process counted.
+    pub(crate) fn add(&mut self, counts: &[(u64, u64)]) {
+        if let Some(histogram) = &mut self.histogram {
+            for (value, count) in counts {
+                histogram.saturating_record_n(*value, *count);
+            }
+        }
+    }
+
+    /// Points of the distribution, `None` when empty.
+    pub(crate) fn sample(&self) -> Option<LatencySample> {
+        let histogram = self.filled()?;
+        Some(LatencySample {
+            p50_ns: histogram.value_at_quantile(0.5),
+            p95_ns: histogram.value_at_quantile(0.95),
+            p99_ns: histogram.value_at_quantile(0.99),
+            max_ns: histogram.max(),
+        })
+    }
+
+    /// The distribution of all blocks of a class and side, `None` when empty.
+    pub(crate) fn report(&self, class: &str, side: &str) -> Option<Latency> {
+        let histogram = self.filled()?;
+        Some(Latency {
+            class: class.to_owned(),
+            side: side.to_owned(),
+            operations: histogram.len(),
+            mean_ns: histogram.mean(),
+            p50_ns: histogram.value_at_quantile(0.5),
+            p90_ns: histogram.value_at_quantile(0.9),
+            p95_ns: histogram.value_at_quantile(0.95),
+            p99_ns: histogram.value_at_quantile(0.99),
+            p999_ns: histogram.value_at_quantile(0.999),
+            max_ns: histogram.max(),
+        })
+    }
+
+    fn filled(&self) -> Option<&Histogram<u64>> {
+        self.histogram.as_ref().filter(|histogram| !histogram.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_travel_and_add_up() {
+        let mut worker = Latencies::new();
+        assert!(worker.sample().is_none() && worker.counts().is_empty());
+        (1..=1000_u64).for_each(|number| worker.record(number * 1_000));
+        worker.record(u64::MAX);
+        let mut driver = Latencies::new();
+        driver.add(&worker.counts());
+        driver.add(&worker.counts());
+        let found = driver.report("crud/4-3-3", "base").unwrap();
+        assert_eq!(found.operations, 2002);
+        let close = |found: u64, wanted: u64| found.abs_diff(wanted) * 500 <= wanted;
+        assert!(close(found.p50_ns, 501_000) && close(found.p99_ns, 991_000), "{found:?}");
+        assert!(close(found.max_ns, MOST_NS), "{found:?}");
+        let sample = driver.sample().unwrap();
+        assert_eq!((sample.p50_ns, sample.p99_ns), (found.p50_ns, found.p99_ns));
+    }
+}

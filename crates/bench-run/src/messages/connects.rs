@@ -1,0 +1,59 @@
+//! Connections made from several threads.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tdekit_bench_report::ProcessorUse;
+
+use super::process::own_thread;
+use super::tds::{Connection, Dialer};
+use crate::error::BenchError;
+use crate::interrupt;
+
+/// Opens `count` connections, `threads` at a time, and gives each to `each`. Returns what the
+/// threads used.
+///
+/// # Errors
+/// The first connection's that fails; no further one is begun then.
+pub(super) fn dial(
+    dialer: &Dialer,
+    count: u32,
+    threads: u32,
+    each: &(dyn Fn(Connection) + Sync),
+) -> Result<ProcessorUse, BenchError> {
+    let left = AtomicU32::new(count);
+    let work = || {
+        while claim(&left) {
+            let opened = interrupt::check().and_then(|()| dialer.open());
+            match opened {
+                Ok(connection) => each(connection),
+                Err(error) => {
+                    left.store(0, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+        // A thread has used nothing when it begins.
+        Ok(own_thread())
+    };
+    let used: Vec<Result<ProcessorUse, BenchError>> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads.min(count)).map(|_| scope.spawn(work)).collect();
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(lost()))).collect()
+    });
+    let mut sum = ProcessorUse::default();
+    for used in used {
+        let used = used?;
+        sum.cpu_ns += used.cpu_ns;
+        sum.voluntary_switches += used.voluntary_switches;
+        sum.involuntary_switches += used.involuntary_switches;
+    }
+    Ok(sum)
+}
+
+fn claim(left: &AtomicU32) -> bool {
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+}
+
+fn lost() -> BenchError {
+    let detail = "a thread of the bench ended".to_owned();
+    BenchError::WorkerLost { side: "connections".to_owned(), detail }
+}

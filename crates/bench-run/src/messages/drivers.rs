@@ -1,0 +1,184 @@
+//! A real driver: the user's share, which is the driver's own work and the wire's together.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tdekit_bench_report::{MessagesMode, ProcessorUse};
+use tempfile::TempDir;
+
+use super::tds::{Login, Trust};
+use crate::error::BenchError;
+use crate::measure::wall_ns;
+use crate::private;
+use crate::sys::{die_with_parent, wait_with_usage, without_terminal};
+
+/// FreeTDS's program over its DB-Library.
+const PROGRAM: &str = "bsqldb";
+const PACKAGE: &str = "freetds-bin";
+/// Name of the server in its configuration.
+const SERVER: &str = "tdekit_bench";
+
+/// FreeTDS, run as a user runs it: a process for each batch, which logs in, runs it and writes the
+/// result to a file.
+pub(super) struct Freetds {
+    program: PathBuf,
+    directory: TempDir,
+}
+
+/// A batch through a driver.
+pub(super) struct Driven {
+    pub(super) elapsed_ns: u64,
+    /// The driver's process.
+    pub(super) client: ProcessorUse,
+    pub(super) lines: u64,
+    pub(super) last_line: String,
+}
+
+impl Freetds {
+    /// Finds the program.
+    ///
+    /// # Errors
+    /// [`BenchError::ToolMissing`] where it is not installed.
+    pub(super) fn find(directory: &Path) -> Result<Self, BenchError> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let program = std::env::split_paths(&path)
+            .map(|place| place.join(PROGRAM))
+            .find(|program| program.is_file())
+            .ok_or_else(|| BenchError::ToolMissing {
+                name: "FreeTDS".to_owned(),
+                packages: PACKAGE.to_owned(),
+            })?;
+        let directory = private::directory(directory, "tdekit-driver-")?;
+        Ok(Self { program, directory })
+    }
+
+    /// Whether it knows this kind of connection.
+    pub(super) fn knows(mode: MessagesMode) -> bool {
+        matches!(mode, MessagesMode::Off | MessagesMode::On)
+    }
+
+    /// Runs a batch.
+    ///
+    /// # Errors
+    /// A program that fails, or that says something on its error output.
+    pub(super) fn run(
+        &self,
+        login: &Login,
+        mode: MessagesMode,
+        batch: &str,
+    ) -> Result<Driven, BenchError> {
+        let (script, result) = (self.place("batch.sql"), self.place("result"));
+        private::write(&script, batch.as_bytes())?;
+        let configuration = configuration(login, mode);
+        private::write(&self.place("freetds.conf"), configuration.as_bytes())?;
+        let mut command = Command::new(&self.program);
+        command
+            .env("FREETDSCONF", self.place("freetds.conf"))
+            .env_remove("TDSVER")
+            .args(["-q", "-S", SERVER, "-U", &login.user, "-i"])
+            .arg(&script)
+            .arg("-o")
+            .arg(&result)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        if !login.database.is_empty() {
+            command.args(["-D", &login.database]);
+        }
+        let start = |source| BenchError::Start { command: PROGRAM.to_owned(), source };
+        let began = wall_ns();
+        let mut child = without_terminal(die_with_parent(&mut command)).spawn().map_err(start)?;
+        if let Some(mut input) = child.stdin.take() {
+            // A program that does not want it, or is gone, says so itself.
+            let _taken = writeln!(input, "{}", login.password.as_str());
+        }
+        let mut said = Vec::new();
+        if let Some(mut errors) = child.stderr.take() {
+            errors.read_to_end(&mut said).map_err(start)?;
+        }
+        let (status, used) = wait_with_usage(child).map_err(start)?;
+        let elapsed_ns = wall_ns().saturating_sub(began);
+        // It asks for the password there.
+        let said = String::from_utf8_lossy(&said).replace("Password: ", "");
+        if !status.success() || !said.trim().is_empty() {
+            let stderr = said.trim().lines().take(8).collect::<Vec<_>>().join("\n");
+            return Err(BenchError::Command { command: PROGRAM.to_owned(), status, stderr });
+        }
+        let (lines, last_line) = count_lines(&result)?;
+        let client = ProcessorUse {
+            cpu_ns: used.cpu.user_ns + used.cpu.system_ns,
+            voluntary_switches: used.cpu.voluntary_switches,
+            involuntary_switches: used.cpu.involuntary_switches,
+        };
+        Ok(Driven { elapsed_ns, client, lines, last_line })
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+}
+
+/// Trust as the bench's own client has it; FreeTDS trusts anyone unless it is told whom.
+fn configuration(login: &Login, mode: MessagesMode) -> String {
+    let encryption = if mode == MessagesMode::Off { "off" } else { "require" };
+    let mut text = format!(
+        "[{SERVER}]\nhost = {}\nport = {}\ntds version = 7.4\nencryption = {encryption}\n\
+         initial block size = {}\nclient charset = UTF-8\n",
+        login.host, login.port, login.packet_bytes
+    );
+    match &login.trust {
+        Trust::Anyone => text.push_str("check certificate hostname = no\n"),
+        Trust::System => text.push_str("ca file = system\n"),
+        Trust::File(path) => text.push_str(&format!("ca file = {}\n", path.display())),
+    }
+    text
+}
+
+/// Lines that are not empty, and the last of them.
+fn count_lines(path: &Path) -> Result<(u64, String), BenchError> {
+    let file = File::open(path).map_err(BenchError::file("cannot read", path))?;
+    let mut found = (0, String::new());
+    for line in BufReader::new(file).lines() {
+        let line = line.map_err(BenchError::file("cannot read", path))?;
+        if !line.trim().is_empty() {
+            found = (found.0 + 1, line.trim().to_owned());
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use zeroize::Zeroizing;
+
+    use super::*;
+
+    #[test]
+    fn a_configuration_has_no_password() {
+        let login = Login {
+            host: "127.0.0.1".to_owned(),
+            port: 1500,
+            user: "sa".to_owned(),
+            password: Zeroizing::new("secret".to_owned()),
+            database: String::new(),
+            trust: Trust::File(PathBuf::from("ca.pem")),
+            packet_bytes: 4096,
+        };
+        let text = configuration(&login, MessagesMode::On);
+        for wanted in ["port = 1500", "encryption = require", "ca file = ca.pem"] {
+            assert!(text.contains(wanted), "{text}");
+        }
+        assert!(!text.contains("secret"));
+        assert!(configuration(&login, MessagesMode::Off).contains("encryption = off"));
+        assert!(!Freetds::knows(MessagesMode::Strict));
+    }
+
+    #[test]
+    fn lines_of_a_result_are_counted() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "1  a\n\n 20000  \n").unwrap();
+        assert_eq!(count_lines(file.path()).unwrap(), (2, "20000".to_owned()));
+    }
+}

@@ -1,0 +1,83 @@
+//! What connections cost that do nothing: memory of the server's process before they come, and
+//! while they wait.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tdekit_bench_report::MessagesIdle;
+
+use super::connects::dial;
+use super::process::memory_of;
+use super::tds::{Connection, Dialer};
+use crate::error::BenchError;
+use crate::measure::wall_ns;
+
+/// Descriptors of the bench beside those of the connections.
+const OTHER_FILES: u64 = 100;
+/// The server may have something to put away before it is looked at.
+const SETTLE: Duration = Duration::from_secs(2);
+/// So many of the connections are asked something in the end, since they must be alive.
+const ASKED: usize = 50;
+
+/// Fails where this process may not have so many connections; raises its limit if it may.
+pub(super) fn make_room(connections: u32) -> Result<(), BenchError> {
+    let wanted = u64::from(connections) + OTHER_FILES;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    let maximum = limit.maximum.map(|most| most.max(wanted));
+    for maximum in [limit.maximum, maximum] {
+        let raised = Rlimit { current: Some(wanted), maximum };
+        if setrlimit(Resource::Nofile, raised).is_ok() {
+            return Ok(());
+        }
+    }
+    Err(BenchError::Option {
+        option: "--idle",
+        reason: format!(
+            "the system lets this process have only {} files: `ulimit -Hn` tells, fewer \
+             connections fit",
+            limit.maximum.unwrap_or(0)
+        ),
+    })
+}
+
+/// Opens the connections, looks at the server, and lets them go.
+///
+/// # Errors
+/// A connection that cannot be made, or one of those looked at that is not alive in the end.
+pub(super) fn measure(
+    dialer: &Dialer,
+    pid: u32,
+    (side, count, threads): (&str, u32, u32),
+) -> Result<MessagesIdle, BenchError> {
+    // The first login makes the server think, and take memory for it.
+    drop(dialer.open()?);
+    std::thread::sleep(SETTLE);
+    let before = memory_of(pid);
+    let open: Mutex<Vec<Connection>> = Mutex::default();
+    let began = wall_ns();
+    dial(dialer, count, threads, &|mut connection| {
+        connection.rest();
+        open.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    })?;
+    let opened_ns = wall_ns().saturating_sub(began);
+    std::thread::sleep(SETTLE);
+    let after = memory_of(pid);
+    let mut open = open.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let step = (open.len() / ASKED).max(1);
+    for connection in open.iter_mut().step_by(step) {
+        connection.ask("SELECT 1")?;
+    }
+    Ok(MessagesIdle {
+        side: side.to_owned(),
+        connections: open.len() as u64,
+        before_bytes: before.resident_bytes,
+        after_bytes: after.resident_bytes,
+        peak_bytes: after.peak_bytes,
+        threads: after.threads,
+        opened_ns,
+    })
+}

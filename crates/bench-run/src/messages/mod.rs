@@ -1,0 +1,22 @@
+//! Messages over TDS, encrypted connections against plain ones to the same server.
+//!
+//! [`tds`] drains answers; [`process`] finds the server's process and reads what it used; [`own`]
+//! starts a server where none is named; [`run`] decides the order of the [`work`] that
+//! [`cells`](self::cells) plan; [`idle`] lets connections wait.
+
+mod cells;
+mod connects;
+mod drivers;
+mod idle;
+mod options;
+mod own;
+mod points;
+mod process;
+mod run;
+mod tds;
+mod url;
+mod work;
+
+pub(crate) use options::{MessagesArgs, MessagesPlan, Shared};
+pub(crate) use run::run;
+pub(crate) use url::MssqlUrl;

@@ -1,0 +1,320 @@
+//! Options of the message experiment, and their defaults.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ValueEnum};
+use tdekit_bench_report::MessagesMode;
+use zeroize::Zeroizing;
+
+use super::tds::{DEFAULT_PACKET_BYTES, Trust};
+use super::url::MssqlUrl;
+use crate::error::BenchError;
+
+/// Where a password for the server may stand.
+const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
+/// Rows of the large result; some 14 MB.
+const STREAM_ROWS: u32 = 131_072;
+const QUICK_STREAM_ROWS: u32 = 16_384;
+/// Connections of a block.
+const CONNECTS: u32 = 1000;
+const QUICK_CONNECTS: u32 = 100;
+/// Selects of a block, and rows of their table.
+const SELECTS: u32 = 20_000;
+const QUICK_SELECTS: u32 = 2000;
+const POINT_ROWS: u32 = 131_072;
+const QUICK_POINT_ROWS: u32 = 16_384;
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of --experiment messages")]
+pub(crate) struct MessagesArgs {
+    /// Kinds of connections, parted by commas: `off` (the base, always measured), `on` (TLS within
+    /// PRELOGIN), `strict` (TDS 8.0). Default: off,on; with a server of the bench's own all three.
+    #[arg(long, value_delimiter = ',', value_name = "MODES")]
+    mode: Vec<Mode>,
+    /// Parts of the experiment, parted by commas: `loop` (the message loop), `stream` (a large
+    /// result), `connects` (connections made and closed again), `points` (selects of one row by a
+    /// prepared statement; on a server of the bench's own beside the same call in its own process),
+    /// `idle` (memory of connections that wait). Default: loop,stream.
+    #[arg(long, value_delimiter = ',', value_name = "PARTS")]
+    part: Vec<Part>,
+    /// Time the message loop and a large result through a real driver too, where it is installed:
+    /// `freetds` (its bsqldb). May be repeated.
+    #[arg(long, value_delimiter = ',', value_name = "DRIVERS")]
+    driver: Vec<DriverName>,
+    /// Packet size to ask the server for.
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = DEFAULT_PACKET_BYTES,
+        value_parser = clap::value_parser!(u16).range(512..=32_767)
+    )]
+    packet_size: u16,
+    /// Rows of the large result that is streamed; rounded up to a power of two. 0 leaves it out.
+    /// Default: 131,072, with --quick 16,384.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100_000_000))]
+    stream_rows: Option<u32>,
+    /// Connections of a block of the part `connects`. Default: 1,000, with --quick 100.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    connects: Option<u32>,
+    /// Connections that are being made at a time, in the parts `connects` and `idle`.
+    #[arg(long, value_name = "THREADS", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(1..=256))]
+    connect_threads: u32,
+    /// Selects of a block of the part `points`. Default: 20,000, with --quick 2,000.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
+    selects: Option<u32>,
+    /// Connections of the part `idle`.
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    idle: u32,
+    /// Accept any certificate of the server, also a self-signed one.
+    #[arg(long, action = ArgAction::SetTrue, conflicts_with = "tls_ca")]
+    trust: bool,
+    /// Accept certificates that those in this PEM file vouch for. Default: the system's roots.
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Take the server's password from this file. Default: that of the address, else
+    /// $TDEKIT_LOGIN_PASSWORD.
+    #[arg(long, value_name = "FILE")]
+    login_password_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    Off,
+    On,
+    Strict,
+}
+
+/// A part of the experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Part {
+    Loop,
+    Stream,
+    Connects,
+    Points,
+    Idle,
+}
+
+/// A real driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum DriverName {
+    Freetds,
+}
+
+/// What other experiments share with this one, as the user gave it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shared {
+    pub(crate) quick: bool,
+    pub(crate) loops: Option<u64>,
+    pub(crate) restarts: u32,
+    pub(crate) pairs: u32,
+    pub(crate) max_time: Duration,
+}
+
+/// A server that is there.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    pub(super) url: MssqlUrl,
+    pub(super) password: Zeroizing<String>,
+}
+
+/// What the experiment is to be, with every default filled in.
+#[derive(Clone)]
+pub(crate) struct MessagesPlan {
+    /// None to start a server.
+    pub(super) target: Option<Target>,
+    /// Those beside `off`.
+    pub(super) modes: Vec<MessagesMode>,
+    pub(super) trust: Trust,
+    pub(super) packet_bytes: u16,
+    pub(super) parts: Vec<Part>,
+    pub(super) drivers: Vec<DriverName>,
+    /// A power of two, or 0.
+    pub(super) stream_rows: u32,
+    pub(super) connects: u32,
+    pub(super) connect_threads: u32,
+    pub(super) selects: u32,
+    /// Rows of the table that is selected from; a power of two.
+    pub(super) point_rows: u32,
+    pub(super) idle: u32,
+    /// Steps of the message loop; none for as many as fill a block.
+    pub(super) loops: Option<u64>,
+    pub(super) restarts: u32,
+    pub(super) pairs: u32,
+    pub(super) max_time: Duration,
+}
+
+/// Without the password.
+impl std::fmt::Debug for MessagesPlan {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("MessagesPlan")
+            .field("target", &self.target.as_ref().map(|target| &target.url))
+            .field("modes", &self.modes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl MessagesArgs {
+    /// The plan; `url` is the server's address, where one is named.
+    pub(crate) fn plan(
+        &self,
+        shared: Shared,
+        url: Option<&MssqlUrl>,
+    ) -> Result<MessagesPlan, BenchError> {
+        let target = match url {
+            Some(url) => Some(Target { url: url.clone(), password: self.password(url)? }),
+            None => None,
+        };
+        let mut modes: Vec<MessagesMode> = Vec::new();
+        for mode in &self.mode {
+            let mode = match mode {
+                Mode::Off => continue,
+                Mode::On => MessagesMode::On,
+                Mode::Strict => MessagesMode::Strict,
+            };
+            if !modes.contains(&mode) {
+                modes.push(mode);
+            }
+        }
+        if modes.is_empty() && self.mode.is_empty() {
+            modes.push(MessagesMode::On);
+            modes.extend(target.is_none().then_some(MessagesMode::Strict));
+        }
+        if modes.is_empty() {
+            let reason = "only plain connections: there is nothing to compare".to_owned();
+            return Err(BenchError::Option { option: "--mode", reason });
+        }
+        let by_quick = |quick: u32, usual: u32| if shared.quick { quick } else { usual };
+        let rows = self.stream_rows.unwrap_or(by_quick(QUICK_STREAM_ROWS, STREAM_ROWS));
+        let parts = match self.part.as_slice() {
+            [] => vec![Part::Loop, Part::Stream],
+            given => given.to_vec(),
+        };
+        Ok(MessagesPlan {
+            // A server that the bench itself starts on loopback makes its certificate itself.
+            trust: match (&self.tls_ca, self.trust || target.is_none()) {
+                (Some(path), _) => Trust::File(path.clone()),
+                (None, true) => Trust::Anyone,
+                (None, false) => Trust::System,
+            },
+            target,
+            modes,
+            packet_bytes: self.packet_size,
+            stream_rows: match parts.contains(&Part::Stream) {
+                true if rows > 0 => rows.next_power_of_two(),
+                _ => 0,
+            },
+            parts,
+            drivers: self.driver.clone(),
+            connects: self.connects.unwrap_or(by_quick(QUICK_CONNECTS, CONNECTS)),
+            connect_threads: self.connect_threads,
+            selects: self.selects.unwrap_or(by_quick(QUICK_SELECTS, SELECTS)),
+            point_rows: by_quick(QUICK_POINT_ROWS, POINT_ROWS),
+            idle: self.idle,
+            loops: shared.loops,
+            restarts: shared.restarts,
+            pairs: shared.pairs,
+            max_time: shared.max_time,
+        })
+    }
+
+    fn password(&self, url: &MssqlUrl) -> Result<Zeroizing<String>, BenchError> {
+        self.password_beside(url.password.as_ref())?.ok_or_else(|| BenchError::Option {
+            option: "--target",
+            reason: format!(
+                "no password for {url}: give --login-password-file or {PASSWORD_VARIABLE}"
+            ),
+        })
+    }
+
+    /// The password for a server: of the file that is named, else the address's own, else the
+    /// environment's.
+    pub(crate) fn password_beside(
+        &self,
+        own: Option<&Zeroizing<String>>,
+    ) -> Result<Option<Zeroizing<String>>, BenchError> {
+        if let Some(path) = &self.login_password_file {
+            return read_password(path).map(Some);
+        }
+        let given = || std::env::var(PASSWORD_VARIABLE).ok().filter(|given| !given.is_empty());
+        Ok(own.cloned().or_else(|| given().map(Zeroizing::new)))
+    }
+}
+
+/// The file's first line.
+fn read_password(path: &Path) -> Result<Zeroizing<String>, BenchError> {
+    let text = std::fs::read_to_string(path)
+        .map(Zeroizing::new)
+        .map_err(BenchError::file("cannot read", path))?;
+    Ok(Zeroizing::new(text.lines().next().unwrap_or_default().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: MessagesArgs,
+    }
+
+    fn plan(words: &[&str], url: Option<&str>) -> Result<MessagesPlan, String> {
+        let line = Line::try_parse_from(std::iter::once("bench").chain(words.iter().copied()))
+            .map_err(|error| error.to_string())?;
+        let shared = Shared {
+            quick: false,
+            loops: None,
+            restarts: 2,
+            pairs: 1,
+            max_time: Duration::from_secs(10),
+        };
+        let url = url.map(|url| url.parse()).transpose()?;
+        line.args.plan(shared, url.as_ref()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_own_server_is_trusted_and_another_is_not() {
+        let own = plan(&[], None).unwrap();
+        assert_eq!(own.modes, [MessagesMode::On, MessagesMode::Strict]);
+        assert_eq!((own.trust, own.stream_rows), (Trust::Anyone, 131_072));
+        let other = plan(&[], Some("mssql://sa:p@host")).unwrap();
+        assert_eq!((other.modes.as_slice(), other.trust), (&[MessagesMode::On][..], Trust::System));
+        let trusted = plan(&["--trust", "--stream-rows", "1000"], Some("mssql://sa:p@host"));
+        let trusted = trusted.unwrap();
+        assert_eq!((trusted.trust, trusted.stream_rows), (Trust::Anyone, 1024));
+    }
+
+    #[test]
+    fn passwords_come_from_a_file_first() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "from file\nsecond line\n").unwrap();
+        let path = file.path().to_str().unwrap();
+        let found = plan(&["--login-password-file", path], Some("mssql://sa:url@host")).unwrap();
+        assert_eq!(found.target.as_ref().unwrap().password.as_str(), "from file");
+        assert!(!format!("{found:?}").contains("from file"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let alone = plan(&["--part", "points,idle"], None).unwrap();
+        assert_eq!((alone.stream_rows, alone.parts.len(), alone.selects), (0, 2, 20_000));
+        for words in [
+            &["--mode", "off"][..],
+            &["--part", "all"][..],
+            &["--idle", "0"][..],
+            &["--driver", "none"][..],
+            &["--mode", "required"][..],
+            &["--packet-size", "511"][..],
+            &["--packet-size", "32768"][..],
+            &["--trust", "--tls-ca", "x.pem"][..],
+        ] {
+            assert!(plan(words, None).is_err(), "{words:?}");
+        }
+    }
+}

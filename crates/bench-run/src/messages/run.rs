@@ -1,0 +1,466 @@
+//! Messages over TDS from beginning to end: pairs of every cell, within these the kinds of
+//! connections; then connections that wait.
+
+use fastrand::Rng;
+use tdekit_bench_report::{
+    MessagesMode, MessagesReport, MessagesRun, MessagesSide, MessagesSummary, Role, Settings,
+    Stage, Stopping, messages_grid, summarize_messages,
+};
+
+use super::cells::{self, fill, loop_batch};
+use super::idle;
+use super::options::{MessagesPlan, Part, Target};
+use super::own::{Home, LOGIN, OwnServer};
+use super::points::{self, Direct, Prepared};
+use super::process::Server;
+use super::tds::{Connection, Dialer, Login};
+use super::work::{self, Seat, Task, Wire};
+use crate::config::Config;
+use crate::error::BenchError;
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::schedule::{self, Block, Ended, Ground, Kind, Length, Place, Steering, Surroundings};
+use crate::tools::Tools;
+
+/// Restarts that run whatever the time limit: an interval needs two.
+const LEAST_RESTARTS: u32 = 2;
+/// Steps whose answer is looked at whole, before anything is measured.
+const TRIAL_STEPS: u64 = 1000;
+/// The side that has no connection.
+const DIRECT: &str = "direct";
+
+/// What came of it. After a failure the report holds what was measured until then.
+pub(crate) struct Outcome {
+    pub(crate) report: MessagesReport,
+    pub(crate) ended: Ended,
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// Fails when nothing could be measured.
+pub(crate) fn run(
+    config: &Config,
+    tools: &Tools,
+    reported: &Settings,
+    around: Surroundings<'_>,
+) -> Result<Outcome, BenchError> {
+    let plan = &config.messages;
+    if plan.loops.is_some_and(|loops| i32::try_from(loops).is_err()) {
+        let reason = "the message loop counts in an INT: at most 2,147,483,647".to_owned();
+        return Err(BenchError::Option { option: "--loops", reason });
+    }
+    if plan.parts.contains(&Part::Idle) {
+        idle::make_room(plan.idle)?;
+    }
+    let home = match &plan.target {
+        Some(_) => None,
+        None => {
+            around.progress.say("a server of its own");
+            Some(Home::make(tools.tdekit.clone(), &config.directory)?)
+        }
+    };
+    let mut measuring = Measuring {
+        plan,
+        home: home.as_ref(),
+        directory: &config.directory,
+        progress: around.progress,
+        warnings: Vec::new(),
+        bed: None,
+        stopping: config.stopping_beside(),
+        confidence: reported.confidence(),
+        streams: plan.stream_rows > 0,
+        tasks: Vec::new(),
+        report: empty(plan, config.control),
+    };
+    let Surroundings { progress, noise, steering, warnings } = around;
+    let inner = Surroundings { progress, noise, steering, warnings: &mut *warnings };
+    let ended = match measuring.run(config.seed, inner) {
+        Ok(reached) => Ended { failure: None, reached },
+        Err(error) => Ended { failure: Some(error), reached: false },
+    };
+    let ended =
+        ended.unless_empty(measuring.report.runs.is_empty() && measuring.report.idle.is_empty())?;
+    let Measuring { mut report, warnings: found, .. } = measuring;
+    warnings.extend(found);
+    report.summary = summarize_messages(&report, Stage::beside(reported));
+    Ok(Outcome { report, ended })
+}
+
+fn empty(plan: &MessagesPlan, control: bool) -> MessagesReport {
+    let side = |id: &str, label: &str, role, mode| MessagesSide {
+        id: id.to_owned(),
+        label: label.to_owned(),
+        role,
+        mode,
+        protocol: None,
+        suite: None,
+        packet_bytes: 0,
+    };
+    let mut sides = vec![side("off", "plain", Role::Base, MessagesMode::Off)];
+    if control {
+        sides.push(side("off-again", "plain, again", Role::Encrypted, MessagesMode::Off));
+    } else {
+        sides.extend(plan.modes.iter().map(|mode| {
+            side(mode.name(), &format!("TLS {}", mode.name()), Role::Encrypted, *mode)
+        }));
+    }
+    if plan.target.is_none() && plan.parts.contains(&Part::Points) {
+        sides.push(side(DIRECT, "in-process", Role::Peer, MessagesMode::Direct));
+    }
+    let limits = vec![
+        "Client and server share the machine's processors where both run on it, and loopback has \
+         no network's latency."
+            .to_owned(),
+        "Context switches of a server's thread that ends within a batch are not seen.".to_owned(),
+    ];
+    MessagesReport {
+        target: plan.target.as_ref().map_or_else(|| "own".to_owned(), |at| at.url.to_string()),
+        server: String::new(),
+        server_process: None,
+        loops: 0,
+        stream_rows: plan.stream_rows.into(),
+        packet_bytes: plan.packet_bytes.into(),
+        restarts: plan.restarts,
+        sides,
+        cells: Vec::new(),
+        runs: Vec::new(),
+        idle: Vec::new(),
+        limits,
+        summary: MessagesSummary::default(),
+    }
+}
+
+struct Measuring<'a> {
+    plan: &'a MessagesPlan,
+    home: Option<&'a Home>,
+    /// Where files are put that are removed in the end.
+    directory: &'a std::path::Path,
+    progress: &'a Progress,
+    warnings: Vec<String>,
+    /// Whether the large result is measured.
+    streams: bool,
+    /// One for each of the report's cells.
+    tasks: Vec<Task>,
+    report: MessagesReport,
+    bed: Option<Bed>,
+    stopping: Option<Stopping>,
+    confidence: f64,
+}
+
+/// Where the sides are in a restart, by side, and the process that connections lead to.
+struct Bed {
+    seats: Vec<Seat>,
+    server: Option<Server>,
+    /// Ends with the restart.
+    _own: Option<OwnServer>,
+}
+
+impl Bed {
+    fn wires(&mut self) -> impl Iterator<Item = &mut Wire> {
+        self.seats.iter_mut().filter_map(|seat| match seat {
+            Seat::Wire(wire) => Some(wire.as_mut()),
+            Seat::Direct(_) => None,
+        })
+    }
+}
+
+impl Measuring<'_> {
+    fn run(&mut self, seed: u64, around: Surroundings<'_>) -> Result<bool, BenchError> {
+        let mut reached = true;
+        if let (Some(home), true) = (self.home, self.plan.parts.contains(&Part::Points)) {
+            self.progress.say("rows to select from");
+            let own = home.start()?;
+            let mut connection = Connection::open(&self.login(Some(&own)), MessagesMode::Off)?;
+            points::make_database(&mut connection, self.plan.point_rows)?;
+        }
+        let paired = self.plan.parts.iter().any(|part| *part != Part::Idle);
+        if paired || !self.plan.drivers.is_empty() {
+            let length = Length {
+                what: "the message experiment",
+                restarts: self.plan.restarts,
+                pairs: self.plan.pairs,
+                max_time: self.plan.max_time,
+                least: LEAST_RESTARTS,
+                by_cell: false,
+                stopping: self.stopping,
+            };
+            let ended = schedule::run(self, &length, seed, around);
+            reached = ended.reached;
+            if let Some(error) = ended.failure {
+                return Err(error);
+            }
+        }
+        if self.plan.parts.contains(&Part::Idle) {
+            self.idle()?;
+        }
+        Ok(reached)
+    }
+
+    /// A fresh server, where it is ours, and fresh connections in random order.
+    fn bed(&mut self, rng: &mut Rng) -> Result<Bed, BenchError> {
+        let own = self.home.map(Home::start).transpose()?;
+        let mut order: Vec<usize> = (0..self.report.sides.len()).collect();
+        rng.shuffle(&mut order);
+        let mut taken: Vec<(usize, Seat)> = Vec::new();
+        for at in order {
+            let Some(side) = self.report.sides.get(at) else { continue };
+            taken.push((at, self.seat(side.mode, own.as_ref())?));
+        }
+        taken.sort_by_key(|(at, _)| *at);
+        let mut bed = Bed {
+            seats: taken.into_iter().map(|(_, seat)| seat).collect(),
+            server: None,
+            _own: None,
+        };
+        let address = bed.wires().next().map(|wire| wire.connection.address());
+        let server = match (&own, &self.plan.target, address) {
+            (Some(own), ..) => Ok(Server::of(own.pid())),
+            (None, Some(target), Some(address)) => Server::listening(address, target.url.port),
+            _ => Err("there is none".to_owned()),
+        };
+        if let (Err(reason), true) = (&server, self.report.runs.is_empty()) {
+            let limit = format!("CPU and context switches of the server are not told: {reason}.");
+            if !self.report.limits.contains(&limit) {
+                self.report.limits.push(limit);
+            }
+        }
+        Ok(Bed { server: server.ok(), _own: own, ..bed })
+    }
+
+    fn seat(&self, mode: MessagesMode, own: Option<&OwnServer>) -> Result<Seat, BenchError> {
+        if let (MessagesMode::Direct, Some(home)) = (mode, self.home) {
+            let database = home.data().join(format!("{}.db", points::DATABASE));
+            return Ok(Seat::Direct(Direct::open(&database)?));
+        }
+        let dialer = Dialer::new(self.login(own), mode);
+        let connection = dialer.open()?;
+        Ok(Seat::Wire(Box::new(Wire { connection, dialer, points: None })))
+    }
+
+    fn login(&self, own: Option<&OwnServer>) -> Login {
+        let (trust, packet_bytes) = (self.plan.trust.clone(), self.plan.packet_bytes);
+        match (&self.plan.target, own, self.home) {
+            (Some(Target { url, password }), ..) => Login {
+                host: url.host.clone(),
+                port: url.port,
+                user: url.user.clone(),
+                password: password.clone(),
+                database: url.database.clone(),
+                trust,
+                packet_bytes,
+            },
+            (None, own, home) => Login {
+                host: "127.0.0.1".to_owned(),
+                port: own.map_or(0, |own| own.address.port()),
+                user: LOGIN.to_owned(),
+                password: home.map(|home| home.password.clone()).unwrap_or_default(),
+                database: String::new(),
+                trust,
+                packet_bytes,
+            },
+        }
+    }
+
+    /// What the connections tell of themselves.
+    fn describe(&mut self, bed: &Bed) {
+        self.report.server_process = bed.server.as_ref().map(|server| server.name.clone());
+        for (side, seat) in self.report.sides.iter_mut().zip(&bed.seats) {
+            let Seat::Wire(wire) = seat else { continue };
+            let connection = &wire.connection;
+            connection.server().clone_into(&mut self.report.server);
+            side.packet_bytes = connection.packet_bytes().into();
+            side.protocol = connection.negotiated().map(|tls| tls.protocol.clone());
+            side.suite = connection.negotiated().map(|tls| tls.suite.clone());
+        }
+    }
+
+    /// Makes the rows of the large result, on every connection its own. A server that cannot is
+    /// measured without them, and the report says so.
+    fn fill(&mut self, bed: &mut Bed) -> Result<(), BenchError> {
+        for wire in bed.wires() {
+            match fill(&mut wire.connection, self.plan.stream_rows) {
+                Ok(()) => {}
+                Err(error @ BenchError::ServerSaid { .. }) if self.report.runs.is_empty() => {
+                    self.streams = false;
+                    self.warnings.push(format!(
+                        "The large result was left out: the server refused its rows ({error})."
+                    ));
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Prepares the point select on every connection.
+    fn prepare_points(&mut self, bed: &mut Bed) -> Result<(), BenchError> {
+        if !self.plan.parts.contains(&Part::Points) {
+            return Ok(());
+        }
+        let own = self.home.is_some();
+        for wire in bed.wires() {
+            if !own {
+                points::make_temporary(&mut wire.connection, self.plan.point_rows)?;
+            }
+            wire.points = Some(Prepared::make(&mut wire.connection, own)?);
+        }
+        Ok(())
+    }
+
+    fn choose_cells(&mut self, bed: &mut Bed) -> Result<(), BenchError> {
+        let sides = bed.seats.len();
+        let Some(first) = bed.wires().next() else { return Ok(()) };
+        self.tasks = cells::choose(
+            self.plan,
+            (self.streams, sides),
+            self.directory,
+            &mut first.connection,
+            &mut self.report.limits,
+        )?;
+        self.report.cells = self.tasks.iter().map(|task| task.cell.clone()).collect();
+        let units_of = |id: &str| {
+            let found = self.report.cells.iter().find(|cell| cell.id == id);
+            found.map_or(0, |cell| cell.units)
+        };
+        (self.report.loops, self.report.stream_rows) = (units_of("loop"), units_of("stream"));
+        Ok(())
+    }
+
+    /// Connections that wait, of every kind; a fresh server for each, where it is ours.
+    fn idle(&mut self) -> Result<(), BenchError> {
+        for at in 0..self.report.sides.len() {
+            let Some((id, mode)) =
+                self.report.sides.get(at).map(|side| (side.id.clone(), side.mode))
+            else {
+                continue;
+            };
+            if mode == MessagesMode::Direct {
+                continue;
+            }
+            interrupt::check()?;
+            self.progress.say(format!("{} connections that wait, {id}", self.plan.idle));
+            let own = self.home.map(Home::start).transpose()?;
+            let dialer = Dialer::new(self.login(own.as_ref()), mode);
+            let first = dialer.open()?;
+            let server = match (&own, &self.plan.target) {
+                (None, Some(target)) => Server::listening(first.address(), target.url.port),
+                (own, _) => Ok(Server::of(own.as_ref().map_or(0, OwnServer::pid))),
+            };
+            let server = match server {
+                Ok(server) => server,
+                Err(reason) => {
+                    let limit = format!("What waiting connections cost is not told: {reason}.");
+                    self.report.limits.push(limit);
+                    return Ok(());
+                }
+            };
+            first.server().clone_into(&mut self.report.server);
+            self.report.server_process = Some(server.name.clone());
+            if let Some(side) = self.report.sides.get_mut(at) {
+                side.packet_bytes = first.packet_bytes().into();
+                side.protocol = first.negotiated().map(|tls| tls.protocol.clone());
+                side.suite = first.negotiated().map(|tls| tls.suite.clone());
+            }
+            drop(first);
+            let size = (id.as_str(), self.plan.idle, self.plan.connect_threads);
+            self.report.idle.push(idle::measure(&dialer, server.pid, size)?);
+        }
+        Ok(())
+    }
+}
+
+impl Ground for Measuring<'_> {
+    /// Place in the report's cells.
+    type Cell = usize;
+    type Found = MessagesRun;
+
+    fn cells(&mut self, kind: Kind) -> Vec<usize> {
+        let all = 0..self.tasks.len();
+        let Some(stopping) = self.stopping.filter(|_| kind == Kind::Wanting) else {
+            return all.collect();
+        };
+        let ids = messages_grid(&self.report).too_wide(&stopping, self.confidence);
+        all.filter(|at| ids.contains(&self.name(at))).collect()
+    }
+
+    fn name(&self, at: &usize) -> String {
+        self.tasks.get(*at).map_or_else(String::new, |task| task.cell.id.clone())
+    }
+
+    fn sides(&self, at: &usize, _pair: u32) -> Vec<usize> {
+        let (Some(task), Some(bed)) = (self.tasks.get(*at), &self.bed) else { return Vec::new() };
+        let seats = bed.seats.iter().enumerate();
+        seats.filter(|(_, seat)| task.work.fits(seat)).map(|(side, _)| side).collect()
+    }
+
+    fn prepare(
+        &mut self,
+        number: u32,
+        _cells: &[usize],
+        rng: &mut Rng,
+        _steering: &mut Steering,
+    ) -> Result<(), BenchError> {
+        self.bed = None;
+        let mut bed = self.bed(rng)?;
+        if number == 0 {
+            self.describe(&bed);
+        }
+        for wire in bed.wires() {
+            interrupt::check()?;
+            // Its errors come with their text, and it warms the server up.
+            wire.connection.ask(&loop_batch(TRIAL_STEPS))?;
+        }
+        if self.streams {
+            self.fill(&mut bed)?;
+        }
+        self.prepare_points(&mut bed)?;
+        if number == 0 {
+            self.choose_cells(&mut bed)?;
+        }
+        self.bed = Some(bed);
+        Ok(())
+    }
+
+    fn block(
+        &mut self,
+        at: &usize,
+        place: Place,
+        _steering: &mut Steering,
+    ) -> Result<Block<MessagesRun>, BenchError> {
+        let none = Block::Done(Vec::new());
+        let Some(bed) = &mut self.bed else { return Ok(none) };
+        let (Some(seat), Some(side), Some(task)) =
+            (bed.seats.get_mut(place.side), self.report.sides.get(place.side), self.tasks.get(*at))
+        else {
+            return Ok(none);
+        };
+        // The same rows on every side of the pair.
+        let mut rng = Rng::with_seed(place.seed);
+        let done = work::measure(task, (seat, side), bed.server.as_ref(), &mut rng)?;
+        let Some(done) = done else { return Ok(none) };
+        Ok(Block::Done(vec![MessagesRun {
+            cell: task.cell.id.clone(),
+            side: side.id.clone(),
+            restart: place.restart,
+            pair: place.pair,
+            position: place.position,
+            elapsed_ns: done.elapsed_ns,
+            packets: done.packets,
+            bytes: done.bytes,
+            wire_bytes: done.wire_bytes,
+            server: done.server,
+            client: done.client,
+        }]))
+    }
+
+    fn keep(&mut self, found: Vec<MessagesRun>) {
+        self.report.runs.extend(found);
+    }
+
+    fn clean_up(&mut self, _kind: Kind) -> Result<(), BenchError> {
+        self.bed = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! One measured block: a batch, connections, selects, or a batch through a driver.
+
+use fastrand::Rng;
+use tdekit_bench_report::{MessagesCell, MessagesSide, ProcessorUse};
+
+use super::connects::dial;
+use super::drivers::Freetds;
+use super::points::{Direct, Prepared, numbers};
+use super::process::{self, Moment, Server};
+use super::tds::{Connection, Dialer};
+use crate::error::BenchError;
+use crate::measure::wall_ns;
+
+/// A cell of the report, and how it is done.
+pub(super) struct Task {
+    pub(super) cell: MessagesCell,
+    pub(super) work: Work,
+}
+
+/// What a block does; its size and text are the cell's.
+pub(super) enum Work {
+    /// A batch whose last value is the number of its units, or that has as many rows.
+    Batch(Proof),
+    /// Connections, so many at a time.
+    Connects { threads: u32 },
+    /// Selects, so many in a message, of a table of so many rows.
+    Points { each: u32, rows: u32 },
+    /// The batch through FreeTDS.
+    Driver(Freetds, Proof),
+}
+
+/// By what it is seen that a batch did all that it should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    LastValue,
+    Rows,
+}
+
+/// Where blocks of a side are done.
+pub(super) enum Seat {
+    Wire(Box<Wire>),
+    /// In the bench's own process.
+    Direct(Direct),
+}
+
+/// A side that is a connection.
+pub(super) struct Wire {
+    pub(super) connection: Connection,
+    pub(super) dialer: Dialer,
+    /// The point select, where it is measured.
+    pub(super) points: Option<Prepared>,
+}
+
+/// What a block cost.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Done {
+    pub(super) elapsed_ns: u64,
+    /// Packets and bytes of the answers; zeros where they are not counted.
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    pub(super) wire_bytes: u64,
+    pub(super) server: Option<ProcessorUse>,
+    pub(super) client: ProcessorUse,
+}
+
+impl Work {
+    /// Whether it can be done there.
+    pub(super) fn fits(&self, seat: &Seat) -> bool {
+        match (self, seat) {
+            (Self::Points { .. }, _) => true,
+            (_, Seat::Direct(_)) => false,
+            (Self::Driver(..), Seat::Wire(wire)) => Freetds::knows(wire.dialer.mode()),
+            (Self::Batch(_) | Self::Connects { .. }, Seat::Wire(_)) => true,
+        }
+    }
+}
+
+/// Does a block. None where it does not fit there.
+///
+/// # Errors
+/// A server's, a connection's, and an answer that is not the one asked for.
+pub(super) fn measure(
+    task: &Task,
+    (seat, side): (&mut Seat, &MessagesSide),
+    server: Option<&Server>,
+    rng: &mut Rng,
+) -> Result<Option<Done>, BenchError> {
+    if !task.work.fits(seat) {
+        return Ok(None);
+    }
+    let cell = &task.cell;
+    let units = u32::try_from(cell.units).unwrap_or(u32::MAX);
+    let clock = || Clock::start(server.map(|server| server.pid));
+    let done = match (&task.work, seat) {
+        (Work::Batch(proof), Seat::Wire(wire)) => {
+            let clock = clock();
+            let drained = wire.connection.drain(&cell.statement)?;
+            let done = clock.stop((drained.packets, drained.bytes, drained.wire_bytes));
+            let found = match proof {
+                Proof::LastValue => drained.last_int.and_then(|last| u64::try_from(last).ok()),
+                Proof::Rows => drained.rows,
+            };
+            check(cell, side, found)?;
+            done
+        }
+        (Work::Connects { threads }, Seat::Wire(wire)) => {
+            let clock = clock();
+            let client = dial(&wire.dialer, units, *threads, &drop::<Connection>)?;
+            Done { client, ..clock.stop((0, 0, 0)) }
+        }
+        (Work::Points { each, rows }, Seat::Wire(wire)) => {
+            let wanted = numbers(rng, units, *rows);
+            let Some(points) = &mut wire.points else { return Ok(None) };
+            let clock = clock();
+            let each = usize::try_from(*each).unwrap_or(1);
+            let counts = points.run(&mut wire.connection, &wanted, each)?;
+            clock.stop(counts)
+        }
+        (Work::Points { rows, .. }, Seat::Direct(direct)) => {
+            let wanted = numbers(rng, units, *rows);
+            let clock = Clock::start(None);
+            direct.run(&wanted)?;
+            let done = clock.stop((0, 0, 0));
+            Done { server: Some(done.client), client: ProcessorUse::default(), ..done }
+        }
+        (Work::Driver(freetds, proof), Seat::Wire(wire)) => {
+            let clock = clock();
+            let (login, mode) = (wire.dialer.login(), wire.dialer.mode());
+            let driven = freetds.run(login, mode, &cell.statement)?;
+            let done = clock.stop((0, 0, 0));
+            let found = match proof {
+                Proof::LastValue => driven.last_line.parse().ok(),
+                Proof::Rows => Some(driven.lines),
+            };
+            check(cell, side, found)?;
+            Done { elapsed_ns: driven.elapsed_ns, client: driven.client, ..done }
+        }
+        (Work::Batch(_) | Work::Connects { .. } | Work::Driver(..), Seat::Direct(_)) => {
+            return Ok(None);
+        }
+    };
+    Ok(Some(done))
+}
+
+fn check(cell: &MessagesCell, side: &MessagesSide, found: Option<u64>) -> Result<(), BenchError> {
+    if found == Some(cell.units) {
+        return Ok(());
+    }
+    let found = found.map_or_else(|| "nothing".to_owned(), |found| found.to_string());
+    let what = format!("{}, {}", cell.label, side.label);
+    let detail = format!("{found} instead of {} {}s", cell.units, cell.unit);
+    Err(BenchError::Mismatch { what, detail })
+}
+
+/// What is looked at before and after. The elapsed time lies innermost.
+struct Clock {
+    server: Option<(u32, Moment)>,
+    client: ProcessorUse,
+    wall_ns: u64,
+}
+
+impl Clock {
+    fn start(pid: Option<u32>) -> Self {
+        let server = pid.map(|pid| (pid, Moment::of(pid)));
+        Self { server, client: process::own_thread(), wall_ns: wall_ns() }
+    }
+
+    fn stop(self, (packets, bytes, wire_bytes): (u64, u64, u64)) -> Done {
+        let elapsed_ns = wall_ns().saturating_sub(self.wall_ns);
+        let client = process::between(self.client, process::own_thread());
+        let server = self.server.and_then(|(pid, before)| Moment::of(pid).since(&before));
+        Done { elapsed_ns, packets, bytes, wire_bytes, server, client }
+    }
+}

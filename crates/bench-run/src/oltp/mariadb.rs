@@ -1,0 +1,327 @@
+//! Private servers from the system's packages: a data directory for each side, made by the same
+//! statements, copied afresh for every restart. While one side is measured the others' processes
+//! are stopped where they stand, so that their work in the background is charged to nobody else.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use tdekit_bench_report::{OltpSetting, OltpSide};
+use tdekit_private_mariadb::{Programs, Server, ServerConfig, copy_tree, initialise};
+
+use super::ground::{Bed, Load, Measured, Target};
+use super::options::{OltpPlan, Workload};
+use super::own::{ServerSide, set_up};
+use super::sysbench::Sysbench;
+use crate::environment::check_space;
+use crate::error::BenchError;
+use crate::interrupt;
+use crate::private;
+use crate::progress::Progress;
+use crate::tools::Tools;
+
+pub(super) const DATABASE: &str = "sbtest";
+/// Bytes of a row of sysbench's tables with its index, on disk.
+const ROW_BYTES: u64 = 270;
+/// Bytes of an empty server.
+const SERVER_BYTES: u64 = 250 << 20;
+/// The background threads encrypt the system tablespace before anything is measured.
+const ENCRYPT_LIMIT: Duration = Duration::from_mins(5);
+/// Settings that the report shows, as the base reads them back.
+const SHOWN: [&str; 8] = [
+    "innodb_buffer_pool_size",
+    "innodb_flush_method",
+    "innodb_flush_log_at_trx_commit",
+    "innodb_doublewrite",
+    "innodb_log_file_size",
+    "innodb_page_size",
+    "log_bin",
+    "sync_binlog",
+];
+
+/// Sides with their untouched data. Dropping it removes everything.
+pub(super) struct MariaDb<'a> {
+    plan: &'a OltpPlan,
+    programs: Programs,
+    directory: tempfile::TempDir,
+    sides: Vec<ServerSide>,
+    pub(super) engine: String,
+    pub(super) driver: String,
+    pub(super) data_bytes: u64,
+    pub(super) settings: Vec<OltpSetting>,
+}
+
+impl<'a> MariaDb<'a> {
+    /// Makes every side's data.
+    pub(super) fn prepare(
+        plan: &'a OltpPlan,
+        tools: &Tools,
+        control: bool,
+        place: &Path,
+        seed: u64,
+        progress: &Progress,
+    ) -> Result<Self, BenchError> {
+        let programs = Programs::find()?;
+        let driver = Sysbench::find(plan, Vec::new())?.version();
+        let copies = 2 * (2 + plan.plugins.len() as u64);
+        let each = u64::from(plan.tables) * plan.rows * ROW_BYTES + SERVER_BYTES;
+        check_space(place, each.saturating_mul(copies))?;
+        let directory = private::directory(place, ".tdekit-bench-")?;
+        progress.say("setting up the sides");
+        let sides = set_up(plan, tools, control, directory.path())?;
+        let mut made = Self {
+            plan,
+            programs,
+            directory,
+            sides,
+            engine: String::new(),
+            driver,
+            data_bytes: 0,
+            settings: Vec::new(),
+        };
+        progress.say("making the system tables");
+        let template = made.directory.path().join("template");
+        initialise(&made.programs, &template, &[])?;
+        for side in made.sides.clone() {
+            interrupt::check()?;
+            progress.say(format!("filling the tables: {}", side.side.label));
+            made.fill(&side, &template, seed)?;
+        }
+        Ok(made)
+    }
+
+    /// The sides, base first.
+    pub(super) fn sides(&self) -> Vec<OltpSide> {
+        self.sides.iter().map(|side| side.side.clone()).collect()
+    }
+
+    fn pristine(&self, side: &ServerSide) -> PathBuf {
+        self.directory.path().join("pristine").join(folder(side))
+    }
+
+    fn config(&self, side: &ServerSide, data: PathBuf) -> ServerConfig {
+        let mut options: Vec<String> = [
+            "innodb-flush-method=O_DIRECT",
+            "innodb-flush-log-at-trx-commit=1",
+            "max-connections=1100",
+            "max-prepared-stmt-count=1048576",
+            "table-open-cache=4096",
+            "back-log=1100",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        options.push(format!("innodb-buffer-pool-size={}M", self.plan.buffer_pool_mib));
+        if self.plan.binlog {
+            options.push("log-bin=binlog".to_owned());
+            options.push("server-id=1".to_owned());
+        }
+        if let Some(plugins) = &side.plugins {
+            options.push(format!("plugin-dir={}", plugins.display()));
+        }
+        options.extend(self.plan.server_options.iter().cloned());
+        ServerConfig {
+            data,
+            options,
+            include: side.include.clone(),
+            environment: side.environment.clone(),
+            port: None,
+        }
+    }
+
+    fn sysbench(&self, server: &Server) -> Result<Sysbench, BenchError> {
+        let socket = format!("--mysql-socket={}", server.socket().display());
+        let connection =
+            vec![socket, "--mysql-user=root".to_owned(), format!("--mysql-db={DATABASE}")];
+        Sysbench::find(self.plan, connection)
+    }
+
+    /// Fills a side's tables on its own settings, waits until all is encrypted or plain as it must
+    /// be, and shuts down cleanly.
+    fn fill(&mut self, side: &ServerSide, template: &Path, seed: u64) -> Result<(), BenchError> {
+        let data = self.pristine(side);
+        if let Some(parent) = data.parent() {
+            std::fs::create_dir_all(parent).map_err(BenchError::file("cannot make", parent))?;
+        }
+        copy_tree(template, &data)?;
+        let mut config = self.config(side, data.clone());
+        // Only while filling; every side alike.
+        config.options.push("innodb-flush-log-at-trx-commit=0".to_owned());
+        config.options.push("innodb-buffer-pool-size=256M".to_owned());
+        let server = Server::start(&self.programs, &config)?;
+        server.sql(&format!("CREATE DATABASE {DATABASE}"))?;
+        self.sysbench(&server)?.prepare(seed % (1 << 31))?;
+        settle_encryption(&server, side, DATABASE)?;
+        if self.engine.is_empty() {
+            self.engine = format!("MariaDB {}", server.sql("SELECT VERSION()")?.trim());
+        }
+        server.sql("SET GLOBAL innodb_fast_shutdown=0")?;
+        server.stop()?;
+        if side.side.role == tdekit_bench_report::Role::Base {
+            self.data_bytes = directory_bytes(&data.join(DATABASE));
+        }
+        Ok(())
+    }
+
+    /// Reads the shown settings back from a running server.
+    pub(super) fn read_settings(&mut self) -> Result<(), BenchError> {
+        let Some(base) = self.sides.first().cloned() else { return Ok(()) };
+        let data = self.directory.path().join("settings");
+        copy_tree(&self.pristine(&base), &data)?;
+        let server = Server::start(&self.programs, &self.config(&base, data.clone()))?;
+        for name in SHOWN {
+            let value = server.sql(&format!("SELECT @@{name}"))?.trim().to_owned();
+            self.settings.push(OltpSetting { name: name.to_owned(), value });
+        }
+        server.stop()?;
+        std::fs::remove_dir_all(&data).map_err(BenchError::file("cannot remove", &data))
+    }
+}
+
+/// A side's name as a directory's.
+fn folder(side: &ServerSide) -> String {
+    side.side.id.replace(':', "-")
+}
+
+/// Waits until the background threads have nothing left to encrypt, and checks that sysbench's
+/// tables are what the side says.
+fn settle_encryption(server: &Server, side: &ServerSide, database: &str) -> Result<(), BenchError> {
+    let count = |what: &str| -> Result<u64, BenchError> {
+        let sql = format!(
+            "SELECT COUNT(*) FROM information_schema.innodb_tablespaces_encryption WHERE {what}"
+        );
+        Ok(server.sql(&sql)?.trim().parse().unwrap_or(u64::MAX))
+    };
+    let begun = Instant::now();
+    while side.encrypts()
+        && count("MIN_KEY_VERSION < CURRENT_KEY_VERSION OR ROTATING_OR_FLUSHING = 1")? > 0
+        && begun.elapsed() < ENCRYPT_LIMIT
+    {
+        interrupt::check()?;
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let tables: u64 = server
+        .sql(&format!(
+            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{database}'"
+        ))?
+        .trim()
+        .parse()
+        .unwrap_or(0);
+    let encrypted = count(&format!("NAME LIKE '{database}/sbtest%' AND MIN_KEY_VERSION > 0"))?;
+    let wanted = if side.encrypts() { tables } else { 0 };
+    if encrypted == wanted && tables > 0 {
+        return Ok(());
+    }
+    Err(BenchError::Mismatch {
+        what: side.side.label.clone(),
+        detail: format!("{encrypted} of {tables} tables are encrypted, and {wanted} should be"),
+    })
+}
+
+fn directory_bytes(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|state| state.len()).sum()
+}
+
+impl Target for MariaDb<'_> {
+    fn restart(&self, number: u32, rng: &mut Rng) -> Result<Box<dyn Bed + '_>, BenchError> {
+        let directory = self.directory.path().join(format!("restart-{number}"));
+        std::fs::create_dir(&directory).map_err(BenchError::file("cannot make", &directory))?;
+        let mut order: Vec<usize> = (0..self.sides.len()).collect();
+        rng.shuffle(&mut order);
+        for index in &order {
+            let Some(side) = self.sides.get(*index) else { continue };
+            interrupt::check()?;
+            copy_tree(&self.pristine(side), &directory.join(folder(side)))?;
+        }
+        // What the copies left in the system's cache is written out now, not while measuring.
+        rustix::fs::sync();
+        let mut started: Vec<(usize, Running)> = Vec::new();
+        for index in order {
+            let Some(side) = self.sides.get(index) else { continue };
+            let config = self.config(side, directory.join(folder(side)));
+            let server = Server::start(&self.programs, &config)?;
+            let sysbench = self.sysbench(&server)?;
+            let warm_up = Load {
+                workload: Workload::ReadOnly,
+                threads: 4,
+                seconds: 2.0,
+                seed: u64::from(number) + 1,
+            };
+            sysbench.run(warm_up, None)?;
+            server.pause();
+            started.push((index, Running { server, sysbench }));
+        }
+        started.sort_by_key(|(index, _)| *index);
+        let running = started.into_iter().map(|(_, running)| running).collect();
+        Ok(Box::new(Servers { tables: self.plan.tables, running, directory }))
+    }
+}
+
+struct Running {
+    server: Server,
+    sysbench: Sysbench,
+}
+
+/// The servers of a restart, all of them stopped where they stand but the one that is measured.
+struct Servers {
+    tables: u32,
+    running: Vec<Running>,
+    directory: PathBuf,
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        self.running.clear();
+        // The run's directory goes as a whole in the end; here only room is saved.
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Bed for Servers {
+    fn block(&mut self, side: usize, load: Load) -> Result<Measured, BenchError> {
+        let running = self.running.get(side).ok_or_else(|| BenchError::Mismatch {
+            what: "schedule".to_owned(),
+            detail: format!("there is no side {side}"),
+        })?;
+        running.server.resume();
+        let measured = if load.workload == Workload::FullScan {
+            scan(&running.server, self.tables)
+        } else {
+            running.sysbench.run(load, Some(running.server.pid()))
+        };
+        running.server.pause();
+        measured
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), BenchError> {
+        for running in self.running.drain(..) {
+            // A clean end would write out a buffer pool that nobody reads again.
+            running.server.kill()?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads every row of every table, one table after the other; more data than the buffer pool
+/// holds comes from the device each time.
+fn scan(server: &Server, tables: u32) -> Result<Measured, BenchError> {
+    let pages = || -> Result<u64, BenchError> {
+        let row = server.sql("SHOW GLOBAL STATUS LIKE 'Innodb_pages_read'")?;
+        Ok(row.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0))
+    };
+    let statements: String = (1..=tables)
+        .map(|table| format!("SELECT SUM(LENGTH(pad)) FROM {DATABASE}.sbtest{table};\n"))
+        .collect();
+    let before = (pages()?, server.used());
+    let begun = Instant::now();
+    server.sql(&statements)?;
+    let elapsed = begun.elapsed();
+    let after = (pages()?, server.used());
+    Ok(Measured {
+        transactions: after.0.saturating_sub(before.0),
+        queries: u64::from(tables),
+        elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+        engine: after.1.since(&before.1),
+        ..Measured::default()
+    })
+}

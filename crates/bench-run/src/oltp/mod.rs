@@ -1,0 +1,23 @@
+//! OLTP workloads by threads, on sysbench's tables.
+//!
+//! On MySQL-protocol servers the real sysbench drives ([`mariadb`] starts private servers,
+//! [`remote`] uses one that is there); on SQLite our own worker processes do. [`ground`] is the
+//! same for all.
+
+mod ground;
+mod latency;
+mod mariadb;
+mod options;
+mod own;
+mod remote;
+mod run;
+mod sqlite;
+mod swap;
+mod sysbench;
+mod url;
+mod worker;
+
+pub(crate) use options::{AnyPeer, Given, OltpArgs, OltpPlan};
+pub(crate) use run::run;
+pub(crate) use url::without_password;
+pub(crate) use worker::{Oltp, OltpDone, OltpShare};

@@ -1,0 +1,435 @@
+//! Options of the OLTP workloads, and their defaults.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use zeroize::Zeroizing;
+
+use super::url::ServerUrl;
+use crate::error::BenchError;
+use crate::messages::MssqlUrl;
+use crate::peers::Peer;
+
+/// Where MariaDB's client programs take a password.
+const CLIENT_PASSWORD_VARIABLE: &str = "MYSQL_PWD";
+/// Threads of the source are 1, 8, 16, 32, 64, 128, 256; the default keeps the run short.
+const THREADS: [u32; 3] = [1, 8, 32];
+const TABLES: u32 = 4;
+/// Rows of each table: together some 150 MB, more than twice the default buffer pool.
+const ROWS: u64 = 150_000;
+const QUICK_ROWS: u64 = 20_000;
+const BUFFER_POOL_MIB: u32 = 64;
+const QUICK_BUFFER_POOL_MIB: u32 = 16;
+const RESTARTS: u32 = 4;
+const QUICK_RESTARTS: u32 = 2;
+/// Seconds of measuring; preparing comes on top.
+const MAX_TIME_S: u32 = 220;
+const QUICK_MAX_TIME_S: u32 = 20;
+/// Blocks are as long as the time allows, within these.
+const BLOCK_S: std::ops::RangeInclusive<f64> = 1.0..=10.0;
+/// What a block costs beside its time: connecting, preparing statements, ending.
+const BLOCK_EXTRA_S: f64 = 0.5;
+
+type Password = Option<Zeroizing<String>>;
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of --experiment oltp")]
+pub(crate) struct OltpArgs {
+    /// What to price: `sqlite`; `mariadb`, private servers started from the system's packages; or
+    /// a server that is there, `mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE`, whose password may
+    /// stand in $TDEKIT_LOGIN_PASSWORD or $MYSQL_PWD instead. For `--experiment messages` one that
+    /// speaks SQL Server's protocol, `mssql://USER[:PASSWORD]@HOST[:PORT][/DATABASE]`.
+    #[arg(long, default_value = "sqlite")]
+    target: OltpTarget,
+    /// A workload of sysbench, `full_scan` (a cold scan of every table) or `all`. May be repeated,
+    /// or parted by commas. Default: point select, read write, write only, update index.
+    #[arg(long, value_delimiter = ',')]
+    workload: Vec<WorkloadName>,
+    /// Threads, or on SQLite processes, parted by commas. Default: 1,8,32.
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1000))]
+    threads: Vec<u32>,
+    /// Tables, of --rows rows each. Default: 4 of 150,000 rows, with --quick of 20,000.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    tables: Option<u32>,
+    /// Length of a block. Default: what --max-time allows, 1 to 10.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    block_time: Option<u32>,
+    /// Buffer pool of the servers, MiB. Default: 64, with --quick 16.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(5..=1_000_000))]
+    buffer_pool: Option<u32>,
+    /// Write a binary log, on the encrypted sides an encrypted one.
+    #[arg(long)]
+    binlog: bool,
+    /// A further option of all private servers, such as `innodb-io-capacity=2000`. May be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = server_option)]
+    server_option: Vec<String>,
+}
+
+/// A line of an option file, and no second one.
+fn server_option(text: &str) -> Result<String, String> {
+    let name = text.split('=').next().unwrap_or("");
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if !name.is_empty() && name.bytes().all(plain) && !text.contains(['\n', '\r']) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected NAME=VALUE on one line".to_owned())
+    }
+}
+
+/// Where the workloads run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OltpTarget {
+    Sqlite,
+    MariaDb,
+    Server(ServerUrl),
+    /// For messages only.
+    SqlServer(MssqlUrl),
+}
+
+impl std::str::FromStr for OltpTarget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "sqlite" => Ok(Self::Sqlite),
+            "mariadb" => Ok(Self::MariaDb),
+            _ if text.starts_with("mssql://") => text.parse().map(Self::SqlServer),
+            _ if text.contains("://") => text.parse().map(Self::Server),
+            _ => Err("expected sqlite, mariadb, mysql://USER@HOST/DATABASE or mssql://USER@HOST"
+                .to_owned()),
+        }
+    }
+}
+
+/// A workload, or all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum WorkloadName {
+    OltpPointSelect,
+    OltpReadOnly,
+    OltpReadWrite,
+    OltpWriteOnly,
+    OltpUpdateIndex,
+    OltpUpdateNonIndex,
+    OltpInsert,
+    OltpDelete,
+    FullScan,
+    All,
+}
+
+/// A workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Workload {
+    PointSelect,
+    ReadOnly,
+    ReadWrite,
+    WriteOnly,
+    UpdateIndex,
+    UpdateNonIndex,
+    Insert,
+    Delete,
+    /// Every row of every table, the pages from the device.
+    FullScan,
+}
+
+impl Workload {
+    /// Sysbench's own, in the order of the source.
+    const OLTP: [Self; 8] = [
+        Self::PointSelect,
+        Self::ReadOnly,
+        Self::ReadWrite,
+        Self::WriteOnly,
+        Self::UpdateIndex,
+        Self::UpdateNonIndex,
+        Self::Insert,
+        Self::Delete,
+    ];
+    const USUAL: [Self; 4] =
+        [Self::PointSelect, Self::ReadWrite, Self::WriteOnly, Self::UpdateIndex];
+
+    /// Its name; sysbench's script has the same.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::PointSelect => "oltp_point_select",
+            Self::ReadOnly => "oltp_read_only",
+            Self::ReadWrite => "oltp_read_write",
+            Self::WriteOnly => "oltp_write_only",
+            Self::UpdateIndex => "oltp_update_index",
+            Self::UpdateNonIndex => "oltp_update_non_index",
+            Self::Insert => "oltp_insert",
+            Self::Delete => "oltp_delete",
+            Self::FullScan => "full_scan",
+        }
+    }
+
+    fn of(name: WorkloadName) -> Vec<Self> {
+        match name {
+            WorkloadName::OltpPointSelect => vec![Self::PointSelect],
+            WorkloadName::OltpReadOnly => vec![Self::ReadOnly],
+            WorkloadName::OltpReadWrite => vec![Self::ReadWrite],
+            WorkloadName::OltpWriteOnly => vec![Self::WriteOnly],
+            WorkloadName::OltpUpdateIndex => vec![Self::UpdateIndex],
+            WorkloadName::OltpUpdateNonIndex => vec![Self::UpdateNonIndex],
+            WorkloadName::OltpInsert => vec![Self::Insert],
+            WorkloadName::OltpDelete => vec![Self::Delete],
+            WorkloadName::FullScan => vec![Self::FullScan],
+            WorkloadName::All => [&Self::OLTP[..], &[Self::FullScan]].concat(),
+        }
+    }
+}
+
+/// Ciphers of the server's own key plugin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyPlugin {
+    Cbc,
+    Ctr,
+}
+
+impl KeyPlugin {
+    /// As the plugin's option `file_key_management_encryption_algorithm` names it.
+    pub(crate) fn algorithm(self) -> &'static str {
+        match self {
+            Self::Cbc => "AES_CBC",
+            Self::Ctr => "AES_CTR",
+        }
+    }
+}
+
+/// What `--peer` names: a SQLite library, or a key plugin of MariaDB.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AnyPeer {
+    Library(Peer),
+    Plugins(Vec<KeyPlugin>),
+}
+
+impl std::str::FromStr for AnyPeer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.strip_prefix("file_key_management") {
+            Some("") => Ok(Self::Plugins(vec![KeyPlugin::Cbc, KeyPlugin::Ctr])),
+            Some(":cbc") => Ok(Self::Plugins(vec![KeyPlugin::Cbc])),
+            Some(":ctr") => Ok(Self::Plugins(vec![KeyPlugin::Ctr])),
+            Some(_) => Err("file_key_management has the ciphers `cbc` and `ctr`".to_owned()),
+            None => text.parse().map(Self::Library),
+        }
+    }
+}
+
+impl AnyPeer {
+    /// The SQLite library, if it is one.
+    pub(crate) fn library(&self) -> Option<Peer> {
+        match self {
+            Self::Library(peer) => Some(peer.clone()),
+            Self::Plugins(_) => None,
+        }
+    }
+}
+
+/// What the workloads are to be, with every default filled in.
+#[derive(Debug, Clone)]
+pub(crate) struct OltpPlan {
+    pub(crate) target: OltpTarget,
+    pub(crate) workloads: Vec<Workload>,
+    pub(crate) threads: Vec<u32>,
+    pub(crate) tables: u32,
+    pub(crate) rows: u64,
+    pub(crate) block_s: Option<u32>,
+    pub(crate) buffer_pool_mib: u32,
+    pub(crate) binlog: bool,
+    pub(crate) server_options: Vec<String>,
+    pub(crate) plugins: Vec<KeyPlugin>,
+    pub(crate) restarts: u32,
+    pub(crate) pairs: u32,
+    pub(crate) max_time: Duration,
+}
+
+/// What other experiments share with this one, as the user gave it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Given {
+    pub(crate) quick: bool,
+    pub(crate) rows: Option<u64>,
+    pub(crate) restarts: Option<u32>,
+    pub(crate) pairs: Option<u32>,
+    pub(crate) max_time_s: Option<u64>,
+}
+
+impl OltpArgs {
+    /// Whether a server is the target, on which no other experiment runs.
+    pub(crate) fn on_server(&self) -> bool {
+        self.target != OltpTarget::Sqlite
+    }
+
+    /// A server that speaks SQL Server's protocol, where one is the target.
+    pub(crate) fn sql_server(&self) -> Option<&MssqlUrl> {
+        match &self.target {
+            OltpTarget::SqlServer(url) => Some(url),
+            _ => None,
+        }
+    }
+
+    /// The plan.
+    pub(crate) fn plan(&self, given: Given, peers: &[AnyPeer]) -> Result<OltpPlan, BenchError> {
+        let by_quick = |quick: u32, usual: u32| if given.quick { quick } else { usual };
+        let mut workloads: Vec<Workload> = Vec::new();
+        for workload in self.workload.iter().flat_map(|name| Workload::of(*name)) {
+            if !workloads.contains(&workload) {
+                workloads.push(workload);
+            }
+        }
+        if workloads.is_empty() {
+            workloads = Workload::USUAL.to_vec();
+        }
+        let mut threads = self.threads.clone();
+        if threads.is_empty() {
+            threads = THREADS.to_vec();
+        }
+        threads.sort_unstable();
+        threads.dedup();
+        let mut plugins: Vec<KeyPlugin> = Vec::new();
+        for peer in peers {
+            let AnyPeer::Plugins(found) = peer else { continue };
+            for plugin in found {
+                if !plugins.contains(plugin) {
+                    plugins.push(*plugin);
+                }
+            }
+        }
+        let refuse =
+            |option, reason: &str| Err(BenchError::Option { option, reason: reason.to_owned() });
+        if self.target != OltpTarget::MariaDb && !plugins.is_empty() {
+            return refuse("--peer", "file_key_management needs --target mariadb");
+        }
+        if self.on_server() && peers.iter().any(|peer| matches!(peer, AnyPeer::Library(_))) {
+            return refuse("--peer", "a SQLite library is no peer of a server");
+        }
+        if self.target != OltpTarget::MariaDb && (self.binlog || !self.server_option.is_empty()) {
+            return refuse("--server-option", "there is no private server to give it to");
+        }
+        let rows = if given.quick { QUICK_ROWS } else { ROWS };
+        let usual_s = by_quick(QUICK_MAX_TIME_S, MAX_TIME_S);
+        Ok(OltpPlan {
+            target: self.target.clone(),
+            workloads,
+            threads,
+            tables: self.tables.unwrap_or(TABLES),
+            rows: given.rows.unwrap_or(rows),
+            block_s: self.block_time,
+            buffer_pool_mib: self
+                .buffer_pool
+                .unwrap_or(by_quick(QUICK_BUFFER_POOL_MIB, BUFFER_POOL_MIB)),
+            binlog: self.binlog,
+            server_options: self.server_option.clone(),
+            plugins,
+            restarts: given.restarts.unwrap_or(by_quick(QUICK_RESTARTS, RESTARTS)),
+            pairs: given.pairs.unwrap_or(1),
+            max_time: Duration::from_secs(given.max_time_s.unwrap_or(u64::from(usual_s))),
+        })
+    }
+}
+
+impl OltpPlan {
+    /// Gives the server's address, where one is the target, the password that `beside` finds for
+    /// it, and else the client programs' own.
+    pub(crate) fn take_password(
+        &mut self,
+        beside: impl FnOnce(Option<&Zeroizing<String>>) -> Result<Password, BenchError>,
+    ) -> Result<(), BenchError> {
+        let OltpTarget::Server(url) = &mut self.target else { return Ok(()) };
+        let clients = || std::env::var(CLIENT_PASSWORD_VARIABLE).ok().map(Zeroizing::new);
+        match beside(url.password.as_ref())?.or_else(clients) {
+            Some(password) => url.set_password(password),
+            None => Ok(()),
+        }
+    }
+
+    /// Length of a block, s, so that all restarts end in the time given.
+    pub(crate) fn block_s(&self, cells: usize, sides: usize) -> f64 {
+        if let Some(seconds) = self.block_s {
+            return f64::from(seconds);
+        }
+        let count = |number: usize| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
+        let blocks = count(cells) * count(sides) * f64::from(self.restarts * self.pairs);
+        let each = self.max_time.as_secs_f64() / blocks.max(1.0) - BLOCK_EXTRA_S;
+        // Sysbench takes whole seconds.
+        each.floor().clamp(*BLOCK_S.start(), *BLOCK_S.end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: OltpArgs,
+    }
+
+    const NOTHING: Given =
+        Given { quick: false, rows: None, restarts: None, pairs: None, max_time_s: None };
+
+    fn plan(words: &[&str], peers: &[&str]) -> Result<OltpPlan, String> {
+        let peers: Vec<AnyPeer> =
+            peers.iter().map(|peer| peer.parse()).collect::<Result<_, String>>()?;
+        let line = Line::try_parse_from(std::iter::once("bench").chain(words.iter().copied()))
+            .map_err(|error| error.to_string())?;
+        line.args.plan(NOTHING, &peers).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_documents_run_is_one_line() {
+        let found = plan(
+            &[
+                "--target",
+                "mariadb",
+                "--workload",
+                "oltp_read_write",
+                "--threads",
+                "256,1,8,16,32,64,128",
+            ],
+            &["file_key_management"],
+        );
+        let found = found.unwrap();
+        assert_eq!(found.threads, [1, 8, 16, 32, 64, 128, 256]);
+        assert_eq!(found.workloads, [Workload::ReadWrite]);
+        assert_eq!(found.plugins, [KeyPlugin::Cbc, KeyPlugin::Ctr]);
+        assert_eq!(found.buffer_pool_mib, 64);
+    }
+
+    #[test]
+    fn all_workloads_are_the_eight_and_the_scan() {
+        let found = plan(&["--target", "mariadb", "--workload", "all,oltp_insert"], &[]).unwrap();
+        assert_eq!(found.workloads.len(), 9);
+        assert_eq!(plan(&[], &[]).unwrap().workloads, Workload::USUAL);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for (words, peers) in [
+            (&["--target", "mariadb"][..], &["sqlcipher"][..]),
+            (&[][..], &["file_key_management"][..]),
+            (&["--target", "mariadb"][..], &["file_key_management:gcm"][..]),
+            (&["--target", "postgres"][..], &[][..]),
+            (&["--workload", "tpcc"][..], &[][..]),
+            (&["--threads", "0"][..], &[][..]),
+            (&["--binlog"][..], &[][..]),
+            (&["--target", "mariadb", "--server-option", "a\nb"][..], &[][..]),
+        ] {
+            assert!(plan(words, peers).is_err(), "{words:?} {peers:?}");
+        }
+    }
+
+    #[test]
+    fn blocks_fill_the_time() {
+        let mut found = plan(&["--target", "mariadb"], &[]).unwrap();
+        // 12 cells, 2 sides, 4 restarts in 220 s.
+        assert!((found.block_s(12, 2) - 1.0).abs() < 1e-9);
+        assert!((found.block_s(3, 2) - 8.0).abs() < 1e-9);
+        assert!((found.block_s(1, 2) - 10.0).abs() < 1e-9);
+        found.block_s = Some(30);
+        assert!((found.block_s(12, 2) - 30.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,168 @@
+//! What encrypts on a side: nothing, the shipped plugin set up as a user does, or the key plugin
+//! that comes with the server.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use tdekit_bench_report::{OltpSide, Role};
+
+use super::options::{KeyPlugin, OltpPlan};
+use crate::command::run;
+use crate::error::BenchError;
+use crate::key_store::{self, CERTIFICATE};
+use crate::private;
+use crate::tools::Tools;
+
+/// Everything that MariaDB can encrypt at rest, as an administrator would turn it on.
+const ENCRYPT: [&str; 8] = [
+    "innodb-encrypt-tables=FORCE",
+    "innodb-encrypt-log=ON",
+    "innodb-encrypt-temporary-tables=ON",
+    "innodb-encryption-threads=4",
+    "encrypt-tmp-files=ON",
+    "encrypt-tmp-disk-tables=ON",
+    "encrypt-binlog=ON",
+    "aria-encrypt-tables=ON",
+];
+
+/// A side of private servers.
+#[derive(Debug, Clone)]
+pub(super) struct ServerSide {
+    pub(super) side: OltpSide,
+    /// Option files that its servers read.
+    pub(super) include: Vec<PathBuf>,
+    /// Where its plugin is, if not where the packages have theirs.
+    pub(super) plugins: Option<PathBuf>,
+    /// Variables of its servers' environment.
+    pub(super) environment: Vec<(OsString, OsString)>,
+}
+
+impl ServerSide {
+    fn new(id: &str, label: &str, role: Role, cipher: Option<&str>) -> Self {
+        Self {
+            side: OltpSide {
+                id: id.to_owned(),
+                label: label.to_owned(),
+                role,
+                cipher: cipher.map(str::to_owned),
+                options: Vec::new(),
+            },
+            include: Vec::new(),
+            plugins: None,
+            environment: Vec::new(),
+        }
+    }
+
+    /// Whether its tables must be encrypted.
+    pub(super) fn encrypts(&self) -> bool {
+        self.side.cipher.is_some()
+    }
+}
+
+/// Sets up every side, base first, with files in `directory`.
+pub(super) fn set_up(
+    plan: &OltpPlan,
+    tools: &Tools,
+    control: bool,
+    directory: &Path,
+) -> Result<Vec<ServerSide>, BenchError> {
+    let mut sides = vec![ServerSide::new("base", "plain", Role::Base, None)];
+    if control {
+        sides.push(ServerSide::new("control", "plain again", Role::Encrypted, None));
+    } else {
+        sides.push(tdekit(tools, directory)?);
+    }
+    for plugin in &plan.plugins {
+        sides.push(file_key_management(*plugin, directory)?);
+    }
+    Ok(sides)
+}
+
+/// `key init`, `cert create`, `mariadb install`, and the option file that the last one writes.
+fn tdekit(tools: &Tools, directory: &Path) -> Result<ServerSide, BenchError> {
+    let mut side =
+        ServerSide::new("tdekit", "tdekit", Role::Encrypted, Some("tdekit (HCTR2, AES-256)"));
+    let keys = key_store::make(&tools.tdekit, directory)?;
+    let options = directory.join("tdekit.cnf");
+    let plugins = plugin_directory(directory)?;
+    let mut install = key_store::command(&tools.tdekit, &keys);
+    install.args(["mariadb", "install", "--certificate", CERTIFICATE]);
+    install.arg("--plugin-dir").arg(&plugins).arg("--option-file").arg(&options);
+    if rustix::process::geteuid().is_root() {
+        // The private servers run as this user, not as the system's.
+        install.args(["--server-user", "root"]);
+    }
+    run(&mut install)?;
+    side.side.options = lines(&options)?;
+    side.include.push(options);
+    side.plugins = Some(plugins);
+    side.environment = keys;
+    Ok(side)
+}
+
+/// The server's own plugin, with a 256-bit key in a plain file.
+fn file_key_management(plugin: KeyPlugin, directory: &Path) -> Result<ServerSide, BenchError> {
+    let algorithm = plugin.algorithm();
+    let id = format!("file_key_management:{}", algorithm[4..].to_lowercase());
+    let label = format!("file_key_management {algorithm}");
+    let mut side = ServerSide::new(&id, &label, Role::Peer, Some(algorithm));
+    let (keys, options) = (
+        directory.join(format!("fkm-{algorithm}.key")),
+        directory.join(format!("fkm-{algorithm}.cnf")),
+    );
+    let key = key_store::random_key()?;
+    let text = format!("1;{}\n", hex::encode(key));
+    private::write(&keys, text.as_bytes())?;
+    let mut text = format!(
+        "[mariadbd]\nplugin-load-add=file_key_management\n\
+         file-key-management-filename={}\n\
+         file-key-management-encryption-algorithm={algorithm}\n",
+        keys.display()
+    );
+    for line in ENCRYPT {
+        text.push_str(line);
+        text.push('\n');
+    }
+    private::write(&options, text.as_bytes())?;
+    side.side.options = lines(&options)?;
+    side.include.push(options);
+    Ok(side)
+}
+
+/// A directory of the run's own for the plugin: the system's is left alone.
+fn plugin_directory(directory: &Path) -> Result<PathBuf, BenchError> {
+    let plugins = directory.join("plugins");
+    std::fs::create_dir(&plugins).map_err(BenchError::file("cannot make", &plugins))?;
+    Ok(plugins)
+}
+
+/// The settings of an option file, without comments, sections and paths of this machine.
+fn lines(path: &Path) -> Result<Vec<String>, BenchError> {
+    let text = std::fs::read_to_string(path).map_err(BenchError::file("cannot read", path))?;
+    Ok(text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with(['#', '[', '!', ';']))
+        .filter(|line| !line.contains('/'))
+        .map(str::to_owned)
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_gets_a_key_file_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let cbc = file_key_management(KeyPlugin::Cbc, directory.path()).unwrap();
+        let ctr = file_key_management(KeyPlugin::Ctr, directory.path()).unwrap();
+        assert_eq!(cbc.side.id, "file_key_management:cbc");
+        assert!(cbc.encrypts() && cbc.side.role == Role::Peer);
+        assert!(ctr.side.options.contains(&"innodb-encrypt-log=ON".to_owned()));
+        assert!(!ctr.side.options.iter().any(|line| line.contains("filename")));
+        let key = |name: &str| std::fs::read(directory.path().join(name)).unwrap();
+        let (one, two) = (key("fkm-AES_CBC.key"), key("fkm-AES_CTR.key"));
+        assert!(one != two && one.starts_with(b"1;") && one.len() == 67);
+    }
+}

@@ -1,0 +1,340 @@
+//! A server that is already there: tables of the run's own, in a database of its own where the user
+//! may make one and else in the database that was named; `ENCRYPTED=NO` against `ENCRYPTED=YES`
+//! where the server can, plain load figures where not. They are dropped in the end; tables that
+//! were there are never touched.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use fastrand::Rng;
+use tdekit_bench_report::{OltpSetting, OltpSide, Role};
+use tdekit_private_mariadb::Programs;
+
+use super::ground::{Bed, Load, Measured, Target};
+use super::options::{OltpPlan, Workload};
+use super::swap::{ASIDE, TableSet};
+use super::sysbench::Sysbench;
+use super::url::ServerUrl;
+use crate::error::BenchError;
+use crate::private;
+use crate::progress::Progress;
+
+const SHOWN: [&str; 5] = [
+    "innodb_buffer_pool_size",
+    "innodb_flush_log_at_trx_commit",
+    "innodb_encrypt_log",
+    "innodb_encrypt_tables",
+    "log_bin",
+];
+
+/// The server's error for a user who may not make a database.
+const ACCESS_DENIED: &str = "ERROR 1044";
+/// What `localhost` means to sysbench is a socket.
+const LOOPBACK: &str = "127.0.0.1";
+
+/// The server and what it can do.
+pub(super) struct Remote<'a> {
+    plan: &'a OltpPlan,
+    home: Home,
+    sysbench: Sysbench,
+    /// Whether the user may see which tables are encrypted.
+    may_look: bool,
+    sets: Vec<TableSet>,
+    pub(super) engine: String,
+    pub(super) driver: String,
+    pub(super) settings: Vec<OltpSetting>,
+    pub(super) limits: Vec<String>,
+    /// Holds the files with the password.
+    _directory: tempfile::TempDir,
+}
+
+impl<'a> Remote<'a> {
+    /// Connects, and finds out what the server can do.
+    pub(super) fn prepare(
+        plan: &'a OltpPlan,
+        url: &ServerUrl,
+        progress: &Progress,
+    ) -> Result<Self, BenchError> {
+        if plan.workloads.contains(&Workload::FullScan) {
+            return Err(BenchError::Option {
+                option: "--workload",
+                reason: "full_scan counts pages of a private server: --target mariadb".to_owned(),
+            });
+        }
+        progress.say("asking the server");
+        let directory = private::directory(&std::env::temp_dir(), "tdekit-bench-")?;
+        let home = Home::make(Client::new(url, directory.path())?, plan.tables)?;
+        let config = directory.path().join("sysbench.cfg");
+        let options = sysbench_options(url, &home.client.database);
+        private::write(&config, options.as_bytes())?;
+        let sysbench = Sysbench::find(plan, vec![format!("--config-file={}", config.display())])?;
+        let engine = home.client.sql("SELECT VERSION()")?.trim().to_owned();
+        let mut limits = vec![
+            "The server's CPU and I/O cannot be told from here: throughput and latency only."
+                .to_owned(),
+        ];
+        if !home.own {
+            limits.push(format!(
+                "The user may not make a database: the run's tables are in {}.",
+                home.client.database
+            ));
+        }
+        let can_encrypt = home.client.can_encrypt();
+        let may_look = can_encrypt && home.client.sql(&look(&[], &url.database)).is_ok();
+        if can_encrypt && !may_look {
+            limits.push(
+                "The user may not see which tables are encrypted (the privilege PROCESS): this \
+                 was not checked."
+                    .to_owned(),
+            );
+        }
+        limits.push(if can_encrypt {
+            "Both sets of tables share one server: logs and temporary files are as its own \
+             settings have them on both sides."
+                .to_owned()
+        } else {
+            "The server does not make ENCRYPTED=YES beside ENCRYPTED=NO tables: load figures, \
+             no overhead."
+                .to_owned()
+        });
+        let sets = match can_encrypt {
+            true => vec![TableSet::Plain, TableSet::Encrypted],
+            false => vec![TableSet::Plain],
+        };
+        let driver = sysbench.version();
+        let settings = home.client.settings();
+        Ok(Self {
+            plan,
+            home,
+            sysbench,
+            may_look,
+            sets,
+            engine,
+            driver,
+            settings,
+            limits,
+            _directory: directory,
+        })
+    }
+
+    /// The sides, base first.
+    pub(super) fn sides(&self) -> Vec<OltpSide> {
+        let side = |set: &TableSet| match set {
+            TableSet::Plain if self.sets.len() == 1 => ("server", "as it is", Role::Base, None),
+            TableSet::Plain => ("base", "ENCRYPTED=NO", Role::Base, None),
+            TableSet::Encrypted => {
+                ("encrypted", "ENCRYPTED=YES", Role::Encrypted, Some("the server's own".to_owned()))
+            }
+        };
+        self.sets
+            .iter()
+            .map(side)
+            .map(|(id, label, role, cipher)| OltpSide {
+                id: id.to_owned(),
+                label: label.to_owned(),
+                role,
+                cipher,
+                options: Vec::new(),
+            })
+            .collect()
+    }
+}
+
+impl Remote<'_> {
+    /// Fails unless the tables of a set are encrypted, or are not, as the set says.
+    fn check(&self, set: TableSet) -> Result<(), BenchError> {
+        if !self.may_look {
+            return Ok(());
+        }
+        let client = &self.home.client;
+        let row = client.sql(&look(&set.names(self.plan.tables), &client.database))?;
+        let found = row.trim().parse().unwrap_or(u32::MAX);
+        let wanted = if set == TableSet::Encrypted { self.plan.tables } else { 0 };
+        if found == wanted {
+            return Ok(());
+        }
+        Err(BenchError::Mismatch {
+            what: format!("{set:?} tables").to_lowercase(),
+            detail: format!(
+                "{found} of {} are encrypted, and {wanted} should be",
+                self.plan.tables
+            ),
+        })
+    }
+}
+
+impl Target for Remote<'_> {
+    /// Makes the tables of every set anew, sets in random order.
+    fn restart(&self, _number: u32, rng: &mut Rng) -> Result<Box<dyn Bed + '_>, BenchError> {
+        let client = &self.home.client;
+        client.sql(&TableSet::drop_all(self.plan.tables))?;
+        let seed = rng.u64(1..1 << 31);
+        let mut order = self.sets.clone();
+        rng.shuffle(&mut order);
+        for set in order {
+            self.sysbench.prepare(seed)?;
+            if self.sets.len() > 1 {
+                client.sql(&set.alter(self.plan.tables))?;
+            }
+            client.sql(&set.put_aside(self.plan.tables))?;
+            self.check(set)?;
+        }
+        Ok(Box::new(Tables { remote: self }))
+    }
+}
+
+/// The tables of one restart.
+struct Tables<'a> {
+    remote: &'a Remote<'a>,
+}
+
+impl Bed for Tables<'_> {
+    fn block(&mut self, side: usize, load: Load) -> Result<Measured, BenchError> {
+        let remote = self.remote;
+        let set = remote.sets.get(side).ok_or_else(|| BenchError::Mismatch {
+            what: "schedule".to_owned(),
+            detail: format!("there is no side {side}"),
+        })?;
+        remote.home.client.sql(&set.bring_back(remote.plan.tables))?;
+        let measured = remote.sysbench.run(load, None)?;
+        remote.home.client.sql(&set.put_aside(remote.plan.tables))?;
+        Ok(measured)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), BenchError> {
+        Ok(())
+    }
+}
+
+/// The statement that counts which of these tables are encrypted.
+fn look(tables: &[String], database: &str) -> String {
+    // As the server names files.
+    let database = database.replace('-', "@002d").replace('$', "@0024");
+    let mut names: Vec<String> =
+        tables.iter().map(|table| format!("'{database}/{table}'")).collect();
+    names.push("''".to_owned());
+    format!(
+        "SELECT COUNT(*) FROM information_schema.innodb_tablespaces_encryption \
+         WHERE NAME IN ({}) AND MIN_KEY_VERSION > 0",
+        names.join(", ")
+    )
+}
+
+/// Where the run's tables are. Dropping it drops them; a server that is gone keeps them.
+struct Home {
+    client: Client,
+    /// Whether the database is the run's own.
+    own: bool,
+    tables: u32,
+}
+
+impl Home {
+    fn make(mut client: Client, tables: u32) -> Result<Self, BenchError> {
+        let own = format!("{ASIDE}{:016x}", fastrand::u64(..));
+        match client.sql(&format!("CREATE DATABASE `{own}`")) {
+            Ok(_) => {
+                client.database = own;
+                return Ok(Self { client, own: true, tables });
+            }
+            Err(BenchError::Command { stderr, .. }) if stderr.contains(ACCESS_DENIED) => {}
+            Err(error) => return Err(error),
+        }
+        let taken = client.sql(&format!(
+            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() \
+             AND (table_name LIKE 'sbtest%' OR table_name LIKE '{ASIDE}%')"
+        ))?;
+        if taken.trim() != "0" {
+            return Err(BenchError::Option {
+                option: "--target",
+                reason: format!(
+                    "the user may not make a database, and {} holds tables named sbtest* or \
+                     {ASIDE}*",
+                    client.database
+                ),
+            });
+        }
+        Ok(Self { client, own: false, tables })
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let leave = match self.own {
+            true => format!("DROP DATABASE `{}`", self.client.database),
+            false => TableSet::drop_all(self.tables),
+        };
+        // The run has ended, well or not.
+        let _ = self.client.sql(&leave);
+    }
+}
+
+/// The command-line client, which finds address and password in a file.
+struct Client {
+    program: PathBuf,
+    options: PathBuf,
+    database: String,
+}
+
+impl Client {
+    fn new(url: &ServerUrl, directory: &Path) -> Result<Self, BenchError> {
+        let options = directory.join("client.cnf");
+        let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+        let mut text = format!(
+            "[client]\nhost={}\nport={}\nuser=\"{}\"\nprotocol=tcp\n",
+            url.host,
+            url.port,
+            quoted(&url.user)
+        );
+        if let Some(password) = &url.password {
+            text.push_str(&format!("password=\"{}\"\n", quoted(password.as_str())));
+        }
+        private::write(&options, text.as_bytes())?;
+        let database = url.database.clone();
+        Ok(Self { program: Programs::find_client()?, options, database })
+    }
+
+    fn sql(&self, sql: &str) -> Result<String, BenchError> {
+        crate::command::run(
+            Command::new(&self.program)
+                .arg(format!("--defaults-file={}", self.options.display()))
+                .args(["--batch", "--skip-column-names", "--execute", sql])
+                .arg(&self.database)
+                .stdin(Stdio::null()),
+        )
+        .map(|output| String::from_utf8_lossy(&output).into_owned())
+    }
+
+    /// Whether tables can be made with and without encryption.
+    fn can_encrypt(&self) -> bool {
+        let probe = |value: &str| {
+            let made = self.sql(&format!(
+                "CREATE TABLE {ASIDE}probe(a INT) ENGINE=InnoDB ENCRYPTED={value}; \
+                 DROP TABLE {ASIDE}probe"
+            ));
+            made.is_ok()
+        };
+        probe("YES") && probe("NO")
+    }
+
+    /// Settings that the server tells; those that it does not have are left out.
+    fn settings(&self) -> Vec<OltpSetting> {
+        let ask = |name: &&str| {
+            let value = self.sql(&format!("SELECT @@{name}")).ok()?.trim().to_owned();
+            Some(OltpSetting { name: (*name).to_owned(), value })
+        };
+        SHOWN.iter().filter_map(ask).collect()
+    }
+}
+
+/// Sysbench's options that lead to the server, in a file: a command line is seen by all users.
+fn sysbench_options(url: &ServerUrl, database: &str) -> String {
+    let host = if url.host == "localhost" { LOOPBACK } else { &url.host };
+    let mut text = format!(
+        "mysql-host={host}\nmysql-port={}\nmysql-user={}\nmysql-db={database}\n",
+        url.port, url.user
+    );
+    if let Some(password) = &url.password {
+        text.push_str(&format!("mysql-password={}\n", password.as_str()));
+    }
+    text
+}

@@ -1,0 +1,320 @@
+//! The real sysbench: how it is run, and what it says.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tdekit_bench_report::OltpLatency;
+use tdekit_private_mariadb::{ProcessUse, find_program};
+
+use super::ground::{Load, Measured};
+use super::options::OltpPlan;
+use crate::error::BenchError;
+use crate::interrupt;
+use crate::sys::{die_with_parent, wait_with_usage};
+
+/// Errors that a transaction is repeated after: deadlock, changed row, lock wait; and a duplicate,
+/// which two threads make that delete and insert the same row.
+const IGNORED_ERRORS: &str = "1213,1020,1205,1062";
+/// The line that it prints when every thread has connected and prepared its statements.
+const STARTED: &str = "Threads started!";
+/// The first line that it prints after the last transaction.
+const ENDED: [&str; 2] = ["Latency histogram", "SQL statistics:"];
+
+/// The program, and how it reaches a server.
+#[derive(Debug, Clone)]
+pub(super) struct Sysbench {
+    program: PathBuf,
+    connection: Vec<String>,
+    tables: u32,
+    rows: u64,
+}
+
+impl Sysbench {
+    /// Finds the program. `connection` holds its options that lead to the server.
+    pub(super) fn find(plan: &OltpPlan, connection: Vec<String>) -> Result<Self, BenchError> {
+        let program = find_program("sysbench").ok_or_else(|| BenchError::ToolMissing {
+            name: "sysbench".to_owned(),
+            packages: "sysbench".to_owned(),
+        })?;
+        Ok(Self { program, connection, tables: plan.tables, rows: plan.rows })
+    }
+
+    /// Its own name and version.
+    pub(super) fn version(&self) -> String {
+        let output = Command::new(&self.program).arg("--version").stdin(Stdio::null()).output();
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let words = text.unwrap_or_default();
+        words.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+    }
+
+    fn command(&self, script: &str, action: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.connection)
+            .arg(script)
+            .arg("--db-driver=mysql")
+            .arg(format!("--tables={}", self.tables))
+            .arg(format!("--table-size={}", self.rows))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Ctrl-C on the terminal reaches the driver alone.
+            .process_group(0);
+        // `run` and the like come last.
+        command.arg(action);
+        command
+    }
+
+    /// Makes and fills the tables, by the same statements for the same seed.
+    pub(super) fn prepare(&self, seed: u64) -> Result<(), BenchError> {
+        let mut command = self.command("oltp_read_write", "prepare");
+        command.args(["--threads=1", "--rand-type=uniform"]).arg(format!("--rand-seed={seed}"));
+        run(&mut command, None).map(drop)
+    }
+
+    /// Runs a block; `server` is the process whose CPU and I/O are read, where it is known.
+    pub(super) fn run(&self, load: Load, server: Option<u32>) -> Result<Measured, BenchError> {
+        let mut command = self.command(load.workload.name(), "run");
+        command
+            .arg(format!("--threads={}", load.threads))
+            .arg(format!("--time={}", load.seconds.max(1.0)))
+            .args(["--events=0", "--rand-type=uniform", "--histogram=on", "--percentile=99"])
+            .arg(format!("--mysql-ignore-errors={IGNORED_ERRORS}"))
+            .arg(format!("--rand-seed={}", load.seed));
+        let own = ProcessUse::of(std::process::id());
+        let ran = run(&mut command, server)?;
+        let own = ProcessUse::of(std::process::id()).since(&own);
+        let mut measured = parse(&ran.text).ok_or_else(|| BenchError::Mismatch {
+            what: "sysbench".to_owned(),
+            detail: format!("it told no result: {}", tail(&ran.text)),
+        })?;
+        measured.engine = ran.engine;
+        measured.client_cpu_ns = ran.client_cpu_ns;
+        measured.own_cpu_ns = own.cpu_ns;
+        Ok(measured)
+    }
+}
+
+struct Ran {
+    text: String,
+    /// What the server used between the first and the last transaction.
+    engine: ProcessUse,
+    client_cpu_ns: u64,
+}
+
+/// Runs sysbench to its end, and reads the server's counters when the transactions begin and end.
+fn run(command: &mut Command, server: Option<u32>) -> Result<Ran, BenchError> {
+    let shown = || "sysbench".to_owned();
+    let mut child = die_with_parent(command)
+        .spawn()
+        .map_err(|source| BenchError::Start { command: shown(), source })?;
+    let group = Pid::from_raw(child.id().cast_signed());
+    let (sender, lines) = channel();
+    if let Some(output) = child.stdout.take() {
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).into_owned();
+                let mark = line == STARTED || ENDED.iter().any(|end| line.starts_with(end));
+                let used = server.filter(|_| mark).map(ProcessUse::of);
+                if sender.send((line, used)).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    let stderr = child.stderr.take();
+    let errors = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(mut stderr) = stderr {
+            // What was read until a failure is all there is to tell.
+            let _ = stderr.by_ref().take(1 << 16).read_to_end(&mut text);
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let (mut text, mut marks) = (String::new(), Vec::new());
+    let stopped = loop {
+        if let Err(stopped) = interrupt::check() {
+            if let Some(group) = group {
+                // It may have ended meanwhile.
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            break Some(stopped);
+        }
+        match lines.recv_timeout(Duration::from_millis(100)) {
+            Ok((line, used)) => {
+                marks.extend(used);
+                text.push_str(&line);
+                text.push('\n');
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break None,
+        }
+    };
+    let (status, usage) =
+        wait_with_usage(child).map_err(|source| BenchError::Start { command: shown(), source })?;
+    if let Some(stopped) = stopped {
+        return Err(stopped);
+    }
+    if !status.success() {
+        let said = errors.join().unwrap_or_default();
+        let words = if said.trim().is_empty() { text } else { format!("{text}{said}") };
+        return Err(BenchError::Command { command: shown(), status, stderr: tail(&words) });
+    }
+    let engine = match marks.as_slice() {
+        [first, last, ..] => last.since(first),
+        _ => ProcessUse::default(),
+    };
+    Ok(Ran { text, engine, client_cpu_ns: usage.cpu.user_ns.saturating_add(usage.cpu.system_ns) })
+}
+
+fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.trim().lines().collect();
+    lines[lines.len().saturating_sub(8)..].join("\n")
+}
+
+/// Reads the report that sysbench 1.0 prints.
+fn parse(text: &str) -> Option<Measured> {
+    let first = |name: &str| {
+        let rest = text.lines().find_map(|line| line.trim_start().strip_prefix(name))?;
+        rest.split_whitespace().next()
+    };
+    let number = |name: &str| first(name)?.parse::<u64>().ok();
+    let seconds: f64 = first("total time:")?.strip_suffix('s')?.parse().ok()?;
+    let milliseconds =
+        |name: &str| first(name)?.parse::<f64>().ok().map(|value| nanoseconds(value / 1e3));
+    let histogram = histogram(text);
+    let at = |share: f64| percentile(&histogram, share);
+    Some(Measured {
+        transactions: number("transactions:")?,
+        queries: number("queries:")?,
+        errors: number("ignored errors:").unwrap_or(0),
+        elapsed_ns: nanoseconds(seconds),
+        latency: OltpLatency {
+            min_ns: milliseconds("min:")?,
+            avg_ns: milliseconds("avg:")?,
+            p50_ns: at(0.50),
+            p95_ns: at(0.95),
+            p99_ns: at(0.99),
+            max_ns: milliseconds("max:")?,
+        },
+        ..Measured::default()
+    })
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a length of time that is far below 2^63 ns; what is not saturates"
+)]
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}
+
+/// Lines `VALUE |*** COUNT` of the histogram: milliseconds, and how many took no longer.
+fn histogram(text: &str) -> Vec<(f64, u64)> {
+    text.lines()
+        .skip_while(|line| !line.starts_with("Latency histogram"))
+        .skip(1)
+        .take_while(|line| !line.starts_with("SQL statistics"))
+        .filter_map(|line| {
+            let (value, rest) = line.split_once('|')?;
+            let count = rest.split_whitespace().next_back()?.parse().ok()?;
+            Some((value.trim().parse().ok()?, count))
+        })
+        .collect()
+}
+
+/// The value, ns, that a share of all counts does not exceed; 0 without counts.
+fn percentile(histogram: &[(f64, u64)], share: f64) -> u64 {
+    let total: u64 = histogram.iter().map(|(_, count)| count).sum();
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of a count of transactions"
+    )]
+    let wanted = (total as f64 * share).ceil() as u64;
+    let mut sum = 0;
+    for (value, count) in histogram {
+        sum += count;
+        if sum >= wanted && sum > 0 {
+            return nanoseconds(value / 1e3);
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "\
+sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
+
+Threads started!
+
+Latency histogram (values are in milliseconds)
+       value  ------------- distribution ------------- count
+       0.500 |**********************                   40
+       1.000 |****************************************  55
+       2.000 |**                                       4
+      10.000 |                                         1
+ 
+SQL statistics:
+    queries performed:
+        read:                            1400
+        write:                           400
+        other:                           200
+        total:                           2000
+    transactions:                        100    (62.51 per sec.)
+    queries:                             2000   (1250.20 per sec.)
+    ignored errors:                      3      (0.00 per sec.)
+    reconnects:                          0      (0.00 per sec.)
+
+General statistics:
+    total time:                          1.6002s
+    total number of events:              100
+
+Latency (ms):
+         min:                                    0.41
+         avg:                                    0.90
+         max:                                   10.02
+         99th percentile:                        2.00
+         sum:                                   90.10
+";
+
+    #[test]
+    fn its_report_is_read() {
+        let found = parse(SAID).unwrap();
+        assert_eq!((found.transactions, found.queries, found.errors), (100, 2000, 3));
+        assert_eq!(found.elapsed_ns, 1_600_200_000);
+        assert_eq!(
+            found.latency,
+            OltpLatency {
+                min_ns: 410_000,
+                avg_ns: 900_000,
+                p50_ns: 1_000_000,
+                p95_ns: 1_000_000,
+                p99_ns: 2_000_000,
+                max_ns: 10_020_000,
+            }
+        );
+    }
+
+    #[test]
+    fn half_a_report_is_none() {
+        assert!(parse(&SAID[..SAID.len() / 2]).is_none());
+        assert!(parse("FATAL: unable to connect").is_none());
+    }
+
+    #[test]
+    fn percentiles_of_nothing_are_zero() {
+        assert_eq!(percentile(&[], 0.99), 0);
+        assert_eq!(percentile(&[(1.0, 1)], 0.5), 1_000_000);
+    }
+}

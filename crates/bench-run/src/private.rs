@@ -1,0 +1,53 @@
+//! Files and directories that only the run's user reads, and that nobody else can have put there.
+
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::error::BenchError;
+
+/// Makes a directory below `parent` whose name holds what `prefix` says and random letters; it is
+/// removed with what is in it when it is dropped.
+pub(crate) fn directory(parent: &Path, prefix: &str) -> Result<TempDir, BenchError> {
+    tempfile::Builder::new()
+        .prefix(prefix)
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir_in(parent)
+        .map_err(BenchError::file("cannot make a directory in", parent))
+}
+
+/// Writes a file, in place of what is there.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let write = || -> std::io::Result<()> {
+        // For its owner only, as `tempfile` makes them.
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        file.write_all(bytes)?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().map_err(BenchError::file("cannot write", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_else_reads_them_and_what_is_there_is_not_written_through() {
+        let parent = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        let made = directory(parent.path(), ".bench-").unwrap();
+        assert_eq!(mode(made.path()), 0o700);
+        let victim = parent.path().join("victim");
+        std::fs::write(&victim, "mine").unwrap();
+        let path = parent.path().join("key");
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        write(&path, b"secret").unwrap();
+        assert_eq!(std::fs::read(&victim).unwrap(), b"mine");
+        assert_eq!((mode(&path), std::fs::read(&path).unwrap()), (0o600, b"secret".to_vec()));
+    }
+}

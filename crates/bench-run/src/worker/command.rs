@@ -1,0 +1,158 @@
+//! A command, run and measured. The worker is a small process that starts nothing else, so that the
+//! largest resident set that the kernel reports is the command's own: it counts from the size of
+//! the process that started it.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{Advice, fadvise, fdatasync};
+
+use super::WorkerError;
+use crate::job::{Ran, RunSpec};
+use crate::measure::wall_ns;
+use crate::sys::{die_with_parent, wait_with_usage};
+
+/// What is kept of what a command says.
+const LAST_WORDS: usize = 4096;
+
+pub(super) fn run(spec: &RunSpec) -> Result<Ran, WorkerError> {
+    for path in &spec.drop_cached {
+        each_file(path, &mut |path| write_out(path, true))?;
+    }
+    let mut command = Command::new(&spec.program);
+    command
+        .args(&spec.arguments)
+        .envs(spec.environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let start = wall_ns();
+    let mut child =
+        die_with_parent(&mut command).spawn().map_err(failed("cannot start", &spec.program))?;
+    let words = child.stderr.take().map(last_words).unwrap_or_default();
+    let (status, usage) =
+        wait_with_usage(child).map_err(failed("cannot wait for", &spec.program))?;
+    if status.success() {
+        each_file(&spec.output, &mut |path| write_out(path, false))?;
+    }
+    let elapsed_ns = wall_ns() - start;
+    let mut output_bytes = 0;
+    if status.success() {
+        each_file(&spec.output, &mut |path| {
+            output_bytes += std::fs::metadata(path).map_err(failed("cannot read", path))?.len();
+            Ok(())
+        })?;
+    }
+    Ok(Ran {
+        elapsed_ns,
+        user_ns: usage.cpu.user_ns,
+        system_ns: usage.cpu.system_ns,
+        peak_memory_bytes: usage.peak_memory_bytes,
+        device_read_bytes: usage.device_read_bytes,
+        device_write_bytes: usage.device_write_bytes,
+        output_bytes,
+        failure: (!status.success()).then(|| status.to_string()),
+        stderr: words,
+    })
+}
+
+fn failed<'a>(
+    doing: &'static str,
+    path: &'a Path,
+) -> impl FnOnce(std::io::Error) -> WorkerError + 'a {
+    move |source| WorkerError::File { doing, path: path.to_owned(), source }
+}
+
+/// Reads to the end and keeps the end.
+fn last_words(mut from: impl Read) -> String {
+    let mut kept = Vec::new();
+    let mut buffer = [0; 512];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        kept.extend_from_slice(&buffer[..count]);
+        let surplus = kept.len().saturating_sub(LAST_WORDS);
+        kept.drain(..surplus);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+/// Does something with a file, or with all files below a directory.
+fn each_file(
+    path: &Path,
+    with: &mut dyn FnMut(&Path) -> Result<(), WorkerError>,
+) -> Result<(), WorkerError> {
+    if !path.is_dir() {
+        return with(path);
+    }
+    for entry in std::fs::read_dir(path).map_err(failed("cannot list", path))? {
+        let entry = entry.map_err(failed("cannot list", path))?;
+        each_file(&entry.path(), with)?;
+    }
+    Ok(())
+}
+
+/// Writes a file's dirty pages out, and drops its pages from the system's cache if asked.
+fn write_out(path: &Path, drop: bool) -> Result<(), WorkerError> {
+    let file = File::open(path).map_err(failed("cannot open", path))?;
+    fdatasync(&file).map_err(|errno| failed("cannot write out", path)(errno.into()))?;
+    if drop {
+        fadvise(&file, 0, None, Advice::DontNeed)
+            .map_err(|errno| failed("cannot drop cached pages of", path)(errno.into()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, output: &Path) -> RunSpec {
+        RunSpec {
+            program: "sh".into(),
+            arguments: vec!["-c".into(), script.into(), "sh".into(), output.into()],
+            environment: vec![("GREETING".into(), "hello".into())],
+            drop_cached: Vec::new(),
+            output: output.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_command_is_measured_with_its_children() {
+        let directory = tempfile::tempdir().unwrap();
+        let output = directory.path().join("out");
+        let ran = run(&shell("printf %s \"$GREETING\" | cat > \"$1\"", &output)).unwrap();
+        assert_eq!((ran.failure, ran.output_bytes), (None, 5));
+        assert!(ran.elapsed_ns > 0 && ran.peak_memory_bytes > 0);
+        let burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; : > \"$1\"";
+        let ran = run(&shell(burn, &output)).unwrap();
+        assert!(ran.user_ns > 1_000_000, "{ran:?}");
+    }
+
+    #[test]
+    fn directories_are_counted_as_a_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let output = directory.path().join("repository");
+        let script = "mkdir -p \"$1/a/b\"; printf 12 > \"$1/a/x\"; printf 345 > \"$1/a/b/y\"";
+        let mut spec = shell(script, &output);
+        assert_eq!(run(&spec).unwrap().output_bytes, 5);
+        spec.drop_cached = vec![output.clone()];
+        assert_eq!(run(&spec).unwrap().output_bytes, 5);
+    }
+
+    #[test]
+    fn how_a_command_failed_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let output = &directory.path().join("not there");
+        let ran = run(&shell("echo because >&2; exit 6", output)).unwrap();
+        assert!(ran.failure.unwrap().contains('6'));
+        assert_eq!(ran.stderr, "because\n");
+        let ran = run(&shell("kill -KILL $$", output)).unwrap();
+        assert!(ran.failure.unwrap().contains("signal: 9"));
+        // Success without the promised output is no success.
+        assert!(matches!(run(&shell("true", output)), Err(WorkerError::File { .. })));
+        let mut spec = shell("true", output);
+        spec.program = "no-such-program-anywhere".into();
+        assert!(matches!(run(&spec), Err(WorkerError::File { doing: "cannot start", .. })));
+    }
+}

@@ -1,0 +1,205 @@
+//! Loops of the crud experiment: read the control parameters, then a read of a Card, an update of a
+//! Vendor or an insert of a Purchase, on random rows, each a transaction of its own.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::WorkerError;
+use crate::generate::{business_name, card_number, city, secure_string, zip_code};
+use crate::job::CrudRequest;
+use crate::latency::Latencies;
+use crate::measure::{Cost, Meter, wall_ns};
+use crate::sqlite::{Connection, SqliteError, Statement};
+
+/// Different texts to write; more than any cache line holds, few enough to stay in memory.
+const TEXTS: usize = 1024;
+
+/// The prepared statements, which stand for the source's stored procedures.
+pub(super) struct Crud {
+    control: Statement,
+    read_card: Statement,
+    update_vendor: Statement,
+    insert_purchase: Statement,
+    insert_vendor: Statement,
+    insert_card: Statement,
+    texts: Texts,
+}
+
+/// Texts that live as long as the worker, so that binding copies nothing.
+struct Texts {
+    names: Vec<&'static str>,
+    cities: Vec<&'static str>,
+    zip_codes: Vec<&'static str>,
+    secure: Vec<&'static str>,
+}
+
+impl Texts {
+    fn make() -> Self {
+        let mut rng = Rng::with_seed(0x7465_7874);
+        let mut many = |make: fn(&mut Rng) -> String| -> Vec<&'static str> {
+            (0..TEXTS).map(|_| &*make(&mut rng).leak()).collect()
+        };
+        Self {
+            names: many(business_name),
+            cities: many(city),
+            zip_codes: many(zip_code),
+            secure: many(secure_string),
+        }
+    }
+}
+
+fn pick(texts: &[&'static str], rng: &mut Rng) -> &'static str {
+    texts[rng.usize(..texts.len())]
+}
+
+/// Sleeps until a loop is due; returns when that was.
+fn wait_until_due(due: u64, now: u64) -> u64 {
+    if due > now {
+        std::thread::sleep(Duration::from_nanos(due - now));
+    }
+    due
+}
+
+impl Crud {
+    pub(super) fn prepare(connection: &Connection) -> Result<Self, SqliteError> {
+        Ok(Self {
+            control: connection.prepare(
+                "SELECT Reads, Updates, Inserts, Loads, DelayEvery, DelayMs, Stop FROM Control \
+                 WHERE ControlID = ?1",
+            )?,
+            read_card: connection.prepare(
+                "SELECT CardID, CardNumber, SecurityCode, SecureString, DateCreated, StatusCode \
+                 FROM Card WHERE CardID = ?1",
+            )?,
+            update_vendor: connection.prepare(
+                "UPDATE Vendor SET BusinessName = ?1, City = ?2, ZipCode = ?3, \
+                 DateLastUpdated = ?4 WHERE VendorID = ?5",
+            )?,
+            insert_purchase: connection.prepare(
+                "INSERT INTO Purchase(CardID, VendorID, Amount, DateCreated) \
+                 VALUES (?1, ?2, ?3, ?4)",
+            )?,
+            insert_vendor: connection.prepare(
+                "INSERT INTO Vendor(BusinessName, Address1, Address2, City, State, ZipCode, \
+                 DateCreated, DateLastUpdated, StatusCode) \
+                 VALUES (?1, ?2, '', ?3, 'WA', ?4, ?5, ?5, 'AA')",
+            )?,
+            insert_card: connection.prepare(
+                "INSERT INTO Card(CardNumber, SecurityCode, SecureString, DateCreated, StatusCode) \
+                 VALUES (?1, ?2, ?3, ?4, 'AA')",
+            )?,
+            texts: Texts::make(),
+        })
+    }
+
+    /// Runs the loops, all or until the control table says stop: `operations` tells how many.
+    pub(super) fn run(
+        &self,
+        connection: &Connection,
+        request: &CrudRequest,
+    ) -> Result<Cost, WorkerError> {
+        let mut rng = Rng::with_seed(request.seed);
+        let mut latencies = Latencies::new();
+        let mut meter = Meter::start();
+        let (done, ..) = meter.part(connection, || self.loops(request, &mut rng, &mut latencies));
+        let done = done?;
+        Ok(Cost { operations: done, latencies: latencies.counts(), ..meter.finish() })
+    }
+
+    /// Returns the loops done: all, unless the control table says stop.
+    fn loops(
+        &self,
+        request: &CrudRequest,
+        rng: &mut Rng,
+        latencies: &mut Latencies,
+    ) -> Result<u64, SqliteError> {
+        let rows = request.rows.max(1).cast_signed();
+        // Processes start at different places of the mix, or all would write at once.
+        let mut turn = rng.i64(0..10);
+        self.control.bind_integer(1, request.control)?;
+        // A loop counts from where the last one ended, or from when it was due, whether or not the
+        // process was there in time.
+        let mut began = wall_ns();
+        for done in 0..request.loops {
+            if done > 0 {
+                let now = wall_ns();
+                latencies.record(now - began);
+                began = match request.interval_ns {
+                    Some(interval) => wait_until_due(began + interval, now),
+                    None => now,
+                };
+            }
+            self.control.step()?;
+            let reads = self.control.integer(0);
+            let updates = self.control.integer(1);
+            let inserts = self.control.integer(2);
+            let loads = self.control.integer(3);
+            let delay_every = self.control.integer(4);
+            let delay_ms = self.control.integer(5);
+            let stop = self.control.integer(6);
+            self.control.reset()?;
+            if stop != 0 {
+                return Ok(done);
+            }
+            if delay_every > 0 && done % delay_every.cast_unsigned() == 0 {
+                std::thread::sleep(Duration::from_millis(u64::try_from(delay_ms).unwrap_or(0)));
+                if request.interval_ns.is_none() {
+                    // Thinking is no operation's latency.
+                    began = wall_ns();
+                }
+            }
+            if loads != 0 {
+                self.load(rows, rng)?;
+                continue;
+            }
+            let place = turn % (reads + updates + inserts).max(1);
+            turn += 1;
+            if place < reads {
+                self.read_card.bind_integer(1, rng.i64(1..=rows))?;
+                self.read_card.run()?;
+            } else if place < reads + updates {
+                self.update(rows, rng)?;
+            } else {
+                self.purchase(rows, rng)?;
+            }
+        }
+        if request.loops > 0 {
+            latencies.record(wall_ns() - began);
+        }
+        Ok(request.loops)
+    }
+
+    fn update(&self, rows: i64, rng: &mut Rng) -> Result<(), SqliteError> {
+        self.update_vendor.bind_static_text(1, pick(&self.texts.names, rng))?;
+        self.update_vendor.bind_static_text(2, pick(&self.texts.cities, rng))?;
+        self.update_vendor.bind_static_text(3, pick(&self.texts.zip_codes, rng))?;
+        self.update_vendor.bind_integer(4, rng.i64(1_300_000_000..1_400_000_000))?;
+        self.update_vendor.bind_integer(5, rng.i64(1..=rows))?;
+        self.update_vendor.run().map(drop)
+    }
+
+    fn purchase(&self, rows: i64, rng: &mut Rng) -> Result<(), SqliteError> {
+        self.insert_purchase.bind_integer(1, rng.i64(1..=rows))?;
+        self.insert_purchase.bind_integer(2, rng.i64(1..=rows))?;
+        self.insert_purchase.bind_integer(3, rng.i64(1..100_000))?;
+        self.insert_purchase.bind_integer(4, rng.i64(1_300_000_000..1_400_000_000))?;
+        self.insert_purchase.run().map(drop)
+    }
+
+    /// The load phase: one row of each table.
+    fn load(&self, rows: i64, rng: &mut Rng) -> Result<(), SqliteError> {
+        self.insert_vendor.bind_static_text(1, pick(&self.texts.names, rng))?;
+        self.insert_vendor.bind_static_text(2, pick(&self.texts.secure, rng))?;
+        self.insert_vendor.bind_static_text(3, pick(&self.texts.cities, rng))?;
+        self.insert_vendor.bind_static_text(4, pick(&self.texts.zip_codes, rng))?;
+        self.insert_vendor.bind_integer(5, rng.i64(1_300_000_000..1_400_000_000))?;
+        self.insert_vendor.run()?;
+        self.insert_card.bind_integer(1, card_number(rng))?;
+        self.insert_card.bind_integer(2, rng.i64(0..1000))?;
+        self.insert_card.bind_static_text(3, pick(&self.texts.secure, rng))?;
+        self.insert_card.bind_integer(4, rng.i64(1_300_000_000..1_400_000_000))?;
+        self.insert_card.run()?;
+        self.purchase(rows, rng)
+    }
+}

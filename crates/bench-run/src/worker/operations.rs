@@ -1,0 +1,219 @@
+//! Statements of the operations experiment: each runs with emptied caches, is measured alone, and
+//! is undone outside the clock, so that every statement of every side meets the same state.
+
+use std::fs::File;
+use std::path::Path;
+
+use rustix::fs::{Advice, fadvise, fdatasync};
+
+use super::{Database, WorkerError, open};
+use crate::job::{Operation, Planned, Rehearsal, Variant};
+use crate::measure::{Cost, Meter};
+use crate::sqlite::{Connection, Library, SqliteError, Statement};
+
+/// Statements of the plan, prepared: what to measure and how to undo it.
+pub(super) struct Operations {
+    prepared: Vec<(Statement, Option<Statement>)>,
+}
+
+/// What an operation cost, and the checkpoint after it where that is measured.
+type Costs = (Cost, Option<Cost>);
+
+fn prepare(
+    connection: &Connection,
+    planned: &Planned,
+) -> Result<(Statement, Option<Statement>), SqliteError> {
+    let undo = planned.undo_sql.as_ref().map(|sql| connection.prepare(sql)).transpose()?;
+    Ok((connection.prepare(&planned.sql)?, undo))
+}
+
+fn undo(statement: Option<&Statement>, variant: &Variant) -> Result<(), SqliteError> {
+    let Some(statement) = statement else { return Ok(()) };
+    for values in &variant.undo {
+        statement.bind_all(values)?;
+        statement.run()?;
+    }
+    Ok(())
+}
+
+/// The block's variants of every statement of `operation`, SQLite's cache emptied before each, the
+/// system's left warm.
+pub(super) fn run_warm(
+    database: &mut Database,
+    plan: &[Planned],
+    operation: Operation,
+    round: u32,
+) -> Result<Costs, WorkerError> {
+    let Database { operations, connection, .. } = database;
+    let operations = match operations {
+        Some(operations) => operations,
+        none => none.insert(Operations {
+            prepared: plan
+                .iter()
+                .map(|planned| prepare(connection, planned))
+                .collect::<Result<_, _>>()?,
+        }),
+    };
+    let mut meter = Meter::start();
+    let mut statements = Vec::new();
+    for (planned, (statement, undo_statement)) in plan.iter().zip(&operations.prepared) {
+        if planned.operation != operation {
+            continue;
+        }
+        let mut sum = (0, 0);
+        for variant in planned.block(round) {
+            statement.bind_all(&variant.parameters)?;
+            connection.release_memory();
+            let (result, elapsed, cpu) = meter.part(connection, || statement.run());
+            result?;
+            sum = (sum.0 + elapsed, sum.1 + cpu);
+            undo(undo_statement.as_ref(), variant)?;
+        }
+        statements.push(sum);
+    }
+    let work = Cost { operations: statements.len() as u64, statements, ..meter.finish() };
+    finish(connection, operation, work)
+}
+
+/// Measures the checkpoint after a rebuild of the indexes, which fills the log with known pages;
+/// after other writes the log is only emptied, since it holds the undone changes too.
+fn finish(connection: &Connection, operation: Operation, work: Cost) -> Result<Costs, WorkerError> {
+    let measured = (operation == Operation::Reindex).then(|| checkpoint(connection)).transpose()?;
+    if operation.writes() {
+        connection.execute("PRAGMA wal_checkpoint(RESTART)")?;
+    }
+    Ok((work, measured))
+}
+
+/// A checkpoint, measured.
+pub(super) fn checkpoint(connection: &Connection) -> Result<Cost, WorkerError> {
+    let statement = connection.prepare("PRAGMA wal_checkpoint(PASSIVE)")?;
+    let mut meter = Meter::start();
+    let (result, ..) = meter.part(connection, || statement.run());
+    result?;
+    Ok(meter.finish())
+}
+
+/// One variant of every statement of `operation`, on a fresh connection, after the file's pages
+/// were dropped from the system's cache, or all pages of all files. `round` chooses the variant.
+pub(super) fn run_cold(
+    library: Library,
+    database: &mut Database,
+    plan: &[Planned],
+    operation: Operation,
+    (round, drop_all): (u32, bool),
+) -> Result<Costs, WorkerError> {
+    let mut meter = Meter::start();
+    let mut statements = Vec::new();
+    for planned in plan.iter().filter(|planned| planned.operation == operation) {
+        let Some(variant) = planned.block(round).next() else { continue };
+        reopen_cold(library, database, drop_all)?;
+        let (statement, undo_statement) = prepare(&database.connection, planned)?;
+        statement.bind_all(&variant.parameters)?;
+        database.connection.release_memory();
+        let (result, elapsed, cpu) = meter.part(&database.connection, || statement.run());
+        result?;
+        statements.push((elapsed, cpu));
+        undo(undo_statement.as_ref(), variant)?;
+    }
+    let work = Cost { operations: statements.len() as u64, statements, ..meter.finish() };
+    finish(&database.connection, operation, work)
+}
+
+/// Closes, empties the log, drops the file's pages from the system's cache, and opens again. The
+/// connection must be closed first: pages that a process has mapped stay in the cache.
+fn reopen_cold(
+    library: Library,
+    database: &mut Database,
+    drop_all: bool,
+) -> Result<(), WorkerError> {
+    database.crud = None;
+    database.operations = None;
+    database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")?;
+    // Something must stand in the connection's place while the file is closed.
+    database.connection = library.open(Path::new(":memory:"))?;
+    drop_cached_pages(&database.path)?;
+    if drop_all {
+        drop_all_pages()?;
+    }
+    database.connection = open(library, &database.path, &database.on_open)?;
+    Ok(())
+}
+
+/// Writes a file's dirty pages and drops its clean ones from the system's cache. No connection of
+/// this process may have the file open: closing our descriptor would release its locks.
+fn drop_cached_pages(path: &Path) -> Result<(), WorkerError> {
+    let error = |source: std::io::Error| WorkerError::File {
+        doing: "cannot drop cached pages of",
+        path: path.to_owned(),
+        source,
+    };
+    let file = File::open(path).map_err(error)?;
+    fdatasync(&file).map_err(|errno| error(errno.into()))?;
+    fadvise(&file, 0, None, Advice::DontNeed).map_err(|errno| error(errno.into()))?;
+    Ok(())
+}
+
+/// Drops the clean pages of every file from the system's cache, and what it knows of directories.
+/// Only root may.
+fn drop_all_pages() -> Result<(), WorkerError> {
+    const SWITCH: &str = "/proc/sys/vm/drop_caches";
+    rustix::fs::sync();
+    std::fs::write(SWITCH, "3").map_err(|source| WorkerError::DropAll { path: SWITCH, source })
+}
+
+/// Runs and undoes each statement for real and compares the changed rows with the expected ones.
+/// The database is not to be used for anything else afterwards.
+pub(super) fn rehearse(connection: &Connection, statements: &[Planned]) -> Vec<Rehearsal> {
+    statements.iter().map(|planned| rehearse_one(connection, planned)).collect()
+}
+
+fn rehearse_one(connection: &Connection, planned: &Planned) -> Rehearsal {
+    let mut side_effects = false;
+    let (statement, undo_statement) = match prepare(connection, planned) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            let failures = vec![Some(error.to_string()); planned.variants.len()];
+            return Rehearsal { failures, side_effects };
+        }
+    };
+    let failures = planned
+        .variants
+        .iter()
+        .map(|variant| {
+            let before = connection.total_changes();
+            try_variant(connection, &statement, undo_statement.as_ref(), variant)
+                .map(|changed| {
+                    side_effects |= connection.total_changes() - before > 2 * changed;
+                })
+                .err()
+        })
+        .collect();
+    Rehearsal { failures, side_effects }
+}
+
+/// Returns the rows that the statement changed itself.
+fn try_variant(
+    connection: &Connection,
+    statement: &Statement,
+    undo: Option<&Statement>,
+    variant: &Variant,
+) -> Result<i64, String> {
+    let text = |error: SqliteError| error.to_string();
+    statement.bind_all(&variant.parameters).map_err(text)?;
+    statement.run().map_err(text)?;
+    let Some(undo) = undo else { return Ok(0) };
+    let changed = connection.changes();
+    let expected = i64::try_from(variant.undo.len()).unwrap_or(i64::MAX);
+    let mut undone = 0;
+    for values in &variant.undo {
+        undo.bind_all(values).map_err(text)?;
+        undo.run().map_err(text)?;
+        undone += connection.changes();
+    }
+    if changed == expected && undone == expected {
+        Ok(changed)
+    } else {
+        Err(format!("{changed} rows changed and {undone} undone where {expected} were expected"))
+    }
+}

@@ -1,0 +1,321 @@
+//! The backup matrix end to end, through its program and a stand-in for the command: what it runs,
+//! reports and removes, and what is kept when a run does not get to its end.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{PROGRAM, text};
+use rusqlite::Connection;
+use tdekit_bench_report::{Action, BackupMatrix, CellRole, Metric, Results, from_json};
+
+const STAND_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand_in/tdekit.sh");
+/// The names that a matrix of every test has: two ciphers and two compressions.
+const SMALL: [&str; 10] = [
+    "--experiment",
+    "backup",
+    "--cipher",
+    "AES_256",
+    "--compression",
+    "none",
+    "--compression",
+    "zstd",
+    "--seed",
+    "4",
+];
+
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["copies", "one", "two"] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        Self { directory }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The bench of a small matrix on one device, with the stand-in as its command.
+    fn command(&self, words: &[&str]) -> Command {
+        self.sized("200kB", words)
+    }
+
+    fn sized(&self, size: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["--sqlite-library", "bundled"])
+            .args(SMALL)
+            .args(["--size", size])
+            .arg("--dir")
+            .arg(self.path("copies"))
+            .arg("--device")
+            .arg(format!("one={}", self.path("one").display()))
+            .args(words)
+            .current_dir(self.directory.path())
+            .env("TDEKIT_COMMAND", STAND_IN)
+            .env("TDEKIT_EXTENSION", "unused")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn results(&self) -> Results {
+        from_json(&std::fs::read_to_string(self.path("results.json")).unwrap()).unwrap()
+    }
+
+    fn matrix(&self) -> BackupMatrix {
+        self.results().backup.unwrap()
+    }
+
+    fn nothing_is_left(&self) {
+        for name in ["copies", "one", "two"] {
+            let left = std::fs::read_dir(self.path(name)).unwrap().count();
+            assert_eq!(left, 0, "in {name}");
+        }
+    }
+
+    /// Results are there, marked, and the files are gone.
+    fn is_partial(&self, output: &Output, code: i32, reason: &str) {
+        let (table, errors) = text(output);
+        assert_eq!(output.status.code(), Some(code), "{errors}");
+        let results = self.results();
+        let [found] = results.incomplete.as_slice() else { panic!("{:?}", results.incomplete) };
+        assert!(found.contains(reason), "{found}");
+        assert!(table.contains("incomplete: "), "{table}");
+        assert!(!results.backup.unwrap().runs.is_empty());
+        assert!(
+            std::fs::read_to_string(self.path("report.html")).unwrap().contains("Incomplete: ")
+        );
+        self.nothing_is_left();
+    }
+}
+
+#[test]
+fn the_matrix_runs_every_cell_in_every_block() {
+    let place = Place::new();
+    let two = format!("two={}", place.path("two").display());
+    let output = place.command(&["--device", &two, "--restarts", "3"]).output().unwrap();
+    let (table, errors) = text(&output);
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(errors, "");
+    place.nothing_is_left();
+    let results = place.results();
+    assert_eq!(results.incomplete, Vec::<String>::new());
+    assert!(results.sides.is_empty() && results.classes.is_empty());
+    let matrix = results.backup.as_ref().unwrap();
+    // Two ciphers, two compressions, two sources, two targets.
+    assert_eq!((matrix.cells.len(), matrix.runs.len()), (16, 16 * 3 * 2));
+    assert_eq!(matrix.routes().len(), 4);
+    for cell in &matrix.cells {
+        for action in [Action::Backup, Action::Restore] {
+            let found = matrix.summary.cell(&cell.id, action).unwrap();
+            assert_eq!(found.runs, 3);
+            let name = u64::from(action == Action::Backup) * 16;
+            assert_eq!(found.output_bytes, matrix.source_bytes + name, "{}", cell.id);
+            assert!(found.user_ns + found.system_ns > 0.0 && found.peak_memory_bytes > 0);
+        }
+    }
+    for cell in matrix.cells.iter().filter(|cell| cell.role == CellRole::Encrypted) {
+        let base = matrix.base_of(cell).unwrap();
+        let elapsed = matrix.summary.ratio(cell, base, Action::Backup, Metric::Elapsed);
+        assert_eq!(elapsed.unwrap().restarts, 3);
+    }
+    // The positions of a block are a permutation, and differ from block to block.
+    let orders: Vec<Vec<&str>> = (0..3)
+        .map(|block| {
+            let runs = matrix.runs.iter().filter(|run| run.block == block);
+            let backups: Vec<_> = runs.filter(|run| run.action == Action::Backup).collect();
+            assert!((0..).zip(&backups).all(|(index, run)| run.position == index));
+            backups.iter().map(|run| run.cell.as_str()).collect()
+        })
+        .collect();
+    assert!(orders[0] != orders[1] && orders[1] != orders[2]);
+    assert!(table.contains("zstd, AES_256, one to two"), "{table}");
+    assert_eq!(common::embedded(&place.path("report.html")), results);
+}
+
+#[test]
+fn the_users_database_is_only_read() {
+    let place = Place::new();
+    let database = place.path("app.db");
+    Connection::open(&database)
+        .unwrap()
+        .execute_batch("CREATE TABLE t(v); INSERT INTO t VALUES (zeroblob(300000))")
+        .unwrap();
+    let before = std::fs::read(&database).unwrap();
+    let words = ["app.db", "--restarts", "2", "--no-restore"];
+    let output = place.command(&words).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output).1);
+    assert_eq!(std::fs::read(&database).unwrap(), before);
+    let matrix = place.matrix();
+    assert_eq!(matrix.label, "app.db");
+    assert!(matrix.runs.iter().all(|run| run.action == Action::Backup));
+    place.nothing_is_left();
+}
+
+#[test]
+fn other_tools_run_in_the_same_blocks() {
+    let place = Place::new();
+    let words = ["--backup-peer", "cp", "--restarts", "2", "--warm"];
+    let output = place.command(&words).output().unwrap();
+    let (table, errors) = text(&output);
+    assert!(output.status.success(), "{errors}");
+    assert!(table.contains("zstd, AES_256, one to one / cp"), "{table}");
+    let matrix = place.matrix();
+    assert_eq!(matrix.cells.len(), 4 + 1);
+    assert!(matrix.tools[1].version.contains("cp"), "{:?}", matrix.tools);
+    let [cell, peer] = ["tdekit/AES_256/zstd/one/one", "cp/none/none/one/one"]
+        .map(|id| matrix.cells.iter().find(|cell| cell.id == id).unwrap());
+    let found = matrix.summary.ratio(cell, peer, Action::Restore, Metric::Size).unwrap();
+    assert!((found.ratio - 1.0).abs() < 1e-9);
+    place.nothing_is_left();
+}
+
+#[test]
+fn base_against_base_is_a_control() {
+    let place = Place::new();
+    let output = place.command(&["--aa", "--restarts", "2"]).output().unwrap();
+    let (table, errors) = text(&output);
+    assert!(output.status.success(), "{errors}");
+    assert!(table.contains("the true overhead is 0 %"), "{table}");
+    assert!(place.matrix().cells.iter().all(|cell| cell.cipher.starts_with("none")));
+}
+
+/// Full backups are rows of the operations experiment, here plain against plain.
+#[test]
+fn full_backups_are_rows_of_the_operations() {
+    let place = Place::new();
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["--aa", "--quick", "--rows", "300", "--restarts", "2", "--dir"])
+        .arg(place.path("copies"))
+        .args(["--sqlite-library", "bundled", "--experiment", "operations"])
+        .current_dir(place.directory.path())
+        .env("TDEKIT_COMMAND", STAND_IN)
+        .stdin(Stdio::null());
+    // A command that refuses leaves them out, and the report says why.
+    let output = command.env("STAND_IN_REFUSE", "1").output().unwrap();
+    let (table, errors) = text(&output);
+    assert!(output.status.success(), "{errors}");
+    assert!(!table.contains("full backup"), "{table}");
+    let notes = place.results().subject.notes;
+    assert!(notes.iter().any(|note| note.contains("error: refused")), "{notes:?}");
+    let output = command.env_remove("STAND_IN_REFUSE").output().unwrap();
+    let (table, errors) = text(&output);
+    assert!(output.status.success(), "{errors}");
+    assert!(table.contains("full backup, zstd"), "{table}");
+    let results = place.results();
+    for id in ["operations/backup-compressed/warm", "operations/backup-plain/warm"] {
+        let found = results.summary.comparison(id, Metric::Elapsed, "control", "base").unwrap();
+        assert_eq!(found.restarts, 2, "{id}");
+    }
+    place.nothing_is_left();
+}
+
+#[test]
+fn a_silent_plain_backup_and_lost_data_are_errors() {
+    let place = Place::new();
+    let output = place.command(&["--restarts", "2"]).env("STAND_IN_PLAIN", "1").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        place.results().incomplete[0].contains("AES_256 was asked for, and inspect names none")
+    );
+    place.nothing_is_left();
+    let output = place.command(&["--restarts", "2"]).env("STAND_IN_LOSE", "1").output().unwrap();
+    place.is_partial(&output, 1, "bytes were restored of");
+}
+
+#[test]
+fn a_full_disk_and_a_killed_command_leave_partial_results() {
+    for (end, reason) in [("full", "No space left on device"), ("kill", "signal: 9")] {
+        let place = Place::new();
+        let output = place
+            .command(&[])
+            .env("STAND_IN_COUNT", place.path("count"))
+            .env("STAND_IN_LAST", "4")
+            .env("STAND_IN_END", end)
+            .output()
+            .unwrap();
+        place.is_partial(&output, 1, reason);
+        assert_eq!(place.matrix().runs.len(), 6, "{end}");
+    }
+}
+
+/// Ctrl-C, and the end of the worker: both end the command that runs.
+#[test]
+fn an_interrupt_ends_the_command_and_keeps_what_was_measured() {
+    for (whom, code, reason) in [("bench", 130, "interrupted"), ("worker", 1, "signal: 9")] {
+        let place = Place::new();
+        let child = place
+            .command(&[])
+            .env("STAND_IN_COUNT", place.path("count"))
+            .env("STAND_IN_LAST", "3")
+            .env("STAND_IN_END", "hang")
+            .spawn()
+            .unwrap();
+        let hanging = wait_for(&place.path("count.pid"));
+        let bench = child.id().to_string();
+        let (signal, process) = match whom {
+            "bench" => ("INT", bench),
+            _ => ("KILL", parent_of(hanging.trim())),
+        };
+        let sent = Command::new("kill").args(["-s", signal, &process]).status().unwrap();
+        assert!(sent.success());
+        let output = child.wait_with_output().unwrap();
+        place.is_partial(&output, code, reason);
+        let start = Instant::now();
+        while Path::new(&format!("/proc/{}", hanging.trim())).exists() {
+            assert!(start.elapsed() < Duration::from_secs(20), "{whom}: the command goes on");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn wait_for(path: &Path) -> String {
+    let start = Instant::now();
+    loop {
+        match std::fs::read_to_string(path) {
+            Ok(text) if text.ends_with('\n') => return text,
+            _ => assert!(start.elapsed() < Duration::from_secs(60), "the run does not begin"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn parent_of(process: &str) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("PPid:")).unwrap();
+    line.trim_start_matches("PPid:").trim().to_owned()
+}
+
+#[test]
+fn what_cannot_be_run_is_named() {
+    let place = Place::new();
+    let output = place.command(&[]).env("STAND_IN_HELP", "2").output().unwrap();
+    assert!(text(&output).1.contains("has no command `backup`"), "{}", text(&output).1);
+    let missing = place.path("not there").display().to_string();
+    let device = format!("three={missing}");
+    let output = place.command(&["--device", &device]).output().unwrap();
+    assert!(text(&output).1.contains(&missing), "{}", text(&output).1);
+    let output = place.sized("1000GB", &[]).output().unwrap();
+    let (_, errors) = text(&output);
+    assert!(errors.contains("bytes in") && errors.contains("--size"), "{errors}");
+    let output =
+        place.command(&["--backup-peer", "restic"]).env("PATH", &missing).output().unwrap();
+    let (_, errors) = text(&output);
+    assert!(errors.contains("hint: apt-get install restic"), "{errors}");
+    assert_eq!(output.status.code(), Some(1));
+    place.nothing_is_left();
+    assert!(!place.path("results.json").exists());
+}

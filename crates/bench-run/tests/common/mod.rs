@@ -1,0 +1,146 @@
+//! What the tests of the program share.
+
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tdekit_bench_report::{Results, from_json};
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_tdekit-bench");
+
+/// A directory for copies and reports, base against base with the bundled library, so that nothing
+/// but SQLite is needed.
+pub(crate) struct Place {
+    pub(crate) directory: tempfile::TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("copies")).unwrap();
+        Self { directory }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The program with these words, and no command to price.
+    pub(crate) fn bare(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(words)
+            .env("TDEKIT_COMMAND", "")
+            .env("TDEKIT_EXTENSION", "")
+            .current_dir(self.directory.path())
+            // Sockets of running tests: those of this place alone.
+            .env("XDG_RUNTIME_DIR", self.directory.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// With the bundled library, copies and reports in this place.
+    pub(crate) fn library(&self, words: &[&str]) -> Command {
+        let mut command = self.bare(&["--sqlite-library", "bundled"]);
+        command.arg("--dir").arg(self.path("copies")).args(words);
+        command
+    }
+
+    /// Base against base.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.library(&["--aa"]);
+        command.args(words);
+        command
+    }
+
+    pub(crate) fn results(&self) -> Results {
+        from_json(&std::fs::read_to_string(self.path("results.json")).unwrap()).unwrap()
+    }
+
+    /// Entries of a directory of this place.
+    pub(crate) fn names(&self, name: &str) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(self.path(name))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Waits until the first restart has begun and some blocks have run.
+    pub(crate) fn wait_for_blocks(&self) {
+        wait_until("the run does not begin", || self.find_restart());
+        std::thread::sleep(Duration::from_secs(2));
+    }
+
+    fn find_restart(&self) -> bool {
+        self.names("copies").iter().any(|run| {
+            std::fs::read_dir(self.path("copies").join(run)).is_ok_and(|entries| {
+                entries
+                    .flatten()
+                    .any(|entry| entry.file_name().to_string_lossy().starts_with("restart-"))
+            })
+        })
+    }
+}
+
+/// Waits, a minute at most.
+pub(crate) fn wait_until(reproach: &str, mut fits: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !fits() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{reproach}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub(crate) fn text(output: &Output) -> (String, String) {
+    (
+        String::from_utf8(output.stdout.clone()).unwrap(),
+        String::from_utf8(output.stderr.clone()).unwrap(),
+    )
+}
+
+/// The results document that a report page holds.
+pub(crate) fn embedded(page: &Path) -> Results {
+    let page = std::fs::read_to_string(page).unwrap();
+    let mark = "id=\"results\">";
+    let start = page.find(mark).unwrap() + mark.len();
+    let end = start + page[start..].find("</script>").unwrap();
+    from_json(&page[start..end]).unwrap()
+}
+
+/// A run that goes on until it is disturbed.
+pub(crate) const ENDLESS: [&str; 12] = [
+    "--experiment",
+    "crud",
+    "--mix",
+    "4/3/3",
+    "--rows",
+    "500",
+    "--processes",
+    "2",
+    "--loops",
+    "20",
+    "--pairs",
+    "1000",
+];
+
+pub(crate) fn signal(process: i32, name: &str) {
+    let status = Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+/// Ends a process when a test is over, however it ends.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended, as it should.
+        let _ended = self.0.kill();
+        let _ended = self.0.wait();
+    }
+}

@@ -1,0 +1,228 @@
+//! The method end to end, through its program: runs that end by their intervals, calibration,
+//! orders to a running test, scripts, comparison of two runs, tables.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::{ENDLESS, Place, Running, signal, text, wait_until};
+use rusqlite::Connection;
+use tdekit_bench_report::{Calibration, Experiment, Metric, Truth};
+
+/// Options that make any run of the mixes short.
+const SMALL: [&str; 8] =
+    ["--experiment", "crud", "--rows", "200", "--processes", "2", "--loops", "100"];
+
+fn app(place: &Place) -> Vec<u8> {
+    let path = place.path("app.db");
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, v TEXT);
+             WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 2000)
+             INSERT INTO t SELECT i, 'row ' || i FROM c;",
+        )
+        .unwrap();
+    std::fs::read(path).unwrap()
+}
+
+#[test]
+fn restarts_go_on_until_the_intervals_are_narrow() {
+    let place = Place::new();
+    let words = ["--mix", "4/3/3", "--restarts", "3", "--pairs", "1", "--precision", "100%"];
+    let mut command = place.command(&SMALL);
+    command.args(words).args(["--max-time", "60", "--csv", "r.csv", "--csv-blocks", "b.csv"]);
+    let output = command.output().unwrap();
+    let (table, errors) = text(&output);
+    assert!(output.status.success(), "{errors}");
+    let results = place.results();
+    let stopping = results.settings.stopping.unwrap();
+    assert_eq!((stopping.first_restarts, stopping.all_ppm), (3, Some(1_000_000)));
+    let head = results.summary.headline(Metric::Cpu, "control", "base").unwrap();
+    let width = head.high.unwrap() / head.low.unwrap();
+    if stopping.reached {
+        assert!(head.restarts >= 3 && width <= 4.000_001, "{head:?}");
+        assert!(table.contains("+-100 % on all: reached"), "{table}");
+    } else {
+        // On a machine that is busy beyond measure.
+        assert!(table.contains("The time limit ended the run"), "{table}");
+    }
+    // Every loop of every block was timed, and the driver's share was found.
+    let [base, control] = results.latencies.as_slice() else { panic!("{:?}", results.latencies) };
+    assert_eq!(base.operations, 200 * results.summary.totals("crud/4-3-3", "base").unwrap().blocks);
+    assert_eq!(base.operations, control.operations);
+    let [driver] = results.driver.as_slice() else { panic!("{:?}", results.driver) };
+    assert!(driver.share > 0.0 && driver.share < 1.0, "{driver:?}");
+    assert!(results.noise.is_some() && results.environment.clock_step_ns > 0);
+    let blocks = std::fs::read_to_string(place.path("b.csv")).unwrap();
+    assert_eq!(blocks.lines().count(), 1 + results.samples.len());
+    let ratios = std::fs::read_to_string(place.path("r.csv")).unwrap();
+    assert!(ratios.contains("headline,CRUD mix 4/3/3,,CPU,control,base,"), "{ratios}");
+}
+
+#[test]
+fn a_rate_is_kept_and_thinking_takes_its_time() {
+    let place = Place::new();
+    let mut command = place.command(&SMALL);
+    command.args(["--mix", "10/0/0", "--restarts", "1", "--pairs", "1", "--rate", "1000"]);
+    assert!(command.output().unwrap().status.success());
+    let results = place.results();
+    // 100 loops of two processes at 1,000 a second: the last is due after 198 ms.
+    assert!(results.samples.iter().all(|sample| sample.elapsed_ns >= 198_000_000));
+    assert!(results.warnings.iter().any(|warning| warning.contains("fixed rate")));
+    let mut command = place.command(&SMALL);
+    command.args(["--mix", "10/0/0", "--restarts", "1", "--pairs", "1", "--think-time", "10/5ms"]);
+    assert!(command.output().unwrap().status.success());
+    let results = place.results();
+    assert!(results.samples.iter().all(|sample| sample.elapsed_ns >= 50_000_000));
+    assert!(results.latencies.iter().all(|latency| latency.p50_ns < 5_000_000));
+}
+
+#[test]
+fn a_running_test_is_changed_and_stopped() {
+    let place = Place::new();
+    let ask = |words: &[&str]| {
+        let mut command = place.bare(&["--control"]);
+        text(&command.args(words).output().unwrap())
+    };
+    assert!(ask(&["status"]).1.contains("no bench is running"));
+    let mut child = Running(place.command(&ENDLESS).args(["--restarts", "1"]).spawn().unwrap());
+    place.wait_for_blocks();
+    assert!(ask(&["status"]).0.starts_with("restart 1"));
+    let (_, refused) = ask(&["set", "mix=9/9/9"]);
+    assert!(refused.contains("add up to 10"), "{refused}");
+    let (answer, errors) = ask(&["set", "mix=2/4/4", "delay=5/1ms"]);
+    assert!(answer.contains("goes on with the mix 2/4/4"), "{answer}{errors}");
+    // A whole pair after the change.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let process = child.0.id().to_string();
+    let mut command = place.bare(&["--control", "stop", "--run", &process]);
+    let (answer, errors) = text(&command.output().unwrap());
+    assert!(answer.contains("stopping"), "{answer}{errors}");
+    assert_eq!(child.0.wait().unwrap().code(), Some(130));
+    let results = place.results();
+    assert_eq!(results.incomplete, ["stopped by `--control stop`"]);
+    let ids: Vec<&str> = results.classes.iter().map(|class| class.id.as_str()).collect();
+    assert_eq!(ids, ["crud/4-3-3", "crud/2-4-4"]);
+    for id in ids {
+        for side in ["base", "control"] {
+            let blocks = results.summary.totals(id, side).map(|totals| totals.blocks);
+            assert!(blocks >= Some(1), "{id} {side}");
+        }
+    }
+    assert!(results.warnings.iter().any(|note| note.contains("`--control` set the mix 2/4/4")));
+    // 20 loops with a millisecond of thinking every 5, on both sides.
+    let slow = results.samples.iter().filter(|sample| sample.class == "crud/2-4-4");
+    assert!(slow.clone().all(|sample| sample.elapsed_ns >= 4_000_000));
+    assert_eq!(place.names("copies"), Vec::<String>::new());
+    assert!(ask(&["stop"]).1.contains("no bench is running"));
+}
+
+#[test]
+fn calibration_counts_intervals_and_keeps_what_it_has() {
+    let place = Place::new();
+    let words = ["--calibrate", "--seconds", "1", "--restarts", "2", "--rows", "200"];
+    let output = place.library(&words).args(["--runs", "2"]).output().unwrap();
+    let (table, errors) = text(&output);
+    assert!(output.status.success(), "{errors}");
+    assert!(table.contains("2 of 2 runs") && table.contains("+3.0 %"), "{table}");
+    let read = || -> Calibration {
+        let document = std::fs::read_to_string(place.path("calibration.json")).unwrap();
+        serde_json::from_str(&document).unwrap()
+    };
+    let found = read();
+    assert_eq!((found.runs_wanted, found.incomplete.len()), (2, 0));
+    assert!(found.noise.is_some());
+    // The dearer base really paid. Its CPU is its own, its time also others' on a busy machine.
+    assert!((0.025..0.04).contains(&found.added_cpu), "{}", found.added_cpu);
+    assert!(found.added_elapsed > 0.02, "{}", found.added_elapsed);
+    let page = std::fs::read_to_string(place.path("calibration.html")).unwrap();
+    assert!(page.contains("promise") && page.contains("class=\"bands\""), "{page}");
+    // Headline and two mixes, elapsed time and CPU, both truths.
+    assert_eq!((found.intervals.len(), found.rows.len()), (2 * 12, 12));
+    for truth in [Truth::Nothing, Truth::Injected] {
+        assert!(found.rows.iter().any(|row| row.truth == truth && row.runs == 2));
+    }
+    let mut child = Running(
+        place
+            .library(&words)
+            .args(["--runs", "1000"])
+            .args(["--json", "long.json"])
+            .spawn()
+            .unwrap(),
+    );
+    wait_until("the first run does not end", || place.path("long.json").exists());
+    signal(child.0.id().cast_signed(), "INT");
+    assert_eq!(child.0.wait().unwrap().code(), Some(130));
+    let document = std::fs::read_to_string(place.path("long.json")).unwrap();
+    let found: Calibration = serde_json::from_str(&document).unwrap();
+    assert_eq!(found.incomplete, ["interrupted"]);
+    assert!(!found.intervals.is_empty());
+    assert_eq!(place.names("copies"), Vec::<String>::new());
+}
+
+#[test]
+fn a_script_is_priced_on_copies() {
+    for journal_mode in ["wal", "delete"] {
+        let place = Place::new();
+        let before = app(&place);
+        let script = "SELECT count(*) FROM t; -- a comment; with a semicolon\n\
+            BEGIN; INSERT INTO t(v) VALUES ('a;b'); COMMIT;\n\
+            CREATE TABLE u AS SELECT * FROM t; DELETE FROM t WHERE id % 2";
+        std::fs::write(place.path("my.sql"), script).unwrap();
+        let words = ["app.db", "--script", "my.sql", "--restarts", "2", "--pairs", "1"];
+        let output = place.command(&words).args(["--journal-mode", journal_mode]).output().unwrap();
+        let (table, errors) = text(&output);
+        assert!(output.status.success(), "{errors}");
+        assert!(table.contains("over your statements"), "{table}");
+        assert_eq!(std::fs::read(place.path("app.db")).unwrap(), before);
+        let results = place.results();
+        assert_eq!(results.statements.len(), 6);
+        assert_eq!(results.classes.len(), 7);
+        assert!(results.classes.iter().all(|class| class.experiment == Experiment::Script));
+        for id in ["script/all", "script/1", "script/6"] {
+            let found = results.summary.comparison(id, Metric::Elapsed, "control", "base");
+            assert_eq!(found.unwrap().restarts, 2, "{id}");
+        }
+        // Were the rows not put back, later times would delete none.
+        let writes = results.summary.totals("script/6", "base").unwrap().logical_writes;
+        assert!(writes >= 1.0, "{writes}");
+        assert_eq!(place.names("copies"), Vec::<String>::new());
+    }
+    let place = Place::new();
+    app(&place);
+    for (script, reason) in [
+        ("SELECT 1; SELECT * FROM missing;", "statement 2 of the script: no such table: missing"),
+        ("SELECT * FROM t WHERE id = ?1", "statement 1 of the script has parameters"),
+        ("ATTACH 'app.db' AS real", "another file"),
+    ] {
+        std::fs::write(place.path("my.sql"), script).unwrap();
+        let output = place.command(&["app.db", "--script", "my.sql"]).output().unwrap();
+        let (_, errors) = text(&output);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(errors.contains(reason), "{errors}");
+    }
+}
+
+#[test]
+fn two_runs_are_compared() {
+    let place = Place::new();
+    for name in ["old.json", "new.json"] {
+        let mut command = place.command(&SMALL);
+        command.args(["--mix", "10/0/0", "--restarts", "2", "--pairs", "1", "--json", name]);
+        assert!(command.output().unwrap().status.success());
+    }
+    let output = place.bare(&["compare", "old.json", "new.json"]).output().unwrap();
+    let (table, errors) = text(&output);
+    assert!(output.status.success(), "{errors}");
+    assert!(table.contains("read 10/0/0") && table.contains("base against base"), "{table}");
+    let page = std::fs::read_to_string(place.path("comparison.html")).unwrap();
+    assert!(page.contains("Did the cost of encryption change?"), "{page}");
+    let output = place.bare(&["compare", "old.json", "new.json", "--json"]).output().unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["changes"].as_array().unwrap().len(), 4);
+    std::fs::write(place.path("bad.json"), "{}").unwrap();
+    let output = place.bare(&["compare", "old.json", "bad.json"]).output().unwrap();
+    assert!(text(&output).1.contains("bad.json: not a results document"), "{}", text(&output).1);
+    assert_eq!(output.status.code(), Some(1));
+}

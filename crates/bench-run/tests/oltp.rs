@@ -1,0 +1,66 @@
+//! The OLTP workloads on SQLite, by our own driver. Base against base, so that nothing but SQLite
+//! is needed.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::{Place, embedded, text};
+use tdekit_bench_report::{Metric, OltpReport, OltpUnit};
+
+fn run(place: &Place, words: &[&str]) -> OltpReport {
+    let fixed = ["--experiment", "oltp", "--tables", "2", "--rows", "400", "--block-time", "1"];
+    let output = place.command(&[&fixed[..], words].concat()).output().unwrap();
+    let (table, errors) = text(&output);
+    assert!(output.status.success(), "{errors}");
+    assert!(table.contains("own driver") && table.contains("The bench's own share"), "{table}");
+    let results = place.results();
+    assert_eq!(results.incomplete, Vec::<String>::new());
+    assert_eq!(place.names("copies"), Vec::<String>::new());
+    assert_eq!(embedded(&place.path("report.html")), results);
+    results.oltp.unwrap()
+}
+
+#[test]
+fn all_eight_workloads_and_the_scan_run_on_sqlite() {
+    let place = Place::new();
+    let words = ["--workload", "all", "--threads", "1", "--restarts", "1"];
+    let oltp = run(&place, &words);
+    assert_eq!((oltp.target.as_str(), oltp.cells.len()), ("sqlite", 9));
+    assert_eq!(oltp.runs.len(), 2 * 9);
+    for run in &oltp.runs {
+        let cell = oltp.cells.iter().find(|cell| cell.id == run.cell).unwrap();
+        assert!(run.transactions > 0 && run.engine_cpu_ns > 0, "{run:?}");
+        let each = match cell.workload.as_str() {
+            "oltp_read_only" => 16,
+            "oltp_read_write" => 20,
+            "oltp_write_only" => 6,
+            _ => 1,
+        };
+        if cell.unit == OltpUnit::Page {
+            continue;
+        }
+        assert_eq!(run.queries, run.transactions * each, "{}", run.cell);
+        assert!(run.latency.p50_ns > 0 && run.latency.p50_ns <= run.latency.p99_ns, "{run:?}");
+        // The driver's own loop is a part of what the process used.
+        assert!(run.own_cpu_ns > 0 && run.own_cpu_ns < run.engine_cpu_ns, "{run:?}");
+    }
+    assert!(oltp.summary.overall("control", Metric::Throughput).is_some_and(|all| {
+        all.cells == 8 // the scan is a question of its own
+    }));
+}
+
+/// Several processes write to one database: they wait for each other, and lose nothing.
+#[test]
+fn processes_share_a_database() {
+    let place = Place::new();
+    let words = ["--workload", "oltp_read_write", "--threads", "1,3", "--restarts", "2"];
+    let oltp = run(&place, &words);
+    assert_eq!(oltp.runs.len(), 2 * 2 * 2);
+    for threads in [1, 3] {
+        let cell = format!("oltp_read_write/{threads}");
+        let ratio = oltp.summary.ratio(&cell, "control", Metric::CpuEach).unwrap();
+        assert_eq!(ratio.restarts, 2, "{cell}");
+        assert!(ratio.low.unwrap() <= ratio.ratio && ratio.ratio <= ratio.high.unwrap());
+    }
+}

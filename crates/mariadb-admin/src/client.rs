@@ -1,0 +1,106 @@
+//! Asking a server, through MariaDB's own command-line client.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::error::MariadbError;
+
+const PROGRAM: &str = "mariadb";
+
+/// How a server is reached. A password comes from an option file or from `MYSQL_PWD`.
+#[derive(Debug, Clone, Default)]
+pub struct Connection {
+    /// Option file for the client, read in the place of the usual ones
+    pub defaults_file: Option<PathBuf>,
+    /// Socket of the server
+    pub socket: Option<PathBuf>,
+    /// Host of the server
+    pub host: Option<String>,
+    /// Port of the server
+    pub port: Option<u16>,
+    /// User of the server
+    pub user: Option<String>,
+}
+
+/// A server that can be asked.
+#[derive(Debug)]
+pub struct Client<'a>(&'a Connection);
+
+impl Connection {
+    /// The server that is named; `None` where none is.
+    #[must_use]
+    pub fn client(&self) -> Option<Client<'_>> {
+        let named = self.defaults_file.is_some()
+            || self.socket.is_some()
+            || self.host.is_some()
+            || self.port.is_some()
+            || self.user.is_some();
+        named.then_some(Client(self))
+    }
+}
+
+impl Client<'_> {
+    /// Runs a statement; gives the rows' columns as text.
+    ///
+    /// # Errors
+    /// `Program`, `Server`.
+    pub fn rows(&self, sql: &str) -> Result<Vec<Vec<String>>, MariadbError> {
+        let output = self
+            .command()
+            .args(["--batch", "--skip-column-names", "--execute", sql])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|source| MariadbError::Program { program: PROGRAM, source })?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(MariadbError::Server(said));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
+    }
+
+    /// One row of numbers; NULL is 0.
+    ///
+    /// # Errors
+    /// `Answer`; those of [`Self::rows`].
+    pub fn numbers<const N: usize>(
+        &self,
+        what: &'static str,
+        sql: &str,
+    ) -> Result<[u64; N], MariadbError> {
+        let rows = self.rows(sql)?;
+        let row = rows.first().ok_or(MariadbError::Answer { what })?;
+        let mut numbers = [0; N];
+        if row.len() != N {
+            return Err(MariadbError::Answer { what });
+        }
+        for (number, text) in numbers.iter_mut().zip(row) {
+            if text != "NULL" {
+                *number = text.parse().map_err(|_| MariadbError::Answer { what })?;
+            }
+        }
+        Ok(numbers)
+    }
+
+    fn command(&self) -> Command {
+        let Self(args) = self;
+        let mut command = Command::new(PROGRAM);
+        if let Some(file) = &args.defaults_file {
+            // The client takes this one as its first argument only.
+            command.arg(format!("--defaults-file={}", file.display()));
+        }
+        if let Some(socket) = &args.socket {
+            command.arg(format!("--socket={}", socket.display()));
+        }
+        if let Some(host) = &args.host {
+            command.arg(format!("--host={host}"));
+        }
+        if let Some(port) = args.port {
+            command.arg(format!("--port={port}"));
+        }
+        if let Some(user) = &args.user {
+            command.arg(format!("--user={user}"));
+        }
+        command
+    }
+}

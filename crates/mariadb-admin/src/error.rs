@@ -1,0 +1,173 @@
+//! What stops work for MariaDB.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tdekit_key_crypto::Kind;
+use tdekit_key_store::StoreError;
+use tdekit_mariadb::PluginError;
+
+/// What stops work for MariaDB.
+#[derive(Debug, thiserror::Error)]
+pub enum MariadbError {
+    /// The plugin's library is not where it is looked for.
+    #[error("the plugin is not at {}", .path.display())]
+    NoPlugin {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// It is not known where the server has its plugins.
+    #[error("the directory of the server's plugins is not known")]
+    NoPluginDir,
+    /// It is not known where the server reads its options.
+    #[error("the directory /etc/mysql/mariadb.conf.d is not there")]
+    NoOptionDir,
+    /// A file is there that somebody else wrote.
+    #[error("{} was not written by `tdekit mariadb install`", .path.display())]
+    ForeignFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A program is not installed or does not start.
+    #[error("the program {program} does not start: {source}")]
+    Program {
+        /// Its name.
+        program: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The server, or the client program for it, says no.
+    #[error("the server: {0}")]
+    Server(String),
+    /// An answer of the server has not the form that was expected.
+    #[error("the server gave no number for {what}")]
+    Answer {
+        /// What it was asked for.
+        what: &'static str,
+    },
+    /// A user that the system does not know.
+    #[error("there is no user {0}")]
+    NoUser(String),
+    /// The server has tables that it could not open any more.
+    #[error("the server has {0} encrypted tablespaces, which it cannot open without the plugin")]
+    StillEncrypted(u64),
+    /// The server would need very many versions.
+    #[error("innodb_encryption_rotate_key_age is {0}: as many versions would have to be made")]
+    RotateAge(u32),
+    /// The server does not see a new version.
+    #[error("the server does not see version {version} of key {id}")]
+    NotSeen {
+        /// The key's number.
+        id: u32,
+        /// The version.
+        version: u32,
+    },
+    /// The server stopped encrypting pages anew.
+    #[error("no page was encrypted anew for {seconds} s; {left} tablespaces are left")]
+    Stalled {
+        /// How long nothing happened.
+        seconds: u64,
+        /// Tablespaces with pages under older versions.
+        left: u64,
+    },
+    /// The server says that a rotation is done, and its files have pages that it did not reach.
+    #[error("{pages} pages in use are still under older versions, in {}", .files.join(", "))]
+    Behind {
+        /// How many.
+        pages: u64,
+        /// The files.
+        files: Vec<String>,
+    },
+    /// The files of a server that runs on another machine cannot be read.
+    #[error("the server runs on {host}, so its files are not here")]
+    OtherHost {
+        /// Its name.
+        host: String,
+    },
+    /// A directory holds no data of a server.
+    #[error("{} holds no data files of a MariaDB server", .path.display())]
+    NoData {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Something is wrong with a server's files.
+    #[error("{findings} findings in {}", .path.display())]
+    Findings {
+        /// How many.
+        findings: u64,
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// No keys were made yet.
+    #[error("the key store has no server keys")]
+    NoServerKeys,
+    /// An option file has no way to write a path.
+    #[error("an option file cannot hold the path {}", .path.display())]
+    UnwritablePath {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A file could not be read or written.
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The key store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The plugin's own code.
+    #[error(transparent)]
+    Plugin(PluginError),
+}
+
+impl MariadbError {
+    /// What it means to whoever asked.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::NoPlugin { .. }
+            | Self::NoPluginDir
+            | Self::NoOptionDir
+            | Self::ForeignFile { .. }
+            | Self::NoData { .. }
+            | Self::OtherHost { .. }
+            | Self::Behind { .. }
+            | Self::Server(_)
+            | Self::Answer { .. }
+            | Self::StillEncrypted(_)
+            | Self::RotateAge(_)
+            | Self::NotSeen { .. }
+            | Self::Stalled { .. } => Kind::Refused,
+            Self::NoUser(_) | Self::UnwritablePath { .. } => Kind::Usage,
+            Self::NoServerKeys => Kind::Key,
+            Self::Findings { .. } => Kind::Damaged,
+            Self::Program { .. } | Self::Io { .. } => Kind::Io,
+            Self::Store(error) => error.kind(),
+            Self::Plugin(error) => error.kind(),
+        }
+    }
+}
+
+impl From<PluginError> for MariadbError {
+    /// What the key store says is the same wherever it was said.
+    fn from(error: PluginError) -> Self {
+        match error {
+            PluginError::Store(error) => Self::Store(error),
+            other => Self::Plugin(other),
+        }
+    }
+}
+
+/// An error of a file.
+pub(crate) fn failed(
+    action: &'static str,
+    path: &Path,
+) -> impl Fn(io::Error) -> MariadbError + use<> {
+    let path = path.to_owned();
+    move |source| MariadbError::Io { action, path: path.clone(), source }
+}

@@ -1,0 +1,339 @@
+//! The plugin, installed into a server and taken away.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tdekit_key_store::{Unlocked, replace_with_mode};
+use tdekit_mariadb::{SYSTEM_KEY_ID, TEMPORARY_KEY_ID};
+
+use crate::client::Client;
+use crate::error::{MariadbError, failed};
+
+/// So that `plugin-load-add=tdekit` finds it.
+const INSTALLED_NAME: &str = "tdekit.so";
+const OPTION_DIR: &str = "/etc/mysql/mariadb.conf.d";
+const OPTION_FILE_NAME: &str = "99-tdekit.cnf";
+const OPTION_FILE_MARK: &str = "# Written by `tdekit mariadb install`.";
+const MAX_OPTION_FILE_BYTES: u64 = 1 << 20;
+
+/// How new tables are encrypted: the server's `innodb_encrypt_tables`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tables {
+    /// Every table, and none may ask not to be.
+    Force,
+    /// Every table that does not ask not to be.
+    On,
+    /// Tables that ask for it.
+    Off,
+}
+
+/// What the server shall do.
+#[derive(Debug)]
+pub struct Options {
+    /// Certificate that wraps the keys.
+    pub certificate: String,
+    /// User that the server runs as; else `mysql`, where root asks.
+    pub server_user: Option<String>,
+    /// Which tables are encrypted.
+    pub tables: Tables,
+    /// Threads of the server that encrypt in the background.
+    pub encryption_threads: u8,
+    /// File with the key store's password.
+    pub password_file: Option<PathBuf>,
+    /// File with the key store's key.
+    pub key_file: Option<PathBuf>,
+}
+
+/// What was done, as it is done.
+#[derive(Debug)]
+pub enum Done {
+    /// A key was made.
+    KeyMade(u32),
+    /// All keys are there that the server needs.
+    KeysThere,
+    /// The key store belongs to the user that the server runs as.
+    StoreGiven {
+        /// The key store.
+        dir: PathBuf,
+        /// The user.
+        user: String,
+    },
+    /// Nobody was named as the server's user, and there is no user `mysql`.
+    NoUser,
+    /// The plugin is where the server looks for it.
+    PluginCopied(PathBuf),
+    /// The option file is written.
+    OptionsWritten {
+        /// The file.
+        path: PathBuf,
+        /// What is in it.
+        text: String,
+    },
+    /// A file was removed.
+    Removed(PathBuf),
+    /// A file that was to be removed was not there.
+    WasNotThere(PathBuf),
+}
+
+/// Where the plugin goes, and the option file that has the server load it.
+#[derive(Debug)]
+pub struct Installation {
+    plugin_dir: PathBuf,
+    option_file: PathBuf,
+}
+
+impl Installation {
+    /// The places that are named, else those of the server that is installed here.
+    ///
+    /// # Errors
+    /// `NoPluginDir`, `NoOptionDir`, `ForeignFile` where somebody else wrote the option file.
+    pub fn find(
+        plugin_dir: Option<&Path>,
+        option_file: Option<&Path>,
+    ) -> Result<Self, MariadbError> {
+        let plugin_dir = self::plugin_dir(plugin_dir)?;
+        let option_file = self::option_file(option_file)?;
+        refuse_foreign(&option_file)?;
+        Ok(Self { plugin_dir, option_file })
+    }
+
+    /// Installs the plugin, whose library is given, and tells each step.
+    ///
+    /// # Errors
+    /// `NoUser`, `UnwritablePath`, `Io`, what the key store says.
+    pub fn install(
+        &self,
+        library: &Path,
+        options: &Options,
+        store: &Unlocked,
+        tell: &mut dyn FnMut(Done),
+    ) -> Result<(), MariadbError> {
+        let dir = absolute(store.store().dir())?;
+        let keys = store.store().server_keys()?;
+        for id in [SYSTEM_KEY_ID, TEMPORARY_KEY_ID] {
+            if keys.as_ref().is_none_or(|keys| keys.latest(id).is_none()) {
+                store.create_server_key(id, &options.certificate)?;
+                tell(Done::KeyMade(id));
+            }
+        }
+        tell(Done::KeysThere);
+        give_to_server(options.server_user.as_deref(), &dir, tell)?;
+        let target = self.plugin_dir.join(INSTALLED_NAME);
+        let bytes = fs::read(library).map_err(failed("read", library))?;
+        replace_with_mode(&target, &bytes, 0o644)?;
+        tell(Done::PluginCopied(target));
+        let text = option_text(options, &dir)?;
+        replace_with_mode(&self.option_file, text.as_bytes(), 0o644)?;
+        tell(Done::OptionsWritten { path: self.option_file.clone(), text });
+        Ok(())
+    }
+
+    /// Takes the plugin away, and tells each step.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn remove(&self, tell: &mut dyn FnMut(Done)) -> Result<(), MariadbError> {
+        for path in [self.option_file.clone(), self.plugin_dir.join(INSTALLED_NAME)] {
+            match fs::remove_file(&path) {
+                Ok(()) => tell(Done::Removed(path)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    tell(Done::WasNotThere(path));
+                }
+                Err(error) => return Err(failed("remove", &path)(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Client<'_> {
+    /// Fails when the server has tablespaces that it could not open without the plugin.
+    ///
+    /// # Errors
+    /// `StillEncrypted`, `Server`, `Answer`.
+    pub fn refuse_encrypted(&self) -> Result<(), MariadbError> {
+        let [encrypted] = self.numbers(
+            "encrypted tablespaces",
+            "SELECT COUNT(*) FROM information_schema.INNODB_TABLESPACES_ENCRYPTION \
+             WHERE ENCRYPTION_SCHEME = 1 AND MIN_KEY_VERSION > 0",
+        )?;
+        match encrypted {
+            0 => Ok(()),
+            some => Err(MariadbError::StillEncrypted(some)),
+        }
+    }
+}
+
+/// Where the server has its plugins, by its own help.
+fn plugin_dir(given: Option<&Path>) -> Result<PathBuf, MariadbError> {
+    if let Some(given) = given {
+        return Ok(given.to_owned());
+    }
+    let server = ["mariadbd", "/usr/sbin/mariadbd"].into_iter().find_map(|program| {
+        let output =
+            Command::new(program).args(["--no-defaults", "--verbose", "--help"]).output().ok()?;
+        plugin_dir_in(&String::from_utf8_lossy(&output.stdout))
+    });
+    let from_config = || {
+        let output = Command::new("mariadb_config").arg("--plugindir").output().ok()?;
+        let dir = String::from_utf8(output.stdout).ok()?;
+        Some(PathBuf::from(dir.trim()))
+    };
+    server.or_else(from_config).filter(|dir| dir.is_dir()).ok_or(MariadbError::NoPluginDir)
+}
+
+/// The value in the table that ends the server's help.
+fn plugin_dir_in(help: &str) -> Option<PathBuf> {
+    let mut values = help.lines().filter_map(|line| {
+        let value = line.strip_prefix("plugin-dir")?;
+        value.starts_with(char::is_whitespace).then(|| PathBuf::from(value.trim()))
+    });
+    values.find(|dir| dir.is_absolute())
+}
+
+fn option_file(given: Option<&Path>) -> Result<PathBuf, MariadbError> {
+    match given {
+        Some(given) => Ok(given.to_owned()),
+        None if Path::new(OPTION_DIR).is_dir() => Ok(Path::new(OPTION_DIR).join(OPTION_FILE_NAME)),
+        None => Err(MariadbError::NoOptionDir),
+    }
+}
+
+/// Refuses an option file that is there and is not ours.
+fn refuse_foreign(path: &Path) -> Result<(), MariadbError> {
+    let Some(bytes) = tdekit_key_store::read_limited(path, MAX_OPTION_FILE_BYTES)? else {
+        return Ok(());
+    };
+    if bytes.starts_with(OPTION_FILE_MARK.as_bytes()) {
+        return Ok(());
+    }
+    Err(MariadbError::ForeignFile { path: path.to_owned() })
+}
+
+/// The option file's content.
+fn option_text(options: &Options, dir: &Path) -> Result<String, MariadbError> {
+    let mut secret = String::new();
+    let files = [("password-file", &options.password_file), ("key-file", &options.key_file)];
+    for (name, path) in files {
+        if let Some(path) = path {
+            secret = format!("tdekit-{name} = {}\n", quoted(&absolute(path)?)?);
+        }
+    }
+    let tables = match options.tables {
+        Tables::Force => "FORCE",
+        Tables::On => "ON",
+        Tables::Off => "OFF",
+    };
+    let (certificate, threads) = (&options.certificate, options.encryption_threads);
+    let store = quoted(dir)?;
+    Ok(format!(
+        "{OPTION_FILE_MARK} `uninstall` removes it; other options belong elsewhere.\n\
+         [mariadbd]\n\
+         plugin-load-add = tdekit\n\
+         tdekit-key-store = {store}\n\
+         {secret}\
+         tdekit-certificate = \"{certificate}\"\n\
+         innodb-encrypt-tables = {tables}\n\
+         innodb-encrypt-temporary-tables = ON\n\
+         innodb-encrypt-log = ON\n\
+         innodb-encryption-threads = {threads}\n\
+         innodb-encryption-rotate-key-age = 1\n\
+         aria-encrypt-tables = ON\n\
+         encrypt-binlog = ON\n\
+         encrypt-tmp-files = ON\n\
+         encrypt-tmp-disk-tables = ON\n"
+    ))
+}
+
+/// A path as an option file takes it.
+fn quoted(path: &Path) -> Result<String, MariadbError> {
+    let text = path.to_str().filter(|text| !text.contains(['"', '\\', '\n']));
+    let text = text.ok_or_else(|| MariadbError::UnwritablePath { path: path.to_owned() })?;
+    Ok(format!("\"{text}\""))
+}
+
+/// Makes the key store the server's own, so that the server can read it and the command goes on
+/// changing it as root. Somebody who is not root can only have a server of their own.
+fn give_to_server(
+    user: Option<&str>,
+    dir: &Path,
+    tell: &mut dyn FnMut(Done),
+) -> Result<(), MariadbError> {
+    if !rustix::process::geteuid().is_root() && user.is_none() {
+        return Ok(());
+    }
+    let name = user.unwrap_or("mysql");
+    let ids = ["-u", "-g"].map(|which| {
+        let output = Command::new("id").args([which, name]).output().ok()?;
+        String::from_utf8(output.stdout).ok()?.trim().parse::<u32>().ok()
+    });
+    let [Some(uid), Some(gid)] = ids else {
+        return match user {
+            Some(user) => Err(MariadbError::NoUser(user.to_owned())),
+            None => {
+                tell(Done::NoUser);
+                Ok(())
+            }
+        };
+    };
+    let give = |path: &Path| {
+        chown(path, Some(uid), Some(gid)).map_err(failed("change the owner of", path))
+    };
+    give(dir)?;
+    for entry in fs::read_dir(dir).map_err(failed("read", dir))? {
+        let entry = entry.map_err(failed("read", dir))?;
+        if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            give(&entry.path())?;
+        }
+    }
+    tell(Done::StoreGiven { dir: dir.to_owned(), user: name.to_owned() });
+    Ok(())
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, MariadbError> {
+    std::path::absolute(path).map_err(failed("resolve", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_servers_help_tells_its_plugin_directory() {
+        let help = "  --plugin-dir=name   Directory for plugins\n\
+                    plugin-load  (No default value)\n\
+                    plugin-dir                     /usr/lib/mysql/plugin/\n\
+                    port                           3306\n";
+        assert_eq!(plugin_dir_in(help), Some("/usr/lib/mysql/plugin/".into()));
+        assert_eq!(plugin_dir_in("plugin-dir-x /a\nplugin-dir (No default value)\n"), None);
+    }
+
+    #[test]
+    fn paths_that_an_option_file_cannot_hold_are_refused() {
+        assert_eq!(quoted(Path::new("/a b")).unwrap(), "\"/a b\"");
+        assert!(quoted(Path::new("/a\"b")).is_err());
+        assert!(quoted(Path::new("/a\nb")).is_err());
+    }
+
+    #[test]
+    fn only_our_own_option_file_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("o.cnf");
+        assert!(refuse_foreign(&path).is_ok());
+        let victim = dir.path().join("victim");
+        fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, dir.path().join("o.cnf.tdekit-new")).unwrap();
+        replace_with_mode(&path, b"[mariadbd]\n", 0o644).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!(fs::read(&victim).unwrap(), b"mine");
+        assert!(refuse_foreign(&path).is_err());
+        replace_with_mode(&path, OPTION_FILE_MARK.as_bytes(), 0o644).unwrap();
+        assert!(refuse_foreign(&path).is_ok());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+    }
+}

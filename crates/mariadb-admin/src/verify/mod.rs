@@ -1,0 +1,267 @@
+//! A server's files, page by page, whether the server runs or not.
+
+mod files;
+mod pages;
+mod report;
+mod scan;
+
+use std::path::{Path, PathBuf};
+
+use tdekit_mariadb::Keyring;
+use tdekit_mariadb::binlog::FindKey;
+
+use self::files::{Found, Unit};
+pub use self::report::{Finding, Pages as VersionPages, Report, Tablespace};
+use self::scan::Look;
+use crate::client::Client;
+use crate::error::MariadbError;
+use crate::{Progress, Untold};
+
+/// Where Debian's servers have their data.
+const DEFAULT_DATA: &str = "/var/lib/mysql";
+
+/// Where a server has its data.
+#[derive(Debug)]
+pub struct Places {
+    /// The data directory.
+    pub data: PathBuf,
+    /// The directory of undo tablespaces, where that is another.
+    pub undo: Option<PathBuf>,
+}
+
+/// How a server's files are looked at.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Verify {
+    /// Look at so many pages of each file, chosen at random, and at its first one.
+    pub sample: Option<u32>,
+    /// What is not encrypted at all is right.
+    pub allow_plain: bool,
+    /// Pages in the clear are right that the allocation map does not give out.
+    pub allow_unused: bool,
+}
+
+/// Looks at a server's files, with the keys where they are given. `client` is the server itself,
+/// where it runs.
+///
+/// # Errors
+/// `NoData`, `Io`, those of `client`. What is wrong in the files is in the report.
+pub fn verify(
+    places: &Places,
+    how: &Verify,
+    keyring: Option<&Keyring>,
+    client: Option<&Client<'_>>,
+    progress: &dyn Progress,
+) -> Result<Report, MariadbError> {
+    let found = files::find(&places.data, places.undo.as_deref())?;
+    if found.units.is_empty() {
+        return Err(MariadbError::NoData { path: places.data.clone() });
+    }
+    let find = keyring.map(|keyring| |id, version| keyring.key(id, version));
+    progress.expects(guessed_pages(&found));
+    let look = Look {
+        find_key: find.as_ref().map(|find| find as FindKey<'_>),
+        sample: how.sample,
+        allow_plain: how.allow_plain,
+        allow_unused: how.allow_unused,
+        progress,
+    };
+    let mut report = look_at(&look, &found)?;
+    report.data_directory = places.data.display().to_string();
+    report.not_checked.extend(left_out(&report, how, &found));
+    if let Some(client) = client {
+        report.not_checked.extend(without_file(client, &report)?);
+    }
+    progress.ends();
+    Ok(report)
+}
+
+/// What is under versions below those that `wanted` gives for a key. `None` where the server's
+/// files cannot be read from here.
+pub(crate) fn behind(
+    client: &Client<'_>,
+    wanted: &dyn Fn(u32) -> Option<u32>,
+) -> Result<Option<Behind>, MariadbError> {
+    let Some(found) = Places::of(client)
+        .ok()
+        .and_then(|places| files::find(&places.data, places.undo.as_deref()).ok())
+        .filter(|found| !found.units.is_empty())
+    else {
+        return Ok(None);
+    };
+    let look = Look {
+        find_key: None,
+        sample: None,
+        allow_plain: true,
+        allow_unused: true,
+        progress: &Untold,
+    };
+    let mut behind = Behind::default();
+    for unit in &found.units {
+        let Unit::Tablespace(paths) = unit else { continue };
+        let report = match scan::tablespace(&look, paths) {
+            Ok(Some(report)) => report,
+            Ok(None) => continue,
+            Err(MariadbError::Io { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let Some(oldest) = report.key_id.and_then(wanted) else { continue };
+        behind.clear += report.findings.iter().filter(|one| one.kind == "clear").count() as u64;
+        behind.clear += report.unused_clear;
+        let mut used = 0;
+        for (version, pages) in report.versions.range(..oldest) {
+            used += pages.used;
+            behind.unused += pages.unused;
+            behind.oldest = Some(behind.oldest.map_or(*version, |oldest| oldest.min(*version)));
+        }
+        if used > 0 {
+            behind.used.push((report.file, used));
+        }
+    }
+    Ok(Some(behind))
+}
+
+/// Pages that a rotation has not reached.
+#[derive(Debug, Default)]
+pub(crate) struct Behind {
+    /// Files with such pages in use, and how many.
+    pub(crate) used: Vec<(String, u64)>,
+    /// Such pages that the allocation maps do not give out: nothing encrypts them anew.
+    pub(crate) unused: u64,
+    /// Pages in the clear, which no rotation reaches.
+    pub(crate) clear: u64,
+    /// The oldest version that is left.
+    pub(crate) oldest: Option<u32>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { data: DEFAULT_DATA.into(), undo: None }
+    }
+}
+
+impl Places {
+    /// As a server on this machine tells.
+    ///
+    /// # Errors
+    /// `OtherHost`, `Answer`, `Server`.
+    pub fn of(client: &Client<'_>) -> Result<Self, MariadbError> {
+        let rows = client.rows("SELECT @@hostname, @@datadir, @@innodb_undo_directory")?;
+        let mut fields = rows.into_iter().flatten();
+        let host = fields.next().unwrap_or_default();
+        // Another machine's server names directories that may be another server's here.
+        if host.as_bytes() != rustix::system::uname().nodename().to_bytes() {
+            return Err(MariadbError::OtherHost { host });
+        }
+        let what = "its data directory";
+        let data = fields.next().map(PathBuf::from).ok_or(MariadbError::Answer { what })?;
+        let undo = fields.next().filter(|undo| undo != "NULL").map(|undo| data.join(undo));
+        let same = |a: &Path, b: &Path| a.canonicalize().ok() == b.canonicalize().ok();
+        let undo = undo.filter(|undo| !same(undo, &data));
+        Ok(Self { data, undo })
+    }
+}
+
+fn look_at(look: &Look<'_>, found: &Found) -> Result<Report, MariadbError> {
+    let mut report = Report { opened_with_keys: look.find_key.is_some(), ..Report::default() };
+    let mut gone = 0_u64;
+    for unit in &found.units {
+        let one = match unit {
+            Unit::Tablespace(paths) => scan::tablespace(look, paths)?,
+            Unit::Aria(index) => scan::aria(look, index)?,
+        };
+        let Some(one) = one else {
+            gone += 1;
+            continue;
+        };
+        report.findings += one.finding_count;
+        report.pages += one.pages;
+        report.pages_checked += one.pages_checked;
+        report.tablespaces.push(one);
+    }
+    if gone > 0 {
+        report.not_checked.push(format!("{gone} files that went away meanwhile"));
+    }
+    report.clean = report.findings == 0;
+    Ok(report)
+}
+
+/// What was not looked at, in sentences.
+fn left_out(report: &Report, how: &Verify, found: &Found) -> Vec<String> {
+    let mut told = Vec::new();
+    if !report.opened_with_keys {
+        told.push("whether pages open under their keys (--checksums-only)".to_owned());
+    }
+    if how.sample.is_some() {
+        let left = report.pages.saturating_sub(report.pages_checked);
+        told.push(format!("{left} of {} pages, which the sample left out", report.pages));
+    }
+    let sum = |count: fn(&report::Tablespace) -> u64| -> u64 {
+        report.tablespaces.iter().map(count).sum()
+    };
+    let unopened = sum(|one| one.unopened);
+    if report.opened_with_keys && unopened > 0 {
+        told.push(format!(
+            "whether {unopened} encrypted pages open: nothing in them tells (PAGE_COMPRESSED, and \
+             index pages of Aria that are nearly empty)"
+        ));
+    }
+    let doublewrite = sum(|one| one.doublewrite);
+    if doublewrite > 0 {
+        told.push(format!("{doublewrite} pages of the doublewrite buffer, which are copies"));
+    }
+    let unused = sum(|one| one.unused_clear);
+    if unused > 0 {
+        told.push(format!(
+            "{unused} pages in the clear that the allocation maps do not give out (--allow-unused)"
+        ));
+    }
+    let own = sum(|one| u64::from(one.not_checked == Some(scan::OWN_TABLE)));
+    if own > 0 {
+        told.push(format!(
+            "{own} tables of Aria in {}, which the server itself made and are not encrypted",
+            scan::OWN_DATABASES.join(" and ")
+        ));
+    }
+    for one in &report.tablespaces {
+        if let Some(why) = one.not_checked.filter(|why| *why != scan::OWN_TABLE) {
+            told.push(format!("{}: {why}", one.file));
+        }
+    }
+    if !found.units.iter().any(|unit| matches!(unit, Unit::Tablespace(paths) if paths.len() > 1))
+        && !report.tablespaces.iter().any(|one| one.space == Some(0))
+    {
+        told.push("the system tablespace: its files are not there".to_owned());
+    }
+    if !found.others.is_empty() {
+        let names = found.others.iter().filter_map(|path| path.file_name()?.to_str());
+        told.push(format!("files of other kinds: {}", names.collect::<Vec<_>>().join(", ")));
+    }
+    told
+}
+
+/// Tablespaces that the server has, and no file of which was found.
+fn without_file(client: &Client<'_>, report: &Report) -> Result<Vec<String>, MariadbError> {
+    let rows = client.rows(
+        "SELECT SPACE, NAME FROM information_schema.INNODB_TABLESPACES_ENCRYPTION \
+         WHERE NAME IS NOT NULL",
+    )?;
+    let seen = |number: &str| {
+        report.tablespaces.iter().any(|one| one.space.is_some_and(|one| one.to_string() == *number))
+    };
+    let missing = rows.into_iter().filter_map(|row| {
+        let (number, name) = (row.first()?, row.get(1)?);
+        (!seen(number) && name != "innodb_temporary")
+            .then(|| format!("tablespace {number} ({name}): its file is elsewhere, or new"))
+    });
+    Ok(missing.collect())
+}
+
+/// As if all pages had the usual length: a guess is enough to show how far the work is.
+fn guessed_pages(found: &Found) -> u64 {
+    let len = |path: &Path| std::fs::metadata(path).map_or(0, |state| state.len());
+    let pages = found.units.iter().map(|unit| match unit {
+        Unit::Tablespace(paths) => paths.iter().map(|path| len(path)).sum::<u64>() / 16384,
+        Unit::Aria(index) => (len(index) + len(&index.with_extension("MAD"))) / 8192,
+    });
+    pages.sum()
+}

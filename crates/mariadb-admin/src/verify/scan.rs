@@ -1,0 +1,380 @@
+//! One tablespace or table, looked at page by page.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use tdekit_key_crypto::random_bytes;
+use tdekit_mariadb::binlog::FindKey;
+use tdekit_mariadb::datafile::{
+    AriaFile, AriaTable, Fault, Layout, LayoutError, MAX_PAGE_LEN, Mode, Seen, TRX_SYS_PAGE,
+    TableKeys, Unopened, check,
+};
+use tdekit_mariadb::{PluginError, SYSTEM_KEY_ID};
+
+use super::pages::{CHUNK_LEN, Pages};
+use super::report::{Finding, Tablespace};
+use crate::Progress;
+use crate::error::{MariadbError, failed};
+
+/// How often, and how long apart, the first page of a file is read that the server may be making.
+const LAYOUT_TRIES: u32 = 20;
+const LAYOUT_AGAIN_AFTER: Duration = Duration::from_millis(150);
+/// How often a file is begun anew that was replaced while it was looked at.
+const FILE_TRIES: u32 = 4;
+/// Databases whose tables of Aria the server itself makes, in the clear.
+pub(super) const OWN_DATABASES: [&str; 2] = ["mysql", "sys"];
+/// Why such a table is not checked.
+pub(super) const OWN_TABLE: &str = "it is the server's own, and not encrypted";
+
+/// How to look.
+pub(super) struct Look<'a> {
+    /// `None` to look at checksums alone.
+    pub(super) find_key: Option<FindKey<'a>>,
+    /// Pages of each file; `None` for all.
+    pub(super) sample: Option<u32>,
+    /// Whether what is not encrypted at all is right.
+    pub(super) allow_plain: bool,
+    /// Whether pages in the clear are right that the allocation map does not give out.
+    pub(super) allow_unused: bool,
+    pub(super) progress: &'a dyn Progress,
+}
+
+/// Looks at a tablespace; `None` where it was dropped meanwhile.
+pub(super) fn tablespace(
+    look: &Look<'_>,
+    paths: &[PathBuf],
+) -> Result<Option<Tablespace>, MariadbError> {
+    let Some(first) = paths.first() else { return Ok(None) };
+    for tries in 1..=FILE_TRIES {
+        let layout = match layout(first) {
+            Ok(Ok(layout)) => layout,
+            Ok(Err(error)) => return Ok(Some(unreadable(first, error))),
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let pages = match Pages::open(paths, layout.page_len) {
+            Err(error) if is_missing(&error) => return Ok(None),
+            other => other?,
+        };
+        let mut space = Space::new(look, first, layout, &pages)?;
+        space.look_at_all()?;
+        let after = read_layout(first).ok().and_then(Result::ok);
+        let same = after.is_some_and(|after| {
+            let fixed = |layout: &Layout| {
+                let crypt = layout.crypt.map(|crypt| (crypt.iv, crypt.key_id, crypt.mode));
+                (layout.space, layout.format, layout.page_len, crypt)
+            };
+            fixed(&after) == fixed(&layout)
+        });
+        if (pages.are_current() && same) || tries == FILE_TRIES {
+            return Ok(Some(space.end(after)));
+        }
+        look.progress.begins_anew(u64::from(pages.count()));
+    }
+    Ok(None)
+}
+
+/// Looks at a table of Aria; `None` where it was dropped meanwhile.
+pub(super) fn aria(look: &Look<'_>, index: &Path) -> Result<Option<Tablespace>, MariadbError> {
+    let header = match beginning(index) {
+        Err(error) if is_missing(&error) => return Ok(None),
+        other => other?,
+    };
+    let mut report = named(index, "Aria");
+    let Some(table) = AriaTable::parse(&header) else {
+        report.find(Finding::whole("first-page", "it has no header of an index file of Aria"));
+        return Ok(Some(report));
+    };
+    report.encrypted = table.crypt.is_some();
+    let Some((_, iv)) = table.crypt else {
+        let database = index.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        let own = database.is_some_and(|name| OWN_DATABASES.contains(&name));
+        report.not_checked = Some(if own { OWN_TABLE } else { "it is not encrypted" });
+        if !own && !look.allow_plain {
+            report.find(Finding::whole("not-encrypted", "the table is not encrypted"));
+        }
+        return Ok(Some(report));
+    };
+    report.key_id = Some(SYSTEM_KEY_ID);
+    let mut keys = look.find_key.map(|find| TableKeys::new(find, SYSTEM_KEY_ID, iv));
+    let data = index.with_extension("MAD");
+    for (file, path, first) in
+        [(AriaFile::Data, data.as_path(), 0), (AriaFile::Index, index, table.first_key_page)]
+    {
+        let pages = match Pages::open(&[path.to_owned()], table.page_len) {
+            Err(error) if is_missing(&error) => return Ok(None),
+            other => other?,
+        };
+        let before = report.clone();
+        aria_file(look, &mut report, &mut keys, &table, file, &pages, first)?;
+        if !pages.are_current() {
+            report = before;
+            report.not_checked = Some("it was made anew meanwhile");
+        }
+        for finding in &mut report.findings {
+            finding.file.get_or_insert_with(|| path.display().to_string());
+        }
+    }
+    Ok(Some(report))
+}
+
+fn aria_file(
+    look: &Look<'_>,
+    report: &mut Tablespace,
+    keys: &mut Option<TableKeys<'_>>,
+    table: &AriaTable,
+    file: AriaFile,
+    pages: &Pages,
+    first: u32,
+) -> Result<(), MariadbError> {
+    let count = pages.count();
+    report.pages += u64::from(count.saturating_sub(first));
+    let (mut numbers, read_len) = chosen(look.sample, first, count)?;
+    let mut faults = Vec::new();
+    let judge = RefCell::new(|number: u32, page: &[u8]| {
+        table.check(file, keys.as_mut(), number, page).map_err(MariadbError::from)
+    });
+    pages.check(
+        &mut numbers,
+        read_len,
+        &mut |number, page| {
+            look.progress.looked_at(1);
+            let seen = match (judge.borrow_mut())(number, page)? {
+                Ok(Seen::Clear) | Err(_) => return Ok(true),
+                Ok(seen) => seen,
+            };
+            report.pages_checked += 1;
+            note(report, seen, true);
+            Ok(false)
+        },
+        &mut |number, page| {
+            faults.push(match (judge.borrow_mut())(number, page)? {
+                Err(fault) => Finding::of(number, fault),
+                Ok(_) => Finding::clear(number, true),
+            });
+            Ok(())
+        },
+    )?;
+    for fault in faults {
+        report.pages_checked += 1;
+        report.find(fault);
+    }
+    Ok(())
+}
+
+/// A tablespace that is being looked at.
+struct Space<'a> {
+    look: &'a Look<'a>,
+    layout: Layout,
+    pages: &'a Pages,
+    keys: Option<TableKeys<'a>>,
+    /// The page that tells of the doublewrite buffer; only in the system tablespace.
+    trx_sys: Option<Vec<u8>>,
+    /// The page of the allocation map that was read last.
+    map: Option<(u32, Vec<u8>)>,
+    report: Tablespace,
+    /// Whether the server has made the file and not yet written its first page again.
+    is_new: bool,
+    /// Pages in the clear, allowed or not.
+    clear: u64,
+}
+
+/// What is to be done with a page.
+enum Verdict {
+    Doublewrite,
+    Right(Seen),
+    /// In the clear where that is to be told.
+    Clear,
+    Wrong(Fault),
+}
+
+impl<'a> Space<'a> {
+    fn new(
+        look: &'a Look<'a>,
+        first: &Path,
+        layout: Layout,
+        pages: &'a Pages,
+    ) -> Result<Self, MariadbError> {
+        let mut report = named(first, "InnoDB");
+        report.space = Some(layout.space);
+        report.pages = u64::from(pages.count());
+        let mut keys = None;
+        if let Some(crypt) = layout.crypt {
+            report.encrypted = crypt.scheme_1 && crypt.mode != Mode::Off;
+            report.key_id = Some(crypt.key_id);
+            report.min_key_version = Some(crypt.min_key_version);
+            keys = look.find_key.map(|find| TableKeys::new(find, crypt.key_id, crypt.iv));
+        }
+        let is_system = layout.space == 0 && pages.count() > TRX_SYS_PAGE;
+        let trx_sys = is_system.then(|| pages.read(TRX_SYS_PAGE)).transpose()?;
+        let is_new = layout.crypt.is_none() && layout.lsn == 0;
+        Ok(Self { look, layout, pages, keys, trx_sys, map: None, report, is_new, clear: 0 })
+    }
+
+    fn look_at_all(&mut self) -> Result<(), MariadbError> {
+        let (mut numbers, read_len) = chosen(self.look.sample, 0, self.pages.count())?;
+        let pages = self.pages;
+        let cell = RefCell::new(self);
+        pages.check(
+            &mut numbers,
+            read_len,
+            &mut |number, page| cell.borrow_mut().looks_wrong(number, page),
+            &mut |number, page| cell.borrow_mut().is_wrong(number, page),
+        )
+    }
+
+    fn looks_wrong(&mut self, number: u32, page: &[u8]) -> Result<bool, MariadbError> {
+        self.look.progress.looked_at(1);
+        match self.verdict(number, page)? {
+            Verdict::Clear | Verdict::Wrong(_) => return Ok(true),
+            Verdict::Doublewrite => self.report.doublewrite += 1,
+            Verdict::Right(seen) => {
+                let used = matches!(seen, Seen::Opened { .. } | Seen::Unopened { .. })
+                    && self.is_used(number)?;
+                self.clear += u64::from(seen == Seen::Clear);
+                note(&mut self.report, seen, used);
+            }
+        }
+        self.report.pages_checked += 1;
+        Ok(false)
+    }
+
+    fn is_wrong(&mut self, number: u32, page: &[u8]) -> Result<(), MariadbError> {
+        self.report.pages_checked += 1;
+        let finding = match self.verdict(number, page)? {
+            Verdict::Wrong(fault) => Finding::of(number, fault),
+            _ => {
+                self.clear += 1;
+                let used = self.is_used(number)?;
+                if !used && self.look.allow_unused {
+                    self.report.unused_clear += 1;
+                    return Ok(());
+                }
+                Finding::clear(number, used)
+            }
+        };
+        self.report.find(finding);
+        Ok(())
+    }
+
+    fn verdict(&mut self, number: u32, page: &[u8]) -> Result<Verdict, MariadbError> {
+        if let Some(trx_sys) = &self.trx_sys
+            && self.layout.is_doublewrite(trx_sys, number)
+        {
+            return Ok(Verdict::Doublewrite);
+        }
+        let verdict =
+            check(&self.layout, self.keys.as_mut(), number, page).map_err(MariadbError::from)?;
+        Ok(match verdict {
+            Ok(Seen::Clear) if self.report.encrypted => Verdict::Clear,
+            Ok(seen) => Verdict::Right(seen),
+            // Its first page says how it is encrypted as soon as the server writes it.
+            Err(Fault::NoCryptData { version }) if self.is_new => {
+                Verdict::Right(Seen::Unopened { version, why: Unopened::NoKeys })
+            }
+            Err(fault) => Verdict::Wrong(fault),
+        })
+    }
+
+    fn is_used(&mut self, number: u32) -> Result<bool, MariadbError> {
+        let at = self.layout.map_page(number);
+        if self.map.as_ref().is_none_or(|(held, _)| *held != at) {
+            self.map = Some((at, self.pages.read(at)?));
+        }
+        Ok(self.map.as_ref().is_none_or(|(_, map)| self.layout.is_used(map, number)))
+    }
+
+    /// What was found, with what holds for the whole. `after` is its first page's content now.
+    fn end(mut self, after: Option<Layout>) -> Tablespace {
+        let count = self.pages.count();
+        let told = after.map_or(self.layout.pages, |after| after.pages.min(self.layout.pages));
+        if told > count {
+            let text = format!("it has {count} pages, and its first page tells of {told}");
+            self.report.find(Finding::whole("truncated", text));
+        }
+        if self.is_new && self.clear == 0 {
+            self.report.not_checked =
+                Some("it is new: the server has not written its first page yet");
+        } else if !self.report.encrypted && !self.look.allow_plain {
+            let text = match self.layout.crypt.map(|crypt| crypt.mode) {
+                Some(Mode::Off) => "the tablespace is not encrypted (ENCRYPTED=NO)",
+                _ => "the tablespace is not encrypted",
+            };
+            self.report.find(Finding::whole("not-encrypted", text));
+        }
+        self.report.findings.sort_by_key(|finding| finding.page);
+        self.report
+    }
+}
+
+/// Takes note of a page without a fault.
+fn note(report: &mut Tablespace, seen: Seen, used: bool) {
+    match seen {
+        Seen::Empty => report.empty += 1,
+        Seen::ClearByRule | Seen::Clear => {}
+        Seen::Opened { version } => report.encrypted_page(version, used, None),
+        Seen::Unopened { version, why } => report.encrypted_page(version, used, Some(why)),
+    }
+}
+
+fn named(path: &Path, engine: &'static str) -> Tablespace {
+    Tablespace { file: path.display().to_string(), engine, ..Tablespace::default() }
+}
+
+fn unreadable(path: &Path, error: LayoutError) -> Tablespace {
+    let mut report = named(path, "InnoDB");
+    report.find(Finding::whole("first-page", error.to_string()));
+    report
+}
+
+/// The numbers of the pages to look at, in order, and how much to read at once. The first page is
+/// always among them.
+fn chosen(
+    sample: Option<u32>,
+    first: u32,
+    count: u32,
+) -> Result<(Box<dyn Iterator<Item = u32>>, usize), MariadbError> {
+    let Some(wanted) = sample.filter(|wanted| *wanted < count.saturating_sub(first)) else {
+        return Ok((Box::new(first..count), CHUNK_LEN));
+    };
+    let mut numbers = BTreeSet::from([first]);
+    while numbers.len() <= wanted as usize {
+        let mut bytes = [0; 8];
+        random_bytes(&mut bytes).map_err(|error| MariadbError::from(PluginError::Crypto(error)))?;
+        // 64 bits: the remainder prefers no page by more than 2^-32.
+        let place = u64::from_le_bytes(bytes) % u64::from(count - first);
+        numbers.insert(first + u32::try_from(place).unwrap_or(0));
+    }
+    Ok((Box::new(numbers.into_iter()), 0))
+}
+
+/// What the first page tells, read again while it tells nothing right.
+fn layout(path: &Path) -> Result<Result<Layout, LayoutError>, MariadbError> {
+    for _ in 1..LAYOUT_TRIES {
+        if let Ok(layout) = read_layout(path)? {
+            return Ok(Ok(layout));
+        }
+        sleep(LAYOUT_AGAIN_AFTER);
+    }
+    read_layout(path)
+}
+
+fn read_layout(path: &Path) -> Result<Result<Layout, LayoutError>, MariadbError> {
+    Ok(Layout::parse(&beginning(path)?))
+}
+
+fn beginning(path: &Path) -> Result<Vec<u8>, MariadbError> {
+    let file = File::open(path).map_err(failed("open", path))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_PAGE_LEN as u64).read_to_end(&mut bytes).map_err(failed("read", path))?;
+    Ok(bytes)
+}
+
+fn is_missing(error: &MariadbError) -> bool {
+    matches!(error, MariadbError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+}

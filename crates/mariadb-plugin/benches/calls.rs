@@ -1,0 +1,196 @@
+//! What a call of the server costs, through the interface that it uses: CPU of the thread, the
+//! median of many rounds. Records of the redo log are also compared in pairs, round by round: the
+//! online cipher over counter mode, which older keys have, and over the server's own CBC.
+//!
+//! `cargo bench -p tdekit-mariadb-plugin`
+#![allow(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+
+mod server_cbc;
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::ffi::c_void;
+use std::hint::black_box;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use server_cbc::ServerCbc;
+use support::{Crypt, DECRYPT, ENCRYPT, Functions, NOPAD, Plugin, copy_fixture};
+
+const ROUNDS: usize = 60;
+/// CPU of a round.
+const ROUND: Duration = Duration::from_millis(10);
+/// What InnoDB has encrypted of a page of 16 KiB.
+const PAGE: usize = 16384 - 30;
+
+fn cpu() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
+}
+
+/// Time of one `work`, in nanoseconds, over `many`.
+fn round(many: u32, work: &mut dyn FnMut()) -> f64 {
+    let begun = cpu();
+    (0..many).for_each(|_| work());
+    (cpu() - begun).as_nanos() as f64 / f64::from(many)
+}
+
+/// How often `work` has to be done to fill a round.
+fn fill(work: &mut dyn FnMut()) -> u32 {
+    let mut many = 1;
+    while round(many, work) * f64::from(many) < ROUND.as_nanos() as f64 {
+        many *= 2;
+    }
+    many
+}
+
+fn sorted(mut values: Vec<f64>) -> Vec<f64> {
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// Prints the time of one `work`.
+fn time(name: &str, mut work: impl FnMut()) {
+    let many = fill(&mut work);
+    let times = sorted((0..ROUNDS).map(|_| round(many, &mut work)).collect());
+    println!("{name:<40} {:>9.1} ns, least {:>9.1}", times[ROUNDS / 2], times[0]);
+}
+
+/// Prints the times of works that are done in turn, and what the first takes over each other: the
+/// median of the rounds' ratios, and what 95 in 100 medians of so many lie between.
+fn compare(name: &str, works: &mut [(&str, &mut dyn FnMut())]) {
+    let many: Vec<u32> = works.iter_mut().map(|(_, work)| fill(work)).collect();
+    let mut times = vec![Vec::new(); works.len()];
+    for at in 0..ROUNDS {
+        for turn in 0..works.len() {
+            let one = (at + turn) % works.len();
+            times[one].push(round(many[one], works[one].1));
+        }
+    }
+    // The sign test's interval: its ends are so many standard deviations from the middle.
+    let away = (1.96 * (ROUNDS as f64).sqrt() / 2.0).ceil() as usize;
+    for (one, (of, _)) in works.iter().enumerate() {
+        let ratios = times[0].iter().zip(&times[one]).map(|(first, other)| first / other);
+        let (ratios, median) = (sorted(ratios.collect()), sorted(times[one].clone())[ROUNDS / 2]);
+        let [low, middle, high] =
+            [ROUNDS / 2 - away, ROUNDS / 2, ROUNDS / 2 + away].map(|at| ratios[at]);
+        println!("{name:<34} {of:<8} {median:>8.1} ns, x{middle:.2} ({low:.2} to {high:.2})");
+    }
+}
+
+/// A call in pieces of these lengths, as the server makes it: its memory is there already.
+fn pieces(functions: &Functions, call: &Crypt, input: &[u8], lengths: &[usize], out: &mut [u8]) {
+    let mut memory = [0u64; 64];
+    let ctx = memory.as_mut_ptr().cast::<c_void>();
+    // SAFETY: the context is smaller than its memory (checked by the caller), the output longer
+    // than the input by what `length` tells, and the pieces lie within both.
+    unsafe {
+        let (klen, iv) = (call.key.len() as u32, call.iv.as_ptr());
+        let key = call.key.as_ptr();
+        let begun = (functions.begin)(ctx, key, klen, iv, 16, call.flags, call.id, call.version);
+        assert_eq!(begun, 0);
+        let (mut from, mut to, mut len) = (0, 0, 0);
+        for piece in lengths {
+            let (source, place) = (input.as_ptr().add(from), out.as_mut_ptr().add(to));
+            let done = (functions.update)(ctx, source, *piece as u32, place, &raw mut len);
+            assert_eq!(done, 0);
+            from += piece;
+            to += len as usize;
+        }
+        assert_eq!((functions.finish)(ctx, out.as_mut_ptr().add(to), &raw mut len), 0);
+    }
+}
+
+fn page_iv(space: u32, page: u32, lsn: u64) -> [u8; 16] {
+    let mut iv = [0; 16];
+    iv[..4].copy_from_slice(&space.to_le_bytes());
+    iv[4..8].copy_from_slice(&page.to_le_bytes());
+    iv[8..].copy_from_slice(&lsn.to_le_bytes());
+    iv
+}
+
+fn main() {
+    let dir = tempfile::tempdir().unwrap();
+    // Version 1 of each key is from before the online cipher, version 2 is not.
+    let store = copy_fixture(dir.path());
+    for id in [1, 2, 17] {
+        store.rotate_server_key(id, "Fixture").unwrap();
+    }
+    let plugin = Plugin::load();
+    let (home, key) = (dir.path().join("store"), dir.path().join("key"));
+    assert_eq!(plugin.init(&[("key_store", &home), ("key_file", &key)]), 0);
+    let functions = plugin.functions();
+    // SAFETY: no precondition.
+    assert!(unsafe { (functions.size)(1, 2) } as usize <= 512);
+
+    let mut out = vec![0; PAGE + 64];
+    let mut plain = vec![7; PAGE];
+    plain[8..12].copy_from_slice(&9u32.to_be_bytes());
+    plain[PAGE - 4..].copy_from_slice(&77u32.to_be_bytes());
+    time("copy of a page", || out[..PAGE].copy_from_slice(black_box(&plain)));
+    let call = |key: &[u8], flags, id| Crypt {
+        key: key.to_vec(),
+        iv: page_iv(9, 4, 77),
+        flags,
+        id,
+        version: 2,
+    };
+
+    let encrypt = call(&[1; 16], ENCRYPT | NOPAD, 17);
+    time("page, encrypt", || pieces(functions, &encrypt, &plain, &[PAGE], &mut out));
+    let sealed = functions.crypt(&encrypt, &plain).unwrap();
+    let decrypt = Crypt { flags: DECRYPT | NOPAD, ..encrypt };
+    time("page, decrypt", || pieces(functions, &decrypt, &sealed, &[PAGE], &mut out));
+    assert_eq!(out[..PAGE], plain);
+
+    compare_records(functions, &call(&[2; 16], ENCRYPT | NOPAD, 1), &plain);
+    let handle = functions.get_key(1, 2).unwrap();
+    let event = call(&handle, ENCRYPT | NOPAD, 1);
+    for lengths in [&[15, 64][..], &[15, 400]] {
+        let name = format!("binary log, {lengths:?} bytes");
+        time(&name, || pieces(functions, &event, &plain, lengths, &mut out));
+    }
+    let temporary = call(&[3; 16], ENCRYPT, 2);
+    time("temporary file, 8192 bytes", || {
+        pieces(functions, &temporary, &plain, &[8192], &mut out);
+    });
+    time("newest version", || {
+        black_box(functions.latest_version(1));
+    });
+}
+
+/// Lengths of a mini-transaction's pieces: whole blocks, then what is left.
+const RECORDS: [&[usize]; 6] = [&[9], &[32], &[48, 9], &[144], &[256, 32, 9], &[256, 256, 512, 9]];
+
+/// Records of the redo log by each cipher, in both directions.
+fn compare_records(functions: &Functions, online: &Crypt, plain: &[u8]) {
+    let cbc = ServerCbc::load();
+    if cbc.is_none() {
+        println!("no OpenSSL 3: not compared with the server's CBC");
+    }
+    let counter = Crypt { version: 1, ..online.clone() };
+    let mut out = [0; 2048];
+    for lengths in RECORDS {
+        let len = lengths.iter().sum();
+        for (direction, encrypt) in [("encrypt", true), ("decrypt", false)] {
+            let flags = if encrypt { ENCRYPT | NOPAD } else { DECRYPT | NOPAD };
+            let (online, counter) =
+                (Crypt { flags, ..online.clone() }, Crypt { flags, ..counter.clone() });
+            let plain = &plain[..len];
+            let (mut one, mut other, mut third) = (out, out, out);
+            let mut by_online = || pieces(functions, &online, plain, lengths, &mut one);
+            let mut by_counter = || pieces(functions, &counter, plain, lengths, &mut other);
+            let mut by_cbc = || {
+                let Some(cbc) = &cbc else { return };
+                cbc.call(&[2; 16], &online.iv, encrypt, plain, lengths, &mut third);
+            };
+            let mut works: Vec<(&str, &mut dyn FnMut())> =
+                vec![("online", &mut by_online), ("counter", &mut by_counter)];
+            if cbc.is_some() {
+                works.push(("CBC", &mut by_cbc));
+            }
+            compare(&format!("redo log, {direction}, {lengths:?}"), &mut works);
+        }
+    }
+    black_box(&mut out);
+}

@@ -1,0 +1,34 @@
+//! The server's data files, page by page, without the server: where each page stands, whether it is
+//! sound, and whether it opens under its key. Nothing here opens a file.
+//!
+//! The layouts are those of MariaDB 10.11 (`storage/innobase/include/fsp0fsp.h`, `fil0fil.h`,
+//! `fil0crypt.h`; `storage/maria/ma_crypt.c`, `ma_blockrec.h`, `ma_pagecrc.c`).
+
+mod aria;
+mod checksum;
+mod keys;
+mod layout;
+mod page;
+
+pub use crate::page::MAX_PAGE_LEN;
+pub use aria::{AriaFile, AriaTable};
+pub use keys::TableKeys;
+pub use layout::{CryptData, Format, Layout, LayoutError, Mode, TRX_SYS_PAGE};
+pub use page::{Fault, Seen, Unopened, check};
+
+/// The big-endian number of 4 bytes at an offset; 0 where the bytes end before.
+fn number(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
+    word.map_or(0, |word| u32::from_be_bytes(*word))
+}
+
+/// As [`number`], of 2 bytes.
+fn short_number(bytes: &[u8], at: usize) -> u16 {
+    let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
+    word.map_or(0, |word| u16::from_be_bytes(*word))
+}
+
+/// Whether no bit is set.
+fn is_empty(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}

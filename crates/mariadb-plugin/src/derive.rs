@@ -1,0 +1,130 @@
+//! Keys derived from a server key.
+
+use std::sync::Arc;
+
+use tdekit_key_crypto::{CryptoError, SecretBytes, hkdf_sha256};
+
+/// Length of a handle in bytes: what the server gets in the place of a key.
+pub const HANDLE_LEN: usize = 32;
+
+/// How keys are derived from a version of a server key, and so which cipher its streams get. A
+/// version has one for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Derivation {
+    /// Streams in counter mode: every version from before there was another derivation.
+    Counter,
+    /// Streams by the online cipher.
+    Online,
+}
+
+impl Derivation {
+    /// The derivation with this number; `None` for one that is not known.
+    #[must_use]
+    pub fn of_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Counter),
+            2 => Some(Self::Online),
+            _ => None,
+        }
+    }
+
+    /// What HKDF's info begins with.
+    const fn label(self) -> &'static [u8] {
+        match self {
+            Self::Counter => b"tdekit mariadb v1 ",
+            Self::Online => b"tdekit mariadb v2 ",
+        }
+    }
+}
+
+/// A version of a server key.
+#[derive(Debug, Clone)]
+pub struct ServerKey {
+    /// The key itself.
+    pub secret: Arc<SecretBytes>,
+    /// How keys are derived from it.
+    pub derivation: Derivation,
+}
+
+/// What a derived key is for; part of what it is derived from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Use {
+    /// Handed to the server, which derives keys of tablespaces and of the redo log from it.
+    Handle = 0,
+    /// One-shot messages under a key of the server's own: pages, records of the redo log.
+    Message = 1,
+    /// Streams under the handle: events of binary logs.
+    Stream = 2,
+    /// Temporary files.
+    Sealed = 3,
+}
+
+/// One version of a server key, and what a key is derived for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Purpose<'a> {
+    pub(crate) id: u32,
+    pub(crate) version: u32,
+    pub(crate) of: Use,
+    /// What the server passed as its key: HKDF's salt.
+    pub(crate) passed: &'a [u8],
+    /// What else the key depends on.
+    pub(crate) extra: &'a [u8],
+}
+
+/// HKDF-SHA-256 of a server key.
+pub(crate) fn derive(
+    server_key: &ServerKey,
+    purpose: Purpose<'_>,
+    len: usize,
+) -> Result<SecretBytes, CryptoError> {
+    let mut out = SecretBytes::new_zeroed(len)?;
+    let Purpose { id, version, of, passed, extra } = purpose;
+    let info: [&[u8]; 5] = [
+        server_key.derivation.label(),
+        &[of as u8],
+        &id.to_le_bytes(),
+        &version.to_le_bytes(),
+        extra,
+    ];
+    hkdf_sha256(server_key.secret.expose(), passed, &info, out.expose_mut())?;
+    Ok(out)
+}
+
+/// What the server gets when it asks for a key. It is as secret as a key, but opens nothing: the
+/// keys of pages and streams are derived from the server key, which stays in the plugin.
+pub(crate) fn handle(
+    server_key: &ServerKey,
+    id: u32,
+    version: u32,
+) -> Result<SecretBytes, CryptoError> {
+    let purpose = Purpose { id, version, of: Use::Handle, passed: &[], extra: &[] };
+    derive(server_key, purpose, HANDLE_LEN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_purpose_has_a_key_of_its_own() {
+        let secret = Arc::new(SecretBytes::from_slice(&[7; 32]).unwrap());
+        let key = ServerKey { secret, derivation: Derivation::Online };
+        let base = Purpose { id: 1, version: 1, of: Use::Message, passed: &[1; 16], extra: &[] };
+        let purposes = [
+            base,
+            Purpose { id: 2, ..base },
+            Purpose { version: 2, ..base },
+            Purpose { of: Use::Sealed, ..base },
+            Purpose { passed: &[2; 16], ..base },
+            Purpose { extra: &[0; 4], ..base },
+        ];
+        let keys = purposes.map(|purpose| derive(&key, purpose, 64).unwrap().expose().to_vec());
+        let old = ServerKey { derivation: Derivation::Counter, ..key.clone() };
+        let old = derive(&old, base, 64).unwrap();
+        assert!(keys.iter().all(|one| one != old.expose()));
+        for (at, one) in keys.iter().enumerate() {
+            assert!(keys[..at].iter().all(|other| other != one), "{at}");
+        }
+        assert_eq!(handle(&key, 1, 1).unwrap().len(), HANDLE_LEN);
+    }
+}

@@ -1,0 +1,112 @@
+//! The crate's one error type.
+
+use tdekit_key_crypto::{CryptoError, Kind};
+use tdekit_key_store::StoreError;
+
+/// What went wrong in the plugin. No variant carries key or page bytes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PluginError {
+    /// The option that names the key store is not set.
+    #[error("the option tdekit-key-store names no directory")]
+    NoKeyStore,
+    /// The option for the page length has no value that InnoDB has.
+    #[error("the option tdekit-page-size is {text:?}, not a page size of InnoDB: 4k to 64k")]
+    PageSize {
+        /// The option's value.
+        text: String,
+    },
+    /// The key store, or its server keys.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A key that the server asks for is not there.
+    #[error("the key store has no version {version} of key {id}")]
+    NoKey {
+        /// The key's number.
+        id: u32,
+        /// The version.
+        version: u32,
+    },
+    /// A version whose keys are derived in a way that this version of the plugin does not know.
+    #[error("version {version} of key {id} is of derivation {number}, which is not known here")]
+    Derivation {
+        /// The key's number.
+        id: u32,
+        /// The version.
+        version: u32,
+        /// The derivation's number.
+        number: u8,
+    },
+    /// The key that every server needs is not there.
+    #[error("the key store has no key {id}; `tdekit mariadb key create --key-id {id}` makes it")]
+    NoSystemKey {
+        /// The key's number.
+        id: u32,
+    },
+    /// The server keys were signed by another certificate than the one that was asked for.
+    #[error("the server keys are not signed by certificate {wanted}")]
+    OtherSigner {
+        /// The name that the option gives.
+        wanted: String,
+    },
+    /// A page's content is not what its place says, or it was changed.
+    #[error(
+        "page {page} of tablespace {space} is damaged, was changed, or is of another key \
+         (key {id}, version {version})"
+    )]
+    PageRefused {
+        /// The tablespace's number.
+        space: u32,
+        /// The page's number.
+        page: u32,
+        /// The key's number.
+        id: u32,
+        /// The version.
+        version: u32,
+    },
+    /// Sealed bytes were changed, or are of another key.
+    #[error("a temporary file is damaged, or was changed")]
+    SealRefused,
+    /// The server called in an order or with lengths that no version of it uses.
+    #[error("the server passed {what} that the plugin does not take: {len}")]
+    Call {
+        /// What it passed.
+        what: &'static str,
+        /// Its length or value.
+        len: usize,
+    },
+    /// A file that is no binary log, or a damaged one.
+    #[error("byte {offset}: {reason}")]
+    Binlog {
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What is wrong there.
+        reason: &'static str,
+    },
+    /// Reading or writing of a binary log failed.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// A cryptographic library refused something that should not fail.
+    #[error(transparent)]
+    Crypto(#[from] CryptoError),
+}
+
+impl PluginError {
+    /// What it means to whoever asked.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::NoKeyStore
+            | Self::NoKey { .. }
+            | Self::NoSystemKey { .. }
+            | Self::OtherSigner { .. } => Kind::Key,
+            Self::Binlog { .. } | Self::PageRefused { .. } | Self::SealRefused => Kind::Damaged,
+            Self::Io(_) => Kind::Io,
+            Self::Store(error) => error.kind(),
+            Self::PageSize { .. }
+            | Self::Derivation { .. }
+            | Self::Call { .. }
+            | Self::Crypto(_) => Kind::Refused,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Transparent encryption for MariaDB: an encryption plugin for the stock server.
+//!
+//! The server asks the plugin for the newest version of a numbered key, and has it encrypt and
+//! decrypt what goes to disk: InnoDB pages and redo log, Aria, binary logs, temporary files. Which
+//! cipher serves which call, and the bytes, are in `docs/format/mariadb.md`.
+
+mod abi;
+pub mod binlog;
+mod cache;
+mod call;
+pub mod datafile;
+mod derive;
+mod entry;
+mod error;
+mod keyring;
+mod page;
+mod report;
+mod stream;
+mod variables;
+
+pub use derive::{Derivation, HANDLE_LEN, ServerKey};
+pub use error::PluginError;
+pub use keyring::Keyring;
+
+/// Name of the plugin, and the beginning of the names of its options.
+pub const PLUGIN_NAME: &str = "tdekit";
+
+/// Number of the key that the server uses for its own files: redo log, binary logs, Aria, and
+/// tables for which no other was asked.
+pub const SYSTEM_KEY_ID: u32 = 1;
+
+/// Number of the key for temporary files.
+pub const TEMPORARY_KEY_ID: u32 = 2;

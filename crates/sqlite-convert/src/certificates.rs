@@ -1,0 +1,37 @@
+//! The certificates that are named to open a database.
+
+use tdekit_key_crypto::SecretBytes;
+use tdekit_key_store::{CertificateInfo, StoreError, Unlocked};
+use tdekit_sqlite_page::header::MAX_RECIPIENTS;
+use tdekit_sqlite_page::keys::DEK_LEN;
+
+use crate::error::DatabaseError;
+
+/// Finds the certificates, each once, and makes sure that they wrap and that one of them unwraps.
+///
+/// # Errors
+/// `TooManyCertificates`, what the key store says.
+pub fn find_certificates(
+    unlocked: &Unlocked,
+    selectors: &[String],
+) -> Result<Vec<CertificateInfo>, DatabaseError> {
+    let mut found: Vec<CertificateInfo> = Vec::new();
+    let trial = SecretBytes::new_zeroed(DEK_LEN).map_err(StoreError::Crypto)?;
+    for selector in selectors {
+        let info = unlocked.store().find(selector)?;
+        unlocked.wrap_dek(&info.thumbprint(), &trial)?;
+        if !found.iter().any(|known| known.sha256 == info.sha256) {
+            found.push(info.clone());
+        }
+    }
+    if found.len() > MAX_RECIPIENTS {
+        return Err(DatabaseError::TooManyCertificates { most: MAX_RECIPIENTS });
+    }
+    match found.first() {
+        Some(info) if !found.iter().any(|info| info.has_private_key) => {
+            let (name, thumbprint) = (info.name.clone(), info.thumbprint());
+            Err(StoreError::PrivateKeyMissing { name, thumbprint }.into())
+        }
+        _ => Ok(found),
+    }
+}

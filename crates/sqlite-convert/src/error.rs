@@ -1,0 +1,289 @@
+//! What stops work on a database file.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, ErrorCode};
+use tdekit_key_crypto::Kind;
+use tdekit_key_store::StoreError;
+use tdekit_sqlite_page::PageError;
+use unit_prefix::NumberPrefix;
+
+use crate::ffi::last_vfs_error;
+use crate::holders::Holder;
+
+/// An error of a database file.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseError {
+    /// The name is not that of an ordinary file.
+    #[error("{} {problem}", .path.display())]
+    NotAFile {
+        /// The name.
+        path: PathBuf,
+        /// What it is instead.
+        problem: &'static str,
+    },
+    /// The file is neither a plain nor an encrypted database.
+    #[error("{} is not a database", .path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is nothing to encrypt.
+    #[error("{} is encrypted already", .path.display())]
+    AlreadyEncrypted {
+        /// The database.
+        path: PathBuf,
+    },
+    /// There is nothing to decrypt.
+    #[error("{} is not encrypted", .path.display())]
+    NotEncrypted {
+        /// The database.
+        path: PathBuf,
+    },
+    /// Others use the database.
+    #[error("{} is in use{}", .path.display(), Holders(.holders))]
+    InUse {
+        /// The database.
+        path: PathBuf,
+        /// Who has it open, where that is known.
+        holders: Vec<Holder>,
+    },
+    /// Another run converts the same database.
+    #[error("another tdekit is converting {}", .path.display())]
+    Converting {
+        /// The database.
+        path: PathBuf,
+    },
+    /// Another name leads to the same file, which would stay as it is.
+    #[error("{} has {others} more hard link(s), which would stay as they are", .path.display())]
+    HardLinked {
+        /// The database.
+        path: PathBuf,
+        /// The number of other names.
+        others: u64,
+    },
+    /// The database may not be changed.
+    #[error("{} can only be read", .path.display())]
+    ReadOnly {
+        /// The database.
+        path: PathBuf,
+    },
+    /// A file stands where one is to be written.
+    #[error("{} exists{reason}", .path.display())]
+    Occupied {
+        /// The file.
+        path: PathBuf,
+        /// Why it is not simply replaced.
+        reason: &'static str,
+    },
+    /// The copy would not fit.
+    #[error("the copy needs about {} and {} has {} free", Bytes(*.needed_bytes), .dir.display(),
+        Bytes(*.available_bytes))]
+    NoSpace {
+        /// The directory.
+        dir: PathBuf,
+        /// Bytes that the copy needs.
+        needed_bytes: u64,
+        /// Bytes that are free.
+        available_bytes: u64,
+    },
+    /// The disk filled up. Nothing was changed.
+    #[error("the disk is full; {} is as it was", .path.display())]
+    Full {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The name leads to another file than the one that was opened.
+    #[error("{} was replaced by another process", .path.display())]
+    Replaced {
+        /// The database.
+        path: PathBuf,
+    },
+    /// An index sorts downwards by an order that only the application knows.
+    #[error("{} sorts an index by collation {name}, downwards", .path.display())]
+    Collation {
+        /// The database.
+        path: PathBuf,
+        /// The collation.
+        name: String,
+    },
+    /// The copy is not what it should be. Nothing was changed.
+    #[error("the copy of {} is not right: {problem}; the original is as it was", .path.display())]
+    Verification {
+        /// The database.
+        path: PathBuf,
+        /// What is wrong with the copy.
+        problem: String,
+    },
+    /// The copy cannot get the owner, group or attributes of the original.
+    #[error("the copy of {} cannot be given its {what}: {source}", .path.display())]
+    Metadata {
+        /// The database.
+        path: PathBuf,
+        /// What cannot be given.
+        what: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The user stopped the work. Nothing was changed.
+    #[error("stopped; nothing was changed")]
+    Interrupted,
+    /// The header of an encrypted database.
+    #[error("{}: {source}", .path.display())]
+    Header {
+        /// The database.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: PageError,
+    },
+    /// SQLite refused something.
+    #[error("cannot {action} {}: {source}{}", .path.display(), Detail(.detail))]
+    Sqlite {
+        /// What was tried.
+        action: &'static str,
+        /// On which database.
+        path: PathBuf,
+        /// SQLite's answer.
+        source: Box<rusqlite::Error>,
+        /// What the VFS said, where the fault was found there.
+        detail: Option<String>,
+    },
+    /// A file could not be read or written.
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A header has not room for so many.
+    #[error("a database's key is wrapped by at most {most} certificates")]
+    TooManyCertificates {
+        /// How many there may be.
+        most: usize,
+    },
+    /// The key store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl DatabaseError {
+    /// What it means to whoever asked.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::NotAFile { .. } | Self::TooManyCertificates { .. } => Kind::Usage,
+            Self::AlreadyEncrypted { .. }
+            | Self::NotEncrypted { .. }
+            | Self::HardLinked { .. }
+            | Self::ReadOnly { .. }
+            | Self::Occupied { .. }
+            | Self::Collation { .. }
+            | Self::Interrupted => Kind::Refused,
+            Self::NotADatabase { .. } | Self::Verification { .. } => Kind::Damaged,
+            Self::InUse { .. } | Self::Converting { .. } | Self::Replaced { .. } => Kind::Busy,
+            Self::NoSpace { .. } | Self::Full { .. } | Self::Metadata { .. } | Self::Io { .. } => {
+                Kind::Io
+            }
+            Self::Header { source, .. } => source.kind(),
+            Self::Sqlite { source, .. } => sqlite_kind(source),
+            Self::Store(source) => source.kind(),
+        }
+    }
+
+    /// What SQLite's answer on `db` means for the database at `path`.
+    pub fn sqlite<'a>(
+        action: &'static str,
+        path: &'a Path,
+        db: Option<&'a Connection>,
+    ) -> impl FnOnce(rusqlite::Error) -> Self + 'a {
+        move |source| {
+            let path = path.to_owned();
+            match source.sqlite_error_code() {
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                    Self::InUse { path, holders: Vec::new() }
+                }
+                Some(ErrorCode::DiskFull) => Self::Full { path },
+                Some(ErrorCode::OperationInterrupted) => Self::Interrupted,
+                Some(ErrorCode::ReadOnly) => Self::ReadOnly { path },
+                Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
+                code => {
+                    let below = matches!(
+                        code,
+                        Some(
+                            ErrorCode::SystemIoFailure
+                                | ErrorCode::CannotOpen
+                                | ErrorCode::AuthorizationForStatementDenied
+                        )
+                    );
+                    let detail = if below { last_vfs_error(db) } else { None };
+                    Self::Sqlite { action, path, source: Box::new(source), detail }
+                }
+            }
+        }
+    }
+}
+
+/// A failed call of the operating system on a file.
+pub fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DatabaseError {
+    let path = path.to_owned();
+    move |source| DatabaseError::Io { action, path, source }
+}
+
+/// What SQLite's answer means.
+#[must_use]
+pub fn sqlite_kind(error: &rusqlite::Error) -> Kind {
+    // SQLITE_IOERR_DATA: what was read does not authenticate.
+    const IOERR_DATA: i32 = rusqlite::ffi::SQLITE_IOERR | (32 << 8);
+    match error.sqlite_error() {
+        Some(failure) if failure.extended_code == IOERR_DATA => Kind::Damaged,
+        _ => match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt) => Kind::Damaged,
+            Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => Kind::Io,
+            Some(ErrorCode::AuthorizationForStatementDenied) => Kind::Key,
+            _ => Kind::Refused,
+        },
+    }
+}
+
+struct Holders<'a>(&'a [Holder]);
+
+impl fmt::Display for Holders<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 3;
+        for (index, holder) in self.0.iter().take(SHOWN).enumerate() {
+            write!(f, "{}{holder}", if index == 0 { " by " } else { ", " })?;
+        }
+        match self.0.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+struct Detail<'a>(&'a Option<String>);
+
+impl fmt::Display for Detail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(detail) => write!(f, " ({detail})"),
+            None => Ok(()),
+        }
+    }
+}
+
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[allow(clippy::cast_precision_loss, reason = "two digits are shown")]
+        match NumberPrefix::binary(self.0 as f64) {
+            NumberPrefix::Standalone(number) => write!(f, "{number:.0} B"),
+            NumberPrefix::Prefixed(prefix, number) => write!(f, "{number:.2} {prefix}B"),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Makes plain SQLite databases encrypted ones and encrypted ones plain, and wraps their keys anew.
+//!
+//! The engine knows no command: it tells a [`Watch`] how far it is, asks it whether to go on, and
+//! says in a [`DatabaseError`] what stopped it. Its parts also serve whoever makes a database by
+//! other means, such as a restore: the lock on the [`Source`], the [`Target`] that takes its place.
+
+mod certificates;
+mod convert;
+mod copy;
+mod error;
+mod ffi;
+mod holders;
+mod inspect;
+mod keep;
+mod rewrap;
+mod source;
+mod status;
+mod step;
+mod target;
+mod verify;
+mod watch;
+
+pub use certificates::find_certificates;
+pub use convert::{Converted, Form, Options, convert, copy_encrypted};
+pub use copy::Unknown;
+pub use error::{DatabaseError, io_error, sqlite_kind};
+pub use ffi::register;
+pub use holders::Holder;
+pub use inspect::{FileKind, certificates_of, header_of, open_header, read_area, wrapped_of};
+pub use rewrap::{Rewrapped, rewrap};
+pub use source::{Hold, Source, check_alone, database_path, file_uri, open_file, pragma};
+pub use status::{Certificate, Encryption, Lazy, Status, Store, status};
+pub use step::Step;
+pub use target::{
+    SIDE_SUFFIXES, Target, made, remove_side_files, spoil_unlinked, sync_directory, with_suffix,
+};
+pub use watch::{CancelledBy, Phase, Unwatched, Watch, go_on, interruptible};

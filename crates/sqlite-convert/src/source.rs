@@ -1,0 +1,268 @@
+//! A database that is opened to be converted or to get another header, kept from other users.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags};
+use tdekit_key_store::is_workplace;
+
+use crate::error::{DatabaseError, io_error};
+use crate::ffi::register;
+use crate::holders::holders_of;
+use crate::inspect::{FileKind, read_area};
+use crate::target::is_still;
+
+/// How long another connection's transaction is waited for.
+const BUSY_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a process may have the file open in passing: one that ends, or a child that was forked
+/// and has not begun its own program yet.
+const PASSING: Duration = Duration::from_millis(300);
+
+/// From what a database is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// From every other connection, until the source is dropped.
+    Everyone,
+    /// From other writers, until the source is dropped.
+    Writers,
+}
+
+/// A database, locked and recovered.
+pub struct Source {
+    /// The connection. Dropped before `file`.
+    pub db: Connection,
+    /// A descriptor of our own. POSIX locks are the process's: closing it before the connection
+    /// would drop the connection's locks.
+    pub file: File,
+    /// The resolved path.
+    pub path: PathBuf,
+    /// Whether its journal is a write-ahead log.
+    pub wal: bool,
+}
+
+impl Source {
+    /// Opens and locks the database at `path`, of which [`database_path`] made sure. A hot journal
+    /// is rolled back, a log that a crash left is copied into the database.
+    ///
+    /// # Errors
+    /// `InUse` when others have it open, `ReadOnly`, what SQLite says of a damaged file.
+    pub fn open(path: &Path, hold: Hold) -> Result<Self, DatabaseError> {
+        register().map_err(DatabaseError::sqlite("prepare to open", path, None))?;
+        let file = open_file(path)?;
+        if hold == Hold::Everyone {
+            // Whoever has it open has to close it: no use in waiting for a lock.
+            check_alone(path, &file)?;
+        }
+        let kind = FileKind::of(&read_area(&file).map_err(io_error("read", path))?);
+        let parameters = match kind {
+            FileKind::Encrypted => "",
+            // So that TDEKIT_ENCRYPT_NEW does not reach an empty file.
+            FileKind::Plain | FileKind::Empty | FileKind::Other => "?tdekit=plain",
+        };
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let failed = |db| DatabaseError::sqlite("open", path, db);
+        let db = Connection::open_with_flags(file_uri(path) + parameters, flags)
+            .map_err(failed(None))?;
+        if db.is_readonly("main").map_err(failed(Some(&db)))? {
+            return Err(DatabaseError::ReadOnly { path: path.to_owned() });
+        }
+        db.busy_timeout(BUSY_WAIT).map_err(failed(Some(&db)))?;
+        match lock(&db, hold) {
+            Ok(()) => {}
+            Err(error) => {
+                let error = failed(Some(&db))(error);
+                return Err(name_holders(error, &file));
+            }
+        }
+        let wal = pragma::<String>(&db, "journal_mode").map_err(failed(Some(&db)))? == "wal";
+        let source = Self { db, file, path: path.to_owned(), wal };
+        source.check_place()?;
+        if hold == Hold::Everyone {
+            source.check_alone()?;
+            source.empty_log()?;
+        }
+        Ok(source)
+    }
+
+    /// Fails when another process has the file open, or when the path names another file.
+    pub fn check_alone(&self) -> Result<(), DatabaseError> {
+        self.check_place()?;
+        check_alone(&self.path, &self.file)
+    }
+
+    /// What SQLite's answer on this database means.
+    pub fn failed(
+        &self,
+        action: &'static str,
+    ) -> impl FnOnce(rusqlite::Error) -> DatabaseError + '_ {
+        DatabaseError::sqlite(action, &self.path, Some(&self.db))
+    }
+
+    fn check_place(&self) -> Result<(), DatabaseError> {
+        match is_still(&self.path, &self.file) {
+            true => Ok(()),
+            false => Err(DatabaseError::Replaced { path: self.path.clone() }),
+        }
+    }
+
+    /// Copies the log into the database and cuts it to nothing: only then may it be removed.
+    fn empty_log(&self) -> Result<(), DatabaseError> {
+        if !self.wal {
+            return Ok(());
+        }
+        let busy: i64 = self
+            .db
+            .query_row("PRAGMA main.wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+            .map_err(self.failed("checkpoint"))?;
+        match busy {
+            0 => Ok(()),
+            _ => Err(DatabaseError::InUse { path: self.path.clone(), holders: Vec::new() }),
+        }
+    }
+}
+
+/// Resolves the name of a database file, through symbolic links.
+///
+/// # Errors
+/// `NotAFile` for what is no ordinary file or a temporary file of our own, `Io`.
+pub fn database_path(name: &Path) -> Result<PathBuf, DatabaseError> {
+    let refused = |path: &Path, problem| DatabaseError::NotAFile { path: path.to_owned(), problem };
+    let path = match fs::canonicalize(name) {
+        Ok(path) => path,
+        Err(_) if is_no_file_name(name) => {
+            return Err(refused(name, "is not the path of a database file"));
+        }
+        Err(source) => return Err(io_error("open", name)(source)),
+    };
+    let metadata = fs::metadata(&path).map_err(io_error("examine", &path))?;
+    if metadata.is_dir() {
+        return Err(refused(&path, "is a directory"));
+    }
+    if !metadata.is_file() {
+        return Err(refused(&path, "is not an ordinary file"));
+    }
+    if path.parent().is_some_and(is_workplace) {
+        return Err(refused(&path, "is what tdekit calls its own temporary files"));
+    }
+    Ok(path)
+}
+
+/// Fails when the file has names besides `path` and, where it is another one, `besides`.
+pub(crate) fn refuse_other_names(
+    path: &Path,
+    file: &File,
+    besides: Option<&Path>,
+) -> Result<(), DatabaseError> {
+    let links = file.metadata().map_err(io_error("examine", path))?.nlink();
+    let ours = 1 + u64::from(besides.is_some_and(|other| is_still(other, file)));
+    match links.saturating_sub(ours) {
+        0 => Ok(()),
+        others => Err(DatabaseError::HardLinked { path: path.to_owned(), others }),
+    }
+}
+
+/// Opens a file to read and write, else, where that is not allowed, to read.
+pub fn open_file(path: &Path) -> Result<File, DatabaseError> {
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    file.or_else(|_| File::open(path)).map_err(io_error("open", path))
+}
+
+/// The URI of a file, for SQLite, with every byte quoted that could mean something else.
+pub fn file_uri(path: &Path) -> String {
+    let mut uri = "file:".to_owned();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push(char::from(byte));
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}
+
+/// The value of a pragma of the main database.
+pub fn pragma<T: rusqlite::types::FromSql>(db: &Connection, name: &str) -> rusqlite::Result<T> {
+    db.pragma_query_value(Some("main"), name, |row| row.get(0))
+}
+
+/// Fails when another process has the file open.
+pub fn check_alone(path: &Path, file: &File) -> Result<(), DatabaseError> {
+    let metadata = file.metadata().map_err(io_error("examine", path))?;
+    let end = Instant::now() + PASSING;
+    loop {
+        let holders = holders_of(&metadata);
+        if holders.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= end {
+            return Err(DatabaseError::InUse { path: path.to_owned(), holders });
+        }
+        thread::sleep(PASSING / 10);
+    }
+}
+
+fn lock(db: &Connection, hold: Hold) -> rusqlite::Result<()> {
+    match hold {
+        // In this mode the locks of the first transaction stay until the connection closes, and
+        // a log is opened only when no other connection has the database open.
+        Hold::Everyone => {
+            db.query_row("PRAGMA main.locking_mode=EXCLUSIVE", [], |_| Ok(()))?;
+            db.execute_batch("BEGIN EXCLUSIVE; SELECT 1 FROM sqlite_schema; COMMIT")
+        }
+        Hold::Writers => db.execute_batch("BEGIN IMMEDIATE; SELECT 1 FROM sqlite_schema"),
+    }
+}
+
+/// Says by whom a database is in use, where the system tells.
+fn name_holders(error: DatabaseError, file: &File) -> DatabaseError {
+    match (error, file.metadata()) {
+        (DatabaseError::InUse { path, .. }, Ok(metadata)) => {
+            DatabaseError::InUse { path, holders: holders_of(&metadata) }
+        }
+        (error, _) => error,
+    }
+}
+
+fn is_no_file_name(name: &Path) -> bool {
+    let name = name.as_os_str().as_bytes();
+    name.is_empty() || name == b":memory:" || name.starts_with(b"file:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_quote_what_sqlite_would_take_apart() {
+        let path = Path::new("/a b/c?d#e%f&g=h/ü.db");
+        assert_eq!(file_uri(path), "file:/a%20b/c%3Fd%23e%25f%26g%3Dh/%C3%BC.db");
+    }
+
+    #[test]
+    fn names_that_are_no_files_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [Path::new(":memory:"), Path::new(""), Path::new("file:x?mode=memory")] {
+            let refused = database_path(name);
+            assert!(matches!(refused, Err(DatabaseError::NotAFile { .. })), "{name:?}");
+        }
+        assert!(database_path(dir.path()).is_err());
+        assert!(database_path(&dir.path().join("none")).is_err());
+        let own = dir.path().join("tdekit-new.0123456789abcdef/a.db");
+        fs::create_dir(own.parent().unwrap()).unwrap();
+        fs::write(&own, "x").unwrap();
+        assert!(database_path(&own).is_err());
+        let file = dir.path().join("a.db");
+        fs::write(&file, "x").unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert_eq!(database_path(&link).unwrap(), fs::canonicalize(&file).unwrap());
+    }
+}

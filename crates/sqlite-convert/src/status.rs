@@ -1,0 +1,227 @@
+//! What is known of a database file without opening it, as `sys.dm_database_encryption_keys` and
+//! `sys.certificates` show it.
+
+use std::cell::LazyCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tdekit_key_store::{
+    CertificateInfo, KeyStore, Unlocked, WrappedDek, expires_soon, iso8601, thumbprint,
+};
+use tdekit_sqlite_page::header::{FORMAT_VERSION, decode_slot};
+use tdekit_sqlite_page::{PageCodec, PageSize, SLOT_COUNT, SLOT_LEN};
+
+use crate::error::{DatabaseError, io_error};
+use crate::inspect::{FileKind, header_of, open_header, read_area, wrapped_of};
+use crate::source::database_path;
+use crate::target::with_suffix;
+
+/// Numbers and names of `encryption_state` in `sys.dm_database_encryption_keys`.
+const UNENCRYPTED: (u8, &str) = (1, "UNENCRYPTED");
+const ENCRYPTED: (u8, &str) = (3, "ENCRYPTED");
+
+/// The state of one database.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    /// Its resolved path.
+    pub path: PathBuf,
+    /// The state's number.
+    pub encryption_state: u8,
+    /// Its name.
+    pub encryption_state_desc: &'static str,
+    /// Of a running scan; 0 where none runs, as SQL Server shows it.
+    pub percent_complete: u8,
+    /// Bytes of a page, where the file has pages.
+    pub page_size: Option<u32>,
+    /// Of an encrypted one: how.
+    pub encryption: Option<Encryption>,
+    /// Bytes of the write-ahead log beside it, where there is one.
+    pub wal_bytes: Option<u64>,
+    /// Bytes of the rollback journal beside it, where there is one.
+    pub journal_bytes: Option<u64>,
+    /// Bytes of the file.
+    pub size_bytes: u64,
+}
+
+/// What the header of an encrypted database says.
+#[derive(Debug, Serialize)]
+pub struct Encryption {
+    /// What seals its pages.
+    pub algorithm: &'static str,
+    /// The version of the key in force.
+    pub key_version: u32,
+    /// When that key was made.
+    pub key_created_at: String,
+    /// Versions that pages may still name.
+    pub key_versions: Vec<u32>,
+    /// By what the key is wrapped.
+    pub encryptor_type: &'static str,
+    /// The certificates that wrap it.
+    pub certificates: Vec<Certificate>,
+    /// The file's identifier, hexadecimal.
+    pub file_id: String,
+    /// Version of the file's format.
+    pub format_version: u16,
+    /// Of two.
+    pub intact_header_slots: usize,
+    /// Whether the key store that is configured here opens its keys.
+    pub key_opens: bool,
+    /// Why not.
+    pub key_problem: Option<String>,
+}
+
+/// A certificate that wraps the current key.
+#[derive(Debug, Serialize)]
+pub struct Certificate {
+    /// Null where the store does not know it.
+    pub name: Option<String>,
+    /// Which of that name it is.
+    pub generation: Option<u32>,
+    /// Whether it is the one that wraps new keys.
+    pub active: Option<bool>,
+    /// SHA-1, as SQL Server shows it.
+    pub thumbprint: String,
+    /// SHA-256, which nobody can forge.
+    pub thumbprint_sha256: String,
+    /// Whether the store has its private key.
+    pub has_private_key: bool,
+    /// When it was last backed up.
+    pub backed_up_at: Option<String>,
+    /// When it ends.
+    pub expires_at: Option<String>,
+    /// Days until then, where those are few.
+    pub expires_in_days: Option<i64>,
+}
+
+/// The key store, as far as it is here and opens without asking. Read when it is needed first.
+pub struct Store<'a> {
+    /// The store as anyone may read it, or why it cannot be read.
+    pub store: Lazy<'a, KeyStore>,
+    /// The store with its master key open, or why it does not open.
+    pub unlocked: Lazy<'a, Unlocked>,
+}
+
+/// What is made when it is needed first; else why it cannot be, in words.
+pub type Lazy<'a, T> = LazyCell<Result<T, String>, Box<dyn FnOnce() -> Result<T, String> + 'a>>;
+
+/// Reads the state of the database `name`. Takes no lock and changes nothing.
+///
+/// # Errors
+/// `NotAFile`, `NotADatabase`, `Header` when neither slot is intact, `Io`.
+pub fn status(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
+    let path = database_path(name)?;
+    let file = fs::File::open(&path).map_err(io_error("open", &path))?;
+    let area = read_area(&file).map_err(io_error("read", &path))?;
+    let size_bytes = file.metadata().map_err(io_error("examine", &path))?.len();
+    let ((encryption_state, encryption_state_desc), page_size, encryption) =
+        match FileKind::of(&area) {
+            FileKind::Encrypted => {
+                let (encryption, page_size) = describe(&path, &area, &file, store)?;
+                (ENCRYPTED, Some(page_size.bytes()), Some(encryption))
+            }
+            FileKind::Plain => (UNENCRYPTED, plain_page_size(&area), None),
+            FileKind::Empty => (UNENCRYPTED, None, None),
+            FileKind::Other => return Err(DatabaseError::NotADatabase { path }),
+        };
+    let beside = |suffix| fs::metadata(with_suffix(&path, suffix)).map(|file| file.len()).ok();
+    Ok(Status {
+        encryption_state,
+        encryption_state_desc,
+        percent_complete: 0,
+        page_size,
+        encryption,
+        wal_bytes: beside("-wal"),
+        journal_bytes: beside("-journal"),
+        size_bytes,
+        path,
+    })
+}
+
+fn describe(
+    path: &Path,
+    area: &[u8],
+    file: &fs::File,
+    store: &Store<'_>,
+) -> Result<(Encryption, PageSize), DatabaseError> {
+    // Without a key, the slot that is in force by its sequence.
+    let by_sequence = header_of(path, area)?;
+    let opened = match &*store.unlocked {
+        Ok(unlocked) => open_header(path, area, unlocked).map_err(|error| error.to_string()),
+        Err(problem) => Err(problem.clone()),
+    };
+    let (header, page_size, key_problem) = match opened {
+        Ok((header, keys)) => {
+            let size = page_size(file, PageCodec::new(keys)).unwrap_or(header.page_size);
+            (header, size, None)
+        }
+        Err(problem) => {
+            let size = by_sequence.page_size;
+            (by_sequence, size, Some(problem))
+        }
+    };
+    let current = header.dek(header.current);
+    let wrapped = current.map(|entry| wrapped_of(&entry.recipients));
+    let (wrapped, malformed) = match wrapped {
+        Some(Ok(wrapped)) => (wrapped, None),
+        Some(Err(error)) => (Vec::new(), Some(error.to_string())),
+        None => (Vec::new(), Some("the header lacks its current key".to_owned())),
+    };
+    let known = |wrapped: &WrappedDek| {
+        let store = store.store.as_ref().ok()?;
+        store.by_sha256(&wrapped.sha256)
+    };
+    let created = current.and_then(|entry| i64::try_from(entry.created_unix_s).ok());
+    let intact = |slot: &&[u8]| decode_slot(slot).is_ok();
+    let encryption = Encryption {
+        algorithm: header.algorithm.name(),
+        key_version: header.current,
+        key_created_at: created.map(iso8601).unwrap_or_default(),
+        key_versions: header.deks.iter().map(|entry| entry.version).collect(),
+        encryptor_type: "CERTIFICATE",
+        certificates: wrapped.iter().map(|w| Certificate::of(w, known(w))).collect(),
+        file_id: header.file_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+        format_version: FORMAT_VERSION,
+        intact_header_slots: area.chunks(SLOT_LEN).take(SLOT_COUNT).filter(intact).count(),
+        key_opens: malformed.is_none() && key_problem.is_none(),
+        key_problem: malformed.or(key_problem),
+    };
+    Ok((encryption, page_size))
+}
+
+impl Certificate {
+    fn of(wrapped: &WrappedDek, info: Option<&CertificateInfo>) -> Self {
+        Self {
+            name: info.map(|info| info.name.clone()),
+            generation: info.map(|info| info.generation),
+            active: info.map(|info| info.active),
+            thumbprint: wrapped.thumbprint(),
+            thumbprint_sha256: thumbprint(&wrapped.sha256),
+            has_private_key: info.is_some_and(|info| info.has_private_key),
+            backed_up_at: info.and_then(|info| info.backed_up_at).map(iso8601),
+            expires_at: info.map(|info| iso8601(info.not_after)),
+            expires_in_days: info.and_then(|info| expires_soon(info.not_after)),
+        }
+    }
+}
+
+/// The size at which page 1 opens: the header's is that of the time when it was written.
+fn page_size(file: &fs::File, mut codec: PageCodec) -> Option<PageSize> {
+    use std::os::unix::fs::FileExt;
+    PageSize::all().find(|size| {
+        let (mut sealed, mut plain) = (vec![0; size.len()], vec![0; size.len()]);
+        let opened = file.read_exact_at(&mut sealed, size.page_offset(1)).is_ok()
+            && codec.open(1, &sealed, &mut plain).is_ok();
+        plain.fill(0);
+        opened
+    })
+}
+
+/// The page size in the header of a plain database; 1 stands for 65536 (SQLite file format, 1.3.2).
+fn plain_page_size(area: &[u8]) -> Option<u32> {
+    let stored: [u8; 2] = area.get(16..18)?.try_into().ok()?;
+    match u16::from_be_bytes(stored) {
+        1 => Some(65536),
+        size => Some(u32::from(size)),
+    }
+}

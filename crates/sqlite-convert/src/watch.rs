@@ -1,0 +1,131 @@
+//! How far the work is, and the wish to stop it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::error::DatabaseError;
+use crate::step::Step;
+
+const POLL: Duration = Duration::from_millis(50);
+
+/// Whoever asked for the work: is told how far it is, and says whether it shall go on. Calls come
+/// from several threads.
+pub trait Watch: Sync {
+    /// Whether the work shall stop. It then fails with `Interrupted` and leaves nothing.
+    fn stops(&self) -> bool {
+        false
+    }
+
+    /// A phase begins, named in words; of so many bytes, where its end is known.
+    fn begins(&self, _what: &str, _total_bytes: Option<u64>) {}
+
+    /// The phase has come to this byte; where its end is not known, it only goes on.
+    fn at(&self, _done_bytes: u64) {}
+
+    /// The phase is over.
+    fn ends(&self) {}
+
+    /// A step is done at which a crash may leave the old or the new database.
+    fn done(&self, _step: Step) {}
+}
+
+/// Nobody watches, nobody stops the work.
+#[derive(Debug, Clone, Copy)]
+pub struct Unwatched;
+
+impl Watch for Unwatched {}
+
+/// Work that stops when the flag becomes true: in a server, where one client's work is not the
+/// process's.
+#[derive(Debug)]
+pub struct CancelledBy(pub Arc<AtomicBool>);
+
+impl Watch for CancelledBy {
+    fn stops(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A phase that ends when this is dropped.
+pub struct Phase<'a>(&'a dyn Watch);
+
+impl<'a> Phase<'a> {
+    /// Begins a phase.
+    pub fn begin(watch: &'a dyn Watch, what: &str, total_bytes: Option<u64>) -> Self {
+        watch.begins(what, total_bytes);
+        Self(watch)
+    }
+
+    /// Tells how far it is.
+    pub fn at(&self, done_bytes: u64) {
+        self.0.at(done_bytes);
+    }
+}
+
+impl Drop for Phase<'_> {
+    fn drop(&mut self) {
+        self.0.ends();
+    }
+}
+
+/// Fails when the work shall stop.
+///
+/// # Errors
+/// `Interrupted`.
+pub fn go_on(watch: &dyn Watch) -> Result<(), DatabaseError> {
+    match watch.stops() {
+        true => Err(DatabaseError::Interrupted),
+        false => Ok(()),
+    }
+}
+
+/// Runs `work`, a statement on `db`, and meanwhile tells `watch` what `done_bytes` says, and
+/// interrupts the statement when it shall stop.
+pub fn interruptible<T>(
+    db: &Connection,
+    watch: &dyn Watch,
+    done_bytes: impl Fn() -> u64 + Send,
+    work: impl FnOnce() -> T,
+) -> T {
+    let interrupt = db.get_interrupt_handle();
+    let (ended, end) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while end.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
+                watch.at(done_bytes());
+                if watch.stops() {
+                    interrupt.interrupt();
+                }
+            }
+        });
+        let result = work();
+        drop(ended);
+        result
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_is_interrupted() {
+        let db = Connection::open_in_memory().unwrap();
+        let endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)
+            SELECT count(*) FROM n";
+        let cancelled = CancelledBy(Arc::new(AtomicBool::new(true)));
+        let counted = interruptible(
+            &db,
+            &cancelled,
+            || 0,
+            || db.query_row(endless, [], |row| row.get::<_, i64>(0)),
+        );
+        assert!(counted.is_err());
+        assert!(go_on(&cancelled).is_err() && go_on(&Unwatched).is_ok());
+    }
+}

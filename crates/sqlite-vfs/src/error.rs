@@ -1,0 +1,182 @@
+//! What can go wrong below SQLite, and the result code that each becomes.
+
+use std::ffi::c_int;
+
+use tdekit_key_crypto::Kind;
+use tdekit_key_store::StoreError;
+use tdekit_sqlite_page::PageError;
+
+use crate::ffi;
+
+/// A failure of the VFS.
+#[derive(Debug, thiserror::Error)]
+pub enum VfsError {
+    /// The VFS below answered with this result code.
+    #[error("the operating system's VFS answered with code {0}")]
+    Base(c_int),
+    /// Bytes of an encrypted file that are not what was written.
+    #[error(transparent)]
+    Page(#[from] PageError),
+    /// The key store has no key for the file, or did not open.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No key could be had for an encrypted file.
+    #[error("the database's key did not open: {0}")]
+    Key(#[source] StoreError),
+    /// A journal that is damaged or belongs to another database.
+    #[error("the rollback journal is damaged or belongs to another database")]
+    Journal,
+    /// A shim opens journals under names of its own, for more than one connection.
+    #[error(
+        "a VFS above tdekit opens journals under names of its own: only one connection of a \
+         process can use an encrypted database through it"
+    )]
+    JournalName,
+    /// A new database that was to be encrypted, through another VFS than ours.
+    #[error(
+        "a new database was to be encrypted and would become plain: the connection does not use \
+         the VFS tdekit (name no other one; after sqlite3_shutdown load the extension again)"
+    )]
+    Unguarded,
+    /// A new encrypted database cannot be made without locks.
+    #[error("a new encrypted database cannot be made with nolock=1: make it without, once")]
+    NoLock,
+    /// Pages that were gathered when the journal that could undo them was closed.
+    #[error("pages were not written: the journal that could undo them is gone")]
+    JournalGone,
+    /// The creation of the database was cut short, and nobody says that it shall be encrypted.
+    #[error(
+        "the creation of this encrypted database was cut short: open it once with \
+         TDEKIT_ENCRYPT_NEW, or delete the file"
+    )]
+    Unfinished,
+    /// A page of an encrypted database would be written to a plain one.
+    #[error(
+        "pages of an encrypted database may not be written to a plain one: copy with VACUUM INTO, \
+         name the target's certificate (tdekit_certificate), or allow it (?tdekit=plain)"
+    )]
+    PlainTarget,
+    /// Pages without room for a seal would be written to an encrypted database.
+    #[error(
+        "page 1 reserves {reserved} bytes where an encrypted database needs 48: pages of a plain \
+         one are copied by VACUUM INTO and not by a backup"
+    )]
+    Reserve {
+        /// Reserved bytes that page 1 declares.
+        reserved: u8,
+    },
+    /// `VACUUM` or a backup would change the page size of an encrypted database in place.
+    #[error(
+        "the page size of an encrypted database does not change in place ({from} to {to}): \
+         use VACUUM INTO"
+    )]
+    PageSize {
+        /// Size of the pages that were written.
+        from: u32,
+        /// Size that page 1 declares.
+        to: u32,
+    },
+    /// Pages that leave no room for a seal would be written.
+    #[error("pages of {size} bytes are too small for an encrypted database: 1024 at least")]
+    PageTooSmall {
+        /// Bytes of a page.
+        size: u32,
+    },
+    /// An access that SQLite does not make of this kind of file.
+    #[error("unexpected access of {len} bytes at {offset} to {file}")]
+    Access {
+        /// Kind of file.
+        file: &'static str,
+        /// Offset as SQLite sees the file.
+        offset: u64,
+        /// Bytes.
+        len: usize,
+    },
+    /// The file is truncated inside a unit.
+    #[error("the file ends inside page {page}")]
+    Truncated {
+        /// Page number, from 1.
+        page: u32,
+    },
+    /// A name given for a new database is not usable.
+    #[error("{what} is not usable: {value}")]
+    Setting {
+        /// The setting.
+        what: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// A file that this library writes itself.
+    #[error("a temporary file cannot be written: {0}")]
+    File(#[source] std::io::Error),
+    /// The host's SQLite library is too old.
+    #[error("SQLite {0} is older than 3.39, the first that tdekit works with")]
+    HostTooOld(c_int),
+}
+
+impl VfsError {
+    /// What it means to whoever asked.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Page(error) => error.kind(),
+            Self::Store(error) | Self::Key(error) => error.kind(),
+            Self::Journal | Self::Truncated { .. } => Kind::Damaged,
+            Self::Base(_) | Self::JournalGone | Self::File(_) => Kind::Io,
+            Self::Setting { .. } => Kind::Usage,
+            Self::JournalName
+            | Self::Unguarded
+            | Self::NoLock
+            | Self::Unfinished
+            | Self::PlainTarget
+            | Self::Reserve { .. }
+            | Self::PageSize { .. }
+            | Self::PageTooSmall { .. }
+            | Self::Access { .. }
+            | Self::HostTooOld(_) => Kind::Refused,
+        }
+    }
+
+    /// The SQLite result code that stands for this failure. `write` tells reads from writes.
+    pub(crate) fn code(&self, write: bool) -> c_int {
+        match self {
+            Self::Base(code) => *code,
+            Self::Page(error) => page_code(error),
+            Self::Store(_) | Self::Key(_) => ffi::AUTH,
+            Self::Journal | Self::Truncated { .. } => ffi::IOERR_DATA,
+            Self::PlainTarget
+            | Self::Reserve { .. }
+            | Self::PageSize { .. }
+            | Self::PageTooSmall { .. } => ffi::IOERR_AUTH,
+            Self::Access { .. } => {
+                if write {
+                    ffi::IOERR_WRITE
+                } else {
+                    ffi::IOERR_READ
+                }
+            }
+            Self::JournalGone => ffi::IOERR_WRITE,
+            Self::Unfinished => ffi::NOTADB,
+            Self::NoLock => ffi::IOERR_WRITE,
+            Self::Setting { .. } | Self::JournalName | Self::Unguarded => ffi::CANTOPEN,
+            Self::File(_) => ffi::IOERR_WRITE,
+            Self::HostTooOld(_) => ffi::ERROR,
+        }
+    }
+}
+
+fn page_code(error: &PageError) -> c_int {
+    match error {
+        PageError::Header { .. } | PageError::FutureVersion { .. } => ffi::NOTADB,
+        PageError::UnknownAlgorithm { .. } => ffi::NOTADB,
+        PageError::KeyMismatch => ffi::AUTH,
+        PageError::Page { .. }
+        | PageError::Frame { .. }
+        | PageError::Extent { .. }
+        | PageError::UnknownKeyVersion { .. } => ffi::IOERR_DATA,
+        PageError::ReserveInUse { .. } => ffi::IOERR_AUTH,
+        PageError::HeaderFull { .. } => ffi::FULL,
+        PageError::Size { .. } => ffi::CORRUPT,
+        PageError::Crypto(_) => ffi::IOERR,
+    }
+}

@@ -1,0 +1,602 @@
+//! The `sqlite3_file` of this VFS: dispatch from SQLite's calls to the kind of file.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use crate::VfsError;
+use crate::api::Api;
+use crate::base::{BaseFile, Read};
+use crate::ffi::{self, File, IoMethods, Sqlite3};
+use crate::functions::remember;
+use crate::journal::JournalFile;
+use crate::main_db::MainFile;
+use crate::new_db::NewFile;
+use crate::opened;
+use crate::plain::{PlainFile, device_characteristics};
+use crate::scratch::ScratchFile;
+use crate::shared::Shared;
+use crate::temp::TempFile;
+use crate::wal::WalFile;
+
+/// Our file. SQLite allocates it together with the memory behind it, where the VFS below keeps
+/// its own.
+#[repr(C)]
+pub(crate) struct TdeFile {
+    methods: *const IoMethods,
+    state: *mut State,
+}
+
+/// What a file is, and whom to tell about its errors.
+pub(crate) struct State {
+    pub(crate) kind: Kind,
+    pub(crate) api: Api,
+    /// SQLite's own pointer to the connection, from `FCNTL_PDB`; of a journal, its main file's.
+    pub(crate) db: *mut *mut Sqlite3,
+}
+
+impl State {
+    /// The connection that uses the file now.
+    fn connection(&self) -> Option<*mut Sqlite3> {
+        // SAFETY: SQLite keeps the place that it passed as long as the main file is open, and
+        // closes a journal before it.
+        unsafe { self.db.as_ref() }.copied().filter(|db| !db.is_null())
+    }
+}
+
+/// The kinds of file. Each lives in one box of its own, so their sizes may differ.
+#[allow(clippy::large_enum_variant)]
+pub(crate) enum Kind {
+    /// Main file of an encrypted database.
+    Main(MainFile),
+    /// Its write-ahead log.
+    Wal(WalFile),
+    /// Its rollback journal; the main file flushes it before its own pages.
+    Journal(Rc<RefCell<JournalFile>>),
+    /// A temporary file of any connection.
+    Temp(TempFile),
+    /// A plain database that this process keeps sealed; only read.
+    Scratch(ScratchFile),
+    /// A file of a plain database.
+    Plain(PlainFile),
+    /// A main file that is still empty.
+    New(NewFile),
+}
+
+/// Gives `file` its state and methods.
+///
+/// # Safety
+/// `file` is the memory that SQLite passed to `xOpen`.
+pub(crate) unsafe fn install(file: *mut File, state: State) {
+    let methods = methods_of(&state.kind);
+    let file: *mut TdeFile = file.cast();
+    // SAFETY: SQLite allocates `os_file_len` bytes, which begin with a `TdeFile`.
+    unsafe { file.write(TdeFile { methods, state: Box::into_raw(Box::new(state)) }) };
+}
+
+/// Without shared memory below, SQLite must not be offered a WAL.
+fn methods_of(kind: &Kind) -> &'static IoMethods {
+    let has_shm = kind.has_shm();
+    match kind {
+        Kind::Plain(_) if has_shm => &PLAIN_METHODS,
+        Kind::Plain(_) => &PLAIN_METHODS_WITHOUT_SHM,
+        _ if has_shm => &SEALED_METHODS,
+        _ => &SEALED_METHODS_WITHOUT_SHM,
+    }
+}
+
+/// SQLite's pointer to the connection that has `file` open; null where it is not known.
+///
+/// # Safety
+/// `file` is null or one of our open files.
+pub(crate) unsafe fn db_of(file: *mut File) -> *mut *mut Sqlite3 {
+    // SAFETY: this function's own contract.
+    unsafe { state_of(file) }.map_or(std::ptr::null_mut(), |state| state.db)
+}
+
+/// The shared state of the encrypted database that `file` is the main file of.
+///
+/// # Safety
+/// `file` is null or an open file of SQLite's.
+pub(crate) unsafe fn shared_of(file: *mut File) -> Option<Rc<Shared>> {
+    // SAFETY: this function's own contract.
+    match unsafe { kind_below(file) } {
+        Some(Kind::Main(main)) => Some(main.shared.clone()),
+        _ => None,
+    }
+}
+
+/// Whether `file` is a plain main file that may take pages of an encrypted database.
+///
+/// # Safety
+/// `file` is null or an open file of SQLite's.
+pub(crate) unsafe fn may_reserve(file: *mut File) -> bool {
+    // SAFETY: this function's own contract.
+    match unsafe { kind_below(file) } {
+        Some(Kind::Plain(plain)) => plain.may_reserve(),
+        _ => true,
+    }
+}
+
+/// What our own file under `file` is; `None` where there is none of ours.
+///
+/// # Safety
+/// `file` is null or an open file of SQLite's, and no other reference to what it is is in use.
+pub(crate) unsafe fn kind_below<'a>(file: *mut File) -> Option<&'a mut Kind> {
+    // SAFETY: `below` returns null or one of our open files, which only this thread uses now.
+    unsafe { state_of(below(file)) }.map(|state| &mut state.kind)
+}
+
+/// Our own file under whatever shims stand above it; null where there is none.
+///
+/// # Safety
+/// `file` is null or an open file of SQLite's.
+pub(crate) unsafe fn below(file: *mut File) -> *mut File {
+    // SAFETY: this function's own contract; an open file has methods.
+    let methods = unsafe { file.as_ref().and_then(|f| f.methods.as_ref()) };
+    let Some(control) = methods.and_then(|m| m.file_control) else {
+        return std::ptr::null_mut();
+    };
+    let mut ours: *mut File = std::ptr::null_mut();
+    let argument: *mut *mut File = &mut ours;
+    // SAFETY: shims pass on what they do not know; ours fills the pointer.
+    unsafe { control(file, ffi::FCNTL_TDEKIT_FILE, argument.cast()) };
+    ours
+}
+
+/// # Safety
+/// `file` is null or one of ours and open; no other reference to its state is in use.
+unsafe fn state_of<'a>(file: *mut File) -> Option<&'a mut State> {
+    let file: *mut TdeFile = file.cast();
+    // SAFETY: this function's own contract.
+    unsafe { file.as_mut().and_then(|f| f.state.as_mut()) }
+}
+
+/// Runs `f` on the file's state. A panic becomes an I/O error: the host must go on.
+///
+/// # Safety
+/// `file` is one of ours and open. SQLite serialises calls on a file.
+unsafe fn with(
+    file: *mut File,
+    write: bool,
+    f: impl FnOnce(&mut Kind) -> Result<c_int, VfsError>,
+) -> c_int {
+    // SAFETY: this function's own contract.
+    let Some(state) = (unsafe { state_of(file) }) else { return ffi::IOERR };
+    let (api, db) = (state.api, state.connection());
+    match catch_unwind(AssertUnwindSafe(|| f(&mut state.kind))) {
+        Ok(Ok(code)) => code,
+        Ok(Err(VfsError::Base(code))) => code,
+        Ok(Err(error)) => report(api, &error, write, db),
+        Err(_) => ffi::IOERR,
+    }
+}
+
+/// Logs an error and remembers it for `tdekit_last_error()` of the connection; returns its code.
+pub(crate) fn report(api: Api, error: &VfsError, write: bool, db: Option<*mut Sqlite3>) -> c_int {
+    let code = error.code(write);
+    let message = format!("tdekit: {error}");
+    remember(db, &message);
+    api.log(code, &message);
+    code
+}
+
+fn done(read: Read) -> c_int {
+    match read {
+        Read::Full => ffi::OK,
+        Read::Short => ffi::IOERR_SHORT_READ,
+    }
+}
+
+impl Kind {
+    fn has_shm(&self) -> bool {
+        match self {
+            Self::Main(main) => main.base.has_shm(),
+            Self::Plain(plain) => plain.base.has_shm(),
+            Self::New(new) => new.base.as_ref().is_some_and(BaseFile::has_shm),
+            Self::Wal(_) | Self::Journal(_) | Self::Temp(_) | Self::Scratch(_) => false,
+        }
+    }
+
+    /// Runs `f` on the file below.
+    fn base<R>(&mut self, f: impl FnOnce(&mut BaseFile) -> R) -> Result<R, VfsError> {
+        Ok(match self {
+            Self::Main(main) => f(&mut main.base),
+            Self::Wal(wal) => f(&mut wal.base),
+            Self::Journal(journal) => f(journal.borrow_mut().base()),
+            Self::Temp(temp) => f(&mut temp.base),
+            Self::Scratch(scratch) => f(&mut scratch.base),
+            Self::Plain(plain) => f(&mut plain.base),
+            Self::New(new) => f(new.base()?),
+        })
+    }
+
+    fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
+        match self {
+            Self::Main(main) => main.read(out, offset),
+            Self::Wal(wal) => wal.read(out, offset),
+            Self::Journal(journal) => journal.borrow_mut().read(out, offset),
+            Self::Temp(temp) => temp.read(out, offset),
+            Self::Scratch(scratch) => scratch.read(out, offset),
+            Self::Plain(plain) => plain.base.read(out, offset),
+            Self::New(_) => {
+                out.fill(0);
+                Ok(Read::Short)
+            }
+        }
+    }
+
+    fn write(&mut self, data: &[u8], offset: u64) -> Result<(), VfsError> {
+        match self {
+            Self::Main(main) => main.write(data, offset),
+            Self::Wal(wal) => wal.write(data, offset),
+            Self::Journal(journal) => journal.borrow_mut().write(data, offset),
+            Self::Temp(temp) => temp.write(data, offset),
+            Self::Plain(plain) => plain.write(data, offset),
+            Self::New(_) => Err(VfsError::Access { file: "empty", offset, len: data.len() }),
+            Self::Scratch(_) => Err(VfsError::Access { file: "scratch", offset, len: data.len() }),
+        }
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<(), VfsError> {
+        match self {
+            Self::Main(main) => main.truncate(len),
+            Self::Wal(wal) => wal.truncate(len),
+            Self::Journal(journal) => journal.borrow_mut().truncate(len),
+            Self::Temp(temp) => temp.truncate(len),
+            Self::Scratch(_) => Err(VfsError::Access { file: "scratch", offset: len, len: 0 }),
+            Self::Plain(plain) => plain.base.truncate(len),
+            Self::New(new) => new.base()?.truncate(len),
+        }
+    }
+
+    fn sync(&mut self, flags: c_int) -> Result<(), VfsError> {
+        match self {
+            Self::Main(main) => main.sync(flags),
+            Self::Wal(wal) => wal.sync(flags),
+            Self::Journal(journal) => journal.borrow_mut().sync(flags),
+            Self::Temp(temp) => temp.sync(flags),
+            Self::Scratch(_) => Ok(()),
+            Self::Plain(plain) => plain.base.sync(flags),
+            Self::New(new) => new.base()?.sync(flags),
+        }
+    }
+
+    fn size(&mut self) -> Result<u64, VfsError> {
+        match self {
+            Self::Main(main) => main.size(),
+            Self::Wal(wal) => wal.size(),
+            Self::Journal(journal) => journal.borrow_mut().size(),
+            Self::Temp(temp) => Ok(temp.size()),
+            Self::Scratch(scratch) => Ok(scratch.size()),
+            Self::Plain(plain) => plain.base.size(),
+            Self::New(_) => Ok(0),
+        }
+    }
+
+    fn unlock(&mut self, level: c_int) -> Result<(), VfsError> {
+        match self {
+            Self::Main(main) => main.unlock(level),
+            other => other.base(|base| base.unlock(level))?,
+        }
+    }
+
+    /// File controls that we answer; `None` for those that go to the VFS below.
+    fn control(&mut self, op: c_int, argument: *mut c_void) -> Result<Option<c_int>, VfsError> {
+        if let (Self::New(new), ffi::FCNTL_PDB) = (&mut *self, op) {
+            new.set_db(argument.cast::<*mut Sqlite3>());
+            return Ok(None);
+        }
+        if matches!(self, Self::Plain(_) | Self::New(_)) {
+            return Ok(None);
+        }
+        if let Self::Main(main) = self {
+            match op {
+                ffi::FCNTL_CKPT_START => main.set_checkpoint(true)?,
+                ffi::FCNTL_CKPT_DONE => main.set_checkpoint(false)?,
+                ffi::FCNTL_SYNC => main.commit()?,
+                _ => {}
+            }
+        }
+        Ok(match op {
+            ffi::FCNTL_MMAP_SIZE => {
+                // SAFETY: the argument of this control is a 64-bit integer.
+                unsafe { *argument.cast::<i64>() = 0 };
+                Some(ffi::OK)
+            }
+            ffi::FCNTL_SIZE_HINT => Some(ffi::OK),
+            ffi::FCNTL_CHUNK_SIZE
+            | ffi::FCNTL_BEGIN_ATOMIC_WRITE
+            | ffi::FCNTL_COMMIT_ATOMIC_WRITE
+            | ffi::FCNTL_ROLLBACK_ATOMIC_WRITE => Some(ffi::NOTFOUND),
+            _ => None,
+        })
+    }
+}
+
+unsafe extern "C" fn close(file: *mut File) -> c_int {
+    opened::remove(file);
+    let ours: *mut TdeFile = file.cast();
+    // SAFETY: SQLite closes a file that we opened, once; the state came from `Box::into_raw`.
+    let state = unsafe {
+        let state = std::mem::replace(&mut (*ours).state, std::ptr::null_mut());
+        if state.is_null() {
+            return ffi::OK;
+        }
+        Box::from_raw(state)
+    };
+    match catch_unwind(AssertUnwindSafe(|| drop(state))) {
+        Ok(()) => ffi::OK,
+        Err(_) => ffi::IOERR,
+    }
+}
+
+unsafe extern "C" fn read(file: *mut File, out: *mut c_void, len: c_int, offset: i64) -> c_int {
+    let (Ok(len), Ok(offset)) = (usize::try_from(len), u64::try_from(offset)) else {
+        return ffi::IOERR_READ;
+    };
+    // SAFETY: SQLite passes `len` writable bytes.
+    let out = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), len) };
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, false, |kind| kind.read(out, offset).map(done)) }
+}
+
+unsafe extern "C" fn write(file: *mut File, data: *const c_void, len: c_int, offset: i64) -> c_int {
+    let (Ok(len), Ok(offset)) = (usize::try_from(len), u64::try_from(offset)) else {
+        return ffi::IOERR_WRITE;
+    };
+    // SAFETY: SQLite passes `len` readable bytes.
+    let data = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), len) };
+    // SAFETY: SQLite calls methods on our open file.
+    let hears = unsafe { !db_of(file).is_null() };
+    let act = |kind: &mut Kind| {
+        if let Kind::New(new) = kind {
+            // No lock came first (`nolock=1`).
+            *kind = new.settle_unlocked()?;
+        }
+        kind.write(data, offset)?;
+        match kind {
+            // A shim above keeps file controls to itself: `FCNTL_SYNC`, which comes before a
+            // commit ends its journal, will not come, so nothing may stay gathered.
+            Kind::Main(main) if !hears => main.flush()?,
+            _ => {}
+        }
+        Ok(ffi::OK)
+    };
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, true, act) }
+}
+
+unsafe extern "C" fn truncate(file: *mut File, len: i64) -> c_int {
+    let Ok(len) = u64::try_from(len) else { return ffi::IOERR };
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, true, |kind| kind.truncate(len).map(|()| ffi::OK)) }
+}
+
+unsafe extern "C" fn sync(file: *mut File, flags: c_int) -> c_int {
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, true, |kind| kind.sync(flags).map(|()| ffi::OK)) }
+}
+
+unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_int {
+    let store = |size: u64| {
+        // SAFETY: SQLite passes a place for the size.
+        unsafe { *out = i64::try_from(size).unwrap_or(i64::MAX) };
+        ffi::OK
+    };
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, false, |kind| kind.size().map(store)) }
+}
+
+unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
+    let act = |kind: &mut Kind| {
+        match kind {
+            Kind::Main(main) => main.lock(level)?,
+            Kind::New(new) => {
+                if let Some(decided) = new.lock(file, level)? {
+                    opened::decided(file, matches!(decided, Kind::Main(_)));
+                    // SAFETY: the file is ours; SQLite reads its methods at each call.
+                    unsafe { (*file).methods = methods_of(&decided) };
+                    *kind = decided;
+                }
+            }
+            other => other.base(|base| base.lock(level))??,
+        }
+        Ok(ffi::OK)
+    };
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, false, act) }
+}
+
+unsafe extern "C" fn unlock(file: *mut File, level: c_int) -> c_int {
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, true, |kind| kind.unlock(level).map(|()| ffi::OK)) }
+}
+
+unsafe extern "C" fn check_reserved_lock(file: *mut File, out: *mut c_int) -> c_int {
+    let act = |kind: &mut Kind| {
+        // SAFETY: SQLite passes a place for the answer.
+        kind.base(|base| base.check_reserved_lock(unsafe { &mut *out }))
+    };
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, false, act) }
+}
+
+unsafe extern "C" fn file_control(file: *mut File, op: c_int, argument: *mut c_void) -> c_int {
+    if op == ffi::FCNTL_TDEKIT_FILE {
+        // SAFETY: only `below` uses this control, with a place for the pointer.
+        unsafe { *argument.cast::<*mut File>() = file };
+        return ffi::OK;
+    }
+    if op == ffi::FCNTL_PDB {
+        // SAFETY: SQLite calls methods on our open file, and passes its pointer's place.
+        if let Some(state) = unsafe { state_of(file) } {
+            state.db = argument.cast();
+        }
+    }
+    let act = |kind: &mut Kind| {
+        if let Some(code) = kind.control(op, argument)? {
+            return Ok(code);
+        }
+        // SAFETY: SQLite's caller passed what `op` takes.
+        kind.base(|base| unsafe { base.control(op, argument) })
+    };
+    // SAFETY: SQLite calls methods on our open file.
+    let code = unsafe { with(file, true, act) };
+    if op == ffi::FCNTL_VFSNAME && code == ffi::OK {
+        // SAFETY: as above; the argument of this control is a place for a string.
+        unsafe { prefix_name(file, argument.cast()) };
+    }
+    code
+}
+
+/// Puts our name before the one that the VFS below gave.
+unsafe fn prefix_name(file: *mut File, place: *mut *mut std::ffi::c_char) {
+    // SAFETY: the caller's contract.
+    let Some(state) = (unsafe { state_of(file) }) else { return };
+    // SAFETY: the VFS below stored a string of SQLite's there.
+    let below = unsafe { *place };
+    if below.is_null() {
+        return;
+    }
+    // SAFETY: as above.
+    let name = unsafe { std::ffi::CStr::from_ptr(below) }.to_string_lossy().into_owned();
+    let Ok(joined) = CString::new(format!("{}/{name}", crate::VFS_NAME)) else { return };
+    let joined = state.api.mprintf(&joined);
+    if !joined.is_null() {
+        state.api.free(below);
+        // SAFETY: as above; the caller frees the new string.
+        unsafe { *place = joined };
+    }
+}
+
+unsafe extern "C" fn sector_size(file: *mut File) -> c_int {
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, false, |kind| kind.base(BaseFile::sector_size)) }
+}
+
+unsafe extern "C" fn sealed_characteristics(file: *mut File) -> c_int {
+    let act = |kind: &mut Kind| {
+        let below = kind.base(BaseFile::device_characteristics)?;
+        let refused = ffi::IOCAP_ATOMIC_ALL
+            | ffi::IOCAP_SAFE_APPEND
+            | ffi::IOCAP_BATCH_ATOMIC
+            | ffi::IOCAP_SUBPAGE_READ;
+        // Without this bit SQLite pads commits to the end of a sector, with a sync in a frame.
+        Ok((below & !refused) | ffi::IOCAP_POWERSAFE_OVERWRITE)
+    };
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, false, act) }
+}
+
+unsafe extern "C" fn plain_characteristics(file: *mut File) -> c_int {
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, false, |kind| kind.base(device_characteristics)) }
+}
+
+unsafe extern "C" fn shm_map(
+    file: *mut File,
+    region: c_int,
+    len: c_int,
+    extend: c_int,
+    out: *mut *mut c_void,
+) -> c_int {
+    let act =
+        |kind: &mut Kind| {
+            kind.base(|base| {
+                if base.has_shm() { base.shm_map(region, len, extend, out) } else { ffi::IOERR }
+            })
+        };
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, false, act) }
+}
+
+unsafe extern "C" fn shm_lock(file: *mut File, offset: c_int, n: c_int, flags: c_int) -> c_int {
+    let act = |kind: &mut Kind| {
+        let releases = flags == ffi::SHM_UNLOCK | ffi::SHM_EXCLUSIVE;
+        if let (Kind::Main(main), true) = (&*kind, releases && offset == ffi::WAL_WRITE_LOCK) {
+            let ended = &main.shared.write_transactions;
+            ended.set(ended.get().wrapping_add(1));
+        }
+        kind.base(|base| base.shm_lock(offset, n, flags))
+    };
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, false, act) }
+}
+
+unsafe extern "C" fn shm_barrier(file: *mut File) {
+    let act = |kind: &mut Kind| kind.base(|base| base.shm_barrier()).map(|()| ffi::OK);
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, false, act) };
+}
+
+unsafe extern "C" fn shm_unmap(file: *mut File, delete: c_int) -> c_int {
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, false, |kind| kind.base(|base| base.shm_unmap(delete))) }
+}
+
+unsafe extern "C" fn fetch(
+    file: *mut File,
+    offset: i64,
+    len: c_int,
+    out: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, false, |kind| kind.base(|base| base.fetch(offset, len, out))) }
+}
+
+unsafe extern "C" fn unfetch(file: *mut File, offset: i64, bytes: *mut c_void) -> c_int {
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { with(file, false, |kind| kind.base(|base| base.unfetch(offset, bytes))) }
+}
+
+/// Methods of files whose bytes differ from what SQLite sees: version 2, so that SQLite never
+/// maps ciphertext.
+static SEALED_METHODS: IoMethods = IoMethods {
+    version: 2,
+    close: Some(close),
+    read: Some(read),
+    write: Some(write),
+    truncate: Some(truncate),
+    sync: Some(sync),
+    file_size: Some(file_size),
+    lock: Some(lock),
+    unlock: Some(unlock),
+    check_reserved_lock: Some(check_reserved_lock),
+    file_control: Some(file_control),
+    sector_size: Some(sector_size),
+    device_characteristics: Some(sealed_characteristics),
+    shm_map: Some(shm_map),
+    shm_lock: Some(shm_lock),
+    shm_barrier: Some(shm_barrier),
+    shm_unmap: Some(shm_unmap),
+    fetch: None,
+    unfetch: None,
+};
+
+/// Methods of plain files: all that the VFS below offers.
+static PLAIN_METHODS: IoMethods = IoMethods {
+    version: 3,
+    device_characteristics: Some(plain_characteristics),
+    fetch: Some(fetch),
+    unfetch: Some(unfetch),
+    ..SEALED_METHODS
+};
+
+static SEALED_METHODS_WITHOUT_SHM: IoMethods = IoMethods {
+    shm_map: None,
+    shm_lock: None,
+    shm_barrier: None,
+    shm_unmap: None,
+    ..SEALED_METHODS
+};
+
+static PLAIN_METHODS_WITHOUT_SHM: IoMethods = IoMethods {
+    shm_map: None,
+    shm_lock: None,
+    shm_barrier: None,
+    shm_unmap: None,
+    ..PLAIN_METHODS
+};

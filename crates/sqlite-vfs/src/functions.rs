@@ -1,0 +1,85 @@
+//! SQL functions that tell what result codes cannot.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_void};
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::api::Api;
+use crate::ffi::{Context, Sqlite3};
+
+/// An error's text, with a number that rises.
+type Told = (u64, String);
+
+/// The last error of each open connection, by its address.
+static OF_CONNECTION: Mutex<BTreeMap<usize, Told>> = Mutex::new(BTreeMap::new());
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The last error of this thread that belongs to no open connection: a file that could not be
+    /// opened has none yet.
+    static OF_THREAD: RefCell<Option<Told>> = const { RefCell::new(None) };
+}
+
+/// The library that has the functions: in a process with several SQLite libraries, the first.
+static LIBRARY: OnceLock<Api> = OnceLock::new();
+
+fn of_connection() -> MutexGuard<'static, BTreeMap<usize, Told>> {
+    OF_CONNECTION.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What `tdekit_last_error()` says on the connection at the address `db`, for a program that links
+/// this: on a damaged database SQLite prepares no statement that could ask. At 0, of this thread.
+pub fn last_error_of(db: usize) -> Option<String> {
+    let own = of_connection().get(&db).cloned();
+    let threads = OF_THREAD.try_with(|kept| kept.borrow().clone()).ok().flatten();
+    own.into_iter().chain(threads).max_by_key(|told| told.0).map(|told| told.1)
+}
+
+/// Keeps `message` for `tdekit_last_error()` of `db`, else of this thread.
+pub(crate) fn remember(db: Option<*mut Sqlite3>, message: &str) {
+    let told = (COUNT.fetch_add(1, Ordering::Relaxed), message.to_owned());
+    match db {
+        Some(db) => drop(of_connection().insert(db as usize, told)),
+        // A thread that ends has nobody left to tell.
+        None => drop(OF_THREAD.try_with(|kept| kept.replace(Some(told)))),
+    }
+}
+
+/// Adds `tdekit_version()` and `tdekit_last_error()` to a connection.
+pub(crate) fn add(api: Api, db: *mut Sqlite3) {
+    if LIBRARY.get_or_init(|| api).same(api) {
+        api.create_function(db, c"tdekit_version", version, None);
+        api.create_function(db, c"tdekit_last_error", last_error, Some(gone));
+    }
+}
+
+/// A connection closed: its address may be another one's next.
+unsafe extern "C" fn gone(db: *mut c_void) {
+    drop(catch_unwind(|| of_connection().remove(&(db as usize))));
+}
+
+unsafe extern "C" fn version(context: *mut Context, _: c_int, _: *mut *mut c_void) {
+    // SAFETY: SQLite passes the context of this call.
+    unsafe { answer(context, |_| Some(env!("CARGO_PKG_VERSION").to_owned())) };
+}
+
+unsafe extern "C" fn last_error(context: *mut Context, _: c_int, _: *mut *mut c_void) {
+    // SAFETY: SQLite passes the context of this call.
+    unsafe { answer(context, last_error_of) };
+}
+
+/// # Safety
+/// `context` is what the library in `LIBRARY` passed to the function.
+unsafe fn answer(context: *mut Context, text: fn(usize) -> Option<String>) {
+    let Some(api) = LIBRARY.get() else { return };
+    // SAFETY: this function's own contract.
+    let db = unsafe { api.connection_of(context) } as usize;
+    if let Ok(text) = catch_unwind(|| text(db)) {
+        // SAFETY: this function's own contract.
+        unsafe { api.result(context, text.as_deref()) };
+    }
+}

@@ -1,0 +1,124 @@
+//! Keeps the other VFSes of the process from making plain what was to be encrypted.
+//!
+//! Whoever names a VFS (`vfs=unix-excl`) passes ours, and so does everybody after
+//! `sqlite3_shutdown` and `sqlite3_initialize`, which make SQLite's own VFS the default again and
+//! forget every automatic extension. The structures of the VFSes outlive that: so we put a look
+//! before the `xOpen` of each that is registered when we are.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use crate::VfsError;
+use crate::api::Api;
+use crate::ffi::{self, File, Vfs};
+use crate::file::report;
+use crate::new_db::Request;
+
+type Open = unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int;
+
+/// A VFS that keeps databases in memory and writes none.
+const IN_MEMORY: &CStr = c"memdb";
+
+/// Addresses of VFSes, and the `xOpen` that each had.
+static GUARDED: Mutex<Vec<(usize, Open, Api)>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// How many of our own calls into the VFS below are running on this thread.
+    static OURS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Guards every VFS that the library has. To be called before ours is registered: one that
+/// stands on ours needs no guard.
+pub(crate) fn install(api: Api) {
+    let mut guarded = GUARDED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut next = api.vfs_find(None);
+    // SAFETY: registered VFSes are linked structures that live as long as they are registered;
+    // SQLite writes to them itself.
+    while let Some(vfs) = unsafe { next.as_mut() } {
+        let address = next as usize;
+        next = vfs.next;
+        // SAFETY: the name of a registered VFS is a terminated string.
+        let name = unsafe { CStr::from_ptr(vfs.name) };
+        let known = guarded.iter().any(|(known, ..)| *known == address);
+        if name == IN_MEMORY || name.to_bytes() == crate::VFS_NAME.as_bytes() || known {
+            continue;
+        }
+        if let Some(open) = vfs.open {
+            guarded.push((address, open, api));
+            vfs.open = Some(guarded_open);
+        }
+    }
+}
+
+/// Whether a guard is on `vfs`: it was there before ours.
+pub(crate) fn is_guarded(vfs: *mut Vfs) -> bool {
+    let guarded = GUARDED.lock().unwrap_or_else(PoisonError::into_inner);
+    guarded.iter().any(|(known, ..)| *known == vfs as usize)
+}
+
+/// Runs a call of ours into the VFS below, which may pass several guards.
+pub(crate) fn unguarded<R>(f: impl FnOnce() -> R) -> R {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            OURS.with(|depth| depth.set(depth.get().saturating_sub(1)));
+        }
+    }
+    OURS.with(|depth| depth.set(depth.get().saturating_add(1)));
+    let _leave = Leave;
+    f()
+}
+
+unsafe extern "C" fn guarded_open(
+    vfs: *mut Vfs,
+    name: *const c_char,
+    file: *mut File,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
+    let found = {
+        let guarded = GUARDED.lock().unwrap_or_else(PoisonError::into_inner);
+        guarded
+            .iter()
+            .find(|(known, ..)| *known == vfs as usize)
+            .map(|(_, open, api)| (*open, *api))
+    };
+    let Some((open, api)) = found else { return ffi::CANTOPEN };
+    let refused = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the arguments are SQLite's own.
+        unsafe { would_be_plain(api, name, flags) }
+            .then(|| report(api, &VfsError::Unguarded, false, None))
+    }));
+    match refused {
+        Ok(None) => {}
+        Ok(Some(code)) => {
+            // SAFETY: SQLite passes memory for a file; null methods mean "not open".
+            unsafe { (*file).methods = std::ptr::null() };
+            return code;
+        }
+        Err(_) => return ffi::CANTOPEN,
+    }
+    // SAFETY: this is the method that was there, with the arguments of the call.
+    unsafe { open(vfs, name, file, flags, out_flags) }
+}
+
+/// Whether a main file is about to be made, or is empty, past us, where it was to be encrypted.
+///
+/// # Safety
+/// `name` and `flags` are what SQLite passed to `xOpen`.
+unsafe fn would_be_plain(api: Api, name: *const c_char, flags: c_int) -> bool {
+    let writes = flags & ffi::OPEN_MAIN_DB != 0 && flags & ffi::OPEN_READONLY == 0;
+    if !writes || name.is_null() || OURS.with(Cell::get) > 0 {
+        return false;
+    }
+    // SAFETY: this function's own contract.
+    let encrypt = matches!(unsafe { Request::read(api, name) }, Ok(Request::Encrypt(_)) | Err(_));
+    // SAFETY: as above; the name is terminated.
+    let path = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let path = Path::new(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path));
+    encrypt && std::fs::metadata(path).map_or(true, |found| found.is_file() && found.len() == 0)
+}

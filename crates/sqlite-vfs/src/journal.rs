@@ -1,0 +1,458 @@
+//! The rollback journal of an encrypted database: gathered writes, sealed extents.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::rc::Rc;
+
+use tdekit_sqlite_page::FileKeys;
+use tdekit_sqlite_page::journal::{
+    ExtentPlace, JOURNAL_HEADER_LEN, JournalCodec, JournalHeader, MAX_EXTENT_LEN, Prefix,
+    SECTOR_LEN, extent_span, looks_torn, read_prefix,
+};
+
+use crate::VfsError;
+use crate::base::{BaseFile, MAX_TRANSFER_LEN, Read};
+
+/// Bytes that SQLite zeroes at the start of a journal to end a transaction (`PERSIST` mode).
+const ENDING_LEN: usize = 28;
+/// Bytes gathered before an extent is written.
+const MAX_PENDING_LEN: usize = MAX_TRANSFER_LEN - 4 * SECTOR_LEN;
+/// First bytes of a journal that SQLite never syncs: its magic, and "as many as there are" for
+/// the number of records (SQLite file format, 3).
+const NEVER_SYNCED: [u8; 12] =
+    [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7, 0xff, 0xff, 0xff, 0xff];
+/// Most extents that a damaged stretch is searched past.
+const MAX_LOST_EXTENTS: u32 = 1 << 20;
+
+/// A rollback journal.
+pub(crate) struct JournalFile {
+    base: BaseFile,
+    codec: JournalCodec,
+    file_id: [u8; 16],
+    header: Option<JournalHeader>,
+    /// Whether what the file held when it was opened is known.
+    loaded: bool,
+    extents: Vec<Extent>,
+    /// Extents that override bytes of earlier ones, by logical offset. SQLite rewrites only the
+    /// record count of a header, always whole.
+    patches: BTreeMap<u64, usize>,
+    /// Extents in logical order: those that override nothing.
+    runs: Vec<usize>,
+    next_offset: u64,
+    /// Extents below this number were synced.
+    durable_before: u32,
+    len: u64,
+    pending_at: u64,
+    pending: Vec<u8>,
+    window: Option<(usize, Vec<u8>)>,
+    scratch: Vec<u8>,
+    /// Rises when something gathered is dropped.
+    lost: Rc<Cell<u64>>,
+}
+
+#[derive(Clone, Copy)]
+struct Extent {
+    logical: u64,
+    len: usize,
+    offset: u64,
+}
+
+impl Extent {
+    fn end(&self) -> u64 {
+        self.logical + self.len as u64
+    }
+}
+
+impl JournalFile {
+    /// A journal that tells in `lost` when it goes with something still gathered.
+    pub(crate) fn new(base: BaseFile, keys: FileKeys, lost: Rc<Cell<u64>>) -> Self {
+        Self {
+            base,
+            file_id: keys.file_id,
+            codec: JournalCodec::new(keys),
+            header: None,
+            loaded: false,
+            extents: Vec::new(),
+            patches: BTreeMap::new(),
+            runs: Vec::new(),
+            next_offset: 0,
+            durable_before: 0,
+            len: 0,
+            pending_at: 0,
+            pending: Vec::new(),
+            window: None,
+            scratch: Vec::new(),
+            lost,
+        }
+    }
+
+    /// The file below.
+    pub(crate) fn base(&mut self) -> &mut BaseFile {
+        &mut self.base
+    }
+
+    /// Reads plaintext at SQLite's offset.
+    pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
+        self.load()?;
+        // What cannot be written can still be read: a rollback needs it.
+        let _ = self.flush();
+        out.fill(0);
+        let end = offset + out.len() as u64;
+        let first = self.runs.partition_point(|&i| self.extents[i].end() <= offset);
+        for at in first..self.runs.len() {
+            let index = self.runs[at];
+            if self.extents[index].logical >= end {
+                break;
+            }
+            self.copy(index, out, offset)?;
+        }
+        let patches: Vec<usize> = self
+            .patches
+            .range(offset.saturating_sub(MAX_EXTENT_LEN as u64)..end)
+            .map(|(_, &index)| index)
+            .collect();
+        for index in patches {
+            self.copy(index, out, offset)?;
+        }
+        self.copy_pending(out, offset);
+        let available = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
+        if available >= out.len() {
+            return Ok(Read::Full);
+        }
+        out[available..].fill(0);
+        Ok(Read::Short)
+    }
+
+    /// Gathers plaintext at SQLite's offset.
+    pub(crate) fn write(&mut self, data: &[u8], offset: u64) -> Result<(), VfsError> {
+        // A whole header at the start begins a journal, perhaps in the file of one that a crash
+        // left before it could undo anything. What that held is not to be read among the new.
+        let begins = offset == 0 && data.len() > ENDING_LEN;
+        if begins && (self.len > 0 || (!self.loaded && self.base.size()? > 0)) {
+            self.clear()?;
+        }
+        self.load()?;
+        let ends = offset == 0 && data.len() == ENDING_LEN && data.iter().all(|&b| b == 0);
+        if ends {
+            return self.clear();
+        }
+        let follows = offset == self.pending_at + self.pending.len() as u64;
+        if !follows || self.pending.len() + data.len() > MAX_PENDING_LEN {
+            self.flush()?;
+        }
+        if self.pending.is_empty() {
+            self.pending_at = offset;
+        }
+        self.pending.extend_from_slice(data);
+        self.len = self.len.max(offset + data.len() as u64);
+        Ok(())
+    }
+
+    /// Cuts the journal to `len` of SQLite's bytes.
+    pub(crate) fn truncate(&mut self, len: u64) -> Result<(), VfsError> {
+        if len == 0 {
+            return self.clear();
+        }
+        self.load()?;
+        self.flush()?;
+        self.len = self.len.min(len);
+        Ok(())
+    }
+
+    /// Makes the journal durable.
+    pub(crate) fn sync(&mut self, flags: c_int) -> Result<(), VfsError> {
+        self.flush()?;
+        self.base.sync(flags)?;
+        self.durable_before = self.next_index();
+        Ok(())
+    }
+
+    /// Size of the journal as SQLite sees it.
+    pub(crate) fn size(&mut self) -> Result<u64, VfsError> {
+        self.load()?;
+        Ok(self.len)
+    }
+
+    /// Seals and writes what was gathered.
+    pub(crate) fn flush(&mut self) -> Result<(), VfsError> {
+        let bytes = std::mem::take(&mut self.pending);
+        let written = self.write_extents(&bytes);
+        self.pending = bytes;
+        // SQLite was told that they are written: until they are, reads find them here.
+        if written.is_ok() {
+            self.pending.clear();
+        }
+        written
+    }
+
+    fn write_extents(&mut self, bytes: &[u8]) -> Result<(), VfsError> {
+        for (i, chunk) in bytes.chunks(MAX_EXTENT_LEN).enumerate() {
+            let logical = self.pending_at + (i * MAX_EXTENT_LEN) as u64;
+            let mut out = std::mem::take(&mut self.scratch);
+            out.clear();
+            let header = match self.header {
+                Some(header) => header,
+                None => {
+                    let header = self.codec.new_header()?;
+                    out.extend_from_slice(&header.encode());
+                    header
+                }
+            };
+            // A record count that is lost makes the journal void: it is written twice, so that
+            // damage to one copy is not taken for a write that was cut short.
+            let copies = if logical < self.runs_end() { 2 } else { 1 };
+            let mut placed = Vec::with_capacity(copies);
+            for copy in 0..u32::try_from(copies).unwrap_or(1) {
+                let offset = self.next_offset + out.len() as u64;
+                let index = self.next_index().saturating_add(copy);
+                let place = ExtentPlace { index, durable_before: self.durable_before, logical };
+                self.codec.seal(&header, &place, chunk, &mut out)?;
+                placed.push(Extent { logical, len: chunk.len(), offset });
+            }
+            self.base.write(&out, self.next_offset)?;
+            self.header = Some(header);
+            self.next_offset += out.len() as u64;
+            self.scratch = out;
+            for extent in placed {
+                self.record(extent);
+            }
+        }
+        Ok(())
+    }
+
+    fn next_index(&self) -> u32 {
+        u32::try_from(self.extents.len()).unwrap_or(u32::MAX)
+    }
+
+    /// End, in SQLite's bytes, of what was appended.
+    fn runs_end(&self) -> u64 {
+        self.runs.last().map_or(0, |&index| self.extents[index].end())
+    }
+
+    fn record(&mut self, extent: Extent) {
+        let index = self.extents.len();
+        self.extents.push(extent);
+        self.window = None;
+        if extent.logical >= self.runs_end() {
+            self.runs.push(index);
+        } else {
+            self.patches.insert(extent.logical, index);
+        }
+        self.len = self.len.max(extent.end());
+    }
+
+    /// Forgets what the journal held, and looks at the file at the next call.
+    pub(crate) fn forget(&mut self) {
+        self.drop_pending();
+        self.extents.clear();
+        self.patches.clear();
+        self.runs.clear();
+        (self.header, self.window) = (None, None);
+        (self.next_offset, self.durable_before, self.len, self.loaded) = (0, 0, 0, false);
+    }
+
+    /// Ends the transaction. When that fails the journal is what the file says.
+    fn clear(&mut self) -> Result<(), VfsError> {
+        self.forget();
+        self.base.truncate(0)?;
+        self.loaded = true;
+        Ok(())
+    }
+
+    fn drop_pending(&mut self) {
+        if !self.pending.is_empty() {
+            self.lost.set(self.lost.get().wrapping_add(1));
+            self.pending.fill(0);
+            self.pending.clear();
+        }
+    }
+
+    /// Copies what extent `index` holds of `offset..` into `out`.
+    fn copy(&mut self, index: usize, out: &mut [u8], offset: u64) -> Result<(), VfsError> {
+        let extent = self.extents[index];
+        let end = offset + out.len() as u64;
+        let (from, to) = (extent.logical.max(offset), extent.end().min(end));
+        if from >= to {
+            return Ok(());
+        }
+        if self.window.as_ref().is_none_or(|(i, _)| *i != index) {
+            let (_, mut plain) = self.window.take().unwrap_or_default();
+            self.open(u32::try_from(index).unwrap_or(u32::MAX), extent, &mut plain)?;
+            self.window = Some((index, plain));
+        }
+        let Some((_, plain)) = &self.window else { return Ok(()) };
+        let span = |base: u64| {
+            let start = usize::try_from(from - base).unwrap_or(0);
+            start..start + usize::try_from(to - from).unwrap_or(0)
+        };
+        out[span(offset)].copy_from_slice(&plain[span(extent.logical)]);
+        Ok(())
+    }
+
+    /// Copies what is gathered of `offset..` into `out`.
+    fn copy_pending(&self, out: &mut [u8], offset: u64) {
+        let end = (offset + out.len() as u64).min(self.pending_at + self.pending.len() as u64);
+        let from = self.pending_at.max(offset);
+        let span = |base: u64| {
+            let start = usize::try_from(from - base).unwrap_or(0);
+            start..start + usize::try_from(end - from).unwrap_or(0)
+        };
+        if from < end {
+            out[span(offset)].copy_from_slice(&self.pending[span(self.pending_at)]);
+        }
+    }
+
+    fn open(&mut self, index: u32, extent: Extent, plain: &mut Vec<u8>) -> Result<(), VfsError> {
+        let header = self.header.ok_or(VfsError::Journal)?;
+        let mut sealed = std::mem::take(&mut self.scratch);
+        sealed.resize(extent_span(extent.len), 0);
+        let read = self.base.read(&mut sealed, extent.offset)?;
+        let opened = self.codec.open(&header, index, &sealed, plain);
+        self.scratch = sealed;
+        if read == Read::Short {
+            return Err(VfsError::Journal);
+        }
+        Ok(opened?)
+    }
+
+    /// Reads what another connection, perhaps killed since, left in the file.
+    fn load(&mut self) -> Result<(), VfsError> {
+        if self.loaded {
+            return Ok(());
+        }
+        let size = self.base.size()?;
+        if size > 0 {
+            self.load_extents(size)?;
+        }
+        self.loaded = true;
+        Ok(())
+    }
+
+    fn load_extents(&mut self, size: u64) -> Result<(), VfsError> {
+        let mut copies = [0; JOURNAL_HEADER_LEN];
+        self.base.read(&mut copies, 0)?;
+        // Without a header nothing was synced, and SQLite has not touched the database yet.
+        let Some(header) = JournalHeader::decode(&copies) else { return Ok(()) };
+        if header.file_id != self.file_id {
+            return Err(VfsError::Journal);
+        }
+        self.header = Some(header);
+        self.next_offset = JOURNAL_HEADER_LEN as u64;
+        let mut plain = Vec::new();
+        loop {
+            let (at, index) = (self.next_offset, self.next_index());
+            let here = self.extent_at(at, index, size, &mut plain)?;
+            let found = match here.filter(|(place, _)| place.index == index) {
+                None => self.second_copy(at, index, size, &mut plain)?,
+                found => found,
+            };
+            let Some((place, extent)) = found else { break };
+            self.next_offset = extent.offset + extent_span(extent.len) as u64;
+            if place.index > index {
+                // The lost copy keeps its number; what it held is what the second one holds.
+                self.extents.push(extent);
+            }
+            self.record(extent);
+        }
+        if self.is_damaged(size)? { Err(VfsError::Journal) } else { Ok(()) }
+    }
+
+    /// The second copy of a record count whose first one, a sector before it, is lost.
+    fn second_copy(
+        &mut self,
+        offset: u64,
+        index: u32,
+        size: u64,
+        plain: &mut Vec<u8>,
+    ) -> Result<Option<(ExtentPlace, Extent)>, VfsError> {
+        let end = self.runs_end();
+        let found = self.extent_at(offset + SECTOR_LEN as u64, index, size, plain)?;
+        Ok(found.filter(|(place, extent)| {
+            place.index == index + 1 && place.logical < end && extent.len < SECTOR_LEN / 2
+        }))
+    }
+
+    /// The extent at `offset`, when it is whole and its number is `least` or somewhat more. Also
+    /// tells before which number it knows extents to be durable.
+    fn extent_at(
+        &mut self,
+        offset: u64,
+        least: u32,
+        size: u64,
+        plain: &mut Vec<u8>,
+    ) -> Result<Option<(ExtentPlace, Extent)>, VfsError> {
+        let mut sector = [0; SECTOR_LEN];
+        if size < offset + SECTOR_LEN as u64 {
+            return Ok(None);
+        }
+        self.base.read(&mut sector, offset)?;
+        let Prefix::Extent { index, durable_before, logical, len } = read_prefix(&sector) else {
+            return Ok(None);
+        };
+        let numbered = (least..least.saturating_add(MAX_LOST_EXTENTS)).contains(&index);
+        if !numbered || offset + extent_span(len) as u64 > size {
+            return Ok(None);
+        }
+        let extent = Extent { logical, len, offset };
+        match self.open(index, extent, plain) {
+            Ok(()) => Ok(Some((ExtentPlace { index, durable_before, logical }, extent))),
+            Err(VfsError::Page(_)) => Ok(None),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Whether the journal stops at `next_offset` because of damage, and not because a write was
+    /// cut short. It does when a later extent knows that it was synced; when a record count
+    /// follows it and nothing of it is missing; and, in a journal that is never synced, when
+    /// nothing of it is missing.
+    fn is_damaged(&mut self, size: u64) -> Result<bool, VfsError> {
+        let (stop, index, end) = (self.next_offset, self.next_index(), self.runs_end());
+        let mut plain = Vec::new();
+        let (mut at, mut resumes, mut counted) = (stop, size, false);
+        while at + SECTOR_LEN as u64 <= size {
+            match self.extent_at(at, index, size, &mut plain)? {
+                Some((place, _)) if place.durable_before > index => return Ok(true),
+                Some((place, extent)) => {
+                    resumes = resumes.min(at);
+                    counted |= place.logical < end;
+                    at += extent_span(extent.len) as u64;
+                }
+                None => at += SECTOR_LEN as u64,
+            }
+        }
+        if stop >= size {
+            return Ok(false);
+        }
+        let stretch = (resumes - stop).min(extent_span(MAX_EXTENT_LEN) as u64);
+        let mut bytes = vec![0; usize::try_from(stretch).unwrap_or(0)];
+        self.base.read(&mut bytes, stop)?;
+        let missing = looks_torn(&bytes) || bytes.len() < SECTOR_LEN;
+        Ok(!missing && (counted || self.is_never_synced(&bytes, size)?))
+    }
+
+    /// Whether SQLite wrote this journal with `synchronous=OFF`, and the extent that does not
+    /// open is all there.
+    fn is_never_synced(&mut self, stop: &[u8], size: u64) -> Result<bool, VfsError> {
+        let Some(&first) = self.extents.first() else { return Ok(false) };
+        let mut plain = Vec::new();
+        self.open(0, first, &mut plain)?;
+        let whole = match read_prefix(stop) {
+            Prefix::Extent { len, .. } => self.next_offset + extent_span(len) as u64 <= size,
+            Prefix::Damaged => true,
+            Prefix::End => false,
+        };
+        Ok(whole && first.logical == 0 && plain.starts_with(&NEVER_SYNCED))
+    }
+}
+
+impl Drop for JournalFile {
+    fn drop(&mut self) {
+        // SQLite has synced, or has no use for, what a journal holds when it closes it; without
+        // a sync (`synchronous=OFF`) the main file flushed it before its own pages.
+        self.drop_pending();
+        if let Some((_, plain)) = &mut self.window {
+            plain.fill(0);
+        }
+    }
+}

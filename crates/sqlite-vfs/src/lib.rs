@@ -1,0 +1,37 @@
+//! Transparent encryption for SQLite: a VFS in a loadable extension.
+//!
+//! The VFS `tdekit` stands between the host's SQLite library and its own default VFS. A database
+//! is recognised by its header; everything SQLite writes for it (pages, WAL, journals, temporary
+//! files) is sealed below this line. Plain databases pass through.
+
+mod api;
+mod base;
+mod cache;
+mod children;
+mod entry;
+mod error;
+mod ffi;
+mod file;
+mod functions;
+mod guard;
+mod journal;
+pub mod keyring;
+mod main_db;
+mod mapping;
+mod new_db;
+mod opened;
+mod plain;
+mod reserve;
+mod resize;
+pub mod scratch;
+mod shared;
+mod temp;
+mod vfs;
+mod wal;
+
+pub use entry::{sqlite3_extension_init, sqlite3_tdekitsqlite_init};
+pub use error::VfsError;
+pub use functions::last_error_of;
+
+/// Name under which the VFS is registered.
+pub const VFS_NAME: &str = "tdekit";

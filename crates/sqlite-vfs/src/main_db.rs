@@ -1,0 +1,419 @@
+//! The main file of an encrypted database.
+
+use std::ffi::c_int;
+use std::rc::Rc;
+
+use tdekit_sqlite_page::{HEADER_AREA_LEN, MAX_PAGE_SIZE, PageSize, RESERVE_LEN};
+
+use crate::VfsError;
+use crate::base::{BaseFile, MAX_TRANSFER_LEN, Read};
+use crate::children::Children;
+use crate::ffi;
+use crate::resize::Resize;
+use crate::shared::Shared;
+
+/// Most sealed bytes that are gathered before they are written.
+const MAX_PENDING_LEN: usize = MAX_TRANSFER_LEN;
+/// Smallest page of SQLite, too small for a seal.
+const SMALLEST_OF_SQLITE: u32 = 512;
+/// Bytes of SQLite's own database header.
+const SQLITE_HEADER_LEN: usize = 100;
+
+/// The main file of an encrypted database.
+pub(crate) struct MainFile {
+    pub(crate) base: BaseFile,
+    pub(crate) shared: Rc<Shared>,
+    pending: Pending,
+    /// Bytes below this offset exist in the file or in `pending`; 0 where nothing is known.
+    known_end: u64,
+    /// New pages of another size, while SQLite writes them.
+    resize: Option<Resize>,
+    children: Children,
+    /// The lock that we hold.
+    level: c_int,
+    /// Whether SQLite has told that it commits (`FCNTL_SYNC`), and no sync has followed.
+    commits: bool,
+    sealed: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+/// Sealed pages that follow each other in the file and are not yet written.
+#[derive(Default)]
+struct Pending {
+    offset: u64,
+    bytes: Vec<u8>,
+    /// Journals that had been lost when the first of the pages came.
+    journals_lost: u64,
+}
+
+impl Pending {
+    fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+
+    /// The sealed page at `at`, when it is gathered here.
+    fn page(&self, at: u64, size: PageSize) -> Option<&[u8]> {
+        let start = usize::try_from(at.checked_sub(self.offset)?).ok()?;
+        self.bytes.get(start..start.checked_add(size.len())?)
+    }
+}
+
+impl MainFile {
+    /// Takes over a file on which the connection holds the lock `level`.
+    pub(crate) fn new(mut base: BaseFile, shared: Rc<Shared>, level: c_int) -> Self {
+        base.allow_mapping();
+        Self {
+            base,
+            shared,
+            pending: Pending::default(),
+            known_end: 0,
+            resize: None,
+            children: Children::default(),
+            level,
+            commits: false,
+            sealed: Vec::new(),
+            plain: Vec::new(),
+        }
+    }
+
+    /// Reads plaintext at SQLite's offset. Until a page has opened, the page size is a guess; and
+    /// another connection may change it (by making the database anew) whenever we hold no lock.
+    pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
+        let result = match self.read_range(out, offset) {
+            Err(VfsError::Page(_) | VfsError::Truncated { .. }) if self.find_size()? => {
+                self.read_range(out, offset)
+            }
+            other => other,
+        };
+        match result {
+            Err(VfsError::Page(_) | VfsError::Truncated { .. })
+                if offset == 0 && out.len() == SQLITE_HEADER_LEN =>
+            {
+                // SQLite reads these without a lock when it opens the file, perhaps while another
+                // process writes page 1. What it takes from here it reads again under a lock,
+                // where damage is an error.
+                provisional_header(out, self.shared.page_size.get());
+                Ok(Read::Full)
+            }
+            other => other,
+        }
+    }
+
+    /// Seals a page and gathers it to be written.
+    pub(crate) fn write(&mut self, plain: &[u8], offset: u64) -> Result<(), VfsError> {
+        let unexpected = VfsError::Access { file: "main file", offset, len: plain.len() };
+        let size = PageSize::of(plain).map_err(|_| match u32::try_from(plain.len()) {
+            Ok(size @ SMALLEST_OF_SQLITE) => VfsError::PageTooSmall { size },
+            _ => unexpected,
+        })?;
+        if let Some(resize) = &mut self.resize {
+            resize.add(plain, offset)?;
+            return self.gather_resized();
+        }
+        let page = page_at(offset, size)?;
+        if self.shared.checkpoint.get() && self.shared.sealed_page.replace(0) == page {
+            let at = size.page_offset(page);
+            self.fill_gap(at, size)?;
+            self.base.write(plain, at)?;
+            self.known_end = self.known_end.max(at + plain.len() as u64);
+            return Ok(());
+        }
+        if page == 1 {
+            match check_page_one(plain, size) {
+                Err(VfsError::PageSize { to, .. }) if self.has_no_page()? => {
+                    self.resize = Some(Resize::begin(plain, to)?);
+                    return self.gather_resized();
+                }
+                checked => checked?,
+            }
+        }
+        // A new database may spill other pages before page 1.
+        self.shared.page_size.set(size);
+        self.gather(page, size, plain)?;
+        // A checkpoint takes pages for written without asking for a sync. And a shim above us may
+        // hold writes back until SQLite's sync, and keep that to itself: they come last.
+        if self.shared.checkpoint.get() || self.commits { self.flush() } else { Ok(()) }
+    }
+
+    /// Cuts or extends the file to `len` of SQLite's bytes.
+    pub(crate) fn truncate(&mut self, len: u64) -> Result<(), VfsError> {
+        if self.resize.take().is_some() && len > 0 {
+            return Err(VfsError::Access { file: "main file", offset: len, len: 0 });
+        }
+        self.flush()?;
+        self.shared.flush_journal()?;
+        self.known_end = 0;
+        let end = HEADER_AREA_LEN + len;
+        if self.base.size()? < end {
+            self.fill_gap(end, self.shared.page_size.get())
+        } else {
+            self.base.truncate(end)
+        }
+    }
+
+    /// Makes the file durable.
+    pub(crate) fn sync(&mut self, flags: c_int) -> Result<(), VfsError> {
+        if self.resize.is_some() {
+            return Err(VfsError::Access { file: "main file", offset: 0, len: 0 });
+        }
+        self.flush()?;
+        self.commits = false;
+        self.base.sync(flags)
+    }
+
+    /// Writes what is gathered before a commit ends its journal, whether SQLite syncs then or not
+    /// (`FCNTL_SYNC`).
+    pub(crate) fn commit(&mut self) -> Result<(), VfsError> {
+        self.commits = true;
+        self.flush()
+    }
+
+    /// Size of the file as SQLite sees it.
+    pub(crate) fn size(&mut self) -> Result<u64, VfsError> {
+        let gathered = if self.pending.bytes.is_empty() { 0 } else { self.pending.end() };
+        Ok(self.base.size()?.max(gathered).saturating_sub(HEADER_AREA_LEN))
+    }
+
+    /// Takes a lock; what others did before is not known after it.
+    pub(crate) fn lock(&mut self, level: c_int) -> Result<(), VfsError> {
+        self.known_end = 0;
+        self.commits = false;
+        self.base.lock(level)?;
+        if self.level < ffi::LOCK_RESERVED {
+            self.shared.forget_journal();
+        }
+        self.level = level;
+        Ok(())
+    }
+
+    /// Steps down to a lock. SQLite has flushed what it commits (`FCNTL_SYNC`); what is gathered
+    /// still belongs to a transaction that it gives up, which its journal may not outlive.
+    pub(crate) fn unlock(&mut self, level: c_int) -> Result<(), VfsError> {
+        self.discard();
+        self.commits = false;
+        self.resize = None;
+        self.base.unlock(level)?;
+        self.level = self.level.min(level);
+        self.shared.forget_journal();
+        Ok(())
+    }
+
+    /// Begins or ends the part of a checkpoint that copies pages.
+    pub(crate) fn set_checkpoint(&mut self, running: bool) -> Result<(), VfsError> {
+        self.known_end = 0;
+        self.shared.sealed_page.set(0);
+        self.shared.checkpoint.set(running);
+        self.flush()
+    }
+
+    /// Writes the gathered pages, after the journal that can undo them. SQLite undoes a
+    /// transaction of which a write, a truncation or a sync failed, and it needs to write what is
+    /// there again: so after a failure nothing stays gathered. For that reason no call may flush
+    /// whose failure a transaction survives, as a read.
+    pub(crate) fn flush(&mut self) -> Result<(), VfsError> {
+        if self.pending.bytes.is_empty() {
+            return Ok(());
+        }
+        let written = match self.pending.journals_lost == self.shared.journals_lost.get() {
+            true => self.shared.flush_journal(),
+            false => Err(VfsError::JournalGone),
+        }
+        .and_then(|()| self.base.write(&self.pending.bytes, self.pending.offset));
+        match written {
+            Ok(()) => self.pending.bytes.clear(),
+            Err(_) => self.discard(),
+        }
+        written
+    }
+
+    fn discard(&mut self) {
+        self.pending.bytes.clear();
+        self.known_end = 0;
+    }
+
+    /// Whether no page was ever written, or all were cut off.
+    fn has_no_page(&mut self) -> Result<bool, VfsError> {
+        Ok(self.pending.bytes.is_empty() && self.base.size()? <= HEADER_AREA_LEN)
+    }
+
+    /// Seals the pages of another size once the last of them is whole.
+    fn gather_resized(&mut self) -> Result<(), VfsError> {
+        let Some(resize) = self.resize.take_if(|resize| resize.is_whole()) else { return Ok(()) };
+        self.shared.page_size.set(resize.size());
+        resize.pages().try_for_each(|(page, plain)| self.gather(page, resize.size(), plain))
+    }
+
+    fn gather(&mut self, page: u32, size: PageSize, plain: &[u8]) -> Result<(), VfsError> {
+        let at = size.page_offset(page);
+        let full = self.pending.bytes.len() + size.len() > MAX_PENDING_LEN;
+        if full || self.pending.end() != at {
+            self.flush()?;
+        }
+        self.fill_gap(at, size)?;
+        if self.pending.bytes.is_empty() {
+            self.pending.offset = at;
+            self.pending.journals_lost = self.shared.journals_lost.get();
+        }
+        let start = self.pending.bytes.len();
+        self.pending.bytes.resize(start + size.len(), 0);
+        let sealed = self.shared.seal_page(page, plain, &mut self.pending.bytes[start..]);
+        if sealed.is_err() {
+            self.pending.bytes.truncate(start);
+        }
+        self.known_end = self.known_end.max(self.pending.end());
+        Ok(sealed?)
+    }
+
+    /// Writes sealed zero pages between the end of the file and `at`: a hole would not open, and
+    /// zeros that opened as zeros would let anyone blank a page.
+    fn fill_gap(&mut self, at: u64, size: PageSize) -> Result<(), VfsError> {
+        if at <= self.known_end {
+            return Ok(());
+        }
+        let pending = if self.pending.bytes.is_empty() { 0 } else { self.pending.end() };
+        self.known_end = self.base.size()?.max(pending).max(HEADER_AREA_LEN);
+        if at <= self.known_end {
+            return Ok(());
+        }
+        self.flush()?;
+        self.shared.flush_journal()?;
+        let zeros = vec![0; size.len()];
+        let mut sealed = vec![0; size.len()];
+        // A page that the file ends inside was never whole: it is filled, too.
+        let first = (self.known_end - HEADER_AREA_LEN) / u64::from(size.bytes());
+        let mut page = u32::try_from(first + 1).map_err(|_| VfsError::Base(ffi::FULL))?;
+        while size.page_offset(page) < at {
+            self.shared.seal_page(page, &zeros, &mut sealed)?;
+            self.base.write(&sealed, size.page_offset(page))?;
+            page = page.checked_add(1).ok_or(VfsError::Base(ffi::FULL))?;
+        }
+        self.known_end = at;
+        Ok(())
+    }
+
+    fn read_page(&mut self, page: u32, size: PageSize, out: &mut [u8]) -> Result<Read, VfsError> {
+        let at = size.page_offset(page);
+        let next = self.children.after(page).map(|next| size.page_offset(next));
+        let shared = &self.shared;
+        if let Some(sealed) = self.pending.page(at, size) {
+            shared.open_page(page, sealed, out)?;
+            return Ok(Read::Full);
+        }
+        let open = |sealed: &[u8]| shared.open_page(page, sealed, out);
+        if let Some(opened) = self.base.with_mapped(at, size.len(), next, open) {
+            opened?;
+            if self.base.is_scan() {
+                self.children.note(page, out);
+            }
+            return Ok(Read::Full);
+        }
+        self.sealed.resize(size.len(), 0);
+        match self.base.read(&mut self.sealed, at)? {
+            Read::Full => {
+                self.shared.open_page(page, &self.sealed, out)?;
+                Ok(Read::Full)
+            }
+            Read::Short if self.base.size()? <= at => {
+                out.fill(0);
+                Ok(Read::Short)
+            }
+            Read::Short => Err(VfsError::Truncated { page }),
+        }
+    }
+
+    /// Reads any range at the page size that is believed in.
+    fn read_range(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
+        let size = self.shared.page_size.get();
+        if out.len() == size.len() && offset.is_multiple_of(u64::from(size.bytes())) {
+            return self.read_page(page_at(offset, size)?, size, out);
+        }
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.resize(size.len(), 0);
+        let result = self.read_pages(out, offset, size, &mut plain);
+        self.plain = plain;
+        result
+    }
+
+    fn read_pages(
+        &mut self,
+        out: &mut [u8],
+        offset: u64,
+        size: PageSize,
+        plain: &mut [u8],
+    ) -> Result<Read, VfsError> {
+        let mut result = Read::Full;
+        let (mut done, mut at) = (0, offset);
+        while done < out.len() {
+            let start = usize::try_from(at % u64::from(size.bytes())).unwrap_or(0);
+            let page = page_at(at - start as u64, size)?;
+            if self.read_page(page, size, plain)? == Read::Short {
+                result = Read::Short;
+            }
+            let n = (size.len() - start).min(out.len() - done);
+            out[done..done + n].copy_from_slice(&plain[start..start + n]);
+            (done, at) = (done + n, at + n as u64);
+        }
+        Ok(result)
+    }
+
+    /// Looks for the size at which page 1 opens; tells whether it is another one than was
+    /// believed.
+    fn find_size(&mut self) -> Result<bool, VfsError> {
+        let believed = self.shared.page_size.get();
+        let others = PageSize::all().filter(|&size| size != believed);
+        let mut plain = std::mem::take(&mut self.plain);
+        let mut found = Ok(None);
+        for size in std::iter::once(believed).chain(others) {
+            plain.resize(size.len(), 0);
+            found = match self.read_page(1, size, &mut plain) {
+                Ok(Read::Full) => Ok(Some(size)),
+                Ok(Read::Short) | Err(VfsError::Page(_) | VfsError::Truncated { .. }) => continue,
+                Err(other) => Err(other),
+            };
+            break;
+        }
+        self.plain = plain;
+        let Some(size) = found?.filter(|&size| size != believed) else { return Ok(false) };
+        self.shared.page_size.set(size);
+        Ok(true)
+    }
+}
+
+impl Drop for MainFile {
+    fn drop(&mut self) {
+        // What is gathered still belongs to no transaction that was committed.
+        self.plain.fill(0);
+    }
+}
+
+fn page_at(offset: u64, size: PageSize) -> Result<u32, VfsError> {
+    let bytes = u64::from(size.bytes());
+    let unexpected = VfsError::Access { file: "main file", offset, len: size.len() };
+    if !offset.is_multiple_of(bytes) {
+        return Err(unexpected);
+    }
+    u32::try_from(offset / bytes + 1).map_err(|_| unexpected)
+}
+
+/// Page 1 must reserve the bytes of the seal, and declare the size that it is written with:
+/// `VACUUM` to another page size writes new pages in units of the old size. Where pages of the old
+/// size are in the file, they could not be undone.
+pub(crate) fn check_page_one(plain: &[u8], size: PageSize) -> Result<(), VfsError> {
+    let reserved = plain.get(20).copied().unwrap_or(0);
+    if usize::from(reserved) != RESERVE_LEN {
+        return Err(VfsError::Reserve { reserved });
+    }
+    let stored = u16::from_be_bytes([plain[16], plain[17]]);
+    let to = if stored == 1 { MAX_PAGE_SIZE } else { u32::from(stored) };
+    if to == size.bytes() { Ok(()) } else { Err(VfsError::PageSize { from: size.bytes(), to }) }
+}
+
+/// The fields that SQLite takes from its first, unlocked read of the header.
+fn provisional_header(out: &mut [u8], size: PageSize) {
+    out.fill(0);
+    out[..16].copy_from_slice(b"SQLite format 3\0");
+    // 65536 is stored as 1 (SQLite file format, 1.3.2).
+    let stored = u16::try_from(size.bytes()).unwrap_or(1);
+    out[16..18].copy_from_slice(&stored.to_be_bytes());
+    out[18..24].copy_from_slice(&[1, 1, RESERVE_LEN.to_le_bytes()[0], 64, 32, 32]);
+}

@@ -1,0 +1,274 @@
+//! A main file that is still empty: what it becomes is decided when SQLite first locks it.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_char, c_int};
+use std::rc::Rc;
+
+use tdekit_key_crypto::Algorithm;
+use tdekit_sqlite_page::header::{CREATION_MARK, is_encrypted, is_unfinished};
+use tdekit_sqlite_page::{HEADER_AREA_LEN, PageSize, RESERVE_LEN, SLOT_LEN};
+
+use crate::VfsError;
+use crate::api::Api;
+use crate::base::BaseFile;
+use crate::ffi::{self, File, Sqlite3};
+use crate::file::{Kind, shared_of};
+use crate::keyring::{NewDatabase, OpenedHeader, create_header, open_header, recipients_of};
+use crate::main_db::MainFile;
+use crate::plain::PlainFile;
+use crate::shared::Shared;
+
+/// Environment variable that names the certificates of every new database.
+const ENCRYPT_NEW: &str = "TDEKIT_ENCRYPT_NEW";
+/// How SQLite names the schema that `VACUUM INTO` writes: `vacuum_db`, since 3.48 with a random
+/// number in place of `db`.
+const VACUUM_SCHEMA: &str = "vacuum_";
+/// Page size that SQLite gives a new database unless told otherwise.
+const DEFAULT_PAGE_SIZE: u64 = 4096;
+const SYNC_FULL: c_int = 3;
+const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
+/// Most schemas that SQLite lets a connection attach, with `main` and `temp`.
+const MAX_SCHEMAS: c_int = 127;
+
+/// What the URI and the environment say about a new database.
+#[derive(Clone)]
+pub(crate) enum Request {
+    /// Encrypt it.
+    Encrypt(NewDatabase),
+    /// Leave it plain, whatever its source (`?tdekit=plain`).
+    Plain,
+    /// Go on with a header that another connection wrote before it could write a page.
+    Begun(Rc<OpenedHeader>),
+    /// Nothing: plain, unless it is the target of `VACUUM INTO` from an encrypted database.
+    Unsaid,
+}
+
+/// An empty main file.
+pub(crate) struct NewFile {
+    pub(crate) base: Option<BaseFile>,
+    request: Request,
+    /// Its creation as an encrypted database was cut short.
+    unfinished: bool,
+    api: Api,
+    /// SQLite's own pointer to the connection, from `FCNTL_PDB`.
+    db: *mut *mut Sqlite3,
+}
+
+impl Request {
+    /// Reads `tdekit`, `tdekit_certificate` and `tdekit_algorithm` from the URI, else the
+    /// variables `TDEKIT_ENCRYPT_NEW` and `TDEKIT_ENCRYPT_NEW_ALGORITHM`.
+    ///
+    /// # Safety
+    /// `name` is what SQLite passed to `xOpen` for a main database.
+    pub(crate) unsafe fn read(api: Api, name: *const c_char) -> Result<Self, VfsError> {
+        // SAFETY: this function's own contract.
+        let parameter = |key| unsafe { api.uri_parameter(name, key) };
+        match parameter(c"tdekit").as_deref() {
+            Some("plain") => return Ok(Self::Plain),
+            Some(other) => {
+                return Err(VfsError::Setting { what: "URI tdekit", value: other.into() });
+            }
+            None => {}
+        }
+        let named = parameter(c"tdekit_certificate");
+        let Some(certificates) = named.or_else(|| variable(ENCRYPT_NEW)) else {
+            return Ok(Self::Unsaid);
+        };
+        let algorithm = match parameter(c"tdekit_algorithm")
+            .or_else(|| variable("TDEKIT_ENCRYPT_NEW_ALGORITHM"))
+        {
+            None => Algorithm::Aes256,
+            Some(name) => match name.parse::<Algorithm>() {
+                Ok(algorithm) if algorithm.seals_pages() => algorithm,
+                _ => return Err(VfsError::Setting { what: "tdekit_algorithm", value: name }),
+            },
+        };
+        let certificates = certificates.split(',').map(|c| c.trim().to_owned()).collect();
+        Ok(Self::Encrypt(NewDatabase { certificates, algorithm }))
+    }
+}
+
+/// Whether the environment has every new database encrypted.
+pub(crate) fn is_asked_for_all() -> bool {
+    variable(ENCRYPT_NEW).is_some()
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+impl NewFile {
+    pub(crate) fn new(base: BaseFile, request: Request, api: Api) -> Self {
+        Self { base: Some(base), request, unfinished: false, api, db: std::ptr::null_mut() }
+    }
+
+    /// Whether it becomes an encrypted database, as far as that is known by now.
+    pub(crate) fn will_be_encrypted(&self) -> bool {
+        matches!(self.request, Request::Encrypt(_) | Request::Begun(_))
+    }
+
+    /// Takes note of the connection (`FCNTL_PDB`).
+    pub(crate) fn set_db(&mut self, db: *mut *mut Sqlite3) {
+        self.db = db;
+    }
+
+    /// The file below; gone only between a decision and the end of the call that made it.
+    pub(crate) fn base(&mut self) -> Result<&mut BaseFile, VfsError> {
+        self.base.as_mut().ok_or(VfsError::Base(ffi::IOERR))
+    }
+
+    /// Takes a lock, and decides what the file becomes when the answer is due: at the first
+    /// shared lock when another connection has filled it, else at the lock that precedes the
+    /// first write, under which no other connection can decide too.
+    pub(crate) fn lock(&mut self, this: *mut File, level: c_int) -> Result<Option<Kind>, VfsError> {
+        self.base()?.lock(level)?;
+        self.unfinished = false;
+        if self.base()?.size()? > 0 {
+            match self
+                .base
+                .take()
+                .map(|base| existing(base, &self.request, self.api, level))
+                .transpose()?
+            {
+                Some(Kind::New(mut begun)) => {
+                    self.base = begun.base.take();
+                    self.request = begun.request;
+                    self.unfinished = begun.unfinished;
+                }
+                decided => return Ok(decided),
+            }
+        }
+        if level == ffi::LOCK_SHARED {
+            self.decide(this);
+            return Ok(None);
+        }
+        self.settle(level).map(Some)
+    }
+
+    /// Makes the file what it was decided to be, under the lock `level`: encrypted, with its
+    /// header written, or plain.
+    pub(crate) fn settle(&mut self, level: c_int) -> Result<Kind, VfsError> {
+        let opened = match &self.request {
+            Request::Encrypt(new) => {
+                let (opened, area) = create_header(new, PageSize::new(DEFAULT_PAGE_SIZE)?)?;
+                let base = self.base()?;
+                if let Err(error) = write_header(base, &area) {
+                    // The next attempt finds an empty file, or its mark.
+                    let _ = base.truncate(0);
+                    return Err(error);
+                }
+                Some(opened)
+            }
+            Request::Unsaid if self.unfinished => return Err(VfsError::Unfinished),
+            Request::Plain if self.unfinished => {
+                self.base()?.truncate(0)?;
+                None
+            }
+            Request::Begun(opened) => {
+                Some(OpenedHeader { header: opened.header.clone(), keys: opened.keys.clone() })
+            }
+            Request::Plain | Request::Unsaid => None,
+        };
+        let allowed = matches!(self.request, Request::Plain);
+        let base = self.base.take().ok_or(VfsError::Base(ffi::IOERR))?;
+        Ok(match opened {
+            Some(opened) => encrypted(base, opened, level),
+            None => Kind::Plain(PlainFile::main(base, allowed)),
+        })
+    }
+
+    /// As `settle`, for a connection that takes no locks: the bytes for seals were not reserved.
+    pub(crate) fn settle_unlocked(&mut self) -> Result<Kind, VfsError> {
+        match self.request {
+            Request::Encrypt(_) | Request::Begun(_) => Err(VfsError::NoLock),
+            Request::Plain | Request::Unsaid => self.settle(ffi::LOCK_NONE),
+        }
+    }
+
+    /// Decides for a target of `VACUUM INTO`, and asks SQLite for reserved bytes where the file
+    /// will be encrypted.
+    fn decide(&mut self, this: *mut File) {
+        // SAFETY: SQLite keeps the place that it passed with `FCNTL_PDB` as long as the file.
+        let db = if self.db.is_null() { self.db.cast() } else { unsafe { *self.db } };
+        if db.is_null() {
+            return;
+        }
+        let Some(schema) = self.schema_of(db, this) else { return };
+        if matches!(self.request, Request::Unsaid)
+            && schema.to_bytes().starts_with(VACUUM_SCHEMA.as_bytes())
+        {
+            // SAFETY: SQLite owns the file of an open schema.
+            let source = unsafe { shared_of(self.api.file_of(db, c"main")) };
+            if let Some(source) = source {
+                self.request = Request::Encrypt(NewDatabase {
+                    certificates: recipients_of(&source.header),
+                    algorithm: source.header.algorithm,
+                });
+            }
+        }
+        if self.will_be_encrypted() {
+            let reserve = c_int::try_from(RESERVE_LEN).unwrap_or(0);
+            self.api.file_control_int(db, &schema, ffi::FCNTL_RESERVE_BYTES, reserve);
+        }
+    }
+
+    fn schema_of(&self, db: *mut Sqlite3, this: *mut File) -> Option<CString> {
+        (0..MAX_SCHEMAS).map_while(|index| self.api.schema_name(db, index)).find(|name| {
+            let file = self.api.file_of(db, name);
+            // SAFETY: SQLite owns the file of an open schema.
+            file == this || unsafe { crate::file::below(file) } == this
+        })
+    }
+}
+
+/// Opens a main file: encrypted by its magic in either slot; plain; or still empty.
+pub(crate) fn open_main(mut base: BaseFile, request: Request, api: Api) -> Result<Kind, VfsError> {
+    if base.size()? == 0 {
+        return Ok(Kind::New(NewFile::new(base, request, api)));
+    }
+    existing(base, &request, api, ffi::LOCK_NONE)
+}
+
+/// What a file that is not empty is, on which the connection holds the lock `level`.
+fn existing(
+    mut base: BaseFile,
+    request: &Request,
+    api: Api,
+    level: c_int,
+) -> Result<Kind, VfsError> {
+    let size = base.size()?;
+    let mut area = vec![0; usize::try_from(size.min(HEADER_AREA_LEN)).unwrap_or(0)];
+    base.read(&mut area, 0)?;
+    let plain = area.starts_with(SQLITE_MAGIC);
+    let without_pages = size <= HEADER_AREA_LEN;
+    if without_pages && is_unfinished(&area) {
+        let mut new = NewFile::new(base, request.clone(), api);
+        new.unfinished = true;
+        return Ok(Kind::New(new));
+    }
+    let in_second = area.get(SLOT_LEN..).is_some_and(is_encrypted);
+    if is_encrypted(&area) || (in_second && !plain) {
+        let opened = open_header(&area)?;
+        if without_pages {
+            return Ok(Kind::New(NewFile::new(base, Request::Begun(Rc::new(opened)), api)));
+        }
+        return Ok(encrypted(base, opened, level));
+    }
+    Ok(Kind::Plain(PlainFile::main(base, matches!(request, Request::Plain))))
+}
+
+/// Writes the header of a new database, so that a power cut leaves the mark or a whole slot. No
+/// other file looks like that, so none is ever taken for one that may be written over.
+fn write_header(base: &mut BaseFile, area: &[u8]) -> Result<(), VfsError> {
+    let (first, second) = area.split_at(SLOT_LEN.min(area.len()));
+    for (bytes, at) in [(CREATION_MARK.as_slice(), 0), (second, SLOT_LEN as u64), (first, 0)] {
+        base.write(bytes, at)?;
+        base.sync(SYNC_FULL)?;
+    }
+    Ok(())
+}
+
+fn encrypted(base: BaseFile, opened: OpenedHeader, level: c_int) -> Kind {
+    let shared = Rc::new(Shared::new(opened.header, opened.keys));
+    Kind::Main(MainFile::new(base, shared, level))
+}

@@ -1,0 +1,85 @@
+//! The main files that are open in this process, so that a journal's or log's file finds its own.
+//!
+//! SQLite can tell that only for a name of its pager's making
+//! (`sqlite3_database_file_object` reads memory before it); a shim above us may open journals
+//! under names of its own. Nothing here is read through a name that is not known.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::VfsError;
+use crate::api::Api;
+use crate::ffi::File;
+
+static OPEN: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+
+struct Entry {
+    /// Where the names of its journal and log stand in memory.
+    journal: usize,
+    wal: usize,
+    path: Vec<u8>,
+    file: usize,
+    sealed: bool,
+}
+
+fn entries() -> MutexGuard<'static, Vec<Entry>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Notes a main file that was opened under `name`.
+///
+/// # Safety
+/// `name` is what SQLite passed to `xOpen` for a main database.
+pub(crate) unsafe fn add(api: Api, name: *const c_char, file: *mut File, sealed: bool) {
+    if name.is_null() {
+        return;
+    }
+    // SAFETY: this function's own contract.
+    let (journal, wal) = unsafe { api.journal_names(name) };
+    // SAFETY: as above; the name is terminated.
+    let path = unsafe { CStr::from_ptr(name) }.to_bytes().to_vec();
+    let file = file as usize;
+    let mut entries = entries();
+    entries.retain(|entry| entry.file != file);
+    entries.push(Entry { journal: journal as usize, wal: wal as usize, path, file, sealed });
+}
+
+/// Notes that a main file turned out to be encrypted, or not.
+pub(crate) fn decided(file: *mut File, sealed: bool) {
+    if let Some(entry) = entries().iter_mut().find(|entry| entry.file == file as usize) {
+        entry.sealed = sealed;
+    }
+}
+
+/// Forgets a file that is closed.
+pub(crate) fn remove(file: *mut File) {
+    entries().retain(|entry| entry.file != file as usize);
+}
+
+/// Our main file that a journal or log opened under `name` belongs to; null where it is none of
+/// ours. A name of the pager's making is known by its address. Another one is known by its text,
+/// as long as one connection alone can have made it.
+///
+/// # Errors
+/// `JournalName` when several connections have that database open, and it is encrypted.
+///
+/// # Safety
+/// `name` is a terminated string.
+pub(crate) unsafe fn main_of(name: *const c_char) -> Result<*mut File, VfsError> {
+    let entries = entries();
+    let at = name as usize;
+    if let Some(entry) = entries.iter().find(|entry| entry.journal == at || entry.wal == at) {
+        return Ok(entry.file as *mut File);
+    }
+    // SAFETY: this function's own contract.
+    let text = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let path = text.strip_suffix(b"-journal").or_else(|| text.strip_suffix(b"-wal"));
+    let named: Vec<&Entry> =
+        entries.iter().filter(|entry| Some(entry.path.as_slice()) == path).collect();
+    match named.as_slice() {
+        [one] => Ok(one.file as *mut File),
+        several if several.iter().any(|entry| entry.sealed) => Err(VfsError::JournalName),
+        _ => Ok(std::ptr::null_mut()),
+    }
+}

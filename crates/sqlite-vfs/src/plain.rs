@@ -1,0 +1,83 @@
+//! Files of plain databases: passed through, but for the policy against leaks.
+
+use std::ffi::c_int;
+
+use tdekit_sqlite_page::RESERVE_LEN;
+
+use crate::VfsError;
+use crate::base::{BaseFile, Read};
+use crate::ffi;
+
+/// Environment variable that allows copying an encrypted database to a plain one.
+const ALLOW_VARIABLE: &str = "TDEKIT_ALLOW_PLAIN_COPY";
+const SQLITE_FRAME_HEADER_LEN: usize = 24;
+
+/// A main file, journal or WAL that holds plaintext.
+pub(crate) struct PlainFile {
+    pub(crate) base: BaseFile,
+    kind: Kind,
+    /// Whether page 1 may declare 48 reserved bytes: it did already, or the user allowed it.
+    may_reserve: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Main,
+    /// A WAL; the flag tells that the next write is page 1.
+    Wal {
+        page_one_next: bool,
+    },
+    Other,
+}
+
+impl PlainFile {
+    pub(crate) fn main(mut base: BaseFile, allowed: bool) -> Self {
+        let mut header = [0; 21];
+        let read = base.read(&mut header, 0);
+        let reserved = matches!(read, Ok(Read::Full)) && usize::from(header[20]) == RESERVE_LEN;
+        let may_reserve = allowed || reserved || is_allowed_by_environment();
+        Self { base, kind: Kind::Main, may_reserve }
+    }
+
+    pub(crate) fn wal(base: BaseFile, may_reserve: bool) -> Self {
+        Self { base, kind: Kind::Wal { page_one_next: false }, may_reserve }
+    }
+
+    pub(crate) fn other(base: BaseFile) -> Self {
+        Self { base, kind: Kind::Other, may_reserve: true }
+    }
+
+    /// Whether pages of an encrypted database may be written here.
+    pub(crate) fn may_reserve(&self) -> bool {
+        self.may_reserve
+    }
+
+    /// Writes, unless page 1 of an encrypted database is about to become plain.
+    pub(crate) fn write(&mut self, data: &[u8], offset: u64) -> Result<(), VfsError> {
+        let page_one = match &mut self.kind {
+            Kind::Main => offset == 0,
+            Kind::Wal { page_one_next } => {
+                let now = *page_one_next;
+                *page_one_next =
+                    data.len() == SQLITE_FRAME_HEADER_LEN && data.starts_with(&1u32.to_be_bytes());
+                now
+            }
+            Kind::Other => false,
+        };
+        let reserved = data.get(20).copied().map_or(0, usize::from);
+        if page_one && !self.may_reserve && data.len() >= 512 && reserved == RESERVE_LEN {
+            return Err(VfsError::PlainTarget);
+        }
+        self.base.write(data, offset)
+    }
+}
+
+/// Whether the environment allows plain copies of encrypted databases.
+pub(crate) fn is_allowed_by_environment() -> bool {
+    std::env::var_os(ALLOW_VARIABLE).is_some_and(|v| v == "1")
+}
+
+/// The device's bits for plain files. Reads of less than a page stay off, as for sealed ones.
+pub(crate) fn device_characteristics(base: &mut BaseFile) -> c_int {
+    base.device_characteristics() & !ffi::IOCAP_SUBPAGE_READ
+}

@@ -1,0 +1,118 @@
+//! What the main file, WAL and journal of one connection share.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+use tdekit_sqlite_page::page::seal_of;
+use tdekit_sqlite_page::{FileKeys, Header, PageCodec, PageError, PageSize};
+
+use crate::VfsError;
+use crate::cache::PageCache;
+use crate::journal::JournalFile;
+use crate::mapping::prefetch_start;
+
+/// State of one connection to one encrypted database. SQLite serialises all calls on the files
+/// of a connection by the connection's (or the shared cache's) mutex, so nothing here is atomic.
+pub(crate) struct Shared {
+    /// The header as it was read when the database was opened.
+    pub(crate) header: Header,
+    /// The page size in force; at first the header's hint.
+    pub(crate) page_size: Cell<PageSize>,
+    /// A checkpoint is running: sealed pages are handed from the WAL to the main file as they
+    /// are.
+    pub(crate) checkpoint: Cell<bool>,
+    /// The page whose sealed bytes the WAL handed out last during a checkpoint; 0 for none.
+    pub(crate) sealed_page: Cell<u32>,
+    /// Counts the write transactions of this connection that have ended, in WAL mode.
+    pub(crate) write_transactions: Cell<u64>,
+    /// The open rollback journal: its bytes must reach the file before pages do.
+    pub(crate) journal: RefCell<Weak<RefCell<JournalFile>>>,
+    /// Counts the journals that went with something still gathered in them: pages that were
+    /// gathered before cannot be undone, and must not be written.
+    pub(crate) journals_lost: Rc<Cell<u64>>,
+    pages: RefCell<PageCodec>,
+    cache: RefCell<PageCache>,
+}
+
+impl Shared {
+    pub(crate) fn new(header: Header, keys: FileKeys) -> Self {
+        Self {
+            page_size: Cell::new(header.page_size),
+            header,
+            checkpoint: Cell::new(false),
+            sealed_page: Cell::new(0),
+            write_transactions: Cell::new(0),
+            journal: RefCell::new(Weak::new()),
+            journals_lost: Rc::new(Cell::new(0)),
+            pages: RefCell::new(PageCodec::new(keys)),
+            cache: RefCell::new(PageCache::new()),
+        }
+    }
+
+    /// The keys of the file.
+    pub(crate) fn keys(&self) -> FileKeys {
+        self.pages.borrow().keys().clone()
+    }
+
+    /// Opens a sealed page, or finds it opened before under the same seal.
+    pub(crate) fn open_page(
+        &self,
+        page: u32,
+        sealed: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), PageError> {
+        let Some(&seal) = seal_of(sealed) else { return Err(PageError::Page { page }) };
+        let mut cache = self.cache.borrow_mut();
+        if cache.get(page, &seal, out) {
+            return Ok(());
+        }
+        prefetch_start(sealed.as_ptr() as usize);
+        self.pages.borrow_mut().open(page, sealed, out)?;
+        // A mapped page may change under us: keep the plaintext only under the seal it had.
+        if seal_of(sealed) == Some(&seal) {
+            cache.offer(page, &seal, out);
+        }
+        Ok(())
+    }
+
+    /// Opens a sealed page without looking it up or keeping it.
+    pub(crate) fn try_page(
+        &self,
+        page: u32,
+        sealed: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), PageError> {
+        self.pages.borrow_mut().open(page, sealed, out)
+    }
+
+    /// Seals a page under the current key.
+    pub(crate) fn seal_page(
+        &self,
+        page: u32,
+        plain: &[u8],
+        sealed: &mut [u8],
+    ) -> Result<(), PageError> {
+        self.pages.borrow_mut().seal(page, plain, sealed)?;
+        if let Some(seal) = seal_of(sealed) {
+            self.cache.borrow_mut().note_sealed(page, seal);
+        }
+        Ok(())
+    }
+
+    /// Has a journal that stays open between transactions (a VFS below may want that) look at
+    /// its file anew: without RESERVED or more, it is others who write it.
+    pub(crate) fn forget_journal(&self) {
+        if let Some(journal) = self.journal.borrow().upgrade() {
+            journal.borrow_mut().forget();
+        }
+    }
+
+    /// Writes what the rollback journal still gathers. None is open where SQLite keeps it in
+    /// memory or does without; one that was lost is told by `journals_lost`.
+    pub(crate) fn flush_journal(&self) -> Result<(), VfsError> {
+        match self.journal.borrow().upgrade() {
+            Some(journal) => journal.borrow_mut().flush(),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The `sqlite3_vfs`: opens files, and passes the rest to the VFS below.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
+
+use tdekit_sqlite_page::journal::{JOURNAL_HEADER_LEN, JournalHeader};
+use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN};
+
+use crate::VfsError;
+use crate::api::Api;
+use crate::base::{BaseFile, Read};
+use crate::ffi::{self, File, Sqlite3, Syscall, Vfs};
+use crate::file::{Kind, State, TdeFile, db_of, install, may_reserve, report, shared_of};
+use crate::guard;
+use crate::journal::JournalFile;
+use crate::keyring::{keys_of, open_header};
+use crate::new_db::{Request, open_main};
+use crate::opened;
+use crate::plain::PlainFile;
+use crate::scratch::{self, ScratchFile};
+use crate::temp::TempFile;
+use crate::wal::WalFile;
+
+const NAME: &CStr = c"tdekit";
+const JOURNAL_SUFFIX: &str = "-journal";
+
+/// What a registered VFS knows. Lives for ever, as its host's library does.
+struct Host {
+    api: Api,
+    below: *mut Vfs,
+}
+
+/// Held while the VFS is looked for and registered: two connections that open at the same time
+/// would both find none, and the second would stand on the first, which seals everything twice.
+static REGISTERING: Mutex<()> = Mutex::new(());
+
+/// Registers the VFS with the library behind `api`, once, as the default. The environment
+/// variable `TDEKIT_BASE_VFS` names the VFS to stand on; else it is the default of the moment.
+pub(crate) fn register(api: Api) -> Result<(), VfsError> {
+    let _registering = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
+    let there = api.vfs_find(Some(NAME));
+    if there.is_null() { stand_on(api) } else { make_default(api, there) }
+}
+
+/// Makes the VFS that is registered already the default again, where one of those that were there
+/// before it is: `sqlite3_initialize` does that after `sqlite3_shutdown`. One that came later may
+/// stand on ours.
+fn make_default(api: Api, there: *mut Vfs) -> Result<(), VfsError> {
+    let default = api.vfs_find(None);
+    if default == there || !guard::is_guarded(default) {
+        return Ok(());
+    }
+    // SAFETY: a registered VFS of this name lives for ever, as ours does.
+    match unsafe { there.as_mut() }.map(|vfs| api.vfs_register(vfs, true)) {
+        Some(ffi::OK) | None => Ok(()),
+        Some(code) => Err(VfsError::Base(code)),
+    }
+}
+
+/// Registers the VFS, unless it would stand on one of its own name: another copy of this library
+/// in the process has registered that meanwhile.
+fn stand_on(api: Api) -> Result<(), VfsError> {
+    let named = std::env::var("TDEKIT_BASE_VFS").ok().filter(|name| !name.is_empty());
+    let below = match &named {
+        None => api.vfs_find(None),
+        Some(name) => match CString::new(name.as_str()) {
+            Ok(text) => api.vfs_find(Some(&text)),
+            Err(_) => std::ptr::null_mut(),
+        },
+    };
+    // SAFETY: a registered VFS lives until it is unregistered, which nobody does to a default.
+    let Some(base) = (unsafe { below.as_ref() }) else {
+        let value = named.unwrap_or_default();
+        return Err(VfsError::Setting { what: "TDEKIT_BASE_VFS", value });
+    };
+    // SAFETY: the name of a registered VFS is a string that lives as long.
+    if unsafe { CStr::from_ptr(base.name) } == NAME {
+        return Ok(());
+    }
+    guard::install(api);
+    let own_len = c_int::try_from(std::mem::size_of::<TdeFile>()).unwrap_or(c_int::MAX);
+    let host: &'static mut Host = Box::leak(Box::new(Host { api, below }));
+    let vfs: &'static mut Vfs = Box::leak(Box::new(Vfs {
+        version: base.version.min(3),
+        os_file_len: base.os_file_len.saturating_add(own_len),
+        max_pathname: base.max_pathname,
+        next: std::ptr::null_mut(),
+        name: NAME.as_ptr(),
+        app_data: std::ptr::from_mut(host).cast(),
+        open: Some(open),
+        delete: Some(delete),
+        access: Some(access),
+        full_pathname: Some(full_pathname),
+        dl_open: Some(dl_open),
+        dl_error: Some(dl_error),
+        dl_sym: Some(dl_sym),
+        dl_close: Some(dl_close),
+        randomness: Some(randomness),
+        sleep: Some(sleep),
+        current_time: Some(current_time),
+        get_last_error: Some(get_last_error),
+        current_time_i64: Some(current_time_i64),
+        set_system_call: Some(set_system_call),
+        get_system_call: Some(get_system_call),
+        next_system_call: Some(next_system_call),
+    }));
+    match api.vfs_register(vfs, true) {
+        ffi::OK => Ok(()),
+        code => Err(VfsError::Base(code)),
+    }
+}
+
+/// # Safety
+/// `vfs` is ours.
+unsafe fn host(vfs: *mut Vfs) -> &'static Host {
+    // SAFETY: `register` stored a leaked `Host` there.
+    unsafe { &*(*vfs).app_data.cast::<Host>() }
+}
+
+unsafe extern "C" fn open(
+    vfs: *mut Vfs,
+    name: *const c_char,
+    file: *mut File,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
+    // SAFETY: SQLite calls the method of our VFS.
+    let host = unsafe { host(vfs) };
+    // SAFETY: SQLite passes `os_file_len` bytes of memory; null methods mean "not open".
+    unsafe { (*file).methods = std::ptr::null() };
+    // SAFETY: the VFS below finds its own length of memory behind our part.
+    let below: *mut File = unsafe { file.cast::<TdeFile>().add(1).cast() };
+    // SAFETY: as above.
+    unsafe { (*below).methods = std::ptr::null() };
+    // SAFETY: the VFS below is registered, so it has an `xOpen`.
+    let code = match unsafe { (*host.below).open } {
+        // SAFETY: the arguments are SQLite's own, the memory is set aside.
+        Some(f) => guard::unguarded(|| unsafe { f(host.below, name, below, flags, out_flags) }),
+        None => ffi::CANTOPEN,
+    };
+    // SAFETY: SQLite passes null or a place that the VFS below fills when it opens a file.
+    let opened = unsafe { out_flags.as_ref() }.copied().unwrap_or(flags);
+    let writable = opened & ffi::OPEN_READONLY == 0;
+    // SAFETY: open or not, the VFS below left null or valid methods.
+    let base = unsafe { BaseFile::new(below, writable) };
+    let base = match (code, base) {
+        (ffi::OK, Some(base)) => base,
+        (ffi::OK, None) => return ffi::CANTOPEN,
+        // Dropping what was opened in part closes it, as SQLite asks.
+        (code, _) => return code,
+    };
+    let kind = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the name and flags are SQLite's.
+        unsafe { kind_of(host.api, name, flags, base) }
+    }));
+    match kind {
+        Ok(Ok((kind, db))) => {
+            if flags & ffi::OPEN_MAIN_DB != 0 {
+                // SAFETY: the name is SQLite's.
+                unsafe { opened::add(host.api, name, file, matches!(kind, Kind::Main(_))) };
+            }
+            // SAFETY: `file` is the memory of this call.
+            unsafe { install(file, State { kind, api: host.api, db }) };
+            ffi::OK
+        }
+        Ok(Err(error)) => report(host.api, &error, false, None),
+        Err(_) => ffi::CANTOPEN,
+    }
+}
+
+/// What a file is, and SQLite's pointer to its connection where that is known already.
+///
+/// # Safety
+/// `name` and `flags` are what SQLite passed to `xOpen`.
+unsafe fn kind_of(
+    api: Api,
+    name: *const c_char,
+    flags: c_int,
+    base: BaseFile,
+) -> Result<(Kind, *mut *mut Sqlite3), VfsError> {
+    if flags & (ffi::OPEN_MAIN_JOURNAL | ffi::OPEN_WAL) == 0 || name.is_null() {
+        // SAFETY: this function's own contract.
+        return Ok((unsafe { named_kind(api, name, flags, base) }?, std::ptr::null_mut()));
+    }
+    // SAFETY: SQLite passes a terminated name. The main file is open as long as its journals are.
+    let (main, shared) = unsafe {
+        let main = opened::main_of(name)?;
+        (main, shared_of(main))
+    };
+    let wal = flags & ffi::OPEN_WAL != 0;
+    let kind = match shared {
+        Some(shared) if wal => Kind::Wal(WalFile::new(base, shared)),
+        Some(shared) => {
+            let lost = shared.journals_lost.clone();
+            let journal = Rc::new(RefCell::new(JournalFile::new(base, shared.keys(), lost)));
+            *shared.journal.borrow_mut() = Rc::downgrade(&journal);
+            Kind::Journal(journal)
+        }
+        // SAFETY: as above.
+        None if wal => Kind::Plain(PlainFile::wal(base, unsafe { may_reserve(main) })),
+        None => Kind::Plain(PlainFile::other(base)),
+    };
+    // SAFETY: as above.
+    Ok((kind, unsafe { db_of(main) }))
+}
+
+/// # Safety
+/// As `kind_of`.
+unsafe fn named_kind(
+    api: Api,
+    name: *const c_char,
+    flags: c_int,
+    mut base: BaseFile,
+) -> Result<Kind, VfsError> {
+    const TEMPORARY: c_int =
+        ffi::OPEN_TEMP_DB | ffi::OPEN_TRANSIENT_DB | ffi::OPEN_TEMP_JOURNAL | ffi::OPEN_SUBJOURNAL;
+    if flags & TEMPORARY != 0 {
+        return Ok(Kind::Temp(TempFile::new(base)?));
+    }
+    if flags & ffi::OPEN_MAIN_DB != 0 {
+        // SAFETY: this function's own contract.
+        if let Some(id) = unsafe { api.uri_parameter(name, scratch::PARAMETER) } {
+            return Ok(Kind::Scratch(ScratchFile::new(base, &id)?));
+        }
+        // SAFETY: this function's own contract.
+        let request = unsafe { Request::read(api, name) }?;
+        return open_main(base, request, api);
+    }
+    if flags & ffi::OPEN_SUPER_JOURNAL != 0 && !name.is_null() {
+        // SAFETY: SQLite passes a terminated name.
+        let path = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+        if let Some(keys) = child_keys(&mut base, &path)? {
+            let journal = JournalFile::new(base, keys, Rc::default());
+            return Ok(Kind::Journal(Rc::new(RefCell::new(journal))));
+        }
+    }
+    Ok(Kind::Plain(PlainFile::other(base)))
+}
+
+/// SQLite opens the journals named in a super-journal as if they were super-journals themselves,
+/// to see whether they still name it. The keys of such a journal, when it is a sealed one.
+fn child_keys(base: &mut BaseFile, path: &str) -> Result<Option<FileKeys>, VfsError> {
+    let mut sector = [0; JOURNAL_HEADER_LEN];
+    if base.size()? < JOURNAL_HEADER_LEN as u64 || base.read(&mut sector, 0)? == Read::Short {
+        return Ok(None);
+    }
+    let Some(header) = JournalHeader::decode(&sector) else { return Ok(None) };
+    if let Some(keys) = keys_of(&header.file_id) {
+        return Ok(Some(keys));
+    }
+    // This process never opened the database, so opening and closing its file drops no lock.
+    let Some(main) = path.strip_suffix(JOURNAL_SUFFIX) else { return Ok(None) };
+    let unreadable = |_| VfsError::Base(ffi::IOERR_READ);
+    let mut area = Vec::new();
+    let file = std::fs::File::open(main).map_err(unreadable)?;
+    std::io::Read::read_to_end(&mut std::io::Read::take(file, HEADER_AREA_LEN), &mut area)
+        .map_err(unreadable)?;
+    Ok(Some(open_header(&area)?.keys))
+}
+
+/// Defines a method that calls the same method of the VFS below.
+macro_rules! forward {
+    ($name:ident, $missing:expr, ($($arg:ident: $ty:ty),*) $(-> $ret:ty)?) => {
+        unsafe extern "C" fn $name(vfs: *mut Vfs, $($arg: $ty),*) $(-> $ret)? {
+            // SAFETY: SQLite calls the method of our VFS.
+            let below = unsafe { host(vfs) }.below;
+            // SAFETY: the VFS below lives as long as ours.
+            match unsafe { (*below).$name } {
+                // SAFETY: the arguments are SQLite's own.
+                Some(f) => unsafe { f(below, $($arg),*) },
+                None => $missing,
+            }
+        }
+    };
+}
+
+forward!(delete, ffi::IOERR, (name: *const c_char, sync: c_int) -> c_int);
+forward!(access, ffi::IOERR, (name: *const c_char, flags: c_int, out: *mut c_int) -> c_int);
+forward!(full_pathname, ffi::CANTOPEN,
+    (name: *const c_char, len: c_int, out: *mut c_char) -> c_int);
+forward!(dl_open, std::ptr::null_mut(), (name: *const c_char) -> *mut c_void);
+forward!(dl_error, (), (len: c_int, out: *mut c_char));
+forward!(dl_sym, None, (library: *mut c_void, name: *const c_char) -> Syscall);
+forward!(dl_close, (), (library: *mut c_void));
+forward!(randomness, 0, (len: c_int, out: *mut c_char) -> c_int);
+forward!(sleep, 0, (microseconds: c_int) -> c_int);
+forward!(current_time, ffi::ERROR, (out: *mut f64) -> c_int);
+forward!(get_last_error, 0, (len: c_int, out: *mut c_char) -> c_int);
+forward!(current_time_i64, ffi::ERROR, (out: *mut i64) -> c_int);
+forward!(set_system_call, ffi::NOTFOUND, (name: *const c_char, call: Syscall) -> c_int);
+forward!(get_system_call, None, (name: *const c_char) -> Syscall);
+forward!(next_system_call, std::ptr::null(), (name: *const c_char) -> *const c_char);
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+    use rusqlite::ffi::{
+        SQLITE_OK, sqlite3, sqlite3_api_routines, sqlite3_auto_extension, sqlite3_vfs_find,
+    };
+
+    use super::*;
+
+    unsafe extern "C" fn entry(
+        _: *mut sqlite3,
+        _: *mut *mut c_char,
+        routines: *const sqlite3_api_routines,
+    ) -> c_int {
+        // SAFETY: the table is what SQLite passed.
+        let api = unsafe { Api::new(routines.cast()) };
+        // As two do that both found none.
+        let twice = api.and_then(|api| stand_on(api).and_then(|()| stand_on(api)));
+        if twice.is_ok() { SQLITE_OK } else { ffi::ERROR }
+    }
+
+    #[test]
+    fn it_never_stands_on_itself() {
+        // SAFETY: `entry` has the signature of an extension's entry point.
+        let code = unsafe { sqlite3_auto_extension(Some(entry)) };
+        assert_eq!(code, SQLITE_OK);
+        drop(Connection::open_in_memory().unwrap());
+        // SAFETY: registered VFSes live for ever, and this one is ours.
+        let below = unsafe {
+            let ours = sqlite3_vfs_find(NAME.as_ptr());
+            CStr::from_ptr((*host(ours.cast()).below).name)
+        };
+        assert_ne!(below, NAME);
+    }
+}

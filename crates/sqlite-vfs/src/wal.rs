@@ -1,0 +1,593 @@
+//! The write-ahead log of an encrypted database.
+
+use std::ffi::c_int;
+use std::rc::Rc;
+
+use tdekit_sqlite_page::page::seal_of;
+use tdekit_sqlite_page::wal::{
+    FRAME_PREFIX_LEN, FrameHeader, SQLITE_FRAME_HEADER_LEN, SQLITE_WAL_HEADER_LEN,
+    WAL_HEADER_AREA_LEN, WalCodec, frame_offset, frame_stride, prefix_page,
+};
+use tdekit_sqlite_page::{PageError, PageSize};
+
+use crate::VfsError;
+use crate::base::{BaseFile, MAX_TRANSFER_LEN, Read};
+use crate::main_db::check_page_one;
+use crate::shared::Shared;
+
+/// Most frames' bytes that are gathered before they are written.
+const MAX_PENDING_LEN: usize = MAX_TRANSFER_LEN;
+
+/// Longest frame that is searched for a single flipped bit: one takes some 20 ms.
+const MAX_SEARCHED_LEN: usize = 5000;
+
+/// A write-ahead log.
+pub(crate) struct WalFile {
+    pub(crate) base: BaseFile,
+    shared: Rc<Shared>,
+    codec: WalCodec,
+    /// Page size of the log; unknown before its header is read or written.
+    size: Option<PageSize>,
+    /// Salts of the generation that we write or read.
+    salts: [u8; 8],
+    pending: Vec<u8>,
+    pending_first: u32,
+    /// The write transaction that gathered. What it could not write by its end belongs to nobody,
+    /// and its place may be another connection's by then.
+    pending_transaction: u64,
+    /// A frame header whose page comes with the next write.
+    stash: Option<(u32, [u8; SQLITE_FRAME_HEADER_LEN])>,
+    /// The begin of a frame that SQLite writes in two parts with a sync between them, as it does
+    /// where a VFS above us hides `IOCAP_POWERSAFE_OVERWRITE`. It repeats a frame that commits, so
+    /// nothing is lost with it.
+    split: Option<(u32, Vec<u8>)>,
+    /// Salts of the generation that the next three speak of.
+    written_salts: [u8; 8],
+    /// One past the highest frame that we wrote in this generation.
+    written_end: u32,
+    /// One past the last of them that commits: behind it may be what was rolled back, whose place
+    /// is another connection's next.
+    committed_end: u32,
+    /// Frames below this were synced.
+    durable_before: u32,
+    sealed: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+/// What an offset of SQLite's log means.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Within the log's header.
+    Header,
+    /// Within frame `.0`, `.1` bytes from its start.
+    Frame(u32, usize),
+}
+
+impl WalFile {
+    pub(crate) fn new(mut base: BaseFile, shared: Rc<Shared>) -> Self {
+        base.allow_mapping();
+        let codec = WalCodec::new(shared.keys());
+        Self {
+            base,
+            shared,
+            codec,
+            size: None,
+            salts: [0; 8],
+            pending: Vec::new(),
+            pending_first: 0,
+            pending_transaction: 0,
+            stash: None,
+            split: None,
+            written_salts: [0; 8],
+            written_end: 0,
+            committed_end: 0,
+            durable_before: 0,
+            sealed: Vec::new(),
+            plain: Vec::new(),
+        }
+    }
+
+    /// Reads plaintext at SQLite's offset.
+    pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
+        self.flush_stash()?;
+        if offset < SQLITE_WAL_HEADER_LEN as u64 {
+            return self.read_header(out, offset);
+        }
+        let Some(size) = self.page_size()? else {
+            out.fill(0);
+            return Ok(Read::Short);
+        };
+        let Place::Frame(frame, within) = place(offset, size)? else {
+            return self.read_header(out, offset);
+        };
+        if !self.pending.is_empty() && frame >= self.pending_first {
+            self.flush()?;
+        }
+        match (within, out.len()) {
+            (SQLITE_FRAME_HEADER_LEN, n) if n == size.len() => self.read_page(frame, size, out),
+            (0, n) if n == SQLITE_FRAME_HEADER_LEN + size.len() => {
+                self.recover_frame(frame, size, out)
+            }
+            _ => self.read_part(frame, within, size, out, offset),
+        }
+    }
+
+    /// Takes a header, a frame header, or a page that SQLite writes.
+    pub(crate) fn write(&mut self, data: &[u8], offset: u64) -> Result<(), VfsError> {
+        let unexpected = VfsError::Access { file: "WAL", offset, len: data.len() };
+        if let (0, Ok(header)) = (offset, <&[u8; SQLITE_WAL_HEADER_LEN]>::try_from(data)) {
+            return self.write_header(header);
+        }
+        let Some(size) = self.page_size()? else { return Err(unexpected) };
+        let place = place(offset, size)?;
+        if let Place::Frame(frame, within) = place
+            && self.add_part(frame, within, data, size)?
+        {
+            return Ok(());
+        }
+        match place {
+            Place::Frame(frame, 0) if data.len() == SQLITE_FRAME_HEADER_LEN => {
+                self.flush_stash()?;
+                let mut header = [0; SQLITE_FRAME_HEADER_LEN];
+                header.copy_from_slice(data);
+                self.pending_transaction = self.shared.write_transactions.get();
+                self.stash = Some((frame, header));
+                // A header of a frame that we logged already: SQLite may be rewriting it for good
+                // (`walRewriteChecksums`), the one that commits last.
+                if self.is_ours(frame, &header) {
+                    self.rewrite_header(frame, header, size)?;
+                }
+                Ok(())
+            }
+            Place::Frame(frame, SQLITE_FRAME_HEADER_LEN) if data.len() == size.len() => {
+                match self.stash.take() {
+                    Some((stashed, header)) if stashed == frame => {
+                        self.gather(frame, header, data, size)
+                    }
+                    other => {
+                        self.stash = other;
+                        self.flush_stash()?;
+                        self.rewrite_page(frame, data, size)
+                    }
+                }
+            }
+            _ => Err(unexpected),
+        }
+    }
+
+    /// Takes a part of a frame that is neither its header nor its page; tells whether it is one.
+    fn add_part(
+        &mut self,
+        frame: u32,
+        within: usize,
+        data: &[u8],
+        size: PageSize,
+    ) -> Result<bool, VfsError> {
+        let whole = SQLITE_FRAME_HEADER_LEN + size.len();
+        let end = within + data.len();
+        let begun = self.split.take().filter(|(at, bytes)| {
+            (*at, bytes.len()) == (frame, within)
+                && self.pending_transaction == self.shared.write_transactions.get()
+        });
+        let mut bytes = match begun {
+            Some((_, bytes)) if end <= whole => bytes,
+            _ if within == 0 && end < SQLITE_FRAME_HEADER_LEN => {
+                self.flush_stash()?;
+                self.pending_transaction = self.shared.write_transactions.get();
+                Vec::with_capacity(whole)
+            }
+            _ if within == SQLITE_FRAME_HEADER_LEN && end < whole => {
+                let Some((_, header)) = self.stash.take_if(|(at, _)| *at == frame) else {
+                    return Ok(false);
+                };
+                header.to_vec()
+            }
+            _ => return Ok(false),
+        };
+        bytes.extend_from_slice(data);
+        if end < whole {
+            self.split = Some((frame, bytes));
+            return Ok(true);
+        }
+        let Some((header, page)) = bytes.split_first_chunk() else { return Ok(false) };
+        self.gather(frame, *header, page, size).map(|()| true)
+    }
+
+    /// Cuts the log to `len` of SQLite's bytes.
+    pub(crate) fn truncate(&mut self, len: u64) -> Result<(), VfsError> {
+        self.split = None;
+        self.settle()?;
+        let end = match self.size {
+            _ if len == 0 => 0,
+            None => WAL_HEADER_AREA_LEN as u64,
+            Some(size) => match place(len, size)? {
+                Place::Header => WAL_HEADER_AREA_LEN as u64,
+                Place::Frame(frame, _) => frame_offset(size, frame),
+            },
+        };
+        if end == 0 {
+            self.forget_written();
+        }
+        self.base.truncate(end)
+    }
+
+    /// Makes the log durable.
+    pub(crate) fn sync(&mut self, flags: c_int) -> Result<(), VfsError> {
+        // Perhaps between a header and its page. A header rewritten in place is written already.
+        if let Some((frame, header)) = self.stash.take() {
+            self.split = Some((frame, header.to_vec()));
+        }
+        self.settle()?;
+        self.base.sync(flags)?;
+        self.durable_before = self.committed_end;
+        Ok(())
+    }
+
+    /// Size of the log as SQLite sees it.
+    pub(crate) fn size(&mut self) -> Result<u64, VfsError> {
+        self.settle()?;
+        let physical = self.base.size()?;
+        if physical == 0 {
+            return Ok(0);
+        }
+        let Some(size) = self.page_size()? else { return Ok(0) };
+        let frames = physical.saturating_sub(WAL_HEADER_AREA_LEN as u64) / frame_stride(size);
+        Ok(SQLITE_WAL_HEADER_LEN as u64
+            + frames * (SQLITE_FRAME_HEADER_LEN as u64 + u64::from(size.bytes())))
+    }
+
+    /// Writes all that is gathered.
+    pub(crate) fn settle(&mut self) -> Result<(), VfsError> {
+        self.flush_stash()?;
+        self.flush()
+    }
+
+    fn write_header(&mut self, header: &[u8; SQLITE_WAL_HEADER_LEN]) -> Result<(), VfsError> {
+        self.settle()?;
+        let area = self.codec.seal_header(header)?;
+        self.base.write(&area, 0)?;
+        self.forget_written();
+        self.note_header(header);
+        Ok(())
+    }
+
+    fn forget_written(&mut self) {
+        (self.written_end, self.committed_end, self.durable_before) = (0, 0, 0);
+    }
+
+    fn note_header(&mut self, header: &[u8; SQLITE_WAL_HEADER_LEN]) {
+        let bytes = u32::from_be_bytes([header[8], header[9], header[10], header[11]]);
+        self.size = PageSize::new(u64::from(bytes)).ok();
+        if let Some(size) = self.size {
+            // Page 1 of the main file may be torn by a checkpoint that was cut short.
+            self.shared.page_size.set(size);
+        }
+        self.salts.copy_from_slice(&header[16..24]);
+    }
+
+    /// The log's page size, from its header where that was not read yet.
+    fn page_size(&mut self) -> Result<Option<PageSize>, VfsError> {
+        if self.size.is_some() { Ok(self.size) } else { self.load_header() }
+    }
+
+    fn load_header(&mut self) -> Result<Option<PageSize>, VfsError> {
+        let mut area = [0; WAL_HEADER_AREA_LEN];
+        self.base.read(&mut area, 0)?;
+        if let Some(header) = self.codec.open_header(&area) {
+            self.note_header(&header);
+        }
+        Ok(self.size)
+    }
+
+    fn read_header(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
+        let mut area = [0; WAL_HEADER_AREA_LEN];
+        self.base.read(&mut area, 0)?;
+        out.fill(0);
+        let Some(header) = self.codec.open_header(&area) else { return Ok(Read::Short) };
+        self.note_header(&header);
+        let start = usize::try_from(offset).unwrap_or(SQLITE_WAL_HEADER_LEN);
+        let n = out.len().min(SQLITE_WAL_HEADER_LEN - start.min(SQLITE_WAL_HEADER_LEN));
+        out[..n].copy_from_slice(&header[start..start + n]);
+        Ok(if n == out.len() { Read::Full } else { Read::Short })
+    }
+
+    fn read_page(&mut self, frame: u32, size: PageSize, out: &mut [u8]) -> Result<Read, VfsError> {
+        let (at, len) = (frame_offset(size, frame), FRAME_PREFIX_LEN + size.len());
+        let shared = &self.shared;
+        let open = |bytes: &[u8], out: &mut [u8]| {
+            let (prefix, sealed) = bytes.split_at(FRAME_PREFIX_LEN);
+            let page = prefix_page(prefix);
+            if shared.checkpoint.get() {
+                out.copy_from_slice(sealed);
+                shared.sealed_page.set(page);
+                return Ok(());
+            }
+            shared.open_page(page, sealed, out)
+        };
+        if let Some(opened) = self.base.with_mapped(at, len, None, |bytes| open(bytes, out)) {
+            opened?;
+            return Ok(Read::Full);
+        }
+        self.sealed.resize(len, 0);
+        if self.base.read(&mut self.sealed, at)? == Read::Short {
+            out.fill(0);
+            return Ok(Read::Short);
+        }
+        open(&self.sealed, out)?;
+        Ok(Read::Full)
+    }
+
+    /// Reads header and page of a frame as recovery does: a frame that was never wholly written
+    /// reads as zeros, whose checksum ends the log; a damaged one is an error.
+    fn recover_frame(
+        &mut self,
+        frame: u32,
+        size: PageSize,
+        out: &mut [u8],
+    ) -> Result<Read, VfsError> {
+        if !self.load_frame(frame, size)? {
+            out.fill(0);
+            return Ok(Read::Short);
+        }
+        let sealed = std::mem::take(&mut self.sealed);
+        let opened = self.open_frame(frame, &sealed, out);
+        let result = match opened {
+            Ok(_) => Ok(Read::Full),
+            Err(error) if self.is_damage(frame, size, &sealed)? => Err(error.into()),
+            Err(_) => {
+                out.fill(0);
+                Ok(Read::Full)
+            }
+        };
+        self.sealed = sealed;
+        result
+    }
+
+    fn open_frame(
+        &mut self,
+        frame: u32,
+        sealed: &[u8],
+        out: &mut [u8],
+    ) -> Result<FrameHeader, PageError> {
+        let (prefix, page) = sealed.split_at(FRAME_PREFIX_LEN);
+        let seal = seal_of(page).ok_or(PageError::Frame { frame })?;
+        let header = self.codec.open_frame(frame, prefix, seal)?;
+        out[..SQLITE_FRAME_HEADER_LEN].copy_from_slice(&header.sqlite);
+        self.shared.try_page(header.page(), page, &mut out[SQLITE_FRAME_HEADER_LEN..])?;
+        Ok(header)
+    }
+
+    /// Whether a frame that does not open was once whole. It was when a later frame of this
+    /// generation was written after it had been synced; and when it is one bit away from opening,
+    /// which no torn write is.
+    fn is_damage(&mut self, frame: u32, size: PageSize, sealed: &[u8]) -> Result<bool, VfsError> {
+        let mut out = vec![0; SQLITE_FRAME_HEADER_LEN + size.len()];
+        if self.is_one_bit_away(frame, sealed, &mut out) {
+            return Ok(true);
+        }
+        for later in frame + 1.. {
+            if !self.load_frame(later, size)? {
+                return Ok(false);
+            }
+            let bytes = std::mem::take(&mut self.sealed);
+            let header = self.open_frame(later, &bytes, &mut out);
+            self.sealed = bytes;
+            if let Ok(header) = header {
+                if header.salts() != self.salts {
+                    return Ok(false);
+                }
+                if header.durable_before > frame {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_one_bit_away(&mut self, frame: u32, sealed: &[u8], out: &mut [u8]) -> bool {
+        if sealed.len() > MAX_SEARCHED_LEN || sealed.iter().all(|&b| b == 0) {
+            return false;
+        }
+        let mut trial = sealed.to_vec();
+        let (_, page) = sealed.split_at(FRAME_PREFIX_LEN);
+        // The page is sealed apart from the prefix, so one that opens leaves the prefix to try.
+        let body = &mut out[SQLITE_FRAME_HEADER_LEN..];
+        let page_opens = self.shared.try_page(prefix_page(sealed), page, body).is_ok();
+        let bits = if page_opens { FRAME_PREFIX_LEN * 8 } else { sealed.len() * 8 };
+        (0..bits).any(|bit| {
+            trial[bit / 8] ^= 1 << (bit % 8);
+            // The prefix authenticates the page's seal: try the cheap half first.
+            let number = prefix_page(&trial);
+            let body = &mut out[SQLITE_FRAME_HEADER_LEN..];
+            let likely = page_opens
+                || self.shared.try_page(number, &trial[FRAME_PREFIX_LEN..], body).is_ok();
+            let opens = likely && self.open_frame(frame, &trial, out).is_ok();
+            trial[bit / 8] ^= 1 << (bit % 8);
+            opens
+        })
+    }
+
+    /// Reads part of a frame.
+    fn read_part(
+        &mut self,
+        frame: u32,
+        within: usize,
+        size: PageSize,
+        out: &mut [u8],
+        offset: u64,
+    ) -> Result<Read, VfsError> {
+        if within + out.len() > SQLITE_FRAME_HEADER_LEN + size.len() {
+            return Err(VfsError::Access { file: "WAL", offset, len: out.len() });
+        }
+        if !self.load_frame(frame, size)? {
+            out.fill(0);
+            return Ok(Read::Short);
+        }
+        let sealed = std::mem::take(&mut self.sealed);
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.resize(SQLITE_FRAME_HEADER_LEN + size.len(), 0);
+        let opened = self.open_frame(frame, &sealed, &mut plain);
+        if opened.is_ok() {
+            out.copy_from_slice(&plain[within..within + out.len()]);
+        }
+        (self.sealed, self.plain) = (sealed, plain);
+        opened?;
+        Ok(Read::Full)
+    }
+
+    /// Reads frame `frame` into `self.sealed`; false where the file ends before its end.
+    fn load_frame(&mut self, frame: u32, size: PageSize) -> Result<bool, VfsError> {
+        let (at, len) = (frame_offset(size, frame), FRAME_PREFIX_LEN + size.len());
+        if self.base.size()? < at + len as u64 {
+            return Ok(false);
+        }
+        self.sealed.resize(len, 0);
+        Ok(self.base.read(&mut self.sealed, at)? == Read::Full)
+    }
+
+    /// Seals a frame and gathers it; the frame that commits is written with all before it.
+    fn gather(
+        &mut self,
+        frame: u32,
+        header: [u8; SQLITE_FRAME_HEADER_LEN],
+        plain: &[u8],
+        size: PageSize,
+    ) -> Result<(), VfsError> {
+        let stride = FRAME_PREFIX_LEN + size.len();
+        let gathered = u32::try_from(self.pending.len() / stride).unwrap_or(u32::MAX);
+        if !self.pending.is_empty() && frame != self.pending_first.saturating_add(gathered) {
+            self.flush()?;
+        }
+        if self.pending.is_empty() {
+            self.pending_first = frame;
+        }
+        let header = self.frame_header(frame, header);
+        if header.page() == 1 {
+            check_page_one(plain, size)?;
+        }
+        let start = self.pending.len();
+        self.pending.resize(start + stride, 0);
+        if let Err(error) = self.seal_into(frame, &header, plain, start) {
+            self.pending.truncate(start);
+            return Err(error);
+        }
+        let end = frame.saturating_add(1);
+        self.written_end = self.written_end.max(end);
+        if header.commits() || self.pending.len() + stride > MAX_PENDING_LEN {
+            self.flush()?;
+        }
+        if header.commits() {
+            self.committed_end = end;
+        }
+        Ok(())
+    }
+
+    fn seal_into(
+        &mut self,
+        frame: u32,
+        header: &FrameHeader,
+        plain: &[u8],
+        start: usize,
+    ) -> Result<(), VfsError> {
+        let broken = PageError::Frame { frame };
+        let Some((prefix, page)) = self.pending[start..].split_first_chunk_mut() else {
+            return Err(broken.into());
+        };
+        self.shared.seal_page(header.page(), plain, page)?;
+        Ok(self.codec.seal_frame(frame, header, page, prefix)?)
+    }
+
+    /// SQLite overwrites a page that it already logged in the transaction that still runs.
+    fn rewrite_page(&mut self, frame: u32, plain: &[u8], size: PageSize) -> Result<(), VfsError> {
+        self.flush()?;
+        if !self.load_frame(frame, size)? {
+            return Err(PageError::Frame { frame }.into());
+        }
+        let header = self.header_of(frame)?;
+        self.gather(frame, header.sqlite, plain, size)?;
+        self.flush()
+    }
+
+    /// Writes a header that no page followed, where that was not done at once.
+    fn flush_stash(&mut self) -> Result<(), VfsError> {
+        let Some((frame, sqlite)) = self.stash.take() else { return Ok(()) };
+        let Some(size) = self.size else { return Ok(()) };
+        let over = self.pending_transaction != self.shared.write_transactions.get();
+        if over || self.is_ours(frame, &sqlite) {
+            return Ok(());
+        }
+        self.rewrite_header(frame, sqlite, size)
+    }
+
+    /// Whether we logged frame `frame` in the generation that `header` belongs to.
+    fn is_ours(&self, frame: u32, header: &[u8; SQLITE_FRAME_HEADER_LEN]) -> bool {
+        frame < self.written_end && (header[8..16] == self.written_salts || header[8..16] == [0; 8])
+    }
+
+    /// SQLite rewrites the header of a frame whose page stays (`walRewriteChecksums`).
+    fn rewrite_header(
+        &mut self,
+        frame: u32,
+        sqlite: [u8; SQLITE_FRAME_HEADER_LEN],
+        size: PageSize,
+    ) -> Result<(), VfsError> {
+        self.flush()?;
+        if !self.load_frame(frame, size)? {
+            // The page never came: SQLite met an error between the two writes.
+            return Ok(());
+        }
+        let header = self.frame_header(frame, sqlite);
+        let mut prefix = [0; FRAME_PREFIX_LEN];
+        self.codec.seal_frame(frame, &header, &self.sealed[FRAME_PREFIX_LEN..], &mut prefix)?;
+        self.base.write(&prefix, frame_offset(size, frame))
+    }
+
+    /// The header of a frame that is about to be written. Another connection may have begun a
+    /// new generation since our last write; what it wrote there, we never synced.
+    fn frame_header(&mut self, frame: u32, sqlite: [u8; SQLITE_FRAME_HEADER_LEN]) -> FrameHeader {
+        let header = FrameHeader { sqlite, durable_before: 0 };
+        // SQLite leaves the salts out of headers that it will rewrite before it commits.
+        if header.salts() != self.written_salts && header.salts() != [0; 8] {
+            self.written_salts.copy_from_slice(header.salts());
+            self.forget_written();
+        }
+        self.durable_before = self.durable_before.min(frame);
+        FrameHeader { durable_before: self.durable_before, ..header }
+    }
+
+    fn header_of(&mut self, frame: u32) -> Result<FrameHeader, VfsError> {
+        let (prefix, page) = self.sealed.split_at(FRAME_PREFIX_LEN);
+        let seal = seal_of(page).ok_or(PageError::Frame { frame })?;
+        Ok(self.codec.open_frame(frame, prefix, seal)?)
+    }
+
+    fn flush(&mut self) -> Result<(), VfsError> {
+        let (Some(size), false) = (self.size, self.pending.is_empty()) else { return Ok(()) };
+        if self.pending_transaction == self.shared.write_transactions.get() {
+            // SQLite was told that they are written: after a failure a later call tries again.
+            self.base.write(&self.pending, frame_offset(size, self.pending_first))?;
+        }
+        self.pending.clear();
+        Ok(())
+    }
+}
+
+impl Drop for WalFile {
+    fn drop(&mut self) {
+        // Frames that no commit frame followed belong to no transaction.
+        self.plain.fill(0);
+    }
+}
+
+fn place(offset: u64, size: PageSize) -> Result<Place, VfsError> {
+    let Some(in_frames) = offset.checked_sub(SQLITE_WAL_HEADER_LEN as u64) else {
+        return Ok(Place::Header);
+    };
+    let stride = SQLITE_FRAME_HEADER_LEN as u64 + u64::from(size.bytes());
+    let frame = u32::try_from(in_frames / stride).map_err(|_| VfsError::Access {
+        file: "WAL",
+        offset,
+        len: 0,
+    })?;
+    Ok(Place::Frame(frame, usize::try_from(in_frames % stride).unwrap_or(0)))
+}

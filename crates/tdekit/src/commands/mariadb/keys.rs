@@ -1,0 +1,70 @@
+//! `tdekit mariadb key`: the numbered keys, made and wrapped anew.
+
+use clap::{Args, Subcommand};
+use tdekit_mariadb_admin::{FIRST_FREE_ID, certificate_or_signer, existing_keys};
+
+use crate::cli::GlobalArgs;
+use crate::error::CommandError;
+use crate::{output, session};
+
+/// The verbs of `tdekit mariadb key`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Make a key under a number that is free
+    Create(KeyCreateArgs),
+    /// Wrap all keys by one certificate, such as one that was rotated
+    Rewrap(KeyRewrapArgs),
+}
+
+/// Arguments of `mariadb key create`.
+#[derive(Debug, Args)]
+pub(crate) struct KeyCreateArgs {
+    /// Number of the key: what ENCRYPTION_KEY_ID names. Below 10 they are the server's own
+    #[arg(long, value_name = "N")]
+    key_id: u32,
+    /// Certificate that wraps it [default: the one that signed the last keys]
+    #[arg(long, value_name = "NAME")]
+    certificate: Option<String>,
+}
+
+/// Arguments of `mariadb key rewrap`.
+#[derive(Debug, Args)]
+pub(crate) struct KeyRewrapArgs {
+    /// Certificate that shall wrap the keys
+    #[arg(long, value_name = "NAME")]
+    certificate: String,
+}
+
+/// Runs a verb.
+pub(crate) fn run(command: &KeyCommand, global: &GlobalArgs) -> Result<(), CommandError> {
+    match command {
+        KeyCommand::Create(args) => create(args, global),
+        KeyCommand::Rewrap(args) => rewrap(args, global),
+    }
+}
+
+/// Makes a key.
+fn create(args: &KeyCreateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let store = session::open_unlocked_store(global)?;
+    let id = args.key_id;
+    let certificate = certificate_or_signer(args.certificate.as_deref(), store.store())?;
+    store.create_server_key(id, &certificate)?;
+    output::warn_of_certificate(store.store(), store.store().find(&certificate)?);
+    output::line(format_args!(
+        "Made version 1 of key {id}, wrapped by certificate {certificate}."
+    ))?;
+    if id < FIRST_FREE_ID {
+        return output::line("Numbers below 10 are the server's own: tables take others.");
+    }
+    output::line(format_args!("A server that runs has it in a second: ENCRYPTION_KEY_ID={id}"))
+}
+
+/// Wraps all keys by one certificate.
+fn rewrap(args: &KeyRewrapArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let store = session::open_unlocked_store(global)?;
+    existing_keys(store.store())?;
+    let keys = store.rewrap_server_keys(&args.certificate)?;
+    output::warn_of_certificate(store.store(), store.store().find(&args.certificate)?);
+    let versions: usize = keys.ids().map(|id| keys.versions(id).len()).sum();
+    output::line(format_args!("Wrapped {versions} versions by certificate {}.", args.certificate))
+}

@@ -1,0 +1,220 @@
+//! Memory that sessions may hold: one of them, and all together.
+//!
+//! What is held is counted where memory is taken: by the process's allocator ([`Counting`]) and by
+//! SQLite's. A thread counts for the session that works on it, if one does. An allocator of Rust's
+//! cannot refuse, so whoever is about to take much asks [`room`] first, and whoever takes little
+//! but often asks now and then.
+
+mod allocator;
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+pub use allocator::Counting;
+
+/// So much is counted by a thread before it tells the others.
+const BATCH_BYTES: i64 = 64 << 10;
+/// When all together hold too much, a session may still come to hold so much.
+const SMALL_BYTES: i64 = 1 << 20;
+/// So much less than before is worth the time to give memory back to the system.
+const FALL_BYTES: i64 = 32 << 20;
+
+static MOST_OF_SESSION: AtomicI64 = AtomicI64::new(i64::MAX);
+static MOST_OF_ALL: AtomicI64 = AtomicI64::new(i64::MAX);
+static HELD: AtomicI64 = AtomicI64::new(0);
+static PEAK: AtomicI64 = AtomicI64::new(0);
+
+thread_local! {
+    /// What the session at work holds.
+    static OWN: Cell<i64> = const { Cell::new(0) };
+    static AT_WORK: Cell<bool> = const { Cell::new(false) };
+    /// What it may hold now.
+    static MOST: Cell<i64> = const { Cell::new(i64::MAX) };
+    /// Not told to the others yet.
+    static UNTOLD: Cell<i64> = const { Cell::new(0) };
+    static REFUSED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// There is no room for what was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the memory that sessions may hold is used up")]
+pub struct OutOfMemory;
+
+/// Sets what one session may hold, and all of the process.
+pub fn set_limits(session_bytes: u64, all_bytes: u64) {
+    MOST_OF_SESSION.store(signed(session_bytes), Ordering::Relaxed);
+    MOST_OF_ALL.store(signed(all_bytes), Ordering::Relaxed);
+}
+
+/// What is held in all, in bytes, as far as it is counted.
+pub fn held_bytes() -> u64 {
+    u64::try_from(HELD.load(Ordering::Relaxed)).unwrap_or(0)
+}
+
+/// Counts memory that this thread has taken.
+pub fn took(bytes: usize) {
+    count(signed(bytes as u64));
+}
+
+/// Counts memory that this thread has given back.
+pub fn gave(bytes: usize) {
+    count(-signed(bytes as u64));
+}
+
+/// Whether the session at work may take so much more.
+///
+/// # Errors
+/// [`OutOfMemory`]; nothing has been taken then.
+pub fn room(bytes: usize) -> Result<(), OutOfMemory> {
+    if !AT_WORK.get() {
+        return Ok(());
+    }
+    let wanted = signed(bytes as u64);
+    let own = OWN.get().saturating_add(wanted);
+    let all = HELD.load(Ordering::Relaxed).saturating_add(UNTOLD.get()).saturating_add(wanted);
+    let fits = all <= MOST_OF_ALL.load(Ordering::Relaxed) || own <= SMALL_BYTES;
+    if own <= MOST.get() && fits {
+        return Ok(());
+    }
+    REFUSED.set(true);
+    MOST.set(MOST.get().max(most_after(OWN.get())));
+    Err(OutOfMemory)
+}
+
+/// What a session may hold that holds `own` already: who is at the bound has room left to clean
+/// up, in the request that was refused and in those that follow, up to a quarter beyond it.
+fn most_after(own: i64) -> i64 {
+    let most = MOST_OF_SESSION.load(Ordering::Relaxed);
+    most.max(own.saturating_add(most / 8).min(most.saturating_add(most / 4)))
+}
+
+/// Whether this thread was refused memory since it was last asked.
+pub fn was_refused() -> bool {
+    REFUSED.take()
+}
+
+/// Whether much less is held than at the peak since this last said so.
+pub fn has_fallen() -> bool {
+    let held = HELD.load(Ordering::Relaxed);
+    let fell = PEAK.load(Ordering::Relaxed) - held >= FALL_BYTES;
+    if fell {
+        PEAK.store(held, Ordering::Relaxed);
+    }
+    fell
+}
+
+/// What a session holds.
+#[derive(Debug, Default)]
+pub struct Account {
+    held: AtomicI64,
+}
+
+/// The thread counts for an account as long as this lives.
+#[derive(Debug)]
+pub struct AtWork<'a> {
+    account: &'a Account,
+    before: (i64, bool, i64),
+}
+
+impl Account {
+    /// Has this thread count for the account.
+    pub fn work(&self) -> AtWork<'_> {
+        let before = (OWN.get(), AT_WORK.get(), MOST.get());
+        // What was taken by threads that count for nobody may have been given back by this one.
+        let own = self.held.load(Ordering::Relaxed).max(0);
+        OWN.set(own);
+        let most = MOST_OF_SESSION.load(Ordering::Relaxed);
+        MOST.set(if own > most / 8 * 7 { most_after(own) } else { most });
+        AT_WORK.set(true);
+        REFUSED.set(false);
+        AtWork { account: self, before }
+    }
+
+    /// The session has given back what it held, whatever was counted.
+    pub fn clear(&self) {
+        self.held.store(0, Ordering::Relaxed);
+    }
+
+    /// What it holds, in bytes.
+    pub fn bytes(&self) -> u64 {
+        u64::try_from(self.held.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.account.held.store(OWN.get(), Ordering::Relaxed);
+        tell();
+        OWN.set(self.before.0);
+        AT_WORK.set(self.before.1);
+        MOST.set(self.before.2);
+    }
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// Takes no memory itself: an allocator calls it.
+fn count(by: i64) {
+    OWN.set(OWN.get().saturating_add(by));
+    let untold = UNTOLD.get().saturating_add(by);
+    UNTOLD.set(untold);
+    if untold.abs() >= BATCH_BYTES {
+        tell();
+    }
+}
+
+/// Tells the others what this thread has counted; before a thread can end, so that nothing is lost.
+fn tell() {
+    let untold = UNTOLD.take();
+    let held = HELD.fetch_add(untold, Ordering::Relaxed).saturating_add(untold);
+    PEAK.fetch_max(held, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_has_its_own_account_and_the_thread_its_own() {
+        // The only test of this process that sets limits.
+        set_limits(100 << 20, 1 << 40);
+        let (one, other) = (Account::default(), Account::default());
+        assert_eq!(room(usize::MAX), Ok(()));
+        {
+            let _work = one.work();
+            took(60 << 20);
+            assert_eq!((room(40 << 20), room(41 << 20)), (Ok(()), Err(OutOfMemory)));
+            assert_eq!((was_refused(), was_refused()), (true, false));
+            took(40 << 20);
+            // To clean up, a little more.
+            assert_eq!((room(1), room(13 << 20)), (Err(OutOfMemory), Err(OutOfMemory)));
+            assert_eq!((room(12 << 20), room(13 << 20)), (Ok(()), Err(OutOfMemory)));
+            took(24 << 20);
+            assert_eq!(room(2 << 20), Err(OutOfMemory));
+            assert_eq!(room(2 << 20), Err(OutOfMemory));
+            gave(64 << 20);
+            {
+                let _other = other.work();
+                assert_eq!((room(100 << 20), room(101 << 20)), (Ok(()), Err(OutOfMemory)));
+            }
+            assert_eq!(room(66 << 20), Err(OutOfMemory));
+        }
+        assert_eq!((one.bytes(), other.bytes()), (60 << 20, 0));
+        set_limits(100 << 20, 50 << 20);
+        {
+            let _work = other.work();
+            // All hold too much: who holds little goes on.
+            assert_eq!((room(1 << 20), room(2 << 20)), (Ok(()), Err(OutOfMemory)));
+        }
+        {
+            let _work = one.work();
+            assert_eq!(room(1), Err(OutOfMemory));
+            gave(60 << 20);
+            assert_eq!(room(40 << 20), Ok(()));
+        }
+        assert!(has_fallen());
+        assert!(!has_fallen());
+    }
+}

@@ -1,0 +1,335 @@
+//! Types of expressions: the common one of several, conversions, operators. What has only
+//! constants in it is computed here.
+
+use tdekit_wire_tds::{Length, SqlType, Value};
+
+use crate::ast::{BinOp, CmpOp, UnOp};
+use crate::bound::{Bound, Node};
+use crate::emit::eval::{Env, eval};
+use crate::error::{Error, Result};
+use crate::functions::func::Func;
+use crate::value::decimal;
+use crate::value::{
+    Family, arith, as_decimal, common_type, explicit, family, implicit, is_national, is_text,
+    length_of, type_name, units,
+};
+
+/// CASE over these branches, all converted to one type.
+pub(crate) fn branches(whens: Vec<(Bound, Bound)>, otherwise: Option<Bound>) -> Result<Bound> {
+    let values: Vec<&Bound> = whens.iter().map(|(_, then)| then).chain(&otherwise).collect();
+    let ty = common_of(values.iter().copied())?;
+    if ty.is_none() && values.iter().all(|value| value.node == Node::Null(None)) {
+        return Err(Error::CaseOfNulls {});
+    }
+    let nullable = otherwise.is_none() || values.iter().any(|value| value.nullable);
+    let whens = whens
+        .into_iter()
+        .map(|(when, then)| Ok((when, fitted(then, ty)?)))
+        .collect::<Result<Vec<_>>>()?;
+    let otherwise = otherwise.map(|value| fitted(value, ty)).transpose()?.map(Box::new);
+    Ok(Bound::new(ty.unwrap_or(SqlType::Int), nullable, Node::Case(whens, otherwise)))
+}
+
+/// The common type of values. The word NULL, and a parameter that nobody declared, has none of its
+/// own: where there is nothing else, nor has the whole.
+pub(crate) fn common_of<'b>(
+    values: impl IntoIterator<Item = &'b Bound>,
+) -> Result<Option<SqlType>> {
+    let mut ty = None;
+    for value in values.into_iter().filter(|value| value.node.is_typed()) {
+        ty = Some(match ty {
+            None => value.ty,
+            Some(found) => common_type(found, value.ty)?,
+        });
+    }
+    Ok(ty)
+}
+
+/// The value in what [`common_of`] found. Without a type it is NULL, which is sent as int; but no
+/// parameter's type is told by that.
+pub(crate) fn fitted(value: Bound, common: Option<SqlType>) -> Result<Bound> {
+    match common {
+        Some(ty) => convert(value, ty),
+        None => Ok(Bound::constant(SqlType::Int, Value::Null)),
+    }
+}
+
+/// Computes what has only constants in it, if that gives no error: errors come at run time.
+pub(crate) fn folded(bound: Bound) -> Bound {
+    let mut constant = true;
+    bound.walk(&mut |part| {
+        constant &= match &part.node {
+            Node::Var(_) | Node::Arg(_) | Node::Leaf(_) => false,
+            // SET DATEFORMAT and SET DATEFIRST count when the statement runs
+            Node::Call(Func::Date(_), _) => false,
+            Node::Call(func, _) => func.is_pure(),
+            Node::Convert { inner, .. } | Node::Assign { inner, .. } => {
+                !(is_text(inner.ty) && family(part.ty) == Family::Temporal)
+            }
+            _ => true,
+        };
+        constant
+    });
+    if !constant {
+        return bound;
+    }
+    match eval(&bound, &Env::empty()) {
+        Ok(value) => Bound::constant(bound.ty, value.into_owned()),
+        Err(_) => bound,
+    }
+}
+
+/// Converts as an assignment or an operator does, which needs an implicit conversion.
+pub(crate) fn convert(inner: Bound, ty: SqlType) -> Result<Bound> {
+    if inner.ty == ty && inner.node.is_typed() {
+        return Ok(inner);
+    }
+    if let Node::Null(open) = &inner.node {
+        if let Some(cell) = open {
+            cell.get_or_init(|| ty);
+        }
+        return Ok(Bound::new(ty, true, Node::Const(Value::Null)));
+    }
+    if !implicit(inner.ty, ty) {
+        let (from, to) = (type_name(inner.ty).to_owned(), type_name(ty).to_owned());
+        return Err(if explicit(inner.ty, ty) {
+            Error::NoImplicit { from, to }
+        } else {
+            Error::OperandClash { left: from, right: to }
+        });
+    }
+    let nullable = inner.nullable;
+    let node = Node::Convert { inner: Box::new(inner), style: None, lenient: false };
+    Ok(folded(Bound::new(ty, nullable, node)))
+}
+
+pub(crate) fn unary(op: UnOp, inner: Bound) -> Result<Bound> {
+    let ty = inner.ty;
+    let bad = |op: &str| Error::BadOperand { ty: type_name(ty).to_owned(), op: op.to_owned() };
+    match op {
+        UnOp::Plus => Ok(inner),
+        UnOp::BitNot => {
+            if family(ty) != Family::Int {
+                return Err(bad("'~'"));
+            }
+            Ok(folded(Bound::new(ty, inner.nullable, Node::BitNot(Box::new(inner)))))
+        }
+        UnOp::Minus => {
+            let inner = if is_text(ty) { convert(inner, SqlType::Int)? } else { inner };
+            match inner.ty {
+                SqlType::Bit | SqlType::TinyInt => {
+                    let wider = convert(inner, SqlType::SmallInt)?;
+                    Ok(folded(Bound::new(wider.ty, wider.nullable, Node::Negate(Box::new(wider)))))
+                }
+                _ if crate::value::is_numeric(inner.ty) => {
+                    let (ty, nullable) = (inner.ty, inner.nullable);
+                    Ok(folded(Bound::new(ty, nullable, Node::Negate(Box::new(inner)))))
+                }
+                _ => Err(bad("minus")),
+            }
+        }
+    }
+}
+
+/// Precision and scale in arithmetic: integer literals count their digits only.
+fn digits_of(bound: &Bound) -> Option<(u8, u8)> {
+    if let (SqlType::Int, Node::Const(Value::Int(int))) = (bound.ty, &bound.node) {
+        let digits = int.unsigned_abs().to_string().len();
+        return Some((u8::try_from(digits).unwrap_or(10), 0));
+    }
+    as_decimal(bound.ty)
+}
+
+pub(crate) fn binary(op: BinOp, left: Bound, right: Bound) -> Result<Bound> {
+    let (left, right) = adopt_null(left, right)?;
+    if left.node.is_untyped() {
+        return Ok(Bound::constant(SqlType::Int, Value::Null));
+    }
+    let nullable = left.nullable || right.nullable;
+    if op == BinOp::Add && concatenates(left.ty, right.ty) {
+        return concat(left, right);
+    }
+    let (l, r) = (family(left.ty), family(right.ty));
+    let bitwise = matches!(op, BinOp::BitAnd | BinOp::BitOr | BinOp::BitXor);
+    let temporal = |ty| matches!(ty, SqlType::DateTime | SqlType::SmallDateTime);
+    if temporal(left.ty) || temporal(right.ty) {
+        if !matches!(op, BinOp::Add | BinOp::Sub) {
+            return Err(arith::bad_operand(op, SqlType::DateTime));
+        }
+        let ok = |bound: &Bound| {
+            temporal(bound.ty) || crate::value::is_numeric(bound.ty) || is_text(bound.ty)
+        };
+        if !ok(&left) || !ok(&right) {
+            return Err(incompatible(op, left.ty, right.ty));
+        }
+        let ty = if left.ty == SqlType::SmallDateTime && right.ty != SqlType::DateTime
+            || right.ty == SqlType::SmallDateTime && left.ty != SqlType::DateTime
+        {
+            SqlType::SmallDateTime
+        } else {
+            SqlType::DateTime
+        };
+        let left = convert(left, SqlType::DateTime)?;
+        let right = convert(right, SqlType::DateTime)?;
+        let node = Node::Arith(op, Box::new(left), Box::new(right));
+        return convert(Bound::new(SqlType::DateTime, nullable, node), ty);
+    }
+    let arithmetic = |f| matches!(f, Family::Int | Family::Decimal | Family::Money | Family::Float);
+    if !(arithmetic(l) || arithmetic(r)) {
+        return Err(if l == r && left.ty == right.ty {
+            arith::bad_operand(op, left.ty)
+        } else {
+            incompatible(op, left.ty, right.ty)
+        });
+    }
+    if bitwise && !(l == Family::Int && r == Family::Int) {
+        return Err(incompatible(op, left.ty, right.ty));
+    }
+    let common = common_type(left.ty, right.ty)?;
+    match family(common) {
+        Family::Decimal => {
+            // text takes the other side's type before it counts
+            let left = if is_text(left.ty) { convert(left, right.ty)? } else { left };
+            let right = if is_text(right.ty) { convert(right, left.ty)? } else { right };
+            let (Some(a), Some(b)) = (digits_of(&left), digits_of(&right)) else {
+                return Err(incompatible(op, left.ty, right.ty));
+            };
+            let (precision, scale) = decimal::result_type(op, a, b);
+            let ty = SqlType::Decimal { precision, scale };
+            let left = convert(left, SqlType::Decimal { precision: a.0, scale: a.1 })?;
+            let right = convert(right, SqlType::Decimal { precision: b.0, scale: b.1 })?;
+            let node = Node::Arith(op, Box::new(left), Box::new(right));
+            Ok(folded(Bound::new(ty, nullable, node)))
+        }
+        Family::Int | Family::Money | Family::Float => {
+            // bit has no arithmetic of its own
+            let ty = if common == SqlType::Bit && !bitwise { SqlType::Int } else { common };
+            if family(ty) == Family::Float && op == BinOp::Mod {
+                return Err(incompatible(op, left.ty, right.ty));
+            }
+            if common == SqlType::Bit && !bitwise {
+                return Err(arith::bad_operand(op, SqlType::Bit));
+            }
+            let left = convert(left, ty)?;
+            let right = convert(right, ty)?;
+            let node = Node::Arith(op, Box::new(left), Box::new(right));
+            Ok(folded(Bound::new(ty, nullable, node)))
+        }
+        _ => Err(incompatible(op, left.ty, right.ty)),
+    }
+}
+
+/// The word NULL beside a value takes the value's type; two of them stay without one.
+pub(crate) fn adopt_null(left: Bound, right: Bound) -> Result<(Bound, Bound)> {
+    if left.node.is_untyped() && right.node.is_typed() {
+        let left = convert(left, right.ty)?;
+        return Ok((left, right));
+    }
+    if right.node.is_untyped() && left.node.is_typed() {
+        let right = convert(right, left.ty)?;
+        return Ok((left, right));
+    }
+    Ok((left, right))
+}
+
+fn incompatible(op: BinOp, left: SqlType, right: SqlType) -> Error {
+    Error::BadOperands {
+        left: type_name(left).to_owned(),
+        right: type_name(right).to_owned(),
+        op: arith::op_name(op).to_owned(),
+    }
+}
+
+fn concatenates(left: SqlType, right: SqlType) -> bool {
+    let joins = |ty| {
+        is_text(ty) && !matches!(ty, SqlType::Text | SqlType::NText | SqlType::Xml)
+            || family(ty) == Family::Binary
+    };
+    joins(left) && joins(right) && (is_text(left) == is_text(right))
+}
+
+pub(crate) fn concat(left: Bound, right: Bound) -> Result<Bound> {
+    let nullable = left.nullable || right.nullable;
+    let (Some(a), Some(b)) = (length_of(left.ty), length_of(right.ty)) else {
+        return Err(incompatible(BinOp::Add, left.ty, right.ty));
+    };
+    let sum = |max: u16| match (a, b) {
+        (Length::Of(a), Length::Of(b)) => Length::Of(a.saturating_add(b).min(max)),
+        _ => Length::Max,
+    };
+    let ty = if !is_text(left.ty) {
+        SqlType::VarBinary(sum(8000))
+    } else if is_national(left.ty) || is_national(right.ty) {
+        SqlType::NVarChar(units(sum(4000)))
+    } else {
+        SqlType::VarChar(sum(8000))
+    };
+    let node = Node::Concat(Box::new(left), Box::new(right));
+    Ok(folded(Bound::new(ty, nullable, node)))
+}
+
+/// A value into a column or variable of a table: what does not fit is an error.
+pub(crate) fn assign(inner: Bound, ty: SqlType, table: &str, column: &str) -> Result<Bound> {
+    if inner.ty == ty && inner.node.is_typed() {
+        return Ok(inner);
+    }
+    if inner.node.is_untyped() {
+        return convert(inner, ty);
+    }
+    if !implicit(inner.ty, ty) {
+        convert(inner.clone(), ty)?;
+    }
+    let nullable = inner.nullable;
+    let (table, column) = (table.to_owned(), column.to_owned());
+    let node = Node::Assign { inner: Box::new(inner), table, column };
+    Ok(Bound::new(ty, nullable, node))
+}
+
+pub(crate) fn negated(inner: Bound, not: bool) -> Bound {
+    if not { Bound::condition(Node::Not(Box::new(inner))) } else { inner }
+}
+
+/// A comparison of two values in their common type.
+pub(crate) fn comparison(op: CmpOp, left: Bound, right: Bound) -> Result<Bound> {
+    let (left, right) = adopt_null(left, right)?;
+    if left.node.is_untyped() {
+        let null = Bound::constant(SqlType::Int, Value::Null);
+        return Ok(Bound::condition(Node::Compare(op, Box::new(null.clone()), Box::new(null))));
+    }
+    let ty = common_type(left.ty, right.ty)?;
+    let old = |ty| matches!(ty, SqlType::Text | SqlType::NText | SqlType::Image | SqlType::Xml);
+    if old(left.ty) || old(right.ty) || ty == SqlType::SqlVariant {
+        let name = match op {
+            CmpOp::Eq => "equal to",
+            CmpOp::Ne => "not equal to",
+            CmpOp::Lt => "less than",
+            CmpOp::Le => "less than or equal to",
+            CmpOp::Gt => "greater than",
+            CmpOp::Ge => "greater than or equal to",
+        };
+        return Err(Error::BadOperands {
+            left: type_name(left.ty).to_owned(),
+            right: type_name(right.ty).to_owned(),
+            op: name.to_owned(),
+        });
+    }
+    let left = convert(left, ty)?;
+    let right = convert(right, ty)?;
+    Ok(Bound::condition(Node::Compare(op, Box::new(left), Box::new(right))))
+}
+
+/// Anything as text, for LIKE and for functions of text.
+pub(crate) fn as_text(value: Bound) -> Result<Bound> {
+    if is_text(value.ty) && value.node.is_typed() {
+        return Ok(value);
+    }
+    let open = matches!(&value.node, Node::Null(Some(_)));
+    let ty = if open {
+        SqlType::NVarChar(Length::Of(4000))
+    } else if is_national(value.ty) {
+        SqlType::NVarChar(Length::Max)
+    } else {
+        SqlType::VarChar(Length::Of(crate::value::display_length(value.ty)))
+    };
+    convert(value, ty)
+}

@@ -1,0 +1,160 @@
+//! What is known of a database's objects, and how their names and ids are made.
+
+use super::TableColumn;
+use tdekit_wire_tds::SqlType;
+
+use crate::host::Database;
+
+/// Behind the name of a unique index over columns that may be NULL: the index beside it.
+pub(crate) const NULLS: &str = "\u{1f}null";
+
+/// Between the names of columns in `tsql_constraint`.
+pub(crate) const SEPARATOR: char = '\u{1f}';
+
+/// Behind the name of a descending column in `tsql_constraint`.
+pub(crate) const DESCENDING: char = '\u{1e}';
+
+/// A table, view, procedure or constraint.
+#[derive(Debug, Clone)]
+pub(crate) struct Object {
+    pub(crate) id: i64,
+    pub(crate) schema: String,
+    pub(crate) name: String,
+    /// `U`, `V`, `P`, `PK`, `UQ`, `F`, `C` or `D`.
+    pub(crate) kind: &'static str,
+    /// The table of a constraint, else 0.
+    pub(crate) parent: i64,
+    /// The text of a view or procedure.
+    pub(crate) text: Option<String>,
+    /// A temporary table, seen from another database than tempdb.
+    pub(crate) hidden: bool,
+}
+
+/// A column of a table or view; `id` from 1.
+#[derive(Debug, Clone)]
+pub(crate) struct ObjectColumn {
+    pub(crate) object: i64,
+    pub(crate) id: i64,
+    pub(crate) column: TableColumn,
+    /// Seed, increment and last value.
+    pub(crate) identity: Option<(i64, i64, Option<i64>)>,
+    pub(crate) default_id: i64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Index {
+    pub(crate) object: i64,
+    /// 0 for the rows of a table without a primary key, 1 for that key, others from 2.
+    pub(crate) id: i64,
+    pub(crate) name: Option<String>,
+    pub(crate) unique: bool,
+    pub(crate) primary: bool,
+    pub(crate) constraint: bool,
+    /// Column and whether descending.
+    pub(crate) columns: Vec<(i64, bool)>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ForeignKey {
+    pub(crate) id: i64,
+    pub(crate) name: String,
+    pub(crate) object: i64,
+    pub(crate) parent: i64,
+    /// Column here, column there.
+    pub(crate) columns: Vec<(i64, i64)>,
+    pub(crate) on_delete: String,
+    pub(crate) on_update: String,
+}
+
+/// A CHECK or DEFAULT with its text.
+#[derive(Debug, Clone)]
+pub(crate) struct Rule {
+    pub(crate) id: i64,
+    pub(crate) name: String,
+    pub(crate) object: i64,
+    /// 0 for a CHECK of the whole table.
+    pub(crate) column: i64,
+    pub(crate) text: String,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ProcedureParameter {
+    pub(crate) object: i64,
+    pub(crate) id: i64,
+    pub(crate) name: String,
+    pub(crate) ty: SqlType,
+    pub(crate) output: bool,
+}
+
+/// One database.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub(crate) database: String,
+    /// Schemas beside the fixed ones.
+    pub(crate) schemas: Vec<String>,
+    pub(crate) objects: Vec<Object>,
+    pub(crate) columns: Vec<ObjectColumn>,
+    pub(crate) indexes: Vec<Index>,
+    pub(crate) foreign_keys: Vec<ForeignKey>,
+    pub(crate) checks: Vec<Rule>,
+    pub(crate) defaults: Vec<Rule>,
+    pub(crate) parameters: Vec<ProcedureParameter>,
+}
+
+/// What functions look up: the databases, and those that were read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) current: String,
+    pub(crate) login: String,
+    pub(crate) databases: Vec<Database>,
+    pub(crate) read: Vec<Facts>,
+}
+
+/// A constraint, or an index, as `tsql_constraint` keeps it.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    /// `PK`, `UQ`, `F`, `C`, `D`; `I` for an index.
+    pub(crate) kind: String,
+    pub(crate) columns: Vec<String>,
+    pub(crate) descending: Vec<bool>,
+    pub(crate) text: String,
+}
+
+/// `dbo.t` as schema and name.
+pub(crate) fn schema_and_name(stored: &str) -> (String, String) {
+    match stored.split_once('.') {
+        Some((schema, name)) => (schema.to_owned(), name.to_owned()),
+        None => ("dbo".to_owned(), stored.to_owned()),
+    }
+}
+
+/// The name of a constraint that was not given one.
+pub(crate) fn made_name(kind: &str, table: &str, column: &str) -> String {
+    let hash = object_id(&format!("{kind}~{table}~{column}"));
+    let (_, table) = schema_and_name(table);
+    let short = |text: &str, most: usize| text.chars().take(most).collect::<String>();
+    match kind {
+        "PK" | "UQ" => format!("{kind}__{}__{hash:08X}", short(&table, 9)),
+        _ => format!("{kind}__{}__{}__{hash:08X}", short(&table, 9), short(column, 9)),
+    }
+}
+
+/// The number of an object: the same for the same name.
+pub(crate) fn object_id(name: &str) -> i64 {
+    let mut hash = 0x811c_9dc5_u32;
+    for byte in name.to_lowercase().bytes() {
+        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    i64::from(hash & 0x3fff_ffff) + 1000
+}
+
+/// Schemas of every database, with their ids.
+pub(crate) const FIXED: &[(&str, i64)] =
+    &[("dbo", 1), ("guest", 2), ("INFORMATION_SCHEMA", 3), ("sys", 4)];
+
+/// The id of a schema: fixed for the usual ones.
+pub(crate) fn schema_id(schema: &str) -> i64 {
+    let fixed = FIXED.iter().find(|(name, _)| name.eq_ignore_ascii_case(schema));
+    fixed.map_or_else(|| object_id(schema), |(_, id)| *id)
+}

@@ -1,0 +1,135 @@
+//! Objects by their names, without a look at the others of their database: what OBJECT_ID needs.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::facts::{self};
+use crate::catalog::model::object_id;
+use crate::catalog::model::{Facts, Object, schema_and_name};
+use crate::catalog::wanted::parts;
+use crate::error::Result;
+use crate::name::quote;
+use crate::run::db::{Db, failure};
+
+/// What names begin with that nobody gave: see [`facts::made_name`].
+const MADE: [&str; 5] = ["pk__", "uq__", "fk__", "ck__", "df__"];
+
+/// Reads these objects of a database, and nothing of what hangs on them.
+///
+/// # Errors
+/// When the file cannot be read.
+pub(crate) fn read(db: &mut Db, database: &str, names: &[String]) -> Result<Facts> {
+    let schema = db.schema(database)?;
+    let mut found = Facts { database: database.to_owned(), ..Facts::default() };
+    for text in names {
+        let name = parts(text);
+        let object = name.object();
+        let known = if object.starts_with('#') {
+            let stored = db.temporary(object);
+            let known = add(db, &mut found, ("temp", "tempdb"), &stored)?;
+            if let (true, Some(made)) = (known, found.objects.last_mut()) {
+                // as its scope named it
+                object.clone_into(&mut made.name);
+            }
+            known
+        } else {
+            let part = name.part(1).filter(|part| !part.eq_ignore_ascii_case("dbo"));
+            let stored = part.map_or(object.to_owned(), |part| format!("{part}.{object}"));
+            add(db, &mut found, (&schema, database), &stored)?
+        };
+        let lower = object.to_lowercase();
+        if !known && MADE.iter().any(|made| lower.starts_with(made)) {
+            // such a name may be kept nowhere
+            return facts::read(db, database);
+        }
+    }
+    Ok(found)
+}
+
+fn add(
+    db: &mut Db,
+    found: &mut Facts,
+    (schema, database): (&str, &str),
+    stored: &str,
+) -> Result<bool> {
+    let own = found.database.eq_ignore_ascii_case("tempdb");
+    let kernels = db.kernels.clone();
+    let one = one(db.connection()?, schema, stored)
+        .map_err(|error| failure(&kernels, &error, database))?;
+    let Some((stored, kind, text, table)) = one else { return Ok(false) };
+    let hidden = schema == "temp" && !own;
+    if let Some(table) = table {
+        // a constraint is in its table's schema
+        let (schema, name) = schema_and_name(&table);
+        let (id, parent, text) = (object_id(&table), 0, None);
+        found.objects.push(Object { id, schema, name, kind: "U", parent, text, hidden });
+        found.add_constraint(id, &stored, kind);
+        return Ok(true);
+    }
+    let id = object_id(&stored);
+    let (schema, name) = schema_and_name(&stored);
+    found.objects.push(Object { id, schema, name, kind, parent: 0, text, hidden });
+    Ok(true)
+}
+
+/// Name, kind, the text of a module, the table of a constraint.
+type One = (String, &'static str, Option<String>, Option<String>);
+
+fn one(connection: &Connection, schema: &str, stored: &str) -> rusqlite::Result<Option<One>> {
+    if let Some((real, kind)) = table(connection, schema, stored)?
+        && kind == "table"
+        && !real.starts_with("sqlite_")
+        && !real.starts_with("tsql_")
+    {
+        return Ok(Some((real, "U", None, None)));
+    }
+    let own = quote(schema);
+    if has_table(connection, schema, "tsql_module")? {
+        let sql = format!("SELECT name, kind, definition FROM {own}.tsql_module WHERE name = ?1");
+        let found = connection
+            .prepare_cached(&sql)?
+            .query_row([stored], |row| {
+                let kind: String = row.get(1)?;
+                let kind = if kind == "V" { "V" } else { "P" };
+                Ok((row.get(0)?, kind, row.get(2)?, None))
+            })
+            .optional()?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    if !has_table(connection, schema, "tsql_constraint")? {
+        return Ok(None);
+    }
+    let (_, name) = schema_and_name(stored);
+    let sql = format!(
+        "SELECT name, kind, table_name FROM {own}.tsql_constraint WHERE name = ?1 AND kind <> 'I'"
+    );
+    connection
+        .prepare_cached(&sql)?
+        .query_row([&name], |row| {
+            let kind: String = row.get(1)?;
+            let known = ["PK", "UQ", "F", "C", "D"].into_iter().find(|known| *known == kind);
+            Ok((row.get(0)?, known.unwrap_or("C"), None, Some(row.get(2)?)))
+        })
+        .optional()
+}
+
+/// A table or view of SQLite's by its name, in whatever case: as it is written, and what it is.
+/// SQLite finds it in the schema that it has in memory.
+pub(crate) fn table(
+    connection: &Connection,
+    schema: &str,
+    name: &str,
+) -> rusqlite::Result<Option<(String, String)>> {
+    let sql = "SELECT name, type FROM pragma_table_list(?1) WHERE schema = ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    statement.query_row([name, schema], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+}
+
+pub(crate) fn has_table(
+    connection: &Connection,
+    schema: &str,
+    name: &str,
+) -> rusqlite::Result<bool> {
+    Ok(table(connection, schema, name)?.is_some())
+}

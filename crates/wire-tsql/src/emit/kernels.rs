@@ -1,0 +1,136 @@
+//! The expressions that SQLite calls, and what a connection keeps for them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tdekit_wire_tds::SqlType;
+
+use crate::bound::Bound;
+use crate::catalog::model::Snapshot;
+use crate::error::Error;
+use crate::value::dateparse::Order;
+
+/// An expression that SQLite calls, with the types of its arguments.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    pub(crate) expr: Bound,
+    pub(crate) args: Vec<SqlType>,
+    /// It looks objects up.
+    pub(crate) looks_up: bool,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    next: i64,
+    kernels: HashMap<i64, Arc<Kernel>>,
+    /// The error behind a statement that SQLite ended because a function failed.
+    failure: Option<Error>,
+    /// The next value of the identity column that is being filled, and its step.
+    identity: Option<(i64, i64)>,
+    last_identity: Option<i64>,
+    /// What functions over columns look objects up in.
+    snapshot: Option<Arc<Snapshot>>,
+}
+
+/// The kernels of one connection, and how its session reads dates.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Kernels(Arc<Mutex<Registry>>, Arc<Formats>);
+
+/// SET DATEFORMAT and SET DATEFIRST, for kernels.
+#[derive(Debug, Default)]
+struct Formats {
+    order: AtomicU8,
+    datefirst: AtomicU8,
+}
+
+/// Keeps a kernel alive.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    pub(super) id: i64,
+    kernels: Kernels,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.kernels.with(|registry| registry.kernels.remove(&self.id));
+    }
+}
+
+impl Kernels {
+    fn with<T>(&self, work: impl FnOnce(&mut Registry) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn register(&self, kernel: Kernel) -> Guard {
+        let id = self.with(|registry| {
+            registry.next += 1;
+            registry.kernels.insert(registry.next, Arc::new(kernel));
+            registry.next
+        });
+        Guard { id, kernels: self.clone() }
+    }
+
+    pub(crate) fn find(&self, id: i64) -> Option<Arc<Kernel>> {
+        self.with(|registry| registry.kernels.get(&id).cloned())
+    }
+
+    pub(crate) fn fail(&self, error: Error) {
+        self.with(|registry| registry.failure.get_or_insert(error).clone());
+    }
+
+    pub(crate) fn take_failure(&self) -> Option<Error> {
+        self.with(|registry| registry.failure.take())
+    }
+
+    pub(crate) fn set_formats(&self, order: Order, datefirst: i64) {
+        let order = match order {
+            Order::Mdy => 0,
+            Order::Dmy => 1,
+            Order::Ymd => 2,
+        };
+        self.1.order.store(order, Ordering::Relaxed);
+        self.1.datefirst.store(u8::try_from(datefirst).unwrap_or(7), Ordering::Relaxed);
+    }
+
+    pub(crate) fn formats(&self) -> (Order, i64) {
+        let order = match self.1.order.load(Ordering::Relaxed) {
+            1 => Order::Dmy,
+            2 => Order::Ymd,
+            _ => Order::Mdy,
+        };
+        match self.1.datefirst.load(Ordering::Relaxed) {
+            0 => (order, 7),
+            day => (order, i64::from(day)),
+        }
+    }
+
+    pub(crate) fn set_snapshot(&self, snapshot: Option<Arc<Snapshot>>) {
+        self.with(|registry| registry.snapshot = snapshot);
+    }
+
+    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.with(|registry| registry.snapshot.clone())
+    }
+
+    pub(crate) fn begin_identity(&self, next: i64, step: i64) {
+        self.with(|registry| {
+            registry.identity = Some((next, step));
+            registry.last_identity = None;
+        });
+    }
+
+    /// The next identity value; None beyond 64 bits.
+    pub(crate) fn next_identity(&self) -> Option<i64> {
+        self.with(|registry| {
+            let (next, step) = registry.identity?;
+            registry.identity = Some((next.checked_add(step)?, step));
+            registry.last_identity = Some(next);
+            Some(next)
+        })
+    }
+
+    pub(crate) fn last_identity(&self) -> Option<i64> {
+        self.with(|registry| registry.last_identity)
+    }
+}

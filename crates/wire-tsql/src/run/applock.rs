@@ -1,0 +1,150 @@
+//! `sp_getapplock` and `sp_releaseapplock`, after their documentation by Microsoft.
+
+use std::time::Duration;
+
+use tdekit_wire_tds::{Length, SqlType};
+
+use super::locks::{Mode, Outcome, Owner, Resource};
+use super::messages;
+use crate::error::{Error, Result};
+use crate::run::called::{Called, Given};
+use crate::run::state::{Frame, Signal};
+use crate::run::work::Run;
+use crate::value::{convert, is_null};
+
+/// The longest name of a resource, in letters; what is longer is cut.
+const NAME: usize = 255;
+/// What a call returns that could not be carried out.
+const FAILED: i32 = -999;
+
+/// The arguments of a procedure of ours by its parameters' names, in their order.
+struct Arguments<'a> {
+    procedure: &'static str,
+    found: Vec<Option<&'a Given>>,
+}
+
+impl<'a> Arguments<'a> {
+    fn of(procedure: &'static str, names: &[&str], given: &'a [Given]) -> Result<Arguments<'a>> {
+        let mut found = vec![None; names.len()];
+        for (index, arg) in given.iter().enumerate() {
+            let at = match &arg.name {
+                Some(name) => names.iter().position(|known| known.eq_ignore_ascii_case(name)),
+                None => Some(index).filter(|at| *at < names.len()),
+            };
+            let procedure = procedure.to_owned();
+            match (at, &arg.name) {
+                (Some(at), _) => found[at] = Some(arg),
+                (None, Some(name)) => {
+                    return Err(Error::NotAParameter { procedure, name: name.clone() });
+                }
+                (None, None) => return Err(Error::TooManyArguments { procedure }),
+            }
+        }
+        Ok(Arguments { procedure, found })
+    }
+
+    fn bad<T>(&self) -> Result<T> {
+        Err(Error::BadProcedureOption { name: self.procedure.to_owned() })
+    }
+
+    /// An argument as text; None where none is given.
+    fn text(&self, at: usize) -> Result<Option<String>> {
+        let Some(value) = self.found[at].and_then(|arg| arg.value.as_ref()) else {
+            return Ok(None);
+        };
+        if is_null(value) { self.bad() } else { Ok(Some(messages::shown(value, 4000))) }
+    }
+}
+
+impl Run<'_> {
+    /// Carries a procedure out; an error of its own is told, and what it returns is -999.
+    fn carried_out(&mut self, result: Result<Called>) -> Result<Called> {
+        let error = match result {
+            Ok(called) => return Ok(called),
+            Err(error) => error,
+        };
+        let line = self.s.line;
+        let signal = self.failed(error, line, &Frame::empty())?;
+        Ok(Called { signal, status: FAILED, outputs: Vec::new() })
+    }
+
+    /// The resource, and with what its lock ends.
+    fn lock_of(&self, arguments: &Arguments<'_>, rest: [usize; 2]) -> Result<(Resource, Owner)> {
+        let Some(name) = arguments.text(0)? else { return arguments.bad() };
+        let [owner, principal] = rest;
+        let owner = match arguments.text(owner)?.map(|owner| owner.to_ascii_lowercase()) {
+            None => Owner::Transaction,
+            Some(owner) if owner == "transaction" => Owner::Transaction,
+            Some(owner) if owner == "session" => Owner::Session,
+            Some(_) => return arguments.bad(),
+        };
+        let principal = arguments.text(principal)?.unwrap_or_else(|| "public".to_owned());
+        let principal = principal.to_ascii_lowercase();
+        if !matches!(principal.as_str(), "public" | "dbo" | "guest") {
+            return arguments.bad();
+        }
+        if owner == Owner::Transaction && !self.s.state.transaction.is_open() {
+            return Err(Error::OutsideTransaction {});
+        }
+        let name = name.chars().take(NAME).collect();
+        let database = self.s.state.database.to_lowercase();
+        Ok((Resource { database, principal, name }, owner))
+    }
+
+    pub(crate) fn get_app_lock(&mut self, given: &[Given]) -> Result<Called> {
+        let result = self.taken_app_lock(given);
+        self.carried_out(result)
+    }
+
+    fn taken_app_lock(&mut self, given: &[Given]) -> Result<Called> {
+        let names = ["@Resource", "@LockMode", "@LockOwner", "@LockTimeout", "@DbPrincipal"];
+        let arguments = Arguments::of("sp_getapplock", &names, given)?;
+        let Some(mode) = arguments.text(1)?.and_then(|mode| Mode::named(&mode)) else {
+            return arguments.bad();
+        };
+        let (resource, owner) = self.lock_of(&arguments, [2, 4])?;
+        let limit_ms = match arguments.text(3)? {
+            None => self.s.state.options.lock_timeout_ms,
+            Some(text) => {
+                let from = SqlType::VarChar(Length::Max);
+                let value = tdekit_wire_tds::Value::Text(text.into());
+                let order = self.s.state.options.dateformat;
+                match convert::convert(&value, from, SqlType::Int, 0, order)? {
+                    tdekit_wire_tds::Value::Int(limit) => limit,
+                    _ => return arguments.bad(),
+                }
+            }
+        };
+        if limit_ms < -1 {
+            return arguments.bad();
+        }
+        let limit = u64::try_from(limit_ms).ok().map(Duration::from_millis);
+        let held = self.held();
+        let sink = &*self.sink;
+        let cancelled = || sink.cancelled();
+        let outcome = self.s.locks.acquire((&resource, mode, owner), limit, held, &cancelled);
+        let (signal, status) = match outcome {
+            Outcome::Granted { waited } => (Signal::Next, i32::from(waited)),
+            Outcome::TimedOut => (Signal::Next, -1),
+            Outcome::Cancelled => (Signal::Stop, -2),
+            Outcome::Deadlock => (Signal::Next, -3),
+        };
+        Ok(Called { signal, status, outputs: Vec::new() })
+    }
+
+    pub(crate) fn release_app_lock(&mut self, given: &[Given]) -> Result<Called> {
+        let result = self.released_app_lock(given);
+        self.carried_out(result)
+    }
+
+    fn released_app_lock(&mut self, given: &[Given]) -> Result<Called> {
+        let names = ["@Resource", "@LockOwner", "@DbPrincipal"];
+        let arguments = Arguments::of("sp_releaseapplock", &names, given)?;
+        let (resource, owner) = self.lock_of(&arguments, [1, 2])?;
+        if !self.s.locks.release(&resource, owner) {
+            let Resource { principal, name, .. } = resource;
+            return Err(Error::AppLockNotHeld { principal, name });
+        }
+        Ok(Called { signal: Signal::Next, status: 0, outputs: Vec::new() })
+    }
+}

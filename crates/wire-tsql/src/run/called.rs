@@ -1,0 +1,83 @@
+//! A call: what is given to it, what is called, and what comes back.
+
+use tdekit_wire_tds::{Parameter, SqlType};
+
+use super::compile::{Program, compile};
+use super::state::Signal;
+use crate::ast::ProcParam;
+use crate::bind::Variables;
+use crate::error::{Error, Result};
+use crate::value::dateparse::Order;
+use crate::value::{Val, convert};
+
+/// An argument: name, type, value, whether OUTPUT is asked for. None stands for DEFAULT.
+#[derive(Debug, Clone)]
+pub(crate) struct Given {
+    pub(crate) name: Option<String>,
+    pub(crate) ty: SqlType,
+    pub(crate) value: Option<Val>,
+    pub(crate) output: bool,
+}
+
+impl From<&Parameter> for Given {
+    fn from(parameter: &Parameter) -> Given {
+        Given {
+            name: (!parameter.name.is_empty()).then(|| parameter.name.clone()),
+            ty: parameter.ty,
+            value: (!parameter.default).then(|| parameter.value.clone()),
+            output: parameter.output,
+        }
+    }
+}
+
+/// What a call came to.
+pub(crate) struct Called {
+    pub(crate) signal: Signal,
+    pub(crate) status: i32,
+    /// Given's index, name, type and value of every OUTPUT argument.
+    pub(crate) outputs: Vec<(usize, String, SqlType, Val)>,
+}
+
+impl Called {
+    /// The outputs in the types in which the client gave its parameters.
+    ///
+    /// # Errors
+    /// When a value does not convert.
+    pub(crate) fn given_as(mut self, parameters: &[Parameter], order: Order) -> Result<Called> {
+        for (index, _, ty, value) in &mut self.outputs {
+            if let Some(wanted) = parameters.get(*index).map(|given| given.ty)
+                && wanted != *ty
+            {
+                *value = convert::convert(value, *ty, wanted, 0, order)?;
+                *ty = wanted;
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// A procedure's parameters and body, compiled.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) params: Vec<ProcParam>,
+    pub(crate) program: Program,
+}
+
+/// Compiles a body with its parameters as the first variables.
+pub(crate) fn compile_with(
+    params: Vec<ProcParam>,
+    stmts: Vec<crate::ast::Stmt>,
+) -> std::result::Result<Compiled, crate::error::At> {
+    let mut variables = Variables::default();
+    for param in &params {
+        variables
+            .declare(&param.name, param.ty)
+            .map_err(|error| crate::error::At { error, line: 1 })?;
+    }
+    Ok(Compiled { params, program: compile(stmts, variables)? })
+}
+
+/// A syntax error of a text inside, with its own line.
+pub(crate) fn located(at: crate::error::At, procedure: &str) -> Error {
+    Error::Raised(Box::new(at.error.message(at.line, procedure)))
+}

@@ -1,0 +1,142 @@
+//! Locks of statements. A database has one write lock, SQLite's; a statement that changes
+//! something takes it, and so does one that asks for a lock by a hint or by the isolation level.
+
+use std::time::{Duration, Instant};
+
+use crate::bind::Plan;
+use crate::error::{Error, Result};
+use crate::run::work::Run;
+
+impl Run<'_> {
+    /// Whether READPAST may stand in a statement: only where rows are read that are committed.
+    pub(crate) fn may_read(&self, plan: &Plan) -> Result<()> {
+        let level = self.s.state.options.isolation.as_str();
+        if plan.hints.past && matches!(level, "READ UNCOMMITTED" | "SERIALIZABLE") {
+            return Err(Error::ReadPastLevel {});
+        }
+        Ok(())
+    }
+
+    /// Runs a query with the transaction and the locks that it needs.
+    pub(crate) fn reading<T>(
+        &mut self,
+        plan: &Plan,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let own = self.before_read(plan)?;
+        let result = work(self);
+        if own && self.in_sqlite() {
+            // system views may have filled temporary tables; nothing else has changed
+            self.run_sql("COMMIT")?;
+        }
+        result
+    }
+
+    /// Before a query. True when it has begun a transaction of SQLite's that ends with it.
+    fn before_read(&mut self, plan: &Plan) -> Result<bool> {
+        let reads = plan.reads.iter().any(|schema| schema != "temp");
+        if reads {
+            self.implicit();
+        }
+        self.may_read(plan)?;
+        let open = self.s.state.transaction.is_open();
+        let level = self.s.state.options.isolation.as_str();
+        let (snapshot, strict) =
+            (level == "SNAPSHOT", matches!(level, "REPEATABLE READ" | "SERIALIZABLE"));
+        if open && !self.in_sqlite() {
+            if strict {
+                self.lock(&[], plan.hints.nowait)?;
+            } else if snapshot {
+                self.run_sql("BEGIN")?;
+            }
+        }
+        if !reads || !(plan.hints.wait || plan.hints.hold && open) {
+            return Ok(false);
+        }
+        let began = !self.in_sqlite();
+        self.lock_hinted(plan)?;
+        Ok(began && !(open && plan.hints.hold))
+    }
+
+    /// Takes the locks that the hints of a statement ask for.
+    pub(crate) fn lock_hinted(&mut self, plan: &Plan) -> Result<()> {
+        if plan.hints.wait || plan.hints.hold {
+            self.lock(&plan.reads, plan.hints.nowait)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the right to write: into all databases that are open, where SQLite's transaction
+    /// begins by it, else into these. Waits for others as long as LOCK_TIMEOUT allows.
+    pub(crate) fn lock(&mut self, schemas: &[String], nowait: bool) -> Result<()> {
+        if !self.in_sqlite() {
+            if self.s.state.transaction.is_open() {
+                // what is opened later would be read as it is now, and could not be locked once
+                // others have changed it
+                let current = self.s.state.database.clone();
+                self.s.db.schema(&current)?;
+            }
+            let open = self.s.db.open();
+            return self.patiently(open, nowait, |run| run.run_sql("BEGIN IMMEDIATE"));
+        }
+        for schema in schemas.iter().filter(|schema| *schema != "temp") {
+            if !self.s.db.writes(schema) {
+                let wanted = vec![schema.clone()];
+                self.patiently(wanted, nowait, |run| run.upgrade(schema))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the open transaction one that writes into a database. Writing a number as it is asks
+    /// SQLite for the lock; where this transaction has read what others have changed since, it
+    /// fails for good, as a conflict of snapshots.
+    fn upgrade(&mut self, schema: &str) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        let database = self.s.state.database.clone();
+        let fail = |error: rusqlite::Error| super::db::failure(&kernels, &error, &database);
+        let connection = self.s.db.connection()?;
+        let number: i64 = connection
+            .pragma_query_value(Some(schema), "user_version", |row| row.get(0))
+            .map_err(fail)?;
+        connection.pragma_update(Some(schema), "user_version", number).map_err(fail)
+    }
+
+    /// Tries until nobody is in the way, the time is over, the client cancels, or those who hold
+    /// the lock turn out to wait for this session.
+    fn patiently(
+        &mut self,
+        wanted: Vec<String>,
+        nowait: bool,
+        mut attempt: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let start = Instant::now();
+        let limit = if nowait { 0 } else { self.s.state.options.lock_timeout_ms };
+        let mut wait = None;
+        loop {
+            let error = match attempt(self) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            let waited = i64::try_from(start.elapsed().as_millis()).unwrap_or(i64::MAX);
+            let over = limit >= 0 && waited >= limit;
+            if !matches!(error, Error::LockTimeout {}) || over || self.sink.cancelled() {
+                return Err(error);
+            }
+            if wait.is_none() {
+                wait = self.s.locks.wait(wanted.clone(), self.held());
+                if wait.is_none() {
+                    return Err(Error::Deadlock { spid: self.s.caller.spid });
+                }
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Databases whose write locks the session has.
+    pub(crate) fn held(&self) -> Vec<String> {
+        let mut open = self.s.db.open();
+        open.retain(|schema| self.s.db.writes(schema));
+        open
+    }
+}

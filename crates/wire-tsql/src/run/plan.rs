@@ -1,0 +1,37 @@
+//! A query or a change, bound to the catalog: its plan, and what becomes of its rows.
+
+use std::sync::Arc;
+
+use tdekit_wire_tds::{Command, SqlType};
+
+use crate::ast::OutputInto;
+use crate::bind::Plan;
+use crate::bind::rowwise::Rowwise;
+use crate::catalog::Table;
+
+/// A statement bound to the catalog.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub(crate) plan: Plan,
+    pub(crate) effect: Effect,
+}
+
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// Rows to the client.
+    Rows,
+    /// Rows into variables: slots and values, from columns of these types.
+    Assign(Vec<(usize, crate::bound::Bound)>, Vec<SqlType>),
+    Change {
+        table: Arc<Table>,
+        command: Command,
+        identity: bool,
+        explicit_identity: bool,
+        /// Where the rows of OUTPUT go, if not to the client.
+        into: Option<OutputInto>,
+    },
+    /// UPDATE with OUTPUT or variables.
+    Rowwise { change: Box<Rowwise>, into: Option<OutputInto> },
+    /// SELECT INTO this table.
+    Into(crate::ast::Name),
+}

@@ -1,0 +1,68 @@
+//! What running statements know: how a list of them ended, a batch's variables, what a session
+//! remembers.
+
+use tdekit_wire_tds::{DoneKind, Message};
+
+use super::options::Options;
+use super::tran::Transaction;
+use crate::bind::Variables;
+use crate::value::Val;
+
+/// How a list of statements ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signal {
+    Next,
+    Break,
+    Continue,
+    Return(i32),
+    /// The batch is over because of an error that has been reported.
+    Abort,
+    /// The client cancelled.
+    Stop,
+}
+
+/// The variables of a running batch or procedure.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) vars: Vec<Val>,
+    pub(crate) variables: Variables,
+    pub(crate) kind: DoneKind,
+    /// The procedure's name; empty in a batch.
+    pub(crate) procedure: String,
+}
+
+impl Frame {
+    /// Without any variables.
+    pub(crate) fn empty() -> Frame {
+        Frame {
+            vars: Vec::new(),
+            variables: Variables::default(),
+            kind: DoneKind::InProcedure,
+            procedure: String::new(),
+        }
+    }
+}
+
+/// What a session remembers between statements.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) database: String,
+    pub(crate) options: Options,
+    pub(crate) rowcount: i64,
+    pub(crate) error: i32,
+    /// The last identity value of the session, and of the scope.
+    pub(crate) identity: Option<i64>,
+    pub(crate) scope_identity: Option<i64>,
+    pub(crate) transaction: Transaction,
+    /// Errors that CATCH blocks are handling, the innermost last.
+    pub(crate) caught: Vec<Message>,
+    /// A statement of this request found no memory.
+    pub(crate) short: bool,
+    pub(crate) nest: u32,
+    pub(crate) tries: u32,
+    /// INSERT .. EXEC is running: the number of transactions that were open when it began, its own
+    /// among them.
+    pub(crate) capturing: Option<i32>,
+    /// The time of the running statement.
+    pub(crate) now: crate::value::datetime::Moment,
+}

@@ -1,0 +1,33 @@
+//! Where rows of another source go: those of a bulk load, of OUTPUT .. INTO, of INSERT .. EXEC.
+
+use std::sync::Arc;
+
+use tdekit_wire_tds::SqlType;
+
+use super::tran::Own;
+use crate::bound::Bound;
+use crate::catalog::{Table, TableColumn};
+
+/// A table that rows go into, and how.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) table: Arc<Table>,
+    /// The columns that a row's values are for, each with its DEFAULT.
+    pub(super) columns: Vec<(TableColumn, Option<Bound>)>,
+    /// DEFAULTs of the other columns.
+    pub(super) rest: Vec<Bound>,
+    pub(super) sql: String,
+    /// The identity column is filled here, or by the rows.
+    pub(super) made: bool,
+    pub(super) given: bool,
+}
+
+/// A bulk load that is coming in.
+#[derive(Debug)]
+pub(crate) struct Load {
+    pub(super) target: Target,
+    pub(super) from: Vec<SqlType>,
+    pub(super) keep_nulls: bool,
+    pub(super) own: Own,
+    pub(super) rows: u64,
+}

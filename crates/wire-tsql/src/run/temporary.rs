@@ -1,0 +1,202 @@
+//! Temporary tables by the scopes that made them, and what table variables outlive.
+//!
+//! A procedure, or a text, may make a `#t` where its caller has one: each has a name of its own in
+//! SQLite, and the innermost one is found. Table variables are temporary tables, too; no rollback
+//! touches what they hold.
+
+use rusqlite::types::Value as Stored;
+
+use super::db::{Db, Temporary, failure};
+use crate::catalog::named::has_table;
+use crate::error::{Error, Result};
+use crate::name::quote;
+use crate::run::work::Run;
+
+/// Tables that tell of others.
+const NOTES: [&str; 2] = ["tsql_identity", "tsql_default"];
+
+/// What a table variable holds.
+pub(super) struct Kept {
+    stored: String,
+    /// CREATE TABLE, then those of its indexes, without a schema.
+    texts: Vec<String>,
+    rows: Vec<Vec<Stored>>,
+    /// Rows of [`NOTES`] that are of it.
+    notes: Vec<(&'static str, Vec<Vec<Stored>>)>,
+}
+
+/// Whether a temporary table's name is that of a table variable.
+fn is_variable(name: &str) -> bool {
+    name.starts_with("#@")
+}
+
+impl Db {
+    fn has_temporary(&self, stored: &str) -> bool {
+        self.peek().is_some_and(|open| has_table(open, "temp", stored).unwrap_or(false))
+    }
+
+    /// The name in SQLite of the temporary table that is in sight; of one that is not there, a
+    /// name that no table has.
+    pub(crate) fn temporary(&self, name: &str) -> String {
+        let lower = name.to_lowercase();
+        let known = self.temporaries.iter().rev().filter(|known| known.name == lower);
+        let mut known = known.filter(|known| self.has_temporary(&known.stored));
+        match known.next() {
+            Some(found) => found.stored.clone(),
+            // left behind by a scope that has ended
+            None if self.has_temporary(name) => format!("{name}~"),
+            None => name.to_owned(),
+        }
+    }
+
+    /// The name in SQLite for a temporary table that a scope makes; None where it has made one of
+    /// this name already.
+    pub(crate) fn new_temporary(&mut self, name: &str, level: u32) -> Option<String> {
+        let lower = name.to_lowercase();
+        let own = |known: &&Temporary| known.name == lower && known.level == level;
+        if let Some(known) = self.temporaries.iter().find(own) {
+            let stored = known.stored.clone();
+            return if self.has_temporary(&stored) { None } else { Some(stored) };
+        }
+        let mut stored = name.to_owned();
+        let mut number = 1;
+        while self.has_temporary(&stored)
+            || self.temporaries.iter().any(|known| known.stored.eq_ignore_ascii_case(&stored))
+        {
+            number += 1;
+            stored = format!("{name}~{number}");
+        }
+        self.temporaries.push(Temporary { name: lower, stored: stored.clone(), level });
+        Some(stored)
+    }
+}
+
+impl Run<'_> {
+    /// A batch, or what runs at this level of procedures, has ended: its temporary tables go. A
+    /// batch keeps those that are no variables.
+    pub(crate) fn end_temporaries(&mut self, level: u32) -> Result<()> {
+        let ends = |known: &Temporary| {
+            known.level > level || known.level == level && (level > 0 || is_variable(&known.name))
+        };
+        let gone: Vec<Temporary> =
+            self.s.db.temporaries.iter().filter(|known| ends(known)).cloned().collect();
+        if gone.is_empty() {
+            return Ok(());
+        }
+        self.s.db.temporaries.retain(|known| !ends(known));
+        if self.s.state.transaction.is_doomed() {
+            return Ok(());
+        }
+        for known in gone {
+            if let Some(table) = self.s.db.stored("temp", "tempdb", &known.stored)? {
+                self.drop_table(&table)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes something of a transaction; table variables stay as they are.
+    pub(super) fn undoing(&mut self, sql: &str) -> Result<()> {
+        let kept = self.keep_variables()?;
+        self.run_sql(sql)?;
+        self.s.db.changed();
+        if kept.is_empty() {
+            return Ok(());
+        }
+        self.run_sql("SAVEPOINT \"~variables\"")?;
+        let put = kept.iter().try_for_each(|kept| self.put_back(kept));
+        self.run_sql("RELEASE \"~variables\"")?;
+        self.s.db.changed();
+        put
+    }
+
+    fn keep_variables(&mut self) -> Result<Vec<Kept>> {
+        let kernels = self.s.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, "tempdb");
+        let variables: Vec<String> = self
+            .s
+            .db
+            .temporaries
+            .iter()
+            .filter(|known| is_variable(&known.name))
+            .map(|known| known.stored.clone())
+            .collect();
+        let mut kept = Vec::new();
+        for stored in variables {
+            if !self.s.db.has_temporary(&stored) {
+                continue;
+            }
+            let sql = "SELECT sql FROM temp.sqlite_schema WHERE tbl_name = ?1 AND sql IS NOT NULL \
+                ORDER BY type = 'index', rowid";
+            let texts = self.all_rows(sql, &[&stored]).map_err(fail)?;
+            let texts = texts.into_iter().flatten().filter_map(|value| match value {
+                Stored::Text(text) => Some(text),
+                _ => None,
+            });
+            let texts = texts.collect();
+            let sql = format!("SELECT * FROM temp.{} ORDER BY rowid", quote(&stored));
+            let rows = self.all_rows(&sql, &[]).map_err(fail)?;
+            let mut notes = Vec::new();
+            for own in NOTES {
+                if self.s.db.has_temporary(own) {
+                    let sql = format!("SELECT * FROM temp.{own} WHERE table_name = ?1");
+                    notes.push((own, self.all_rows(&sql, &[&stored]).map_err(fail)?));
+                }
+            }
+            kept.push(Kept { stored, texts, rows, notes });
+        }
+        Ok(kept)
+    }
+
+    fn all_rows(&self, sql: &str, params: &[&str]) -> rusqlite::Result<Vec<Vec<Stored>>> {
+        let Some(connection) = self.s.db.peek() else { return Ok(Vec::new()) };
+        let mut statement = connection.prepare(sql)?;
+        let width = statement.column_count();
+        let rows = statement.query_map(rusqlite::params_from_iter(params), |row| {
+            (0..width).map(|at| row.get(at)).collect::<rusqlite::Result<Vec<Stored>>>()
+        })?;
+        rows.collect()
+    }
+
+    fn put_back(&mut self, kept: &Kept) -> Result<()> {
+        if self.s.db.has_temporary(&kept.stored) {
+            self.run_sql(&format!("DELETE FROM temp.{}", quote(&kept.stored)))?;
+        } else {
+            for text in &kept.texts {
+                self.run_sql(&in_temp(text)?)?;
+            }
+        }
+        self.insert_all(&kept.stored, "INSERT", &kept.rows)?;
+        for (own, rows) in &kept.notes {
+            if !rows.is_empty() {
+                self.own_table("temp", own)?;
+                self.insert_all(own, "INSERT OR REPLACE", rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn insert_all(&mut self, table: &str, verb: &str, rows: &[Vec<Stored>]) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, "tempdb");
+        let Some(width) = rows.first().map(Vec::len) else { return Ok(()) };
+        let places: Vec<String> = (1..=width).map(|at| format!("?{at}")).collect();
+        let sql = format!("{verb} INTO temp.{} VALUES ({})", quote(table), places.join(", "));
+        let connection = self.s.db.connection()?;
+        let mut statement = connection.prepare(&sql).map_err(fail)?;
+        for row in rows {
+            statement.execute(rusqlite::params_from_iter(row)).map_err(fail)?;
+        }
+        Ok(())
+    }
+}
+
+/// A text of SQLite's schema, whose names have no schema, for the temporary one.
+fn in_temp(text: &str) -> Result<String> {
+    for begin in ["CREATE TABLE ", "CREATE UNIQUE INDEX ", "CREATE INDEX "] {
+        if let Some(rest) = text.strip_prefix(begin) {
+            return Ok(format!("{begin}temp.{rest}"));
+        }
+    }
+    Err(Error::Internal { detail: "a table variable cannot be made again".to_owned() })
+}

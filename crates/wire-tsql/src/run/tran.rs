@@ -1,0 +1,170 @@
+//! Where a session's transaction stands.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+/// The transaction that is open, if one is. `depth` is what `@@TRANCOUNT` tells, 1 or more. One
+/// that is doomed can only be rolled back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Transaction {
+    /// Each statement is one of its own.
+    #[default]
+    None,
+    /// That of INSERT .. EXEC itself and what its procedure began in it: no client is told of it.
+    Hidden { depth: i32, doomed: bool },
+    /// The client's, by the number and the name of its outermost BEGIN; the name is in lower case.
+    Client { number: u64, name: String, depth: i32, doomed: bool },
+}
+
+/// What a statement began for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Own {
+    /// A transaction: it ends with the statement.
+    Transaction,
+    /// A savepoint in the client's transaction.
+    Savepoint,
+}
+
+impl Transaction {
+    /// One of a client's, by a new number.
+    fn client(name: &str, depth: i32) -> (Transaction, u64) {
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let name = name.to_lowercase();
+        (Transaction::Client { number, name, depth, doomed: false }, number)
+    }
+
+    pub(crate) fn depth(&self) -> i32 {
+        match self {
+            Transaction::None => 0,
+            Transaction::Hidden { depth, .. } | Transaction::Client { depth, .. } => *depth,
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        *self != Transaction::None
+    }
+
+    /// Whether the client has one open: that of INSERT .. EXEC counts as soon as its procedure has
+    /// begun another.
+    pub(crate) fn is_open_outside(&self) -> bool {
+        match self {
+            Transaction::None => false,
+            Transaction::Hidden { depth, .. } => *depth > 1,
+            Transaction::Client { .. } => true,
+        }
+    }
+
+    pub(crate) fn is_doomed(&self) -> bool {
+        match self {
+            Transaction::None => false,
+            Transaction::Hidden { doomed, .. } | Transaction::Client { doomed, .. } => *doomed,
+        }
+    }
+
+    /// The outermost transaction's own name means all of it.
+    pub(crate) fn is_named(&self, wanted: &str) -> bool {
+        matches!(self, Transaction::Client { name, .. } if *name == wanted.to_lowercase())
+    }
+
+    /// Where one is open, it can only be rolled back from now on.
+    pub(crate) fn doom(&mut self) {
+        match self {
+            Transaction::None => {}
+            Transaction::Hidden { doomed, .. } | Transaction::Client { doomed, .. } => {
+                *doomed = true;
+            }
+        }
+    }
+
+    /// BEGIN TRANSACTION. Gives the number of one that clients must be told of.
+    pub(crate) fn begin(&mut self, name: &str) -> Option<u64> {
+        match self {
+            Transaction::None => {
+                let (begun, number) = Transaction::client(name, 1);
+                *self = begun;
+                Some(number)
+            }
+            Transaction::Hidden { depth, .. } | Transaction::Client { depth, .. } => {
+                *depth += 1;
+                None
+            }
+        }
+    }
+
+    /// COMMIT of one level. Gives the number of one that is over by it, and that clients know of.
+    pub(crate) fn commit(&mut self) -> Option<u64> {
+        match self {
+            Transaction::Hidden { depth, .. } | Transaction::Client { depth, .. } if *depth > 1 => {
+                *depth -= 1;
+                None
+            }
+            _ => self.end(),
+        }
+    }
+
+    /// The end of all levels. Gives the number of one that clients know of.
+    pub(crate) fn end(&mut self) -> Option<u64> {
+        match std::mem::take(self) {
+            Transaction::Client { number, .. } => Some(number),
+            Transaction::None | Transaction::Hidden { .. } => None,
+        }
+    }
+
+    /// Before an INSERT .. EXEC outside of a transaction.
+    pub(crate) fn hide(&mut self) {
+        *self = Transaction::Hidden { depth: 1, doomed: false };
+    }
+
+    /// After an INSERT .. EXEC whose rows stay. What its procedure has begun and left open is the
+    /// client's from now on, by the number that this gives.
+    pub(crate) fn reveal(&mut self) -> Option<u64> {
+        let Transaction::Hidden { depth, .. } = self else { return None };
+        let left = *depth - 1;
+        if left == 0 {
+            *self = Transaction::None;
+            return None;
+        }
+        let (begun, number) = Transaction::client("", left);
+        *self = begun;
+        Some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Transaction;
+
+    #[test]
+    fn levels_names_and_doom() {
+        let mut open = Transaction::default();
+        assert!(open.begin("Outer").is_some() && open.begin("inner").is_none());
+        assert!(open.is_named("OUTER") && !open.is_named("inner"));
+        assert_eq!(open.depth(), 2);
+        open.doom();
+        assert!(open.commit().is_none() && open.is_doomed());
+        assert!(open.commit().is_some() && !open.is_open() && !open.is_doomed());
+        // the next one has neither the name nor the doom of the last
+        assert!(open.begin("").is_some());
+        assert!(!open.is_named("outer") && !open.is_doomed());
+        open.end();
+        open.doom();
+        assert_eq!(open, Transaction::None);
+    }
+
+    #[test]
+    fn clients_do_not_see_that_of_insert_exec() {
+        let mut open = Transaction::default();
+        open.hide();
+        assert!(open.is_open() && !open.is_open_outside() && !open.is_named(""));
+        assert_eq!(open.begin("x"), None);
+        assert!(open.is_open_outside());
+        assert!(open.reveal().is_some());
+        assert_eq!(open.depth(), 1);
+        let mut open = Transaction::default();
+        open.hide();
+        assert_eq!((open.reveal(), open.depth()), (None, 0));
+        open.hide();
+        assert_eq!((open.end(), open), (None, Transaction::None));
+    }
+}

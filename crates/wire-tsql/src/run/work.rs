@@ -1,0 +1,41 @@
+//! A session, and a session at work.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tdekit_wire_tds::{Caller, Sink};
+
+use super::activity::Place;
+use super::db::Db;
+use super::locks::Holder;
+use super::state::State;
+use crate::catalog::model::Snapshot;
+use crate::run::called::Compiled;
+use crate::run::target::Load;
+
+/// A session at work for a sink.
+pub(crate) struct Run<'a> {
+    pub(crate) s: &'a mut Inner,
+    pub(crate) sink: &'a mut dyn Sink,
+}
+
+/// A session.
+pub(crate) struct Inner {
+    pub(crate) db: Db,
+    pub(crate) state: State,
+    pub(crate) home: String,
+    pub(crate) caller: Caller,
+    pub(crate) procedures: HashMap<String, Arc<Compiled>>,
+    pub(crate) texts: HashMap<TextKey, Arc<Compiled>>,
+    /// The line of the running statement.
+    pub(crate) line: u32,
+    /// What functions of the running statement look objects up in.
+    pub(crate) snapshot: Option<Arc<Snapshot>>,
+    /// The bulk load that is coming in.
+    pub(crate) load: Option<Load>,
+    pub(crate) place: Place,
+    pub(crate) locks: Holder,
+}
+
+/// A text, its declarations, and whether double quotes enclose names.
+pub(crate) type TextKey = (String, String, bool);

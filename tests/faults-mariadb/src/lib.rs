@@ -1,0 +1,37 @@
+//! Fault suites for MariaDB with the encryption plugin: real private servers, never the system's.
+//!
+//! | suite | test |
+//! |---|---|
+//! | every kind of table, restarts | `life` |
+//! | a planted marker in every file | `leak` |
+//! | killed under load, keys rotated under load | `crash` |
+//! | flipped bits with mended checksums | `tamper` |
+//! | pages in the clear, damaged or exchanged, found by the command | `verify` |
+//! | the commands of docs/mariadb.md, word for word | `documents` |
+//! | the redo log, read and changed without a key | `redo` |
+//! | IVs as the server gives them, counted | `ivs` |
+//! | key store gone or wrong | `keys` |
+//! | mariadb-backup, full and incremental | `backup` |
+//! | replication, binary logs read offline | `replica` |
+//! | background threads that have nothing to do | `idle` |
+//!
+//! Environment:
+//! - `TDEKIT_COMMAND`: the command; else the newer one of the release and debug builds;
+//! - `TDEKIT_FAULTS_PLUGIN=file_key_management`: the server's own key plugin instead of ours,
+//!   which is how the harness itself is checked.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    reason = "tests only: a rig that cannot be built fails its test"
+)]
+
+pub mod ledger;
+pub mod page;
+pub mod raw;
+pub mod redo;
+pub mod rig;
+
+pub use rig::{Keeper, Rig};

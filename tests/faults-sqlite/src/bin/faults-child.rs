@@ -1,0 +1,78 @@
+//! A process of the kill suite: does one job on one database, until it is done or killed.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tdekit_faults_sqlite::crowd;
+use tdekit_faults_sqlite::error::{Error, Result};
+use tdekit_faults_sqlite::ffi::process::{Side, exit_now, fork, wait};
+use tdekit_faults_sqlite::top::Top;
+
+const USAGE: &str = "faults-child plain|tdekit write|read|checkpoint|fork PATH JOURNAL SYNCHRONOUS \
+                     WRITER MILLISECONDS";
+
+fn main() -> ExitCode {
+    match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    let [top, job, path, journal, synchronous, writer, time_ms] = arguments else {
+        return Err(Error::Setup(USAGE.into()));
+    };
+    let top = match top.as_str() {
+        "plain" => Top::Plain,
+        "tdekit" => Top::Tdekit,
+        _ => return Err(Error::Setup(USAGE.into())),
+    };
+    let number = |text: &str| text.parse().map_err(|_| Error::Setup(USAGE.into()));
+    let path = PathBuf::from(path);
+    let time = Duration::from_millis(u64::try_from(number(time_ms)?).unwrap_or(0));
+    let writer: i64 = number(writer)?;
+    match job.as_str() {
+        "write" => {
+            let modes = (journal.as_str(), synchronous.as_str());
+            crowd::write(top, &path, modes, writer, time, std::io::stdout().lock())
+        }
+        "read" => crowd::read(top, &path, journal, time).map(|n| println!("{n} snapshots")),
+        "checkpoint" => crowd::checkpoint(top, &path, time),
+        "fork" => forked(top, &path, journal),
+        _ => Err(Error::Setup(USAGE.into())),
+    }
+}
+
+/// Opens the database, forks, and writes in both processes: each to the shared database, and
+/// each to a new one of its own (PATH-parent, PATH-child).
+fn forked(top: Top, path: &std::path::Path, journal: &str) -> Result<()> {
+    // The keys are in memory, and whatever randomness was drawn ahead.
+    crowd::verify(top, path, &[])?;
+    let own = |side: &str| PathBuf::from(format!("{}-{side}", path.display()));
+    let work = |side: &str, writer: i64| -> Result<()> {
+        let time = Duration::from_millis(150);
+        crowd::write(top, path, (journal, "NORMAL"), writer, time, std::io::sink())?;
+        crowd::create(top, &own(side), journal, 4096)?;
+        crowd::write(top, &own(side), (journal, "NORMAL"), 1, time, std::io::sink())
+    };
+    match fork()? {
+        Side::Child => match work("child", 1) {
+            Ok(()) => exit_now(0),
+            Err(error) => {
+                eprintln!("error: in the child: {error}");
+                exit_now(1)
+            }
+        },
+        Side::Parent(child) => {
+            let mine = work("parent", 2);
+            match wait(child)? {
+                Some(0) => mine,
+                other => Err(Error::Broken(format!("the forked child ended with {other:?}"))),
+            }
+        }
+    }
+}

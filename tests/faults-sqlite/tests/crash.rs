@@ -1,0 +1,97 @@
+//! A workload crashed at every operation, killed and by power cut, in every journal mode.
+
+#![allow(clippy::unwrap_used)]
+
+use tdekit_faults_sqlite::crash::{Effort, Model, Recording, Report};
+use tdekit_faults_sqlite::ledger::{Config, Journal, Synchronous};
+use tdekit_faults_sqlite::matrix;
+use tdekit_faults_sqlite::top::Top;
+
+fn check(top: Top, journal: Journal) {
+    let mut configs = matrix::configs(top, journal);
+    if let Ok(only) = std::env::var("TDEKIT_FAULTS_ONLY") {
+        configs.retain(|config| config.to_string().contains(&only));
+    }
+    let report = matrix::run(&configs, Effort::from_environment()).unwrap();
+    println!(
+        "{top} {journal:?}: {} configurations, {} operations, {} crashes, {} states opened, {} \
+         of them recovered, {} crashes in recovery, {} failures",
+        configs.len(),
+        report.operations,
+        report.crashes,
+        report.opened,
+        report.recovered,
+        report.second_crashes,
+        report.failures.len()
+    );
+    if let Some(log) = std::env::var_os("TDEKIT_FAULTS_LOG") {
+        let name = format!("{top}-{journal:?}.log");
+        std::fs::write(std::path::Path::new(&log).join(name), report.failures.join("\n")).unwrap();
+    }
+    // A suite that crashed nothing would pass too.
+    assert!(report.recovered > 500 && report.second_crashes > 50, "{report:?}");
+    let shown: Vec<_> = report.failures.iter().take(20).collect();
+    assert!(shown.is_empty(), "{} failures: {shown:#?}", report.failures.len());
+}
+
+#[test]
+fn plain_delete() {
+    check(Top::Plain, Journal::Delete);
+}
+
+#[test]
+fn plain_truncate() {
+    check(Top::Plain, Journal::Truncate);
+}
+
+#[test]
+fn plain_persist() {
+    check(Top::Plain, Journal::Persist);
+}
+
+#[test]
+fn plain_wal() {
+    check(Top::Plain, Journal::Wal);
+}
+
+#[test]
+fn tdekit_delete() {
+    check(Top::Tdekit, Journal::Delete);
+}
+
+#[test]
+fn tdekit_truncate() {
+    check(Top::Tdekit, Journal::Truncate);
+}
+
+#[test]
+fn tdekit_persist() {
+    check(Top::Tdekit, Journal::Persist);
+}
+
+#[test]
+fn tdekit_wal() {
+    check(Top::Tdekit, Journal::Wal);
+}
+
+/// A database that never syncs and says it did must be caught, in both kinds of journal.
+#[test]
+fn a_missing_sync_is_found() {
+    for journal in [Journal::Delete, Journal::Wal] {
+        let config = Config {
+            top: Top::Plain,
+            journal,
+            synchronous: Synchronous::Off,
+            page_size: 4096,
+            spill: false,
+            databases: 1,
+            transactions: 6,
+        };
+        let directory = matrix::scratch().unwrap();
+        let mut recording = Recording::make(config, 3, directory.path()).unwrap();
+        recording.config.synchronous = Synchronous::Full;
+        let mut report = Report::default();
+        recording.crash_everywhere(Model::Power, Effort::QUICK, &mut report).unwrap();
+        assert!(report.failures.len() > 10, "{journal:?}: {} failures", report.failures.len());
+    }
+}

@@ -1,0 +1,86 @@
+//! A full disk and broken calls at every call of a transaction.
+
+#![allow(clippy::unwrap_used)]
+
+use tdekit_faults_sqlite::inject::{self, Report, Room};
+use tdekit_faults_sqlite::ledger::{Config, Journal, Synchronous};
+use tdekit_faults_sqlite::matrix::scratch;
+use tdekit_faults_sqlite::top::Top;
+
+fn run(top: Top, journal: Journal) {
+    let mut total = Report::default();
+    for spill in [false, true] {
+        for plan in inject::plans() {
+            let config = Config {
+                top,
+                journal,
+                synchronous: Synchronous::Full,
+                page_size: 4096,
+                spill,
+                databases: 1,
+                transactions: 0,
+            };
+            let directory = scratch().unwrap();
+            let mut report = Report::default();
+            inject::run(&config, &plan, Room::Before, directory.path(), &mut report).unwrap();
+            println!(
+                "{config} {:?} code {} sticky {} written {} %: {} trials, {} fired, \
+                 {} refused, {} failures",
+                plan.kind,
+                plan.code,
+                plan.sticky,
+                plan.written_percent,
+                report.trials,
+                report.fired,
+                report.refused,
+                report.failures.len()
+            );
+            total.trials += report.trials;
+            total.fired += report.fired;
+            total.refused += report.refused;
+            total.failures.extend(report.failures);
+        }
+    }
+    assert!(total.fired > 15 && total.refused > 10, "{total:?}");
+    assert!(total.failures.is_empty(), "{:#?}", total.failures);
+}
+
+#[test]
+fn plain_delete() {
+    run(Top::Plain, Journal::Delete);
+}
+
+#[test]
+fn plain_truncate() {
+    run(Top::Plain, Journal::Truncate);
+}
+
+#[test]
+fn plain_persist() {
+    run(Top::Plain, Journal::Persist);
+}
+
+#[test]
+fn plain_wal() {
+    run(Top::Plain, Journal::Wal);
+}
+
+#[test]
+fn tdekit_delete() {
+    run(Top::Tdekit, Journal::Delete);
+}
+
+#[test]
+fn tdekit_truncate() {
+    run(Top::Tdekit, Journal::Truncate);
+}
+
+#[test]
+fn tdekit_persist() {
+    run(Top::Tdekit, Journal::Persist);
+}
+
+#[test]
+fn tdekit_wal() {
+    run(Top::Tdekit, Journal::Wal);
+}

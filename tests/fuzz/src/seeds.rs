@@ -1,0 +1,198 @@
+//! Inputs that a target's parser reads to the end: where the fuzzer and the tests start from.
+
+use tdekit_backup_media::header::HEADER_PREFIX_LEN;
+use tdekit_backup_media::{
+    Block, BlockKind, BlockSealer, Compression, Family, MediaHeader, Recipient, RecipientsHeader,
+    RecordKind, RecordPlace, SetBuilder, SetHeader, SetKeys, SetKind, SetSecret, SetTexts,
+    SignatureHeader, Source, Trailer, trailer_digest,
+};
+use tdekit_key_store::{
+    CertificateRecord, MasterKeyRecord, Protector, ProtectorKind, StoreFile, WrapMechanism,
+    WrappedDek,
+};
+use tdekit_sqlite_page::header::{MAGIC, commitment, decode_slot};
+use tdekit_sqlite_page::{DekEntry, Header, PageSize};
+
+use crate::{DIGEST_BYTES, MAC_BYTES, STORE_LENGTH, dek};
+use tdekit_key_crypto::Algorithm;
+
+const MEDIA_ID: [u8; 16] = [0xA1; 16];
+
+/// A target's name and an input to it.
+pub type Seed = (&'static str, Vec<u8>);
+
+/// Seeds for each target that does not make its own valid input.
+#[must_use]
+pub fn seeds() -> Vec<Seed> {
+    let mut seeds =
+        vec![("keystore", keystore()), ("wrapped_dek", wrapped_dek()), ("header", header())];
+    seeds.push(("media", media_records()));
+    seeds.push(("media", media_set_header()));
+    seeds.extend(crate::binlog::seeds());
+    seeds.extend(crate::datafile::seeds());
+    seeds.extend(crate::wire_seeds::seeds());
+    seeds
+}
+
+/// What follows the length field of a store file, up to the digest.
+fn keystore() -> Vec<u8> {
+    let certificate = |generation, active| CertificateRecord {
+        name: "AppCert".into(),
+        generation,
+        active,
+        created_at: 1_700_000_000,
+        backed_up_at: active.then_some(1_700_000_100),
+        der: vec![generation.to_le_bytes()[0]; 40],
+        sealed_private_key: active.then(|| vec![6; 60]),
+    };
+    let protector = Protector {
+        id: [8; 16],
+        created_at: 1_700_000_000,
+        kind: ProtectorKind::Password,
+        params: vec![1; 24],
+        sealed: vec![2; 60],
+    };
+    let file = StoreFile {
+        store_id: [1; 16],
+        sequence: 5,
+        written_at: 1_700_000_200,
+        master_key: MasterKeyRecord {
+            id: [2; 16],
+            created_at: 1_700_000_000,
+            protectors: vec![protector],
+        },
+        certificates: vec![certificate(1, false), certificate(2, true)],
+    };
+    let bytes = file.encode(|_| Ok([0; MAC_BYTES])).unwrap();
+    bytes[STORE_LENGTH.end..bytes.len() - DIGEST_BYTES - MAC_BYTES].to_vec()
+}
+
+fn wrapped_dek() -> Vec<u8> {
+    let wrapped = WrappedDek {
+        mechanism: WrapMechanism::RsaOaepSha256,
+        sha256: [1; 32],
+        sha1: [2; 20],
+        public_key_sha256: [3; 32],
+        blob: vec![4; 384],
+    };
+    wrapped.encode().unwrap()
+}
+
+/// The body of a slot behind its magic.
+fn header() -> Vec<u8> {
+    let entry = |version| DekEntry {
+        version,
+        created_unix_s: 1_700_000_000,
+        commitment: commitment(&dek(), &[4; 16], Algorithm::Aes256).unwrap(),
+        recipients: vec![wrapped_dek(), wrapped_dek()],
+    };
+    let header = Header {
+        sequence: 3,
+        file_id: [4; 16],
+        algorithm: Algorithm::Aes256,
+        page_size: PageSize::new(4096).unwrap(),
+        current: 2,
+        deks: vec![entry(1), entry(2)],
+    };
+    let slot = header.encode_slot(&dek()).unwrap();
+    let (_, length) = decode_slot(&slot).unwrap();
+    slot[MAGIC.len()..length].to_vec()
+}
+
+/// The header of the media set that the seeds are of.
+pub(crate) fn media_header() -> Vec<u8> {
+    let header = MediaHeader { media_id: MEDIA_ID, family: Family::SINGLE, part: 0, made_ms: 1 };
+    header.encode().unwrap().to_vec()
+}
+
+fn place(ordinal: u32, previous: [u8; 32]) -> RecordPlace {
+    RecordPlace { ordinal, previous, media_id: MEDIA_ID, set_id: [5; 16] }
+}
+
+fn set_header(algorithm: Option<Algorithm>) -> SetHeader {
+    let wrapped = WrappedDek::decode(&wrapped_dek()).unwrap().0;
+    let recipient = Recipient { name: "Cert".into(), wrapped };
+    SetHeader {
+        position: 1,
+        kind: SetKind::Full,
+        source: Source::Stream,
+        compression: Compression::Lz4,
+        algorithm,
+        copy_only: false,
+        source_encrypted: false,
+        has_page_map: false,
+        family: Family::SINGLE,
+        block_size: 4096,
+        begun_ms: 1,
+        expires_ms: 0,
+        database_id: [0; 16],
+        texts: SetTexts { name: "set".into(), ..SetTexts::default() },
+        recipients: algorithm.map(|_| recipient).into_iter().collect(),
+    }
+}
+
+/// The keys of a set.
+pub(crate) fn set_keys(algorithm: Algorithm) -> SetKeys {
+    let secret = SetSecret::from_unwrapped(dek()).unwrap();
+    let header = set_header(Some(algorithm));
+    header.encode(&place(1, [0; 32]), Some(&secret)).unwrap().keys.unwrap()
+}
+
+/// A set, recipients for it, and a signature.
+fn media_records() -> Vec<u8> {
+    let first = MediaHeader::decode(&media_header()).unwrap().digest().unwrap();
+    let (place_1, set) = (place(1, first), set_header(Some(Algorithm::Aes256)));
+    let secret = SetSecret::from_unwrapped(dek()).unwrap();
+    let encoded = set.encode(&place_1, Some(&secret)).unwrap();
+    let keys = encoded.keys.unwrap();
+    let mut file = encoded.bytes.clone();
+    let mut builder = SetBuilder::new(&set, &place_1, &encoded.bytes).unwrap();
+    let mut sealer = BlockSealer::new(set.compression).unwrap();
+    let mut key = keys.block_key().unwrap();
+    let payloads: [(BlockKind, &[u8]); 2] =
+        [(BlockKind::Data, &[7; 300]), (BlockKind::Metadata, b"{}")];
+    for (kind, payload) in payloads {
+        let mut out = vec![0; BlockSealer::room(payload.len())];
+        let block = Block { kind, index: builder.next_index(), first_page: 0, payload };
+        let entry = sealer.seal(&mut key, &block, &mut out).unwrap();
+        builder.push(entry);
+        file.extend_from_slice(&out[..usize::try_from(entry.block_len()).unwrap()]);
+    }
+    let (index, trailer) = builder.finish(1, 2, Some(&keys)).unwrap();
+    file.extend_from_slice(&index);
+    file.extend_from_slice(&trailer);
+
+    let place_2 = place(2, trailer_digest(&trailer));
+    let recipients = RecipientsHeader { time_ms: 3, recipients: set.recipients };
+    let header = recipients.encode(&place_2, &keys).unwrap();
+    let trailer = Trailer::of_header(RecordKind::Recipients, 2, &header, 4).unwrap();
+    let trailer = trailer.encode(Some(&keys)).unwrap();
+    file.extend_from_slice(&header);
+    file.extend_from_slice(&trailer);
+
+    let signature = SignatureHeader {
+        time_ms: 5,
+        trailer_sha256: [6; 32],
+        content_sha256: [7; 32],
+        certificate: vec![8; 40],
+        signature: vec![9; 40],
+    };
+    let header = signature.encode(&place(3, trailer_digest(&trailer))).unwrap();
+    let trailer = Trailer::of_header(RecordKind::Signature, 3, &header, 6).unwrap();
+    file.extend_from_slice(&header);
+    file.extend_from_slice(&trailer.encode(None).unwrap());
+    file
+}
+
+/// The kind, and what stands between the length and the checksum of a set's header.
+fn media_set_header() -> Vec<u8> {
+    let header = set_header(None).encode(&place(1, [0; 32]), None).unwrap().bytes;
+    let mut seed = vec![0];
+    seed.extend_from_slice(&header[HEADER_PREFIX_LEN..header.len() - 64]);
+    seed
+}
+
+/// XXH3-64 of a block.
+pub(crate) fn checksum(header: &[u8], stored: &[u8]) -> u64 {
+    twox_hash::XxHash3_64::oneshot(&[header, stored].concat())
+}

@@ -1,0 +1,343 @@
+//! One server: initialised, started, asked, stopped or killed.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::ServerError;
+use crate::programs::Programs;
+use crate::sys::{ProcessUse, die_with_parent};
+
+/// A server that does not answer for so long will not.
+const START_LIMIT: Duration = Duration::from_mins(2);
+/// A clean end writes out the whole buffer pool.
+const STOP_LIMIT: Duration = Duration::from_mins(2);
+/// Bytes of an error log that an error shows.
+const LAST_WORDS: usize = 3000;
+
+/// How a server is to be started.
+#[derive(Debug, Clone, Default)]
+pub struct ServerConfig {
+    /// Its data directory, initialised.
+    pub data: PathBuf,
+    /// Lines of the section `[mariadbd]`, such as `innodb-encrypt-log=ON`.
+    pub options: Vec<String>,
+    /// Option files that are read first.
+    pub include: Vec<PathBuf>,
+    /// Variables of its environment beside the own ones.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Port on loopback; none for the socket alone.
+    pub port: Option<u16>,
+}
+
+/// Makes the data directory `data` with system tables and a `root@localhost` without a password.
+/// `options` are lines of an option file for it, such as `innodb-page-size=4k`.
+///
+/// # Errors
+/// When the program fails.
+pub fn initialise(programs: &Programs, data: &Path, options: &[&str]) -> Result<(), ServerError> {
+    // A server that starts removes what others have for temporary tables in the same directory.
+    let temporary = tempfile::tempdir()
+        .map_err(ServerError::file("cannot make a directory in", std::env::temp_dir()))?;
+    let mut command = Command::new(&programs.install);
+    command
+        .arg("--no-defaults")
+        .arg(format!("--datadir={}", data.display()))
+        .arg(format!("--tmpdir={}", temporary.path().display()))
+        .args(["--auth-root-authentication-method=normal", "--skip-test-db"])
+        .args(["--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0"])
+        .args(options.iter().map(|option| format!("--{option}")));
+    if rustix::process::geteuid().is_root() {
+        command.arg("--user=root");
+    }
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|source| ServerError::Start { program: programs.install.clone(), source })?;
+    checked("mariadb-install-db", output).map(drop)
+}
+
+/// A running server. Dropping it kills it; its data directory stays.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    client: PathBuf,
+    data: PathBuf,
+    log: PathBuf,
+    /// Holds the socket, whose path must be short, and the option file.
+    run: tempfile::TempDir,
+}
+
+impl Server {
+    /// Starts a server and waits until it answers.
+    ///
+    /// # Errors
+    /// `Ended` with the end of the error log when the server refuses.
+    pub fn start(programs: &Programs, config: &ServerConfig) -> Result<Self, ServerError> {
+        let run = tempfile::Builder::new()
+            .prefix("tdekit-db-")
+            .tempdir()
+            .map_err(ServerError::file("cannot make a directory in", std::env::temp_dir()))?;
+        let options = run.path().join("my.cnf");
+        std::fs::write(&options, option_file(run.path(), config))
+            .map_err(ServerError::file("cannot write", &options))?;
+        let log = config.data.with_extension("err");
+        let open = || {
+            File::options()
+                .create(true)
+                .append(true)
+                .open(&log)
+                .map_err(ServerError::file("cannot write", &log))
+        };
+        let mut command = Command::new(&programs.server);
+        command
+            .arg(format!("--defaults-file={}", options.display()))
+            .envs(config.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(open()?)
+            .stderr(open()?);
+        let child = die_with_parent(&mut command)
+            .spawn()
+            .map_err(|source| ServerError::Start { program: programs.server.clone(), source })?;
+        let (client, data) = (programs.client.clone(), config.data.clone());
+        let mut server = Self { child, client, data, log, run };
+        server.wait_for_answer()?;
+        Ok(server)
+    }
+
+    fn wait_for_answer(&mut self) -> Result<(), ServerError> {
+        let begun = Instant::now();
+        while !(self.socket().exists() && self.sql("SELECT 1").is_ok()) {
+            let ended =
+                self.child.try_wait().map_err(ServerError::file("cannot wait for", "it"))?;
+            if let Some(status) = ended {
+                return Err(ServerError::Ended { status, log: self.last_words() });
+            }
+            if begun.elapsed() > START_LIMIT {
+                let waited_s = START_LIMIT.as_secs();
+                return Err(ServerError::Silent { waited_s, log: self.last_words() });
+            }
+            std::thread::sleep(Duration::from_millis(25));
+        }
+        Ok(())
+    }
+
+    /// The path of its socket.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.run.path().join("s")
+    }
+
+    /// Its data directory.
+    #[must_use]
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// The number of its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What its process used so far.
+    #[must_use]
+    pub fn used(&self) -> ProcessUse {
+        ProcessUse::of(self.pid())
+    }
+
+    /// Its error log, of earlier starts on the same data directory too.
+    #[must_use]
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// Where the error log of a server on `data` lies.
+    #[must_use]
+    pub fn log_path(data: &Path) -> PathBuf {
+        data.with_extension("err")
+    }
+
+    fn last_words(&self) -> String {
+        let log = self.log();
+        let start = log.len().saturating_sub(LAST_WORDS);
+        let start = (start..log.len()).find(|at| log.is_char_boundary(*at)).unwrap_or(0);
+        log[start..].trim().to_owned()
+    }
+
+    /// The client, connected as root when it runs.
+    #[must_use]
+    pub fn client(&self) -> Command {
+        let mut command = Command::new(&self.client);
+        command.arg("--no-defaults").arg(format!("--socket={}", self.socket().display())).args([
+            "--user=root",
+            "--batch",
+            "--skip-column-names",
+        ]);
+        command
+    }
+
+    /// Runs statements; returns their rows, columns parted by tabs, lines ending in a newline.
+    ///
+    /// # Errors
+    /// `Sql` with the server's error.
+    pub fn sql(&self, sql: &str) -> Result<String, ServerError> {
+        let mut child = self
+            .client()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|source| ServerError::Start { program: self.client.clone(), source })?;
+        if let Some(mut input) = child.stdin.take() {
+            let sql = sql.to_owned();
+            // From a thread: rows may fill the pipe before all statements are read. A client that
+            // ended early says why itself.
+            std::thread::spawn(move || input.write_all(sql.as_bytes()));
+        }
+        let output = child
+            .wait_with_output()
+            .map_err(|source| ServerError::Start { program: self.client.clone(), source })?;
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(ServerError::Sql { message })
+        }
+    }
+
+    /// Stops its process where it stands, so that it does nothing until [`Self::resume`].
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on after [`Self::pause`].
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
+            // Fails only for a process that has ended.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Ends it cleanly.
+    ///
+    /// # Errors
+    /// When it ends otherwise, or not at all.
+    pub fn stop(mut self) -> Result<(), ServerError> {
+        self.resume();
+        self.signal(Signal::TERM);
+        let begun = Instant::now();
+        loop {
+            let ended =
+                self.child.try_wait().map_err(ServerError::file("cannot wait for", "it"))?;
+            match ended {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => {
+                    return Err(ServerError::Ended { status, log: self.last_words() });
+                }
+                None if begun.elapsed() > STOP_LIMIT => {
+                    let waited_s = STOP_LIMIT.as_secs();
+                    return Err(ServerError::Silent { waited_s, log: self.last_words() });
+                }
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    /// Kills it (SIGKILL), as a crash would.
+    ///
+    /// # Errors
+    /// When the process cannot be reaped.
+    pub fn kill(mut self) -> Result<ExitStatus, ServerError> {
+        // Fails only for a process that has ended.
+        let _ = self.child.kill();
+        self.child.wait().map_err(ServerError::file("cannot wait for", "it"))
+    }
+
+    /// Whether the process is there, and how it ended if not.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only for what is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The whole option file: `--defaults-file` keeps the system's own out.
+fn option_file(run: &Path, config: &ServerConfig) -> String {
+    let mut text = String::new();
+    for path in &config.include {
+        text.push_str(&format!("!include {}\n", path.display()));
+    }
+    let base = [
+        format!("datadir={}", config.data.display()),
+        format!("socket={}", run.join("s").display()),
+        format!("pid-file={}", run.join("pid").display()),
+        "skip-name-resolve".to_owned(),
+        "loose-innodb-buffer-pool-load-at-startup=OFF".to_owned(),
+        "loose-innodb-buffer-pool-dump-at-shutdown=OFF".to_owned(),
+        "loose-feedback=OFF".to_owned(),
+    ];
+    text.push_str("[mariadbd]\n");
+    for line in base.iter().chain(&config.options) {
+        text.push_str(line);
+        text.push('\n');
+    }
+    match config.port {
+        Some(port) => text.push_str(&format!("bind-address=127.0.0.1\nport={port}\n")),
+        None => text.push_str("skip-networking\n"),
+    }
+    if rustix::process::geteuid().is_root() {
+        text.push_str("user=root\n");
+    }
+    text
+}
+
+fn checked(program: &str, output: Output) -> Result<Output, ServerError> {
+    if output.status.success() {
+        return Ok(output);
+    }
+    let mut said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if said.trim().is_empty() {
+        said = String::from_utf8_lossy(&output.stdout).into_owned();
+    }
+    let lines: Vec<&str> = said.trim().lines().collect();
+    let stderr = lines[lines.len().saturating_sub(12)..].join("\n");
+    Err(ServerError::Program { program: program.to_owned(), status: output.status, stderr })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_file_keeps_to_the_socket_unless_a_port_is_given() {
+        let mut config = ServerConfig {
+            data: "/d".into(),
+            options: vec!["innodb-encrypt-log=ON".into()],
+            include: vec!["/i.cnf".into()],
+            ..ServerConfig::default()
+        };
+        let text = option_file(Path::new("/r"), &config);
+        assert!(text.starts_with("!include /i.cnf\n[mariadbd]\ndatadir=/d\nsocket=/r/s\n"));
+        assert!(text.contains("\ninnodb-encrypt-log=ON\n") && text.contains("\nskip-networking\n"));
+        config.port = Some(4000);
+        let text = option_file(Path::new("/r"), &config);
+        assert!(text.contains("bind-address=127.0.0.1\nport=4000\n"));
+        assert!(!text.contains("skip-networking"));
+    }
+}

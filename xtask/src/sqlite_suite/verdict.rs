@@ -1,0 +1,112 @@
+//! What a run comes to: outcomes held against the list of exceptions.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::exceptions::{Exceptions, Found};
+use super::run::{Broken, Outcome};
+
+/// What a run comes to.
+#[derive(Debug, Serialize)]
+pub(super) struct Verdict {
+    /// Files that ran.
+    pub(super) files: usize,
+    /// Files that were asked for and not run, and the reason of each.
+    pub(super) not_run: BTreeMap<String, String>,
+    /// Files without a failure.
+    pub(super) clean: usize,
+    /// Tests that ran.
+    pub(super) tests: u64,
+    /// Failed tests, listed or not.
+    pub(super) failures: usize,
+    /// Files that fail for each reason of the list.
+    pub(super) files_by_reason: BTreeMap<String, usize>,
+    /// Files that left a plain database.
+    pub(super) plain: usize,
+    /// What must not be, a line each.
+    pub(super) unexpected: Vec<String>,
+}
+
+/// Holds `outcomes` against the list.
+pub(super) fn judge(
+    outcomes: &[Outcome],
+    not_run: BTreeMap<String, String>,
+    list: &Exceptions,
+) -> Verdict {
+    let mut files_by_reason = BTreeMap::new();
+    let mut unexpected = Vec::new();
+    for outcome in outcomes {
+        let file = &outcome.file;
+        match &outcome.broken {
+            Some(Broken::Signal(signal)) => {
+                unexpected.push(format!("{file}: ended by signal {signal}"));
+            }
+            Some(Broken::TimedOut) => unexpected.push(format!("{file}: took too long")),
+            None => {}
+        }
+        let found: Vec<(&String, Option<Found<'_>>)> =
+            outcome.failed.iter().map(|test| (test, list.of(file, test))).collect();
+        let unlisted = found.iter().filter(|(_, entry)| entry.is_none());
+        unexpected.extend(unlisted.map(|(test, _)| format!("{file}: {test} failed")));
+        let mut reasons: Vec<&str> =
+            found.iter().filter_map(|(_, entry)| entry.map(|entry| entry.reason)).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        for reason in reasons {
+            *files_by_reason.entry(reason.to_owned()).or_insert(0) += 1;
+        }
+        let idle = list
+            .of_file(file)
+            .filter(|entry| !found.iter().any(|(_, used)| used.as_ref() == Some(entry)));
+        unexpected.extend(idle.map(|entry| {
+            let Found { reason, file, test } = entry;
+            format!("{file}: {test} is listed ({reason}) and passes: take it off the list")
+        }));
+    }
+    Verdict {
+        files: outcomes.len(),
+        not_run,
+        clean: outcomes.iter().filter(|outcome| outcome.is_clean()).count(),
+        tests: outcomes.iter().map(|outcome| outcome.tests).sum(),
+        failures: outcomes.iter().map(|outcome| outcome.failed.len()).sum(),
+        files_by_reason,
+        plain: outcomes.iter().filter(|outcome| !outcome.plain.is_empty()).count(),
+        unexpected,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn outcome(file: &str, failed: &[&str], broken: Option<Broken>) -> Outcome {
+        let failed = failed.iter().map(ToString::to_string).collect();
+        let (tests, plain, seconds) = (9, BTreeSet::new(), 0.0);
+        Outcome { file: file.to_owned(), tests, failed, broken, plain, seconds }
+    }
+
+    #[test]
+    fn what_is_listed_must_fail_and_nothing_else() {
+        let list = Exceptions::read("[bytes] Reads the file.\na.test a-1 a-2*\n").unwrap();
+        let unexpected = |outcomes: &[Outcome]| judge(outcomes, BTreeMap::new(), &list).unexpected;
+        assert!(unexpected(&[outcome("a.test", &["a-1", "a-2.1"], None)]).is_empty());
+        assert_eq!(unexpected(&[outcome("a.test", &["a-1", "a-2", "a-3"], None)]).len(), 1);
+        let passes = unexpected(&[outcome("a.test", &["a-1"], None)]);
+        assert_eq!(passes, ["a.test: a-2* is listed (bytes) and passes: take it off the list"]);
+        // A file that did not run says nothing of its entries.
+        assert!(unexpected(&[outcome("b.test", &[], None)]).is_empty());
+    }
+
+    #[test]
+    fn a_crash_is_never_listed() {
+        let list = Exceptions::read("[bytes] Reads the file.\na.test *\n").unwrap();
+        for broken in [Broken::Signal(11), Broken::TimedOut] {
+            let outcomes = [outcome("a.test", &["(script)"], Some(broken))];
+            let verdict = judge(&outcomes, BTreeMap::new(), &list);
+            assert_eq!((verdict.unexpected.len(), verdict.clean), (1, 0));
+        }
+    }
+}

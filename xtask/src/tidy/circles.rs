@@ -1,0 +1,389 @@
+//! The rule on circles of imports: files of a package that need each other are few.
+//!
+//! A file needs another when it names something there by a path from `crate`, `super` or `self`, in
+//! a `use` or elsewhere. A name that a module only passes on (`pub use`) counts for the file that
+//! it comes from, so a crate's root is no hub. Code for tests alone does not count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use petgraph::algo::tarjan_scc;
+use petgraph::graph::{DiGraph, NodeIndex};
+use syn::visit::{self, Visit};
+use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
+
+use super::Finding;
+
+/// Files that may stand in one circle.
+const MOST_FILES: usize = 8;
+
+/// Packages with larger circles, and the size of the largest. A size is lowered with each that is
+/// cut, and its line goes when it is within the limit.
+const KNOWN: &[(&str, usize)] = &[("tdekit", 34)];
+
+/// Names passed on are followed through so many modules.
+const MOST_HOPS: usize = 8;
+
+/// A module's path from its crate's root.
+type ModulePath = Vec<String>;
+
+/// Checks the crates of a package, each by its root file.
+///
+/// # Errors
+/// When a file cannot be read or is no Rust.
+pub(super) fn check(package: &str, roots: &[PathBuf]) -> Result<Vec<Finding>> {
+    let mut largest = Vec::new();
+    for root in roots {
+        let circle = Tree::read(root)?.largest_circle();
+        if circle.len() > largest.len() {
+            largest = circle;
+        }
+    }
+    Ok(judge(package, &largest, known(package)).into_iter().collect())
+}
+
+fn known(package: &str) -> Option<usize> {
+    KNOWN.iter().find(|(name, _)| *name == package).map(|(_, size)| *size)
+}
+
+fn judge(package: &str, circle: &[String], known: Option<usize>) -> Option<Finding> {
+    let size = circle.len();
+    let allowed = known.unwrap_or(MOST_FILES);
+    if size > allowed {
+        return Some(Finding::Broken(format!(
+            "{package}: {size} files import each other in a circle ({allowed} may): {}",
+            circle.join(", ")
+        )));
+    }
+    let known = known?;
+    if size < known {
+        return Some(Finding::Broken(format!(
+            "{package}: its largest circle has {size} files now: xtask/src/tidy/circles.rs says \
+             {known}"
+        )));
+    }
+    Some(Finding::Near(format!("{package}: {size} files import each other in a circle")))
+}
+
+/// The modules of one crate.
+#[derive(Default)]
+struct Tree {
+    modules: BTreeMap<ModulePath, Module>,
+    files: Vec<String>,
+}
+
+/// A module, in a file of its own or within another's.
+#[derive(Default)]
+struct Module {
+    /// Index of its file.
+    file: usize,
+    /// What it names, each as a path from the crate's root.
+    names: Vec<ModulePath>,
+    /// What it brings in: the name under which, and from where. `*` brings all in.
+    brought_in: Vec<(String, ModulePath)>,
+    /// Names of its own items.
+    defines: BTreeSet<String>,
+}
+
+impl Tree {
+    fn read(root: &Path) -> Result<Self> {
+        let mut tree = Self::default();
+        let dir = root.parent().unwrap_or(Path::new("."));
+        tree.read_file(root, dir, Vec::new())?;
+        Ok(tree)
+    }
+
+    /// Reads a file; the files of its modules are in `dir`.
+    fn read_file(&mut self, path: &Path, dir: &Path, at: ModulePath) -> Result<()> {
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let parsed = syn::parse_file(&text).with_context(|| path.display().to_string())?;
+        let file = self.files.len();
+        let shown = path.strip_prefix(crate::process::root()).unwrap_or(path);
+        self.files.push(shown.display().to_string());
+        self.read_items(&parsed.items, file, dir, &at)
+    }
+
+    fn read_items(
+        &mut self,
+        items: &[Item],
+        file: usize,
+        dir: &Path,
+        at: &ModulePath,
+    ) -> Result<()> {
+        let mut names = Names { at, found: Vec::new(), brought_in: Vec::new() };
+        for item in items {
+            match item {
+                Item::Mod(module) if is_for_tests(&module.attrs) => {}
+                Item::Mod(module) => {
+                    let name = module.ident.to_string();
+                    let inner_dir = dir.join(&name);
+                    let inner: ModulePath = at.iter().cloned().chain([name.clone()]).collect();
+                    match &module.content {
+                        Some((_, items)) => self.read_items(items, file, &inner_dir, &inner)?,
+                        None => {
+                            let beside = dir.join(format!("{name}.rs"));
+                            let within = inner_dir.join("mod.rs");
+                            let path = if beside.is_file() { beside } else { within };
+                            self.read_file(&path, &inner_dir, inner)?;
+                        }
+                    }
+                }
+                other => names.visit_item(other),
+            }
+        }
+        let Names { found, brought_in, .. } = names;
+        let defines = items.iter().filter_map(name_of).collect();
+        self.modules.insert(at.clone(), Module { file, names: found, brought_in, defines });
+        Ok(())
+    }
+
+    /// The file that a path leads to, where it leads into this crate.
+    fn file_of(&self, path: &[String], hops: usize) -> Option<usize> {
+        let (at, module) = (0..=path.len())
+            .rev()
+            .find_map(|len| self.modules.get_key_value(&path[..len]))
+            .map(|(at, module)| (at.len(), module))?;
+        let Some(name) = path.get(at).filter(|name| hops > 0 && !module.defines.contains(*name))
+        else {
+            return Some(module.file);
+        };
+        for (known, from) in &module.brought_in {
+            let onward = |rest: &[String]| [from.as_slice(), rest].concat();
+            if known == name {
+                return self.file_of(&onward(&path[at + 1..]), hops - 1).or(Some(module.file));
+            }
+            let has_it = self.modules.get(from).is_some_and(|module| module.defines.contains(name));
+            if known == "*" && has_it {
+                return self.file_of(&onward(&path[at..]), hops - 1);
+            }
+        }
+        Some(module.file)
+    }
+
+    /// The files of the largest circle, sorted.
+    fn largest_circle(&self) -> Vec<String> {
+        let mut graph = DiGraph::<usize, ()>::new();
+        let nodes: Vec<NodeIndex> =
+            (0..self.files.len()).map(|file| graph.add_node(file)).collect();
+        let mut edges = BTreeSet::new();
+        for module in self.modules.values() {
+            let needed = module.names.iter().filter_map(|path| self.file_of(path, MOST_HOPS));
+            edges.extend(needed.map(|file| (module.file, file)).filter(|(from, to)| from != to));
+        }
+        for (from, to) in edges {
+            graph.add_edge(nodes[from], nodes[to], ());
+        }
+        let largest = tarjan_scc(&graph).into_iter().max_by_key(Vec::len).unwrap_or_default();
+        if largest.len() < 2 {
+            return Vec::new();
+        }
+        let mut files: Vec<_> =
+            largest.into_iter().map(|node| self.files[graph[node]].clone()).collect();
+        files.sort();
+        files
+    }
+}
+
+/// Collects the paths that the items of one module name.
+struct Names<'a> {
+    at: &'a ModulePath,
+    found: Vec<ModulePath>,
+    brought_in: Vec<(String, ModulePath)>,
+}
+
+impl Names<'_> {
+    /// A path from the crate's root; `None` for one that begins elsewhere.
+    fn path_from_root(&self, segments: &[String]) -> Option<ModulePath> {
+        let mut at = self.at.clone();
+        let mut rest = segments;
+        match segments.first().map(String::as_str) {
+            Some("crate") => {
+                at.clear();
+                rest = &segments[1..];
+            }
+            Some("self") => rest = &segments[1..],
+            Some("super") => {
+                while let Some((first, more)) = rest.split_first()
+                    && first == "super"
+                {
+                    at.pop();
+                    rest = more;
+                }
+            }
+            _ => return None,
+        }
+        at.extend(rest.iter().cloned());
+        Some(at)
+    }
+
+    fn flatten(tree: &UseTree, before: &[String], out: &mut Vec<(String, Vec<String>)>) {
+        let with = |name: &syn::Ident| -> Vec<String> {
+            before.iter().cloned().chain([name.to_string()]).collect()
+        };
+        match tree {
+            UseTree::Path(path) => Self::flatten(&path.tree, &with(&path.ident), out),
+            UseTree::Name(name) if name.ident == "self" => {
+                let last = before.last().cloned().unwrap_or_default();
+                out.push((last, before.to_vec()));
+            }
+            UseTree::Name(name) => out.push((name.ident.to_string(), with(&name.ident))),
+            UseTree::Rename(name) => out.push((name.rename.to_string(), with(&name.ident))),
+            UseTree::Glob(_) => out.push(("*".to_owned(), before.to_vec())),
+            UseTree::Group(group) => {
+                group.items.iter().for_each(|tree| Self::flatten(tree, before, out));
+            }
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Names<'_> {
+    fn visit_item(&mut self, item: &'ast Item) {
+        if !is_for_tests(attributes(item)) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast ItemUse) {
+        let mut flat = Vec::new();
+        Self::flatten(&item.tree, &[], &mut flat);
+        let is_private = matches!(item.vis, Visibility::Inherited);
+        for (name, segments) in flat {
+            let path = self.path_from_root(&segments);
+            if is_private {
+                self.found.extend(path.clone());
+            }
+            // Without a prefix it begins at a child, or at another crate, which no module is.
+            let child = || self.at.iter().chain(&segments).cloned().collect();
+            self.brought_in.push((name, path.unwrap_or_else(child)));
+        }
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let segments: Vec<_> =
+            path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        if segments.len() > 1 {
+            self.found.extend(self.path_from_root(&segments));
+        }
+        visit::visit_path(self, path);
+    }
+}
+
+fn is_for_tests(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("cfg")
+            && attribute
+                .parse_args::<syn::Meta>()
+                .is_ok_and(|condition| condition.path().is_ident("test"))
+    })
+}
+
+fn name_of(item: &Item) -> Option<String> {
+    let name = match item {
+        Item::Const(item) => &item.ident,
+        Item::Enum(item) => &item.ident,
+        Item::Fn(item) => &item.sig.ident,
+        Item::Static(item) => &item.ident,
+        Item::Struct(item) => &item.ident,
+        Item::Trait(item) => &item.ident,
+        Item::Type(item) => &item.ident,
+        _ => return None,
+    };
+    Some(name.to_string())
+}
+
+fn attributes(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Const(item) => &item.attrs,
+        Item::Enum(item) => &item.attrs,
+        Item::Fn(item) => &item.attrs,
+        Item::Impl(item) => &item.attrs,
+        Item::Mod(item) => &item.attrs,
+        Item::Static(item) => &item.attrs,
+        Item::Struct(item) => &item.attrs,
+        Item::Trait(item) => &item.attrs,
+        Item::Type(item) => &item.attrs,
+        Item::Use(item) => &item.attrs,
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The largest circle of a crate of these files, by their names.
+    fn circle(files: &[(&str, &str)]) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let found = Tree::read(&dir.path().join("lib.rs")).unwrap().largest_circle();
+        let name =
+            |path: &String| Path::new(path).strip_prefix(dir.path()).unwrap().display().to_string();
+        found.iter().map(name).collect()
+    }
+
+    #[test]
+    fn files_that_need_each_other_are_a_circle() {
+        let found = circle(&[
+            ("lib.rs", "mod a; mod b; mod c;"),
+            ("a.rs", "use crate::b::B; pub struct A;"),
+            ("b.rs", "use super::{c::C, nothing}; pub struct B;"),
+            ("c/mod.rs", "mod d; pub struct C;"),
+            ("c/d.rs", "fn f() { crate::a::g::<super::super::a::A>() }"),
+        ]);
+        assert!(found.is_empty(), "c needs nothing: {found:?}");
+        let found = circle(&[
+            ("lib.rs", "mod a; mod b; mod c;"),
+            ("a.rs", "use crate::b::B; pub struct A;"),
+            ("b.rs", "use super::c::C; pub struct B;"),
+            ("c.rs", "pub struct C; fn f() { crate::a::g() }"),
+        ]);
+        assert_eq!(found, ["a.rs", "b.rs", "c.rs"]);
+    }
+
+    #[test]
+    fn a_name_that_is_passed_on_leads_to_where_it_comes_from() {
+        let found = circle(&[
+            ("lib.rs", "mod a; mod b; pub use a::A; pub use b::*;"),
+            ("a.rs", "use crate::B; pub struct A;"),
+            ("b.rs", "use crate::A; pub struct B;"),
+        ]);
+        assert_eq!(found, ["a.rs", "b.rs"]);
+        let found = circle(&[
+            ("lib.rs", "mod a; mod b; pub use a::A; pub use b::B;"),
+            ("a.rs", "pub struct A;"),
+            ("b.rs", "use crate::A; pub struct B;"),
+        ]);
+        assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn what_only_tests_need_does_not_count() {
+        let found = circle(&[
+            ("lib.rs", "mod a; mod b;"),
+            ("a.rs", "use crate::b::B; pub struct A;"),
+            (
+                "b.rs",
+                "pub struct B; #[cfg(test)] use crate::a::A;
+                 #[cfg(test)] mod tests { use crate::a::A; }",
+            ),
+        ]);
+        assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn a_known_circle_may_only_shrink() {
+        let files: Vec<_> = (0..12).map(|n| n.to_string()).collect();
+        let broken = |found| matches!(found, Some(Finding::Broken(_)));
+        assert!(broken(judge("p", &files, None)));
+        assert!(!broken(judge("p", &files[..8], None)));
+        assert!(!broken(judge("p", &files, Some(12))));
+        assert!(broken(judge("p", &files, Some(11))));
+        assert!(broken(judge("p", &files, Some(13))), "the table must say what is so");
+    }
+}
