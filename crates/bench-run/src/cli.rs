@@ -9,19 +9,56 @@ mod write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::Parser;
+
 use crate::driver;
 use crate::error::BenchError;
 use crate::interrupt;
-use args::BenchCommand;
+use crate::tools::Tools;
+use crate::worker;
+use args::{BenchArgs, BenchCommand};
 use configure::configure;
 use write::{Files, Reports};
 
-pub use crate::tools::Tools;
-pub use args::BenchArgs;
+/// Tell what encryption costs, on a database of yours or on one made for it
+#[derive(Debug, Parser)]
+#[command(name = "tdekit-bench", bin_name = "tdekit bench", version)]
+struct Cli {
+    #[command(flatten)]
+    args: BenchArgs,
+}
+
+/// The program `tdekit-bench`: one side of a bench where its first word is `bench-worker`, else the
+/// bench itself.
+///
+/// It prices the command `tdekit` beside it, or what `TDEKIT_COMMAND` names, with the extension
+/// that this command names, or `TDEKIT_EXTENSION`. Either may be set to nothing, for a run that
+/// needs none, such as `--aa`.
+pub fn main() -> ExitCode {
+    let failed = |error: &dyn std::fmt::Display| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    };
+    if std::env::args_os().nth(1).is_some_and(|word| word == "bench-worker") {
+        let served = worker::serve(std::io::stdin().lock(), std::io::stdout().lock());
+        return served.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS);
+    }
+    let args = Cli::parse().args;
+    match Tools::find().and_then(|tools| run(&args, &tools)) {
+        Ok(outcome) => outcome.into(),
+        Err(error) => {
+            failed(&error);
+            if let Some(hint) = error.hint() {
+                eprintln!("hint: {hint}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+enum Outcome {
     /// All was done.
     Complete,
     /// A failure ended the run early; what was measured is in the report.
@@ -41,11 +78,9 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// Runs `tdekit bench`: prints the table, writes the JSON document and the page.
-///
-/// # Errors
-/// Fails when nothing could be measured, or a report not be written.
-pub fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome, BenchError> {
+/// Prints the table, writes the JSON document and the page. Fails when nothing could be measured,
+/// or a report not be written.
+fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome, BenchError> {
     match &args.command {
         Some(BenchCommand::Peers(command)) => {
             interrupt::install();
@@ -67,14 +102,12 @@ pub fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome, BenchError> {
     if args.calibrate {
         return beside::calibrate(args, &config, tools);
     }
-    let reports = Reports {
-        files: Files {
-            json: args.json.clone().unwrap_or_else(|| PathBuf::from("results.json")),
-            html: args.html.clone().unwrap_or_else(|| PathBuf::from("report.html")),
-        },
-        csv: args.csv.clone(),
-        csv_blocks: args.csv_blocks.clone(),
+    let files = Files {
+        json: args.json.clone().unwrap_or_else(|| PathBuf::from("results.json")),
+        html: args.html.clone().unwrap_or_else(|| PathBuf::from("report.html")),
     };
+    let (csv, csv_blocks) = (args.csv.clone(), args.csv_blocks.clone());
+    let reports = Reports { files, csv, csv_blocks };
     reports.check()?;
     let results = match driver::run(&config, tools) {
         // Stopped before anything was measured: there is nothing to report.
@@ -100,21 +133,17 @@ fn outcome(incomplete: &[String], stopped: bool) -> Outcome {
 pub(crate) mod tests {
     use std::path::Path;
 
-    use clap::Parser;
-
     use super::configure::chosen_mixes;
     use super::*;
     use crate::config::Config;
 
-    #[derive(Debug, Parser)]
-    struct Cli {
-        #[command(flatten)]
-        bench: BenchArgs,
+    fn try_parse(words: &[&str]) -> Result<BenchArgs, clap::Error> {
+        let words = std::iter::once("bench").chain(words.iter().copied());
+        Cli::try_parse_from(words).map(|cli| cli.args)
     }
 
     fn parse(words: &[&str]) -> BenchArgs {
-        let words = std::iter::once("bench").chain(words.iter().copied());
-        Cli::try_parse_from(words).unwrap().bench
+        try_parse(words).unwrap()
     }
 
     pub(crate) fn config() -> Config {
@@ -141,11 +170,6 @@ pub(crate) mod tests {
             ["--processes", "0"],
             ["--journal-mode", "memory"],
             ["--experiment", "everything"],
-        ] {
-            let words = std::iter::once("bench").chain(bad);
-            assert!(Cli::try_parse_from(words).is_err(), "{bad:?}");
-        }
-        for bad in [
             ["--precision", "0%"],
             ["--precision", "x"],
             ["--think-time", "1000"],
@@ -153,17 +177,13 @@ pub(crate) mod tests {
             ["--runs", "5"],
             ["app.db", "--calibrate"],
         ] {
-            let words = std::iter::once("bench").chain(bad);
-            assert!(Cli::try_parse_from(words).is_err(), "{bad:?}");
+            assert!(try_parse(&bad).is_err(), "{bad:?}");
         }
         let directory = tempfile::tempdir().unwrap();
         let json = directory.path().join("not there/x.json");
         let args = parse(&["--json", json.to_str().unwrap(), "--aa"]);
-        let tools = Tools {
-            worker: PathBuf::from("unused"),
-            tdekit: PathBuf::from("unused"),
-            extension: PathBuf::from("unused"),
-        };
+        let [worker, tdekit, extension] = [const { PathBuf::new() }; 3];
+        let tools = Tools { worker, tdekit, extension };
         assert!(matches!(run(&args, &tools), Err(BenchError::File { .. })));
     }
 
@@ -217,9 +237,6 @@ pub(crate) mod tests {
     #[test]
     fn orders_are_words() {
         let args = parse(&["--control", "set", "mix=0/5/5", "--run", "7"]);
-        assert_eq!(
-            (args.control.as_slice(), args.run),
-            (["set".to_owned(), "mix=0/5/5".to_owned()].as_slice(), Some(7))
-        );
+        assert_eq!((args.control.join(" ").as_str(), args.run), ("set mix=0/5/5", Some(7)));
     }
 }

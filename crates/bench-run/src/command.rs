@@ -1,11 +1,10 @@
 //! Commands that the bench runs to prepare its sides.
 
-use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
+use crate::address::without_password;
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::oltp::without_password;
 
 /// Runs a command to its end, without input. Fails with its last words.
 pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>, BenchError> {
@@ -19,18 +18,19 @@ pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>, BenchError> {
     }
     // Ctrl-C reaches the command as well; then its failure is not the cause.
     interrupt::check()?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    let stderr = text.trim().lines().rev().take(8).collect::<Vec<_>>();
-    let stderr = stderr.into_iter().rev().collect::<Vec<_>>().join("\n");
-    Err(BenchError::Command { command: shown, status: output.status, stderr })
+    let stderr = last_lines(&String::from_utf8_lossy(&output.stderr));
+    Err(BenchError::Command { command: shown, status: output.status.to_string(), stderr })
+}
+
+/// The end of what a command said.
+pub(crate) fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.trim().lines().collect();
+    lines[lines.len().saturating_sub(8)..].join("\n")
 }
 
 fn shown(command: &Command) -> String {
-    let words: Vec<OsString> = std::iter::once(command.get_program())
-        .chain(command.get_args())
-        .map(std::ffi::OsStr::to_owned)
-        .collect();
-    words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// The command line of this process as a POSIX shell reads it, without passwords. What is not

@@ -37,6 +37,62 @@ impl Experiments {
     }
 }
 
+/// Seconds of measuring with `--quick`, and usually.
+pub(crate) const MAX_TIME_S: (u64, u64) = (30, 150);
+/// Seconds that a run with a wanted precision measures at most.
+const PRECISE_S: u64 = 3600;
+
+/// Options that experiments share, as the user gave them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Given {
+    pub(crate) quick: bool,
+    /// The run goes on until its intervals are as narrow as wanted.
+    pub(crate) precise: bool,
+    pub(crate) rows: Option<u64>,
+    pub(crate) loops: Option<u64>,
+    pub(crate) restarts: Option<u32>,
+    pub(crate) pairs: Option<u32>,
+    pub(crate) max_time_s: Option<u64>,
+}
+
+impl Given {
+    /// What `--quick` has, or what is usual.
+    pub(crate) fn by_quick<T>(self, (quick, usual): (T, T)) -> T {
+        if self.quick { quick } else { usual }
+    }
+
+    pub(crate) fn restarts(self) -> u32 {
+        self.restarts.unwrap_or(self.by_quick((3, 8)))
+    }
+
+    pub(crate) fn pairs(self) -> u32 {
+        self.pairs.unwrap_or(self.by_quick((1, 3)))
+    }
+
+    /// Restarts as given. A run that goes on until its intervals are narrow has a first stage of
+    /// as many in every experiment.
+    pub(crate) fn first_stage(self) -> Option<u32> {
+        self.restarts.or(self.precise.then(|| self.restarts()))
+    }
+
+    /// Time of measuring, of which `seconds` are there with `--quick` and usually.
+    pub(crate) fn max_time(self, seconds: (u64, u64)) -> Duration {
+        let usual = if self.precise { PRECISE_S } else { seconds.1 };
+        Duration::from_secs(self.max_time_s.unwrap_or(self.by_quick((seconds.0, usual))))
+    }
+}
+
+/// What was named, each once, in the order of its first naming.
+pub(crate) fn each_once<T: PartialEq>(named: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for one in named {
+        if !once.contains(&one) {
+            once.push(one);
+        }
+    }
+    once
+}
+
 /// What a run is to do.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {

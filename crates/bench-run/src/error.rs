@@ -1,228 +1,104 @@
 //! Why a bench could not run, or not to its end.
 
 use std::path::PathBuf;
-use std::process::ExitStatus;
 
 use tdekit_bench_report::JsonError;
 use tdekit_private_mariadb::ServerError;
 
 /// Why a bench could not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BenchError {
+pub(crate) enum BenchError {
     /// A file or directory could not be used.
     #[error("{doing} {}: {source}", path.display())]
-    File {
-        /// What was tried, such as `cannot copy`.
-        doing: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// The system's answer.
-        source: std::io::Error,
-    },
+    File { doing: &'static str, path: PathBuf, source: std::io::Error },
     /// The given file is no plain SQLite database.
     #[error("{} is not a plain SQLite database", path.display())]
-    NotADatabase {
-        /// The file.
-        path: PathBuf,
-    },
+    NotADatabase { path: PathBuf },
     /// SQLite refused a preparation.
     #[error("{doing}: {source}")]
-    Sqlite {
-        /// What was tried.
-        doing: String,
-        /// SQLite's answer.
-        source: rusqlite::Error,
-    },
+    Sqlite { doing: String, source: rusqlite::Error },
     /// A worker process ended or answered nonsense.
     #[error("worker of side {side} is lost: {detail}")]
-    WorkerLost {
-        /// Its side.
-        side: String,
-        /// Exit status and last words.
-        detail: String,
-    },
+    WorkerLost { side: String, detail: String },
     /// A worker process could not do what was asked.
     #[error("side {side}: {message}")]
-    WorkerFailed {
-        /// Its side.
-        side: String,
-        /// The worker's words.
-        message: String,
-    },
+    WorkerFailed { side: String, message: String },
     /// A command that was needed failed.
     #[error("{command} failed ({status}): {stderr}")]
-    Command {
-        /// Program and arguments.
-        command: String,
-        /// How it ended.
-        status: ExitStatus,
-        /// What it said.
-        stderr: String,
-    },
-    /// A measured command failed.
-    #[error("{command} failed ({status}): {stderr}")]
-    Run {
-        /// Program and arguments.
-        command: String,
-        /// How it ended.
-        status: String,
-        /// What it said.
-        stderr: String,
-    },
+    Command { command: String, status: String, stderr: String },
     /// A command made a backup that is not what was asked for, or restored other data.
     #[error("{what}: {detail}")]
-    Mismatch {
-        /// The backup.
-        what: String,
-        /// What differs.
-        detail: String,
-    },
+    Mismatch { what: String, detail: String },
     /// A command that was needed could not be started.
     #[error("cannot start {command}: {source}")]
-    Start {
-        /// Program and arguments.
-        command: String,
-        /// The system's answer.
-        source: std::io::Error,
-    },
+    Start { command: String, source: std::io::Error },
     /// Too little room for the files of the run.
     #[error(
         "the run needs {needed_bytes} bytes in {}, and {available_bytes} are free",
         path.display()
     )]
-    Space {
-        /// Directory of the files.
-        path: PathBuf,
-        /// Estimated need.
-        needed_bytes: u64,
-        /// Free for this user.
-        available_bytes: u64,
-    },
+    Space { path: PathBuf, needed_bytes: u64, available_bytes: u64 },
     /// An option's value cannot be used.
     #[error("{option}: {reason}")]
-    Option {
-        /// The option.
-        option: &'static str,
-        /// Why not.
-        reason: String,
-    },
-    /// A peer library is not installed.
-    #[error("peer library {name} is not installed")]
-    PeerMissing {
-        /// Its name.
-        name: String,
-    },
-    /// Another backup tool is not installed.
+    Option { option: &'static str, reason: String },
+    /// A peer library or another tool is not installed.
     #[error("{name} is not installed")]
     ToolMissing {
-        /// Its name here.
         name: String,
-        /// Debian's packages that bring it.
-        packages: String,
+        /// The command that installs it.
+        remedy: String,
     },
     /// The extension is not there.
     #[error("the SQLite extension is not at {}", path.display())]
-    NoExtension {
-        /// Where it was looked for.
-        path: PathBuf,
-    },
+    NoExtension { path: PathBuf },
     /// The command cannot back up.
     #[error("{} has no command `backup`", command.display())]
-    NoBackup {
-        /// The command.
-        command: PathBuf,
-    },
+    NoBackup { command: PathBuf },
     /// No test is running that could be controlled.
     #[error(
         "no bench is running{}",
         run.map_or_else(String::new, |run| format!(" as process {run}"))
     )]
-    NoRun {
-        /// The process asked for.
-        run: Option<u32>,
-    },
+    NoRun { run: Option<u32> },
     /// Several tests are running.
     #[error(
         "several benches are running, as processes {}",
         runs.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
     )]
-    SeveralRuns {
-        /// Their processes.
-        runs: Vec<u32>,
-    },
+    SeveralRuns { runs: Vec<u32> },
     /// The running test refused an order.
     #[error("the running bench answers: {reason}")]
-    Refused {
-        /// Its words.
-        reason: String,
-    },
+    Refused { reason: String },
     /// An order ended the run.
     #[error("stopped by `--control stop`")]
     Stopped,
     /// No statement and no scan could be derived.
     #[error("{} has no table that statements could be derived from", path.display())]
-    NothingDerived {
-        /// The database.
-        path: PathBuf,
-    },
+    NothingDerived { path: PathBuf },
     /// A private server could not be had, or refused.
     #[error(transparent)]
     Server(#[from] ServerError),
     /// A results document could not be read.
     #[error("{}: {source}", path.display())]
-    Document {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: JsonError,
-    },
+    Document { path: PathBuf, source: JsonError },
     /// A server could not be reached.
     #[error("cannot connect to {server}: {source}")]
-    Connect {
-        /// Host and port.
-        server: String,
-        /// The system's answer.
-        source: std::io::Error,
-    },
+    Connect { server: String, source: std::io::Error },
     /// A connection to a server ended before its time.
     #[error("the connection to the server is lost: {source}")]
-    ConnectionLost {
-        /// The system's answer.
-        source: std::io::Error,
-    },
+    ConnectionLost { source: std::io::Error },
     /// A server said what its protocol does not allow.
     #[error("the server breaks the protocol: {what}")]
-    Protocol {
-        /// What it said.
-        what: String,
-    },
+    Protocol { what: String },
     /// A server refused.
     #[error("Msg {number}, Level {class}, State {state}: {text}")]
-    ServerSaid {
-        /// Number of the error.
-        number: i32,
-        /// Its severity.
-        class: u8,
-        /// Its state.
-        state: u8,
-        /// Its words.
-        text: String,
-    },
+    ServerSaid { number: i32, class: u8, state: u8, text: String },
     /// A statement failed behind a result whose rows are not read.
     #[error("the statement failed (status {status:#06x} at the end of its answer)")]
-    StatementFailed {
-        /// Status of the final DONE.
-        status: u16,
-    },
+    StatementFailed { status: u16 },
     /// A server does not encrypt as asked for.
     #[error("encryption {mode}: {reason}")]
-    Encryption {
-        /// What was asked for.
-        mode: &'static str,
-        /// Why not.
-        reason: &'static str,
-    },
+    Encryption { mode: &'static str, reason: &'static str },
     /// TLS with a server failed.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
@@ -236,38 +112,31 @@ pub enum BenchError {
 
 impl BenchError {
     /// What the user can do about it.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
+        let said = |text: &str| Some(text.to_owned());
         match self {
-            Self::NotADatabase { .. } => Some(
-                "an encrypted database is benched on its plain copy: tdekit decrypt a copy first"
-                    .to_owned(),
+            Self::NotADatabase { .. } => said(
+                "an encrypted database is benched on its plain copy: tdekit decrypt a copy first",
             ),
-            Self::Space { .. } => Some(
+            Self::Space { .. } => said(
                 "--dir DIR puts the copies on another file system, --device those of the \
-                      backup matrix, and --size makes its database smaller"
-                    .to_owned(),
+                 backup matrix, and --size makes its database smaller",
             ),
-            Self::ToolMissing { packages, .. } => Some(format!("apt-get install {packages}")),
+            Self::ToolMissing { remedy, .. } => Some(remedy.clone()),
             Self::Server(ServerError::ProgramMissing { package, .. }) => {
                 Some(format!("apt-get install {package}"))
             }
-            Self::PeerMissing { name } => Some(format!("tdekit bench peers install {name}")),
-            Self::NoExtension { .. } => Some(
+            Self::NoExtension { .. } => said(
                 "name it with TDEKIT_EXTENSION, or install it beside the command or in \
-                 ../lib/tdekit"
-                    .to_owned(),
+                 ../lib/tdekit",
             ),
-            Self::NothingDerived { .. } => {
-                Some("--experiment crud runs on a generated database".to_owned())
+            Self::NothingDerived { .. } => said("--experiment crud runs on a generated database"),
+            Self::NoRun { .. } => {
+                said("--control changes a bench of this user that runs in another terminal")
             }
-            Self::NoRun { .. } => Some(
-                "--control changes a bench of this user that runs in another terminal".to_owned(),
-            ),
-            Self::SeveralRuns { .. } => Some("--run PROCESS chooses one".to_owned()),
-            Self::Tls(rustls::Error::InvalidCertificate(_)) => Some(
-                "--tls-ca FILE names who vouches for the server, --trust accepts any certificate"
-                    .to_owned(),
+            Self::SeveralRuns { .. } => said("--run PROCESS chooses one"),
+            Self::Tls(rustls::Error::InvalidCertificate(_)) => said(
+                "--tls-ca FILE names who vouches for the server, --trust accepts any certificate",
             ),
             Self::Connect { .. }
             | Self::ConnectionLost { .. }
@@ -284,7 +153,6 @@ impl BenchError {
             | Self::WorkerLost { .. }
             | Self::WorkerFailed { .. }
             | Self::Command { .. }
-            | Self::Run { .. }
             | Self::Mismatch { .. }
             | Self::NoBackup { .. }
             | Self::Start { .. }

@@ -26,7 +26,7 @@ impl Mix {
 
     /// Sixteen mixes, as many as the document ran, among them the three that it names (its list is
     /// an image that is lost): reads in steps of two, the rest updates, both, or inserts.
-    pub(crate) fn sixteen() -> Vec<Self> {
+    fn sixteen() -> Vec<Self> {
         let mut mixes = Vec::new();
         for reads in (0..=10).rev().step_by(2) {
             let writes = 10 - reads;
@@ -40,6 +40,11 @@ impl Mix {
             }));
         }
         mixes
+    }
+
+    /// The sixteen, and load.
+    pub(crate) fn all() -> Vec<Self> {
+        Self::sixteen().into_iter().chain([Self::LOAD]).collect()
     }
 
     /// Name in class ids: `4-3-3`, `load`.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::shell_line;
 use crate::measure::Cost;
-use crate::oltp::{OltpDone, OltpShare};
+use crate::oltp::OltpShare;
 use crate::value::Value;
 
 /// Where a worker takes SQLite from.
@@ -22,46 +22,47 @@ pub(crate) enum LibraryChoice {
     Idle,
 }
 
-/// A request. Times of `Crud`, `Checkpoint`, `Pay`, `Operation`, `Script`, `Scan`, `Backup`,
-/// `OpenProbe` and `Run` are measured; the rest is preparation.
+/// A request. Those that answer a cost or times are measured; the rest is preparation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// First of all: loads the library and the extension.
+    /// First of all: loads the library and the extension. Answers [`Ready`].
     Setup { library: LibraryChoice, extension: Option<PathBuf> },
     /// Opens the database that later requests work on; `on_open` runs first on every connection.
+    /// Answers [`DatabaseState`].
     Open { path: PathBuf, on_open: Vec<String> },
-    /// Runs statements.
+    /// Runs statements. Answers nothing.
     Execute { sql: Vec<String> },
-    /// Loops of the CRUD experiment under the control row `control`.
+    /// Loops of the CRUD experiment under the control row `control`. Answers [`Cost`].
     Crud(CrudRequest),
-    /// Copies the write-ahead log into the database.
+    /// Copies the write-ahead log into the database. Answers [`Cost`].
     Checkpoint,
     /// Computes so long, then waits until the monotonic clock shows `until_ns`: the known cost of
-    /// a calibration.
+    /// a calibration. Answers [`Cost`].
     Pay { cpu_ns: u64, until_ns: u64 },
-    /// Tries each statement and its undo for real, and tells which can be measured.
+    /// Tries each statement and its undo for real, and tells which can be measured: a
+    /// [`Rehearsal`] each.
     Rehearse { statements: Vec<Planned> },
-    /// The statements that `Operation` runs.
+    /// The statements that `Operation` runs. Answers nothing.
     Plan { statements: Vec<Planned> },
-    /// Every statement of one operation, each with emptied caches.
+    /// Every statement of one operation, each with emptied caches. Answers [`OperationCosts`].
     Operation { operation: Operation, cold: bool, drop_all: bool, round: u32 },
-    /// The user's statements that `Script` runs.
+    /// The user's statements that `Script` runs. Answers whether each changes the database.
     PlanScript { statements: Vec<String>, undo: Undo },
     /// All of the user's statements in order, `times` times, with emptied caches; what they change
-    /// is undone after each time.
+    /// is undone after each time. Answers a [`Cost`] each, all times together.
     Script { times: u64 },
-    /// One statement, with SQLite's cache emptied.
+    /// One statement, with SQLite's cache emptied. Answers [`Cost`].
     Scan { sql: String },
-    /// A copy by the backup interface to a new file, which is removed again.
+    /// A copy by the backup interface to a new file, which is removed again. Answers [`Cost`].
     Backup { to: PathBuf, on_open: Vec<String> },
-    /// Opens `first`, then measures opening `others`, then opening them again. The worker must not
-    /// have opened a database before.
+    /// Opens `first`, then measures opening `others`, then opening them again: two lists of
+    /// nanoseconds. The worker must not have opened a database before.
     OpenProbe { first: PathBuf, others: Vec<PathBuf>, on_open: Vec<String> },
-    /// A share of an OLTP block.
+    /// A share of an OLTP block. Answers what came of it.
     Oltp(OltpShare),
-    /// Private memory of the worker.
+    /// Private memory of the worker, in bytes.
     Memory,
-    /// Runs a command to its end. Needs no library.
+    /// Runs a command to its end. Needs no library. Answers [`Ran`].
     Run(RunSpec),
 }
 
@@ -126,42 +127,21 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
-/// An answer.
+/// An answer: what the request asks for, or why there is none. The worker may be asked again.
+pub(crate) type Reply = Result<serde_json::Value, String>;
+
+/// Answers `Setup`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum Reply {
-    /// To `Setup`.
-    Ready {
-        version: String,
-        source_id: String,
-        compile_options: Vec<String>,
-        /// Whose instructions are counted, or why none are.
-        instructions: String,
-    },
-    /// To `Execute` and `Plan`.
-    Done,
-    /// To `Open`: the settings as the library reports them.
-    Opened(DatabaseState),
-    /// To measured requests.
-    Cost(Cost),
-    /// To `Operation`.
-    Operation { work: Cost, checkpoint: Option<Cost> },
-    /// To `PlanScript`: whether each statement changes the database.
-    ScriptPlanned { writes: Vec<bool> },
-    /// To `Script`: each statement's cost, all times together.
-    Script(Vec<Cost>),
-    /// To `Rehearse`, one for each statement.
-    Rehearsed(Vec<Rehearsal>),
-    /// To `OpenProbe`.
-    OpenTimes { other_ns: Vec<u64>, again_ns: Vec<u64> },
-    /// To `Memory`.
-    Memory { bytes: u64 },
-    /// To `Oltp`.
-    Oltp(Box<OltpDone>),
-    /// To `Run`.
-    Ran(Ran),
-    /// The request failed; the worker may be asked again.
-    Failed { message: String },
+pub(crate) struct Ready {
+    pub(crate) version: String,
+    pub(crate) source_id: String,
+    pub(crate) compile_options: Vec<String>,
+    /// Whose instructions are counted, or why none are.
+    pub(crate) instructions: String,
 }
+
+/// Answers `Operation`: its cost, and that of the checkpoint after it where that is measured.
+pub(crate) type OperationCosts = (Cost, Option<Cost>);
 
 /// Settings of an open database, which must be equal on every side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

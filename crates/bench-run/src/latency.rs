@@ -1,7 +1,9 @@
 //! Latencies of single operations: a histogram in each worker, put together by the driver.
 
 use hdrhistogram::Histogram;
-use tdekit_bench_report::{Latency, LatencySample};
+use tdekit_bench_report::{Latency, LatencySample, OltpLatency};
+
+use crate::numbers::whole;
 
 /// Values below share a bucket.
 const LEAST_NS: u64 = 16;
@@ -57,6 +59,20 @@ impl Latencies {
         })
     }
 
+    /// Points of the distribution of transactions; zeros when empty.
+    pub(crate) fn transactions(&self) -> OltpLatency {
+        let Some(histogram) = self.filled() else { return OltpLatency::default() };
+        let at = |share| histogram.value_at_quantile(share);
+        OltpLatency {
+            min_ns: histogram.min(),
+            avg_ns: whole(histogram.mean()),
+            p50_ns: at(0.5),
+            p95_ns: at(0.95),
+            p99_ns: at(0.99),
+            max_ns: histogram.max(),
+        }
+    }
+
     /// The distribution of all blocks of a class and side, `None` when empty.
     pub(crate) fn report(&self, class: &str, side: &str) -> Option<Latency> {
         let histogram = self.filled()?;
@@ -97,6 +113,11 @@ mod tests {
         let close = |found: u64, wanted: u64| found.abs_diff(wanted) * 500 <= wanted;
         assert!(close(found.p50_ns, 501_000) && close(found.p99_ns, 991_000), "{found:?}");
         assert!(close(found.max_ns, MOST_NS), "{found:?}");
+        let all = driver.transactions();
+        assert!((984..=1_000).contains(&all.min_ns) && close(all.p95_ns, 951_000), "{all:?}");
+        // The hour weighs: 2 of 2,002.
+        assert!(close(all.avg_ns, whole(found.mean_ns)) && all.avg_ns > 3_000_000_000, "{all:?}");
+        assert_eq!(Latencies::new().transactions(), OltpLatency::default());
         let sample = driver.sample().unwrap();
         assert_eq!((sample.p50_ns, sample.p99_ns), (found.p50_ns, found.p99_ns));
     }

@@ -2,13 +2,13 @@
 //!
 //! Every side is driven as its users drive it: processes of its own, SQLite's C interface, a
 //! database opened by its path. Nothing of the encrypting code is linked here; the extension and
-//! the command are given as files ([`Tools`]).
+//! the command are given as files.
 //!
-//! The program `tdekit-bench` gives [`cli::run`] its arguments, and serves the hidden word
-//! `bench-worker` by [`worker_main`].
+//! The program `tdekit-bench` is [`main`].
 
+mod address;
 mod backup;
-pub mod cli;
+mod cli;
 mod command;
 mod config;
 mod control;
@@ -25,9 +25,9 @@ mod latency;
 mod measure;
 mod messages;
 mod noise;
+mod numbers;
 mod oltp;
 mod peers;
-mod percent;
 mod private;
 mod process;
 mod progress;
@@ -40,13 +40,4 @@ mod tools;
 mod value;
 mod worker;
 
-pub use cli::{BenchArgs, Outcome, Tools};
-pub use error::BenchError;
-
-/// Serves a worker on standard input and output until the input ends.
-///
-/// # Errors
-/// Fails when the output cannot be written.
-pub fn worker_main() -> std::io::Result<()> {
-    worker::serve(std::io::stdin().lock(), std::io::stdout().lock())
-}
+pub use cli::main;

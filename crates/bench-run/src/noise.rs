@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use tdekit_bench_report::Noise;
 
+use crate::numbers::float;
 use crate::sys::family_cpu_ns;
 
 /// From its start on, what the processors did, and how fast they ran.
@@ -121,11 +122,6 @@ fn frequencies() -> Vec<u64> {
             Some(khz / 1000)
         })
         .collect()
-}
-
-#[allow(clippy::cast_precision_loss, reason = "ticks and nanoseconds stay below 2^53")]
-fn float(value: u64) -> f64 {
-    value as f64
 }
 
 #[cfg(test)]

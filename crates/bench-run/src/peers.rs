@@ -137,7 +137,11 @@ impl PeerLibrary {
         if path.is_file() {
             Ok(path)
         } else {
-            Err(BenchError::PeerMissing { name: self.name().to_owned() })
+            let name = self.name();
+            Err(BenchError::ToolMissing {
+                name: format!("peer library {name}"),
+                remedy: format!("tdekit bench peers install {name}"),
+            })
         }
     }
 

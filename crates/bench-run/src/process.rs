@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use serde::de::DeserializeOwned;
 
+use crate::command::last_lines;
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::job::{DatabaseState, Ran, Reply, Request, RunSpec};
+use crate::job::{DatabaseState, Ran, Request, RunSpec};
 use crate::key_store::{self, KeyEnvironment};
-use crate::measure::Cost;
 
 /// Last words of a worker that are kept for an error.
 const LAST_WORDS: usize = 4096;
@@ -97,15 +98,15 @@ impl WorkerProcess {
     }
 
     /// Waits for the next reply; a stop request or the worker's death ends the waiting.
-    pub(crate) fn receive(&mut self) -> Result<Reply, BenchError> {
+    pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> Result<T, BenchError> {
         self.receive_while(&mut || Ok(()))
     }
 
     /// As [`Self::receive`], with something to do now and then.
-    pub(crate) fn receive_while(
+    pub(crate) fn receive_while<T: DeserializeOwned>(
         &mut self,
         meanwhile: &mut dyn FnMut() -> Result<(), BenchError>,
-    ) -> Result<Reply, BenchError> {
+    ) -> Result<T, BenchError> {
         let line = loop {
             interrupt::check()?;
             match self.replies.recv_timeout(Duration::from_millis(100)) {
@@ -114,30 +115,24 @@ impl WorkerProcess {
                 Err(RecvTimeoutError::Disconnected) => return Err(self.lost()),
             }
         };
-        match serde_json::from_str(&line) {
-            Ok(Reply::Failed { message }) => {
-                Err(BenchError::WorkerFailed { side: self.side.clone(), message })
-            }
-            Ok(reply) => Ok(reply),
-            Err(error) => Err(BenchError::WorkerLost {
-                side: self.side.clone(),
+        let side = || self.side.clone();
+        serde_json::from_str::<Result<T, String>>(&line)
+            .map_err(|error| BenchError::WorkerLost {
+                side: side(),
                 detail: format!("it answered nonsense: {error}"),
-            }),
-        }
+            })?
+            .map_err(|message| BenchError::WorkerFailed { side: side(), message })
     }
 
-    /// Sends a request and waits for its reply.
-    pub(crate) fn ask(&mut self, request: &Request) -> Result<Reply, BenchError> {
+    /// Sends a request and waits for its reply, whose type [`Request`] says.
+    pub(crate) fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, BenchError> {
         self.send(request)?;
         self.receive()
     }
 
-    /// Asks for something that answers `Done`.
+    /// Asks for something that answers nothing.
     pub(crate) fn do_it(&mut self, request: &Request) -> Result<(), BenchError> {
-        match self.ask(request)? {
-            Reply::Done => Ok(()),
-            other => Err(self.unexpected(&other)),
-        }
+        self.ask(request)
     }
 
     /// Opens the database that later requests work on.
@@ -146,38 +141,19 @@ impl WorkerProcess {
         path: &Path,
         on_open: Vec<String>,
     ) -> Result<DatabaseState, BenchError> {
-        match self.ask(&Request::Open { path: path.to_owned(), on_open })? {
-            Reply::Opened(state) => Ok(state),
-            other => Err(self.unexpected(&other)),
-        }
-    }
-
-    /// Asks for something that answers a cost.
-    pub(crate) fn cost(&mut self, request: &Request) -> Result<Cost, BenchError> {
-        match self.ask(request)? {
-            Reply::Cost(cost) => Ok(cost),
-            other => Err(self.unexpected(&other)),
-        }
+        self.ask(&Request::Open { path: path.to_owned(), on_open })
     }
 
     /// Runs a command to its end and fails unless it succeeded.
     pub(crate) fn run(&mut self, spec: &RunSpec) -> Result<Ran, BenchError> {
-        match self.ask(&Request::Run(spec.clone()))? {
-            Reply::Ran(ran) if ran.failure.is_none() => Ok(ran),
-            Reply::Ran(ran) => Err(BenchError::Run {
+        let ran: Ran = self.ask(&Request::Run(spec.clone()))?;
+        match ran.failure {
+            None => Ok(ran),
+            Some(status) => Err(BenchError::Command {
                 command: spec.shown(),
-                status: ran.failure.unwrap_or_default(),
+                status,
                 stderr: last_lines(&ran.stderr),
             }),
-            other => Err(self.unexpected(&other)),
-        }
-    }
-
-    /// The error for a reply that does not fit its request.
-    pub(crate) fn unexpected(&self, reply: &Reply) -> BenchError {
-        BenchError::WorkerLost {
-            side: self.side.clone(),
-            detail: format!("unexpected reply {reply:?}"),
         }
     }
 
@@ -232,10 +208,4 @@ fn has_ended(child: &Child, grace: Duration) -> bool {
             _ => return true,
         }
     }
-}
-
-/// The end of what a command said.
-fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.trim().lines().collect();
-    lines[lines.len().saturating_sub(8)..].join("\n")
 }

@@ -94,16 +94,6 @@ pub(crate) fn wait_with_usage(child: Child) -> std::io::Result<(ExitStatus, Usag
     Ok((ExitStatus::from_raw(status), used))
 }
 
-/// Lets the kernel kill the command when the thread that starts it ends.
-pub(crate) fn die_with_parent(command: &mut Command) -> &mut Command {
-    let ask = || {
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        Ok(())
-    };
-    // SAFETY: between fork and exec the closure makes one system call and takes no memory.
-    unsafe { command.pre_exec(ask) }
-}
-
 /// Gives the command a session of its own: it has no terminal, and reads what it would ask there
 /// from its input.
 pub(crate) fn without_terminal(command: &mut Command) -> &mut Command {

@@ -1,21 +1,37 @@
-//! What the bench drives, as shipped.
+//! What the bench drives: the command and the extension as shipped.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the bench drives: the command and the extension as shipped.
+use crate::error::BenchError;
+
 #[derive(Debug, Clone)]
-pub struct Tools {
-    /// A program that serves `bench-worker` by [`crate::worker_main`]; usually the running one.
-    pub worker: PathBuf,
+pub(crate) struct Tools {
+    /// The running program, which serves `bench-worker`.
+    pub(crate) worker: PathBuf,
     /// The `tdekit` command, used as `key init`, `cert create`, `encrypt`, `backup`,
     /// `restore` and `inspect`.
-    pub tdekit: PathBuf,
+    pub(crate) tdekit: PathBuf,
     /// The loadable extension. It need not be there where no encrypted SQLite database is priced.
-    pub extension: PathBuf,
+    pub(crate) extension: PathBuf,
 }
 
 impl Tools {
+    /// Those that the environment names, else those beside the running program.
+    pub(crate) fn find() -> Result<Self, BenchError> {
+        let worker = std::env::current_exe()
+            .map_err(BenchError::file("cannot find", "the running program"))?;
+        let named = |variable| std::env::var_os(variable).map(PathBuf::from);
+        let beside = |name| worker.with_file_name(name);
+        let tdekit = named("TDEKIT_COMMAND").unwrap_or_else(|| beside("tdekit"));
+        let extension = named("TDEKIT_EXTENSION")
+            .or_else(|| extension_of(&tdekit))
+            .unwrap_or_else(|| beside("libtdekit_sqlite.so"));
+        Ok(Self { worker, tdekit, extension })
+    }
+
     /// Whether the command can back up. Without a command, as a control run may be, it cannot.
     pub(crate) fn can_back_up(&self) -> bool {
         Command::new(&self.tdekit)
@@ -26,4 +42,11 @@ impl Tools {
             .status()
             .is_ok_and(|status| status.success())
     }
+}
+
+/// The extension that the command names. A bench that needs one says that there is none.
+fn extension_of(tdekit: &Path) -> Option<PathBuf> {
+    let output = Command::new(tdekit).args(["sqlite", "path"]).output().ok()?;
+    let path = output.status.success().then_some(output.stdout)?;
+    Some(PathBuf::from(OsStr::from_bytes(path.trim_ascii_end())))
 }

@@ -13,4 +13,4 @@ mod tools;
 pub(crate) use options::{BackupArgs, BackupPlan};
 pub(crate) use own::back_up;
 pub(crate) use run::run;
-pub(crate) use tools::available;
+pub(crate) use tools::PeerTool;

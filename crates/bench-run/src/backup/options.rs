@@ -1,21 +1,21 @@
 //! Options of the backup matrix, and their defaults.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
 use super::tools::PeerTool;
+use crate::config::Given;
 use crate::error::BenchError;
 
 /// Ciphers of the document and of this time. Triple DES takes ten times as long as all others.
 const CIPHERS: [&str; 5] = ["AES_128", "AES_192", "AES_256", "AEGIS_128X2", "AEGIS_256X2"];
 const LEGACY: &str = "TRIPLE_DES_3KEY";
 const COMPRESSIONS: [&str; 3] = ["none", "lz4", "zstd"];
-/// Repeats of the document.
-const BLOCKS: u32 = 10;
-const QUICK_BLOCKS: u32 = 3;
-const SIZE_BYTES: u64 = 200_000_000;
-const QUICK_SIZE_BYTES: u64 = 20_000_000;
+// What `--quick` has and what is usual: repeats of the document, and size of the database.
+const BLOCKS: (u32, u32) = (3, 10);
+const SIZE_BYTES: (u64, u64) = (20_000_000, 200_000_000);
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of --experiment backup")]
@@ -144,8 +144,8 @@ pub(crate) struct BackupPlan {
 }
 
 impl BackupArgs {
-    /// The plan; `blocks` is what the user gave.
-    pub(crate) fn plan(&self, quick: bool, blocks: Option<u32>) -> Result<BackupPlan, BenchError> {
+    /// The plan.
+    pub(crate) fn plan(&self, given: Given) -> Result<BackupPlan, BenchError> {
         let mut peers = Vec::new();
         for peer in &self.backup_peer {
             match peer {
@@ -156,12 +156,9 @@ impl BackupArgs {
             }
         }
         peers.dedup();
-        let or_default = |given: &[String], usual: &[&str]| -> Vec<String> {
-            if given.is_empty() {
-                usual.iter().copied().map(str::to_owned).collect()
-            } else {
-                given.to_vec()
-            }
+        let or_default = |named: &[String], usual: &[&str]| match named {
+            [] => usual.iter().copied().map(str::to_owned).collect(),
+            named => named.to_vec(),
         };
         let beside = !peers.is_empty();
         let mut ciphers = or_default(&self.cipher, if beside { &["AES_256"] } else { &CIPHERS });
@@ -175,8 +172,8 @@ impl BackupArgs {
             compressions: or_default(&self.compression, usual),
             targets: self.device.clone(),
             sources: self.source_device.clone(),
-            size_bytes: self.size.unwrap_or(if quick { QUICK_SIZE_BYTES } else { SIZE_BYTES }),
-            blocks: blocks.unwrap_or(if quick { QUICK_BLOCKS } else { BLOCKS }),
+            size_bytes: self.size.unwrap_or(given.by_quick(SIZE_BYTES)),
+            blocks: given.first_stage().unwrap_or(given.by_quick(BLOCKS)),
             cold: !self.warm,
             restore: self.restore,
             peers,
@@ -188,23 +185,21 @@ impl BackupArgs {
 
 impl BackupPlan {
     fn check(&self) -> Result<(), BenchError> {
-        let twice = |option, names: Vec<&str>| {
-            let mut seen = Vec::new();
-            for name in names {
-                if seen.contains(&name) {
-                    let reason = format!("{name} is given twice");
-                    return Err(BenchError::Option { option, reason });
-                }
-                seen.push(name);
-            }
-            Ok(())
+        let names = |devices: &[DeviceDirectory]| -> Vec<String> {
+            devices.iter().map(|device| device.name.clone()).collect()
         };
-        let texts = |list: &'_ [String]| list.to_vec();
-        let (ciphers, compressions) = (texts(&self.ciphers), texts(&self.compressions));
-        twice("--cipher", ciphers.iter().map(String::as_str).collect())?;
-        twice("--compression", compressions.iter().map(String::as_str).collect())?;
-        twice("--device", self.targets.iter().map(|device| device.name.as_str()).collect())?;
-        twice("--source-device", self.sources.iter().map(|device| device.name.as_str()).collect())?;
+        for (option, names) in [
+            ("--cipher", &self.ciphers),
+            ("--compression", &self.compressions),
+            ("--device", &names(&self.targets)),
+            ("--source-device", &names(&self.sources)),
+        ] {
+            let mut seen = HashSet::new();
+            if let Some(name) = names.iter().find(|name| !seen.insert(*name)) {
+                let reason = format!("{name} is given twice");
+                return Err(BenchError::Option { option, reason });
+            }
+        }
         for source in &self.sources {
             // One name for two directories would put their times together.
             if self.targets.iter().any(|target| target.name == source.name && target != source) {
@@ -231,7 +226,7 @@ mod tests {
     fn plan(words: &[&str]) -> Result<BackupPlan, String> {
         let line = Line::try_parse_from(std::iter::once("bench").chain(words.iter().copied()))
             .map_err(|error| error.to_string())?;
-        line.args.plan(false, None).map_err(|error| error.to_string())
+        line.args.plan(Given::default()).map_err(|error| error.to_string())
     }
 
     #[test]

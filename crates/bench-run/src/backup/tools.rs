@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tdekit_private_mariadb::find_program;
+
 use crate::command::run;
 use crate::environment::processors;
 use crate::error::BenchError;
@@ -62,7 +64,7 @@ impl PeerTool {
     }
 
     /// Programs that it needs, and Debian's packages that bring them.
-    pub(crate) fn needs(self) -> &'static [(&'static str, &'static str)] {
+    fn needs(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Cp => &[("cp", "coreutils")],
             Self::ZstdAge => &[("zstd", "zstd"), ("age", "age"), ("age-keygen", "age")],
@@ -80,9 +82,15 @@ impl PeerTool {
         if self.is_there() {
             return Ok(());
         }
+        let remedy = format!("apt-get install {}", self.packages());
+        Err(BenchError::ToolMissing { name: self.name().to_owned(), remedy })
+    }
+
+    /// Debian's packages that bring its programs.
+    pub(crate) fn packages(self) -> String {
         let mut packages: Vec<&str> = self.needs().iter().map(|(_, package)| *package).collect();
         packages.dedup();
-        Err(BenchError::ToolMissing { name: self.name().to_owned(), packages: packages.join(" ") })
+        packages.join(" ")
     }
 
     /// The first line that each of its programs says of its version.
@@ -212,24 +220,6 @@ impl ReadyTool {
     }
 }
 
-/// The first program of that name on the search path.
-fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.is_file())
-}
-
-/// Every tool with its packages, and whether it is there, for `bench peers list`.
-pub(crate) fn available() -> Vec<(PeerTool, String, bool)> {
-    PeerTool::ALL
-        .into_iter()
-        .map(|tool| {
-            let mut packages: Vec<&str> = tool.needs().iter().map(|(_, name)| *name).collect();
-            packages.dedup();
-            (tool, packages.join(" "), tool.is_there())
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,7 +229,7 @@ mod tests {
         assert_eq!("lz4-age".parse(), Ok(PeerTool::Lz4Age));
         assert!("tar".parse::<PeerTool>().is_err_and(|said| said.contains("restic")));
         assert!(PeerTool::Cp.is_there());
-        assert_eq!(available().len(), 5);
+        assert_eq!(PeerTool::ZstdAge.packages(), "zstd age");
     }
 
     /// What each installed tool backs up it restores, with paths that a shell would take apart.

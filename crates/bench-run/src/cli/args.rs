@@ -16,7 +16,7 @@ use crate::oltp::{AnyPeer, OltpArgs};
 /// in interleaved pairs, and reports the overhead with an interval.
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct BenchArgs {
+pub(super) struct BenchArgs {
     #[command(subcommand)]
     pub(super) command: Option<BenchCommand>,
     /// The database to price encryption on; it is only read, the work runs on copies. Without it a
@@ -68,11 +68,11 @@ pub struct BenchArgs {
     #[arg(long)]
     pub(super) sqlite_library: Option<String>,
     /// `PRAGMA journal_mode` of every side.
-    #[arg(long, value_enum, default_value = "wal")]
-    pub(super) journal_mode: JournalMode,
+    #[arg(long, value_parser = ["wal", "delete", "truncate", "persist"], default_value = "wal")]
+    pub(super) journal_mode: String,
     /// `PRAGMA synchronous` of every side.
-    #[arg(long, value_enum, default_value = "normal")]
-    pub(super) synchronous: Synchronous,
+    #[arg(long, value_parser = ["off", "normal", "full", "extra"], default_value = "normal")]
+    pub(super) synchronous: String,
     /// `PRAGMA cache_size` of every side: pages, or KiB when negative.
     #[arg(long, default_value_t = -2000, allow_negative_numbers = true)]
     pub(super) cache_size: i64,
@@ -187,47 +187,23 @@ pub(super) enum ExperimentName {
     All,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum JournalMode {
-    Wal,
-    Delete,
-    Truncate,
-    Persist,
-}
+/// What a `--mix` names: one, or all.
+pub(super) type Mixes = Vec<Mix>;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Synchronous {
-    Off,
-    Normal,
-    Full,
-    Extra,
-}
-
-pub(super) fn name_of(value: impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-}
-
-/// What `--mix` names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Mixes {
-    One(Mix),
-    All,
-}
-
-pub(super) fn mixes(text: &str) -> Result<Mixes, String> {
-    if text == "all" { Ok(Mixes::All) } else { text.parse().map(Mixes::One) }
+fn mixes(text: &str) -> Result<Mixes, String> {
+    if text == "all" { Ok(Mix::all()) } else { text.parse().map(|mix| vec![mix]) }
 }
 
 /// What `--think-time` names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Thinking(pub(super) Option<ThinkTime>);
 
-pub(super) fn think_time_option(text: &str) -> Result<Thinking, String> {
+fn think_time_option(text: &str) -> Result<Thinking, String> {
     think_time(text).map(Thinking)
 }
 
 /// `1%`, `0.5%` or `1`, in millionths.
-pub(super) fn precision(text: &str) -> Result<u32, String> {
+fn precision(text: &str) -> Result<u32, String> {
     let number = text.trim_end_matches('%').trim().parse::<f64>().ok();
     number
         .filter(|percent| (0.01..=100.0).contains(percent))
@@ -235,7 +211,7 @@ pub(super) fn precision(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "expected a percentage from 0.01% to 100%, such as 1%".to_owned())
 }
 
-pub(super) fn page_size(text: &str) -> Result<u32, String> {
+fn page_size(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
         Ok(bytes) if bytes.is_power_of_two() && (512..=65536).contains(&bytes) => Ok(bytes),
         _ => Err("expected a power of two from 512 to 65536".to_owned()),

@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use tdekit_bench_report::Stopping;
 
-use super::args::{BenchArgs, ExperimentName, Mixes, name_of};
+use super::args::{BenchArgs, ExperimentName};
 use crate::command::own_line;
-use crate::config::{Config, Experiments};
+use crate::config::{Config, Experiments, Given, MAX_TIME_S, each_once};
 use crate::environment::processors;
 use crate::error::BenchError;
 use crate::generate::Mix;
 use crate::job::LibraryChoice;
-use crate::messages::Shared;
-use crate::oltp::{AnyPeer, Given, OltpPlan};
+use crate::oltp::AnyPeer;
 use crate::script;
 use crate::sqlite::Library;
 
@@ -21,8 +20,6 @@ use crate::sqlite::Library;
 const SYSTEM_LIBRARY: &str = "libsqlite3.so.0";
 /// Half-width that the default run wants of its headline, in millionths.
 const HEADLINE_PPM: u32 = 20_000;
-/// Seconds that a run with a wanted precision measures at most.
-const PRECISE_S: u64 = 3600;
 /// Restarts of the headline's first stage in the default run. More than those of the other classes:
 /// they are short, and Student's quantile falls with them.
 const FIRST_RESTARTS: u32 = 12;
@@ -37,15 +34,27 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
         },
         (None, None) => default_directory(),
     };
-    let by_quick = |quick: u32, usual: u32| if args.quick { quick } else { usual };
-    let by_quick_u64 = |quick: u32, usual: u32| u64::from(by_quick(quick, usual));
-    let restarts = args.restarts.unwrap_or(by_quick(3, 8));
+    let given = Given {
+        quick: args.quick,
+        precise: args.precision.is_some(),
+        rows: args.rows,
+        loops: args.loops,
+        restarts: args.restarts,
+        pairs: args.pairs,
+        max_time_s: args.max_time,
+    };
+    let restarts = given.restarts();
     if args.drop_caches {
         check_drop_caches()?;
     }
     let script = args.script.as_deref().map(script::read).transpose()?.unwrap_or_default();
     let experiments = experiments(args)?;
-    let usual_processes = u32::try_from(2 * processors()).unwrap_or(10).clamp(2, 10);
+    let mut oltp = args.oltp.plan(given, &args.peer)?;
+    oltp.take_password(|own| args.messages.password_beside(own))?;
+    let usual_processes = match args.calibrate && !args.default_length {
+        true => 2,
+        false => given.by_quick((2, u32::try_from(2 * processors()).unwrap_or(10).clamp(2, 10))),
+    };
     Ok(Config {
         experiments,
         database: args.database.clone(),
@@ -53,36 +62,32 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
         think_time: args.think_time.0,
         rate_per_s: args.rate,
         script,
-        processes: args.processes.unwrap_or(if args.calibrate && !args.default_length {
-            2
-        } else {
-            by_quick(2, usual_processes)
-        }),
+        processes: args.processes.unwrap_or(usual_processes),
         loops: args.loops,
-        rows: args.rows.unwrap_or(by_quick_u64(10_000, 100_000)),
+        rows: args.rows.unwrap_or(given.by_quick((10_000, 100_000))),
         algorithm: args.algorithm.clone(),
         peers: args.peer.iter().filter_map(AnyPeer::library).collect(),
         library,
         library_origin,
-        journal_mode: name_of(args.journal_mode),
-        synchronous: name_of(args.synchronous),
+        journal_mode: args.journal_mode.clone(),
+        synchronous: args.synchronous.clone(),
         cache_size: args.cache_size,
         page_size_bytes: args.page_size,
         directory,
         restarts,
-        pairs: args.pairs.unwrap_or(by_quick(1, 3)),
-        block_time: Duration::from_millis(by_quick_u64(100, 250)),
+        pairs: given.pairs(),
+        block_time: Duration::from_millis(given.by_quick((100, 250))),
         // Without sides there is no headline to wait for.
         stopping: stopping(args, restarts)
             .filter(|plan| experiments.needs_sides() || plan.all_ppm.is_some()),
-        max_time: Duration::from_secs(max_time_s(args)),
+        max_time: given.max_time(MAX_TIME_S),
         control: args.aa,
         toll_per_mille: None,
         drop_caches: args.drop_caches,
         seed: args.seed,
-        backup: args.backup.plan(args.quick, first_stage(args, restarts))?,
-        oltp: oltp_plan(args, restarts)?,
-        messages: args.messages.plan(shared(args), args.oltp.sql_server())?,
+        backup: args.backup.plan(given)?,
+        oltp,
+        messages: args.messages.plan(given, args.oltp.sql_server())?,
         command: own_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })
@@ -93,23 +98,7 @@ pub(super) fn chosen_mixes(args: &BenchArgs) -> Vec<Mix> {
     match args.mix.as_slice() {
         [] if args.calibrate && !args.default_length => usual(&["10/0/0", "0/5/5"]),
         [] => usual(&["10/0/0", "4/3/3", "0/5/5", "load"]),
-        given => {
-            let mut mixes: Vec<Mix> = Vec::new();
-            for named in given {
-                let named = match named {
-                    Mixes::One(mix) => vec![*mix],
-                    Mixes::All => {
-                        Mix::sixteen().into_iter().chain(std::iter::once(Mix::LOAD)).collect()
-                    }
-                };
-                for mix in named {
-                    if !mixes.contains(&mix) {
-                        mixes.push(mix);
-                    }
-                }
-            }
-            mixes
-        }
+        given => each_once(given.iter().flatten().copied()),
     }
 }
 
@@ -129,15 +118,6 @@ fn stopping(args: &BenchArgs, restarts: u32) -> Option<Stopping> {
     }
 }
 
-/// Seconds of measuring.
-fn max_time_s(args: &BenchArgs) -> u64 {
-    args.max_time.unwrap_or(match (args.quick, args.precision) {
-        (true, _) => 30,
-        (false, Some(_)) => PRECISE_S,
-        (false, None) => 150,
-    })
-}
-
 /// Fails where the system's cache cannot be emptied.
 fn check_drop_caches() -> Result<(), BenchError> {
     let switch = "/proc/sys/vm/drop_caches";
@@ -149,95 +129,52 @@ fn check_drop_caches() -> Result<(), BenchError> {
     })
 }
 
-/// Restarts as given. A run that goes on until its intervals are narrow has a first stage of as
-/// many in every experiment.
-fn first_stage(args: &BenchArgs, restarts: u32) -> Option<u32> {
-    args.restarts.or(args.precision.map(|_| restarts))
-}
-
-fn oltp_plan(args: &BenchArgs, restarts: u32) -> Result<OltpPlan, BenchError> {
-    let given = Given { restarts: first_stage(args, restarts), ..given(args) };
-    let mut plan = args.oltp.plan(given, &args.peer)?;
-    plan.take_password(|own| args.messages.password_beside(own))?;
-    Ok(plan)
-}
-
-/// Options that the OLTP workloads share with other experiments, as given.
-fn given(args: &BenchArgs) -> Given {
-    Given {
-        quick: args.quick,
-        rows: args.rows,
-        restarts: args.restarts,
-        pairs: args.pairs,
-        max_time_s: args.max_time.or(args.precision.filter(|_| !args.quick).map(|_| PRECISE_S)),
-    }
-}
-
-/// Options that the message experiment shares with other experiments.
-fn shared(args: &BenchArgs) -> Shared {
-    Shared {
-        quick: args.quick,
-        loops: args.loops,
-        restarts: args.restarts.unwrap_or(if args.quick { 3 } else { 8 }),
-        pairs: args.pairs.unwrap_or(if args.quick { 1 } else { 3 }),
-        max_time: Duration::from_secs(max_time_s(args)),
-    }
-}
-
 fn experiments(args: &BenchArgs) -> Result<Experiments, BenchError> {
+    use ExperimentName::{All, Backup, Crud, Messages, Oltp, Operations, Scans};
     let names = &args.experiment;
+    let alone =
+        |fits: &[ExperimentName], found: Experiments, reason: &str| match args.database.is_none()
+            && names.iter().all(|name| fits.contains(name))
+        {
+            true => Ok(found),
+            false => Err(BenchError::Option { option: "--target", reason: reason.to_owned() }),
+        };
+    let none = Experiments::default();
     if args.oltp.sql_server().is_some() {
-        let fits = names.iter().all(|name| *name == ExperimentName::Messages);
-        return if args.database.is_none() && fits {
-            Ok(Experiments { messages: true, ..Experiments::default() })
-        } else {
-            Err(BenchError::Option {
-                option: "--target",
-                reason: "on a SQL Server only --experiment messages runs".to_owned(),
-            })
-        };
+        let found = Experiments { messages: true, ..none };
+        return alone(&[Messages], found, "on a SQL Server only --experiment messages runs");
     }
-    let named = |name| names.contains(&name) || names.contains(&ExperimentName::All);
-    let none = Experiments { oltp: true, ..Experiments::default() };
     if args.oltp.on_server() {
-        let fits = [ExperimentName::Oltp, ExperimentName::All];
-        return if args.database.is_none() && names.iter().all(|name| fits.contains(name)) {
-            Ok(none)
-        } else {
-            Err(BenchError::Option {
-                option: "--target",
-                reason: "on a server only --experiment oltp runs, and on its own tables".to_owned(),
-            })
-        };
+        let found = Experiments { oltp: true, ..none };
+        let reason = "on a server only --experiment oltp runs, and on its own tables";
+        return alone(&[Oltp, All], found, reason);
     }
     let script = args.script.is_some();
     if names.is_empty() {
         let crud = args.database.is_none() && !script;
-        let (operations, scans) = (!script, !script);
-        return Ok(Experiments { crud, operations, scans, script, ..Experiments::default() });
+        return Ok(Experiments { crud, operations: !script, scans: !script, script, ..none });
     }
+    let named = |name| names.contains(&name) || names.contains(&All);
     Ok(Experiments {
-        crud: named(ExperimentName::Crud),
-        operations: named(ExperimentName::Operations),
-        scans: named(ExperimentName::Scans),
-        backup: named(ExperimentName::Backup),
-        oltp: named(ExperimentName::Oltp),
-        messages: names.contains(&ExperimentName::Messages),
+        crud: named(Crud),
+        operations: named(Operations),
+        scans: named(Scans),
+        backup: named(Backup),
+        oltp: named(Oltp),
+        messages: names.contains(&Messages),
         script,
     })
 }
 
 fn choose_library(name: Option<&str>) -> (LibraryChoice, String) {
-    let system = || LibraryChoice::Shared(PathBuf::from(SYSTEM_LIBRARY));
-    match name {
-        Some("bundled") => (LibraryChoice::Bundled, "bundled".to_owned()),
-        Some("system") => (system(), "system".to_owned()),
-        Some(path) => (LibraryChoice::Shared(PathBuf::from(path)), path.to_owned()),
-        None if Library::shared(Path::new(SYSTEM_LIBRARY)).is_ok() => {
-            (system(), "system".to_owned())
-        }
-        None => (LibraryChoice::Bundled, "bundled".to_owned()),
-    }
+    let there = || Library::shared(Path::new(SYSTEM_LIBRARY)).is_ok();
+    let name = name.unwrap_or_else(|| if there() { "system" } else { "bundled" });
+    let choice = match name {
+        "bundled" => LibraryChoice::Bundled,
+        "system" => LibraryChoice::Shared(PathBuf::from(SYSTEM_LIBRARY)),
+        path => LibraryChoice::Shared(PathBuf::from(path)),
+    };
+    (choice, name.to_owned())
 }
 
 /// `/var/tmp` lies on a disk where `/tmp` may lie in memory.

@@ -1,9 +1,10 @@
 //! `tdekit bench peers`.
 
 use clap::Subcommand;
+use serde_json::json;
 
 use super::write::print;
-use crate::backup;
+use crate::backup::PeerTool;
 use crate::error::BenchError;
 use crate::peers::{Peer, PeerLibrary};
 
@@ -37,36 +38,32 @@ pub(super) fn run(command: &PeersCommand) -> Result<(), BenchError> {
             Ok(())
         }
         PeersCommand::List { json } => {
-            let rows: Vec<serde_json::Value> = PeerLibrary::ALL
-                .into_iter()
-                .map(|library| {
-                    serde_json::json!({
-                        "name": library.name(),
-                        "from": library.origin(),
-                        "path": library.locate().ok(),
-                    })
-                })
-                .chain(backup::available().into_iter().map(|(tool, packages, there)| {
-                    serde_json::json!({
-                        "name": tool.name(),
-                        "from": format!("Debian {packages}"),
-                        "installed": there,
-                    })
-                }))
-                .collect();
             if *json {
-                return print(&format!("{:#}\n", serde_json::Value::Array(rows)));
+                return print(&format!("{:#}\n", serde_json::Value::Array(rows())));
             }
-            for library in PeerLibrary::ALL {
-                let state = if library.locate().is_ok() { "installed" } else { "not installed" };
-                print(&format!("{:16} {state:14} {}\n", library.name(), library.origin()))?;
-            }
-            for (tool, packages, there) in backup::available() {
+            let row = |name: &str, there: bool, from: &str| {
                 let state = if there { "installed" } else { "not installed" };
-                let from = format!("backup tool, apt-get install {packages}");
-                print(&format!("{:16} {state:14} {from}\n", tool.name()))?;
+                print(&format!("{name:16} {state:14} {from}\n"))
+            };
+            for library in PeerLibrary::ALL {
+                row(library.name(), library.locate().is_ok(), library.origin())?;
+            }
+            for tool in PeerTool::ALL {
+                let from = format!("backup tool, apt-get install {}", tool.packages());
+                row(tool.name(), tool.is_there(), &from)?;
             }
             Ok(())
         }
     }
+}
+
+fn rows() -> Vec<serde_json::Value> {
+    let libraries = PeerLibrary::ALL.map(|library| {
+        json!({"name": library.name(), "from": library.origin(), "path": library.locate().ok()})
+    });
+    let tools = PeerTool::ALL.map(|tool| {
+        let from = format!("Debian {}", tool.packages());
+        json!({"name": tool.name(), "from": from, "installed": tool.is_there()})
+    });
+    libraries.into_iter().chain(tools).collect()
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::*;
-use crate::job::{LibraryChoice, Reply, Request};
+use crate::job::{LibraryChoice, OperationCosts, Reply, Request};
 use crate::measure::Cost;
 use crate::worker::serve;
 
@@ -79,7 +79,7 @@ fn odd_database(path: &Path) {
         .unwrap();
 }
 
-fn ask(requests: &[Request]) -> Vec<Reply> {
+fn ask(requests: &[Request]) -> Vec<serde_json::Value> {
     let lines: Vec<String> =
         requests.iter().map(|request| serde_json::to_string(request).unwrap()).collect();
     let mut output = Vec::new();
@@ -87,8 +87,15 @@ fn ask(requests: &[Request]) -> Vec<Reply> {
     String::from_utf8(output)
         .unwrap()
         .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
+        .map(|line| serde_json::from_str::<Reply>(line).unwrap().unwrap())
         .collect()
+}
+
+/// How statements fare.
+fn rehearse(path: &Path, statements: Vec<Planned>) -> Vec<Rehearsal> {
+    let mut requests = opening(path);
+    requests.push(Request::Rehearse { statements });
+    serde_json::from_value(ask(&requests).pop().unwrap()).unwrap()
 }
 
 fn opening(path: &Path) -> Vec<Request> {
@@ -106,10 +113,7 @@ fn derived_plan(path: &Path) -> (Derived, Vec<Planned>, Vec<String>) {
     let derived = derive(&Connection::open(path).unwrap(), 5).unwrap();
     let scratch = path.with_extension("scratch");
     std::fs::copy(path, &scratch).unwrap();
-    let statements = derived.tried();
-    let mut requests = opening(&scratch);
-    requests.push(Request::Rehearse { statements });
-    let Some(Reply::Rehearsed(rehearsals)) = ask(&requests).pop() else { panic!() };
+    let rehearsals = rehearse(&scratch, derived.tried());
     let (plan, notes) = choose(&derived, &rehearsals);
     (derived, plan, notes)
 }
@@ -211,16 +215,11 @@ fn measured_statements_leave_the_data_as_it_was() {
             requests.push(Request::Operation { operation, cold, drop_all: false, round: 3 });
         }
     }
-    let replies = ask(&requests);
-    let costs: Vec<&Cost> = replies
-        .iter()
-        .filter_map(|reply| match reply {
-            Reply::Operation { work, .. } => Some(work),
-            Reply::Failed { message } => panic!("{message}"),
-            _ => None,
-        })
+    let replies = ask(&requests).split_off(requests.len() - 15);
+    let costs: Vec<Cost> = replies
+        .into_iter()
+        .map(|reply| serde_json::from_value::<OperationCosts>(reply).unwrap().0)
         .collect();
-    assert_eq!(costs.len(), 15);
     for (cost, operation) in costs.iter().zip(Operation::ALL.iter().cycle()) {
         assert_eq!(cost.statements.len(), count(&plan, *operation));
         assert!(cost.elapsed_ns > 0 && cost.cpu_ns > 0 && cost.logical_reads > 0, "{cost:?}");
@@ -239,7 +238,6 @@ fn measured_statements_leave_the_data_as_it_was() {
 #[test]
 fn a_statement_that_cannot_be_undone_is_dropped() {
     let odd = odd();
-    let mut requests = opening(&odd.path);
     let planned = Planned {
         operation: Operation::Delete,
         table: "watched".to_owned(),
@@ -255,8 +253,7 @@ fn a_statement_that_cannot_be_undone_is_dropped() {
             ]],
         }],
     };
-    requests.push(Request::Rehearse { statements: vec![planned] });
-    let Some(Reply::Rehearsed(rehearsals)) = ask(&requests).pop() else { panic!() };
+    let rehearsals = rehearse(&odd.path, vec![planned]);
     let [Some(failure)] = rehearsals[0].failures.as_slice() else { panic!("{rehearsals:?}") };
     assert!(failure.contains("2 rows changed and 1 undone where 1"), "{failure}");
 }

@@ -10,7 +10,7 @@ use super::restart::Restart;
 use super::sides::SideSpec;
 use super::toll::Debt;
 use crate::error::BenchError;
-use crate::job::{CrudRequest, Reply, Request};
+use crate::job::{CrudRequest, OperationCosts, Request};
 use crate::latency::Latencies;
 use crate::measure::Cost;
 use crate::process::WorkerProcess;
@@ -110,31 +110,22 @@ impl Restart<'_> {
                 let Some(workers) = self.workers.get_mut(place.side) else { return Ok(None) };
                 let worker = if *cold { &mut workers.cold } else { &mut workers.subject };
                 let Some(worker) = worker else { return Ok(None) };
-                match worker.ask(&request)? {
-                    Reply::Operation { work, checkpoint } => {
-                        let wal = self.config.journal_mode == "wal";
-                        let checkpoint = checkpoint.filter(|_| wal);
-                        let own = std::iter::once((None, work));
-                        let more = checkpoint.map(|cost| (Some(checkpoint_id(*cold)), cost));
-                        Ok(Some(own.chain(more).collect()))
-                    }
-                    other => Err(worker.unexpected(&other)),
-                }
+                let (work, checkpoint): OperationCosts = worker.ask(&request)?;
+                let checkpoint = checkpoint.filter(|_| self.config.journal_mode == "wal");
+                let more = checkpoint.map(|cost| (Some(checkpoint_id(*cold)), cost));
+                Ok(Some(std::iter::once((None, work)).chain(more).collect()))
             }
             Work::Script { times } => {
                 let Some(worker) = self.worker(place.side, |workers| &mut workers.script) else {
                     return Ok(None);
                 };
-                match worker.ask(&Request::Script { times: *times })? {
-                    Reply::Script(costs) => Ok(Some(script_costs(costs))),
-                    other => Err(worker.unexpected(&other)),
-                }
+                Ok(Some(script_costs(worker.ask(&Request::Script { times: *times })?)))
             }
             Work::Scan { sql } => {
                 let Some(worker) = self.worker(place.side, |workers| &mut workers.subject) else {
                     return Ok(None);
                 };
-                worker.cost(&Request::Scan { sql: sql.clone() }).and_then(one)
+                worker.ask(&Request::Scan { sql: sql.clone() }).and_then(one)
             }
             Work::Backup => {
                 let spec = self.prepared.sides.get(place.side);
@@ -143,7 +134,7 @@ impl Restart<'_> {
                 let Some(workers) = self.workers.get_mut(place.side) else { return Ok(None) };
                 let to = workers.directory.join("backup.db");
                 let Some(worker) = &mut workers.subject else { return Ok(None) };
-                worker.cost(&Request::Backup { to, on_open }).and_then(one)
+                worker.ask(&Request::Backup { to, on_open }).and_then(one)
             }
         }
     }
@@ -203,7 +194,7 @@ impl Restart<'_> {
         let mut sum = cost;
         let checkpoint = *writes && config.journal_mode == "wal";
         if let (true, Some(worker)) = (checkpoint, workers.crud.first_mut()) {
-            sum.add(&worker.cost(&Request::Checkpoint)?);
+            sum.add(&worker.ask(&Request::Checkpoint)?);
         }
         if let Some(per_mille) = spec.toll_per_mille {
             let debt = workers.debts.entry(*control).or_insert_with(|| Debt::new(per_mille));
@@ -261,14 +252,10 @@ pub(super) fn at_once(
     }
     let mut sum = Cost { start_ns: u64::MAX, ..Cost::default() };
     for worker in workers.iter_mut() {
-        match worker.receive_while(meanwhile)? {
-            Reply::Cost(cost) => {
-                sum.add(&cost);
-                sum.start_ns = sum.start_ns.min(cost.start_ns);
-                sum.end_ns = sum.end_ns.max(cost.end_ns);
-            }
-            other => return Err(worker.unexpected(&other)),
-        }
+        let cost: Cost = worker.receive_while(meanwhile)?;
+        sum.add(&cost);
+        sum.start_ns = sum.start_ns.min(cost.start_ns);
+        sum.end_ns = sum.end_ns.max(cost.end_ns);
     }
     sum.elapsed_ns = sum.end_ns.saturating_sub(sum.start_ns);
     Ok(sum)

@@ -34,6 +34,7 @@ use crate::tools::Tools;
 use ground::SidesGround;
 
 pub(crate) use calibrate::{CalibrationPlan, calibrate};
+pub(crate) use share::idle_worker;
 
 /// Runs what `config` says. A failure after the first measured block ends the run early: the
 /// results then hold what was measured, and say why they are not complete.

@@ -20,8 +20,9 @@ use crate::environment::check_space;
 use crate::error::BenchError;
 use crate::generate::generate;
 use crate::interrupt;
-use crate::job::{CrudRequest, DatabaseState, Planned, Reply, Request};
+use crate::job::{CrudRequest, DatabaseState, Planned, Request};
 use crate::key_store::{self, KeyEnvironment};
+use crate::numbers::float;
 use crate::private;
 use crate::process::WorkerProcess;
 use crate::progress::Progress;
@@ -80,10 +81,7 @@ impl Prepared {
     /// Whether a side takes part in a task: peers have no backup command.
     pub(super) fn runs(&self, task: &Task, side: usize) -> bool {
         !matches!(task.work, Work::FullBackup { .. })
-            || self
-                .sides
-                .get(side)
-                .is_some_and(|side| matches!(side.side.role, Role::Base | Role::Encrypted))
+            || self.sides.get(side).is_some_and(takes_backups)
     }
 
     /// A side's untouched copy of a database.
@@ -116,20 +114,11 @@ pub(super) fn prepare(
     let plain = make_plain(config, directory.path())?;
     interrupt::check()?;
     progress.say("setting up the sides");
-    let choice = SideChoice {
-        tools,
-        library: config.library.clone(),
-        origin: config.library_origin.clone(),
-        control: config.control,
-        algorithm: &config.algorithm,
-        peers: &config.peers,
-        page_size_bytes: plain.page_size_bytes,
-    };
+    let choice = SideChoice { config, tools, page_size_bytes: plain.page_size_bytes };
     let can_back_up = config.experiments.operations && tools.can_back_up();
-    let keys = if config.control && !can_back_up {
-        KeyEnvironment::new()
-    } else {
-        key_store::make(&tools.tdekit, directory.path())?
+    let keys = match can_back_up {
+        true => key_store::make(&tools.tdekit, directory.path())?,
+        false => choice.keys(directory.path())?,
     };
     let mut sides = sides::set_up(&choice, &keys)?;
     if let Some(per_mille) = config.toll_per_mille {
@@ -238,9 +227,7 @@ fn make_plain(config: &Config, root: &Path) -> Result<Plain, BenchError> {
     }
     let own = if config.database.is_some() { SUBJECT } else { CRUD };
     let label = match &config.database {
-        Some(path) => path
-            .file_name()
-            .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
+        Some(path) => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
         None => format!("generated Vendor/Card/Purchase, {} rows each", config.rows),
     };
     let measured = directory.join(own);
@@ -277,8 +264,7 @@ fn make_pristine(prepared: &mut Prepared) -> Result<(), BenchError> {
             side.make_copy(&plain, &directory.join(name), prepared.page_size_bytes)?;
         }
         if let Some(name) = measured {
-            #[allow(clippy::cast_precision_loss, reason = "file sizes stay below 2^53")]
-            let bytes = length(&directory.join(name))? as f64;
+            let bytes = float(length(&directory.join(name))?);
             prepared.file_bytes.push((side.side.id.clone(), bytes));
         }
     }
@@ -443,10 +429,7 @@ fn rehearse(
     check_state(config, state.as_ref())?;
     let statements = derived.tried();
     let rehearsals = match workers.first_mut() {
-        Some(worker) => match worker.ask(&Request::Rehearse { statements })? {
-            Reply::Rehearsed(rehearsals) => rehearsals,
-            other => return Err(worker.unexpected(&other)),
-        },
+        Some(worker) => worker.ask(&Request::Rehearse { statements })?,
         None => Vec::new(),
     };
     drop(workers);

@@ -12,7 +12,8 @@ use super::sides::{SideSpec, copy_file};
 use super::toll::{Added, Debt};
 use crate::config::Config;
 use crate::error::BenchError;
-use crate::job::{DatabaseState, Reply, Request, Undo};
+use crate::job::{DatabaseState, Request, Undo};
+use crate::numbers::float;
 use crate::process::WorkerProcess;
 
 /// Settings that every connection of the mixes runs first.
@@ -234,10 +235,7 @@ pub(super) fn plan_script(
 ) -> Result<Vec<bool>, BenchError> {
     let undo =
         if config.journal_mode == "wal" { Undo::Log } else { Undo::Copy(pristine.to_owned()) };
-    match worker.ask(&Request::PlanScript { statements: config.script.clone(), undo })? {
-        Reply::ScriptPlanned { writes } => Ok(writes),
-        other => Err(worker.unexpected(&other)),
-    }
+    worker.ask(&Request::PlanScript { statements: config.script.clone(), undo })
 }
 
 impl Restart<'_> {
@@ -260,10 +258,7 @@ impl Restart<'_> {
             let Some((worker, side)) = worker.zip(self.prepared.sides.get(index)) else {
                 continue;
             };
-            let bytes = match worker.ask(&Request::Memory)? {
-                Reply::Memory { bytes } => bytes,
-                other => return Err(worker.unexpected(&other)),
-            };
+            let bytes = worker.ask(&Request::Memory)?;
             probes.push(number_probe(self.number, ProbeKind::ProcessMemory, side, bytes));
         }
         for side in &self.prepared.sides {
@@ -274,19 +269,12 @@ impl Restart<'_> {
                 others: (1..=OPEN_OTHERS).map(path).collect(),
                 on_open: side.on_open(&[]),
             };
-            match worker.ask(&request)? {
-                Reply::OpenTimes { other_ns, again_ns } => {
-                    let kinds =
-                        [(ProbeKind::OpenOther, other_ns), (ProbeKind::OpenAgain, again_ns)];
-                    for (kind, times) in kinds {
-                        probes.extend(
-                            times
-                                .into_iter()
-                                .map(|time| number_probe(self.number, kind, side, time)),
-                        );
-                    }
-                }
-                other => return Err(worker.unexpected(&other)),
+            let (other_ns, again_ns): (Vec<u64>, Vec<u64>) = worker.ask(&request)?;
+            for (kind, times) in
+                [(ProbeKind::OpenOther, other_ns), (ProbeKind::OpenAgain, again_ns)]
+            {
+                let probe = |time| number_probe(self.number, kind, side, time);
+                probes.extend(times.into_iter().map(probe));
             }
         }
         Ok(probes)
@@ -294,7 +282,5 @@ impl Restart<'_> {
 }
 
 fn number_probe(restart: u32, kind: ProbeKind, side: &SideSpec, value: u64) -> Probe {
-    #[allow(clippy::cast_precision_loss, reason = "nanoseconds and bytes stay below 2^53")]
-    let value = value as f64;
-    Probe { kind, side: side.side.id.clone(), restart, value }
+    Probe { kind, side: side.side.id.clone(), restart, value: float(value) }
 }

@@ -7,7 +7,8 @@ use super::prepare::{Prepared, check_state, remove_scratch, scratch};
 use super::restart::{operation_settings, plan_script};
 use crate::config::Config;
 use crate::error::BenchError;
-use crate::job::{Reply, Request};
+use crate::job::Request;
+use crate::measure::Cost;
 use crate::script::brief;
 
 /// Times that a block runs the script, at most: each needs a fresh connection.
@@ -25,10 +26,8 @@ pub(super) fn add(
     let Some(worker) = workers.first_mut() else { return Ok(()) };
     let pristine = prepared.sides.first().map(|side| prepared.pristine(side, name));
     let writes = plan_script(worker, config, &pristine.unwrap_or_default())?;
-    let elapsed_ns = match worker.ask(&Request::Script { times: 1 })? {
-        Reply::Script(costs) => costs.iter().map(|cost| cost.elapsed_ns).sum::<u64>(),
-        other => return Err(worker.unexpected(&other)),
-    };
+    let costs: Vec<Cost> = worker.ask(&Request::Script { times: 1 })?;
+    let elapsed_ns = costs.iter().map(|cost| cost.elapsed_ns).sum::<u64>();
     drop(workers);
     remove_scratch(&path)?;
     let wanted = u64::try_from(config.block_time.as_nanos()).unwrap_or(u64::MAX);

@@ -9,8 +9,9 @@ use super::block::crud_loops;
 use super::prepare::Prepared;
 use crate::config::Config;
 use crate::error::BenchError;
-use crate::job::{CrudRequest, LibraryChoice, Request};
+use crate::job::{CrudRequest, LibraryChoice, Ready, Request};
 use crate::key_store::KeyEnvironment;
+use crate::numbers::float;
 use crate::process::WorkerProcess;
 use crate::sqlite::control_code;
 use crate::tools::Tools;
@@ -19,13 +20,17 @@ use crate::tools::Tools;
 const LOOPS: u64 = 20_000;
 const TRIES: u64 = 5;
 
+/// A worker whose library does nothing.
+pub(crate) fn idle_worker(tools: &Tools) -> Result<WorkerProcess, BenchError> {
+    let mut worker = WorkerProcess::start(&tools.worker, "driver", &KeyEnvironment::new())?;
+    let _: Ready = worker.ask(&Request::Setup { library: LibraryChoice::Idle, extension: None })?;
+    worker.open(Path::new("nowhere"), Vec::new())?;
+    Ok(worker)
+}
+
 /// CPU of a loop of each mix in the driver alone, by class.
 pub(super) fn idle_loops(config: &Config, tools: &Tools) -> Result<Vec<(String, f64)>, BenchError> {
-    let mut worker = WorkerProcess::start(&tools.worker, "driver", &KeyEnvironment::new())?;
-    let library = LibraryChoice::Idle;
-    worker.ask(&Request::Setup { library, extension: None })?;
-    worker.open(Path::new("nowhere"), Vec::new())?;
-    let mut workers = [worker];
+    let mut workers = [idle_worker(tools)?];
     let mut found = Vec::new();
     for mix in &config.mixes {
         let control = control_code(mix.reads, mix.updates, mix.inserts, mix.load);
@@ -60,9 +65,4 @@ pub(super) fn shares(prepared: &Prepared, samples: &[Sample]) -> Vec<DriverShare
             Some(DriverShare { class: class.clone(), driver_ns: *driver_ns, base_ns, share })
         })
         .collect()
-}
-
-#[allow(clippy::cast_precision_loss, reason = "nanoseconds stay below 2^53")]
-fn float(value: u64) -> f64 {
-    value as f64
 }

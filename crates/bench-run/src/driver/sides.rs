@@ -7,7 +7,7 @@ use tdekit_bench_report::{Library, Role, Side};
 use crate::command::run;
 use crate::config::Config;
 use crate::error::BenchError;
-use crate::job::{LibraryChoice, Reply, Request};
+use crate::job::{LibraryChoice, Ready, Request};
 use crate::key_store::{self, CERTIFICATE, KeyEnvironment};
 use crate::peers::Peer;
 use crate::process::WorkerProcess;
@@ -41,14 +41,19 @@ pub(crate) struct SideSpec {
 
 /// What decides which sides there are.
 pub(crate) struct SideChoice<'a> {
+    pub(crate) config: &'a Config,
     pub(crate) tools: &'a Tools,
-    pub(crate) library: LibraryChoice,
-    pub(crate) origin: String,
-    /// Base against base instead of encrypted.
-    pub(crate) control: bool,
-    pub(crate) algorithm: &'a str,
-    pub(crate) peers: &'a [Peer],
     pub(crate) page_size_bytes: u32,
+}
+
+impl SideChoice<'_> {
+    /// A key store in `directory`; none is needed where nothing is encrypted.
+    pub(crate) fn keys(&self, directory: &Path) -> Result<KeyEnvironment, BenchError> {
+        if self.config.control {
+            return Ok(KeyEnvironment::new());
+        }
+        key_store::make(&self.tools.tdekit, directory)
+    }
 }
 
 /// Sets up every side, base first; `keys` leads to the key store of the encrypted one.
@@ -58,34 +63,32 @@ pub(crate) fn set_up(
 ) -> Result<Vec<SideSpec>, BenchError> {
     let spec = |id: &str, label: &str, role, maker| spec(choice, (id, label, role), maker);
     let mut sides = vec![spec("base", "plain", Role::Base, Maker::Plain)];
-    if choice.control {
+    if choice.config.control {
         sides.push(spec("control", "plain again", Role::Encrypted, Maker::Plain));
     } else {
         if !choice.tools.extension.is_file() {
             return Err(BenchError::NoExtension { path: choice.tools.extension.clone() });
         }
-        let maker = Maker::Encrypt {
-            tdekit: choice.tools.tdekit.clone(),
-            algorithm: choice.algorithm.to_owned(),
-        };
-        let label = format!("tdekit {}", choice.algorithm);
+        let algorithm = &choice.config.algorithm;
+        let maker =
+            Maker::Encrypt { tdekit: choice.tools.tdekit.clone(), algorithm: algorithm.clone() };
+        let label = format!("tdekit {algorithm}");
         let mut side = spec("tdekit", &label, Role::Encrypted, maker);
-        side.side.cipher = Some(choice.algorithm.to_owned());
+        side.side.cipher = Some(algorithm.clone());
         side.extension = Some(choice.tools.extension.clone());
         side.environment = keys.clone();
         // A backup of an encrypted database goes to an encrypted file.
         side.worker_environment = vec![
             ("TDEKIT_ENCRYPT_NEW".into(), CERTIFICATE.into()),
-            ("TDEKIT_ENCRYPT_NEW_ALGORITHM".into(), choice.algorithm.into()),
+            ("TDEKIT_ENCRYPT_NEW_ALGORITHM".into(), algorithm.into()),
         ];
         sides.push(side);
     }
-    for peer in choice.peers {
+    for peer in &choice.config.peers {
         add_peer(&mut sides, peer, choice, &spec)?;
     }
     for side in &mut sides {
-        let (_, library) = side.start()?;
-        side.side.library = Library { origin: side.side.library.origin.clone(), ..library };
+        (_, side.side.library) = side.start()?;
     }
     Ok(sides)
 }
@@ -95,8 +98,7 @@ pub(super) fn dearer(choice: &SideChoice<'_>, per_mille: u64) -> Result<SideSpec
     let names = ("injected", "plain, made dearer", Role::Encrypted);
     let mut side = spec(choice, names, Maker::Plain);
     side.toll_per_mille = Some(per_mille);
-    let (_, library) = side.start()?;
-    side.side.library = Library { origin: side.side.library.origin.clone(), ..library };
+    (_, side.side.library) = side.start()?;
     Ok(side)
 }
 
@@ -108,7 +110,7 @@ fn spec(choice: &SideChoice<'_>, (id, label, role): (&str, &str, Role), maker: M
             label: label.to_owned(),
             role,
             library: Library {
-                origin: choice.origin.clone(),
+                origin: choice.config.library_origin.clone(),
                 version: String::new(),
                 source_id: String::new(),
                 compile_options: Vec::new(),
@@ -116,7 +118,7 @@ fn spec(choice: &SideChoice<'_>, (id, label, role): (&str, &str, Role), maker: M
             cipher: None,
             plain: None,
         },
-        library: choice.library.clone(),
+        library: choice.config.library.clone(),
         extension: None,
         environment: Vec::new(),
         worker_environment: Vec::new(),
@@ -137,10 +139,11 @@ fn add_peer(
     let path = peer.library.locate()?;
     let name = peer.library.name();
     let plain_id = format!("{name}-plain");
-    let mut push = |mut side: SideSpec| {
+    let spec = |id: &str, label: &str, role, maker| {
+        let mut side = spec(id, label, role, maker);
         side.library = LibraryChoice::Shared(path.clone());
         peer.library.origin().clone_into(&mut side.side.library.origin);
-        sides.push(side);
+        side
     };
     let cipher = peer.cipher_name();
     let (id, label) = match &peer.cipher {
@@ -151,12 +154,9 @@ fn add_peer(
     side.key_pragmas = peer.key_pragmas(choice.page_size_bytes);
     side.side.cipher = Some(cipher);
     side.side.plain = Some(plain_id.clone());
-    push(side);
+    sides.push(side);
     if !sides.iter().any(|side| side.side.id == plain_id) {
-        let mut plain = spec(&plain_id, &format!("{name} plain"), Role::PeerPlain, Maker::Plain);
-        plain.library = LibraryChoice::Shared(path);
-        peer.library.origin().clone_into(&mut plain.side.library.origin);
-        sides.push(plain);
+        sides.push(spec(&plain_id, &format!("{name} plain"), Role::PeerPlain, Maker::Plain));
     }
     Ok(())
 }
@@ -164,24 +164,14 @@ fn add_peer(
 impl SideSpec {
     /// Starts a worker with this side's library and extension.
     pub(crate) fn start(&self) -> Result<(WorkerProcess, Library), BenchError> {
-        self.start_with(self.extension.clone())
-    }
-
-    fn start_with(
-        &self,
-        extension: Option<PathBuf>,
-    ) -> Result<(WorkerProcess, Library), BenchError> {
         let environment = [self.environment.as_slice(), &self.worker_environment].concat();
         let mut worker = WorkerProcess::start(&self.worker, &self.side.id, &environment)?;
-        let request = Request::Setup { library: self.library.clone(), extension };
-        match worker.ask(&request)? {
-            Reply::Ready { version, source_id, compile_options, instructions } => {
-                let origin = String::new();
-                worker.instructions = instructions;
-                Ok((worker, Library { origin, version, source_id, compile_options }))
-            }
-            other => Err(worker.unexpected(&other)),
-        }
+        let (library, extension) = (self.library.clone(), self.extension.clone());
+        let request = Request::Setup { library, extension };
+        let Ready { version, source_id, compile_options, instructions } = worker.ask(&request)?;
+        worker.instructions = instructions;
+        let origin = self.side.library.origin.clone();
+        Ok((worker, Library { origin, version, source_id, compile_options }))
     }
 
     /// Cipher of this side's full backups.

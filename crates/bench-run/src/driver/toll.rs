@@ -8,6 +8,7 @@
 use crate::error::BenchError;
 use crate::job::Request;
 use crate::measure::{Cost, wall_ns};
+use crate::numbers::float;
 use crate::process::WorkerProcess;
 
 use super::block::at_once;
@@ -40,9 +41,8 @@ impl Added {
     }
 
     /// The share of elapsed time and of CPU that was added; zeros where nothing was worked.
-    #[allow(clippy::cast_precision_loss, reason = "nanoseconds stay below 2^53")]
     pub(super) fn shares(&self) -> (f64, f64) {
-        let share = |paid: u64, worked: u64| paid as f64 / worked.max(1) as f64;
+        let share = |paid: u64, worked: u64| float(paid) / float(worked.max(1));
         (
             share(self.paid_elapsed_ns, self.worked_elapsed_ns),
             share(self.paid_cpu_ns, self.worked_cpu_ns),

@@ -10,6 +10,7 @@ use super::classes::{Task, Work};
 use super::restart::Restart;
 use crate::error::BenchError;
 use crate::job::Operation;
+use crate::numbers::float;
 use crate::schedule::{Place, Steering};
 
 /// A short block's part of a block's loops.
@@ -53,8 +54,7 @@ impl Restart<'_> {
                     let (restart, pair) = (self.number, self.config.pairs);
                     let place = Place { side, restart, pair, position: 0, seed };
                     let costs = self.costs(&work, place, steering)?.unwrap_or_default();
-                    #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
-                    times.extend(costs.first().map(|(_, cost)| cost.elapsed_ns as f64));
+                    times.extend(costs.first().map(|(_, cost)| float(cost.elapsed_ns)));
                 }
                 if mix && known.is_none() {
                     note(&mut found, &task.class.id, settled_after(&times) as u64);

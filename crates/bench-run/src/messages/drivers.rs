@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tdekit_bench_report::{MessagesMode, ProcessorUse};
+use tdekit_private_mariadb::{die_with_parent, find_program};
 use tempfile::TempDir;
 
 use super::tds::{Login, Trust};
+use crate::command::last_lines;
 use crate::error::BenchError;
 use crate::measure::wall_ns;
 use crate::private;
-use crate::sys::{die_with_parent, wait_with_usage, without_terminal};
+use crate::sys::{wait_with_usage, without_terminal};
 
 /// FreeTDS's program over its DB-Library.
 const PROGRAM: &str = "bsqldb";
@@ -42,14 +44,10 @@ impl Freetds {
     /// # Errors
     /// [`BenchError::ToolMissing`] where it is not installed.
     pub(super) fn find(directory: &Path) -> Result<Self, BenchError> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let program = std::env::split_paths(&path)
-            .map(|place| place.join(PROGRAM))
-            .find(|program| program.is_file())
-            .ok_or_else(|| BenchError::ToolMissing {
-                name: "FreeTDS".to_owned(),
-                packages: PACKAGE.to_owned(),
-            })?;
+        let program = find_program(PROGRAM).ok_or_else(|| BenchError::ToolMissing {
+            name: "FreeTDS".to_owned(),
+            remedy: format!("apt-get install {PACKAGE}"),
+        })?;
         let directory = private::directory(directory, "tdekit-driver-")?;
         Ok(Self { program, directory })
     }
@@ -103,8 +101,11 @@ impl Freetds {
         // It asks for the password there.
         let said = String::from_utf8_lossy(&said).replace("Password: ", "");
         if !status.success() || !said.trim().is_empty() {
-            let stderr = said.trim().lines().take(8).collect::<Vec<_>>().join("\n");
-            return Err(BenchError::Command { command: PROGRAM.to_owned(), status, stderr });
+            return Err(BenchError::Command {
+                command: PROGRAM.to_owned(),
+                status: status.to_string(),
+                stderr: last_lines(&said),
+            });
         }
         let (lines, last_line) = count_lines(&result)?;
         let client = ProcessorUse {

@@ -14,9 +14,7 @@ mod points;
 mod process;
 mod run;
 mod tds;
-mod url;
 mod work;
 
-pub(crate) use options::{MessagesArgs, MessagesPlan, Shared};
+pub(crate) use options::{MessagesArgs, MessagesPlan};
 pub(crate) use run::run;
-pub(crate) use url::MssqlUrl;

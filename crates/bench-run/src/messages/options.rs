@@ -8,30 +8,28 @@ use tdekit_bench_report::MessagesMode;
 use zeroize::Zeroizing;
 
 use super::tds::{DEFAULT_PACKET_BYTES, Trust};
-use super::url::MssqlUrl;
+use crate::address::ServerUrl;
+use crate::config::{Given, MAX_TIME_S, each_once};
 use crate::error::BenchError;
 
 /// Where a password for the server may stand.
 const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
+// What `--quick` has and what is usual.
 /// Rows of the large result; some 14 MB.
-const STREAM_ROWS: u32 = 131_072;
-const QUICK_STREAM_ROWS: u32 = 16_384;
+const STREAM_ROWS: (u32, u32) = (16_384, 131_072);
 /// Connections of a block.
-const CONNECTS: u32 = 1000;
-const QUICK_CONNECTS: u32 = 100;
+const CONNECTS: (u32, u32) = (100, 1000);
 /// Selects of a block, and rows of their table.
-const SELECTS: u32 = 20_000;
-const QUICK_SELECTS: u32 = 2000;
-const POINT_ROWS: u32 = 131_072;
-const QUICK_POINT_ROWS: u32 = 16_384;
+const SELECTS: (u32, u32) = (2000, 20_000);
+const POINT_ROWS: (u32, u32) = (16_384, 131_072);
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of --experiment messages")]
 pub(crate) struct MessagesArgs {
     /// Kinds of connections, parted by commas: `off` (the base, always measured), `on` (TLS within
     /// PRELOGIN), `strict` (TDS 8.0). Default: off,on; with a server of the bench's own all three.
-    #[arg(long, value_delimiter = ',', value_name = "MODES")]
-    mode: Vec<Mode>,
+    #[arg(long, value_delimiter = ',', value_name = "MODES", value_parser = ["off", "on", "strict"])]
+    mode: Vec<String>,
     /// Parts of the experiment, parted by commas: `loop` (the message loop), `stream` (a large
     /// result), `connects` (connections made and closed again), `points` (selects of one row by a
     /// prepared statement; on a server of the bench's own beside the same call in its own process),
@@ -80,13 +78,6 @@ pub(crate) struct MessagesArgs {
     login_password_file: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Mode {
-    Off,
-    On,
-    Strict,
-}
-
 /// A part of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Part {
@@ -103,20 +94,10 @@ pub(super) enum DriverName {
     Freetds,
 }
 
-/// What other experiments share with this one, as the user gave it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Shared {
-    pub(crate) quick: bool,
-    pub(crate) loops: Option<u64>,
-    pub(crate) restarts: u32,
-    pub(crate) pairs: u32,
-    pub(crate) max_time: Duration,
-}
-
 /// A server that is there.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
-    pub(super) url: MssqlUrl,
+    pub(super) url: ServerUrl,
     pub(super) password: Zeroizing<String>,
 }
 
@@ -161,24 +142,18 @@ impl MessagesArgs {
     /// The plan; `url` is the server's address, where one is named.
     pub(crate) fn plan(
         &self,
-        shared: Shared,
-        url: Option<&MssqlUrl>,
+        given: Given,
+        url: Option<&ServerUrl>,
     ) -> Result<MessagesPlan, BenchError> {
         let target = match url {
             Some(url) => Some(Target { url: url.clone(), password: self.password(url)? }),
             None => None,
         };
-        let mut modes: Vec<MessagesMode> = Vec::new();
-        for mode in &self.mode {
-            let mode = match mode {
-                Mode::Off => continue,
-                Mode::On => MessagesMode::On,
-                Mode::Strict => MessagesMode::Strict,
-            };
-            if !modes.contains(&mode) {
-                modes.push(mode);
-            }
-        }
+        let mut modes = each_once(self.mode.iter().filter_map(|mode| match mode.as_str() {
+            "on" => Some(MessagesMode::On),
+            "strict" => Some(MessagesMode::Strict),
+            _ => None,
+        }));
         if modes.is_empty() && self.mode.is_empty() {
             modes.push(MessagesMode::On);
             modes.extend(target.is_none().then_some(MessagesMode::Strict));
@@ -187,8 +162,7 @@ impl MessagesArgs {
             let reason = "only plain connections: there is nothing to compare".to_owned();
             return Err(BenchError::Option { option: "--mode", reason });
         }
-        let by_quick = |quick: u32, usual: u32| if shared.quick { quick } else { usual };
-        let rows = self.stream_rows.unwrap_or(by_quick(QUICK_STREAM_ROWS, STREAM_ROWS));
+        let rows = self.stream_rows.unwrap_or(given.by_quick(STREAM_ROWS));
         let parts = match self.part.as_slice() {
             [] => vec![Part::Loop, Part::Stream],
             given => given.to_vec(),
@@ -209,19 +183,19 @@ impl MessagesArgs {
             },
             parts,
             drivers: self.driver.clone(),
-            connects: self.connects.unwrap_or(by_quick(QUICK_CONNECTS, CONNECTS)),
+            connects: self.connects.unwrap_or(given.by_quick(CONNECTS)),
             connect_threads: self.connect_threads,
-            selects: self.selects.unwrap_or(by_quick(QUICK_SELECTS, SELECTS)),
-            point_rows: by_quick(QUICK_POINT_ROWS, POINT_ROWS),
+            selects: self.selects.unwrap_or(given.by_quick(SELECTS)),
+            point_rows: given.by_quick(POINT_ROWS),
             idle: self.idle,
-            loops: shared.loops,
-            restarts: shared.restarts,
-            pairs: shared.pairs,
-            max_time: shared.max_time,
+            loops: given.loops,
+            restarts: given.restarts(),
+            pairs: given.pairs(),
+            max_time: given.max_time(MAX_TIME_S),
         })
     }
 
-    fn password(&self, url: &MssqlUrl) -> Result<Zeroizing<String>, BenchError> {
+    fn password(&self, url: &ServerUrl) -> Result<Zeroizing<String>, BenchError> {
         self.password_beside(url.password.as_ref())?.ok_or_else(|| BenchError::Option {
             option: "--target",
             reason: format!(
@@ -267,15 +241,8 @@ mod tests {
     fn plan(words: &[&str], url: Option<&str>) -> Result<MessagesPlan, String> {
         let line = Line::try_parse_from(std::iter::once("bench").chain(words.iter().copied()))
             .map_err(|error| error.to_string())?;
-        let shared = Shared {
-            quick: false,
-            loops: None,
-            restarts: 2,
-            pairs: 1,
-            max_time: Duration::from_secs(10),
-        };
         let url = url.map(|url| url.parse()).transpose()?;
-        line.args.plan(shared, url.as_ref()).map_err(|error| error.to_string())
+        line.args.plan(Given::default(), url.as_ref()).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! same for all.
 
 mod ground;
-mod latency;
 mod mariadb;
 mod options;
 mod own;
@@ -14,10 +13,8 @@ mod run;
 mod sqlite;
 mod swap;
 mod sysbench;
-mod url;
 mod worker;
 
-pub(crate) use options::{AnyPeer, Given, OltpArgs, OltpPlan};
+pub(crate) use options::{AnyPeer, OltpArgs, OltpPlan};
 pub(crate) use run::run;
-pub(crate) use url::without_password;
-pub(crate) use worker::{Oltp, OltpDone, OltpShare};
+pub(crate) use worker::{Oltp, OltpShare};

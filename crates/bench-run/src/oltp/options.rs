@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use zeroize::Zeroizing;
 
-use super::url::ServerUrl;
+use crate::address::{Protocol, ServerUrl};
+use crate::config::{Given, each_once};
 use crate::error::BenchError;
-use crate::messages::MssqlUrl;
 use crate::peers::Peer;
 
 /// Where MariaDB's client programs take a password.
@@ -15,16 +16,13 @@ const CLIENT_PASSWORD_VARIABLE: &str = "MYSQL_PWD";
 /// Threads of the source are 1, 8, 16, 32, 64, 128, 256; the default keeps the run short.
 const THREADS: [u32; 3] = [1, 8, 32];
 const TABLES: u32 = 4;
+// Below, what `--quick` has and what is usual.
 /// Rows of each table: together some 150 MB, more than twice the default buffer pool.
-const ROWS: u64 = 150_000;
-const QUICK_ROWS: u64 = 20_000;
-const BUFFER_POOL_MIB: u32 = 64;
-const QUICK_BUFFER_POOL_MIB: u32 = 16;
-const RESTARTS: u32 = 4;
-const QUICK_RESTARTS: u32 = 2;
+const ROWS: (u64, u64) = (20_000, 150_000);
+const BUFFER_POOL_MIB: (u32, u32) = (16, 64);
+const RESTARTS: (u32, u32) = (2, 4);
 /// Seconds of measuring; preparing comes on top.
-const MAX_TIME_S: u32 = 220;
-const QUICK_MAX_TIME_S: u32 = 20;
+const MAX_TIME_S: (u64, u64) = (20, 220);
 /// Blocks are as long as the time allows, within these.
 const BLOCK_S: std::ops::RangeInclusive<f64> = 1.0..=10.0;
 /// What a block costs beside its time: connecting, preparing statements, ending.
@@ -43,8 +41,8 @@ pub(crate) struct OltpArgs {
     target: OltpTarget,
     /// A workload of sysbench, `full_scan` (a cold scan of every table) or `all`. May be repeated,
     /// or parted by commas. Default: point select, read write, write only, update index.
-    #[arg(long, value_delimiter = ',')]
-    workload: Vec<WorkloadName>,
+    #[arg(long, value_delimiter = ',', value_parser = workloads())]
+    workload: Vec<Workloads>,
     /// Threads, or on SQLite processes, parted by commas. Default: 1,8,32.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1000))]
     threads: Vec<u32>,
@@ -83,7 +81,7 @@ pub(crate) enum OltpTarget {
     MariaDb,
     Server(ServerUrl),
     /// For messages only.
-    SqlServer(MssqlUrl),
+    SqlServer(ServerUrl),
 }
 
 impl std::str::FromStr for OltpTarget {
@@ -93,28 +91,14 @@ impl std::str::FromStr for OltpTarget {
         match text {
             "sqlite" => Ok(Self::Sqlite),
             "mariadb" => Ok(Self::MariaDb),
-            _ if text.starts_with("mssql://") => text.parse().map(Self::SqlServer),
-            _ if text.contains("://") => text.parse().map(Self::Server),
+            _ if text.contains("://") => text.parse().map(|url: ServerUrl| match url.protocol {
+                Protocol::Mysql => Self::Server(url),
+                Protocol::Mssql => Self::SqlServer(url),
+            }),
             _ => Err("expected sqlite, mariadb, mysql://USER@HOST/DATABASE or mssql://USER@HOST"
                 .to_owned()),
         }
     }
-}
-
-/// A workload, or all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum WorkloadName {
-    OltpPointSelect,
-    OltpReadOnly,
-    OltpReadWrite,
-    OltpWriteOnly,
-    OltpUpdateIndex,
-    OltpUpdateNonIndex,
-    OltpInsert,
-    OltpDelete,
-    FullScan,
-    All,
 }
 
 /// A workload.
@@ -133,8 +117,8 @@ pub(crate) enum Workload {
 }
 
 impl Workload {
-    /// Sysbench's own, in the order of the source.
-    const OLTP: [Self; 8] = [
+    /// Sysbench's own, in the order of the source, and the scan.
+    pub(super) const ALL: [Self; 9] = [
         Self::PointSelect,
         Self::ReadOnly,
         Self::ReadWrite,
@@ -143,6 +127,7 @@ impl Workload {
         Self::UpdateNonIndex,
         Self::Insert,
         Self::Delete,
+        Self::FullScan,
     ];
     const USUAL: [Self; 4] =
         [Self::PointSelect, Self::ReadWrite, Self::WriteOnly, Self::UpdateIndex];
@@ -161,21 +146,17 @@ impl Workload {
             Self::FullScan => "full_scan",
         }
     }
+}
 
-    fn of(name: WorkloadName) -> Vec<Self> {
-        match name {
-            WorkloadName::OltpPointSelect => vec![Self::PointSelect],
-            WorkloadName::OltpReadOnly => vec![Self::ReadOnly],
-            WorkloadName::OltpReadWrite => vec![Self::ReadWrite],
-            WorkloadName::OltpWriteOnly => vec![Self::WriteOnly],
-            WorkloadName::OltpUpdateIndex => vec![Self::UpdateIndex],
-            WorkloadName::OltpUpdateNonIndex => vec![Self::UpdateNonIndex],
-            WorkloadName::OltpInsert => vec![Self::Insert],
-            WorkloadName::OltpDelete => vec![Self::Delete],
-            WorkloadName::FullScan => vec![Self::FullScan],
-            WorkloadName::All => [&Self::OLTP[..], &[Self::FullScan]].concat(),
-        }
-    }
+/// What a `--workload` names: one, or all.
+type Workloads = Vec<Workload>;
+
+fn workloads() -> impl TypedValueParser<Value = Workloads> {
+    let names = Workload::ALL.map(Workload::name).into_iter().chain(["all"]);
+    PossibleValuesParser::new(names).map(|name| {
+        let named = |workload: &Workload| name == "all" || name == workload.name();
+        Workload::ALL.into_iter().filter(named).collect()
+    })
 }
 
 /// Ciphers of the server's own key plugin.
@@ -224,6 +205,13 @@ impl AnyPeer {
             Self::Plugins(_) => None,
         }
     }
+
+    fn plugins(&self) -> &[KeyPlugin] {
+        match self {
+            Self::Library(_) => &[],
+            Self::Plugins(plugins) => plugins,
+        }
+    }
 }
 
 /// What the workloads are to be, with every default filled in.
@@ -244,16 +232,6 @@ pub(crate) struct OltpPlan {
     pub(crate) max_time: Duration,
 }
 
-/// What other experiments share with this one, as the user gave it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Given {
-    pub(crate) quick: bool,
-    pub(crate) rows: Option<u64>,
-    pub(crate) restarts: Option<u32>,
-    pub(crate) pairs: Option<u32>,
-    pub(crate) max_time_s: Option<u64>,
-}
-
 impl OltpArgs {
     /// Whether a server is the target, on which no other experiment runs.
     pub(crate) fn on_server(&self) -> bool {
@@ -261,7 +239,7 @@ impl OltpArgs {
     }
 
     /// A server that speaks SQL Server's protocol, where one is the target.
-    pub(crate) fn sql_server(&self) -> Option<&MssqlUrl> {
+    pub(crate) fn sql_server(&self) -> Option<&ServerUrl> {
         match &self.target {
             OltpTarget::SqlServer(url) => Some(url),
             _ => None,
@@ -270,31 +248,16 @@ impl OltpArgs {
 
     /// The plan.
     pub(crate) fn plan(&self, given: Given, peers: &[AnyPeer]) -> Result<OltpPlan, BenchError> {
-        let by_quick = |quick: u32, usual: u32| if given.quick { quick } else { usual };
-        let mut workloads: Vec<Workload> = Vec::new();
-        for workload in self.workload.iter().flat_map(|name| Workload::of(*name)) {
-            if !workloads.contains(&workload) {
-                workloads.push(workload);
-            }
-        }
+        let mut workloads = each_once(self.workload.iter().flatten().copied());
         if workloads.is_empty() {
             workloads = Workload::USUAL.to_vec();
         }
-        let mut threads = self.threads.clone();
+        let mut threads = each_once(self.threads.iter().copied());
         if threads.is_empty() {
             threads = THREADS.to_vec();
         }
         threads.sort_unstable();
-        threads.dedup();
-        let mut plugins: Vec<KeyPlugin> = Vec::new();
-        for peer in peers {
-            let AnyPeer::Plugins(found) = peer else { continue };
-            for plugin in found {
-                if !plugins.contains(plugin) {
-                    plugins.push(*plugin);
-                }
-            }
-        }
+        let plugins = each_once(peers.iter().flat_map(AnyPeer::plugins).copied());
         let refuse =
             |option, reason: &str| Err(BenchError::Option { option, reason: reason.to_owned() });
         if self.target != OltpTarget::MariaDb && !plugins.is_empty() {
@@ -306,24 +269,20 @@ impl OltpArgs {
         if self.target != OltpTarget::MariaDb && (self.binlog || !self.server_option.is_empty()) {
             return refuse("--server-option", "there is no private server to give it to");
         }
-        let rows = if given.quick { QUICK_ROWS } else { ROWS };
-        let usual_s = by_quick(QUICK_MAX_TIME_S, MAX_TIME_S);
         Ok(OltpPlan {
             target: self.target.clone(),
             workloads,
             threads,
             tables: self.tables.unwrap_or(TABLES),
-            rows: given.rows.unwrap_or(rows),
+            rows: given.rows.unwrap_or(given.by_quick(ROWS)),
             block_s: self.block_time,
-            buffer_pool_mib: self
-                .buffer_pool
-                .unwrap_or(by_quick(QUICK_BUFFER_POOL_MIB, BUFFER_POOL_MIB)),
+            buffer_pool_mib: self.buffer_pool.unwrap_or(given.by_quick(BUFFER_POOL_MIB)),
             binlog: self.binlog,
             server_options: self.server_option.clone(),
             plugins,
-            restarts: given.restarts.unwrap_or(by_quick(QUICK_RESTARTS, RESTARTS)),
+            restarts: given.first_stage().unwrap_or(given.by_quick(RESTARTS)),
             pairs: given.pairs.unwrap_or(1),
-            max_time: Duration::from_secs(given.max_time_s.unwrap_or(u64::from(usual_s))),
+            max_time: given.max_time(MAX_TIME_S),
         })
     }
 }
@@ -368,31 +327,19 @@ mod tests {
         args: OltpArgs,
     }
 
-    const NOTHING: Given =
-        Given { quick: false, rows: None, restarts: None, pairs: None, max_time_s: None };
-
     fn plan(words: &[&str], peers: &[&str]) -> Result<OltpPlan, String> {
         let peers: Vec<AnyPeer> =
             peers.iter().map(|peer| peer.parse()).collect::<Result<_, String>>()?;
         let line = Line::try_parse_from(std::iter::once("bench").chain(words.iter().copied()))
             .map_err(|error| error.to_string())?;
-        line.args.plan(NOTHING, &peers).map_err(|error| error.to_string())
+        line.args.plan(Given::default(), &peers).map_err(|error| error.to_string())
     }
 
     #[test]
     fn the_documents_run_is_one_line() {
-        let found = plan(
-            &[
-                "--target",
-                "mariadb",
-                "--workload",
-                "oltp_read_write",
-                "--threads",
-                "256,1,8,16,32,64,128",
-            ],
-            &["file_key_management"],
-        );
-        let found = found.unwrap();
+        let line = "--target mariadb --workload oltp_read_write --threads 256,1,8,16,32,64,128";
+        let words: Vec<&str> = line.split(' ').collect();
+        let found = plan(&words, &["file_key_management"]).unwrap();
         assert_eq!(found.threads, [1, 8, 16, 32, 64, 128, 256]);
         assert_eq!(found.workloads, [Workload::ReadWrite]);
         assert_eq!(found.plugins, [KeyPlugin::Cbc, KeyPlugin::Ctr]);

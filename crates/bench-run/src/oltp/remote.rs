@@ -14,7 +14,7 @@ use super::ground::{Bed, Load, Measured, Target};
 use super::options::{OltpPlan, Workload};
 use super::swap::{ASIDE, TableSet};
 use super::sysbench::Sysbench;
-use super::url::ServerUrl;
+use crate::address::ServerUrl;
 use crate::error::BenchError;
 use crate::private;
 use crate::progress::Progress;

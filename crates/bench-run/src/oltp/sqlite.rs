@@ -12,12 +12,14 @@ use super::ground::{Bed, Load, Measured, Target};
 use super::options::{OltpPlan, Workload};
 use super::worker::{OltpDone, OltpShare, create, create_index, text};
 use crate::config::Config;
+use crate::driver::idle_worker;
 use crate::driver::sides::{self, SideChoice, SideSpec, copy_file};
 use crate::environment::check_space;
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::job::{LibraryChoice, Reply, Request};
-use crate::key_store::{self, KeyEnvironment};
+use crate::job::Request;
+use crate::latency::Latencies;
+use crate::numbers::{float, whole};
 use crate::private;
 use crate::process::WorkerProcess;
 use crate::progress::Progress;
@@ -60,21 +62,8 @@ impl<'a> Sqlite<'a> {
         fill(&plain, plan, page_size_bytes, config.seed)?;
         interrupt::check()?;
         progress.say("setting up the sides");
-        let keys = if config.control {
-            KeyEnvironment::new()
-        } else {
-            key_store::make(&tools.tdekit, directory.path())?
-        };
-        let choice = SideChoice {
-            tools,
-            library: config.library.clone(),
-            origin: config.library_origin.clone(),
-            control: config.control,
-            algorithm: &config.algorithm,
-            peers: &config.peers,
-            page_size_bytes,
-        };
-        let sides = sides::set_up(&choice, &keys)?;
+        let choice = SideChoice { config, tools, page_size_bytes };
+        let sides = sides::set_up(&choice, &choice.keys(directory.path())?)?;
         let data_bytes =
             std::fs::metadata(&plain).map_err(BenchError::file("cannot read", &plain))?.len();
         let idle = idle_transactions(plan, config, tools)?;
@@ -140,9 +129,7 @@ fn idle_transactions(
     config: &Config,
     tools: &Tools,
 ) -> Result<Vec<(Workload, f64)>, BenchError> {
-    let mut worker = WorkerProcess::start(&tools.worker, "driver", &KeyEnvironment::new())?;
-    worker.ask(&Request::Setup { library: LibraryChoice::Idle, extension: None })?;
-    worker.open(Path::new("nowhere"), Vec::new())?;
+    let mut worker = idle_worker(tools)?;
     let mut found = Vec::new();
     for workload in plan.workloads.iter().filter(|each| **each != Workload::FullScan) {
         let mut times = Vec::new();
@@ -154,12 +141,8 @@ fn idle_transactions(
                 duration_ns: IDLE_NS,
                 seed: config.seed.wrapping_add(number),
             };
-            match worker.ask(&Request::Oltp(share))? {
-                Reply::Oltp(done) => {
-                    times.push(float(done.cost.cpu_ns) / float(done.transactions.max(1)));
-                }
-                other => return Err(worker.unexpected(&other)),
-            }
+            let done: OltpDone = worker.ask(&Request::Oltp(share))?;
+            times.push(float(done.cost.cpu_ns) / float(done.transactions.max(1)));
         }
         found.extend(median(&times).map(|time| (*workload, time)));
     }
@@ -267,12 +250,7 @@ impl Bed for Workers<'_> {
         let Some(workers) = self.workers.get_mut(side).and_then(|all| all.get_mut(..count)) else {
             return Ok(Measured::default());
         };
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "seconds of a block, a small positive number"
-        )]
-        let duration_ns = (load.seconds * 1e9) as u64;
+        let duration_ns = whole(load.seconds * 1e9);
         for (number, worker) in (1_u64..).zip(workers.iter_mut()) {
             worker.send(&Request::Oltp(OltpShare {
                 workload: load.workload,
@@ -282,23 +260,19 @@ impl Bed for Workers<'_> {
                 seed: load.seed.wrapping_mul(1_000_003).wrapping_add(number),
             }))?;
         }
-        let mut sum = OltpDone::default();
+        let (mut sum, mut times) = (OltpDone::default(), Latencies::new());
         let (mut start_ns, mut end_ns) = (u64::MAX, 0);
         for worker in workers {
-            match worker.receive()? {
-                Reply::Oltp(done) => {
-                    start_ns = start_ns.min(done.cost.start_ns);
-                    end_ns = end_ns.max(done.cost.end_ns);
-                    sum.cost.add(&done.cost);
-                    sum.transactions += done.transactions;
-                    sum.queries += done.queries;
-                    sum.times.merge(&done.times);
-                }
-                other => return Err(worker.unexpected(&other)),
-            }
+            let done: OltpDone = worker.receive()?;
+            start_ns = start_ns.min(done.cost.start_ns);
+            end_ns = end_ns.max(done.cost.end_ns);
+            sum.cost.add(&done.cost);
+            sum.transactions += done.transactions;
+            sum.queries += done.queries;
+            times.add(&done.times);
         }
         let idle = self.ground.idle.iter().find(|(workload, _)| *workload == load.workload);
-        let mut measured = measured(&sum, end_ns.saturating_sub(start_ns));
+        let mut measured = measured(&sum, &times, end_ns.saturating_sub(start_ns));
         measured.own_cpu_ns = idle.map_or(0, |(_, each)| whole(each * float(sum.transactions)));
         Ok(measured)
     }
@@ -308,21 +282,7 @@ impl Bed for Workers<'_> {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "nanoseconds and counts stay far below 2^53")]
-fn float(value: u64) -> f64 {
-    value as f64
-}
-
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "nanoseconds, far below 2^63"
-)]
-fn whole(ns: f64) -> u64 {
-    ns.round() as u64
-}
-
-fn measured(done: &OltpDone, elapsed_ns: u64) -> Measured {
+fn measured(done: &OltpDone, times: &Latencies, elapsed_ns: u64) -> Measured {
     let cost = &done.cost;
     Measured {
         transactions: done.transactions,
@@ -339,6 +299,6 @@ fn measured(done: &OltpDone, elapsed_ns: u64) -> Measured {
         },
         client_cpu_ns: 0,
         own_cpu_ns: 0,
-        latency: done.times.latency(),
+        latency: times.transactions(),
     }
 }

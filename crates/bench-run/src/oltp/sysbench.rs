@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tdekit_bench_report::OltpLatency;
-use tdekit_private_mariadb::{ProcessUse, find_program};
+use tdekit_private_mariadb::{ProcessUse, die_with_parent, find_program};
 
 use super::ground::{Load, Measured};
 use super::options::OltpPlan;
+use crate::command::last_lines;
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::sys::{die_with_parent, wait_with_usage};
+use crate::numbers::{float, whole};
+use crate::sys::wait_with_usage;
 
 /// Errors that a transaction is repeated after: deadlock, changed row, lock wait; and a duplicate,
 /// which two threads make that delete and insert the same row.
@@ -39,7 +41,7 @@ impl Sysbench {
     pub(super) fn find(plan: &OltpPlan, connection: Vec<String>) -> Result<Self, BenchError> {
         let program = find_program("sysbench").ok_or_else(|| BenchError::ToolMissing {
             name: "sysbench".to_owned(),
-            packages: "sysbench".to_owned(),
+            remedy: "apt-get install sysbench".to_owned(),
         })?;
         Ok(Self { program, connection, tables: plan.tables, rows: plan.rows })
     }
@@ -91,7 +93,7 @@ impl Sysbench {
         let own = ProcessUse::of(std::process::id()).since(&own);
         let mut measured = parse(&ran.text).ok_or_else(|| BenchError::Mismatch {
             what: "sysbench".to_owned(),
-            detail: format!("it told no result: {}", tail(&ran.text)),
+            detail: format!("it told no result: {}", last_lines(&ran.text)),
         })?;
         measured.engine = ran.engine;
         measured.client_cpu_ns = ran.client_cpu_ns;
@@ -163,18 +165,17 @@ fn run(command: &mut Command, server: Option<u32>) -> Result<Ran, BenchError> {
     if !status.success() {
         let said = errors.join().unwrap_or_default();
         let words = if said.trim().is_empty() { text } else { format!("{text}{said}") };
-        return Err(BenchError::Command { command: shown(), status, stderr: tail(&words) });
+        return Err(BenchError::Command {
+            command: shown(),
+            status: status.to_string(),
+            stderr: last_lines(&words),
+        });
     }
     let engine = match marks.as_slice() {
         [first, last, ..] => last.since(first),
         _ => ProcessUse::default(),
     };
     Ok(Ran { text, engine, client_cpu_ns: usage.cpu.user_ns.saturating_add(usage.cpu.system_ns) })
-}
-
-fn tail(text: &str) -> String {
-    let lines: Vec<&str> = text.trim().lines().collect();
-    lines[lines.len().saturating_sub(8)..].join("\n")
 }
 
 /// Reads the report that sysbench 1.0 prints.
@@ -206,13 +207,8 @@ fn parse(text: &str) -> Option<Measured> {
     })
 }
 
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a length of time that is far below 2^63 ns; what is not saturates"
-)]
 fn nanoseconds(seconds: f64) -> u64 {
-    (seconds * 1e9).round() as u64
+    whole(seconds * 1e9)
 }
 
 /// Lines `VALUE |*** COUNT` of the histogram: milliseconds, and how many took no longer.
@@ -232,13 +228,7 @@ fn histogram(text: &str) -> Vec<(f64, u64)> {
 /// The value, ns, that a share of all counts does not exceed; 0 without counts.
 fn percentile(histogram: &[(f64, u64)], share: f64) -> u64 {
     let total: u64 = histogram.iter().map(|(_, count)| count).sum();
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a share of a count of transactions"
-    )]
-    let wanted = (total as f64 * share).ceil() as u64;
+    let wanted = whole((float(total) * share).ceil());
     let mut sum = 0;
     for (value, count) in histogram {
         sum += count;

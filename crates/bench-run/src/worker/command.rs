@@ -8,11 +8,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::fs::{Advice, fadvise, fdatasync};
+use tdekit_private_mariadb::die_with_parent;
 
 use super::WorkerError;
 use crate::job::{Ran, RunSpec};
 use crate::measure::wall_ns;
-use crate::sys::{die_with_parent, wait_with_usage};
+use crate::sys::wait_with_usage;
 
 /// What is kept of what a command says.
 const LAST_WORDS: usize = 4096;
@@ -92,8 +93,9 @@ fn each_file(
     Ok(())
 }
 
-/// Writes a file's dirty pages out, and drops its pages from the system's cache if asked.
-fn write_out(path: &Path, drop: bool) -> Result<(), WorkerError> {
+/// Writes a file's dirty pages out, and drops its pages from the system's cache if asked; then no
+/// connection of this process may have it open: closing our descriptor would release its locks.
+pub(super) fn write_out(path: &Path, drop: bool) -> Result<(), WorkerError> {
     let file = File::open(path).map_err(failed("cannot open", path))?;
     fdatasync(&file).map_err(|errno| failed("cannot write out", path)(errno.into()))?;
     if drop {

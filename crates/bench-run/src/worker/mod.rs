@@ -10,8 +10,11 @@ mod toll;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+use serde_json::Value;
+
 use crate::instructions;
-use crate::job::{CrudRequest, DatabaseState, LibraryChoice, Planned, Reply, Request};
+use crate::job::{CrudRequest, DatabaseState, LibraryChoice, Planned, Ready, Reply, Request};
 use crate::measure::{Meter, private_memory_bytes, wall_ns};
 use crate::oltp::{Oltp, OltpShare};
 use crate::sqlite::{Connection, Library, LibraryError, SqliteError};
@@ -36,17 +39,17 @@ pub(crate) enum WorkerError {
     Parameters { number: u32, sql: String },
     #[error("cannot write {path}, which drops the system's whole cache: {source}")]
     DropAll { path: &'static str, source: std::io::Error },
+    #[error("the answer cannot be written: {0}")]
+    Answer(#[from] serde_json::Error),
 }
 
 /// Serves requests until the input ends.
 pub(crate) fn serve(input: impl BufRead, mut output: impl Write) -> std::io::Result<()> {
     let mut worker = Worker::default();
     for line in input.lines() {
-        let reply = match serde_json::from_str(&line?) {
-            Ok(request) => worker
-                .handle(request)
-                .unwrap_or_else(|error| Reply::Failed { message: error.to_string() }),
-            Err(error) => Reply::Failed { message: format!("not a request: {error}") },
+        let reply: Reply = match serde_json::from_str(&line?) {
+            Ok(request) => worker.handle(request).map_err(|error| error.to_string()),
+            Err(error) => Err(format!("not a request: {error}")),
         };
         let mut text = serde_json::to_string(&reply)?;
         text.push('\n');
@@ -81,6 +84,10 @@ fn open(library: Library, path: &Path, on_open: &[String]) -> Result<Connection,
     Ok(connection)
 }
 
+fn answer(found: impl Serialize) -> Result<Value, WorkerError> {
+    Ok(serde_json::to_value(found)?)
+}
+
 fn state(connection: &Connection) -> Result<DatabaseState, SqliteError> {
     let pragma = |name: &str| {
         connection.query_text(&format!("PRAGMA {name}")).map(Option::unwrap_or_default)
@@ -96,7 +103,7 @@ fn state(connection: &Connection) -> Result<DatabaseState, SqliteError> {
 }
 
 impl Worker {
-    fn handle(&mut self, request: Request) -> Result<Reply, WorkerError> {
+    fn handle(&mut self, request: Request) -> Result<Value, WorkerError> {
         match request {
             Request::Setup { library, extension } => self.set_up(&library, extension.as_deref()),
             Request::Open { path, on_open } => {
@@ -111,37 +118,37 @@ impl Worker {
                     path,
                     on_open,
                 });
-                Ok(Reply::Opened(state))
+                answer(state)
             }
             Request::Execute { sql } => {
                 let database = self.database()?;
                 sql.iter().try_for_each(|sql| database.connection.execute(sql))?;
-                Ok(Reply::Done)
+                answer(())
             }
             Request::Crud(request) => self.crud(&request),
             Request::PlanScript { statements, undo } => {
                 let (script, writes) = Script::plan(self.database()?, statements, undo)?;
                 self.script = Some(script);
-                Ok(Reply::ScriptPlanned { writes })
+                answer(writes)
             }
             Request::Script { times } => self.script(times),
             Request::Checkpoint => {
                 let database = self.database()?;
-                operations::checkpoint(&database.connection).map(Reply::Cost)
+                answer(operations::checkpoint(&database.connection)?)
             }
             Request::Pay { cpu_ns, until_ns } => {
                 let mut meter = Meter::start();
                 meter.part(&self.database()?.connection, || toll::pay(cpu_ns, until_ns));
-                Ok(Reply::Cost(meter.finish()))
+                answer(meter.finish())
             }
             Request::Rehearse { statements } => {
                 let database = self.database()?;
-                Ok(Reply::Rehearsed(operations::rehearse(&database.connection, &statements)))
+                answer(operations::rehearse(&database.connection, &statements))
             }
             Request::Plan { statements } => {
                 self.database()?.operations = None;
                 self.plan = statements;
-                Ok(Reply::Done)
+                answer(())
             }
             Request::Operation { operation, cold, drop_all, round } => {
                 let library = self.library()?;
@@ -154,8 +161,7 @@ impl Worker {
                     }
                 });
                 self.plan = plan;
-                let (work, checkpoint) = result?;
-                Ok(Reply::Operation { work, checkpoint })
+                answer(result?)
             }
             Request::Scan { sql } => self.scan(&sql),
             Request::Backup { to, on_open } => self.back_up(&to, &on_open),
@@ -163,35 +169,35 @@ impl Worker {
                 self.probe_open(&first, &others, &on_open)
             }
             Request::Oltp(share) => self.oltp(&share),
-            Request::Memory => Ok(Reply::Memory { bytes: private_memory_bytes() }),
-            Request::Run(spec) => command::run(&spec).map(Reply::Ran),
+            Request::Memory => answer(private_memory_bytes()),
+            Request::Run(spec) => answer(command::run(&spec)?),
         }
     }
 
-    fn crud(&mut self, request: &CrudRequest) -> Result<Reply, WorkerError> {
+    fn crud(&mut self, request: &CrudRequest) -> Result<Value, WorkerError> {
         let Database { crud, connection, .. } = self.database()?;
         let crud = match crud {
             Some(crud) => crud,
             none => none.insert(Crud::prepare(connection)?),
         };
-        crud.run(connection, request).map(Reply::Cost)
+        answer(crud.run(connection, request)?)
     }
 
-    fn script(&mut self, times: u64) -> Result<Reply, WorkerError> {
+    fn script(&mut self, times: u64) -> Result<Value, WorkerError> {
         let library = self.library()?;
         let script = self.script.take().ok_or(WorkerError::Order("no script is planned"))?;
         let costs = self.database().and_then(|database| script.run(library, database, times));
         self.script = Some(script);
-        costs.map(Reply::Script)
+        answer(costs?)
     }
 
-    fn oltp(&mut self, share: &OltpShare) -> Result<Reply, WorkerError> {
+    fn oltp(&mut self, share: &OltpShare) -> Result<Value, WorkerError> {
         let Database { oltp, connection, .. } = self.database()?;
         let oltp = match oltp {
             Some(oltp) => oltp,
             none => none.insert(Oltp::prepare(connection, share.tables)?),
         };
-        Ok(Reply::Oltp(Box::new(oltp.run(connection, share)?)))
+        answer(oltp.run(connection, share)?)
     }
 
     fn library(&self) -> Result<Library, WorkerError> {
@@ -206,7 +212,7 @@ impl Worker {
         &mut self,
         choice: &LibraryChoice,
         extension: Option<&Path>,
-    ) -> Result<Reply, WorkerError> {
+    ) -> Result<Value, WorkerError> {
         let library = match choice {
             LibraryChoice::Bundled => Library::bundled(),
             LibraryChoice::Shared(path) => Library::shared(path)?,
@@ -217,7 +223,7 @@ impl Worker {
         }
         self.library = Some(library);
         let memory = library.open(Path::new(":memory:"))?;
-        Ok(Reply::Ready {
+        answer(Ready {
             version: library.version(),
             source_id: library.source_id(),
             compile_options: memory.query_column("PRAGMA compile_options")?,
@@ -225,17 +231,17 @@ impl Worker {
         })
     }
 
-    fn scan(&mut self, sql: &str) -> Result<Reply, WorkerError> {
+    fn scan(&mut self, sql: &str) -> Result<Value, WorkerError> {
         let connection = &self.database()?.connection;
         let statement = connection.prepare(sql)?;
         connection.release_memory();
         let mut meter = Meter::start();
         let (result, ..) = meter.part(connection, || statement.run());
         result?;
-        Ok(Reply::Cost(meter.finish()))
+        answer(meter.finish())
     }
 
-    fn back_up(&mut self, to: &Path, on_open: &[String]) -> Result<Reply, WorkerError> {
+    fn back_up(&mut self, to: &Path, on_open: &[String]) -> Result<Value, WorkerError> {
         let library = self.library()?;
         let connection = &self.database()?.connection;
         let target = open(library, to, on_open)?;
@@ -250,7 +256,7 @@ impl Worker {
             remove_if_there(Path::new(&path))?;
         }
         result?;
-        Ok(Reply::Cost(cost))
+        answer(cost)
     }
 
     fn probe_open(
@@ -258,7 +264,7 @@ impl Worker {
         first: &Path,
         others: &[PathBuf],
         on_open: &[String],
-    ) -> Result<Reply, WorkerError> {
+    ) -> Result<Value, WorkerError> {
         let library = self.library()?;
         let timed = |path: &Path| -> Result<u64, WorkerError> {
             let start = wall_ns();
@@ -270,10 +276,10 @@ impl Worker {
         // Kept open, as the first database of an application would be.
         let kept = open(library, first, on_open)?;
         kept.query_text("SELECT count(*) FROM sqlite_schema")?;
-        let other_ns = others.iter().map(|path| timed(path)).collect::<Result<_, _>>()?;
-        let again_ns = others.iter().map(|path| timed(path)).collect::<Result<_, _>>()?;
+        let all = || others.iter().map(|path| timed(path)).collect::<Result<Vec<u64>, _>>();
+        let (other_ns, again_ns) = (all()?, all()?);
         drop(kept);
-        Ok(Reply::OpenTimes { other_ns, again_ns })
+        answer((other_ns, again_ns))
     }
 }
 

@@ -1,13 +1,11 @@
 //! Statements of the operations experiment: each runs with emptied caches, is measured alone, and
 //! is undone outside the clock, so that every statement of every side meets the same state.
 
-use std::fs::File;
 use std::path::Path;
 
-use rustix::fs::{Advice, fadvise, fdatasync};
-
+use super::command::write_out;
 use super::{Database, WorkerError, open};
-use crate::job::{Operation, Planned, Rehearsal, Variant};
+use crate::job::{Operation, OperationCosts as Costs, Planned, Rehearsal, Variant};
 use crate::measure::{Cost, Meter};
 use crate::sqlite::{Connection, Library, SqliteError, Statement};
 
@@ -15,9 +13,6 @@ use crate::sqlite::{Connection, Library, SqliteError, Statement};
 pub(super) struct Operations {
     prepared: Vec<(Statement, Option<Statement>)>,
 }
-
-/// What an operation cost, and the checkpoint after it where that is measured.
-type Costs = (Cost, Option<Cost>);
 
 fn prepare(
     connection: &Connection,
@@ -132,25 +127,11 @@ fn reopen_cold(
     database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")?;
     // Something must stand in the connection's place while the file is closed.
     database.connection = library.open(Path::new(":memory:"))?;
-    drop_cached_pages(&database.path)?;
+    write_out(&database.path, true)?;
     if drop_all {
         drop_all_pages()?;
     }
     database.connection = open(library, &database.path, &database.on_open)?;
-    Ok(())
-}
-
-/// Writes a file's dirty pages and drops its clean ones from the system's cache. No connection of
-/// this process may have the file open: closing our descriptor would release its locks.
-fn drop_cached_pages(path: &Path) -> Result<(), WorkerError> {
-    let error = |source: std::io::Error| WorkerError::File {
-        doing: "cannot drop cached pages of",
-        path: path.to_owned(),
-        source,
-    };
-    let file = File::open(path).map_err(error)?;
-    fdatasync(&file).map_err(|errno| error(errno.into()))?;
-    fadvise(&file, 0, None, Advice::DontNeed).map_err(|errno| error(errno.into()))?;
     Ok(())
 }
 

@@ -1,0 +1,231 @@
+//! Addresses of servers: `SCHEME://USER[:PASSWORD]@HOST[:PORT][/DATABASE]`.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+use crate::error::BenchError;
+
+/// What a server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Mysql,
+    Mssql,
+}
+
+impl Protocol {
+    /// Its schemes, the first of which is shown.
+    fn schemes(self) -> &'static [&'static str] {
+        match self {
+            Self::Mysql => &["mysql://", "mariadb://"],
+            Self::Mssql => &["mssql://"],
+        }
+    }
+
+    fn usual_port(self) -> u16 {
+        match self {
+            Self::Mysql => 3306,
+            Self::Mssql => 1433,
+        }
+    }
+
+    fn shape(self) -> String {
+        let database = match self {
+            Self::Mysql => "/DATABASE",
+            Self::Mssql => "[/DATABASE]",
+        };
+        format!("expected {}USER[:PASSWORD]@HOST[:PORT]{database}", self.schemes()[0])
+    }
+}
+
+/// Where a server listens, and as whom to come.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ServerUrl {
+    pub(crate) protocol: Protocol,
+    pub(crate) user: String,
+    pub(crate) password: Option<Zeroizing<String>>,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// Empty for the login's own, which a MySQL server does not have.
+    pub(crate) database: String,
+}
+
+/// Without the password.
+impl fmt::Display for ServerUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (open, close) = if self.host.contains(':') { ("[", "]") } else { ("", "") };
+        let (scheme, host) = (self.protocol.schemes()[0], &self.host);
+        write!(formatter, "{scheme}{}@{open}{host}{close}:{}", self.user, self.port)?;
+        if self.database.is_empty() { Ok(()) } else { write!(formatter, "/{}", self.database) }
+    }
+}
+
+impl fmt::Debug for ServerUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl std::str::FromStr for ServerUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (protocol, rest) = [Protocol::Mysql, Protocol::Mssql]
+            .into_iter()
+            .find_map(|protocol| {
+                let mut schemes = protocol.schemes().iter();
+                Some((protocol, schemes.find_map(|scheme| text.strip_prefix(scheme))?))
+            })
+            .ok_or("expected mysql:// or mssql://")?;
+        let wrong = || protocol.shape();
+        let (who, place) = rest.rsplit_once('@').ok_or_else(wrong)?;
+        let (address, database) = place.split_once('/').unwrap_or((place, ""));
+        let (user, password) = match who.split_once(':') {
+            Some((user, password)) => (user, Some(Zeroizing::new(decode(password)?))),
+            None => (who, None),
+        };
+        let (host, port) = match address.strip_prefix('[') {
+            Some(rest) => {
+                let (host, behind) = rest.split_once(']').ok_or_else(wrong)?;
+                (host, behind.strip_prefix(':').or(behind.is_empty().then_some("")))
+            }
+            None => address.split_once(':').map_or((address, Some("")), |(h, p)| (h, Some(p))),
+        };
+        let port = match port.ok_or_else(wrong)? {
+            "" => protocol.usual_port(),
+            digits => digits.parse().map_err(|_| wrong())?,
+        };
+        let (user, database) = (decode(user)?, decode(database)?);
+        // A MySQL server's database stands in statements and in an option file.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-$".contains(c);
+        let named = !database.is_empty() && database.chars().all(plain);
+        if user.is_empty()
+            || host.is_empty()
+            || host.chars().any(char::is_control)
+            || (protocol == Protocol::Mysql && !named)
+        {
+            return Err(wrong());
+        }
+        Ok(Self { protocol, user, password, host: host.to_owned(), port, database })
+    }
+}
+
+impl ServerUrl {
+    /// Takes a password from outside of the address.
+    pub(crate) fn set_password(&mut self, password: Zeroizing<String>) -> Result<(), BenchError> {
+        // It becomes a line of option files.
+        if password.chars().any(char::is_control) {
+            return Err(BenchError::Option {
+                option: "--login-password-file",
+                reason: "the password holds a control character".to_owned(),
+            });
+        }
+        self.password = Some(password);
+        Ok(())
+    }
+}
+
+/// A word of the command line as a report may show it.
+pub(crate) fn without_password(word: String) -> String {
+    let (option, address) = match word.split_once("=m") {
+        Some((option, _)) => word.split_at(option.len() + 1),
+        None => ("", word.as_str()),
+    };
+    match address.parse::<ServerUrl>() {
+        Ok(url) => format!("{option}{url}"),
+        Err(_) => word,
+    }
+}
+
+/// Undoes percent-encoding (RFC 3986, 2.1). The text may hold no control character: it goes into
+/// option files and messages.
+fn decode(text: &str) -> Result<String, String> {
+    let wrong = || "a `%` needs two hexadecimal digits behind it".to_owned();
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
+        let (high, low) = digit().zip(digit()).ok_or_else(wrong)?;
+        bytes.push(u8::try_from(high * 16 + low).map_err(|_| wrong())?);
+    }
+    let text = String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())?;
+    let control = text.chars().any(char::is_control);
+    if control { Err("holds a control character".to_owned()) } else { Ok(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_never_show_the_password() {
+        for (text, (host, port), password, shown) in [
+            (
+                "mysql://me:p%40ss:x@db.example:3307/shop",
+                ("db.example", 3307),
+                Some("p@ss:x"),
+                "mysql://me@db.example:3307/shop",
+            ),
+            ("mariadb://me@127.0.0.1/d", ("127.0.0.1", 3306), None, "mysql://me@127.0.0.1:3306/d"),
+            ("mssql://sa@localhost", ("localhost", 1433), None, "mssql://sa@localhost:1433"),
+            (
+                "mssql://a%40b:p%3Ass@db.example:1500/shop",
+                ("db.example", 1500),
+                Some("p:ss"),
+                "mssql://a@b@db.example:1500/shop",
+            ),
+            ("mssql://sa@[::1]:1434", ("::1", 1434), None, "mssql://sa@[::1]:1434"),
+        ] {
+            let found: ServerUrl = text.parse().unwrap();
+            assert_eq!((found.host.as_str(), found.port), (host, port));
+            assert_eq!(found.password.as_ref().map(|found| found.as_str()), password);
+            assert_eq!((found.to_string().as_str(), format!("{found:?}").as_str()), (shown, shown));
+        }
+        let mut found: ServerUrl = "mysql://me:one@h/d".parse().unwrap();
+        assert!(found.set_password(Zeroizing::new("a\nb=c".to_owned())).is_err());
+        found.set_password(Zeroizing::new("other".to_owned())).unwrap();
+        assert_eq!(found.password.as_ref().map(|found| found.as_str()), Some("other"));
+    }
+
+    #[test]
+    fn a_reports_command_line_holds_no_password() {
+        for (word, shown) in [
+            ("mysql://me:secret@h/d", "mysql://me@h:3306/d"),
+            ("--target=mysql://me:secret@h:1/d", "--target=mysql://me@h:1/d"),
+            ("mssql://sa:secret@h", "mssql://sa@h:1433"),
+            ("--target=mssql://sa:secret@h:2/d", "--target=mssql://sa@h:2/d"),
+            ("--experiment=oltp", "--experiment=oltp"),
+            ("--server-option=x=my", "--server-option=x=my"),
+        ] {
+            assert_eq!(without_password(word.to_owned()), shown);
+        }
+    }
+
+    #[test]
+    fn bad_addresses_are_refused() {
+        for bad in [
+            "mysql://host/db",
+            "mysql://me@host",
+            "mysql://me@host/",
+            "mysql://me@host:x/db",
+            "mysql://@host/db",
+            "mysql://me@host/d`b",
+            "mysql://me:%4@host/db",
+            "mysql://me:%0a@host/db",
+            "postgres://me@host/db",
+            "mssql://localhost",
+            "mssql://@localhost",
+            "mssql://sa@",
+            "mssql://sa@host:x",
+            "mssql://sa@[::1",
+            "mssql://sa@[::1]x",
+            "mssql://sa:%0a@host",
+        ] {
+            assert!(bad.parse::<ServerUrl>().is_err(), "{bad}");
+        }
+    }
+}
