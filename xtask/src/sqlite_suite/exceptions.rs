@@ -7,12 +7,16 @@ const STOCK: &str = "stock";
 
 /// Begins the line of a file that is not run.
 const NOT_RUN: &str = "not-run";
+/// Begins the line of a file that may be stopped before its end.
+const SLOW: &str = "slow";
 
-/// A reason, what fails for it, and the files that it keeps from being run.
+/// A reason, what fails for it, and the files that it keeps from being run, or from coming to their
+/// end.
 struct Reason {
     name: String,
     entries: Vec<Entry>,
     not_run: Vec<String>,
+    slow: Vec<String>,
 }
 
 struct Entry {
@@ -33,7 +37,7 @@ pub(super) struct Found<'a> {
 
 impl Exceptions {
     /// Reads the list: a line `[name] text` begins a reason, lines `FILE TEST...`, whose names may
-    /// hold `*`, and `not-run FILE` follow it.
+    /// hold `*`, `not-run FILE...` and `slow FILE...` follow it.
     ///
     /// # Errors
     /// When a line is neither.
@@ -52,6 +56,7 @@ impl Exceptions {
                     name: name.to_owned(),
                     entries: Vec::new(),
                     not_run: Vec::new(),
+                    slow: Vec::new(),
                 });
                 continue;
             }
@@ -63,8 +68,13 @@ impl Exceptions {
             if tests.is_empty() {
                 bail!("line {}: {file} without the names of tests", at + 1);
             }
-            if file == NOT_RUN {
-                reason.not_run.extend(tests.into_iter().map(str::to_owned));
+            let files = match file {
+                NOT_RUN => Some(&mut reason.not_run),
+                SLOW => Some(&mut reason.slow),
+                _ => None,
+            };
+            if let Some(files) = files {
+                files.extend(tests.into_iter().map(str::to_owned));
                 continue;
             }
             let entry = |test: &str| Entry { file: file.to_owned(), test: test.to_owned() };
@@ -99,10 +109,16 @@ impl Exceptions {
         self.0.iter().find(keeps).map(|reason| reason.name.as_str())
     }
 
+    /// Whether `file` may be stopped before its end.
+    pub(super) fn is_slow(&self, file: &str) -> bool {
+        self.0.iter().any(|reason| reason.slow.iter().any(|name| name == file))
+    }
+
     /// What the list names that is none of `files`.
     pub(super) fn unknown(&self, files: &[String]) -> Vec<&str> {
-        let not_run = self.0.iter().flat_map(|reason| &reason.not_run).map(String::as_str);
-        let mut names: Vec<_> = self.all().map(|found| found.file).chain(not_run).collect();
+        let whole = self.0.iter().flat_map(|reason| reason.not_run.iter().chain(&reason.slow));
+        let whole = whole.map(String::as_str);
+        let mut names: Vec<_> = self.all().map(|found| found.file).chain(whole).collect();
         names.retain(|name| !files.iter().any(|file| matches(name, file)));
         names.dedup();
         names
@@ -158,6 +174,14 @@ mod tests {
         assert_eq!(list.unknown(&files(&["a.test"])), ["b.test"]);
         assert_eq!(list.of_stock().not_run("a.test"), None);
         assert!(Exceptions::read("[page-512] Waits.\nnot-run\n").is_err());
+    }
+
+    #[test]
+    fn slow_files_are_named_whole() {
+        let list = Exceptions::read("[slow] Takes hours.\nslow a.test b.test\n").unwrap();
+        assert!(list.is_slow("b.test") && !list.is_slow("c.test"));
+        assert!(list.not_run("a.test").is_none() && list.of("a.test", "a-1").is_none());
+        assert_eq!(list.unknown(&["a.test".to_owned()]), ["b.test"]);
     }
 
     #[test]

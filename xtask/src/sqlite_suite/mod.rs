@@ -63,6 +63,10 @@ pub(crate) struct Arguments {
     /// Print one JSON object, and a line for each file on the standard error.
     #[arg(long)]
     json: bool,
+    /// Minutes after which a file that is listed as slow is stopped.
+    #[arg(long, value_name = "MINUTES", default_value_t = 5,
+        value_parser = clap::value_parser!(u16).range(1..))]
+    slow_minutes: u16,
     /// How many files run at the same time.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: u8,
@@ -118,7 +122,13 @@ fn choose(
     if let [name, ..] = list.unknown(&all).as_slice() {
         bail!("{EXCEPTIONS}: SQLite has no test file {name}");
     }
-    let file = |set, limit| move |name| TestFile { name, set, limit };
+    let slow_limit = Duration::from_mins(u64::from(arguments.slow_minutes));
+    let file = |set, limit| {
+        move |name: String| {
+            let limit = if list.is_slow(&name) { slow_limit } else { limit };
+            TestFile { name, set, limit }
+        }
+    };
     let mut files: Vec<_> = quick.into_iter().map(file(QUICK_SET, QUICK_LIMIT)).collect();
     if arguments.full || !arguments.only.is_empty() {
         files.extend(rest.into_iter().map(file(FULL_SET, FULL_LIMIT)));
@@ -241,6 +251,9 @@ fn print(verdict: &Verdict) {
     }
     for (file, reason) in &verdict.not_run {
         println!("{file} is not run: {reason}");
+    }
+    for (file, tests) in &verdict.stopped {
+        println!("{file} was stopped before its end, after {tests} tests");
     }
     println!(
         "{} files, {} clean as they are; {} tests, {} failed; {} not as expected; {} files left \

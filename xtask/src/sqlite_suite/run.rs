@@ -165,22 +165,19 @@ impl Surroundings {
 
 /// Reads what the test program printed, and how it ended.
 fn read_outcome(name: &str, said: &str, ended: Option<ExitStatus>) -> Outcome {
+    let Some(status) = ended else { return read_stopped(name, said) };
     let counts = said.lines().rev().find_map(read_counts);
     let mut failed: BTreeSet<String> = said
         .lines()
         .filter_map(|line| line.strip_prefix("!Failures on these tests:"))
         .flat_map(|names| names.split_whitespace().map(str::to_owned))
         .collect();
-    let broken = match ended {
-        None => Some(Broken::TimedOut),
-        Some(status) => status.signal().map(Broken::Signal),
-    };
     match counts {
         None => {
             failed.insert(SCRIPT.to_owned());
         }
         // The names are those of failed tests; an exit code without any tells of the rest.
-        Some((0, _)) if ended.is_some_and(|status| !status.success()) => {
+        Some((0, _)) if !status.success() => {
             failed.insert(LEFT.to_owned());
         }
         Some(_) => {}
@@ -189,7 +186,26 @@ fn read_outcome(name: &str, said: &str, ended: Option<ExitStatus>) -> Outcome {
         file: name.to_owned(),
         tests: counts.map_or(0, |(_, tests)| tests),
         failed,
-        broken,
+        broken: status.signal().map(Broken::Signal),
+        plain: BTreeSet::new(),
+        seconds: 0.0,
+    }
+}
+
+/// Reads what the test program printed before it was stopped: a line `NAME... Ok` for each test
+/// that passed, a line `! NAME expected: ...` for each that failed.
+fn read_stopped(name: &str, said: &str) -> Outcome {
+    let passed = said.lines().filter(|line| line.ends_with("... Ok")).count();
+    let failed: BTreeSet<String> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("! ")?.split_once(" expected:"))
+        .map(|(test, _)| test.to_owned())
+        .collect();
+    Outcome {
+        file: name.to_owned(),
+        tests: (passed + failed.len()) as u64,
+        failed,
+        broken: Some(Broken::TimedOut),
         plain: BTreeSet::new(),
         seconds: 0.0,
     }
@@ -255,5 +271,13 @@ mod tests {
         let aborted = read_outcome("a.test", whole, Some(ExitStatus::from_raw(6)));
         assert_eq!(aborted.broken, Some(Broken::Signal(6)));
         assert_eq!(read_outcome("a.test", whole, None).broken, Some(Broken::TimedOut));
+    }
+
+    #[test]
+    fn what_was_stopped_tells_what_it_came_to() {
+        let said = "a-1... Ok\na-2...\n! a-2 expected: [1]\n! a-2 got:      [2]\na-3... Ok\na-4";
+        let outcome = read_outcome("a.test", said, None);
+        assert_eq!((outcome.tests, outcome.broken), (3, Some(Broken::TimedOut)));
+        assert_eq!(outcome.failed, ["a-2".to_owned()].into());
     }
 }

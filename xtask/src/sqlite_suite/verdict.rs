@@ -14,7 +14,9 @@ pub(super) struct Verdict {
     pub(super) files: usize,
     /// Files that were asked for and not run, and the reason of each.
     pub(super) not_run: BTreeMap<String, String>,
-    /// Files without a failure.
+    /// Files that were stopped before their end as the list allows, and the tests that each ran.
+    pub(super) stopped: BTreeMap<String, u64>,
+    /// Files that came to their end without a failure.
     pub(super) clean: usize,
     /// Tests that ran.
     pub(super) tests: u64,
@@ -36,11 +38,15 @@ pub(super) fn judge(
 ) -> Verdict {
     let mut files_by_reason = BTreeMap::new();
     let mut unexpected = Vec::new();
+    let mut stopped = BTreeMap::new();
     for outcome in outcomes {
         let file = &outcome.file;
         match &outcome.broken {
             Some(Broken::Signal(signal)) => {
                 unexpected.push(format!("{file}: ended by signal {signal}"));
+            }
+            Some(Broken::TimedOut) if list.is_slow(file) => {
+                stopped.insert(file.clone(), outcome.tests);
             }
             Some(Broken::TimedOut) => unexpected.push(format!("{file}: took too long")),
             None => {}
@@ -56,8 +62,10 @@ pub(super) fn judge(
         for reason in reasons {
             *files_by_reason.entry(reason.to_owned()).or_insert(0) += 1;
         }
+        // What was stopped says nothing of the tests that it did not come to.
         let idle = list
             .of_file(file)
+            .filter(|_| outcome.broken.is_none())
             .filter(|entry| !found.iter().any(|(_, used)| used.as_ref() == Some(entry)));
         unexpected.extend(idle.map(|entry| {
             let Found { reason, file, test } = entry;
@@ -67,6 +75,7 @@ pub(super) fn judge(
     Verdict {
         files: outcomes.len(),
         not_run,
+        stopped,
         clean: outcomes.iter().filter(|outcome| outcome.is_clean()).count(),
         tests: outcomes.iter().map(|outcome| outcome.tests).sum(),
         failures: outcomes.iter().map(|outcome| outcome.failed.len()).sum(),
@@ -98,6 +107,22 @@ mod tests {
         assert_eq!(passes, ["a.test: a-2* is listed (bytes) and passes: take it off the list"]);
         // A file that did not run says nothing of its entries.
         assert!(unexpected(&[outcome("b.test", &[], None)]).is_empty());
+    }
+
+    #[test]
+    fn what_is_slow_may_be_stopped_and_must_not_fail() {
+        let list = "[slow] Takes hours.\nslow a.test\n[bytes] Reads.\na.test a-1\n";
+        let list = Exceptions::read(list).unwrap();
+        let judged = |file, failed: &[&str], broken| {
+            judge(&[outcome(file, failed, broken)], BTreeMap::new(), &list)
+        };
+        let stopped = judged("a.test", &[], Some(Broken::TimedOut));
+        assert_eq!((stopped.unexpected.len(), stopped.clean), (0, 0));
+        assert_eq!(stopped.stopped, BTreeMap::from([("a.test".to_owned(), 9)]));
+        assert_eq!(judged("a.test", &["a-2"], Some(Broken::TimedOut)).unexpected.len(), 1);
+        assert_eq!(judged("a.test", &["a-1"], Some(Broken::Signal(11))).unexpected.len(), 1);
+        assert_eq!(judged("b.test", &[], Some(Broken::TimedOut)).unexpected.len(), 1);
+        assert!(judged("a.test", &["a-1"], None).unexpected.is_empty());
     }
 
     #[test]
