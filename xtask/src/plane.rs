@@ -31,7 +31,12 @@ impl Plane {
             Self::Sqlite => &["tdekit-sqlite-page", "tdekit-sqlite-vfs", "tdekit-sqlite-convert"],
             Self::Mariadb => &["tdekit-mariadb-plugin", "tdekit-mariadb-admin"],
             Self::Backup => &["tdekit-backup-media", "tdekit-backup-run"],
-            Self::Wire => &["tdekit-wire-tds", "tdekit-wire-tsql", "tdekit-wire-endpoint"],
+            Self::Wire => &[
+                "tdekit-wire-tds",
+                "tdekit-wire-tsql",
+                "tdekit-wire-endpoint",
+                "tdekit-serve-host",
+            ],
             Self::Bench => &["tdekit-bench-report", "tdekit-bench-run"],
             Self::Command => &["tdekit"],
             Self::Tools => &["xtask", "tdekit-attacks"],

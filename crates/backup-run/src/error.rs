@@ -7,7 +7,7 @@ use rusqlite::ErrorCode;
 use tdekit_backup_media::MediaError;
 use tdekit_key_crypto::{CryptoError, Kind};
 use tdekit_key_store::StoreError;
-use tdekit_sqlite_convert::sqlite_kind;
+use tdekit_sqlite_convert::{DatabaseError, sqlite_kind};
 
 use crate::ObjectFault;
 
@@ -235,9 +235,179 @@ pub enum RunError {
     /// Cryptography failed.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
-    /// A sink or target of the caller failed.
-    #[error("{0}")]
-    Other(String),
+    /// A database file.
+    #[error(transparent)]
+    DatabaseFile(DatabaseError),
+    /// A place is named more than once.
+    #[error("{place} is given twice")]
+    GivenTwice {
+        /// The place.
+        place: String,
+    },
+    /// A media set would be read from standard input, which cannot be read twice.
+    #[error("a media set is not read from standard input: write it to a file first")]
+    StandardInput,
+    /// A set that shall be plain is to be opened by certificates.
+    #[error("a set that is not encrypted takes no certificate")]
+    CertificateUnused,
+    /// An encrypted set needs a certificate that opens it.
+    #[error("an encrypted backup needs a certificate")]
+    CertificateNeeded,
+    /// Too many certificates were named.
+    #[error("a set is encrypted for at most {most} certificates")]
+    TooManyRecipients {
+        /// How many there may be.
+        most: usize,
+    },
+    /// Media that would be overwritten hold sets that are still wanted.
+    #[error("{media} holds {sets} set(s) that have not expired")]
+    NotExpired {
+        /// The media.
+        media: String,
+        /// How many.
+        sets: usize,
+    },
+    /// An encrypted database would be restored, and it is not known for whom.
+    #[error("{} was encrypted, and no certificate that it could be encrypted with again is in the \
+             key store", .path.display())]
+    NoCertificate {
+        /// The database to be.
+        path: PathBuf,
+    },
+    /// Sets do not hold what was written.
+    #[error("{damaged} of {sets} set(s) of {media} are damaged")]
+    DamagedSets {
+        /// The media.
+        media: String,
+        /// How many are.
+        damaged: usize,
+        /// How many were checked.
+        sets: usize,
+    },
+    /// The sets that were checked are whole, and the media set is not.
+    #[error("{media} is not as it was written: {first}{}", more(*.findings))]
+    Unsound {
+        /// The media.
+        media: String,
+        /// How many findings there are.
+        findings: usize,
+        /// The first.
+        first: String,
+    },
+    /// Mirrors hold different blocks, and each is whole.
+    #[error("the mirrors hold different blocks of set {position}")]
+    MirrorsDiffer {
+        /// The set.
+        position: u32,
+    },
+    /// The history knows a newer set than the media set has.
+    #[error("{media} lacks its newest set: {told}")]
+    LacksNewest {
+        /// The media.
+        media: String,
+        /// What the history knows.
+        told: String,
+    },
+    /// An append would cut off what is left of a set that the history knows.
+    #[error(
+        "{media} ends with what looks unfinished, and the backup history knows set {position} \
+             there, finished {finished}: an append would cut off what is left of it"
+    )]
+    CutsFinished {
+        /// The media.
+        media: String,
+        /// Position of the set.
+        position: u32,
+        /// When it was finished.
+        finished: String,
+    },
+    /// Not one set can be read whole.
+    #[error("{media} holds no set that can be restored")]
+    NothingReadable {
+        /// The media.
+        media: String,
+    },
+    /// A plain database would take the place of an encrypted one.
+    #[error("the backup is plain, and {} is an encrypted database", .path.display())]
+    Downgrade {
+        /// The database.
+        path: PathBuf,
+    },
+    /// What anybody can have made would take the place of an encrypted database.
+    #[error("the backup is plain and not signed: anybody can have made what would take the place \
+             of the encrypted database {}", .path.display())]
+    Unauthenticated {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The configuration asks for what the set to be made would not have.
+    #[error("[backup] require in config.toml asks for {lacks}")]
+    WouldBeRefused {
+        /// For what, and how it is made.
+        lacks: &'static str,
+    },
+    /// The configuration asks for encrypted sets.
+    #[error("set {position} is not encrypted, as [backup] require in config.toml asks for")]
+    PlainSet {
+        /// The set.
+        position: u32,
+    },
+    /// Encrypted sets were looked at without a key.
+    #[error(
+        "{closed} of {sets} set(s) are not verified: without a key only structure and \
+             checksums were checked, and neither their content nor who changed them"
+    )]
+    NotVerified {
+        /// How many were not opened.
+        closed: usize,
+        /// How many were checked.
+        sets: usize,
+    },
+    /// A signature that is there does not hold.
+    #[error("a signature on set {position} does not hold: it was changed after it was signed")]
+    WrongSignature {
+        /// The set.
+        position: u32,
+    },
+    /// A signature that was asked for is not there.
+    #[error("set {position} has no signature by certificate {certificate}")]
+    NotSigned {
+        /// The set.
+        position: u32,
+        /// Whose was asked for.
+        certificate: String,
+    },
+    /// Plain media, or none, stand where the key store knows encrypted ones.
+    #[error("{media} was encrypted when it was last written, and what is there now is not")]
+    WasEncrypted {
+        /// The media.
+        media: String,
+    },
+    /// A restored file would take the place of its own backup.
+    #[error("{} is the backup itself", .path.display())]
+    OntoMedia {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// How many findings are not told.
+fn more(findings: usize) -> String {
+    match findings.saturating_sub(1) {
+        0 => String::new(),
+        others => format!(", and {others} more finding(s)"),
+    }
+}
+
+impl From<DatabaseError> for RunError {
+    /// What the key store and the system say is the same wherever it was said.
+    fn from(error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::Store(error) => Self::Store(error),
+            DatabaseError::Io { action, path, source } => Self::Io { action, path, source },
+            other => Self::DatabaseFile(other),
+        }
+    }
 }
 
 /// Where in a media set something was found, for messages.
@@ -295,7 +465,13 @@ impl RunError {
             | Self::Cancelled
             | Self::Internal(_)
             | Self::Crypto(_)
-            | Self::Other(_) => Kind::Refused,
+            | Self::NotExpired { .. }
+            | Self::WasEncrypted { .. }
+            | Self::OntoMedia { .. }
+            | Self::Downgrade { .. }
+            | Self::Unauthenticated { .. }
+            | Self::WouldBeRefused { .. }
+            | Self::PlainSet { .. } => Kind::Refused,
             Self::NoPart { .. }
             | Self::ShortRead { .. }
             | Self::NotMedia { .. }
@@ -303,11 +479,29 @@ impl RunError {
             | Self::NewestUnknown { .. }
             | Self::WrongKey { .. }
             | Self::Damaged { .. }
-            | Self::Tampered { .. } => Kind::Damaged,
-            Self::KeyNeeded { .. } => Kind::Key,
-            Self::OtherMedia { .. } | Self::WrongSource { .. } | Self::Option { .. } => Kind::Usage,
+            | Self::Tampered { .. }
+            | Self::DamagedSets { .. }
+            | Self::WrongSignature { .. }
+            | Self::Unsound { .. }
+            | Self::MirrorsDiffer { .. }
+            | Self::LacksNewest { .. }
+            | Self::CutsFinished { .. }
+            | Self::NothingReadable { .. } => Kind::Damaged,
+            Self::KeyNeeded { .. } | Self::NoCertificate { .. } | Self::NotSigned { .. } => {
+                Kind::Key
+            }
+            Self::NotVerified { .. } => Kind::NotVerified,
+            Self::OtherMedia { .. }
+            | Self::WrongSource { .. }
+            | Self::Option { .. }
+            | Self::GivenTwice { .. }
+            | Self::StandardInput
+            | Self::CertificateUnused
+            | Self::CertificateNeeded
+            | Self::TooManyRecipients { .. } => Kind::Usage,
             Self::Database { source, .. } => database_kind(source),
             Self::Store(error) => error.kind(),
+            Self::DatabaseFile(error) => error.kind(),
             Self::Object { fault, .. } => fault.kind(),
         }
     }

@@ -1,11 +1,15 @@
 //! Who wraps and unwraps a set's secret, and who signs.
 
 use std::fmt;
+use std::sync::Arc;
 
 use tdekit_key_crypto::SecretBytes;
-use tdekit_key_store::{KeyStore, StoreError, Unlocked, WrappedDek};
+use tdekit_key_store::{
+    CertificateBackup, KeyStore, StoreError, Unlocked, WrappedDek, now_seconds,
+};
 
 use crate::Recipient;
+use crate::operator::{Notice, Operator};
 
 /// Wraps the secret of a new set for its recipients.
 pub trait WrapSecret {
@@ -68,4 +72,58 @@ pub trait Sign {
     /// # Errors
     /// What the key store says.
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, StoreError>;
+}
+
+/// A key that is at hand.
+pub enum Keys {
+    /// The key store.
+    Store(Arc<Unlocked>),
+    /// A certificate's own files.
+    Certificate(Box<CertificateBackup>),
+}
+
+impl Keys {
+    /// Warns of those of a set's recipients whose certificate is here and has expired, or will
+    /// soon.
+    pub fn warn_of_ends(&self, recipients: &[Recipient], operator: &dyn Operator) {
+        let mut told = Vec::new();
+        for (name, not_after) in self.ends(recipients) {
+            if told.contains(&name) {
+                continue;
+            }
+            match not_after < now_seconds() {
+                true => operator.tell(&Notice::Expired { name: &name, not_after }),
+                false => operator.tell_expiring(&name, not_after),
+            }
+            told.push(name);
+        }
+    }
+
+    /// Names of those of a set's recipients whose certificate is here, and when it expires.
+    fn ends(&self, recipients: &[Recipient]) -> Vec<(String, i64)> {
+        let end = |recipient: &Recipient| match self {
+            Self::Store(unlocked) => {
+                let certificates = unlocked.store().certificates().iter();
+                certificates
+                    .filter(|info| info.public_key_sha256 == recipient.wrapped.public_key_sha256)
+                    .map(|info| info.not_after)
+                    .max()
+            }
+            Self::Certificate(backup) if backup.unwraps(&recipient.wrapped) => {
+                backup.not_after().ok()
+            }
+            Self::Certificate(_) => None,
+        };
+        let named = |recipient: &Recipient| Some((recipient.name.clone(), end(recipient)?));
+        recipients.iter().filter_map(named).collect()
+    }
+}
+
+impl UnwrapSecret for Keys {
+    fn unwrap_secret(&self, wrapped: &[WrappedDek]) -> Result<SecretBytes, StoreError> {
+        match self {
+            Self::Store(unlocked) => unlocked.unwrap_dek(wrapped),
+            Self::Certificate(backup) => backup.unwrap_dek(wrapped),
+        }
+    }
 }

@@ -7,22 +7,35 @@
 mod backup;
 mod buffer;
 mod catalog;
+pub mod choose;
 mod control;
+pub mod database;
+pub mod downgrade;
 mod error;
 mod feed;
 mod file;
+mod finding;
+pub mod history;
 mod info;
+pub mod inherit;
+pub mod input;
 mod keys;
+pub mod labels;
 mod media;
 mod object;
+mod operator;
 mod options;
 mod output;
 mod pipeline;
+pub mod place;
 mod progress;
+pub mod signature;
 mod sink;
 mod snapshot;
+pub mod stream;
 mod target;
 mod throttle;
+pub mod uses;
 
 pub use backup::{BackupOutcome, add_recipients, backup, sign};
 pub use catalog::{
@@ -32,13 +45,15 @@ pub use catalog::{
 pub use control::{Progress, Run};
 pub use error::RunError;
 pub use file::{FileMedia, FileSink, FileTarget};
+pub use finding::FindingReport;
 pub use info::{Finding, SetInfo, SetKind, SignatureInfo, SourceKind};
-pub use keys::{CertificateNames, Sign, UnwrapSecret, WrapSecret};
+pub use keys::{CertificateNames, Keys, Sign, UnwrapSecret, WrapSecret};
 pub use media::{Chain, Media, RestoreOutcome, SignatureCheck, VerifyReport};
 pub use object::{ObjectFault, ObjectMedia, ObjectOptions, ObjectTarget, is_object_address};
+pub use operator::{Notice, Operator};
 pub use options::{
     BackupJob, Compression, DatabaseSource, Encryption, Labels, Layout, Mode, Source, StreamSource,
 };
 pub use sink::PageSink;
-pub use target::{Append, MediaSource, Place, Target};
+pub use target::{Append, AppendAt, MediaSource, Target};
 pub use tdekit_backup_media::Recipient;

@@ -32,7 +32,7 @@ pub trait MediaSource: Send + Sync {
 
 /// Where a record goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum AppendAt {
     /// A new media set that begins with the bytes that are written first (its media header).
     /// `replace` allows what stands there to be replaced; it goes when the new one is published.
     New {
@@ -74,11 +74,11 @@ pub trait Target: Send {
         Err(RunError::Internal("a trailer to finish, where none is prepared"))
     }
 
-    /// Begins to append. With [`Place::Behind`] and parts, the new part is the next one.
+    /// Begins to append. With [`AppendAt::Behind`] and parts, the new part is the next one.
     ///
     /// # Errors
     /// [`RunError::Exists`], [`RunError::Io`].
-    fn append(&mut self, place: Place) -> Result<Box<dyn Append>, RunError>;
+    fn append(&mut self, place: AppendAt) -> Result<Box<dyn Append>, RunError>;
 }
 
 /// Bytes on their way to a target. Dropped before it is published, it leaves what stood there as

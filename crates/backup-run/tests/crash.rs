@@ -16,7 +16,7 @@ use std::time::Duration;
 use common::*;
 use tdekit_backup_media::TRAILER_LEN;
 use tdekit_backup_run::{
-    Append, BackupJob, FileSink, FileTarget, MediaSource, Mode, PageSink, Place, Run, RunError,
+    Append, AppendAt, BackupJob, FileSink, FileTarget, MediaSource, Mode, PageSink, Run, RunError,
     Target, backup,
 };
 
@@ -104,7 +104,7 @@ impl Target for Fused {
         self.0.finish(at, trailer)
     }
 
-    fn append(&mut self, place: Place) -> Result<Box<dyn Append>, RunError> {
+    fn append(&mut self, place: AppendAt) -> Result<Box<dyn Append>, RunError> {
         self.1.burn()?;
         Ok(Box::new(FusedAppend(self.0.append(place)?, self.1.clone())))
     }
@@ -340,7 +340,7 @@ fn a_second_writer_is_kept_out() {
     back_up(stream_job(2), &[&bak]).unwrap();
     let mut making = FileTarget::new(dir.path("new"));
     assert!(making.open().unwrap().is_none());
-    let append = making.append(Place::New { replace: false }).unwrap();
+    let append = making.append(AppendAt::New { replace: false }).unwrap();
     assert!(matches!(back_up(stream_job(2), &[&dir.path("new")]), Err(RunError::Locked { .. })));
     drop(append);
     back_up(stream_job(2), &[&dir.path("new")]).unwrap();

@@ -5,7 +5,7 @@
 mod object_common;
 
 use object_common::{TRAILER, server};
-use tdekit_backup_run::{MediaSource, ObjectMedia, ObjectOptions, ObjectTarget, Place, Target};
+use tdekit_backup_run::{AppendAt, MediaSource, ObjectMedia, ObjectOptions, ObjectTarget, Target};
 
 const CHUNK: usize = 1 << 20;
 const CHUNKS: usize = 192;
@@ -27,7 +27,7 @@ fn memory_does_not_grow_with_the_set() {
     let mut chunk = vec![0; CHUNK];
     let before = peak_kib();
     let mut target = ObjectTarget::new(&address, &options).unwrap();
-    let mut append = target.append(Place::New { replace: false }).unwrap();
+    let mut append = target.append(AppendAt::New { replace: false }).unwrap();
     for number in 0..CHUNKS {
         chunk[..8].copy_from_slice(&(number as u64).to_le_bytes());
         append.write(&chunk).unwrap();

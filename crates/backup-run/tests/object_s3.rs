@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use object_common::{Cut, Proxy, TRAILER, server};
 use tdekit_backup_run::{
-    MediaSource, ObjectFault, ObjectMedia, ObjectOptions, ObjectTarget, Place, RunError, Target,
+    AppendAt, MediaSource, ObjectFault, ObjectMedia, ObjectOptions, ObjectTarget, RunError, Target,
 };
 
 /// Four pieces of 5 MiB.
 const LARGE: usize = 18 << 20;
-const NEW: Place = Place::New { replace: false };
-const BEHIND: Place = Place::Behind { part: 0, end: 0 };
+const NEW: AppendAt = AppendAt::New { replace: false };
+const BEHIND: AppendAt = AppendAt::Behind { part: 0, end: 0 };
 
 fn bytes(seed: u64, length: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
@@ -26,7 +26,7 @@ fn bytes(seed: u64, length: usize) -> Vec<u8> {
 fn append(
     address: &str,
     options: &ObjectOptions,
-    place: Place,
+    place: AppendAt,
     bytes: &[u8],
 ) -> Result<(), RunError> {
     append_with(address, options, place, bytes, TRAILER)
@@ -36,7 +36,7 @@ fn append(
 fn append_with(
     address: &str,
     options: &ObjectOptions,
-    place: Place,
+    place: AppendAt,
     bytes: &[u8],
     trailer: &[u8],
 ) -> Result<(), RunError> {
@@ -75,7 +75,7 @@ fn appends_are_objects_and_read_as_parts() {
     let large = bytes(1, LARGE);
     append(&address, &options, NEW, &large).unwrap();
     append(&address, &options, BEHIND, b"small").unwrap();
-    append(&address, &options, Place::Behind { part: 1, end: 0 }, &large).unwrap();
+    append(&address, &options, AppendAt::Behind { part: 1, end: 0 }, &large).unwrap();
     server.put("a.bak-other", b"other".to_vec());
     assert!(server.get("a.bak").unwrap() == record(&large));
     assert_eq!(server.get("a.bak.0001").unwrap(), record(b"small"));
@@ -288,7 +288,7 @@ fn an_object_that_is_replaced_while_it_is_read_is_an_error() {
     server.put("a.bak", bytes(11, LARGE + TRAILER.len()));
     let changed = fault(read(&media, 0).map(drop));
     assert_eq!(changed, ObjectFault::Changed);
-    let replaced = Place::New { replace: true };
+    let replaced = AppendAt::New { replace: true };
     append(&address, &options, replaced, &bytes(12, LARGE)).unwrap();
     assert!(server.get("a.bak").unwrap() == record(&bytes(12, LARGE)));
 }

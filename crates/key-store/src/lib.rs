@@ -4,6 +4,7 @@
 //! key and gives an [`Unlocked`] store, which unwraps keys and makes every change. The format is
 //! in `docs/format/keystore.md`.
 
+mod access;
 mod backup;
 mod bytes;
 mod certificate;
@@ -25,6 +26,7 @@ mod uses;
 mod workplace;
 mod wrapped;
 
+pub use access::StoreAccess;
 pub use backup::{RestoreOutcome, Restored, restore};
 pub use certificate::CertificateInfo;
 pub use clock::{expires_soon, iso8601, now_seconds};
@@ -47,7 +49,7 @@ pub use store::{KeyStore, STORE_FILE_NAME, default_dir};
 pub use tdekit_key_crypto::SecretBytes;
 pub use tdekit_key_crypto::password::PasswordParams;
 pub use tdekit_key_crypto::rsa::RsaBits;
-pub use transfer::{CertificateBackup, PemBackup};
+pub use transfer::{CertificateBackup, PemBackup, read_certificate_file};
 pub use unlocked::Unlocked;
 pub use uses::Use;
 pub use workplace::{Workplace, is_workplace};

@@ -1,6 +1,8 @@
 //! A store as anyone may read it: certificates and wrapping need no secret.
 
 use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tdekit_key_crypto::password::PasswordParams;
@@ -123,6 +125,13 @@ impl KeyStore {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// The mode of the directory, where it lets others put files there or take them away.
+    #[must_use]
+    pub fn exposed_mode(&self) -> Option<u32> {
+        let mode = fs::metadata(&self.dir).ok()?.permissions().mode() & 0o7777;
+        (mode & 0o022 != 0).then_some(mode)
     }
 
     /// The store file.

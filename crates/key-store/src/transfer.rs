@@ -1,5 +1,6 @@
 //! Certificates taken to another store: PEM and PKCS#12.
 
+use std::io;
 use std::path::Path;
 
 use tdekit_key_crypto::pem::{self, PemKey};
@@ -8,11 +9,24 @@ use tdekit_key_crypto::{CryptoError, SecretBytes, pkcs12, sha1_thumbprint, sha25
 
 use crate::certificate::CertificateInfo;
 use crate::clock::now_seconds;
+use crate::disk::read_limited;
 use crate::error::StoreError;
 use crate::file::CertificateRecord;
 use crate::manage::{refuse_bad_name, seal_private_key};
 use crate::unlocked::Unlocked;
 use crate::wrapped::{WrapMechanism, WrappedDek, thumbprint};
+
+/// Most bytes of a file of [`read_certificate_file`].
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Reads a file with a certificate or its key.
+///
+/// # Errors
+/// `Io`, for a file that is too long as well.
+pub fn read_certificate_file(path: &Path) -> Result<Vec<u8>, StoreError> {
+    read_limited(path, MAX_FILE_BYTES)?
+        .ok_or_else(|| StoreError::io("open", path)(io::ErrorKind::NotFound.into()))
+}
 
 /// A certificate and its private key as PEM texts.
 #[derive(Debug)]

@@ -1,9 +1,8 @@
 //! What the command line takes. Each plane's own arguments stand beside its code.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::commands::backup::BackupArgs;
 use crate::commands::backup_key::BackupKeyCommand;
@@ -20,6 +19,7 @@ use crate::commands::sqlite::SqliteCommand;
 use crate::commands::status::StatusArgs;
 use crate::commands::verify::VerifyArgs;
 use crate::commands::{cert::CertCommand, key::KeyCommand};
+use crate::global::GlobalArgs;
 
 const AFTER_HELP: &str = "\
 The key store is opened with the first of these that is set:
@@ -39,20 +39,6 @@ pub(crate) struct Cli {
     pub(crate) global: GlobalArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// Arguments that every command takes.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct GlobalArgs {
-    /// Directory of the key store [default: $TDEKIT_HOME, else ~/.local/share/tdekit]
-    #[arg(long, global = true, value_name = "DIR")]
-    pub(crate) store: Option<PathBuf>,
-    /// Open the key store with the password in this file
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "key_file")]
-    pub(crate) password_file: Option<PathBuf>,
-    /// Open the key store with the key in this file
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) key_file: Option<PathBuf>,
 }
 
 /// The planes of the command.

@@ -12,8 +12,7 @@ use tdekit_mariadb_admin::MariadbError;
 use tdekit_sqlite_convert::DatabaseError;
 use tdekit_wire_endpoint::EndpointError;
 
-use crate::backup::error::{BackupError, run_hint};
-use crate::hint::{database_hint, mariadb_hint, store_hint};
+use crate::hint::{database_hint, endpoint_hint, mariadb_hint, run_hint, store_hint};
 use crate::output;
 
 /// What stops a command.
@@ -33,10 +32,7 @@ pub(crate) enum CommandError {
     },
     /// The engine of backups.
     #[error(transparent)]
-    Run(#[from] RunError),
-    /// A backup.
-    #[error(transparent)]
-    Backup(#[from] BackupError),
+    Run(RunError),
     /// MariaDB.
     #[error(transparent)]
     Mariadb(MariadbError),
@@ -127,7 +123,6 @@ impl CommandError {
             Self::Store(error) => error.kind(),
             Self::Database(error) => error.kind(),
             Self::Run(error) => error.kind(),
-            Self::Backup(error) => error.kind(),
             Self::Mariadb(error) => error.kind(),
             Self::Endpoint(error) => error.kind(),
             Self::NoBench { .. } | Self::NoExtension { .. } => Kind::Refused,
@@ -145,6 +140,18 @@ impl From<DatabaseError> for CommandError {
             DatabaseError::Store(error) => Self::Store(error),
             DatabaseError::Io { action, path, source } => Self::Io { action, path, source },
             other => Self::Database(other),
+        }
+    }
+}
+
+impl From<RunError> for CommandError {
+    /// What the key store and the system say is the same wherever it was said.
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Store(error) => Self::Store(error),
+            RunError::DatabaseFile(error) => error.into(),
+            RunError::Io { action, path, source } => Self::Io { action, path, source },
+            other => Self::Run(other),
         }
     }
 }
@@ -185,13 +192,12 @@ pub(crate) fn hint(error: &CommandError) -> Option<String> {
                 .to_owned(),
         ),
         CommandError::Run(error) => run_hint(error),
-        CommandError::Backup(error) => error.hint().map(str::to_owned),
         CommandError::Mariadb(error) => mariadb_hint(error),
         CommandError::NoBench { .. } => {
             Some("`tdekit bench` starts the program tdekit-bench; keep it beside tdekit".to_owned())
         }
         CommandError::NoSecret { ways, .. } => Some((*ways).to_owned()),
-        CommandError::Endpoint(error) => crate::commands::serve::hint(error).map(str::to_owned),
+        CommandError::Endpoint(error) => endpoint_hint(error).map(str::to_owned),
         CommandError::Usage(_)
         | CommandError::PasswordsDiffer
         | CommandError::Io { .. }

@@ -1,10 +1,12 @@
 //! What the user may do about an error of a library. The libraries know no command, so the words
 //! that name its options stand here.
 
+use tdekit_backup_run::{Notice, ObjectFault, RunError};
 use tdekit_key_store::StoreError;
 use tdekit_mariadb_admin::MariadbError;
 use tdekit_sqlite_convert::DatabaseError;
 use tdekit_sqlite_page::PageError;
+use tdekit_wire_endpoint::EndpointError;
 
 /// What the user may do about what the key store says.
 pub(crate) fn store_hint(error: &StoreError) -> Option<String> {
@@ -118,7 +120,7 @@ pub(crate) fn mariadb_hint(error: &MariadbError) -> Option<String> {
             "`make bench` builds it; put it beside the command, or name it with \
              TDEKIT_MARIADB_PLUGIN"
         }
-        MariadbError::NoPluginDir => "name it with --plugin-dir; SELECT @@plugin_dir shows it",
+        MariadbError::NoPluginDir => "name it with --plugin-dir; SELECT plugin_dir shows it",
         MariadbError::NoOptionDir => "name a file that the server reads with --option-file",
         MariadbError::ForeignFile { .. } => "name another file with --option-file",
         MariadbError::Behind { .. } => {
@@ -138,7 +140,7 @@ pub(crate) fn mariadb_hint(error: &MariadbError) -> Option<String> {
         MariadbError::StillEncrypted(_) => "decrypt the tables first, or use --force",
         MariadbError::RotateAge(_) => "lower it for the rotation: SET GLOBAL",
         MariadbError::NotSeen { .. } => {
-            "does the server use this key store (SELECT @@tdekit_key_store), and can it read \
+            "does the server use this key store (SELECT tdekit_key_store), and can it read \
              the file? Its error log says more"
         }
         MariadbError::Stalled { .. } => {
@@ -154,4 +156,156 @@ pub(crate) fn mariadb_hint(error: &MariadbError) -> Option<String> {
         | MariadbError::Plugin(_) => return None,
     };
     Some(hint.to_owned())
+}
+
+/// What the user may do about what the engine of backups says.
+// One line an error: a table, complete by the compiler.
+#[allow(clippy::too_many_lines)]
+pub(crate) fn run_hint(error: &RunError) -> Option<String> {
+    let hint = match error {
+        RunError::Exists { .. } | RunError::Object { fault: ObjectFault::Exists, .. } => {
+            "--append adds a set to it; --init --replace puts a new media set in its place"
+        }
+        RunError::Locked { .. } => "try again when it is done",
+        RunError::Object { fault: ObjectFault::Denied { .. }, .. } => {
+            "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the like \
+             tell who you are and where: docs/object-stores.md"
+        }
+        RunError::Object { fault: ObjectFault::NoBucket, .. } => {
+            "make the bucket first; AWS_ENDPOINT_URL names a server other than Amazon's"
+        }
+        RunError::NoSpace { .. } => "free some space, then try again; earlier sets are whole",
+        RunError::SourceChanged { .. } => "find out what writes to it besides SQLite",
+        RunError::FutureVersion { .. } => "use the newer tdekit that wrote it",
+        RunError::NotMedia { .. } => "`tdekit status` tells what a database file is",
+        RunError::Damaged { .. } => "name its mirror as well, or restore an earlier set",
+        RunError::NewestUnknown { .. } => {
+            "--position names a set; --latest-readable takes the newest that is left"
+        }
+        RunError::TargetsDiffer { .. } => {
+            "nothing was cut off: name files of one state, or begin a new media set"
+        }
+        RunError::KeyNeeded { .. } => {
+            "--certificate-file and --key-file, or --pkcs12, name a key that is in no key store"
+        }
+        RunError::NoSet { .. } => "`tdekit inspect` shows what there is",
+        RunError::MissingFamily { .. } => "name all files that it was striped over",
+        RunError::NoBase { .. } => {
+            "make a full set in the same media set first; copy-only sets do not count"
+        }
+        RunError::MixedEncryption { wanted: "plain", .. } => {
+            "without --encryption it is encrypted as they are; a plain one goes to other media"
+        }
+        RunError::MixedEncryption { .. } => {
+            "name other media with --to, or begin anew with --init once all sets have expired"
+        }
+        RunError::NotExpired { .. } => {
+            "--append keeps them and adds a set; --init --replace overwrites them"
+        }
+        RunError::NoCertificate { .. } => {
+            "--certificate NAME encrypts it for another one; --plain restores it in the clear"
+        }
+        RunError::DamagedSets { .. } => "a mirror or an earlier set may still be whole",
+        RunError::WrongSignature { .. } => "do not restore it unless you know who changed it",
+        RunError::Unsound { .. } => {
+            "`tdekit verify --json` tells all findings; restore takes a set at a --position"
+        }
+        RunError::MirrorsDiffer { .. } => "name the one whose content you trust, alone",
+        RunError::LacksNewest { .. } => {
+            "--position names a set; --latest-readable takes the newest that is here"
+        }
+        RunError::CutsFinished { .. } => {
+            "nothing was cut off: put a whole copy of the file back, or begin a new media set"
+        }
+        RunError::Downgrade { .. } => {
+            "--certificate NAME keeps it encrypted; --plain restores it in the clear"
+        }
+        RunError::Unauthenticated { .. } => {
+            "--signed-by NAME restores what that certificate signed; --allow-unauthenticated \
+             restores it whoever made it"
+        }
+        RunError::PlainSet { .. } => {
+            "where you know who made it, restore takes it with --allow-unauthenticated"
+        }
+        RunError::NotVerified { .. } => {
+            "--certificate-file or --pkcs12 names a key that is in no key store; \
+             --checksums-only asks for no more"
+        }
+        RunError::NotSigned { .. } => "`tdekit inspect` shows the signatures that there are",
+        RunError::WasEncrypted { .. } => {
+            "find out who put it there; --certificate NAME encrypts the new set, and \
+             --encryption none says that it shall be plain"
+        }
+        RunError::CertificateNeeded => "name it with --certificate",
+        RunError::Store(error) => return store_hint(error),
+        RunError::DatabaseFile(error) => return database_hint(error),
+        RunError::Io { .. }
+        | RunError::Object { .. }
+        | RunError::Thread { .. }
+        | RunError::Missing { .. }
+        | RunError::NoPart { .. }
+        | RunError::ShortRead { .. }
+        | RunError::Tampered { .. }
+        | RunError::WrongKey { .. }
+        | RunError::OtherMedia { .. }
+        | RunError::WrongSource { .. }
+        | RunError::Database { .. }
+        | RunError::Stream { .. }
+        | RunError::Option { .. }
+        | RunError::Cancelled
+        | RunError::Internal(_)
+        | RunError::GivenTwice { .. }
+        | RunError::StandardInput
+        | RunError::CertificateUnused
+        | RunError::TooManyRecipients { .. }
+        | RunError::OntoMedia { .. }
+        | RunError::NothingReadable { .. }
+        | RunError::WouldBeRefused { .. }
+        | RunError::Crypto(_) => return None,
+    };
+    Some(hint.to_owned())
+}
+
+/// What the user may do about what the endpoint says.
+pub(crate) fn endpoint_hint(error: &EndpointError) -> Option<&'static str> {
+    use std::io::ErrorKind;
+    Some(match error {
+        EndpointError::Listen { source, .. } => match source.kind() {
+            ErrorKind::AddrInUse => {
+                "another program listens there, perhaps another tdekit serve: stop it, or name \
+                 another port with --listen"
+            }
+            ErrorKind::AddrNotAvailable => "name an address of this machine with --listen",
+            ErrorKind::PermissionDenied => "ports below 1024 need rights: name another one",
+            _ => return None,
+        },
+        EndpointError::File { action: "serve", source, .. }
+            if source.kind() == ErrorKind::NotFound =>
+        {
+            "make the directory first, or name a database that is there"
+        }
+        EndpointError::Identity { .. } => {
+            "--tls-cert takes a chain in PEM, the server's certificate first; --tls-key its \
+             private key in PEM, not encrypted"
+        }
+        EndpointError::Logins { .. } => {
+            "move the file away and make the logins again with `tdekit serve login add`"
+        }
+        _ => return None,
+    })
+}
+
+/// What the user may do about what the engine tells beside its work.
+pub(crate) fn notice_hint(notice: &Notice<'_>) -> Option<String> {
+    Some(match notice {
+        Notice::StoreExposed { dir, .. } => format!("chmod go-w {}", dir.display()),
+        Notice::Expires { name, .. } => format!("tdekit cert rotate {name:?}"),
+        Notice::NotRecorded { error } => return run_hint(error),
+        Notice::Expired { .. }
+        | Notice::NotInherited { .. }
+        | Notice::PlainNow { .. }
+        | Notice::NotCompared { .. }
+        | Notice::NotNoted { .. }
+        | Notice::NotForgotten { .. } => return None,
+    })
 }

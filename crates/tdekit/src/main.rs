@@ -4,11 +4,11 @@ mod backup;
 mod cli;
 mod commands;
 mod error;
+mod global;
 mod harden;
 mod hint;
 mod output;
 mod progress;
-mod serve;
 mod session;
 mod when;
 

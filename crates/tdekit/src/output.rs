@@ -9,9 +9,11 @@ use std::io::{self, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
-use tdekit_key_store::{CertificateInfo, KeyStore, SecretBytes, expires_soon, iso8601};
+use tdekit_backup_run::Notice;
+use tdekit_key_store::{CertificateInfo, KeyStore, SecretBytes, expires_soon};
 
 use crate::error::CommandError;
+use crate::hint::notice_hint;
 
 /// Prints a line on standard output.
 pub(crate) fn line(text: impl Display) -> Result<(), CommandError> {
@@ -67,6 +69,14 @@ pub(crate) fn warning(text: impl Display) {
     note(format_args!("warning: {text}"));
 }
 
+/// Prints what an engine tells as a warning on standard error, and a hint where there is one.
+pub(crate) fn notice(notice: &Notice<'_>) {
+    warning(notice);
+    if let Some(hint) = notice_hint(notice) {
+        note(format_args!("hint: {hint}"));
+    }
+}
+
 /// Warns of what may go wrong with a certificate that is used: it is in no backup, it expires soon.
 pub(crate) fn warn_of_certificate(store: &KeyStore, info: &CertificateInfo) {
     warn_not_backed_up(store, info);
@@ -98,12 +108,9 @@ fn warn_not_backed_up(store: &KeyStore, info: &CertificateInfo) {
 
 /// Warns of a certificate that makes no new backups and wraps no new keys soon.
 pub(crate) fn warn_expiring(name: &str, not_after: i64) {
-    let Some(days) = expires_soon(not_after) else { return };
-    warning(format_args!(
-        "certificate {name} expires in {days} day(s), at {}: it makes no new backups from then on",
-        iso8601(not_after)
-    ));
-    note(format_args!("hint: tdekit cert rotate {name:?}"));
+    if let Some(days) = expires_soon(not_after) {
+        notice(&Notice::Expires { name, days, not_after });
+    }
 }
 
 /// Warns of a password that is quick to guess.

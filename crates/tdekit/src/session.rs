@@ -1,21 +1,18 @@
 //! Opening the key store for a command, and the secrets that commands ask for.
 
 use std::env;
-use std::fs;
 use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Once;
 
+use tdekit_backup_run::Operator;
 use tdekit_key_store::{
-    KeyStore, ProtectorKind, SecretBytes, StoreError, Unlock, Unlocked, default_dir,
-    read_password_file, unlocks_from_environment,
+    KeyStore, ProtectorKind, SecretBytes, StoreError, Unlock, Unlocked, read_password_file,
 };
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::output;
 
 /// Whether a password is to be set, and so is asked for twice, or exists.
@@ -27,50 +24,18 @@ pub(crate) enum Ask {
 
 /// The directory of the key store.
 pub(crate) fn store_dir(global: &GlobalArgs) -> Result<PathBuf, CommandError> {
-    match &global.store {
-        Some(dir) => Ok(dir.clone()),
-        None => Ok(default_dir()?),
-    }
+    Ok(global.access().dir()?)
 }
 
-/// As [`store_dir`], for a command that keeps something there beside keys. The default place is
-/// made as it is needed; one that was named is made by what creates a key store and by nothing
-/// else, for a name that leads nowhere is more likely wrong than new.
-///
-/// # Errors
-/// `Store` with `Missing` where a place was named and is not there.
+/// As [`store_dir`], for a command that keeps something there beside keys.
 pub(crate) fn kept_dir(global: &GlobalArgs) -> Result<PathBuf, CommandError> {
-    let dir = store_dir(global)?;
-    let by_variable = env::var_os("TDEKIT_HOME").is_some_and(|value| !value.is_empty());
-    if (global.store.is_some() || by_variable) && !dir.is_dir() {
-        return Err(StoreError::Missing { path: dir }.into());
-    }
-    Ok(dir)
+    Ok(global.access().kept_dir()?)
 }
 
 /// Reads the key store; needs no secret.
 pub(crate) fn open_store(global: &GlobalArgs) -> Result<KeyStore, CommandError> {
-    let dir = store_dir(global)?;
-    let store = KeyStore::open(&dir)?;
-    warn_of_others(&dir);
-    Ok(store)
-}
-
-/// Warns, once, where others can put files into the key store's directory or take them away.
-fn warn_of_others(dir: &Path) {
-    static TOLD: Once = Once::new();
-    let Ok(facts) = fs::metadata(dir) else { return };
-    let mode = facts.permissions().mode() & 0o7777;
-    if mode & 0o022 != 0 {
-        TOLD.call_once(|| {
-            output::warning(format_args!(
-                "the key store's directory {} has mode {mode:04o}: others can put an older key \
-                 store there, or take this one away",
-                dir.display()
-            ));
-            output::note(format_args!("hint: chmod go-w {}", dir.display()));
-        });
-    }
+    let operator: &dyn Operator = global;
+    Ok(operator.open_store()?)
 }
 
 /// Reads the key store and opens its master key with what the arguments, the environment, the
@@ -83,7 +48,7 @@ pub(crate) fn open_unlocked_store(global: &GlobalArgs) -> Result<Unlocked, Comma
 pub(crate) fn open_with_secret(global: &GlobalArgs) -> Result<(Unlocked, Unlock), CommandError> {
     let store = open_store(global)?;
     let accepts = store.accepts();
-    let mut configured = configured_secrets(global, store.dir())?;
+    let mut configured = global.access().secrets()?;
     let fitting = configured.iter().position(|secret| accepts.contains(&secret.kind()));
     let secret = match fitting {
         Some(at) => configured.swap_remove(at),
@@ -101,19 +66,12 @@ pub(crate) fn open_with_secret(global: &GlobalArgs) -> Result<(Unlocked, Unlock)
 
 /// As [`open_unlocked_store`], but asks for nothing.
 pub(crate) fn open_unlocked_store_unasked(global: &GlobalArgs) -> Result<Unlocked, CommandError> {
-    let store = open_store(global)?;
-    let accepts = store.accepts();
-    let configured = configured_secrets(global, store.dir())?;
-    let fitting = configured.iter().find(|secret| accepts.contains(&secret.kind()));
-    match fitting.or(configured.first()) {
-        Some(secret) => Ok(store.unlock(secret)?),
-        None => Err(StoreError::NoProvider { accepts }.into()),
-    }
+    Ok(global.access().unlock(&open_store(global)?)?)
 }
 
 /// The secret that shall open a store that is made now.
-pub(crate) fn secret_to_set(global: &GlobalArgs, dir: &Path) -> Result<Unlock, CommandError> {
-    match configured_secrets(global, dir)?.into_iter().next() {
+pub(crate) fn secret_to_set(global: &GlobalArgs) -> Result<Unlock, CommandError> {
+    match global.access().secrets()?.into_iter().next() {
         Some(secret) => {
             warn_weak(&secret)?;
             Ok(secret)
@@ -185,16 +143,6 @@ pub(crate) fn prompt(text: &str, ask: Ask) -> Result<SecretBytes, CommandError> 
         output::warn_short_password(&password);
     }
     Ok(password)
-}
-
-fn configured_secrets(global: &GlobalArgs, dir: &Path) -> Result<Vec<Unlock>, CommandError> {
-    if let Some(path) = &global.password_file {
-        return Ok(vec![Unlock::PasswordFile(path.clone())]);
-    }
-    if let Some(path) = &global.key_file {
-        return Ok(vec![Unlock::KeyFile(path.clone())]);
-    }
-    Ok(unlocks_from_environment(dir)?)
 }
 
 fn secret(mut bytes: Vec<u8>) -> Result<SecretBytes, CommandError> {

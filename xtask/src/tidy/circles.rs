@@ -19,10 +19,6 @@ use super::Finding;
 /// Files that may stand in one circle.
 const MOST_FILES: usize = 8;
 
-/// Packages with larger circles, and the size of the largest. A size is lowered with each that is
-/// cut, and its line goes when it is within the limit.
-const KNOWN: &[(&str, usize)] = &[("tdekit", 34)];
-
 /// Names passed on are followed through so many modules.
 const MOST_HOPS: usize = 8;
 
@@ -41,30 +37,17 @@ pub(super) fn check(package: &str, roots: &[PathBuf]) -> Result<Vec<Finding>> {
             largest = circle;
         }
     }
-    Ok(judge(package, &largest, known(package)).into_iter().collect())
+    Ok(judge(package, &largest).into_iter().collect())
 }
 
-fn known(package: &str) -> Option<usize> {
-    KNOWN.iter().find(|(name, _)| *name == package).map(|(_, size)| *size)
-}
-
-fn judge(package: &str, circle: &[String], known: Option<usize>) -> Option<Finding> {
+fn judge(package: &str, circle: &[String]) -> Option<Finding> {
     let size = circle.len();
-    let allowed = known.unwrap_or(MOST_FILES);
-    if size > allowed {
-        return Some(Finding::Broken(format!(
-            "{package}: {size} files import each other in a circle ({allowed} may): {}",
+    (size > MOST_FILES).then(|| {
+        Finding::Broken(format!(
+            "{package}: {size} files import each other in a circle ({MOST_FILES} may): {}",
             circle.join(", ")
-        )));
-    }
-    let known = known?;
-    if size < known {
-        return Some(Finding::Broken(format!(
-            "{package}: its largest circle has {size} files now: xtask/src/tidy/circles.rs says \
-             {known}"
-        )));
-    }
-    Some(Finding::Near(format!("{package}: {size} files import each other in a circle")))
+        ))
+    })
 }
 
 /// The modules of one crate.
@@ -377,13 +360,9 @@ mod tests {
     }
 
     #[test]
-    fn a_known_circle_may_only_shrink() {
-        let files: Vec<_> = (0..12).map(|n| n.to_string()).collect();
-        let broken = |found| matches!(found, Some(Finding::Broken(_)));
-        assert!(broken(judge("p", &files, None)));
-        assert!(!broken(judge("p", &files[..8], None)));
-        assert!(!broken(judge("p", &files, Some(12))));
-        assert!(broken(judge("p", &files, Some(11))));
-        assert!(broken(judge("p", &files, Some(13))), "the table must say what is so");
+    fn a_circle_has_eight_files_at_most() {
+        let files: Vec<_> = (0..9).map(|n| n.to_string()).collect();
+        assert!(judge("p", &files[..8]).is_none());
+        assert!(matches!(judge("p", &files), Some(Finding::Broken(_))));
     }
 }

@@ -28,12 +28,34 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tdekit-backup-media", &["tdekit-key-crypto", "tdekit-key-store"]),
     (
         "tdekit-backup-run",
-        &["tdekit-key-crypto", "tdekit-key-store", "tdekit-sqlite-convert", "tdekit-backup-media"],
+        &[
+            "tdekit-key-crypto",
+            "tdekit-key-store",
+            "tdekit-sqlite-page",
+            "tdekit-sqlite-vfs",
+            "tdekit-sqlite-convert",
+            "tdekit-backup-media",
+        ],
     ),
     // wire plane: the tables name a package before those that use it
     ("tdekit-wire-tds", &[]),
     ("tdekit-wire-tsql", &["tdekit-wire-tds"]),
     ("tdekit-wire-endpoint", &["tdekit-key-crypto", "tdekit-wire-tds"]),
+    // carries out what the wire asks of keys, backups and files
+    (
+        "tdekit-serve-host",
+        &[
+            "tdekit-key-crypto",
+            "tdekit-key-store",
+            "tdekit-sqlite-page",
+            "tdekit-sqlite-vfs",
+            "tdekit-sqlite-convert",
+            "tdekit-backup-run",
+            "tdekit-wire-tds",
+            "tdekit-wire-tsql",
+            "tdekit-wire-endpoint",
+        ],
+    ),
     // bench: drives what is shipped, from outside
     ("tdekit-bench-report", &[]),
     ("tdekit-private-mariadb", &[]),
@@ -54,6 +76,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-wire-tds",
             "tdekit-wire-tsql",
             "tdekit-wire-endpoint",
+            "tdekit-serve-host",
         ],
     ),
     // tests only: nothing depends on them

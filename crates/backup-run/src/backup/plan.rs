@@ -11,7 +11,7 @@ use crate::error::At;
 use crate::media::list::Volumes;
 use crate::media::volume::{Link, Placed, Volume};
 use crate::options::{Layout, Mode};
-use crate::target::{Append, MediaSource, Place, Target};
+use crate::target::{Append, AppendAt, MediaSource, Target};
 use crate::{Finding, Media, RunError};
 
 /// Targets that were opened and locked, by family.
@@ -30,7 +30,7 @@ pub(super) struct FamilyPlan {
     pub(super) previous: [u8; 32],
     pub(super) ordinal: u32,
     targets: Vec<Box<dyn Target>>,
-    place: Place,
+    place: AppendAt,
     /// Header of a new media set.
     new_header: MediaHeader,
 }
@@ -91,7 +91,7 @@ impl Plan {
             let family = Family { index, count };
             let new_header = MediaHeader { media_id, family, part: 0, made_ms: now_ms };
             let previous = new_header.digest().map_err(|error| new_at().error(error))?;
-            let place = Place::New { replace };
+            let place = AppendAt::New { replace };
             families.push(FamilyPlan { previous, ordinal: 1, targets, place, new_header });
         }
         Ok(Self { media_id, position: 1, families, media: None, findings: Vec::new() })
@@ -149,7 +149,7 @@ impl FamilyPlan {
             previous: link.previous,
             ordinal: link.ordinal,
             targets: group.into_iter().map(|(target, _)| target).collect(),
-            place: Place::Behind { part: link.part, end: link.end },
+            place: AppendAt::Behind { part: link.part, end: link.end },
             new_header,
         })
     }
@@ -160,7 +160,7 @@ impl FamilyPlan {
         let mut copies = Vec::new();
         for target in &mut self.targets {
             let mut copy = target.append(self.place)?;
-            if matches!(self.place, Place::New { .. }) || target.part_per_record() {
+            if matches!(self.place, AppendAt::New { .. }) || target.part_per_record() {
                 copy.write(&header)?;
             }
             copies.push(copy);
@@ -266,7 +266,7 @@ fn copy_records(
     behind: &Link,
     end: u64,
 ) -> Result<(), RunError> {
-    let mut copy = target.append(Place::Behind { part: behind.part, end: behind.end })?;
+    let mut copy = target.append(AppendAt::Behind { part: behind.part, end: behind.end })?;
     let body_end = end.saturating_sub(TRAILER_LEN as u64);
     let mut at = behind.end;
     let mut bytes = vec![0; COPY_LEN];

@@ -13,7 +13,7 @@ use super::media::FileMedia;
 use super::writer::Writer;
 use super::{is_at, lock, sync_parent};
 use crate::RunError;
-use crate::target::{Append, MediaSource, Place, Target};
+use crate::target::{Append, AppendAt, MediaSource, Target};
 
 /// How often another writer may replace the file between opening and locking.
 const ATTEMPTS: usize = 16;
@@ -87,10 +87,10 @@ impl Target for FileTarget {
         write_trailer(file, &self.path, at, trailer)
     }
 
-    fn append(&mut self, place: Place) -> Result<Box<dyn Append>, RunError> {
+    fn append(&mut self, place: AppendAt) -> Result<Box<dyn Append>, RunError> {
         match place {
-            Place::New { replace } => Ok(Box::new(NewFile::create(&self.path, replace)?)),
-            Place::Behind { part, end } => {
+            AppendAt::New { replace } => Ok(Box::new(NewFile::create(&self.path, replace)?)),
+            AppendAt::Behind { part, end } => {
                 let Some(file) = self.existing.as_ref().filter(|_| part == 0) else {
                     return Err(RunError::NoPart { media: self.name(), part });
                 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::access::{Client, Part};
 use super::upload::{Goal, Upload};
 use super::{ObjectMedia, ObjectOptions};
-use crate::{Append, MediaSource, Place, RunError, Target};
+use crate::{Append, AppendAt, MediaSource, RunError, Target};
 
 /// A target on an object store. Every append makes a new object.
 ///
@@ -53,21 +53,21 @@ impl Target for ObjectTarget {
         true
     }
 
-    fn append(&mut self, place: Place) -> Result<Box<dyn Append>, RunError> {
+    fn append(&mut self, place: AppendAt) -> Result<Box<dyn Append>, RunError> {
         let parts = match self.parts.take() {
             Some(parts) => parts,
             None => self.client.parts()?,
         };
         let goal = match place {
-            Place::New { replace: false } if !parts.is_empty() => {
+            AppendAt::New { replace: false } if !parts.is_empty() => {
                 return Err(RunError::Exists { path: self.name().into() });
             }
-            Place::New { replace } => {
+            AppendAt::New { replace } => {
                 let replaces = replace && !parts.is_empty();
                 let followers = parts.into_iter().skip(1).map(|part| part.key).collect();
                 Goal { part: 0, replaces, followers }
             }
-            Place::Behind { part, .. } => {
+            AppendAt::Behind { part, .. } => {
                 let next = part.checked_add(1);
                 let next = next.filter(|next| parts.len() as u64 == u64::from(*next));
                 let next = next.ok_or_else(|| RunError::NoPart { media: self.name(), part })?;

@@ -16,7 +16,7 @@ use object_store::{
 use super::access::Client;
 use super::connect::Connection;
 use super::{ObjectFault, ObjectMedia, ObjectOptions, ObjectTarget};
-use crate::{MediaSource, Place, RunError, Target};
+use crate::{AppendAt, MediaSource, RunError, Target};
 
 const ADDRESS: &str = "s3://bucket/dir/shop.bak";
 const KEY: &str = "dir/shop.bak";
@@ -74,7 +74,7 @@ fn bytes(length: usize) -> Vec<u8> {
     std::iter::repeat_with(|| random.u8(..)).take(length).collect()
 }
 
-fn append(target: &mut ObjectTarget, place: Place, bytes: &[u8]) -> Result<(), RunError> {
+fn append(target: &mut ObjectTarget, place: AppendAt, bytes: &[u8]) -> Result<(), RunError> {
     target.open()?;
     let mut append = target.append(place)?;
     for chunk in bytes.chunks(1_000_001) {
@@ -84,10 +84,10 @@ fn append(target: &mut ObjectTarget, place: Place, bytes: &[u8]) -> Result<(), R
     append.publish(TRAILER)
 }
 
-const NEW: Place = Place::New { replace: false };
+const NEW: AppendAt = AppendAt::New { replace: false };
 
-fn behind(part: u32) -> Place {
-    Place::Behind { part, end: 0 }
+fn behind(part: u32) -> AppendAt {
+    AppendAt::Behind { part, end: 0 }
 }
 
 fn read_all(media: &ObjectMedia, part: u32) -> Vec<u8> {
@@ -365,7 +365,7 @@ fn replacing_takes_the_old_parts_away() {
     let exists = append(&mut bucket.target(), NEW, b"other");
     assert!(matches!(exists, Err(RunError::Exists { .. })), "{exists:?}");
     let mut target = bucket.target();
-    let mut append = target.append(Place::New { replace: true }).unwrap();
+    let mut append = target.append(AppendAt::New { replace: true }).unwrap();
     append.write(&bytes(LARGE)).unwrap();
     assert_eq!(bucket.keys(), [KEY, "dir/shop.bak.0001"]);
     append.publish(TRAILER).unwrap();
@@ -381,7 +381,7 @@ fn what_was_published_can_be_withdrawn() {
     let bucket = Bucket::new();
     for replace in [false, true] {
         let mut target = bucket.target();
-        let mut append = target.append(Place::New { replace }).unwrap();
+        let mut append = target.append(AppendAt::New { replace }).unwrap();
         append.write(b"first").unwrap();
         append.publish(TRAILER).unwrap();
         assert_eq!(bucket.keys(), [KEY]);

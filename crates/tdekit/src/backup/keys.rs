@@ -4,15 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use tdekit_backup_run::{Recipient, UnwrapSecret};
-use tdekit_key_store::{
-    CertificateBackup, SecretBytes, StoreError, Unlocked, WrappedDek, iso8601, now_seconds,
-};
+use tdekit_backup_run::Keys;
+use tdekit_key_store::{CertificateBackup, read_certificate_file};
 
-use crate::cli::GlobalArgs;
-use crate::commands::cert::{read, read_pem};
+use crate::commands::cert::read_pem;
 use crate::error::CommandError;
-use crate::output;
+use crate::global::GlobalArgs;
 use crate::session::{self, Ask};
 
 /// Arguments that name a key besides the key store's.
@@ -31,14 +28,6 @@ pub(crate) struct KeyArgs {
     /// File with the password of these files [default: $TDEKIT_BACKUP_PASSWORD, else a prompt]
     #[arg(long, value_name = "FILE")]
     backup_password_file: Option<PathBuf>,
-}
-
-/// A key that is at hand.
-pub(crate) enum Keys {
-    /// The key store.
-    Store(Arc<Unlocked>),
-    /// A certificate's own files.
-    Certificate(Box<CertificateBackup>),
 }
 
 impl KeyArgs {
@@ -81,7 +70,9 @@ impl KeyArgs {
                 let key = self.private_key.as_deref().or(global.key_file.as_deref());
                 read_pem(certificate, key, password)?
             }
-            (None, Some(path)) => CertificateBackup::from_pkcs12(&read(path)?, path, &password()?)?,
+            (None, Some(path)) => {
+                CertificateBackup::from_pkcs12(&read_certificate_file(path)?, path, &password()?)?
+            }
             (None, None) => return Ok(None),
         };
         Ok(Some(Keys::Certificate(Box::new(backup))))
@@ -95,55 +86,6 @@ impl KeyArgs {
         match self.files_key(global)? {
             Some(keys) => Ok(keys),
             None => Ok(Keys::Store(Arc::new(session::open_unlocked_store(global)?))),
-        }
-    }
-}
-
-impl Keys {
-    /// Warns of those of a set's recipients whose certificate is here and has expired, or will
-    /// soon.
-    pub(crate) fn warn_of_ends(&self, recipients: &[Recipient]) {
-        let mut told = Vec::new();
-        for (name, not_after) in self.ends(recipients) {
-            if told.contains(&name) {
-                continue;
-            }
-            match not_after < now_seconds() {
-                true => output::warning(format_args!(
-                    "certificate {name} expired at {}; it still opens",
-                    iso8601(not_after)
-                )),
-                false => output::warn_expiring(&name, not_after),
-            }
-            told.push(name);
-        }
-    }
-
-    /// Names of those of a set's recipients whose certificate is here, and when it expires.
-    fn ends(&self, recipients: &[Recipient]) -> Vec<(String, i64)> {
-        let end = |recipient: &Recipient| match self {
-            Self::Store(unlocked) => {
-                let certificates = unlocked.store().certificates().iter();
-                certificates
-                    .filter(|info| info.public_key_sha256 == recipient.wrapped.public_key_sha256)
-                    .map(|info| info.not_after)
-                    .max()
-            }
-            Self::Certificate(backup) if backup.unwraps(&recipient.wrapped) => {
-                backup.not_after().ok()
-            }
-            Self::Certificate(_) => None,
-        };
-        let named = |recipient: &Recipient| Some((recipient.name.clone(), end(recipient)?));
-        recipients.iter().filter_map(named).collect()
-    }
-}
-
-impl UnwrapSecret for Keys {
-    fn unwrap_secret(&self, wrapped: &[WrappedDek]) -> Result<SecretBytes, StoreError> {
-        match self {
-            Self::Store(unlocked) => unlocked.unwrap_dek(wrapped),
-            Self::Certificate(backup) => backup.unwrap_dek(wrapped),
         }
     }
 }

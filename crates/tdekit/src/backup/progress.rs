@@ -3,9 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tdekit_backup_run::{Progress, Run};
+
 use crate::progress::stop_flag;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tdekit_backup_run::{Progress, Run};
 
 const TEMPLATE: &str = "{msg:9} {bar:24} {percent:>3} %  {decimal_bytes_per_sec:>13}  {eta} left";
 const STREAM_TEMPLATE: &str = "{msg:9} {decimal_bytes:>11}  {decimal_bytes_per_sec:>13}";

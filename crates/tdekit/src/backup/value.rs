@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use tdekit_backup_run::Compression;
+use tdekit_backup_run::database::source::EncryptionChoice;
 use tdekit_key_crypto::Algorithm;
 
 use crate::when::parse_expiry;
@@ -10,15 +11,6 @@ use crate::when::parse_expiry;
 /// Levels of zstd without its long-distance modes, which need more memory.
 const ZSTD_LEVELS: std::ops::RangeInclusive<i8> = -7..=19;
 const ZSTD_DEFAULT_LEVEL: i8 = 1;
-
-/// What `--encryption` says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EncryptionChoice {
-    /// Plaintext, on purpose.
-    None,
-    /// This algorithm.
-    Algorithm(Algorithm),
-}
 
 /// Reads `none` or the name of an algorithm.
 pub(crate) fn parse_encryption(text: &str) -> Result<EncryptionChoice, String> {

@@ -9,29 +9,30 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use serde::Serialize;
+use tdekit_backup_run::database::source::{
+    Chosen, Database, EncryptionChoice, Wrapping, choose, look, open as open_database,
+};
+use tdekit_backup_run::downgrade;
+use tdekit_backup_run::history;
+use tdekit_backup_run::inherit::{Inherited, refuse_downgrade};
+use tdekit_backup_run::input::Input;
+use tdekit_backup_run::labels::{host, now_ms, program, user};
+use tdekit_backup_run::place;
+use tdekit_backup_run::place::{Opened, Place, is_missing, open, targets};
+use tdekit_backup_run::signature::Signer;
+use tdekit_backup_run::uses::{forget_uses, note_uses, uses_of};
 use tdekit_backup_run::{
     BackupJob, BackupOutcome, CertificateNames, Compression, Encryption, Labels, Layout, Mode,
-    SetKind, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
+    RunError, SetKind, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
 };
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::{CertificateInfo, KeyStore, Unlocked};
+use tdekit_key_store::{KeyStore, Unlocked};
 
-use crate::backup::downgrade;
-use crate::backup::error::BackupError;
-use crate::backup::inherit::{Inherited, refuse_downgrade};
-use crate::backup::input::Input;
-use crate::backup::labels::{host, now_ms, program, user};
-use crate::backup::place::{Opened, Place, is_missing, open, targets};
 use crate::backup::progress::{Reporter, rate, run as steer};
 use crate::backup::report::{SetReport, compression_of, ratio, size, warn_findings};
-use crate::backup::signature::Signer;
-use crate::backup::source::{Chosen, Database, Wrapping, choose, open as open_database};
-use crate::backup::value::{
-    EncryptionChoice, parse_bytes, parse_compression, parse_encryption, parse_expire,
-};
-use crate::backup::{history, place};
-use crate::cli::GlobalArgs;
+use crate::backup::value::{parse_bytes, parse_compression, parse_encryption, parse_expire};
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::progress::heed_signals;
 use crate::{output, session};
 
@@ -115,10 +116,13 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
     let places = Place::all(&args.to)?;
     args.check(&places)?;
     let database = match &args.database {
-        Some(name) => Some(open_database(name, global)?),
+        Some(name) => {
+            let (path, area) = look(name)?;
+            let unlock = || session::open_unlocked_store(global).map(Arc::new);
+            Some(open_database(path, &area, unlock)?)
+        }
         None => None,
     };
-    let wrapping = || Wrapping::open(global);
     let mode = args.mode(&places)?;
     let inherited = if mode == Mode::Append { Inherited::of(&places)? } else { None };
     if mode == Mode::Append {
@@ -129,7 +133,7 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
         &args.certificate,
         database.as_ref(),
         inherited.as_ref(),
-        wrapping,
+        (global, || Wrapping::open(global)),
     )?;
     args.heed_downgrade(global, &places, chosen.is_some(), inherited.is_some())?;
     downgrade::refuse_backup(global, chosen.is_some(), args.sign.is_some())?;
@@ -217,14 +221,14 @@ impl BackupArgs {
         for place in places {
             let opened = match open(std::slice::from_ref(place)) {
                 Ok(opened) => opened,
-                Err(CommandError::Run(error)) if is_missing(&error) => continue,
-                Err(error) => return Err(error),
+                Err(error) if is_missing(&error) => continue,
+                Err(error) => return Err(error.into()),
             };
             let now = now_ms();
             let wanted = |expires_ms| expires_ms == 0 || expires_ms > now;
             let sets = opened.media.sets().iter().filter(|set| wanted(set.expires_ms)).count();
             if sets > 0 {
-                return Err(BackupError::NotExpired { media: place.shown(), sets }.into());
+                return Err(RunError::NotExpired { media: place.shown(), sets }.into());
             }
         }
         Ok(Mode::Replace)
@@ -242,7 +246,7 @@ impl BackupArgs {
             return Ok(());
         }
         if (self.append || self.differential) && self.encryption.is_none() {
-            return refuse_downgrade(global, places);
+            return Ok(refuse_downgrade(global, places)?);
         }
         if self.mixed && joins_encrypted {
             let pages = if self.differential { "each page that changed" } else { "each page" };
@@ -292,7 +296,7 @@ impl BackupArgs {
             }
             _ => Arc::new(session::open_unlocked_store(global)?),
         };
-        Ok(Some(Signer::new(unlocked, selector)?))
+        Ok(Some(Signer::new(unlocked, selector, global)?))
     }
 
     /// What opens the base of a differential set, where that is encrypted: the key store, if it
@@ -309,8 +313,8 @@ impl BackupArgs {
         let encrypted = match open(&places) {
             Ok(opened) => opened.media.sets().iter().any(|set| set.algorithm.is_some()),
             // The engine says of it that there is no base.
-            Err(CommandError::Run(error)) if is_missing(&error) => false,
-            Err(error) => return Err(error),
+            Err(error) if is_missing(&error) => false,
+            Err(error) => return Err(error.into()),
         };
         match encrypted {
             true => Ok(Some(Arc::new(session::open_unlocked_store(global)?))),
@@ -336,7 +340,7 @@ impl BackupArgs {
             history::record(global, &opened.media, &opened.devices, &[outcome.position]);
         }
         if let Some((chosen, store)) = chosen {
-            note_uses(store, &chosen.certificates, outcome.media_id, places);
+            note_uses(global, store, &chosen.certificates, (outcome.media_id, places));
             chosen.certificates.iter().for_each(|info| output::warn_of_certificate(store, info));
         }
         Ok(())
@@ -420,40 +424,4 @@ fn summary(
         elapsed.as_secs_f64(),
         rate(outcome.source_bytes, elapsed) / 1e6
     )
-}
-
-/// Which certificates the sets at `places` need, as media id and SHA-256. What cannot be read there
-/// is not known to any key store.
-fn uses_of(places: &[Place]) -> Vec<([u8; 16], [u8; 32])> {
-    let opened = places.iter().filter_map(|place| open(std::slice::from_ref(place)).ok());
-    let uses = opened.flat_map(|opened| {
-        let id = opened.media.id();
-        let recipients = opened.media.sets().iter().flat_map(|set| set.recipients.iter());
-        recipients.map(|each| (id, each.wrapped.sha256)).collect::<Vec<_>>()
-    });
-    uses.collect()
-}
-
-/// Has the key store forget media sets that were replaced.
-fn forget_uses(global: &GlobalArgs, uses: &[([u8; 16], [u8; 32])]) {
-    let Ok(store) = session::open_store(global) else { return };
-    let forgotten = uses.iter().try_for_each(|(id, sha256)| store.forget_use(sha256, *id));
-    if let Err(error) = forgotten {
-        output::warning(format_args!("the key store still lists what was replaced: {error}"));
-    }
-}
-
-/// Has the key store know that the media set needs these certificates, so that none is dropped.
-pub(crate) fn note_uses(
-    store: &KeyStore,
-    certificates: &[CertificateInfo],
-    media_id: [u8; 16],
-    places: &[Place],
-) {
-    let Some(path) = places.iter().find_map(Place::recorded) else { return };
-    let noted =
-        certificates.iter().try_for_each(|info| store.record_use(&info.sha256, media_id, &path));
-    if let Err(error) = noted {
-        output::warning(format_args!("the key store could not note the media set: {error}"));
-    }
 }

@@ -4,16 +4,16 @@ use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use tdekit_backup_run::database::source::{Wrapping, refuse_expired};
+use tdekit_backup_run::history;
+use tdekit_backup_run::place::{Place, open, targets};
+use tdekit_backup_run::uses::note_uses;
 use tdekit_backup_run::{CertificateNames, SetInfo, add_recipients};
 use tdekit_key_store::CertificateInfo;
 
-use crate::backup::history;
 use crate::backup::keys::KeyArgs;
-use crate::backup::place::{Place, open, targets};
-use crate::backup::source::{Wrapping, refuse_expired};
-use crate::cli::GlobalArgs;
-use crate::commands::backup::note_uses;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::output;
 
 /// The verbs of `tdekit backup-key`.
@@ -97,7 +97,7 @@ fn add(args: &AddArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let opened = open(&places)?;
     let positions: Vec<_> = done.iter().map(|added| added.position).collect();
     history::record(global, &opened.media, &opened.devices, &positions);
-    note_uses(store, &certificates, opened.media.id(), &places);
+    note_uses(global, store, &certificates, (opened.media.id(), &places));
     certificates.iter().for_each(|info| output::warn_of_certificate(store, info));
     Ok(())
 }

@@ -6,21 +6,18 @@ use std::sync::Arc;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
+use tdekit_backup_run::place::is_media;
 use tdekit_key_store::{
     CertificateBackup, CertificateInfo, NewCertificate, RsaBits, SecretBytes, Unlocked, Use,
-    iso8601, read_limited, thumbprint, write_new,
+    iso8601, read_certificate_file, thumbprint, write_new,
 };
 use tdekit_sqlite_convert::{Unwatched, rewrap};
 
-use crate::backup::place::is_media;
-use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::output;
 use crate::session::{self, Ask};
 use crate::when::parse_expiry;
-
-/// Most bytes of a certificate's backup that are read.
-const MAX_BACKUP_BYTES: u64 = 1 << 20;
 
 /// The verbs of `tdekit cert`.
 #[derive(Debug, Subcommand)]
@@ -302,7 +299,7 @@ fn backup(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         }
         (None, None, Some(file)) => {
             written.write(file, &store.export_pkcs12(&args.certificate, &password)?)?;
-            CertificateBackup::from_pkcs12(&read(file)?, file, &password)?;
+            CertificateBackup::from_pkcs12(&read_certificate_file(file)?, file, &password)?;
         }
         _ => return Err(CommandError::Usage("give --out and --key-out, or --pkcs12".to_owned())),
     }
@@ -319,7 +316,9 @@ fn restore(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), CommandError> 
     let password = || session::backup_password(file, Ask::Existing);
     let backup = match (&args.input, &args.pkcs12) {
         (Some(input), None) => read_pem(input, args.key_in.as_deref(), password)?,
-        (None, Some(path)) => CertificateBackup::from_pkcs12(&read(path)?, path, &password()?)?,
+        (None, Some(path)) => {
+            CertificateBackup::from_pkcs12(&read_certificate_file(path)?, path, &password()?)?
+        }
         _ => return Err(CommandError::Usage("give --in or --pkcs12".to_owned())),
     };
     let name = args.name.as_ref().or(backup.friendly_name.as_ref()).ok_or_else(|| {
@@ -458,21 +457,12 @@ pub(crate) fn read_pem(
     private_key: Option<&Path>,
     password: impl FnOnce() -> Result<SecretBytes, CommandError>,
 ) -> Result<CertificateBackup, CommandError> {
-    let certificate_bytes = read(certificate)?;
-    let key_bytes = private_key.map(read).transpose()?;
+    let certificate_bytes = read_certificate_file(certificate)?;
+    let key_bytes = private_key.map(read_certificate_file).transpose()?;
     let with_key = key_bytes.as_deref().unwrap_or(&certificate_bytes);
     let marker = b"-----BEGIN ENCRYPTED PRIVATE KEY-----";
     let encrypted = with_key.windows(marker.len()).any(|window| window == marker);
     let password = if encrypted { Some(password()?) } else { None };
     let key = key_bytes.as_deref().zip(private_key);
     Ok(CertificateBackup::from_pem((&certificate_bytes, certificate), key, password.as_ref())?)
-}
-
-/// Reads the file of a certificate's backup.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, CommandError> {
-    read_limited(path, MAX_BACKUP_BYTES)?.ok_or_else(|| CommandError::Io {
-        action: "open",
-        path: path.to_owned(),
-        source: std::io::ErrorKind::NotFound.into(),
-    })
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use crate::cli::GlobalArgs;
 use crate::commands::encrypt::warn_unchecked;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::progress::{Shown, StopAfter, heed_signals};
 use crate::{output, session};
 use tdekit_sqlite_convert::{Form, Options, convert};

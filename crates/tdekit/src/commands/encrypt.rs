@@ -10,8 +10,8 @@ use tdekit_key_store::StoreError;
 use tdekit_sqlite_convert::{Form, Options, Unknown, convert, find_certificates};
 use tdekit_sqlite_page::PageSize;
 
-use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::progress::{Shown, StopAfter, heed_signals};
 use crate::{output, session};
 

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader};
+use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::{CATALOG_FILE_NAME, Catalog, CatalogFilter, CatalogSet};
 use tdekit_sqlite_convert::{go_on, io_error};
 
-use crate::backup::place::{Opened, Place, open};
 use crate::backup::report::{ratio, size, warn_findings};
-use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::progress::{Shown, heed_signals};
 use crate::{output, session};
 

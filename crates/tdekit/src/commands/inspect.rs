@@ -3,15 +3,15 @@
 use std::ffi::OsString;
 
 use clap::Args;
+use tdekit_backup_run::labels::now_ms;
+use tdekit_backup_run::place::{Place, open};
 use tdekit_backup_run::{SetInfo, date_of_ms};
 
-use crate::backup::labels::now_ms;
-use crate::backup::place::{Place, open};
 use crate::backup::report::{
     MediaReport, SetReport, compression_of, kind_of, print_keys, ratio, size, warn_findings,
 };
-use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::{output, session};
 
 /// Arguments of `inspect`.

@@ -11,8 +11,8 @@ use tdekit_key_store::{
     write_new,
 };
 
-use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::output;
 use crate::session::{self, Ask};
 
@@ -146,7 +146,7 @@ fn init(args: &InitArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         Err(error) => return Err(error.into()),
     }
     let made = generated(global.key_file.as_deref().filter(|_| args.generate_key_file))?;
-    let secret = session::secret_to_set(global, &dir)?;
+    let secret = session::secret_to_set(global)?;
     let store = keep_if_ok(made, KeyStore::create(&dir, &secret, cost))?;
     output::line(format_args!("Made the key store {}", store.store().path().display()))?;
     output::line(format_args!("It is opened with {}.", shown(&secret)))?;

@@ -8,30 +8,30 @@ use std::sync::Arc;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
+use tdekit_backup_run::choose::{self, PassedOver};
+use tdekit_backup_run::database::publish::destination;
+use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
+use tdekit_backup_run::downgrade::{self, Consent};
+use tdekit_backup_run::history;
+use tdekit_backup_run::place::{Opened, Place, open};
+use tdekit_backup_run::signature::require_signed;
+use tdekit_backup_run::stream::StreamFile;
 use tdekit_backup_run::{
-    CatalogUse, Chain, Media, Recipient, RestoreOutcome, RunError, SetInfo, SourceKind,
-    UnwrapSecret,
+    CatalogUse, Chain, FindingReport, Keys, Media, Recipient, RestoreOutcome, RunError, SetInfo,
+    SourceKind, UnwrapSecret,
 };
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, KeyStore, StoreError, Unlocked, now_seconds};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_convert::{Form, find_certificates};
 
-use crate::backup::choose::{self, PassedOver};
-use crate::backup::downgrade::{self, Consent};
-use crate::backup::error::BackupError;
-use crate::backup::keys::{KeyArgs, Keys};
-use crate::backup::place::{Opened, Place, open};
+use crate::backup::keys::KeyArgs;
 use crate::backup::progress::{Reporter, run as steer};
-use crate::backup::report::{FindingReport, kind_of, size, warn_reports};
-use crate::backup::signature::require_signed;
-use crate::backup::sink::{DatabaseSink, Wanted};
-use crate::backup::stream::StreamFile;
+use crate::backup::report::{kind_of, size, warn_reports};
 use crate::backup::value::parse_bytes;
-use crate::backup::{destination, history};
-use crate::cli::GlobalArgs;
 use crate::commands::encrypt::page_algorithms;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::progress::{Shown, heed_signals};
 use crate::{output, session};
 
@@ -142,7 +142,7 @@ pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), Command
         return Err(RunError::Internal("a chain of no set").into());
     };
     if let Some(keys) = &keys {
-        warn_expired(keys, &chain);
+        warn_expired(keys, &chain, global);
     }
     let signed = false;
     let mut work =
@@ -192,10 +192,10 @@ impl RestoreArgs {
     }
 }
 
-fn warn_expired(keys: &Keys, chain: &Chain<'_>) {
+fn warn_expired(keys: &Keys, chain: &Chain<'_>, global: &GlobalArgs) {
     let recipients: Vec<Recipient> =
         chain.sets().flat_map(|set| set.recipients.iter().cloned()).collect();
-    keys.warn_of_ends(&recipients);
+    keys.warn_of_ends(&recipients, global);
 }
 
 /// A restore on its way.
@@ -223,7 +223,7 @@ impl Work<'_> {
         let checked = require_signed(&mut self.chain, certificate, store.as_ref(), &steered);
         reporter.end();
         self.signed = checked.is_ok();
-        checked
+        Ok(checked?)
     }
 
     /// What the user and the configuration ask of the sets, before anything is restored.
@@ -251,7 +251,7 @@ impl Work<'_> {
         if !self.args.plain {
             downgrade::warn(path, form, &store);
         }
-        downgrade::refuse(path, form, &sets, consent)
+        Ok(downgrade::refuse(path, form, &sets, consent)?)
     }
 
     fn to_standard(&self) -> bool {
@@ -262,7 +262,7 @@ impl Work<'_> {
     fn destination(&self, places: &[Place]) -> Result<PathBuf, CommandError> {
         let path = destination(&self.args.to, self.args.replace)?;
         match places.iter().any(|place| place.is_file(&path)) {
-            true => Err(BackupError::OntoMedia { path }.into()),
+            true => Err(RunError::OntoMedia { path }.into()),
             false => Ok(path),
         }
     }
@@ -320,13 +320,7 @@ impl Work<'_> {
         let media = &self.opened.media;
         let restored = self.chain.restore_database(&mut sink, &steered);
         let elapsed = reporter.end();
-        let outcome = match restored {
-            Ok(outcome) => outcome,
-            Err(RunError::Other(told)) => {
-                return Err(sink.take_failure().unwrap_or(RunError::Other(told).into()));
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let outcome = restored?;
         let published = sink.publish()?;
         warn_not_synced(published.not_synced.as_ref());
         if let Some(error) = published.not_recorded {
@@ -358,7 +352,7 @@ impl Work<'_> {
                 Err(CommandError::Store(StoreError::Missing { .. }))
                     if args.certificate.is_empty() =>
                 {
-                    return Err(BackupError::NoCertificate { path: path.to_owned() }.into());
+                    return Err(RunError::NoCertificate { path: path.to_owned() }.into());
                 }
                 Err(error) => return Err(error),
             },
@@ -372,7 +366,7 @@ impl Work<'_> {
                 .collect(),
         };
         if selectors.is_empty() {
-            return Err(BackupError::NoCertificate { path: path.to_owned() }.into());
+            return Err(RunError::NoCertificate { path: path.to_owned() }.into());
         }
         let certificates = find_certificates(&unlocked, &selectors)?;
         let algorithm = args.algorithm.parse().map_err(StoreError::Crypto)?;
@@ -455,7 +449,7 @@ fn certificates_for(set: &SetInfo, store: &KeyStore) -> Vec<CertificateInfo> {
     set.recipients.iter().filter_map(|recipient| active(&recipient.wrapped.sha256)).collect()
 }
 
-fn warn_not_synced(error: Option<&CommandError>) {
+fn warn_not_synced(error: Option<&RunError>) {
     if let Some(error) = error {
         output::warning(format_args!("a power cut now may take the file back: {error}"));
     }

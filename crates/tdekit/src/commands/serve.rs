@@ -4,21 +4,22 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use clap::{Args, Subcommand, ValueEnum};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tdekit_key_store::{SecretBytes, StoreError, read_password_file};
+use tdekit_serve_host::ServeHost;
 use tdekit_wire_endpoint::{
     Config, Endpoint, EndpointError, IdentityFiles, Limits, Logins, Mode, Sessions,
     ensure_own_identity,
 };
-use tdekit_wire_tds::memory;
+use tdekit_wire_tds::{Engine, memory};
+use tdekit_wire_tsql::TsqlEngine;
 
-use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::output;
-use crate::serve;
 use crate::session::{self, Ask};
 
 /// Where the endpoint's own files are, below the key store's directory.
@@ -182,7 +183,7 @@ fn run_endpoint(
     })?;
     limit_memory(args)?;
     let sessions = Sessions::default();
-    let engine = serve::engine(path, global, sessions.clone())?;
+    let engine = engine(path, global, sessions.clone())?;
     let config = Config {
         listen: args.listen,
         mode: args.encrypt.mode(),
@@ -208,6 +209,27 @@ fn run_endpoint(
     let _signal = stopped.recv();
     endpoint.stop();
     Ok(())
+}
+
+/// What runs the clients' requests on the databases of `path`, a directory or one file. `sessions`
+/// are those of the endpoint.
+fn engine(
+    path: &Path,
+    global: &GlobalArgs,
+    sessions: Sessions,
+) -> Result<Arc<dyn Engine>, CommandError> {
+    let host = ServeHost::new(path, Arc::new(global.clone()), sessions)?;
+    if host.is_locked() {
+        output::warning(
+            "the key store is locked: encrypted databases open once a client has run OPEN MASTER \
+             KEY, or when serve is started with --password-file, --key-file or their variables",
+        );
+    }
+    if let Ok(store) = session::open_store(global) {
+        let active = store.certificates().iter().filter(|info| info.active);
+        active.for_each(|info| output::warn_expiring(&info.name, info.not_after));
+    }
+    Ok(Arc::new(TsqlEngine::new(Arc::new(host))))
 }
 
 /// Sets what sessions may hold; comes before anything is asked of SQLite.
@@ -276,33 +298,4 @@ fn raise_file_limit() -> u64 {
         }
         current => current.unwrap_or(FILES_OF_ALL),
     }
-}
-
-/// What the user may do about what the endpoint says.
-pub(crate) fn hint(error: &EndpointError) -> Option<&'static str> {
-    use std::io::ErrorKind;
-    Some(match error {
-        EndpointError::Listen { source, .. } => match source.kind() {
-            ErrorKind::AddrInUse => {
-                "another program listens there, perhaps another tdekit serve: stop it, or name \
-                 another port with --listen"
-            }
-            ErrorKind::AddrNotAvailable => "name an address of this machine with --listen",
-            ErrorKind::PermissionDenied => "ports below 1024 need rights: name another one",
-            _ => return None,
-        },
-        EndpointError::File { action: "serve", source, .. }
-            if source.kind() == ErrorKind::NotFound =>
-        {
-            "make the directory first, or name a database that is there"
-        }
-        EndpointError::Identity { .. } => {
-            "--tls-cert takes a chain in PEM, the server's certificate first; --tls-key its \
-             private key in PEM, not encrypted"
-        }
-        EndpointError::Logins { .. } => {
-            "move the file away and make the logins again with `tdekit serve login add`"
-        }
-        _ => return None,
-    })
 }

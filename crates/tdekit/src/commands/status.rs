@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::{output, session};
 use tdekit_sqlite_convert::{Certificate, Encryption, Lazy, Status, Store, status};
 

@@ -4,20 +4,21 @@ use std::ffi::OsString;
 
 use clap::Args;
 use serde::Serialize;
-use tdekit_backup_run::{CatalogUse, RunError, SetInfo, UnwrapSecret, VerifyReport, date_of_ms};
+use tdekit_backup_run::downgrade;
+use tdekit_backup_run::history;
+use tdekit_backup_run::place::{Opened, Place, open};
+use tdekit_backup_run::signature::{Signature, refuse_unsigned};
+use tdekit_backup_run::{
+    CatalogUse, FindingReport, Keys, RunError, SetInfo, UnwrapSecret, VerifyReport, date_of_ms,
+};
 use tdekit_key_store::{BackupPolicy, KeyStore, StoreError};
 
-use crate::backup::downgrade;
-use crate::backup::error::BackupError;
-use crate::backup::history;
-use crate::backup::keys::{KeyArgs, Keys};
-use crate::backup::place::{Opened, Place, open};
+use crate::backup::keys::KeyArgs;
 use crate::backup::progress::{Reporter, run as steer};
-use crate::backup::report::{FindingReport, kind_of, size, warn_reports};
-use crate::backup::signature::{Signature, refuse_unsigned};
+use crate::backup::report::{kind_of, size, warn_reports};
 use crate::backup::value::parse_bytes;
-use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::progress::heed_signals;
 use crate::{output, session};
 
@@ -119,7 +120,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     let keys = args.open_keys(global, &chosen)?;
     if let Some(keys) = &keys {
         let recipients: Vec<_> = chosen.iter().flat_map(|set| set.recipients.clone()).collect();
-        keys.warn_of_ends(&recipients);
+        keys.warn_of_ends(&recipients, global);
     }
     let store = session::open_store(global).ok();
     let findings = FindingReport::all(global, media);
@@ -229,15 +230,15 @@ impl VerifyArgs {
         let damaged = sets.iter().filter(|set| !set.damages.is_empty()).count();
         let media = places.first().map(Place::shown).unwrap_or_default();
         if damaged > 0 {
-            return Err(BackupError::DamagedSets { media, damaged, sets: sets.len() }.into());
+            return Err(RunError::DamagedSets { media, damaged, sets: sets.len() }.into());
         }
         if let Some(first) = findings.first() {
             let (first, findings) = (first.message.clone(), findings.len());
-            return Err(BackupError::Unsound { media, findings, first }.into());
+            return Err(RunError::Unsound { media, findings, first }.into());
         }
         let wrong = |set: &&VerifiedSet| set.signatures.iter().any(|each| each.valid != Some(true));
         if let Some(set) = sets.iter().find(wrong) {
-            return Err(BackupError::WrongSignature { position: set.position }.into());
+            return Err(RunError::WrongSignature { position: set.position }.into());
         }
         downgrade::refuse_plain(policy, chosen)?;
         if let Some(certificate) = self.signed_by.as_ref().or(policy.signed_by.as_ref()) {
@@ -247,7 +248,7 @@ impl VerifyArgs {
         }
         let closed = sets.iter().filter(|set| !set.opened).count();
         if closed > 0 && !self.checksums_only {
-            return Err(BackupError::NotVerified { closed, sets: sets.len() }.into());
+            return Err(RunError::NotVerified { closed, sets: sets.len() }.into());
         }
         Ok(())
     }

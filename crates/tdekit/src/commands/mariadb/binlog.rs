@@ -8,8 +8,8 @@ use clap::Args;
 use tdekit_mariadb::{Keyring, binlog};
 use tdekit_mariadb_admin::{MariadbError, decrypt_to_file};
 
-use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::{output, session};
 
 /// Arguments of `mariadb binlog`.

@@ -8,9 +8,9 @@ use clap::{Args, ValueEnum};
 use tdekit_mariadb_admin::{Done, Installation, MariadbError, Options, Tables};
 
 use super::connection::ConnectionArgs;
-use crate::cli::GlobalArgs;
 use crate::commands::sqlite::find_beside;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::{output, session};
 
 const LIBRARY: &str = "tdekit_mariadb";

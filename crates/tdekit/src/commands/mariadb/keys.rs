@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand};
 use tdekit_mariadb_admin::{FIRST_FREE_ID, certificate_or_signer, existing_keys};
 
-use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::{output, session};
 
 /// The verbs of `tdekit mariadb key`.

@@ -10,8 +10,8 @@ mod verify;
 
 use clap::Subcommand;
 
-use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use binlog::BinlogArgs;
 use install::{InstallArgs, UninstallArgs};
 use keys::KeyCommand;

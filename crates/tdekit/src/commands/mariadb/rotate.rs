@@ -5,8 +5,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tdekit_mariadb_admin::{Outcome, Progress, Rotate, Rotated, Untold, rotate};
 
 use super::connection::ConnectionArgs;
-use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::{output, session};
 
 const TEMPLATE: &str = "re-encrypted {bar:24} {pos}/{len} tablespaces  {msg}";

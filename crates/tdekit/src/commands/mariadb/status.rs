@@ -4,8 +4,8 @@ use clap::Args;
 use tdekit_mariadb_admin::{SpacesStatus, Status, status};
 
 use super::connection::ConnectionArgs;
-use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::{output, session};
 
 /// Arguments of `mariadb status`.

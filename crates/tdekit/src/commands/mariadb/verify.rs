@@ -8,8 +8,8 @@ use tdekit_mariadb::Keyring;
 use tdekit_mariadb_admin::{MariadbError, Places, Progress, Report, Verify, verify};
 
 use super::connection::ConnectionArgs;
-use crate::cli::GlobalArgs;
 use crate::error::CommandError;
+use crate::global::GlobalArgs;
 use crate::{output, session};
 
 const TEMPLATE: &str = "verify {bar:24} {percent:>3} %  {pos} of {len} pages  {eta} left";

@@ -13,11 +13,11 @@ use tdekit_wire_tds::{
 
 use super::tests::Served;
 
-const KEYS: &str = include_str!("../../../../wire-tsql/tests/scripts/b-keys.sql");
-const BACKED_UP: &str = include_str!("../../../../wire-tsql/tests/scripts/b-key-backups.sql");
-const MATRIX: &str = include_str!("../../../../wire-tsql/tests/scripts/b-backups.sql");
-const HISTORY: &str = include_str!("../../../../wire-tsql/tests/scripts/b-history.sql");
-const MESSAGES: &str = include_str!("../../../../wire-tsql/tests/scripts/d-messages.sql");
+const KEYS: &str = include_str!("../../wire-tsql/tests/scripts/b-keys.sql");
+const BACKED_UP: &str = include_str!("../../wire-tsql/tests/scripts/b-key-backups.sql");
+const MATRIX: &str = include_str!("../../wire-tsql/tests/scripts/b-backups.sql");
+const HISTORY: &str = include_str!("../../wire-tsql/tests/scripts/b-history.sql");
+const MESSAGES: &str = include_str!("../../wire-tsql/tests/scripts/d-messages.sql");
 
 /// What a script gave.
 #[derive(Default)]

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
+use tdekit_backup_run::Notice;
+use tdekit_key_store::StoreAccess;
 use tdekit_sqlite_convert::file_uri;
 use tdekit_wire_tds::{Message, Value};
 use tdekit_wire_tsql::{
@@ -106,9 +108,20 @@ impl Served {
     }
 }
 
+/// Has its key store in a directory, and hears nothing.
+struct Silent(PathBuf);
+
+impl Operator for Silent {
+    fn access(&self) -> StoreAccess {
+        StoreAccess { dir: Some(self.0.clone()), ..StoreAccess::default() }
+    }
+
+    fn tell(&self, _notice: &Notice<'_>) {}
+}
+
 fn host_at(data: &Path, home: &Path) -> ServeHost {
-    let global = GlobalArgs { store: Some(home.to_owned()), password_file: None, key_file: None };
-    ServeHost::with_cost(data, &global, Sessions::default(), cheap()).unwrap()
+    let operator = Arc::new(Silent(home.to_owned()));
+    ServeHost::with_cost(data, operator, Sessions::default(), cheap()).unwrap()
 }
 
 /// Runs a verb whose messages do not matter.

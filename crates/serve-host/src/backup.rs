@@ -2,20 +2,24 @@
 
 use std::path::Path;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Instant;
 
-use rusqlite::{Connection, OpenFlags};
+use tdekit_backup_run::database::source::{
+    self, Chosen, Database, EncryptionChoice, Wrapping, choose,
+};
+use tdekit_backup_run::downgrade;
+use tdekit_backup_run::history;
+use tdekit_backup_run::inherit::{Inherited, refuse_downgrade};
+use tdekit_backup_run::labels::{host, program, user};
+use tdekit_backup_run::place::{self, Place, targets};
+use tdekit_backup_run::uses::{forget_uses, note_uses, uses_of};
 use tdekit_backup_run::{
-    BackupJob, BackupOutcome, CertificateNames, Compression, DatabaseSource, Encryption as Sealed,
-    Labels, Layout, Mode, RunError, SetKind, Source, UnwrapSecret, backup,
+    BackupJob, BackupOutcome, CertificateNames, Compression, Encryption as Sealed, Labels, Layout,
+    Mode, RunError, SetKind, Source, UnwrapSecret, backup,
 };
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
-use tdekit_sqlite::keyring;
-use tdekit_sqlite_convert::{
-    DatabaseError, FileKind, certificates_of, file_uri, io_error, open_header, register,
-};
+use tdekit_sqlite_convert::io_error;
 use tdekit_wire_tsql::{Backup, Device, Error, Progress};
 
 use super::certificates::warn_of;
@@ -23,15 +27,6 @@ use super::databases::{Databases, Found, is_system};
 use super::keys::Keys;
 use super::steer::steer;
 use super::{fault, files, kept};
-use crate::backup::downgrade;
-use crate::backup::history;
-use crate::backup::inherit::{Inherited, refuse_downgrade};
-use crate::backup::labels::{host, program, user};
-use crate::backup::place::{self, Place, targets};
-use crate::backup::source::{Chosen, Database, Wrapping, choose};
-use crate::backup::value::EncryptionChoice;
-use crate::commands::backup::note_uses;
-use crate::error::CommandError;
 
 /// Makes a backup set.
 pub(crate) fn run(
@@ -48,21 +43,27 @@ pub(crate) fn run(
     let choice = choice(wanted, out)?;
     let begun = Instant::now();
     let opening = databases.opening(&found.name)?;
-    let database = open(&found.path, keys).map_err(|failure| fault::of_command(&failure))?;
+    let database = open(&found.path, keys).map_err(|failure| fault::of_run(&failure))?;
     drop(opening);
     let selectors: Vec<_> = wanted.encryption.iter().map(|with| with.certificate.clone()).collect();
     let appends = !(wanted.init || wanted.format);
-    let of_command = |failure| fault::of_command(&failure);
+    let of_command = |failure| fault::of_run(&failure);
     let inherited = match appends {
         true => Inherited::of(&places).map_err(of_command)?,
         false => None,
     };
-    let chosen = choose(choice, &selectors, Some(&database), inherited.as_ref(), || wrapping(keys))
-        .map_err(|failure| not_chosen(&failure, &selectors))?;
+    let chosen = choose(
+        choice,
+        &selectors,
+        Some(&database),
+        inherited.as_ref(),
+        (keys.operator(), || Wrapping::of(keys.open(), keys.operator())),
+    )
+    .map_err(|failure| not_chosen(&failure, &selectors))?;
     if appends {
-        history::refuse_cut(keys.global(), &places).map_err(of_command)?;
+        history::refuse_cut(keys.operator(), &places).map_err(of_command)?;
         if chosen.is_none() {
-            refuse_downgrade(keys.global(), &places).map_err(of_command)?;
+            refuse_downgrade(keys.operator(), &places).map_err(of_command)?;
         }
     }
     let replaced = if wanted.init || wanted.format { uses_of(&places) } else { Vec::new() };
@@ -70,12 +71,13 @@ pub(crate) fn run(
     let made = steer(wanted.stats_percent, out, |run| job.run(database, run));
     let outcome = made.map_err(|failure| not_made(&failure, wanted))?;
     if let Some((chosen, wrapping)) = &chosen {
-        note_uses(wrapping.store(), &chosen.certificates, outcome.media_id, &places);
-        warn_of(&chosen.certificates, out);
+        let media = (outcome.media_id, places.as_slice());
+        note_uses(keys.operator(), wrapping.store(), &chosen.certificates, media);
+        warn_of(keys.operator(), &chosen.certificates, out);
     }
-    forget(keys, &replaced);
+    forget_uses(keys.operator(), &replaced);
     if let Ok(opened) = place::open(&places) {
-        history::record(keys.global(), &opened.media, &opened.devices, &[outcome.position]);
+        history::record(keys.operator(), &opened.media, &opened.devices, &[outcome.position]);
     }
     tell(&found, &outcome, begun, out);
     Ok(())
@@ -125,44 +127,9 @@ fn choice(wanted: &Backup, out: &mut Progress<'_>) -> Result<Option<EncryptionCh
 }
 
 /// Opens a database of this process, whose other connections keep their locks.
-fn open(path: &Path, keys: &Keys) -> Result<Database, CommandError> {
-    register().map_err(DatabaseError::sqlite("prepare to open", path, None))?;
-    let area = kept::area(path).map_err(io_error("read", path))?;
-    let (mut unlocked, mut encrypted) = (None, None);
-    match FileKind::of(&area) {
-        FileKind::Plain | FileKind::Empty => {}
-        FileKind::Encrypted => {
-            let store = keys.open()?;
-            keyring::set_unlocked(Arc::clone(&store));
-            let (header, _) = open_header(path, &area, &store)?;
-            unlocked = Some(store);
-            encrypted = Some((header.file_id, certificates_of(&header)));
-        }
-        FileKind::Other => {
-            return Err(DatabaseError::NotADatabase { path: path.to_owned() }.into());
-        }
-    }
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_URI
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    // So that TDEKIT_ENCRYPT_NEW does not reach an empty file.
-    let parameters = if encrypted.is_some() { "" } else { "?tdekit=plain" };
-    let connection = Connection::open_with_flags(file_uri(path) + parameters, flags)
-        .map_err(DatabaseError::sqlite("open", path, None))?;
-    let (encrypted_file_id, certificates) = encrypted.unzip();
-    let source = DatabaseSource { connection, path: path.to_owned(), encrypted_file_id };
-    Ok(Database { source, certificates, unlocked })
-}
-
-/// The store that wraps: open where it can be, which rules out certificates of others.
-fn wrapping(keys: &Keys) -> Result<Wrapping, CommandError> {
-    match keys.open() {
-        Ok(unlocked) => Ok(Wrapping::Unlocked(unlocked)),
-        Err(CommandError::Store(StoreError::NoProvider { .. })) => {
-            Ok(Wrapping::Store(crate::session::open_store(keys.global())?))
-        }
-        Err(failure) => Err(failure),
-    }
+fn open(path: &Path, keys: &Keys) -> Result<Database, RunError> {
+    let area = kept::area(path).map_err(|error| RunError::from(io_error("read", path)(error)))?;
+    source::open(path.to_owned(), &area, || Ok(keys.open()?))
 }
 
 /// A backup on its way.
@@ -179,9 +146,9 @@ impl Job<'_> {
         &self,
         database: Database,
         run: &tdekit_backup_run::Run<'_>,
-    ) -> Result<BackupOutcome, CommandError> {
+    ) -> Result<BackupOutcome, RunError> {
         let Job { wanted, found, places, chosen, keys } = self;
-        downgrade::refuse_backup(keys.global(), chosen.is_some(), false)?;
+        downgrade::refuse_backup(keys.operator(), chosen.is_some(), false)?;
         let names: Vec<_> = chosen
             .iter()
             .flat_map(|(chosen, _)| &chosen.certificates)
@@ -222,7 +189,7 @@ impl Job<'_> {
             ..BackupJob::new(Source::Database(database.source))
         };
         let expected = std::fs::metadata(&found.path).map_or(0, |file| file.len());
-        Ok(backup(job, targets(places, expected)?, run)?)
+        backup(job, targets(places, expected)?, run)
     }
 }
 
@@ -254,18 +221,18 @@ pub(crate) fn succeeded(
     fault::told(3014, text)
 }
 
-fn not_chosen(failure: &CommandError, selectors: &[String]) -> Error {
+fn not_chosen(failure: &RunError, selectors: &[String]) -> Error {
     match failure {
-        CommandError::Store(StoreError::CertificateMissing { .. } | StoreError::Missing { .. }) => {
+        RunError::Store(StoreError::CertificateMissing { .. } | StoreError::Missing { .. }) => {
             fault::no_certificate("find", &selectors.join(", "))
         }
-        failure => fault::of_command(failure),
+        failure => fault::of_run(failure),
     }
 }
 
-fn not_made(failure: &CommandError, wanted: &Backup) -> Error {
+fn not_made(failure: &RunError, wanted: &Backup) -> Error {
     match failure {
-        CommandError::Run(RunError::NoBase { .. }) => fault::error(
+        RunError::NoBase { .. } => fault::error(
             3035,
             format!(
                 "Cannot perform a differential backup for database \"{}\", because a current \
@@ -274,26 +241,6 @@ fn not_made(failure: &CommandError, wanted: &Backup) -> Error {
                 wanted.database
             ),
         ),
-        failure => fault::of_command(failure),
-    }
-}
-
-/// Which certificates the sets at `places` need, as media id and SHA-256.
-fn uses_of(places: &[Place]) -> Vec<([u8; 16], [u8; 32])> {
-    let opened = places.iter().filter_map(|each| place::open(std::slice::from_ref(each)).ok());
-    let uses = opened.flat_map(|opened| {
-        let id = opened.media.id();
-        let recipients = opened.media.sets().iter().flat_map(|set| set.recipients.iter());
-        recipients.map(|each| (id, each.wrapped.sha256)).collect::<Vec<_>>()
-    });
-    uses.collect()
-}
-
-/// Has the key store forget media sets that were replaced.
-fn forget(keys: &Keys, uses: &[([u8; 16], [u8; 32])]) {
-    let Ok(Some(store)) = keys.store() else { return };
-    for (id, sha256) in uses {
-        // It only makes refusals of DROP CERTIFICATE too careful.
-        let _ = store.forget_use(sha256, *id);
+        failure => fault::of_run(failure),
     }
 }

@@ -1,11 +1,10 @@
 //! What is backed up, and whether its backup is encrypted.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::{Connection, OpenFlags};
-use tdekit_backup_run::DatabaseSource;
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, KeyStore, StoreError, Unlocked, iso8601, now_seconds};
 use tdekit_sqlite::keyring;
@@ -14,35 +13,47 @@ use tdekit_sqlite_convert::{
     read_area, register,
 };
 
-use crate::backup::inherit::Inherited;
-use crate::backup::value::EncryptionChoice;
-use crate::cli::GlobalArgs;
-use crate::error::CommandError;
-use crate::session;
+use crate::inherit::Inherited;
+use crate::operator::Operator;
+use crate::{DatabaseSource, RunError};
 
 /// Certificates of one set.
 const MAX_RECIPIENTS: usize = 64;
 
 /// A database to back up.
-pub(crate) struct Database {
-    pub(crate) source: DatabaseSource,
+pub struct Database {
+    /// What the engine reads.
+    pub source: DatabaseSource,
     /// Of an encrypted one: SHA-256 of the certificates that wrap its key.
-    pub(crate) certificates: Option<Vec<[u8; 32]>>,
+    pub certificates: Option<Vec<[u8; 32]>>,
     /// The store that opened it.
-    pub(crate) unlocked: Option<Arc<Unlocked>>,
+    pub unlocked: Option<Arc<Unlocked>>,
+}
+
+/// What a user says of encryption.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EncryptionChoice {
+    /// Plaintext, on purpose.
+    None,
+    /// This algorithm.
+    Algorithm(Algorithm),
 }
 
 /// With what a set is encrypted.
 #[derive(Debug)]
-pub(crate) struct Chosen {
-    pub(crate) algorithm: Algorithm,
-    pub(crate) certificates: Vec<CertificateInfo>,
+pub struct Chosen {
+    /// Algorithm.
+    pub algorithm: Algorithm,
+    /// Those that open it, at least one.
+    pub certificates: Vec<CertificateInfo>,
 }
 
 /// A key store that wraps: unlocked where a secret is at hand, which rules out certificates that
 /// others put there.
-pub(crate) enum Wrapping {
+pub enum Wrapping {
+    /// With its master key open.
     Unlocked(Arc<Unlocked>),
+    /// As anybody may read it.
     Store(KeyStore),
 }
 
@@ -52,18 +63,27 @@ impl Wrapping {
     ///
     /// # Errors
     /// Those of opening the store.
-    pub(crate) fn open(global: &GlobalArgs) -> Result<Self, CommandError> {
-        match session::open_unlocked_store_unasked(global) {
-            Ok(unlocked) => Ok(Self::Unlocked(Arc::new(unlocked))),
-            Err(CommandError::Store(StoreError::NoProvider { .. })) => {
-                Ok(Self::Store(session::open_store(global)?))
-            }
-            Err(error) => Err(error),
+    pub fn open(operator: &dyn Operator) -> Result<Self, RunError> {
+        Self::of(operator.open_unlocked(), operator)
+    }
+
+    /// As [`Self::open`], where whether the store opens was tried already.
+    ///
+    /// # Errors
+    /// Those of opening the store.
+    pub fn of(
+        unlocked: Result<Arc<Unlocked>, StoreError>,
+        operator: &dyn Operator,
+    ) -> Result<Self, RunError> {
+        match unlocked {
+            Ok(unlocked) => Ok(Self::Unlocked(unlocked)),
+            Err(StoreError::NoProvider { .. }) => Ok(Self::Store(operator.open_store()?)),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// The store.
-    pub(crate) fn store(&self) -> &KeyStore {
+    pub fn store(&self) -> &KeyStore {
         match self {
             Self::Unlocked(unlocked) => unlocked.store(),
             Self::Store(store) => store,
@@ -71,29 +91,41 @@ impl Wrapping {
     }
 }
 
-/// Opens the database `name`; an encrypted one with the key store.
+/// Reads what kind of file the database `name` is: its resolved path, and its first bytes.
 ///
 /// # Errors
-/// `NotAFile`, `NotADatabase`, those of the key store and of SQLite.
-pub(crate) fn open(name: &Path, global: &GlobalArgs) -> Result<Database, CommandError> {
+/// `NotAFile`, `Io`.
+pub fn look(name: &Path) -> Result<(PathBuf, Vec<u8>), RunError> {
     let path = database_path(name)?;
-    register().map_err(DatabaseError::sqlite("prepare to open", &path, None))?;
     // Closed again before SQLite has any lock that closing would drop.
-    let area = {
-        let file = File::open(&path).map_err(io_error("open", &path))?;
-        read_area(&file).map_err(io_error("read", &path))?
-    };
+    let file = File::open(&path).map_err(io_error("open", &path))?;
+    let area = read_area(&file).map_err(io_error("read", &path))?;
+    Ok((path, area))
+}
+
+/// Opens the database at `path`, which begins with `area`; an encrypted one with the store that
+/// `unlock` gives.
+///
+/// # Errors
+/// `NotADatabase`, those of the key store and of SQLite.
+pub fn open<E: From<RunError>>(
+    path: PathBuf,
+    area: &[u8],
+    unlock: impl FnOnce() -> Result<Arc<Unlocked>, E>,
+) -> Result<Database, E> {
+    let failed = |error: DatabaseError| E::from(error.into());
+    register().map_err(DatabaseError::sqlite("prepare to open", &path, None)).map_err(failed)?;
     let (mut unlocked, mut encrypted) = (None, None);
-    match FileKind::of(&area) {
+    match FileKind::of(area) {
         FileKind::Plain | FileKind::Empty => {}
         FileKind::Encrypted => {
-            let store = Arc::new(session::open_unlocked_store(global)?);
+            let store = unlock()?;
             keyring::set_unlocked(Arc::clone(&store));
-            let (header, _) = open_header(&path, &area, &store)?;
+            let (header, _) = open_header(&path, area, &store).map_err(failed)?;
             unlocked = Some(store);
             encrypted = Some((header.file_id, certificates_of(&header)));
         }
-        FileKind::Other => return Err(DatabaseError::NotADatabase { path }.into()),
+        FileKind::Other => return Err(failed(DatabaseError::NotADatabase { path })),
     }
     let connection = connect(&path, encrypted.is_some())?;
     let (encrypted_file_id, certificates) = encrypted.unzip();
@@ -101,7 +133,7 @@ pub(crate) fn open(name: &Path, global: &GlobalArgs) -> Result<Database, Command
     Ok(Database { source, certificates, unlocked })
 }
 
-fn connect(path: &Path, encrypted: bool) -> Result<Connection, CommandError> {
+fn connect(path: &Path, encrypted: bool) -> Result<Connection, RunError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -116,21 +148,20 @@ fn connect(path: &Path, encrypted: bool) -> Result<Connection, CommandError> {
 /// encrypted as they are, and a database that is encrypted is backed up with its own certificates.
 ///
 /// # Errors
-/// `Usage` for what does not go together, `NoCertificate`, those of the store.
-pub(crate) fn choose(
+/// `CertificateUnused`, `CertificateNeeded`, `TooManyRecipients`; those of the store.
+pub fn choose(
     choice: Option<EncryptionChoice>,
     selectors: &[String],
     database: Option<&Database>,
     inherited: Option<&Inherited>,
-    wrapping: impl FnOnce() -> Result<Wrapping, CommandError>,
-) -> Result<Option<(Chosen, Wrapping)>, CommandError> {
+    (operator, wrapping): (&dyn Operator, impl FnOnce() -> Result<Wrapping, RunError>),
+) -> Result<Option<(Chosen, Wrapping)>, RunError> {
     let own = database.and_then(|database| database.certificates.as_ref());
     let own = inherited.map(|inherited| &inherited.certificates).or(own);
     let algorithm = match choice {
         Some(EncryptionChoice::None) if selectors.is_empty() => return Ok(None),
         Some(EncryptionChoice::None) => {
-            let told = "--encryption none and --certificate do not go together";
-            return Err(CommandError::Usage(told.to_owned()));
+            return Err(RunError::CertificateUnused);
         }
         Some(EncryptionChoice::Algorithm(algorithm)) => algorithm,
         None if selectors.is_empty() && own.is_none() => return Ok(None),
@@ -139,8 +170,7 @@ pub(crate) fn choose(
             .map_or(Algorithm::Aes256, |inherited| inherited.algorithm),
     };
     if selectors.is_empty() && own.is_none() {
-        let told = "an encrypted backup needs --certificate";
-        return Err(CommandError::Usage(told.to_owned()));
+        return Err(RunError::CertificateNeeded);
     }
     let wrapping = match database.and_then(|database| database.unlocked.as_ref()) {
         Some(unlocked) => Wrapping::Unlocked(Arc::clone(unlocked)),
@@ -150,7 +180,7 @@ pub(crate) fn choose(
     let found = match own {
         Some(own) if selectors.is_empty() => {
             if let Some(inherited) = inherited {
-                inherited.warn_of_missing(store);
+                inherited.warn_of_missing(store, operator);
             }
             active_of(store, own)?
         }
@@ -164,8 +194,7 @@ pub(crate) fn choose(
         }
     }
     if certificates.len() > MAX_RECIPIENTS {
-        let told = format!("a set is encrypted for at most {MAX_RECIPIENTS} certificates");
-        return Err(CommandError::Usage(told));
+        return Err(RunError::TooManyRecipients { most: MAX_RECIPIENTS });
     }
     Ok(Some((Chosen { algorithm, certificates }, wrapping)))
 }
@@ -194,7 +223,7 @@ fn active_of<'a>(
 ///
 /// # Errors
 /// `CertificateExpired`.
-pub(crate) fn refuse_expired(info: &CertificateInfo) -> Result<(), StoreError> {
+pub fn refuse_expired(info: &CertificateInfo) -> Result<(), StoreError> {
     match info.not_after < now_seconds() {
         true => Err(StoreError::CertificateExpired {
             name: info.name.clone(),

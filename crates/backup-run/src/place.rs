@@ -8,19 +8,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader};
-use tdekit_backup_run::{
-    Append, CatalogDevice, FileMedia, FileTarget, Media, MediaSource, ObjectFault, ObjectMedia,
-    ObjectOptions, ObjectTarget, Place as Where, RunError, Target, is_object_address,
-};
 
-use crate::error::CommandError;
+use crate::{
+    Append, AppendAt, CatalogDevice, FileMedia, FileTarget, Media, MediaSource, ObjectFault,
+    ObjectMedia, ObjectOptions, ObjectTarget, RunError, Target, is_object_address,
+};
 
 /// What stands for standard output and input.
 const STANDARD: &str = "-";
 
 /// A place of a media set, as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
     /// A file.
     File(PathBuf),
     /// An object, by its address.
@@ -30,14 +29,17 @@ pub(crate) enum Place {
 }
 
 /// A media set that was opened, and where.
-pub(crate) struct Opened {
-    pub(crate) media: Media,
-    pub(crate) devices: Vec<CatalogDevice>,
+pub struct Opened {
+    /// The media set.
+    pub media: Media,
+    /// Its files and objects, for the history.
+    pub devices: Vec<CatalogDevice>,
 }
 
 impl Place {
     /// Takes an argument: `-`, an address like `s3://bucket/name`, else the path of a file.
-    pub(crate) fn of(argument: &OsStr) -> Self {
+    #[must_use]
+    pub fn of(argument: &OsStr) -> Self {
         match argument.to_str() {
             Some(STANDARD) => Self::Standard,
             Some(text) if is_address(text) => Self::Object(text.to_owned()),
@@ -48,13 +50,12 @@ impl Place {
     /// All arguments.
     ///
     /// # Errors
-    /// `Usage` when one is given twice.
-    pub(crate) fn all(arguments: &[OsString]) -> Result<Vec<Self>, CommandError> {
+    /// `GivenTwice` when one is given twice.
+    pub fn all(arguments: &[OsString]) -> Result<Vec<Self>, RunError> {
         let places: Vec<_> = arguments.iter().map(|argument| Self::of(argument)).collect();
         for (at, place) in places.iter().enumerate() {
             if places.iter().take(at).any(|other| other.is(place)) {
-                let told = format!("{} is given twice", place.shown());
-                return Err(CommandError::Usage(told));
+                return Err(RunError::GivenTwice { place: place.shown() });
             }
         }
         Ok(places)
@@ -64,7 +65,7 @@ impl Place {
     ///
     /// # Errors
     /// `Option` for an address that no store is known for, `Object` for one without credentials.
-    fn target(&self, options: &ObjectOptions) -> Result<Box<dyn Target>, CommandError> {
+    fn target(&self, options: &ObjectOptions) -> Result<Box<dyn Target>, RunError> {
         Ok(match self {
             Self::File(path) => Box::new(FileTarget::new(path)),
             Self::Object(address) => {
@@ -78,8 +79,8 @@ impl Place {
     /// What reads from there.
     ///
     /// # Errors
-    /// `Io`, those of a store; `Usage` for standard input, which cannot be read twice.
-    pub(crate) fn source(&self) -> Result<Arc<dyn MediaSource>, CommandError> {
+    /// `Io`, those of a store; `StandardInput` for that, which cannot be read twice.
+    pub fn source(&self) -> Result<Arc<dyn MediaSource>, RunError> {
         Ok(match self {
             Self::File(path) => Arc::new(FileMedia::open(path)?),
             Self::Object(address) => {
@@ -87,14 +88,14 @@ impl Place {
                 Arc::new(ObjectMedia::open(address, &ObjectOptions::default())?)
             }
             Self::Standard => {
-                let told = "a media set is not read from standard input: write it to a file first";
-                return Err(CommandError::Usage(told.to_owned()));
+                return Err(RunError::StandardInput);
             }
         })
     }
 
     /// How it is told to users.
-    pub(crate) fn shown(&self) -> String {
+    #[must_use]
+    pub fn shown(&self) -> String {
         match self {
             Self::File(path) => path.display().to_string(),
             Self::Object(address) => address.clone(),
@@ -103,7 +104,8 @@ impl Place {
     }
 
     /// As what it is recorded: an absolute path, or the address.
-    pub(crate) fn recorded(&self) -> Option<PathBuf> {
+    #[must_use]
+    pub fn recorded(&self) -> Option<PathBuf> {
         match self {
             Self::File(path) => {
                 let resolved = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
@@ -115,7 +117,8 @@ impl Place {
     }
 
     /// Whether `path` names this file.
-    pub(crate) fn is_file(&self, path: &Path) -> bool {
+    #[must_use]
+    pub fn is_file(&self, path: &Path) -> bool {
         let Self::File(own) = self else { return false };
         match (fs::metadata(own), fs::metadata(path)) {
             (Ok(own), Ok(other)) => (own.dev(), own.ino()) == (other.dev(), other.ino()),
@@ -135,7 +138,7 @@ impl Place {
 ///
 /// # Errors
 /// Those of [`Media::open`].
-pub(crate) fn open(places: &[Place]) -> Result<Opened, CommandError> {
+pub fn open(places: &[Place]) -> Result<Opened, RunError> {
     let sources = places.iter().map(Place::source).collect::<Result<Vec<_>, _>>()?;
     let mut devices = Vec::with_capacity(places.len());
     for (place, source) in places.iter().zip(&sources) {
@@ -149,13 +152,15 @@ pub(crate) fn open(places: &[Place]) -> Result<Opened, CommandError> {
 }
 
 /// Whether it says that nothing stands there.
-pub(crate) fn is_missing(error: &RunError) -> bool {
+#[must_use]
+pub fn is_missing(error: &RunError) -> bool {
     let no_object = matches!(error, RunError::Object { fault: ObjectFault::NoObject, .. });
     no_object || matches!(error, RunError::Missing { .. })
 }
 
 /// Whether `path`, as the key store knows it, is that of a media set and no database's.
-pub(crate) fn is_media(path: &Path) -> bool {
+#[must_use]
+pub fn is_media(path: &Path) -> bool {
     let mut head = [0; MEDIA_HEADER_LEN];
     path.to_str().is_some_and(is_address)
         || FileMedia::open(path)
@@ -167,10 +172,7 @@ pub(crate) fn is_media(path: &Path) -> bool {
 ///
 /// # Errors
 /// As [`Place::source`].
-pub(crate) fn targets(
-    places: &[Place],
-    expected_bytes: u64,
-) -> Result<Vec<Box<dyn Target>>, CommandError> {
+pub fn targets(places: &[Place], expected_bytes: u64) -> Result<Vec<Box<dyn Target>>, RunError> {
     let options = ObjectOptions { expected_bytes, ..ObjectOptions::default() };
     places.iter().map(|place| place.target(&options)).collect()
 }
@@ -219,10 +221,10 @@ impl Target for StandardOutput {
         false
     }
 
-    fn append(&mut self, place: Where) -> Result<Box<dyn Append>, RunError> {
+    fn append(&mut self, place: AppendAt) -> Result<Box<dyn Append>, RunError> {
         match place {
-            Where::New { .. } => Ok(Box::new(Self)),
-            Where::Behind { part, .. } => Err(RunError::NoPart { media: self.name(), part }),
+            AppendAt::New { .. } => Ok(Box::new(Self)),
+            AppendAt::Behind { part, .. } => Err(RunError::NoPart { media: self.name(), part }),
         }
     }
 }

@@ -8,10 +8,10 @@ use std::path::Path;
 use tdekit_key_store::Workplace;
 use tdekit_sqlite_convert::{io_error, made};
 
-use crate::error::CommandError;
+use crate::RunError;
 
 /// A file on its way to its name. Dropped before [`StreamFile::publish`] it leaves nothing.
-pub(crate) struct StreamFile {
+pub struct StreamFile {
     file: File,
     // Behind the file, so that it is closed when its directory goes.
     work: Workplace,
@@ -23,7 +23,7 @@ impl StreamFile {
     ///
     /// # Errors
     /// `Converting`, `Io`.
-    pub(crate) fn create(path: &Path, replace: bool) -> Result<Self, CommandError> {
+    pub fn create(path: &Path, replace: bool) -> Result<Self, RunError> {
         let work = Workplace::beside(path).map_err(made)?;
         let file = work.create().map_err(made)?;
         Ok(Self { work, file, replace })
@@ -33,7 +33,7 @@ impl StreamFile {
     ///
     /// # Errors
     /// `Occupied`, `Io`.
-    pub(crate) fn publish(self) -> Result<Option<CommandError>, CommandError> {
+    pub fn publish(self) -> Result<Option<RunError>, RunError> {
         self.file.sync_all().map_err(io_error("sync", self.work.path()))?;
         match self.replace {
             true => self.work.replace(),

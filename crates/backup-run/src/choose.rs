@@ -1,34 +1,35 @@
 //! Which set of a media set is restored.
 
 use serde::Serialize;
-use tdekit_backup_run::{Chain, Media, Run, RunError, SetInfo, UnwrapSecret};
 
-use crate::backup::error::BackupError;
-use crate::backup::report::FindingReport;
-use crate::error::CommandError;
+use crate::finding::FindingReport;
+use crate::{Chain, Media, Run, RunError, SetInfo, UnwrapSecret};
 
 /// A set that was not taken, though it is newer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct PassedOver {
-    pub(crate) position: u32,
-    pub(crate) backup_set_uuid: String,
-    pub(crate) reason: String,
+pub struct PassedOver {
+    /// Its place in the media set.
+    pub position: u32,
+    /// Its id, in hexadecimal digits.
+    pub backup_set_uuid: String,
+    /// Why it was not taken.
+    pub reason: String,
 }
 
 /// The set at a position, or the newest one that was ever finished in the media set.
 ///
 /// # Errors
 /// `LacksNewest` where the history knows a newer set; those of [`Media::set`].
-pub(crate) fn named_or_newest<'a>(
+pub fn named_or_newest<'a>(
     media: &'a Media,
     position: Option<u32>,
     findings: &[FindingReport],
-) -> Result<&'a SetInfo, CommandError> {
+) -> Result<&'a SetInfo, RunError> {
     let set = media.set(position)?;
     match findings.iter().find(|finding| finding.is_newer()) {
         Some(newer) if position.is_none() => {
             let media = media.names().into_iter().next().unwrap_or_default();
-            Err(BackupError::LacksNewest { media, told: newer.message.clone() }.into())
+            Err(RunError::LacksNewest { media, told: newer.message.clone() })
         }
         _ => Ok(set),
     }
@@ -39,11 +40,11 @@ pub(crate) fn named_or_newest<'a>(
 ///
 /// # Errors
 /// `NothingReadable`; whatever is no damage, such as a key that is missing.
-pub(crate) fn latest_readable<'a>(
+pub fn latest_readable<'a>(
     media: &'a Media,
     keys: Option<&dyn UnwrapSecret>,
     run: &Run<'_>,
-) -> Result<(Chain<'a>, Vec<PassedOver>), CommandError> {
+) -> Result<(Chain<'a>, Vec<PassedOver>), RunError> {
     let mut passed_over = Vec::new();
     for set in media.sets().iter().rev() {
         let reason = match readable(media, set, keys, run) {
@@ -55,7 +56,7 @@ pub(crate) fn latest_readable<'a>(
                 | RunError::ShortRead { .. }
                 | RunError::WrongKey { .. }),
             ) => error.to_string(),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         passed_over.push(PassedOver {
             position: set.position,
@@ -64,7 +65,7 @@ pub(crate) fn latest_readable<'a>(
         });
     }
     let media = media.names().into_iter().next().unwrap_or_default();
-    Err(BackupError::NothingReadable { media }.into())
+    Err(RunError::NothingReadable { media })
 }
 
 /// The set and its base, or what is wrong with a block.

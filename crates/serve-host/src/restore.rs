@@ -3,6 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use tdekit_backup_run::FindingReport;
+use tdekit_backup_run::database::publish::destination;
+use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
+use tdekit_backup_run::downgrade::{self, Consent};
+use tdekit_backup_run::history;
+use tdekit_backup_run::place::{Opened, Place, open};
+use tdekit_backup_run::signature::require_signed;
 use tdekit_backup_run::{CatalogUse, Chain, Media, RunError, SetInfo, SourceKind, UnwrapSecret};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, KeyStore, Unlocked, now_seconds};
@@ -15,14 +22,6 @@ use super::databases::{Databases, is_system};
 use super::fault::{self, OWN};
 use super::keys::Keys;
 use super::steer::steer;
-use crate::backup::downgrade::{self, Consent};
-use crate::backup::place::{Opened, Place, open};
-use crate::backup::report::FindingReport;
-use crate::backup::signature::require_signed;
-use crate::backup::sink::{DatabaseSink, Wanted};
-use crate::backup::{destination, history};
-use crate::error::CommandError;
-use crate::session;
 
 /// The media set of a statement.
 pub(crate) fn media(
@@ -30,7 +29,7 @@ pub(crate) fn media(
     wanted: &Restore,
 ) -> Result<(Vec<Place>, Opened), Error> {
     let places = places(databases.dir(), &wanted.devices)?;
-    let opened = open(&places).map_err(|failure| fault::of_command(&failure))?;
+    let opened = open(&places).map_err(|failure| fault::of_run(&failure))?;
     Ok((places, opened))
 }
 
@@ -70,7 +69,7 @@ pub(crate) fn run(
         Err(_) => (databases.path_for(name)?, databases.claim(name).ok_or_else(in_use)?),
     };
     // The statement names its set by its place: what is wrong beside it is told.
-    for finding in FindingReport::all(keys.global(), &opened.media) {
+    for finding in FindingReport::all(keys.operator(), &opened.media) {
         out.tell(fault::told(OWN, finding.message));
     }
     let begun = Instant::now();
@@ -81,19 +80,19 @@ pub(crate) fn run(
         work.run((&path, replace), &CancelledBy(cancel), run)
     });
     let done = made.map_err(|failure| match failure {
-        CommandError::Database(DatabaseError::InUse { .. } | DatabaseError::Converting { .. }) => {
+        RunError::DatabaseFile(DatabaseError::InUse { .. } | DatabaseError::Converting { .. }) => {
             in_use()
         }
-        failure => fault::of_command(&failure),
+        failure => fault::of_run(&failure),
     })?;
     history::record_use(
-        keys.global(),
+        keys.operator(),
         &opened.media,
         set.position,
         CatalogUse::Database,
         Some(&path),
     );
-    warn_of(&done.certificates, out);
+    warn_of(keys.operator(), &done.certificates, out);
     let (position, pages) = (set.position, done.pages);
     let processed =
         format!("Processed {pages} pages for database '{name}', file '{name}' on file {position}.");
@@ -166,10 +165,10 @@ impl Work<'_> {
         (path, replace): (&std::path::Path, bool),
         watch: &dyn Watch,
         run: &tdekit_backup_run::Run<'_>,
-    ) -> Result<Done, CommandError> {
+    ) -> Result<Done, RunError> {
         let path = destination(path, replace)?;
         if self.places.iter().any(|place| place.is_file(&path)) {
-            return Err(crate::backup::error::BackupError::OntoMedia { path }.into());
+            return Err(RunError::OntoMedia { path });
         }
         let base = self.set.base;
         let base = base.and_then(|base| self.media.sets().iter().find(|each| each.set_id == base));
@@ -192,13 +191,7 @@ impl Work<'_> {
         };
         let mut sink = DatabaseSink::new(wanted, unlocked.clone(), watch)?;
         let restored = chain.restore_database(&mut sink, run);
-        let outcome = match restored {
-            Ok(outcome) => outcome,
-            Err(RunError::Other(told)) => {
-                return Err(sink.take_failure().unwrap_or(RunError::Other(told).into()));
-            }
-            Err(failure) => return Err(failure.into()),
-        };
+        let outcome = restored?;
         sink.publish()?;
         let certificates = match form {
             Form::Plain => Vec::new(),
@@ -214,14 +207,14 @@ impl Work<'_> {
         chain: &mut Chain<'_>,
         (path, form): (&std::path::Path, &Form),
         run: &tdekit_backup_run::Run<'_>,
-    ) -> Result<(), CommandError> {
-        let global = self.keys.global();
-        let policy = downgrade::policy(global)?;
+    ) -> Result<(), RunError> {
+        let operator = self.keys.operator();
+        let policy = downgrade::policy(operator)?;
         let sets: Vec<&SetInfo> = chain.sets().collect();
         downgrade::refuse_plain(&policy, &sets)?;
         let mut consent = Consent::default();
         if let Some(certificate) = &policy.signed_by {
-            let store = session::open_store(global).ok();
+            let store = operator.open_store().ok();
             require_signed(chain, certificate, store.as_ref(), run)?;
             consent.signed = true;
         }
@@ -233,14 +226,14 @@ impl Work<'_> {
         &self,
         path: &std::path::Path,
         unlocked: Option<&Arc<Unlocked>>,
-    ) -> Result<Form, CommandError> {
+    ) -> Result<Form, RunError> {
         let Some(unlocked) = unlocked.filter(|_| self.set.source_encrypted) else {
             return Ok(Form::Plain);
         };
         let selectors = certificates_for(self.set, unlocked.store());
         if selectors.is_empty() {
             let path = path.to_owned();
-            return Err(crate::backup::error::BackupError::NoCertificate { path }.into());
+            return Err(RunError::NoCertificate { path });
         }
         let certificates = find_certificates(unlocked, &selectors)?;
         Ok(Form::Encrypted { certificates, algorithm: Algorithm::Aes256 })

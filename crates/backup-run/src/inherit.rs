@@ -2,22 +2,20 @@
 
 use std::path::PathBuf;
 
-use tdekit_backup_run::RunError;
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{KeyStore, thumbprint};
 
-use crate::backup::error::BackupError;
-use crate::backup::place::{Place, is_missing, open};
-use crate::cli::GlobalArgs;
-use crate::error::CommandError;
-use crate::{output, session};
+use crate::RunError;
+use crate::operator::{Notice, Operator};
+use crate::place::{Place, is_missing, open};
 
 /// How the newest encrypted set of a media set is encrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Inherited {
-    pub(crate) algorithm: Algorithm,
+pub struct Inherited {
+    /// Algorithm.
+    pub algorithm: Algorithm,
     /// SHA-256 of the certificates that open it.
-    pub(crate) certificates: Vec<[u8; 32]>,
+    pub certificates: Vec<[u8; 32]>,
     /// Names and thumbprints of them, as the set tells them.
     names: Vec<String>,
 }
@@ -27,13 +25,11 @@ impl Inherited {
     ///
     /// # Errors
     /// Those of opening a media set.
-    pub(crate) fn of(places: &[Place]) -> Result<Option<Self>, CommandError> {
+    pub fn of(places: &[Place]) -> Result<Option<Self>, RunError> {
         let opened = match open(places) {
             Ok(opened) => opened,
             // The engine says what it makes of an empty file.
-            Err(CommandError::Run(error))
-                if is_missing(&error) || matches!(error, RunError::NotMedia { .. }) =>
-            {
+            Err(error) if is_missing(&error) || matches!(error, RunError::NotMedia { .. }) => {
                 return Ok(None);
             }
             Err(error) => return Err(error),
@@ -51,13 +47,10 @@ impl Inherited {
     }
 
     /// Warns of certificates that the store does not have, for which the new set will not be.
-    pub(crate) fn warn_of_missing(&self, store: &KeyStore) {
+    pub fn warn_of_missing(&self, store: &KeyStore, operator: &dyn Operator) {
         for (sha256, name) in self.certificates.iter().zip(&self.names) {
             if store.by_sha256(sha256).is_none() {
-                output::warning(format_args!(
-                    "the sets that are there open with certificate {name}, which is not in the key \
-                     store: the new one will not"
-                ));
+                operator.tell(&Notice::NotInherited { certificate: name });
             }
         }
     }
@@ -68,13 +61,13 @@ impl Inherited {
 ///
 /// # Errors
 /// `WasEncrypted`.
-pub(crate) fn refuse_downgrade(global: &GlobalArgs, places: &[Place]) -> Result<(), CommandError> {
-    let Ok(uses) = session::open_store(global).and_then(|store| Ok(store.uses()?)) else {
+pub fn refuse_downgrade(operator: &dyn Operator, places: &[Place]) -> Result<(), RunError> {
+    let Ok(uses) = operator.open_store().and_then(|store| store.uses()) else {
         return Ok(());
     };
     let known = |path: &PathBuf| uses.iter().any(|each| each.path == *path);
     match places.iter().find(|place| place.recorded().as_ref().is_some_and(known)) {
-        Some(place) => Err(BackupError::WasEncrypted { media: place.shown() }.into()),
+        Some(place) => Err(RunError::WasEncrypted { media: place.shown() }),
         None => Ok(()),
     }
 }

@@ -2,41 +2,37 @@
 
 use std::path::Path;
 
-use tdekit_backup_run::{Catalog, CatalogDevice, CatalogSet, CatalogUse, Finding, Media, RunError};
-
-use crate::backup::error::BackupError;
-use crate::backup::labels::{now_ms, user};
-use crate::backup::place::{Place, is_missing, open};
-use crate::cli::GlobalArgs;
-use crate::error::{CommandError, hint};
-use crate::{output, session};
+use crate::labels::{now_ms, user};
+use crate::operator::{Notice, Operator};
+use crate::place::{Place, is_missing, open};
+use crate::{Catalog, CatalogDevice, CatalogSet, CatalogUse, Finding, Media, RunError};
 
 /// Records the sets of `media` at `positions`.
-pub(crate) fn record(
-    global: &GlobalArgs,
+pub fn record(
+    operator: &dyn Operator,
     media: &Media,
     devices: &[CatalogDevice],
     positions: &[u32],
 ) {
-    let recorded = with_catalog(global, |catalog| {
+    let recorded = with_catalog(operator, |catalog| {
         for set in media.sets().iter().filter(|set| positions.contains(&set.position)) {
             catalog.record(&CatalogSet::of(set, &media.id(), devices))?;
         }
         Ok(())
     });
-    warn(recorded);
+    warn(operator, recorded);
 }
 
 /// The sets that the history knows of this media set, newer than all that stand there. Where there
 /// is no history, it knows none; one that cannot be read is a warning.
-pub(crate) fn newer(global: &GlobalArgs, media: &Media) -> Vec<CatalogSet> {
-    let Ok(dir) = session::store_dir(global) else { return Vec::new() };
+pub fn newer(operator: &dyn Operator, media: &Media) -> Vec<CatalogSet> {
+    let Ok(dir) = operator.access().dir() else { return Vec::new() };
     let known = Catalog::open_existing(&dir).and_then(|catalog| match catalog {
         Some(catalog) => catalog.newer_than(&media.id(), media.sets()),
         None => Ok(Vec::new()),
     });
     known.unwrap_or_else(|error| {
-        output::warning(format_args!("not compared with the backup history: {error}"));
+        operator.tell(&Notice::NotCompared { error: &error });
         Vec::new()
     })
 }
@@ -46,13 +42,11 @@ pub(crate) fn newer(global: &GlobalArgs, media: &Media) -> Vec<CatalogSet> {
 ///
 /// # Errors
 /// `CutsFinished`; those of opening a media set.
-pub(crate) fn refuse_cut(global: &GlobalArgs, places: &[Place]) -> Result<(), CommandError> {
+pub fn refuse_cut(operator: &dyn Operator, places: &[Place]) -> Result<(), RunError> {
     let opened = match open(places) {
         Ok(opened) => opened,
         // The engine says what it makes of an empty file.
-        Err(CommandError::Run(error))
-            if is_missing(&error) || matches!(error, RunError::NotMedia { .. }) =>
-        {
+        Err(error) if is_missing(&error) || matches!(error, RunError::NotMedia { .. }) => {
             return Ok(());
         }
         Err(error) => return Err(error),
@@ -62,45 +56,42 @@ pub(crate) fn refuse_cut(global: &GlobalArgs, places: &[Place]) -> Result<(), Co
         _ => None,
     });
     let Some(media) = tail else { return Ok(()) };
-    match newer(global, &opened.media).first() {
+    match newer(operator, &opened.media).first() {
         Some(known) => {
             let (position, finished) = (known.position, known.backup_finish_date.clone());
-            Err(BackupError::CutsFinished { media, position, finished }.into())
+            Err(RunError::CutsFinished { media, position, finished })
         }
         None => Ok(()),
     }
 }
 
 /// Records that the set at `position` was used.
-pub(crate) fn record_use(
-    global: &GlobalArgs,
+pub fn record_use(
+    operator: &dyn Operator,
     media: &Media,
     position: u32,
     done: CatalogUse,
     destination: Option<&Path>,
 ) {
-    let recorded = with_catalog(global, |catalog| {
+    let recorded = with_catalog(operator, |catalog| {
         let set = CatalogSet::of(media.set(Some(position))?, &media.id(), &[]);
         let destination = destination.map(|path| path.to_string_lossy().into_owned());
         let uuid = &set.backup_set_uuid;
         catalog.record_use(uuid, done, destination.as_deref(), &user(), now_ms())
     });
-    warn(recorded);
+    warn(operator, recorded);
 }
 
 fn with_catalog(
-    global: &GlobalArgs,
+    operator: &dyn Operator,
     work: impl FnOnce(&mut Catalog) -> Result<(), RunError>,
-) -> Result<(), CommandError> {
-    let dir = session::kept_dir(global)?;
-    Ok(work(&mut Catalog::open(&dir)?)?)
+) -> Result<(), RunError> {
+    let dir = operator.access().kept_dir()?;
+    work(&mut Catalog::open(&dir)?)
 }
 
-fn warn(recorded: Result<(), CommandError>) {
+fn warn(operator: &dyn Operator, recorded: Result<(), RunError>) {
     if let Err(error) = recorded {
-        output::warning(format_args!("the backup history was not written: {error}"));
-        if let Some(hint) = hint(&error) {
-            output::note(format_args!("hint: {hint}"));
-        }
+        operator.tell(&Notice::NotRecorded { error: &error });
     }
 }

@@ -6,7 +6,8 @@ use std::fs;
 use tdekit_key_store::now_seconds;
 
 /// Milliseconds since 1970.
-pub(crate) fn now_ms() -> i64 {
+#[must_use]
+pub fn now_ms() -> i64 {
     use std::time::{SystemTime, UNIX_EPOCH};
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
@@ -15,7 +16,8 @@ pub(crate) fn now_ms() -> i64 {
 }
 
 /// The name of this machine; empty where the system does not tell.
-pub(crate) fn host() -> String {
+#[must_use]
+pub fn host() -> String {
     let told = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match told.trim() {
         "" => env::var("HOSTNAME").unwrap_or_default(),
@@ -24,14 +26,16 @@ pub(crate) fn host() -> String {
 }
 
 /// The name of the user that this process runs as; its number where it has no name.
-pub(crate) fn user() -> String {
+#[must_use]
+pub fn user() -> String {
     let uid = rustix::process::getuid().as_raw();
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     name_of(uid, &users).unwrap_or_else(|| format!("uid {uid}"))
 }
 
 /// What writes media sets.
-pub(crate) fn program() -> String {
+#[must_use]
+pub fn program() -> String {
     concat!("tdekit ", env!("CARGO_PKG_VERSION")).to_owned()
 }
 

@@ -1,5 +1,7 @@
 //! What `RESTORE HEADERONLY`, `FILELISTONLY`, `LABELONLY` and `VERIFYONLY` tell of a media set.
 
+use tdekit_backup_run::FindingReport;
+use tdekit_backup_run::history;
 use tdekit_backup_run::{CatalogUse, Compression, SetInfo, SetKind, UnwrapSecret};
 use tdekit_wire_tds::{SqlType, Value};
 use tdekit_wire_tsql::{Error, Progress, Restore, Rows};
@@ -13,8 +15,6 @@ use super::rows::{
     maybe, rows, size, string, text, thumbprint,
 };
 use super::steer::steer;
-use crate::backup::history;
-use crate::backup::report::FindingReport;
 
 /// Columns of RESTORE HEADERONLY, as SQL Server 2022 has them.
 const HEADER: &[(&str, SqlType)] = &[
@@ -189,20 +189,20 @@ pub(crate) fn verify(
     let (_, opened) = media(databases, wanted)?;
     let set = set_of(&opened.media, wanted)?;
     let unlocked = match set.algorithm.is_some() {
-        true => Some(keys.open().map_err(|failure| fault::of_command(&failure))?),
+        true => Some(keys.open().map_err(|failure| fault::of_store(&failure))?),
         false => None,
     };
     let position = Some(set.position);
     let checked = steer(wanted.stats_percent, out, |run| {
         let keys = unlocked.as_deref().map(|keys| keys as &dyn UnwrapSecret);
-        Ok(opened.media.verify(position, keys, run)?)
+        opened.media.verify(position, keys, run)
     });
-    let report = checked.map_err(|failure| fault::of_command(&failure))?;
+    let report = checked.map_err(|failure| fault::of_run(&failure))?;
     if let Some(damage) = report.damages.first() {
         let text = format!("Damage to the backup set was detected. {damage}");
         return Err(fault::error(3189, text));
     }
-    if let Some(finding) = FindingReport::all(keys.global(), &opened.media).first() {
+    if let Some(finding) = FindingReport::all(keys.operator(), &opened.media).first() {
         let device = opened.media.names().join(", ");
         let text = format!(
             "The media family on device '{device}' is incorrectly formed. SQL Server cannot \
@@ -212,7 +212,7 @@ pub(crate) fn verify(
         return Err(fault::error(3241, text));
     }
     let done = CatalogUse::Verified;
-    history::record_use(keys.global(), &opened.media, set.position, done, None);
+    history::record_use(keys.operator(), &opened.media, set.position, done, None);
     out.tell(fault::told(3262, format!("The backup set on file {} is valid.", set.position)));
     Ok(())
 }

@@ -12,7 +12,7 @@ const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Input that may be silent for long. Reading it then ends as if a signal had come, again and
 /// again, so that whoever reads can give up.
-pub(crate) struct Input {
+pub struct Input {
     file: File,
 }
 
@@ -22,7 +22,7 @@ impl Input {
     ///
     /// # Errors
     /// Where it is closed.
-    pub(crate) fn standard() -> io::Result<Self> {
+    pub fn standard() -> io::Result<Self> {
         Ok(Self { file: io::stdin().as_fd().try_clone_to_owned()?.into() })
     }
 }

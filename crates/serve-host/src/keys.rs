@@ -1,8 +1,9 @@
-//! The key store of a server: opened by what the command was given, or by a client's statement.
+//! The key store of a server: opened by what its operator gave, or by a client's statement.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tdekit_backup_run::Operator;
 use tdekit_key_store::{
     KeyStore, PasswordParams, SecretBytes, StoreError, Unlock, Unlocked, write_new,
 };
@@ -10,13 +11,10 @@ use tdekit_sqlite::keyring;
 use tdekit_wire_tsql::Error;
 
 use super::fault;
-use crate::cli::GlobalArgs;
-use crate::error::CommandError;
-use crate::session;
 
 /// The key store, and what opens it.
 pub(crate) struct Keys {
-    global: GlobalArgs,
+    operator: Arc<dyn Operator>,
     /// What a client opened it with, until CLOSE MASTER KEY or the server's end.
     given: Mutex<Option<Arc<Unlock>>>,
     /// The store as it was opened last.
@@ -25,27 +23,27 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(crate) fn new(global: &GlobalArgs, cost: PasswordParams) -> Self {
+    pub(crate) fn new(operator: Arc<dyn Operator>, cost: PasswordParams) -> Self {
         let (given, current) = (Mutex::new(None), Mutex::new(None));
-        Self { global: global.clone(), given, current, cost }
+        Self { operator, given, current, cost }
     }
 
-    /// The arguments that name the store.
-    pub(crate) fn global(&self) -> &GlobalArgs {
-        &self.global
+    /// Who names the store and hears warnings.
+    pub(crate) fn operator(&self) -> &dyn Operator {
+        &*self.operator
     }
 
     /// The store's directory.
     pub(crate) fn dir(&self) -> Result<PathBuf, Error> {
-        session::store_dir(&self.global).map_err(|failure| fault::of_command(&failure))
+        self.operator.access().dir().map_err(|failure| fault::of_store(&failure))
     }
 
     /// The store as anybody may read it; None where there is none.
     pub(crate) fn store(&self) -> Result<Option<KeyStore>, Error> {
-        match session::open_store(&self.global) {
+        match self.operator.open_store() {
             Ok(store) => Ok(Some(store)),
-            Err(CommandError::Store(StoreError::Missing { .. })) => Ok(None),
-            Err(failure) => Err(fault::of_command(&failure)),
+            Err(StoreError::Missing { .. }) => Ok(None),
+            Err(failure) => Err(fault::of_store(&failure)),
         }
     }
 
@@ -53,8 +51,8 @@ impl Keys {
     ///
     /// # Errors
     /// `Missing`, `NoProvider` when nothing opens it, `WrongPassword` and what else unlocking says.
-    pub(crate) fn open(&self) -> Result<Arc<Unlocked>, CommandError> {
-        let store = session::open_store(&self.global)?;
+    pub(crate) fn open(&self) -> Result<Arc<Unlocked>, StoreError> {
+        let store = self.operator.open_store()?;
         let mut current = locked(&self.current);
         if let Some(unlocked) = current.as_ref() {
             let (ours, theirs) = (unlocked.store().file(), store.file());
@@ -77,8 +75,8 @@ impl Keys {
         &self,
         change: impl FnOnce(&mut Unlocked) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let open = || self.unlock(&session::open_store(&self.global)?);
-        let mut unlocked = open().map_err(|failure| fault::of_command(&failure))?;
+        let open = || self.unlock(&self.operator.open_store()?);
+        let mut unlocked = open().map_err(|failure| fault::of_store(&failure))?;
         let done = change(&mut unlocked)?;
         self.keep(unlocked);
         Ok(done)
@@ -108,7 +106,7 @@ impl Keys {
         Ok(())
     }
 
-    /// `CLOSE MASTER KEY`: what opens it besides is the command's own.
+    /// `CLOSE MASTER KEY`: what opens it besides is the operator's own.
     pub(crate) fn close(&self) -> Result<(), Error> {
         match locked(&self.given).take() {
             Some(_) => {
@@ -173,11 +171,11 @@ impl Keys {
         }
     }
 
-    fn unlock(&self, store: &KeyStore) -> Result<Unlocked, CommandError> {
+    fn unlock(&self, store: &KeyStore) -> Result<Unlocked, StoreError> {
         let given = locked(&self.given).clone();
         match given {
-            Some(secret) => Ok(store.unlock(&secret)?),
-            None => session::open_unlocked_store_unasked(&self.global),
+            Some(secret) => store.unlock(&secret),
+            None => self.operator.access().unlock(store),
         }
     }
 

@@ -11,7 +11,7 @@ use tdekit_sqlite_convert::{
 };
 use tdekit_sqlite_page::HEADER_AREA_LEN;
 
-use crate::error::CommandError;
+use crate::RunError;
 
 /// Why a name is not free, where `--replace` would help.
 const REPLACE: &str = "; --replace puts the restored one in its place";
@@ -21,7 +21,7 @@ const REPLACE: &str = "; --replace puts the restored one in its place";
 ///
 /// # Errors
 /// `NotAFile`, `Occupied` without `replace`, `InUse`, `Io`.
-pub(crate) fn destination(name: &Path, replace: bool) -> Result<PathBuf, CommandError> {
+pub fn destination(name: &Path, replace: bool) -> Result<PathBuf, RunError> {
     if fs::symlink_metadata(name).is_ok() {
         let path = database_path(name)?;
         if !replace {
@@ -54,12 +54,12 @@ pub(crate) fn destination(name: &Path, replace: bool) -> Result<PathBuf, Command
 ///
 /// # Errors
 /// `Occupied`, `InUse`, `Io`; what stood there stands there still.
-pub(crate) fn publish(
+pub fn publish(
     target: &Target,
     path: &Path,
     replace: bool,
     watch: &dyn Watch,
-) -> Result<Option<CommandError>, CommandError> {
+) -> Result<Option<RunError>, RunError> {
     let old = replace && fs::symlink_metadata(path).is_ok();
     if old {
         return replace_old(target, path, watch);
@@ -77,7 +77,7 @@ fn replace_old(
     target: &Target,
     path: &Path,
     watch: &dyn Watch,
-) -> Result<Option<CommandError>, CommandError> {
+) -> Result<Option<RunError>, RunError> {
     let old = Old::keep_others_out(path)?;
     target.take_metadata(old.file())?;
     target.sync()?;
@@ -105,7 +105,7 @@ enum Old {
 }
 
 impl Old {
-    fn keep_others_out(path: &Path) -> Result<Self, CommandError> {
+    fn keep_others_out(path: &Path) -> Result<Self, RunError> {
         match Source::open(path, Hold::Everyone) {
             Ok(source) => Ok(Self::Locked(source)),
             Err(error) if error.kind() == Kind::Busy => Err(error.into()),
@@ -124,7 +124,7 @@ impl Old {
         }
     }
 
-    fn check_alone(&self, path: &Path) -> Result<(), CommandError> {
+    fn check_alone(&self, path: &Path) -> Result<(), RunError> {
         match self {
             Self::Locked(source) => Ok(source.check_alone()?),
             Self::Unopened(file) => Ok(check_alone(path, file)?),

@@ -3,16 +3,14 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use tdekit_backup_run::{Chain, Run, SetInfo, Sign, SignatureCheck, SignatureInfo, date_of_ms};
 use tdekit_key_crypto::{sha1_thumbprint, sha256, x509};
 use tdekit_key_store::{KeyStore, StoreError, Unlocked, thumbprint};
 
-use crate::backup::error::BackupError;
-use crate::error::CommandError;
-use crate::output;
+use crate::operator::Operator;
+use crate::{Chain, Run, RunError, SetInfo, Sign, SignatureCheck, SignatureInfo, date_of_ms};
 
 /// A certificate of the key store that signs.
-pub(crate) struct Signer {
+pub struct Signer {
     unlocked: Arc<Unlocked>,
     selector: String,
     der: Vec<u8>,
@@ -24,9 +22,13 @@ impl Signer {
     ///
     /// # Errors
     /// `CertificateMissing`, `PrivateKeyMissing`, `CertificateExpired`.
-    pub(crate) fn new(unlocked: Arc<Unlocked>, selector: &str) -> Result<Self, CommandError> {
+    pub fn new(
+        unlocked: Arc<Unlocked>,
+        selector: &str,
+        operator: &dyn Operator,
+    ) -> Result<Self, RunError> {
         let info = unlocked.store().find(selector)?;
-        output::warn_expiring(&info.name, info.not_after);
+        operator.tell_expiring(&info.name, info.not_after);
         let selector = info.thumbprint();
         let der = unlocked.store().certificate_der(&selector)?.to_vec();
         unlocked.sign(&selector, b"trial")?;
@@ -46,33 +48,36 @@ impl Sign for Signer {
 
 /// A signature on a set as it is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Signature {
+pub struct Signature {
     /// The file of a striped media set that it is on, from 0.
-    pub(crate) family: u16,
+    pub family: u16,
     /// When, as its maker says.
-    pub(crate) signed_at: String,
+    pub signed_at: String,
     /// Subject of the certificate; empty for one that cannot be read.
-    pub(crate) subject: String,
+    pub subject: String,
     /// SHA-1 of the certificate, as SQL Server shows it.
-    pub(crate) thumbprint: String,
-    pub(crate) thumbprint_sha256: String,
+    pub thumbprint: String,
+    /// SHA-256 of the certificate.
+    pub thumbprint_sha256: String,
     /// Name of the certificate in the key store; null where the store does not know it: then the
     /// signature says only that one hand made it all.
-    pub(crate) certificate_name: Option<String>,
+    pub certificate_name: Option<String>,
     /// Whether it holds for header, index and every block; null where that was not looked at.
-    pub(crate) valid: Option<bool>,
+    pub valid: Option<bool>,
     /// What is wrong with it.
-    pub(crate) problem: Option<String>,
+    pub problem: Option<String>,
 }
 
 impl Signature {
     /// A signature that was not checked.
-    pub(crate) fn unchecked(info: &SignatureInfo, store: Option<&KeyStore>) -> Self {
+    #[must_use]
+    pub fn unchecked(info: &SignatureInfo, store: Option<&KeyStore>) -> Self {
         Self::by(&info.certificate_der, info.family, info.signed_ms, store)
     }
 
     /// A signature that was checked against every block.
-    pub(crate) fn checked(check: &SignatureCheck, store: Option<&KeyStore>) -> Self {
+    #[must_use]
+    pub fn checked(check: &SignatureCheck, store: Option<&KeyStore>) -> Self {
         Self {
             valid: Some(check.problem.is_none()),
             problem: check.problem.map(str::to_owned),
@@ -96,7 +101,8 @@ impl Signature {
     }
 
     /// The line that is printed.
-    pub(crate) fn line(&self) -> String {
+    #[must_use]
+    pub fn line(&self) -> String {
         let who = match &self.certificate_name {
             Some(name) => format!("{name}, {}", self.thumbprint),
             None => format!("{}, {}, not in the key store", self.subject, self.thumbprint),
@@ -121,16 +127,16 @@ impl Signature {
 ///
 /// # Errors
 /// `NotSigned`; `MirrorsDiffer`; those of reading.
-pub(crate) fn require_signed(
+pub fn require_signed(
     chain: &mut Chain<'_>,
     certificate: &str,
     store: Option<&KeyStore>,
     run: &Run<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), RunError> {
     let checked = chain.verify(run)?;
     for (set, report) in chain.sets().zip(checked) {
         if report.differing_blocks > 0 {
-            return Err(BackupError::MirrorsDiffer { position: set.position }.into());
+            return Err(RunError::MirrorsDiffer { position: set.position });
         }
         let signatures: Vec<_> =
             report.signatures.iter().map(|each| Signature::checked(each, store)).collect();
@@ -144,11 +150,11 @@ pub(crate) fn require_signed(
 ///
 /// # Errors
 /// `NotSigned`, `WrongSignature` for one by it that does not hold.
-pub(crate) fn refuse_unsigned(
+pub fn refuse_unsigned(
     set: &SetInfo,
     signatures: &[Signature],
     certificate: &str,
-) -> Result<(), BackupError> {
+) -> Result<(), RunError> {
     refuse_without((set.position, set.families), signatures, certificate)
 }
 
@@ -156,7 +162,7 @@ fn refuse_without(
     (position, families): (u32, u16),
     signatures: &[Signature],
     certificate: &str,
-) -> Result<(), BackupError> {
+) -> Result<(), RunError> {
     let digits = |text: &str| {
         let text = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
         text.to_ascii_lowercase()
@@ -175,8 +181,8 @@ fn refuse_without(
     }
     // One that is there and wrong is no missing one.
     match signatures.iter().filter(by).any(|signature| signature.valid == Some(false)) {
-        true => Err(BackupError::WrongSignature { position }),
-        false => Err(BackupError::NotSigned { position, certificate: certificate.to_owned() }),
+        true => Err(RunError::WrongSignature { position }),
+        false => Err(RunError::NotSigned { position, certificate: certificate.to_owned() }),
     }
 }
 
@@ -206,15 +212,15 @@ mod tests {
         for certificate in ["Signer", "ab", "0XCD"] {
             assert!(judge(1, std::slice::from_ref(&good), certificate).is_ok());
             let refused = judge(1, std::slice::from_ref(&wrong), certificate);
-            assert!(matches!(refused, Err(BackupError::WrongSignature { position: 1 })));
+            assert!(matches!(refused, Err(RunError::WrongSignature { position: 1 })));
         }
         // A second one that holds is enough, in each stripe.
         assert!(judge(1, &[wrong.clone(), good.clone()], "Signer").is_ok());
         let half = judge(2, &[good.clone(), signature(1, false)], "Signer");
-        assert!(matches!(half, Err(BackupError::WrongSignature { .. })));
+        assert!(matches!(half, Err(RunError::WrongSignature { .. })));
         let half = judge(2, std::slice::from_ref(&good), "Signer");
-        assert!(matches!(half, Err(BackupError::NotSigned { .. })));
+        assert!(matches!(half, Err(RunError::NotSigned { .. })));
         let other = judge(1, &[wrong], "Other");
-        assert!(matches!(other, Err(BackupError::NotSigned { .. })));
+        assert!(matches!(other, Err(RunError::NotSigned { .. })));
     }
 }

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{Connection, OpenFlags};
-use tdekit_backup_run::{PageSink, RunError};
 use tdekit_key_store::{StoreError, Unlocked, thumbprint};
 use tdekit_sqlite::keyring::{self, NewDatabase};
 use tdekit_sqlite::scratch::Scratch;
@@ -21,8 +20,8 @@ use tdekit_sqlite_convert::{
 };
 use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, PageCodec, PageSize};
 
-use crate::backup::publish::publish;
-use crate::error::CommandError;
+use super::publish::publish;
+use crate::{PageSink, RunError};
 
 /// The name of the staged pages, beside the file that is made.
 const STAGE_NAME: &str = "tdekit-stage";
@@ -32,30 +31,30 @@ const EXTRA_BYTES: u64 = 1 << 20;
 const WAL_VERSIONS: &[u8] = &[2, 2];
 
 /// What a restored database shall become.
-pub(crate) struct Wanted {
+pub struct Wanted {
     /// Its final path, resolved.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Whether what stands there may go.
-    pub(crate) replace: bool,
+    pub replace: bool,
     /// Plain or encrypted.
-    pub(crate) form: Form,
+    pub form: Form,
     /// Whether its pages have room for a seal: the database that was backed up was encrypted.
-    pub(crate) sealable: bool,
+    pub sealable: bool,
     /// Whether SQLite shall check the whole file before it gets its name.
-    pub(crate) check: bool,
+    pub check: bool,
 }
 
 /// What was made.
 #[derive(Debug)]
-pub(crate) struct Published {
+pub struct Published {
     /// Why the new name may not be on disk yet, if it may not.
-    pub(crate) not_synced: Option<CommandError>,
+    pub not_synced: Option<RunError>,
     /// Why the key store could not take note of an encrypted database, if it could not.
-    pub(crate) not_recorded: Option<StoreError>,
+    pub not_recorded: Option<StoreError>,
 }
 
 /// A database on its way to its name.
-pub(crate) struct DatabaseSink<'a> {
+pub struct DatabaseSink<'a> {
     wanted: Wanted,
     unlocked: Option<Arc<Unlocked>>,
     watch: &'a dyn Watch,
@@ -63,7 +62,6 @@ pub(crate) struct DatabaseSink<'a> {
     target: Target,
     count: u32,
     complete: bool,
-    failure: Mutex<Option<CommandError>>,
 }
 
 /// How pages are written.
@@ -88,36 +86,21 @@ impl<'a> DatabaseSink<'a> {
     ///
     /// # Errors
     /// `Converting` while another run writes there, `Io`.
-    pub(crate) fn new(
+    pub fn new(
         wanted: Wanted,
         unlocked: Option<Arc<Unlocked>>,
         watch: &'a dyn Watch,
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self, RunError> {
         register().map_err(DatabaseError::sqlite("prepare to restore", &wanted.path, None))?;
         let target = Target::create(&wanted.path)?;
-        let failure = Mutex::new(None);
-        Ok(Self {
-            wanted,
-            unlocked,
-            watch,
-            target,
-            pages: None,
-            count: 0,
-            complete: false,
-            failure,
-        })
-    }
-
-    /// The error behind the last `Other` that the engine got from here.
-    pub(crate) fn take_failure(&self) -> Option<CommandError> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        Ok(Self { wanted, unlocked, watch, target, pages: None, count: 0, complete: false })
     }
 
     /// Finishes the database and gives it its name.
     ///
     /// # Errors
     /// `InUse`, `Verification`, `Io`; nothing stands under the name that did not before.
-    pub(crate) fn publish(mut self) -> Result<Published, CommandError> {
+    pub fn publish(mut self) -> Result<Published, RunError> {
         let unfinished = || DatabaseError::Verification {
             path: self.wanted.path.clone(),
             problem: "pages are missing".to_owned(),
@@ -143,12 +126,12 @@ impl<'a> DatabaseSink<'a> {
         Ok(Published { not_synced, not_recorded: recorded.err() })
     }
 
-    fn set_len(&self, bytes: u64) -> Result<(), CommandError> {
+    fn set_len(&self, bytes: u64) -> Result<(), RunError> {
         let set = self.target.file().set_len(bytes);
         Ok(set.map_err(io_error("truncate", self.target.path()))?)
     }
 
-    fn start(&mut self, page_size: u32, pages: u64) -> Result<Pages, CommandError> {
+    fn start(&mut self, page_size: u32, pages: u64) -> Result<Pages, RunError> {
         self.count = u32::try_from(pages).map_err(|_| DatabaseError::Verification {
             path: self.wanted.path.clone(),
             problem: format!("SQLite has no database of {pages} pages"),
@@ -177,7 +160,7 @@ impl<'a> DatabaseSink<'a> {
         Ok(Pages::Sealed { keys: opened.keys, size, codecs: Mutex::new(Vec::new()) })
     }
 
-    fn put(&self, first: u32, bytes: &[u8]) -> Result<(), CommandError> {
+    fn put(&self, first: u32, bytes: &[u8]) -> Result<(), RunError> {
         let (file, path) = (self.target.file(), self.target.path());
         match &self.pages {
             None => Err(self.wrong("it has pages before its size is known")),
@@ -211,7 +194,7 @@ impl<'a> DatabaseSink<'a> {
     }
 
     /// Copies the staged pages to the encrypted database. Gives its identifier.
-    fn copy_staged(&self, staged: &Staged) -> Result<[u8; 16], CommandError> {
+    fn copy_staged(&self, staged: &Staged) -> Result<[u8; 16], RunError> {
         let Staged { scratch, path: stage, file, wal } = staged;
         scratch.set_pages(self.count);
         let path = &self.wanted.path;
@@ -232,7 +215,7 @@ impl<'a> DatabaseSink<'a> {
     }
 
     /// Has SQLite check the file as it is, without a journal or log of its own.
-    fn check(&self) -> Result<(), CommandError> {
+    fn check(&self) -> Result<(), RunError> {
         let plain = match self.wanted.form {
             Form::Plain => "&tdekit=plain",
             Form::Encrypted { .. } => "",
@@ -267,32 +250,24 @@ impl<'a> DatabaseSink<'a> {
             .try_for_each(|info| store.record_use(&info.sha256, file_id, &self.wanted.path))
     }
 
-    fn wrong(&self, problem: &str) -> CommandError {
+    fn wrong(&self, problem: &str) -> RunError {
         let path = self.wanted.path.clone();
         DatabaseError::Verification { path, problem: problem.to_owned() }.into()
     }
 
-    fn vfs(&self, source: tdekit_sqlite::VfsError) -> CommandError {
+    fn vfs(&self, source: tdekit_sqlite::VfsError) -> RunError {
         vfs_error(&self.wanted.path, source)
-    }
-
-    /// Keeps what happened for the command, and stops the engine.
-    fn stop(&self, error: CommandError) -> RunError {
-        let told = error.to_string();
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-        RunError::Other(told)
     }
 }
 
 impl PageSink for DatabaseSink<'_> {
     fn begin(&mut self, page_size: u32, pages: u64) -> Result<(), RunError> {
-        let started = self.start(page_size, pages).map_err(|error| self.stop(error))?;
-        self.pages = Some(started);
+        self.pages = Some(self.start(page_size, pages)?);
         Ok(())
     }
 
     fn write(&self, first: u32, bytes: &[u8]) -> Result<(), RunError> {
-        self.put(first, bytes).map_err(|error| self.stop(error))
+        self.put(first, bytes)
     }
 
     /// Only notes that all pages came: the name is given by [`DatabaseSink::publish`].
@@ -303,7 +278,7 @@ impl PageSink for DatabaseSink<'_> {
 }
 
 /// What the VFS's own code says of the database at `path`.
-fn vfs_error(path: &Path, error: tdekit_sqlite::VfsError) -> CommandError {
+fn vfs_error(path: &Path, error: tdekit_sqlite::VfsError) -> RunError {
     use tdekit_sqlite::VfsError;
     match error {
         VfsError::Store(error) | VfsError::Key(error) => error.into(),

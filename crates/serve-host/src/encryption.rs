@@ -9,6 +9,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tdekit_backup_run::RunError;
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
 use tdekit_sqlite_convert::{
@@ -21,7 +22,6 @@ use super::certificates::warn_of;
 use super::databases::{Databases, Found, is_system};
 use super::keys::Keys;
 use super::{fault, kept};
-use crate::error::CommandError;
 
 /// With what a database is to be encrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Encryption {
         let algorithm = algorithm_of(key.algorithm.as_deref().unwrap_or(Algorithm::Aes256.name()))?;
         let certificate = key.certificate.as_deref().unwrap_or_default();
         let certificate = usable(keys, certificate, out)?;
-        let created_ms = crate::backup::labels::now_ms();
+        let created_ms = tdekit_backup_run::labels::now_ms();
         let noted = Noted { algorithm, certificate, created_ms };
         self.notes().insert(name.to_lowercase(), noted);
         Ok(())
@@ -113,7 +113,7 @@ impl Encryption {
             rewrap(&found.path, None, &certificates, &unlocked, &watch)?;
             Ok(())
         };
-        work().map_err(|failure: CommandError| fault::of_command(&failure))
+        work().map_err(|failure: RunError| fault::of_run(&failure))
     }
 
     /// `DROP DATABASE ENCRYPTION KEY`.
@@ -218,7 +218,7 @@ impl Encryption {
             let noted = Noted {
                 algorithm: header.algorithm,
                 certificate,
-                created_ms: crate::backup::labels::now_ms(),
+                created_ms: tdekit_backup_run::labels::now_ms(),
             };
             self.notes().insert(found.name.to_lowercase(), noted);
         }
@@ -259,18 +259,18 @@ fn user_database(databases: &Databases, name: &str) -> Result<Found, Error> {
 /// The thumbprint of a certificate that wraps and unwraps; with the warning when it is in no
 /// backup.
 fn usable(keys: &Keys, named: &str, out: &mut Progress<'_>) -> Result<String, Error> {
-    let work = || -> Result<_, CommandError> {
+    let work = || -> Result<_, RunError> {
         let unlocked = keys.open()?;
         Ok(find_certificates(&unlocked, &[named.to_owned()])?)
     };
     let found = work().map_err(|failure| match failure {
-        CommandError::Store(StoreError::CertificateMissing { .. }) => {
+        RunError::Store(StoreError::CertificateMissing { .. }) => {
             fault::no_certificate("find", named)
         }
-        failure => fault::of_command(&failure),
+        failure => fault::of_run(&failure),
     })?;
     let info = found.first().ok_or_else(|| fault::no_certificate("find", named))?;
-    warn_of(std::slice::from_ref(info), out);
+    warn_of(keys.operator(), std::slice::from_ref(info), out);
     Ok(info.thumbprint())
 }
 
@@ -279,11 +279,11 @@ fn algorithm_of(name: &str) -> Result<Algorithm, Error> {
     known.ok_or_else(|| fault::feature(&format!("ENCRYPTION KEY WITH ALGORITHM = {name}")))
 }
 
-fn not_converted(failure: &CommandError, found: &Found) -> Error {
+fn not_converted(failure: &RunError, found: &Found) -> Error {
     use tdekit_sqlite_convert::DatabaseError::{Converting, InUse};
     match failure {
-        CommandError::Database(InUse { .. } | Converting { .. }) => no_lock(found),
-        failure => fault::of_command(failure),
+        RunError::DatabaseFile(InUse { .. } | Converting { .. }) => no_lock(found),
+        failure => fault::of_run(failure),
     }
 }
 

@@ -5,24 +5,21 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use tdekit_backup_run::SetInfo;
 use tdekit_key_store::{BackupPolicy, StoreError, backup_policy};
 use tdekit_sqlite_convert::{FileKind, Form, io_error, read_area};
 
-use crate::backup::error::BackupError;
-use crate::cli::GlobalArgs;
-use crate::error::CommandError;
-use crate::{output, session};
+use crate::operator::{Notice, Operator};
+use crate::{RunError, SetInfo};
 
 /// What the user said about a restore that lowers the protection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Consent {
+pub struct Consent {
     /// `--plain`.
-    pub(crate) plain: bool,
+    pub plain: bool,
     /// `--allow-unauthenticated`.
-    pub(crate) unauthenticated: bool,
+    pub unauthenticated: bool,
     /// Every set that is restored has the signature that was asked for.
-    pub(crate) signed: bool,
+    pub signed: bool,
 }
 
 /// Refuses to put a plain database, or the content of a plain set, in the place of an encrypted
@@ -30,43 +27,40 @@ pub(crate) struct Consent {
 ///
 /// # Errors
 /// `Downgrade`, `Unauthenticated`; `Io` for a file that cannot be read.
-pub(crate) fn refuse(
+pub fn refuse(
     path: &Path,
     form: &Form,
     sets: &[&SetInfo],
     consent: Consent,
-) -> Result<(), CommandError> {
+) -> Result<(), RunError> {
     if consent.plain || !is_encrypted(path)? {
         return Ok(());
     }
     let path = path.to_owned();
     if matches!(form, Form::Plain) {
-        return Err(BackupError::Downgrade { path }.into());
+        return Err(RunError::Downgrade { path });
     }
     let sealed = sets.iter().all(|set| set.algorithm.is_some());
     if !sealed && !consent.signed && !consent.unauthenticated {
-        return Err(BackupError::Unauthenticated { path }.into());
+        return Err(RunError::Unauthenticated { path });
     }
     Ok(())
 }
 
 /// Warns of a plain database under a name at which nothing stands, and where the key store knows
 /// of an encrypted one.
-pub(crate) fn warn(path: &Path, form: &Form, global: &GlobalArgs) {
+pub fn warn(path: &Path, form: &Form, operator: &dyn Operator) {
     if !matches!(form, Form::Plain) || path.exists() {
         return;
     }
-    let uses = session::open_store(global).ok().and_then(|store| store.uses().ok());
+    let uses = operator.open_store().ok().and_then(|store| store.uses().ok());
     if uses.unwrap_or_default().iter().any(|known| known.path == path) {
-        output::warning(format_args!(
-            "the backup is plain, and so is {} now, where an encrypted database stood",
-            path.display()
-        ));
+        operator.tell(&Notice::PlainNow { path });
     }
 }
 
 /// Whether an encrypted database stands there.
-fn is_encrypted(path: &Path) -> Result<bool, CommandError> {
+fn is_encrypted(path: &Path) -> Result<bool, RunError> {
     match File::open(path) {
         Ok(file) => {
             let area = read_area(&file).map_err(io_error("read", path))?;
@@ -81,11 +75,11 @@ fn is_encrypted(path: &Path) -> Result<bool, CommandError> {
 ///
 /// # Errors
 /// `Store` for a configuration that cannot be read.
-pub(crate) fn policy(global: &GlobalArgs) -> Result<BackupPolicy, CommandError> {
-    match session::store_dir(global) {
+pub fn policy(operator: &dyn Operator) -> Result<BackupPolicy, RunError> {
+    match operator.access().dir() {
         Ok(dir) => Ok(backup_policy(&dir)?),
-        Err(CommandError::Store(StoreError::NoHome)) => Ok(BackupPolicy::default()),
-        Err(error) => Err(error),
+        Err(StoreError::NoHome) => Ok(BackupPolicy::default()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -93,9 +87,9 @@ pub(crate) fn policy(global: &GlobalArgs) -> Result<BackupPolicy, CommandError> 
 ///
 /// # Errors
 /// `PlainSet`.
-pub(crate) fn refuse_plain(policy: &BackupPolicy, sets: &[&SetInfo]) -> Result<(), BackupError> {
+pub fn refuse_plain(policy: &BackupPolicy, sets: &[&SetInfo]) -> Result<(), RunError> {
     match sets.iter().find(|set| policy.encrypted && set.algorithm.is_none()) {
-        Some(set) => Err(BackupError::PlainSet { position: set.position }),
+        Some(set) => Err(RunError::PlainSet { position: set.position }),
         None => Ok(()),
     }
 }
@@ -104,12 +98,12 @@ pub(crate) fn refuse_plain(policy: &BackupPolicy, sets: &[&SetInfo]) -> Result<(
 ///
 /// # Errors
 /// `WouldBeRefused`.
-pub(crate) fn refuse_backup(
-    global: &GlobalArgs,
+pub fn refuse_backup(
+    operator: &dyn Operator,
     encrypted: bool,
     signed: bool,
-) -> Result<(), CommandError> {
-    let policy = policy(global)?;
+) -> Result<(), RunError> {
+    let policy = policy(operator)?;
     let lacks = if policy.encrypted && !encrypted {
         "encrypted sets: --certificate NAME makes one"
     } else if policy.signed_by.is_some() && !signed {
@@ -117,5 +111,5 @@ pub(crate) fn refuse_backup(
     } else {
         return Ok(());
     };
-    Err(BackupError::WouldBeRefused { lacks }.into())
+    Err(RunError::WouldBeRefused { lacks })
 }

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use tdekit_backup_run::{Notice, Operator};
 use tdekit_key_crypto::pem::encode_certificate;
 use tdekit_key_store::{
     CertificateBackup as Read, CertificateInfo, NewCertificate, RsaBits, StoreError, expires_soon,
-    iso8601, now_seconds, write_new,
+    iso8601, now_seconds, read_certificate_file, write_new,
 };
 use tdekit_wire_tds::Message;
 use tdekit_wire_tsql::{CertificateBackup, CreateCertificate, Error, Progress};
@@ -16,8 +17,6 @@ use time::{Date, PrimitiveDateTime, Time};
 use super::fault::OWN;
 use super::keys::{Keys, not_written, secret_bytes};
 use super::{fault, files};
-use crate::commands::cert::read;
-use crate::output::warn_expiring;
 
 /// Days that a certificate is valid when nobody says: as in SQL Server, a year.
 const DEFAULT_DAYS: i64 = 365;
@@ -123,7 +122,7 @@ fn backup_pfx(
         let mut written = Written::default();
         written.write(&file, &bytes)?;
         // What does not open is no backup.
-        let kept = read(&file).map_err(|_| not_written(&file))?;
+        let kept = read_certificate_file(&file).map_err(|_| not_written(&file))?;
         Read::from_pkcs12(&kept, &file, &password).map_err(not_read)?;
         store.mark_backed_up(&info.sha256).map_err(&of_store)?;
         written.keep();
@@ -141,14 +140,18 @@ pub(crate) fn remove(keys: &Keys, name: &str) -> Result<(), Error> {
 }
 
 /// Tells of what may go wrong with certificates that a statement used: one is in no backup, one
-/// expires soon. The server's own output tells of the second as well.
-pub(crate) fn warn_of(certificates: &[CertificateInfo], out: &mut Progress<'_>) {
+/// expires soon. The operator is told of the second as well.
+pub(crate) fn warn_of(
+    operator: &dyn Operator,
+    certificates: &[CertificateInfo],
+    out: &mut Progress<'_>,
+) {
     if certificates.iter().any(CertificateInfo::needs_backup) {
         out.tell(not_backed_up());
     }
     for info in certificates.iter().filter(|info| info.active) {
         let Some(days) = expires_soon(info.not_after) else { continue };
-        warn_expiring(&info.name, info.not_after);
+        operator.tell(&Notice::Expires { name: &info.name, days, not_after: info.not_after });
         let text = format!(
             "Warning: The certificate {} expires in {days} day(s), at {}: it makes no new backups \
              from then on.",
@@ -173,12 +176,12 @@ fn not_backed_up() -> Message {
 
 fn read_files(base: &Path, file: &str, wanted: &CreateCertificate) -> Result<Read, Error> {
     let path = files::resolve(base, file).ok_or_else(bad_file)?;
-    let certificate = read(&path).map_err(|_| bad_file())?;
+    let certificate = read_certificate_file(&path).map_err(|_| bad_file())?;
     let key = match &wanted.key_file {
         None => None,
         Some(key) => {
             let path = files::resolve(base, key).ok_or_else(bad_file)?;
-            let bytes = read(&path).map_err(|_| bad_file())?;
+            let bytes = read_certificate_file(&path).map_err(|_| bad_file())?;
             Some((path, bytes))
         }
     };

@@ -1,14 +1,14 @@
-//! Errors of the command as SQL Server numbers and words them.
+//! Errors of the key store, of the backup engine and of databases, as SQL Server numbers and words
+//! them.
 
 use std::io;
 
-use tdekit_backup_run::RunError;
 use tdekit_key_store::StoreError;
 use tdekit_sqlite_convert::DatabaseError;
 use tdekit_wire_tds::Message;
 use tdekit_wire_tsql::Error;
 
-use crate::error::CommandError;
+use tdekit_backup_run::RunError;
 
 /// What has no number of SQL Server's.
 pub(crate) const OWN: i32 = 50_000;
@@ -128,7 +128,7 @@ pub(crate) fn device(path: &str, source: &io::Error) -> Error {
     error(3201, text)
 }
 
-/// What the engine of backups says.
+/// What the engine of backups says, of databases too.
 pub(crate) fn of_run(failure: &RunError) -> Error {
     match failure {
         RunError::Io { path, source, .. } => device(&path.display().to_string(), source),
@@ -197,20 +197,10 @@ pub(crate) fn of_run(failure: &RunError) -> Error {
             ),
         ),
         RunError::Store(store) => of_store(store),
-        RunError::Cancelled => raised(3204, 16, "The backup or restore was aborted."),
-        other => own(other.to_string()),
-    }
-}
-
-/// What a command says.
-pub(crate) fn of_command(failure: &CommandError) -> Error {
-    match failure {
-        CommandError::Store(store) => of_store(store),
-        CommandError::Run(run) => of_run(run),
-        CommandError::Database(DatabaseError::InUse { .. } | DatabaseError::Converting { .. }) => {
+        RunError::DatabaseFile(DatabaseError::InUse { .. } | DatabaseError::Converting { .. }) => {
             error(3101, "Exclusive access could not be obtained because the database is in use.")
         }
-        CommandError::Io { path, source, .. } => device(&path.display().to_string(), source),
+        RunError::Cancelled => raised(3204, 16, "The backup or restore was aborted."),
         other => own(other.to_string()),
     }
 }

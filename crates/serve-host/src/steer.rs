@@ -10,7 +10,6 @@ use tdekit_backup_run::{Progress as At, Run, RunError};
 use tdekit_wire_tsql::Progress;
 
 use super::fault;
-use crate::error::CommandError;
 
 /// SQL Server's "percent processed".
 const PERCENT_PROCESSED: i32 = 3211;
@@ -23,8 +22,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) fn steer<T: Send>(
     stats: Option<u32>,
     out: &mut Progress<'_>,
-    work: impl FnOnce(&Run<'_>) -> Result<T, CommandError> + Send,
-) -> Result<T, CommandError> {
+    work: impl FnOnce(&Run<'_>) -> Result<T, RunError> + Send,
+) -> Result<T, RunError> {
     let cancel = AtomicBool::new(false);
     let client = out.cancel_flag();
     let (told, tell) = channel();
@@ -56,7 +55,7 @@ pub(crate) fn steer<T: Send>(
                 cancel.store(true, Ordering::Relaxed);
             }
         }
-        worker.join().unwrap_or_else(|_| Err(RunError::Internal("a thread failed").into()))
+        worker.join().unwrap_or_else(|_| Err(RunError::Internal("a thread failed")))
     })
 }
 
@@ -114,9 +113,9 @@ mod tests {
             while !run.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
                 thread::yield_now();
             }
-            Err::<(), _>(RunError::Cancelled.into())
+            Err::<(), _>(RunError::Cancelled)
         });
-        assert!(matches!(worked, Err(CommandError::Run(RunError::Cancelled))));
+        assert!(matches!(worked, Err(RunError::Cancelled)));
     }
 
     #[test]
@@ -134,9 +133,9 @@ mod tests {
             while !run.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
                 thread::yield_now();
             }
-            Err::<(), _>(RunError::Cancelled.into())
+            Err::<(), _>(RunError::Cancelled)
         });
-        assert!(matches!(worked, Err(CommandError::Run(RunError::Cancelled))));
+        assert!(matches!(worked, Err(RunError::Cancelled)));
         assert_eq!(told, [(3211, "50 percent processed.".to_owned())]);
     }
 }

@@ -26,8 +26,10 @@ mod views;
 
 use std::any::Any;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{Advice, fadvise};
+use tdekit_backup_run::{Operator, RunError};
 use tdekit_key_store::{PasswordParams, StoreError};
 use tdekit_sqlite_convert::{DatabaseError, FileKind, io_error, register};
 use tdekit_wire_endpoint::Sessions;
@@ -39,11 +41,9 @@ use tdekit_wire_tsql::{
 use self::databases::{Databases, kind};
 use self::encryption::Encryption;
 use self::keys::Keys;
-use crate::cli::GlobalArgs;
-use crate::error::CommandError;
 
 /// The server around T-SQL.
-pub(crate) struct ServeHost {
+pub struct ServeHost {
     databases: Databases,
     keys: Keys,
     encryption: Encryption,
@@ -55,40 +55,41 @@ impl ServeHost {
     /// Serves the databases of the directory `path`, or the one that it names, to `sessions`.
     ///
     /// # Errors
-    /// `Io` when it is not there, `Database` when the VFS cannot be registered or the file is no
-    /// database, `Store` when what was given for the key store does not open it.
-    pub(crate) fn new(
+    /// `Io` when it is not there, `DatabaseFile` when the VFS cannot be registered or the file is
+    /// no database, `Store` when what was given for the key store does not open it.
+    pub fn new(
         path: &Path,
-        global: &GlobalArgs,
+        operator: Arc<dyn Operator>,
         sessions: Sessions,
-    ) -> Result<Self, CommandError> {
-        Self::with_cost(path, global, sessions, PasswordParams::default())
+    ) -> Result<Self, RunError> {
+        Self::with_cost(path, operator, sessions, PasswordParams::default())
     }
 
     fn with_cost(
         path: &Path,
-        global: &GlobalArgs,
+        operator: Arc<dyn Operator>,
         sessions: Sessions,
         cost: PasswordParams,
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self, RunError> {
         register().map_err(DatabaseError::sqlite("prepare to serve", path, None))?;
         let databases = Databases::new(path, sessions.clone()).map_err(io_error("open", path))?;
-        let keys = Keys::new(global, cost);
+        let keys = Keys::new(operator, cost);
         if let Some(file) = databases.only_file().filter(|file| kind(file) == FileKind::Other) {
             return Err(DatabaseError::NotADatabase { path: file.to_owned() }.into());
         }
         // So that encrypted databases open; where nothing opens the store, OPEN MASTER KEY may.
         let locked = match keys.open() {
             Ok(_) => false,
-            Err(CommandError::Store(StoreError::Missing { .. })) => false,
-            Err(CommandError::Store(StoreError::NoProvider { .. })) => true,
-            Err(failure) => return Err(failure),
+            Err(StoreError::Missing { .. }) => false,
+            Err(StoreError::NoProvider { .. }) => true,
+            Err(failure) => return Err(failure.into()),
         };
         Ok(Self { databases, keys, encryption: Encryption::default(), sessions, locked })
     }
 
     /// Whether there is a key store that nothing given at the start opens.
-    pub(crate) fn is_locked(&self) -> bool {
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
         self.locked
     }
 

@@ -1,0 +1,104 @@
+//! What is wrong with a media set beside its sets, as it is told.
+
+use serde::Serialize;
+
+use crate::history;
+use crate::operator::Operator;
+use crate::{CatalogSet, Finding, Media};
+
+/// A finding of a reader.
+#[derive(Debug, Clone, Serialize)]
+pub struct FindingReport {
+    /// Such as `unfinished_tail`.
+    pub kind: &'static str,
+    /// What a user reads.
+    pub message: String,
+}
+
+impl FindingReport {
+    /// A finding in words.
+    #[must_use]
+    pub fn of(finding: &Finding) -> Self {
+        let (kind, message) = match finding {
+            Finding::UnfinishedTail { media, offset, bytes } => (
+                "unfinished_tail",
+                format!(
+                    "{media}: {bytes} bytes from offset {offset} on are of a set that was never \
+                     finished, or was cut short; the next append cuts them off"
+                ),
+            ),
+            Finding::DamagedRecord { media, ordinal, offset, reason } => {
+                let which = ordinal.map_or("a record".to_owned(), |n| format!("record {n}"));
+                ("damaged_record", format!("{media}: {which} at offset {offset}: {reason}"))
+            }
+            Finding::BrokenChain { media, ordinal } => (
+                "broken_chain",
+                format!("{media}: the record before record {ordinal} is not the one it followed"),
+            ),
+            Finding::UnreadableFile { reason, .. } => {
+                ("unreadable_file", format!("{reason}; it is left out"))
+            }
+            Finding::MissingFamily { family, families } => (
+                "missing_family",
+                format!(
+                    "file {} of the {families} of this striped media set is missing",
+                    family + 1
+                ),
+            ),
+            Finding::MirrorsDiffer { media, records, of } => {
+                ("mirrors_differ", format!("{media} has {records} records, its mirror {of}"))
+            }
+            Finding::MirrorsConflict { first, media, ordinal } => (
+                "mirrors_conflict",
+                format!("{first} and {media} hold different records {ordinal}"),
+            ),
+            Finding::StripesDiffer { media, newer, interrupted: true, .. } => (
+                "stripes_differ",
+                format!(
+                    "the last record was being finished when that was interrupted: it counts in \
+                     {newer} and not yet in {media}; all of it is there, and the next `backup \
+                     --append` finishes it"
+                ),
+            ),
+            Finding::StripesDiffer { media, records, newer, of, .. } => (
+                "stripes_differ",
+                format!("{media} is older than {newer}: it has {records} records, that one {of}"),
+            ),
+            Finding::MissingSets { first, last } if first == last => {
+                ("missing_sets", format!("set {first} is missing"))
+            }
+            Finding::MissingSets { first, last } => {
+                ("missing_sets", format!("sets {first} to {last} are missing"))
+            }
+            Finding::WrongPosition { position, says } => (
+                "wrong_position",
+                format!("the header of set {position} says that it is set {says}"),
+            ),
+            Finding::NoSets { media } => ("no_sets", format!("{media} holds no set")),
+        };
+        Self { kind, message }
+    }
+
+    /// A set that the history knows and that is newer than all that stand in the media set.
+    fn newer(set: &CatalogSet) -> Self {
+        let CatalogSet { position, database_name, backup_finish_date, .. } = set;
+        let message = format!(
+            "the backup history knows set {position} of {database_name}, finished \
+             {backup_finish_date}, and it is not here"
+        );
+        Self { kind: "newer_in_history", message }
+    }
+
+    /// All findings of a media set: of its files, and of the comparison with the history.
+    #[must_use]
+    pub fn all(operator: &dyn Operator, media: &Media) -> Vec<Self> {
+        let newer = history::newer(operator, media);
+        media.findings().iter().map(Self::of).chain(newer.iter().map(Self::newer)).collect()
+    }
+
+    /// Whether it is that a newer set is known.
+    #[must_use]
+    pub fn is_newer(&self) -> bool {
+        self.kind == "newer_in_history"
+    }
+}

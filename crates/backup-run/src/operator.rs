@@ -1,0 +1,133 @@
+//! Who runs the engine: whose key store it uses, and who hears what stops nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tdekit_key_store::{KeyStore, StoreAccess, StoreError, Unlocked, iso8601};
+
+use crate::RunError;
+
+/// A command, or a server.
+pub trait Operator: Send + Sync {
+    /// The key store, and what opens it.
+    fn access(&self) -> StoreAccess;
+
+    /// Hears something that stops nothing and that the operator should know.
+    fn tell(&self, notice: &Notice<'_>);
+}
+
+/// What an operator is told.
+#[derive(Debug, thiserror::Error)]
+pub enum Notice<'a> {
+    /// Others can change what stands in the key store's directory.
+    #[error(
+        "the key store's directory {} has mode {mode:04o}: others can put an older key store \
+         there, or take this one away", .dir.display()
+    )]
+    StoreExposed {
+        /// The directory.
+        dir: &'a Path,
+        /// Its mode.
+        mode: u32,
+    },
+    /// A certificate makes no new backups and wraps no new keys soon.
+    #[error(
+        "certificate {name} expires in {days} day(s), at {}: it makes no new backups from then on",
+        iso8601(*.not_after)
+    )]
+    Expires {
+        /// The certificate.
+        name: &'a str,
+        /// Days that are left.
+        days: i64,
+        /// When, in seconds since 1970.
+        not_after: i64,
+    },
+    /// A certificate that opens a set has expired.
+    #[error("certificate {name} expired at {}; it still opens", iso8601(*.not_after))]
+    Expired {
+        /// The certificate.
+        name: &'a str,
+        /// When, in seconds since 1970.
+        not_after: i64,
+    },
+    /// A certificate for which the sets that are there are encrypted, and the new one will not be.
+    #[error(
+        "the sets that are there open with certificate {certificate}, which is not in the key \
+         store: the new one will not"
+    )]
+    NotInherited {
+        /// Its name and thumbprint.
+        certificate: &'a str,
+    },
+    /// A plain database comes to stand where an encrypted one stood.
+    #[error(
+        "the backup is plain, and so is {} now, where an encrypted database stood", .path.display()
+    )]
+    PlainNow {
+        /// The database.
+        path: &'a Path,
+    },
+    /// A media set was not compared with the backup history.
+    #[error("not compared with the backup history: {error}")]
+    NotCompared {
+        /// Why not.
+        error: &'a RunError,
+    },
+    /// The backup history lacks what was done.
+    #[error("the backup history was not written: {error}")]
+    NotRecorded {
+        /// Why.
+        error: &'a RunError,
+    },
+    /// The key store does not know that a media set needs certificates of it.
+    #[error("the key store could not note the media set: {error}")]
+    NotNoted {
+        /// Why.
+        error: &'a StoreError,
+    },
+    /// The key store still knows a media set that is no more.
+    #[error("the key store still lists what was replaced: {error}")]
+    NotForgotten {
+        /// Why.
+        error: &'a StoreError,
+    },
+}
+
+impl dyn Operator + '_ {
+    /// The directory of the key store; it may not be there.
+    ///
+    /// # Errors
+    /// Those of [`StoreAccess::dir`].
+    pub fn store_dir(&self) -> Result<PathBuf, StoreError> {
+        self.access().dir()
+    }
+
+    /// Reads the key store; needs no secret.
+    ///
+    /// # Errors
+    /// Those of [`StoreAccess::open`].
+    pub fn open_store(&self) -> Result<KeyStore, StoreError> {
+        let store = self.access().open()?;
+        if let Some(mode) = store.exposed_mode() {
+            self.tell(&Notice::StoreExposed { dir: store.dir(), mode });
+        }
+        Ok(store)
+    }
+
+    /// Reads the key store and opens its master key. Asks for nothing.
+    ///
+    /// # Errors
+    /// Those of [`Self::open_store`] and of [`StoreAccess::unlock`].
+    pub fn open_unlocked(&self) -> Result<Arc<Unlocked>, StoreError> {
+        let store = self.open_store()?;
+        self.access().unlock(&store).map(Arc::new)
+    }
+
+    /// Tells of a certificate that expires soon.
+    pub fn tell_expiring(&self, name: &str, not_after: i64) {
+        if let Some(days) = tdekit_key_store::expires_soon(not_after) {
+            self.tell(&Notice::Expires { name, days, not_after });
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Which media sets need certificates of the key store, so that none of them is dropped.
+
+use tdekit_key_store::{CertificateInfo, KeyStore, StoreError};
+
+use crate::operator::{Notice, Operator};
+use crate::place::{Place, open};
+
+/// The id of a media set, and the SHA-256 of a certificate that opens a set of it.
+pub type Use = ([u8; 16], [u8; 32]);
+
+/// What the sets at `places` need. What cannot be read there is not known to any key store.
+#[must_use]
+pub fn uses_of(places: &[Place]) -> Vec<Use> {
+    let opened = places.iter().filter_map(|place| open(std::slice::from_ref(place)).ok());
+    let uses = opened.flat_map(|opened| {
+        let id = opened.media.id();
+        let recipients = opened.media.sets().iter().flat_map(|set| set.recipients.iter());
+        recipients.map(|each| (id, each.wrapped.sha256)).collect::<Vec<_>>()
+    });
+    uses.collect()
+}
+
+/// Has the key store forget media sets that were replaced.
+pub fn forget_uses(operator: &dyn Operator, uses: &[Use]) {
+    let Ok(store) = operator.open_store() else { return };
+    let forgotten: Result<(), StoreError> =
+        uses.iter().try_for_each(|(id, sha256)| store.forget_use(sha256, *id));
+    if let Err(error) = forgotten {
+        operator.tell(&Notice::NotForgotten { error: &error });
+    }
+}
+
+/// Has the key store know that the media set at `places` needs these certificates.
+pub fn note_uses(
+    operator: &dyn Operator,
+    store: &KeyStore,
+    certificates: &[CertificateInfo],
+    (media_id, places): ([u8; 16], &[Place]),
+) {
+    let Some(path) = places.iter().find_map(Place::recorded) else { return };
+    let noted: Result<(), StoreError> =
+        certificates.iter().try_for_each(|info| store.record_use(&info.sha256, media_id, &path));
+    if let Err(error) = noted {
+        operator.tell(&Notice::NotNoted { error: &error });
+    }
+}

@@ -1,0 +1,85 @@
+//! Which key store a user means, and what opens it.
+
+use std::env;
+use std::path::PathBuf;
+
+use crate::{KeyStore, StoreError, Unlock, Unlocked, default_dir, unlocks_from_environment};
+
+/// A key store as arguments name it. What they leave open, the environment and the configuration
+/// beside the store decide.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoreAccess {
+    /// Its directory; `None` for [`default_dir`].
+    pub dir: Option<PathBuf>,
+    /// A file with the password that opens it.
+    pub password_file: Option<PathBuf>,
+    /// A file with the key that opens it; counts where there is no `password_file`.
+    pub key_file: Option<PathBuf>,
+}
+
+impl StoreAccess {
+    /// The directory. It may not be there.
+    ///
+    /// # Errors
+    /// `NoHome`.
+    pub fn dir(&self) -> Result<PathBuf, StoreError> {
+        match &self.dir {
+            Some(dir) => Ok(dir.clone()),
+            None => default_dir(),
+        }
+    }
+
+    /// As [`Self::dir`], for those who keep something there beside keys. The default place is made
+    /// as it is needed; one that was named is made by what creates a key store and by nothing else,
+    /// for a name that leads nowhere is more likely wrong than new.
+    ///
+    /// # Errors
+    /// `Missing` where a place was named and is not there; `NoHome`.
+    pub fn kept_dir(&self) -> Result<PathBuf, StoreError> {
+        let dir = self.dir()?;
+        let by_variable = env::var_os("TDEKIT_HOME").is_some_and(|value| !value.is_empty());
+        if (self.dir.is_some() || by_variable) && !dir.is_dir() {
+            return Err(StoreError::Missing { path: dir });
+        }
+        Ok(dir)
+    }
+
+    /// Reads the store; needs no secret.
+    ///
+    /// # Errors
+    /// Those of [`KeyStore::open`].
+    pub fn open(&self) -> Result<KeyStore, StoreError> {
+        KeyStore::open(&self.dir()?)
+    }
+
+    /// The secrets that are named or configured, in the order they count. A file that is named here
+    /// rules out all others.
+    ///
+    /// # Errors
+    /// Those of [`unlocks_from_environment`].
+    pub fn secrets(&self) -> Result<Vec<Unlock>, StoreError> {
+        if let Some(path) = &self.password_file {
+            return Ok(vec![Unlock::PasswordFile(path.clone())]);
+        }
+        if let Some(path) = &self.key_file {
+            return Ok(vec![Unlock::KeyFile(path.clone())]);
+        }
+        unlocks_from_environment(&self.dir()?)
+    }
+
+    /// Opens the master key of `store` with the first of [`Self::secrets`] that is of a fitting
+    /// kind. Asks for nothing.
+    ///
+    /// # Errors
+    /// `NoProvider` where there is no secret; those of [`KeyStore::unlock`].
+    pub fn unlock(&self, store: &KeyStore) -> Result<Unlocked, StoreError> {
+        let accepts = store.accepts();
+        let secrets = self.secrets()?;
+        let fitting = secrets.iter().find(|secret| accepts.contains(&secret.kind()));
+        // One of the wrong kind is tried, too: opening says so.
+        match fitting.or(secrets.first()) {
+            Some(secret) => store.unlock(secret),
+            None => Err(StoreError::NoProvider { accepts }),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Arguments that every command takes: which key store is meant, and who hears warnings.
+
+use std::path::PathBuf;
+use std::sync::Once;
+
+use clap::Args;
+use tdekit_backup_run::{Notice, Operator};
+use tdekit_key_store::StoreAccess;
+
+use crate::output;
+
+/// Arguments that every command takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct GlobalArgs {
+    /// Directory of the key store [default: $TDEKIT_HOME, else ~/.local/share/tdekit]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) store: Option<PathBuf>,
+    /// Open the key store with the password in this file
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "key_file")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Open the key store with the key in this file
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+impl Operator for GlobalArgs {
+    fn access(&self) -> StoreAccess {
+        StoreAccess {
+            dir: self.store.clone(),
+            password_file: self.password_file.clone(),
+            key_file: self.key_file.clone(),
+        }
+    }
+
+    /// Prints a warning and its hint on standard error. That the key store is exposed is printed
+    /// once, however often it is opened.
+    fn tell(&self, notice: &Notice<'_>) {
+        static TOLD: Once = Once::new();
+        match notice {
+            Notice::StoreExposed { .. } => TOLD.call_once(|| output::notice(notice)),
+            _ => output::notice(notice),
+        }
+    }
+}
