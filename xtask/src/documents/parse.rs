@@ -1,7 +1,8 @@
 //! The commands of a Markdown document, in order.
 //!
 //! In a fenced block a line that begins with `$ ` is a command; a backslash at its end joins the
-//! next line to it, and lines below it are what it prints. `# exit code N` at a command's end says
+//! next line to it, and lines below it are what it prints. A command in an indented block is an
+//! error. `# exit code N` at a command's end says
 //! how it ends, 0 otherwise. HTML comments, which no reader of the rendered page sees, steer:
 //!
 //! - `<!-- first: COMMANDS -->` runs commands, one a line, without showing them to the reader.
@@ -50,6 +51,10 @@ pub(super) fn parse(text: &str) -> Result<Document> {
     let mut reader = Reader::default();
     let mut lines = text.lines().enumerate();
     while let Some((at, line)) = lines.next() {
+        let indented = line.strip_prefix("    ").filter(|_| !reader.in_fence);
+        if indented.is_some_and(|line| COMMANDS.iter().any(|name| line.starts_with(name))) {
+            bail!("line {}: a command in an indented block: fence it", at + 1);
+        }
         let mut line = line.trim_start().to_owned();
         let is_open = |line: &str| match reader.in_fence {
             true => line.starts_with("$ ") && line.ends_with('\\'),
@@ -217,6 +222,7 @@ $ serve x
     fn what_would_be_passed_over_is_an_error() {
         for text in [
             "```\ntdekit status\n```\n",
+            "Text.\n\n    tdekit status\n",
             "```\n$ true\n",
             "<!-- not run: x -->\n",
             "<!-- not run: -->\n```\n```\n",
