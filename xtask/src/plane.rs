@@ -37,7 +37,7 @@ impl Plane {
                 "tdekit-wire-endpoint",
                 "tdekit-serve-host",
             ],
-            Self::Bench => &["tdekit-bench-report", "tdekit-bench-run"],
+            Self::Bench => &["tdekit-bench-report", "tdekit-bench-run", "tdekit-tds-client"],
             Self::Command => &["tdekit"],
             Self::Tools => &["xtask", "tdekit-attacks"],
         }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use tdekit_bench_report::JsonError;
 use tdekit_private_mariadb::ServerError;
+use tdekit_tds_client::TdsError;
 
 /// Why a bench could not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
@@ -81,33 +82,26 @@ pub(crate) enum BenchError {
     /// A results document could not be read.
     #[error("{}: {source}", path.display())]
     Document { path: PathBuf, source: JsonError },
-    /// A server could not be reached.
-    #[error("cannot connect to {server}: {source}")]
-    Connect { server: String, source: std::io::Error },
-    /// A connection to a server ended before its time.
-    #[error("the connection to the server is lost: {source}")]
-    ConnectionLost { source: std::io::Error },
-    /// A server said what its protocol does not allow.
-    #[error("the server breaks the protocol: {what}")]
-    Protocol { what: String },
-    /// A server refused.
-    #[error("Msg {number}, Level {class}, State {state}: {text}")]
-    ServerSaid { number: i32, class: u8, state: u8, text: String },
-    /// A statement failed behind a result whose rows are not read.
-    #[error("the statement failed (status {status:#06x} at the end of its answer)")]
-    StatementFailed { status: u16 },
-    /// A server does not encrypt as asked for.
-    #[error("encryption {mode}: {reason}")]
-    Encryption { mode: &'static str, reason: &'static str },
-    /// TLS with a server failed.
-    #[error("TLS: {0}")]
-    Tls(#[from] rustls::Error),
+    /// A connection to a SQL Server could not be made, or ended badly.
+    #[error(transparent)]
+    Tds(TdsError),
     /// The report could not be made.
     #[error(transparent)]
     Report(#[from] JsonError),
     /// The user or the system asked to stop.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<TdsError> for BenchError {
+    fn from(error: TdsError) -> Self {
+        match error {
+            TdsError::Stopped => Self::Interrupted,
+            TdsError::Target { reason } => Self::Option { option: "--target", reason },
+            TdsError::Authority { reason } => Self::Option { option: "--tls-ca", reason },
+            error => Self::Tds(error),
+        }
+    }
 }
 
 impl BenchError {
@@ -135,16 +129,10 @@ impl BenchError {
                 said("--control changes a bench of this user that runs in another terminal")
             }
             Self::SeveralRuns { .. } => said("--run PROCESS chooses one"),
-            Self::Tls(rustls::Error::InvalidCertificate(_)) => said(
+            Self::Tds(error) if error.is_distrust() => said(
                 "--tls-ca FILE names who vouches for the server, --trust accepts any certificate",
             ),
-            Self::Connect { .. }
-            | Self::ConnectionLost { .. }
-            | Self::Protocol { .. }
-            | Self::ServerSaid { .. }
-            | Self::StatementFailed { .. }
-            | Self::Encryption { .. }
-            | Self::Tls(_)
+            Self::Tds(_)
             | Self::Refused { .. }
             | Self::Stopped
             | Self::Document { .. }

@@ -25,10 +25,15 @@ pub(crate) fn install() {
 
 /// Makes long statements of a connection end early once a stop was asked for.
 pub(crate) fn watch(connection: &mut Connection) -> rusqlite::Result<()> {
-    connection.progress_handler(10_000, Some(|| check().is_err()))
+    connection.progress_handler(10_000, Some(requested))
+}
+
+/// Whether a stop was asked for.
+pub(crate) fn requested() -> bool {
+    REQUESTED.load(Ordering::SeqCst)
 }
 
 /// Fails once a stop was asked for.
 pub(crate) fn check() -> Result<(), BenchError> {
-    if REQUESTED.load(Ordering::SeqCst) { Err(BenchError::Interrupted) } else { Ok(()) }
+    if requested() { Err(BenchError::Interrupted) } else { Ok(()) }
 }

@@ -37,10 +37,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-backup-media",
         ],
     ),
+    // a client of the wire, for the bench and for tests; it knows nothing of ours
+    ("tdekit-tds-client", &[]),
     // wire plane: the tables name a package before those that use it
     ("tdekit-wire-tds", &[]),
     ("tdekit-wire-tsql", &["tdekit-wire-tds"]),
-    ("tdekit-wire-endpoint", &["tdekit-key-crypto", "tdekit-wire-tds"]),
+    ("tdekit-wire-endpoint", &["tdekit-key-crypto", "tdekit-wire-tds", "tdekit-tds-client"]),
     // carries out what the wire asks of keys, backups and files
     (
         "tdekit-serve-host",
@@ -59,7 +61,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // bench: drives what is shipped, from outside
     ("tdekit-bench-report", &[]),
     ("tdekit-private-mariadb", &[]),
-    ("tdekit-bench-run", &["tdekit-bench-report", "tdekit-private-mariadb"]),
+    ("tdekit-bench-run", &["tdekit-bench-report", "tdekit-private-mariadb", "tdekit-tds-client"]),
     // the command
     (
         "tdekit",
@@ -77,6 +79,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-wire-tsql",
             "tdekit-wire-endpoint",
             "tdekit-serve-host",
+            "tdekit-tds-client",
         ],
     ),
     // tests only: nothing depends on them

@@ -23,7 +23,7 @@ pub(super) fn dial(
     let left = AtomicU32::new(count);
     let work = || {
         while claim(&left) {
-            let opened = interrupt::check().and_then(|()| dialer.open());
+            let opened = interrupt::check().and_then(|()| Ok(dialer.open()?));
             match opened {
                 Ok(connection) => each(connection),
                 Err(error) => {

@@ -5,11 +5,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use tdekit_bench_report::{MessagesMode, ProcessorUse};
+use tdekit_bench_report::ProcessorUse;
 use tdekit_private_mariadb::{die_with_parent, find_program};
 use tempfile::TempDir;
 
-use super::tds::{Login, Trust};
+use super::tds::{Login, Mode, Trust};
 use crate::command::last_lines;
 use crate::error::BenchError;
 use crate::measure::wall_ns;
@@ -53,20 +53,15 @@ impl Freetds {
     }
 
     /// Whether it knows this kind of connection.
-    pub(super) fn knows(mode: MessagesMode) -> bool {
-        matches!(mode, MessagesMode::Off | MessagesMode::On)
+    pub(super) fn knows(mode: Mode) -> bool {
+        matches!(mode, Mode::Off | Mode::On)
     }
 
     /// Runs a batch.
     ///
     /// # Errors
     /// A program that fails, or that says something on its error output.
-    pub(super) fn run(
-        &self,
-        login: &Login,
-        mode: MessagesMode,
-        batch: &str,
-    ) -> Result<Driven, BenchError> {
+    pub(super) fn run(&self, login: &Login, mode: Mode, batch: &str) -> Result<Driven, BenchError> {
         let (script, result) = (self.place("batch.sql"), self.place("result"));
         private::write(&script, batch.as_bytes())?;
         let configuration = configuration(login, mode);
@@ -122,8 +117,8 @@ impl Freetds {
 }
 
 /// Trust as the bench's own client has it; FreeTDS trusts anyone unless it is told whom.
-fn configuration(login: &Login, mode: MessagesMode) -> String {
-    let encryption = if mode == MessagesMode::Off { "off" } else { "require" };
+fn configuration(login: &Login, mode: Mode) -> String {
+    let encryption = if mode == Mode::Off { "off" } else { "require" };
     let mut text = format!(
         "[{SERVER}]\nhost = {}\nport = {}\ntds version = 7.4\nencryption = {encryption}\n\
          initial block size = {}\nclient charset = UTF-8\n",
@@ -166,14 +161,15 @@ mod tests {
             database: String::new(),
             trust: Trust::File(PathBuf::from("ca.pem")),
             packet_bytes: 4096,
+            stopped: || false,
         };
-        let text = configuration(&login, MessagesMode::On);
+        let text = configuration(&login, Mode::On);
         for wanted in ["port = 1500", "encryption = require", "ca file = ca.pem"] {
             assert!(text.contains(wanted), "{text}");
         }
         assert!(!text.contains("secret"));
-        assert!(configuration(&login, MessagesMode::Off).contains("encryption = off"));
-        assert!(!Freetds::knows(MessagesMode::Strict));
+        assert!(configuration(&login, Mode::Off).contains("encryption = off"));
+        assert!(!Freetds::knows(Mode::Strict));
     }
 
     #[test]

@@ -13,8 +13,19 @@ mod own;
 mod points;
 mod process;
 mod run;
-mod tds;
 mod work;
+
+use tdekit_bench_report::MessagesMode;
+use tdekit_tds_client as tds;
+
+/// How the connections of a side are encrypted; a side without connections has plain ones.
+fn encryption(mode: MessagesMode) -> tds::Mode {
+    match mode {
+        MessagesMode::Off | MessagesMode::Direct => tds::Mode::Off,
+        MessagesMode::On => tds::Mode::On,
+        MessagesMode::Strict => tds::Mode::Strict,
+    }
+}
 
 pub(crate) use options::{MessagesArgs, MessagesPlan};
 pub(crate) use run::run;

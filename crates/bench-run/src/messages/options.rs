@@ -28,7 +28,8 @@ const POINT_ROWS: (u32, u32) = (16_384, 131_072);
 pub(crate) struct MessagesArgs {
     /// Kinds of connections, parted by commas: `off` (the base, always measured), `on` (TLS within
     /// PRELOGIN), `strict` (TDS 8.0). Default: off,on; with a server of the bench's own all three.
-    #[arg(long, value_delimiter = ',', value_name = "MODES", value_parser = ["off", "on", "strict"])]
+    #[arg(long, value_delimiter = ',', value_name = "MODES",
+          value_parser = ["off", "on", "strict"])]
     mode: Vec<String>,
     /// Parts of the experiment, parted by commas: `loop` (the message loop), `stream` (a large
     /// result), `connects` (connections made and closed again), `points` (selects of one row by a

@@ -8,12 +8,13 @@ use tdekit_bench_report::{
 };
 
 use super::cells::{self, fill, loop_batch};
+use super::encryption;
 use super::idle;
 use super::options::{MessagesPlan, Part, Target};
 use super::own::{Home, LOGIN, OwnServer};
 use super::points::{self, Direct, Prepared};
 use super::process::Server;
-use super::tds::{Connection, Dialer, Login};
+use super::tds::{self, Connection, Dialer, Login, TdsError};
 use super::work::{self, Seat, Task, Wire};
 use crate::config::Config;
 use crate::error::BenchError;
@@ -171,7 +172,7 @@ impl Measuring<'_> {
         if let (Some(home), true) = (self.home, self.plan.parts.contains(&Part::Points)) {
             self.progress.say("rows to select from");
             let own = home.start()?;
-            let mut connection = Connection::open(&self.login(Some(&own)), MessagesMode::Off)?;
+            let mut connection = Connection::open(&self.login(Some(&own)), tds::Mode::Off)?;
             points::make_database(&mut connection, self.plan.point_rows)?;
         }
         let paired = self.plan.parts.iter().any(|part| *part != Part::Idle);
@@ -233,7 +234,7 @@ impl Measuring<'_> {
             let database = home.data().join(format!("{}.db", points::DATABASE));
             return Ok(Seat::Direct(Direct::open(&database)?));
         }
-        let dialer = Dialer::new(self.login(own), mode);
+        let dialer = Dialer::new(self.login(own), encryption(mode));
         let connection = dialer.open()?;
         Ok(Seat::Wire(Box::new(Wire { connection, dialer, points: None })))
     }
@@ -249,6 +250,7 @@ impl Measuring<'_> {
                 database: url.database.clone(),
                 trust,
                 packet_bytes,
+                stopped: interrupt::requested,
             },
             (None, own, home) => Login {
                 host: "127.0.0.1".to_owned(),
@@ -258,6 +260,7 @@ impl Measuring<'_> {
                 database: String::new(),
                 trust,
                 packet_bytes,
+                stopped: interrupt::requested,
             },
         }
     }
@@ -281,7 +284,9 @@ impl Measuring<'_> {
         for wire in bed.wires() {
             match fill(&mut wire.connection, self.plan.stream_rows) {
                 Ok(()) => {}
-                Err(error @ BenchError::ServerSaid { .. }) if self.report.runs.is_empty() => {
+                Err(error @ BenchError::Tds(TdsError::ServerSaid { .. }))
+                    if self.report.runs.is_empty() =>
+                {
                     self.streams = false;
                     self.warnings.push(format!(
                         "The large result was left out: the server refused its rows ({error})."
@@ -342,7 +347,7 @@ impl Measuring<'_> {
             interrupt::check()?;
             self.progress.say(format!("{} connections that wait, {id}", self.plan.idle));
             let own = self.home.map(Home::start).transpose()?;
-            let dialer = Dialer::new(self.login(own.as_ref()), mode);
+            let dialer = Dialer::new(self.login(own.as_ref()), encryption(mode));
             let first = dialer.open()?;
             let server = match (&own, &self.plan.target) {
                 (None, Some(target)) => Server::listening(first.address(), target.url.port),

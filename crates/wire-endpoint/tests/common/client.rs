@@ -3,73 +3,21 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+use rustls::ClientConnection;
+use tdekit_tds_client::{Offer, TdsError, Trust, handshake_within};
 use tdekit_wire_tds::Value;
 use tdekit_wire_tds::answer::{Token, decode_answer};
 use tdekit_wire_tds::login::{Login, TDS_7_4, TDS_8_0};
 use tdekit_wire_tds::packet::{Assembler, PacketKind, PacketStatus, Packetizer, Taken};
 use tdekit_wire_tds::prelogin::{Encryption, answered_encryption, encode_client};
 
-#[derive(Debug)]
-struct AnyCertificate;
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        rustls::crypto::aws_lc_rs::default_provider()
-            .signature_verification_algorithms
-            .supported_schemes()
-    }
-}
-
 pub(crate) fn tls_client(
     versions: &[&'static rustls::SupportedProtocolVersion],
     alpn: &[&[u8]],
 ) -> ClientConnection {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(versions)
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyCertificate))
-        .with_no_client_auth();
-    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
-    let mut tls = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
-    tls.set_buffer_limit(None);
-    tls
+    Offer::new("localhost", &Trust::Anyone, versions, alpn).unwrap().client().unwrap()
 }
 
 pub(crate) const BOTH: &[&rustls::SupportedProtocolVersion] =
@@ -173,23 +121,15 @@ impl Client {
     }
 
     pub(crate) fn wrapped_handshake(&mut self, mut tls: ClientConnection) -> Result<(), String> {
-        while tls.is_handshaking() {
-            let mut out = Vec::new();
-            while tls.wants_write() {
-                tls.write_tls(&mut out).unwrap();
+        handshake_within(&mut tls, |records| {
+            if let Some(records) = records {
+                self.send(PacketKind::PreLogin, records);
+                return Ok(Vec::new());
             }
-            if !out.is_empty() {
-                self.send(PacketKind::PreLogin, &out);
-            }
-            if tls.is_handshaking() {
-                let payload = self.message().ok_or("closed")?;
-                let mut rest = payload.as_slice();
-                while !rest.is_empty() {
-                    tls.read_tls(&mut rest).unwrap();
-                    tls.process_new_packets().map_err(|error| error.to_string())?;
-                }
-            }
-        }
+            let closed = || TdsError::Protocol { what: "closed".to_owned() };
+            self.message().ok_or_else(closed)
+        })
+        .map_err(|error| error.to_string())?;
         self.tls = Some(tls);
         Ok(())
     }

@@ -7,21 +7,18 @@ use std::time::Duration;
 use rustls::ClientConnection;
 use zeroize::Zeroizing;
 
-use super::DEFAULT_PACKET_BYTES;
-use super::calls;
-use super::channel::Channel;
-use super::drain::Drain;
-use super::frames::{
+use crate::calls;
+use crate::channel::Channel;
+use crate::drain::Drain;
+use crate::error::TdsError;
+use crate::frames::{
     BATCH, ENCRYPT_NOT_SUPPORTED, ENCRYPT_OFF, ENCRYPT_ON, ENCRYPT_REQUIRED, HEADER_BYTES, LOGIN,
     LoginFrame, PRELOGIN, RPC, TDS_7_4, TDS_8_0, answered_encryption, batch, packets, prelogin,
 };
-use super::tls::{Negotiated, Offer, Trust};
-use super::tokens::{DONE_BYTES, Final, call_end, final_done, opening};
-use crate::error::BenchError;
-use tdekit_bench_report::MessagesMode;
+use crate::tls::{Negotiated, Offer, Trust, handshake_within};
+use crate::tokens::{DONE_BYTES, Final, call_end, final_done, opening};
+use crate::{DEFAULT_PACKET_BYTES, Mode};
 
-/// The most round trips of a handshake within PRELOGIN.
-const MOST_ROUNDS: usize = 16;
 /// A login may make the server think: its password hash is slow on purpose.
 const LOGIN_PATIENCE: Duration = Duration::from_secs(30);
 /// A batch may compute for long before its first full packet.
@@ -29,51 +26,61 @@ const BATCH_PATIENCE: Duration = Duration::from_secs(300);
 
 /// Where to go, and as whom.
 #[derive(Clone)]
-pub(in crate::messages) struct Login {
-    pub(in crate::messages) host: String,
-    pub(in crate::messages) port: u16,
-    pub(in crate::messages) user: String,
-    pub(in crate::messages) password: Zeroizing<String>,
-    pub(in crate::messages) database: String,
-    pub(in crate::messages) trust: Trust,
+pub struct Login {
+    /// Name or address of the server.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// The login's name.
+    pub user: String,
+    /// Its password.
+    pub password: Zeroizing<String>,
+    /// Empty for the login's own.
+    pub database: String,
+    /// Whose certificate is accepted.
+    pub trust: Trust,
     /// The packet size to ask for.
-    pub(in crate::messages) packet_bytes: u16,
+    pub packet_bytes: u16,
+    /// Whether to give up, looked at while the server is waited for.
+    pub stopped: fn() -> bool,
 }
 
 /// An answer that was drained.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::messages) struct Drained {
-    pub(in crate::messages) packets: u64,
+pub struct Drained {
+    /// Packets of the answer.
+    pub packets: u64,
     /// With the packets' headers, before encryption.
-    pub(in crate::messages) bytes: u64,
+    pub bytes: u64,
     /// As received.
-    pub(in crate::messages) wire_bytes: u64,
+    pub wire_bytes: u64,
     /// Rows that the last statement counted.
-    pub(in crate::messages) rows: Option<u64>,
+    pub rows: Option<u64>,
     /// The four bytes before the final DONE, little-endian: an INT that is the last value of the
     /// last row.
-    pub(in crate::messages) last_int: Option<i32>,
+    pub last_int: Option<i32>,
     /// Of a call: rows of its last statement, and the INT that is the last value of the last row.
-    pub(in crate::messages) call: Option<(u64, i32)>,
+    pub call: Option<(u64, i32)>,
 }
 
 impl Drained {
     /// Bytes behind the packets' headers.
-    pub(in crate::messages) fn payload_bytes(&self) -> u64 {
+    #[must_use]
+    pub fn payload_bytes(&self) -> u64 {
         self.bytes.saturating_sub(self.packets.saturating_mul(HEADER_BYTES as u64))
     }
 }
 
 /// Opens connections of one kind to one server, from any number of threads.
-pub(in crate::messages) struct Dialer {
+pub struct Dialer {
     login: Login,
-    mode: MessagesMode,
+    mode: Mode,
     /// Made when it is first needed: a server without TLS asks for none.
     offer: OnceLock<Offer>,
 }
 
 /// A logged-in connection.
-pub(in crate::messages) struct Connection {
+pub struct Connection {
     channel: Channel,
     /// The longest packet that the server may send.
     most_packet_bytes: u16,
@@ -83,7 +90,9 @@ pub(in crate::messages) struct Connection {
 }
 
 impl Dialer {
-    pub(in crate::messages) fn new(login: Login, mode: MessagesMode) -> Self {
+    /// Nothing is dialled yet.
+    #[must_use]
+    pub fn new(login: Login, mode: Mode) -> Self {
         Self { login, mode, offer: OnceLock::new() }
     }
 
@@ -92,9 +101,9 @@ impl Dialer {
     /// # Errors
     /// A server that is not there, that does not encrypt as asked for or is not trusted, or that
     /// refuses the login.
-    pub(in crate::messages) fn open(&self) -> Result<Connection, BenchError> {
+    pub fn open(&self) -> Result<Connection, TdsError> {
         let Self { login, mode, .. } = self;
-        let channel = Channel::connect(&login.host, login.port, LOGIN_PATIENCE)?;
+        let channel = Channel::connect((&login.host, login.port), LOGIN_PATIENCE, login.stopped)?;
         let mut connection = Connection {
             channel,
             most_packet_bytes: DEFAULT_PACKET_BYTES.max(login.packet_bytes),
@@ -104,7 +113,7 @@ impl Dialer {
         };
         let login_only = connection.begin(self)?;
         let frame = LoginFrame {
-            version: if *mode == MessagesMode::Strict { TDS_8_0 } else { TDS_7_4 },
+            version: if *mode == Mode::Strict { TDS_8_0 } else { TDS_7_4 },
             packet_bytes: login.packet_bytes,
             user: &login.user,
             password: &login.password,
@@ -116,7 +125,7 @@ impl Dialer {
         if login_only {
             connection.channel.set_tls(None);
         }
-        let (payload, _) = connection.answer()?;
+        let payload = connection.answer()?;
         let found = opening(&payload)?;
         final_done(&payload)?;
         let Some(server) = found.login else {
@@ -132,20 +141,23 @@ impl Dialer {
     }
 
     /// Where it goes, and as whom.
-    pub(in crate::messages) fn login(&self) -> &Login {
+    #[must_use]
+    pub fn login(&self) -> &Login {
         &self.login
     }
 
-    pub(in crate::messages) fn mode(&self) -> MessagesMode {
+    /// The kind of its connections.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    fn tls(&self) -> Result<ClientConnection, BenchError> {
+    fn tls(&self) -> Result<ClientConnection, TdsError> {
         if let Some(offer) = self.offer.get() {
             return offer.client();
         }
-        let strict = self.mode == MessagesMode::Strict;
-        let made = Offer::new(&self.login.host, &self.login.trust, strict)?;
+        let strict = self.mode == Mode::Strict;
+        let made = Offer::usual(&self.login.host, &self.login.trust, strict)?;
         // Another thread may have been first; its offer is the same.
         self.offer.get_or_init(|| made).client()
     }
@@ -156,15 +168,15 @@ impl Connection {
     ///
     /// # Errors
     /// As [`Dialer::open`].
-    pub(in crate::messages) fn open(login: &Login, mode: MessagesMode) -> Result<Self, BenchError> {
+    pub fn open(login: &Login, mode: Mode) -> Result<Self, TdsError> {
         Dialer::new(login.clone(), mode).open()
     }
 
     /// Until the login can be sent; true when only the login is to be encrypted.
-    fn begin(&mut self, dialer: &Dialer) -> Result<bool, BenchError> {
+    fn begin(&mut self, dialer: &Dialer) -> Result<bool, TdsError> {
         let Dialer { login, mode, .. } = dialer;
         let mode = *mode;
-        if mode == MessagesMode::Strict {
+        if mode == Mode::Strict {
             let tls = dialer.tls()?;
             self.channel.handshake(Box::new(tls)).map_err(|error| refused_tls(error, mode))?;
             // What was agreed on is asked for while the channel holds it.
@@ -172,26 +184,26 @@ impl Connection {
             self.exchange_prelogin(ENCRYPT_REQUIRED)?;
             return Ok(false);
         }
-        let wanted = if mode == MessagesMode::Off { ENCRYPT_OFF } else { ENCRYPT_ON };
+        let wanted = if mode == Mode::Off { ENCRYPT_OFF } else { ENCRYPT_ON };
         let answered = self.exchange_prelogin(wanted)?;
         match (mode, answered) {
-            (MessagesMode::Off, ENCRYPT_OFF) => {
+            (Mode::Off, ENCRYPT_OFF) => {
                 self.wrapped_handshake(dialer)?;
                 self.negotiated = None;
                 Ok(true)
             }
-            (MessagesMode::Off, ENCRYPT_NOT_SUPPORTED) => {
+            (Mode::Off, ENCRYPT_NOT_SUPPORTED) => {
                 let near = self.channel.address().is_loopback();
                 if near || login.trust == Trust::Anyone {
                     return Ok(false);
                 }
-                Err(BenchError::Encryption {
+                Err(TdsError::Encryption {
                     mode: mode.name(),
                     reason: "the server has no TLS, so the password would be seen; --trust sends \
                              it all the same",
                 })
             }
-            (MessagesMode::Off, _) => Err(BenchError::Encryption {
+            (Mode::Off, _) => Err(TdsError::Encryption {
                 mode: mode.name(),
                 reason: "the server encrypts every connection, so there is no plain one",
             }),
@@ -199,7 +211,7 @@ impl Connection {
                 self.wrapped_handshake(dialer)?;
                 Ok(false)
             }
-            _ => Err(BenchError::Encryption {
+            _ => Err(TdsError::Encryption {
                 mode: mode.name(),
                 reason: "the server does not encrypt",
             }),
@@ -210,54 +222,40 @@ impl Connection {
         self.channel.tls().and_then(Negotiated::of)
     }
 
-    fn exchange_prelogin(&mut self, encryption: u8) -> Result<u8, BenchError> {
+    fn exchange_prelogin(&mut self, encryption: u8) -> Result<u8, TdsError> {
         self.channel.send(&packets(PRELOGIN, &prelogin(encryption), DEFAULT_PACKET_BYTES))?;
-        answered_encryption(&self.answer()?.0)
+        answered_encryption(&self.answer()?)
     }
 
     /// A handshake whose records travel in packets of PRELOGIN, both ways.
-    fn wrapped_handshake(&mut self, dialer: &Dialer) -> Result<(), BenchError> {
+    fn wrapped_handshake(&mut self, dialer: &Dialer) -> Result<(), TdsError> {
         let mut tls = Box::new(dialer.tls()?);
-        for _ in 0..MOST_ROUNDS {
-            let out = records(&mut tls)?;
-            if !out.is_empty() {
-                self.channel.send(&packets(PRELOGIN, &out, DEFAULT_PACKET_BYTES))?;
+        handshake_within(&mut tls, |records| {
+            if let Some(records) = records {
+                self.channel.send(&packets(PRELOGIN, records, DEFAULT_PACKET_BYTES))?;
+                return Ok(Vec::new());
             }
-            if !tls.is_handshaking() {
-                self.negotiated = Negotiated::of(&tls);
-                self.channel.set_tls(Some(tls));
-                return Ok(());
-            }
-            let (payload, _) = self.answer()?;
-            let mut rest = payload.as_slice();
-            while !rest.is_empty() {
-                tls.read_tls(&mut rest).map_err(|source| BenchError::ConnectionLost { source })?;
-                if let Err(error) = tls.process_new_packets() {
-                    let alert = records(&mut tls)?;
-                    // The server is told why; it may be gone already.
-                    let _told = self.channel.send(&packets(PRELOGIN, &alert, DEFAULT_PACKET_BYTES));
-                    return Err(error.into());
-                }
-            }
-        }
-        Err(protocol("the TLS handshake does not end"))
+            self.answer()
+        })?;
+        self.negotiated = Negotiated::of(&tls);
+        self.channel.set_tls(Some(tls));
+        Ok(())
     }
 
     /// A whole answer, kept; for short ones.
-    fn answer(&mut self) -> Result<(Vec<u8>, u64), BenchError> {
+    fn answer(&mut self) -> Result<Vec<u8>, TdsError> {
         let mut drain = Drain::keeping(self.most_packet_bytes);
         while !drain.take(self.channel.next()?)? {}
-        let packets = drain.packets;
-        Ok((drain.into_payload(), packets))
+        Ok(drain.into_payload())
     }
 
     /// Runs a batch whose answer is short; gives the messages before its first result.
     ///
     /// # Errors
     /// The server's error, with its text.
-    pub(in crate::messages) fn ask(&mut self, text: &str) -> Result<u64, BenchError> {
+    pub fn ask(&mut self, text: &str) -> Result<u64, TdsError> {
         self.channel.send(&packets(BATCH, &batch(text), self.packet_bytes))?;
-        let (payload, _) = self.answer()?;
+        let payload = self.answer()?;
         let found = opening(&payload)?;
         final_done(&payload)?;
         Ok(found.dones)
@@ -267,7 +265,7 @@ impl Connection {
     ///
     /// # Errors
     /// An answer that does not end well.
-    pub(in crate::messages) fn drain(&mut self, text: &str) -> Result<Drained, BenchError> {
+    pub fn drain(&mut self, text: &str) -> Result<Drained, TdsError> {
         self.exchange(BATCH, &batch(text))
     }
 
@@ -275,14 +273,10 @@ impl Connection {
     ///
     /// # Errors
     /// The server's error, with its text.
-    pub(in crate::messages) fn prepare(
-        &mut self,
-        declarations: &str,
-        text: &str,
-    ) -> Result<i32, BenchError> {
+    pub fn prepare(&mut self, declarations: &str, text: &str) -> Result<i32, TdsError> {
         let call = calls::prepare(declarations, text);
         self.channel.send(&packets(RPC, &call, self.packet_bytes))?;
-        let (payload, _) = self.answer()?;
+        let payload = self.answer()?;
         opening(&payload)?;
         final_done(&payload)?;
         last_int(&payload).ok_or_else(|| protocol("sp_prepare gives no number"))
@@ -293,17 +287,17 @@ impl Connection {
     ///
     /// # Errors
     /// An answer that does not end well.
-    pub(in crate::messages) fn execute(
+    pub fn execute(
         &mut self,
         message: &mut Vec<u8>,
         handle: i32,
         values: &[i32],
-    ) -> Result<Drained, BenchError> {
+    ) -> Result<Drained, TdsError> {
         calls::execute(message, handle, values);
         self.exchange(RPC, message)
     }
 
-    fn exchange(&mut self, kind: u8, payload: &[u8]) -> Result<Drained, BenchError> {
+    fn exchange(&mut self, kind: u8, payload: &[u8]) -> Result<Drained, TdsError> {
         self.channel.send(&packets(kind, payload, self.packet_bytes))?;
         let received = self.channel.received;
         let mut drain = Drain::new(self.most_packet_bytes);
@@ -320,27 +314,31 @@ impl Connection {
     }
 
     /// Lets go of the connection's buffers until it is used again.
-    pub(in crate::messages) fn rest(&mut self) {
+    pub fn rest(&mut self) {
         self.channel.rest();
     }
 
     /// The server's program and version.
-    pub(in crate::messages) fn server(&self) -> &str {
+    #[must_use]
+    pub fn server(&self) -> &str {
         &self.server
     }
 
     /// Where it is.
-    pub(in crate::messages) fn address(&self) -> IpAddr {
+    #[must_use]
+    pub fn address(&self) -> IpAddr {
         self.channel.address()
     }
 
     /// What encrypts the batches; none for plain.
-    pub(in crate::messages) fn negotiated(&self) -> Option<&Negotiated> {
+    #[must_use]
+    pub fn negotiated(&self) -> Option<&Negotiated> {
         self.negotiated.as_ref()
     }
 
     /// The packet size as agreed.
-    pub(in crate::messages) fn packet_bytes(&self) -> u16 {
+    #[must_use]
+    pub fn packet_bytes(&self) -> u16 {
         self.packet_bytes
     }
 }
@@ -351,19 +349,10 @@ fn last_int(tail: &[u8]) -> Option<i32> {
     Some(i32::from_le_bytes(*tail.get(..before)?.last_chunk::<4>()?))
 }
 
-/// Everything that TLS wants to say.
-fn records(tls: &mut ClientConnection) -> Result<Vec<u8>, BenchError> {
-    let mut out = Vec::new();
-    while tls.wants_write() {
-        tls.write_tls(&mut out).map_err(|source| BenchError::ConnectionLost { source })?;
-    }
-    Ok(out)
-}
-
 /// A server that knows no TDS 8.0 hangs up on its first byte.
-fn refused_tls(error: BenchError, mode: MessagesMode) -> BenchError {
+fn refused_tls(error: TdsError, mode: Mode) -> TdsError {
     match error {
-        BenchError::ConnectionLost { .. } => BenchError::Encryption {
+        TdsError::ConnectionLost { .. } => TdsError::Encryption {
             mode: mode.name(),
             reason: "the server hung up: it may not speak TDS 8.0",
         },
@@ -371,6 +360,6 @@ fn refused_tls(error: BenchError, mode: MessagesMode) -> BenchError {
     }
 }
 
-fn protocol(what: &str) -> BenchError {
-    BenchError::Protocol { what: what.to_owned() }
+fn protocol(what: &str) -> TdsError {
+    TdsError::Protocol { what: what.to_owned() }
 }

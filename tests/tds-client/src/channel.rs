@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustls::ClientConnection;
 
-use crate::error::BenchError;
-use crate::interrupt;
+use crate::error::TdsError;
 
 /// What is read from the socket at once: several packets or records a call of the system.
 const READ_BYTES: usize = 64 * 1024;
@@ -16,7 +15,7 @@ const LOOK_UP: Duration = Duration::from_millis(500);
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// A connection's bytes.
-pub(super) struct Channel {
+pub(crate) struct Channel {
     stream: TcpStream,
     tls: Option<Box<ClientConnection>>,
     /// As received; empty while the connection rests.
@@ -24,19 +23,25 @@ pub(super) struct Channel {
     /// As decrypted.
     plain: Vec<u8>,
     /// Bytes received, as encrypted.
-    pub(super) received: u64,
+    pub(crate) received: u64,
     /// A server that says nothing for so long is given up.
-    pub(super) patience: Duration,
+    pub(crate) patience: Duration,
     address: IpAddr,
+    /// Whether the caller asks to stop.
+    stopped: fn() -> bool,
 }
 
 impl Channel {
-    pub(super) fn connect(host: &str, port: u16, patience: Duration) -> Result<Self, BenchError> {
+    pub(crate) fn connect(
+        (host, port): (&str, u16),
+        patience: Duration,
+        stopped: fn() -> bool,
+    ) -> Result<Self, TdsError> {
         let server = format!("{host}:{port}");
-        let lost = |source| BenchError::Connect { server: server.clone(), source };
+        let lost = |source| TdsError::Connect { server: server.clone(), source };
         let mut last = std::io::Error::from(ErrorKind::NotFound);
         for address in (host, port).to_socket_addrs().map_err(lost)? {
-            interrupt::check()?;
+            check(stopped)?;
             match TcpStream::connect_timeout(&address, CONNECT) {
                 Ok(stream) => {
                     stream.set_nodelay(true).map_err(lost)?;
@@ -50,29 +55,30 @@ impl Channel {
                         received: 0,
                         patience,
                         address: address.ip(),
+                        stopped,
                     });
                 }
                 Err(error) => last = error,
             }
         }
-        Err(BenchError::Connect { server, source: last })
+        Err(TdsError::Connect { server, source: last })
     }
 
     /// Where the server is.
-    pub(super) fn address(&self) -> IpAddr {
+    pub(crate) fn address(&self) -> IpAddr {
         self.address
     }
 
     /// Everything goes through TLS from now on; nothing does with none.
-    pub(super) fn set_tls(&mut self, tls: Option<Box<ClientConnection>>) {
+    pub(crate) fn set_tls(&mut self, tls: Option<Box<ClientConnection>>) {
         self.tls = tls;
     }
 
-    pub(super) fn tls(&self) -> Option<&ClientConnection> {
+    pub(crate) fn tls(&self) -> Option<&ClientConnection> {
         self.tls.as_deref()
     }
 
-    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), BenchError> {
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), TdsError> {
         let Some(tls) = &mut self.tls else {
             return self.stream.write_all(bytes).map_err(lost);
         };
@@ -81,7 +87,7 @@ impl Channel {
     }
 
     /// TLS before everything else.
-    pub(super) fn handshake(&mut self, mut tls: Box<ClientConnection>) -> Result<(), BenchError> {
+    pub(crate) fn handshake(&mut self, mut tls: Box<ClientConnection>) -> Result<(), TdsError> {
         while tls.is_handshaking() {
             flush(&mut tls, &mut self.stream)?;
             if !tls.is_handshaking() {
@@ -107,7 +113,7 @@ impl Channel {
     ///
     /// # Errors
     /// A connection that ended, or was silent for too long.
-    pub(super) fn next(&mut self) -> Result<&[u8], BenchError> {
+    pub(crate) fn next(&mut self) -> Result<&[u8], TdsError> {
         self.plain.clear();
         loop {
             let count = self.receive()?;
@@ -128,12 +134,12 @@ impl Channel {
     }
 
     /// Lets go of the buffers until the next answer.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         self.raw = Vec::new();
         self.plain = Vec::new();
     }
 
-    fn receive(&mut self) -> Result<usize, BenchError> {
+    fn receive(&mut self) -> Result<usize, TdsError> {
         if self.raw.is_empty() {
             self.raw = vec![0; READ_BYTES];
         }
@@ -151,7 +157,7 @@ impl Channel {
                         ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
                     ) =>
                 {
-                    interrupt::check()?;
+                    check(self.stopped)?;
                     if began.elapsed() > self.patience {
                         return Err(lost(ErrorKind::TimedOut.into()));
                     }
@@ -162,13 +168,17 @@ impl Channel {
     }
 }
 
-fn flush(tls: &mut ClientConnection, stream: &mut TcpStream) -> Result<(), BenchError> {
+fn flush(tls: &mut ClientConnection, stream: &mut TcpStream) -> Result<(), TdsError> {
     while tls.wants_write() {
         tls.write_tls(stream).map_err(lost)?;
     }
     Ok(())
 }
 
-fn lost(source: std::io::Error) -> BenchError {
-    BenchError::ConnectionLost { source }
+fn check(stopped: fn() -> bool) -> Result<(), TdsError> {
+    if stopped() { Err(TdsError::Stopped) } else { Ok(()) }
+}
+
+fn lost(source: std::io::Error) -> TdsError {
+    TdsError::ConnectionLost { source }
 }

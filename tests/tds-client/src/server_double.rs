@@ -10,21 +10,20 @@ use std::time::Duration;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection};
-use tdekit_bench_report::MessagesMode;
 use zeroize::Zeroizing;
 
-use super::frames::{
+use crate::error::TdsError;
+use crate::frames::{
     ENCRYPT_NOT_SUPPORTED, ENCRYPT_OFF, ENCRYPT_ON, ENCRYPT_REQUIRED, PRELOGIN, RESPONSE, packets,
     prelogin,
 };
-use super::{Connection, Login, Trust};
-use crate::error::BenchError;
+use crate::{Connection, Login, Mode, Trust};
 
 /// A self-signed certificate for `localhost` and 127.0.0.1, for tests only.
-const CERTIFICATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/messages/tds/double/cert.pem");
+const CERTIFICATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/double/cert.pem");
 const KEY: &[u8] = include_bytes!("double/key.pem");
 
-pub(super) fn done(status: u16, rows: u64) -> Vec<u8> {
+pub(crate) fn done(status: u16, rows: u64) -> Vec<u8> {
     let mut out = vec![0xFD];
     out.extend(status.to_le_bytes());
     out.extend([0xC1, 0]);
@@ -43,14 +42,14 @@ fn wide(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
-pub(super) fn login_ack(name: &str) -> Vec<u8> {
+pub(crate) fn login_ack(name: &str) -> Vec<u8> {
     let mut body = vec![1, 0x74, 0, 0, 4, u8::try_from(name.len()).unwrap()];
     body.extend(wide(name));
     body.extend([16, 0, 0x03, 0xE8]);
     sized(0xAD, &body)
 }
 
-pub(super) fn env_packet_size(size: &str) -> Vec<u8> {
+pub(crate) fn env_packet_size(size: &str) -> Vec<u8> {
     let mut body = vec![4, u8::try_from(size.len()).unwrap()];
     body.extend(wide(size));
     body.extend([4]);
@@ -58,7 +57,7 @@ pub(super) fn env_packet_size(size: &str) -> Vec<u8> {
     sized(0xE3, &body)
 }
 
-pub(super) fn error_token(number: i32, text: &str) -> Vec<u8> {
+pub(crate) fn error_token(number: i32, text: &str) -> Vec<u8> {
     let mut body = number.to_le_bytes().to_vec();
     body.extend([1, 16]);
     body.extend(u16::try_from(text.len()).unwrap().to_le_bytes());
@@ -208,14 +207,15 @@ fn login(port: u16, trust: Trust) -> Login {
         database: String::new(),
         trust,
         packet_bytes: 512,
+        stopped: || false,
     }
 }
 
-const MODES: [(MessagesMode, u8, bool); 4] = [
-    (MessagesMode::Off, ENCRYPT_NOT_SUPPORTED, false),
-    (MessagesMode::Off, ENCRYPT_OFF, false),
-    (MessagesMode::On, ENCRYPT_REQUIRED, false),
-    (MessagesMode::Strict, ENCRYPT_ON, true),
+const MODES: [(Mode, u8, bool); 4] = [
+    (Mode::Off, ENCRYPT_NOT_SUPPORTED, false),
+    (Mode::Off, ENCRYPT_OFF, false),
+    (Mode::On, ENCRYPT_REQUIRED, false),
+    (Mode::Strict, ENCRYPT_ON, true),
 ];
 
 #[test]
@@ -235,7 +235,7 @@ fn every_mode_drains_the_same_answer_however_it_is_split() {
             assert_eq!(found.last_int, Some(78));
             match connection.negotiated() {
                 None => {
-                    assert_eq!((mode, found.wire_bytes), (MessagesMode::Off, sent));
+                    assert_eq!((mode, found.wire_bytes), (Mode::Off, sent));
                 }
                 Some(tls) => {
                     let protocol = if strict { "TLSv1.3" } else { "TLSv1.2" };
@@ -260,13 +260,13 @@ fn a_certificate_that_nobody_vouches_for_is_refused_unless_asked() {
         let (port, thread) = serve(script());
         let refused = Connection::open(&login(port, Trust::System), mode).err();
         assert!(
-            matches!(refused, Some(BenchError::Tls(_) | BenchError::Option { .. })),
+            matches!(refused, Some(TdsError::Tls(_) | TdsError::Authority { .. })),
             "{refused:?}"
         );
         assert!(thread.join().unwrap().is_err());
         let (port, thread) = serve(script());
         let refused = Connection::open(&login(port, Trust::File(other)), mode).err();
-        assert!(matches!(refused, Some(BenchError::Option { option: "--tls-ca", .. })));
+        assert!(matches!(refused, Some(TdsError::Authority { .. })));
         assert!(thread.join().unwrap().is_err());
         let (port, thread) = serve(script());
         drop(Connection::open(&login(port, Trust::Anyone), mode).unwrap());
@@ -277,21 +277,21 @@ fn a_certificate_that_nobody_vouches_for_is_refused_unless_asked() {
 #[test]
 fn encryption_is_never_less_or_more_than_asked_for() {
     for (mode, encryption) in [
-        (MessagesMode::Off, ENCRYPT_ON),
-        (MessagesMode::Off, ENCRYPT_REQUIRED),
-        (MessagesMode::On, ENCRYPT_OFF),
-        (MessagesMode::On, ENCRYPT_NOT_SUPPORTED),
+        (Mode::Off, ENCRYPT_ON),
+        (Mode::Off, ENCRYPT_REQUIRED),
+        (Mode::On, ENCRYPT_OFF),
+        (Mode::On, ENCRYPT_NOT_SUPPORTED),
     ] {
         let script = Script { encryption, strict: false, answers: Vec::new(), piece: 4096 };
         let (port, thread) = serve(script);
         let refused = Connection::open(&login(port, Trust::Anyone), mode).err();
-        assert!(matches!(refused, Some(BenchError::Encryption { .. })), "{encryption}");
+        assert!(matches!(refused, Some(TdsError::Encryption { .. })), "{encryption}");
         // It may still be waiting for a handshake when the client hangs up.
         let _ended = thread.join().unwrap();
     }
 }
 
-fn second_answer(answer: Vec<u8>) -> BenchError {
+fn second_answer(answer: Vec<u8>) -> TdsError {
     let script = Script {
         encryption: ENCRYPT_NOT_SUPPORTED,
         strict: false,
@@ -299,7 +299,7 @@ fn second_answer(answer: Vec<u8>) -> BenchError {
         piece: 4096,
     };
     let (port, thread) = serve(script);
-    let mut connection = Connection::open(&login(port, Trust::System), MessagesMode::Off).unwrap();
+    let mut connection = Connection::open(&login(port, Trust::System), Mode::Off).unwrap();
     let error = connection.drain("SELECT 1").unwrap_err();
     thread.join().unwrap().unwrap();
     error
@@ -308,18 +308,18 @@ fn second_answer(answer: Vec<u8>) -> BenchError {
 #[test]
 fn answers_that_end_badly_are_errors() {
     let failed = packets(RESPONSE, &done(0x02, 0), 512).to_vec();
-    assert!(matches!(second_answer(failed), BenchError::StatementFailed { status: 2 }));
+    assert!(matches!(second_answer(failed), TdsError::StatementFailed { status: 2 }));
     let more = packets(RESPONSE, &done(0x01, 0), 512).to_vec();
-    assert!(matches!(second_answer(more), BenchError::Protocol { .. }));
+    assert!(matches!(second_answer(more), TdsError::Protocol { .. }));
     let mut cut = batch_answer(1);
     cut.truncate(700);
-    assert!(matches!(second_answer(cut), BenchError::ConnectionLost { .. }));
+    assert!(matches!(second_answer(cut), TdsError::ConnectionLost { .. }));
     // Packets longer than agreed, shorter than their header, or of another kind.
     for header in [[4, 1, 0x20, 0], [4, 1, 0, 7], [1, 1, 0, 8]] {
         let mut lie = header.to_vec();
         lie.extend([0, 0, 1, 0]);
         let error = second_answer(lie);
-        assert!(matches!(error, BenchError::Protocol { .. }), "{header:?}: {error}");
+        assert!(matches!(error, TdsError::Protocol { .. }), "{header:?}: {error}");
     }
 }
 
@@ -330,9 +330,9 @@ fn a_refused_login_says_why() {
     let answers = vec![packets(RESPONSE, &payload, 4096).to_vec()];
     let encryption = ENCRYPT_NOT_SUPPORTED;
     let (port, thread) = serve(Script { encryption, strict: false, answers, piece: 3 });
-    let refused = Connection::open(&login(port, Trust::System), MessagesMode::Off).err();
+    let refused = Connection::open(&login(port, Trust::System), Mode::Off).err();
     let refused = refused.unwrap();
-    assert!(matches!(refused, BenchError::ServerSaid { number: 18456, .. }), "{refused}");
+    assert!(matches!(refused, TdsError::ServerSaid { number: 18456, .. }), "{refused}");
     assert!(
         refused.to_string().contains("Login failed") && !refused.to_string().contains("secret")
     );

@@ -1,6 +1,6 @@
 //! Calls of prepared statements. Source: MS-TDS 2.2.6.6 (RPC request), 2.2.5.4 (types).
 
-use super::frames::{HEADERS_BYTES, put_headers};
+use crate::frames::{HEADERS_BYTES, put_headers};
 
 /// In place of a procedure's name: its number follows.
 const NUMBERED: u16 = 0xFFFF;
@@ -43,7 +43,7 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
 }
 
 /// `sp_prepare`: its answer ends with the statement's number, an INT, and DONEPROC.
-pub(super) fn prepare(declarations: &str, text: &str) -> Vec<u8> {
+pub(crate) fn prepare(declarations: &str, text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     put_headers(&mut out);
     put_call(&mut out, SP_PREPARE);
@@ -56,7 +56,7 @@ pub(super) fn prepare(declarations: &str, text: &str) -> Vec<u8> {
 }
 
 /// A message of `sp_execute` of a statement with one INT parameter, a call for each value.
-pub(super) fn execute(out: &mut Vec<u8>, handle: i32, values: &[i32]) {
+pub(crate) fn execute(out: &mut Vec<u8>, handle: i32, values: &[i32]) {
     out.clear();
     out.reserve(HEADERS_BYTES + values.len() * EXECUTE_BYTES);
     put_headers(out);

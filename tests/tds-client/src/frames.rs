@@ -2,27 +2,27 @@
 
 use zeroize::Zeroizing;
 
-use crate::error::BenchError;
+use crate::error::TdsError;
 
 /// Bytes of a packet's header.
-pub(super) const HEADER_BYTES: usize = 8;
+pub(crate) const HEADER_BYTES: usize = 8;
 /// Kinds of packets.
-pub(super) const BATCH: u8 = 1;
-pub(super) const RPC: u8 = 3;
-pub(super) const RESPONSE: u8 = 4;
-pub(super) const LOGIN: u8 = 16;
-pub(super) const PRELOGIN: u8 = 18;
+pub(crate) const BATCH: u8 = 1;
+pub(crate) const RPC: u8 = 3;
+pub(crate) const RESPONSE: u8 = 4;
+pub(crate) const LOGIN: u8 = 16;
+pub(crate) const PRELOGIN: u8 = 18;
 /// The last packet of its message.
-pub(super) const END: u8 = 1;
+pub(crate) const END: u8 = 1;
 
 /// What PRELOGIN says about encryption.
-pub(super) const ENCRYPT_OFF: u8 = 0;
-pub(super) const ENCRYPT_ON: u8 = 1;
-pub(super) const ENCRYPT_NOT_SUPPORTED: u8 = 2;
-pub(super) const ENCRYPT_REQUIRED: u8 = 3;
+pub(crate) const ENCRYPT_OFF: u8 = 0;
+pub(crate) const ENCRYPT_ON: u8 = 1;
+pub(crate) const ENCRYPT_NOT_SUPPORTED: u8 = 2;
+pub(crate) const ENCRYPT_REQUIRED: u8 = 3;
 
-pub(super) const TDS_7_4: u32 = 0x7400_0004;
-pub(super) const TDS_8_0: u32 = 0x0800_0000;
+pub(crate) const TDS_7_4: u32 = 0x7400_0004;
+pub(crate) const TDS_8_0: u32 = 0x0800_0000;
 
 const OPTION_VERSION: u8 = 0;
 const OPTION_ENCRYPTION: u8 = 1;
@@ -37,7 +37,7 @@ const LOGIN_FIXED_BYTES: usize = 94;
 const MOST_UNITS: usize = 128;
 
 /// Cuts a message into packets of at most `packet_bytes`.
-pub(super) fn packets(kind: u8, payload: &[u8], packet_bytes: u16) -> Zeroizing<Vec<u8>> {
+pub(crate) fn packets(kind: u8, payload: &[u8], packet_bytes: u16) -> Zeroizing<Vec<u8>> {
     let room = usize::from(packet_bytes).saturating_sub(HEADER_BYTES).max(1);
     let count = payload.len().div_ceil(room).max(1);
     let mut out = Zeroizing::new(Vec::with_capacity(payload.len() + count * HEADER_BYTES));
@@ -55,7 +55,7 @@ pub(super) fn packets(kind: u8, payload: &[u8], packet_bytes: u16) -> Zeroizing<
 }
 
 /// A client's PRELOGIN.
-pub(super) fn prelogin(encryption: u8) -> Vec<u8> {
+pub(crate) fn prelogin(encryption: u8) -> Vec<u8> {
     let options: [(u8, &[u8]); 5] = [
         (OPTION_VERSION, &[1, 0, 0, 0, 0, 0]),
         (OPTION_ENCRYPTION, &[encryption]),
@@ -78,8 +78,8 @@ pub(super) fn prelogin(encryption: u8) -> Vec<u8> {
 }
 
 /// What the server's PRELOGIN says about encryption.
-pub(super) fn answered_encryption(payload: &[u8]) -> Result<u8, BenchError> {
-    let broken = |what: &str| BenchError::Protocol { what: format!("its PRELOGIN {what}") };
+pub(crate) fn answered_encryption(payload: &[u8]) -> Result<u8, TdsError> {
+    let broken = |what: &str| TdsError::Protocol { what: format!("its PRELOGIN {what}") };
     for option in payload.chunks(5).take(MOST_OPTIONS) {
         match option {
             [OPTION_END, ..] => return Err(broken("says nothing about encryption")),
@@ -99,23 +99,23 @@ pub(super) fn answered_encryption(payload: &[u8]) -> Result<u8, BenchError> {
 }
 
 /// What LOGIN7 says.
-pub(super) struct LoginFrame<'a> {
-    pub(super) version: u32,
-    pub(super) packet_bytes: u16,
-    pub(super) user: &'a str,
-    pub(super) password: &'a str,
-    pub(super) server: &'a str,
-    pub(super) database: &'a str,
+pub(crate) struct LoginFrame<'a> {
+    pub(crate) version: u32,
+    pub(crate) packet_bytes: u16,
+    pub(crate) user: &'a str,
+    pub(crate) password: &'a str,
+    pub(crate) server: &'a str,
+    pub(crate) database: &'a str,
 }
 
 impl LoginFrame<'_> {
     /// The message. The password in it is scrambled, which hides it from no one.
-    pub(super) fn encode(&self) -> Result<Zeroizing<Vec<u8>>, BenchError> {
+    pub(crate) fn encode(&self) -> Result<Zeroizing<Vec<u8>>, TdsError> {
         let text = |what: &'static str, text: &str| {
             let units: Vec<u16> = text.encode_utf16().collect();
             if units.len() > MOST_UNITS {
                 let reason = format!("the {what} is longer than {MOST_UNITS} characters");
-                return Err(BenchError::Option { option: "--target", reason });
+                return Err(TdsError::Target { reason });
             }
             let bytes = units.iter().flat_map(|unit| unit.to_le_bytes()).collect::<Vec<u8>>();
             Ok(Zeroizing::new(bytes))
@@ -170,7 +170,7 @@ fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
 }
 
 /// A batch outside of a transaction.
-pub(super) fn batch(text: &str) -> Vec<u8> {
+pub(crate) fn batch(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADERS_BYTES + text.len() * 2);
     put_headers(&mut out);
     out.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
@@ -178,11 +178,11 @@ pub(super) fn batch(text: &str) -> Vec<u8> {
 }
 
 /// Bytes of [`put_headers`].
-pub(super) const HEADERS_BYTES: usize = 22;
+pub(crate) const HEADERS_BYTES: usize = 22;
 
 /// What stands before a request outside of a transaction: all headers, 22 bytes; one header of 18:
 /// kind 2, no transaction, one request.
-pub(super) fn put_headers(out: &mut Vec<u8>) {
+pub(crate) fn put_headers(out: &mut Vec<u8>) {
     out.extend_from_slice(&22_u32.to_le_bytes());
     out.extend_from_slice(&18_u32.to_le_bytes());
     out.extend_from_slice(&2_u16.to_le_bytes());
@@ -215,10 +215,7 @@ mod tests {
             &[OPTION_VERSION, 0, 1][..],
             &[0; 500][..],
         ] {
-            assert!(
-                matches!(answered_encryption(bad), Err(BenchError::Protocol { .. })),
-                "{bad:?}"
-            );
+            assert!(matches!(answered_encryption(bad), Err(TdsError::Protocol { .. })), "{bad:?}");
         }
     }
 
@@ -242,6 +239,6 @@ mod tests {
         // 0x70 with its halves swapped is 0x07, and 0x07 ^ 0xA5 is 0xA2.
         assert_eq!(field(44), [0xA2, 0xA5]);
         let long = LoginFrame { user: &"x".repeat(129), ..frame };
-        assert!(matches!(long.encode(), Err(BenchError::Option { .. })));
+        assert!(matches!(long.encode(), Err(TdsError::Target { .. })));
     }
 }

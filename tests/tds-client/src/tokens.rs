@@ -1,9 +1,9 @@
 //! What is looked at of an answer: its end, and tokens before its first result.
 
-use crate::error::BenchError;
+use crate::error::TdsError;
 
 /// Bytes of DONE, DONEPROC and DONEINPROC.
-pub(super) const DONE_BYTES: usize = 13;
+pub(crate) const DONE_BYTES: usize = 13;
 /// Bytes of a return status.
 const STATUS_BYTES: usize = 5;
 const DONE_MORE: u16 = 0x01;
@@ -26,16 +26,16 @@ const ENV_PACKET_SIZE: u8 = 4;
 
 /// The end of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Final {
+pub(crate) struct Final {
     /// Rows that the last statement counted.
-    pub(super) rows: Option<u64>,
+    pub(crate) rows: Option<u64>,
 }
 
 /// Reads the DONE that ends an answer. `tail` is what it ends with, at least 13 bytes.
 ///
 /// # Errors
 /// No DONE there, one that says that more follows, or one that tells of a failure.
-pub(super) fn final_done(tail: &[u8]) -> Result<Final, BenchError> {
+pub(crate) fn final_done(tail: &[u8]) -> Result<Final, TdsError> {
     let at = tail.len().checked_sub(DONE_BYTES);
     let Some([0xFD..=0xFF, a, b, _, _, rows @ ..]) = at.and_then(|at| tail.get(at..)) else {
         return Err(broken("an answer does not end with DONE"));
@@ -45,7 +45,7 @@ pub(super) fn final_done(tail: &[u8]) -> Result<Final, BenchError> {
         return Err(broken("an answer ends though its last token says that more follows"));
     }
     if status & (DONE_ERROR | DONE_SERVER_ERROR) != 0 {
-        return Err(BenchError::StatementFailed { status });
+        return Err(TdsError::StatementFailed { status });
     }
     let rows = rows.try_into().map_or(0, u64::from_le_bytes);
     Ok(Final { rows: (status & DONE_COUNT != 0).then_some(rows) })
@@ -54,7 +54,7 @@ pub(super) fn final_done(tail: &[u8]) -> Result<Final, BenchError> {
 /// The end of an answer to a call: rows of its last statement, and the four bytes before its count,
 /// little-endian: an INT that is the last value of the last row. None where the answer does not
 /// end with DONEINPROC, a return status and DONEPROC.
-pub(super) fn call_end(tail: &[u8]) -> Option<(u64, i32)> {
+pub(crate) fn call_end(tail: &[u8]) -> Option<(u64, i32)> {
     let at = tail.len().checked_sub(DONE_BYTES + STATUS_BYTES + DONE_BYTES)?;
     let (before, end) = tail.split_at_checked(at)?;
     let [0xFF, a, b, _, _, rest @ ..] = end else { return None };
@@ -68,20 +68,20 @@ pub(super) fn call_end(tail: &[u8]) -> Option<(u64, i32)> {
 
 /// What stands before an answer's first result.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Opening {
+pub(crate) struct Opening {
     /// DONE tokens: messages.
-    pub(super) dones: u64,
+    pub(crate) dones: u64,
     /// The server's program and version, after a login.
-    pub(super) login: Option<String>,
+    pub(crate) login: Option<String>,
     /// The packet size from now on, where it was changed.
-    pub(super) packet_bytes: Option<u16>,
+    pub(crate) packet_bytes: Option<u16>,
 }
 
 /// Walks the tokens until the first result.
 ///
 /// # Errors
 /// The first error that the server tells of; tokens that are longer than the answer.
-pub(super) fn opening(payload: &[u8]) -> Result<Opening, BenchError> {
+pub(crate) fn opening(payload: &[u8]) -> Result<Opening, TdsError> {
     let mut found = Opening::default();
     let mut rest = payload;
     while let Some((token, behind)) = rest.split_first() {
@@ -115,7 +115,7 @@ pub(super) fn opening(payload: &[u8]) -> Result<Opening, BenchError> {
     Ok(found)
 }
 
-fn features(mut rest: &[u8]) -> Result<&[u8], BenchError> {
+fn features(mut rest: &[u8]) -> Result<&[u8], TdsError> {
     loop {
         let (id, behind) = rest.split_first().ok_or_else(cut)?;
         if *id == 0xFF {
@@ -126,13 +126,13 @@ fn features(mut rest: &[u8]) -> Result<&[u8], BenchError> {
     }
 }
 
-fn server_error(body: &[u8]) -> BenchError {
+fn server_error(body: &[u8]) -> TdsError {
     let Some((number, [state, class, a, b, rest @ ..])) = body.split_first_chunk::<4>() else {
         return cut();
     };
     let units = usize::from(u16::from_le_bytes([*a, *b]));
     let Some(text) = rest.get(..units * 2) else { return cut() };
-    BenchError::ServerSaid {
+    TdsError::ServerSaid {
         number: i32::from_le_bytes(*number),
         class: *class,
         state: *state,
@@ -167,27 +167,27 @@ fn utf16(bytes: &[u8]) -> String {
     String::from_utf16_lossy(&units)
 }
 
-fn broken(what: &str) -> BenchError {
-    BenchError::Protocol { what: what.to_owned() }
+fn broken(what: &str) -> TdsError {
+    TdsError::Protocol { what: what.to_owned() }
 }
 
-fn cut() -> BenchError {
+fn cut() -> TdsError {
     broken("a token is longer than its answer")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::server_double::{done, env_packet_size, error_token, login_ack};
     use super::*;
+    use crate::server_double::{done, env_packet_size, error_token, login_ack};
 
     #[test]
     fn an_answer_must_end_with_a_good_done() {
         assert_eq!(final_done(&done(0x10, 7)).unwrap().rows, Some(7));
         assert_eq!(final_done(&done(0, 7)).unwrap().rows, None);
         let failed = final_done(&done(0x02, 0));
-        assert!(matches!(failed, Err(BenchError::StatementFailed { status: 2 })));
+        assert!(matches!(failed, Err(TdsError::StatementFailed { status: 2 })));
         for bad in [&done(0x01, 0)[..], &done(0, 0)[1..], &[0xD1; 13][..], &[]] {
-            assert!(matches!(final_done(bad), Err(BenchError::Protocol { .. })), "{bad:?}");
+            assert!(matches!(final_done(bad), Err(TdsError::Protocol { .. })), "{bad:?}");
         }
     }
 
@@ -210,7 +210,7 @@ mod tests {
         let mut payload = done(0x01, 0);
         payload.extend(error_token(208, "Invalid object name 'x'."));
         let error = opening(&payload).unwrap_err();
-        assert!(matches!(error, BenchError::ServerSaid { number: 208, class: 16, .. }));
+        assert!(matches!(error, TdsError::ServerSaid { number: 208, class: 16, .. }));
         assert!(error.to_string().contains("Invalid object name 'x'."), "{error}");
     }
 
@@ -226,10 +226,10 @@ mod tests {
         assert_eq!(whole.len(), 5, "{whole:?}");
         let mut lying = error_token(208, "text");
         lying[1..3].copy_from_slice(&[0xFF, 0xFF]);
-        assert!(matches!(opening(&lying), Err(BenchError::Protocol { .. })));
+        assert!(matches!(opening(&lying), Err(TdsError::Protocol { .. })));
         let mut lying = error_token(208, "text");
         lying[9..11].copy_from_slice(&[0xFF, 0xFF]);
-        assert!(matches!(opening(&lying), Err(BenchError::Protocol { .. })));
+        assert!(matches!(opening(&lying), Err(TdsError::Protocol { .. })));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Takes an answer apart into packets, and keeps its end only.
 
-use super::frames::{END, HEADER_BYTES, PRELOGIN, RESPONSE};
-use crate::error::BenchError;
+use crate::error::TdsError;
+use crate::frames::{END, HEADER_BYTES, PRELOGIN, RESPONSE};
 
 /// Bytes of an answer's end that are kept: the last tokens of a call, and what stands before them.
 const TAIL_BYTES: usize = 64;
@@ -10,7 +10,7 @@ const MOST_KEPT_BYTES: usize = 1 << 20;
 
 /// What has come of an answer.
 #[derive(Debug)]
-pub(super) struct Drain {
+pub(crate) struct Drain {
     header: [u8; HEADER_BYTES],
     /// Bytes of the header that are there.
     have: usize,
@@ -21,13 +21,13 @@ pub(super) struct Drain {
     tail: [u8; TAIL_BYTES],
     tail_bytes: usize,
     kept: Option<Vec<u8>>,
-    pub(super) packets: u64,
-    pub(super) bytes: u64,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Drain {
     /// For an answer in packets of at most `most_packet_bytes`.
-    pub(super) fn new(most_packet_bytes: u16) -> Self {
+    pub(crate) fn new(most_packet_bytes: u16) -> Self {
         Self {
             header: [0; HEADER_BYTES],
             have: 0,
@@ -43,7 +43,7 @@ impl Drain {
     }
 
     /// The same, and what it holds is kept.
-    pub(super) fn keeping(most_packet_bytes: u16) -> Self {
+    pub(crate) fn keeping(most_packet_bytes: u16) -> Self {
         Self { kept: Some(Vec::new()), ..Self::new(most_packet_bytes) }
     }
 
@@ -51,7 +51,7 @@ impl Drain {
     ///
     /// # Errors
     /// A packet that is none, is longer than agreed, or bytes behind the end of the answer.
-    pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<bool, BenchError> {
+    pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<bool, TdsError> {
         self.bytes += bytes.len() as u64;
         while !bytes.is_empty() {
             if self.last && self.left == 0 && self.have == HEADER_BYTES {
@@ -79,7 +79,7 @@ impl Drain {
         Ok(self.last && self.left == 0 && self.have == HEADER_BYTES)
     }
 
-    fn begin(&mut self) -> Result<(), BenchError> {
+    fn begin(&mut self) -> Result<(), TdsError> {
         let [kind, status, high, low, ..] = self.header;
         if kind != RESPONSE && kind != PRELOGIN {
             return Err(broken(format!("a packet of kind {kind} within an answer")));
@@ -96,7 +96,7 @@ impl Drain {
         Ok(())
     }
 
-    fn put(&mut self, part: &[u8]) -> Result<(), BenchError> {
+    fn put(&mut self, part: &[u8]) -> Result<(), TdsError> {
         if let Some(kept) = &mut self.kept {
             if kept.len() + part.len() > MOST_KEPT_BYTES {
                 return Err(broken(format!("an answer is longer than {MOST_KEPT_BYTES} bytes")));
@@ -119,24 +119,24 @@ impl Drain {
     }
 
     /// The last bytes of the payload, at most [`TAIL_BYTES`].
-    pub(super) fn tail(&self) -> &[u8] {
+    pub(crate) fn tail(&self) -> &[u8] {
         &self.tail[..self.tail_bytes]
     }
 
     /// The payload, where it was kept.
-    pub(super) fn into_payload(self) -> Vec<u8> {
+    pub(crate) fn into_payload(self) -> Vec<u8> {
         self.kept.unwrap_or_default()
     }
 }
 
-fn broken(what: String) -> BenchError {
-    BenchError::Protocol { what }
+fn broken(what: String) -> TdsError {
+    TdsError::Protocol { what }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::frames::packets;
     use super::*;
+    use crate::frames::packets;
 
     fn payload() -> Vec<u8> {
         (0..1500_u32).map(|number| number.to_le_bytes()[0]).collect()
@@ -174,7 +174,7 @@ mod tests {
         for (length, most) in [(0_u16, 4096), (7, 4096), (4097, 4096), (32_767, 4096), (513, 512)] {
             let [high, low] = length.to_be_bytes();
             let error = Drain::new(most).take(&[RESPONSE, END, high, low, 0, 0, 1, 0]).unwrap_err();
-            assert!(matches!(error, BenchError::Protocol { .. }), "{length}: {error}");
+            assert!(matches!(error, TdsError::Protocol { .. }), "{length}: {error}");
         }
         let other = Drain::new(512).take(&[BATCH_KIND, END, 0, 8, 0, 0, 1, 0]);
         assert!(other.is_err());
@@ -183,7 +183,7 @@ mod tests {
         assert!(Drain::new(512).take(&behind).unwrap_err().to_string().contains("follow"));
     }
 
-    const BATCH_KIND: u8 = super::super::frames::BATCH;
+    const BATCH_KIND: u8 = crate::frames::BATCH;
 
     #[test]
     fn what_is_kept_is_bounded() {

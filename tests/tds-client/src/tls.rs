@@ -11,19 +11,20 @@ use rustls::crypto::{
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::version::{TLS12, TLS13};
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore,
-    SignatureScheme,
+    SignatureScheme, SupportedProtocolVersion,
 };
 
-use crate::error::BenchError;
+use crate::error::TdsError;
 
 /// The name of TDS 8.0 in ALPN.
 const ALPN_TDS8: &[u8] = b"tds/8.0";
 
 /// Whose certificate is accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::messages) enum Trust {
+pub enum Trust {
     /// One that the system's roots vouch for.
     System,
     /// One that a certificate in this PEM file vouches for, or that is in it.
@@ -34,15 +35,15 @@ pub(in crate::messages) enum Trust {
 
 /// What was agreed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::messages) struct Negotiated {
+pub struct Negotiated {
     /// Such as `TLSv1.3`.
-    pub(in crate::messages) protocol: String,
+    pub protocol: String,
     /// The suite's name.
-    pub(in crate::messages) suite: String,
+    pub suite: String,
 }
 
 impl Negotiated {
-    pub(super) fn of(tls: &ClientConnection) -> Option<Self> {
+    pub(crate) fn of(tls: &ClientConnection) -> Option<Self> {
         let protocol = tls.protocol_version()?;
         let suite = tls.negotiated_cipher_suite()?.suite();
         Some(Self {
@@ -52,43 +53,96 @@ impl Negotiated {
     }
 }
 
+/// The most round trips of a handshake within PRELOGIN.
+const MOST_ROUNDS: usize = 16;
+
+/// A handshake whose records travel in packets of PRELOGIN. `exchange` sends what it is given; with
+/// nothing it gives the payload of the next message.
+///
+/// # Errors
+/// Those of `exchange`, and a handshake that fails or does not end.
+pub fn handshake_within(
+    tls: &mut ClientConnection,
+    mut exchange: impl FnMut(Option<&[u8]>) -> Result<Vec<u8>, TdsError>,
+) -> Result<(), TdsError> {
+    let lost = |source| TdsError::ConnectionLost { source };
+    let records = |tls: &mut ClientConnection| {
+        let mut out = Vec::new();
+        while tls.wants_write() {
+            tls.write_tls(&mut out).map_err(lost)?;
+        }
+        Ok::<_, TdsError>(out)
+    };
+    for _ in 0..MOST_ROUNDS {
+        let out = records(tls)?;
+        if !out.is_empty() {
+            exchange(Some(&out))?;
+        }
+        if !tls.is_handshaking() {
+            return Ok(());
+        }
+        let payload = exchange(None)?;
+        let mut rest = payload.as_slice();
+        while !rest.is_empty() {
+            tls.read_tls(&mut rest).map_err(lost)?;
+            if let Err(error) = tls.process_new_packets() {
+                // The server is told why; it may be gone already.
+                let _told = exchange(Some(&records(tls)?));
+                return Err(error.into());
+            }
+        }
+    }
+    Err(TdsError::Protocol { what: "the TLS handshake does not end".to_owned() })
+}
+
 /// What every connection of a kind says of itself; worked out once for any number of them.
 #[derive(Clone)]
-pub(super) struct Offer {
+pub struct Offer {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
 impl Offer {
-    /// Within PRELOGIN TLS 1.2 only: there servers and clients of 1.3 disagree on where the
-    /// handshake ends.
-    pub(super) fn new(host: &str, trust: &Trust, strict: bool) -> Result<Self, BenchError> {
+    /// What a connection of TDS 8.0 offers, or one within PRELOGIN: TLS 1.2 only, since there
+    /// servers and clients of 1.3 disagree on where the handshake ends.
+    pub(crate) fn usual(host: &str, trust: &Trust, strict: bool) -> Result<Self, TdsError> {
+        match strict {
+            true => Self::new(host, trust, &[&TLS13, &TLS12], &[ALPN_TDS8]),
+            false => Self::new(host, trust, &[&TLS12], &[]),
+        }
+    }
+
+    /// To a server of this name, in these versions, with these names in ALPN.
+    ///
+    /// # Errors
+    /// A name that no certificate could have, and trust that nobody could have.
+    pub fn new(
+        host: &str,
+        trust: &Trust,
+        versions: &[&'static SupportedProtocolVersion],
+        alpn: &[&[u8]],
+    ) -> Result<Self, TdsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let versions: &[&rustls::SupportedProtocolVersion] = if strict {
-            &[&rustls::version::TLS13, &rustls::version::TLS12]
-        } else {
-            &[&rustls::version::TLS12]
-        };
         let verifier = verifier(trust, &provider)?;
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(versions)?
             .dangerous()
             .with_custom_certificate_verifier(verifier)
             .with_no_client_auth();
-        if strict {
-            config.alpn_protocols = vec![ALPN_TDS8.to_vec()];
-        }
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         // Every connection makes a whole handshake.
         config.resumption = rustls::client::Resumption::disabled();
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| BenchError::Option {
-            option: "--target",
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| TdsError::Target {
             reason: format!("`{host}` is no name that a certificate could have"),
         })?;
         Ok(Self { config: Arc::new(config), name })
     }
 
     /// A client that is about to say hello.
-    pub(super) fn client(&self) -> Result<ClientConnection, BenchError> {
+    ///
+    /// # Errors
+    /// That of the library.
+    pub fn client(&self) -> Result<ClientConnection, TdsError> {
         let mut tls = ClientConnection::new(Arc::clone(&self.config), self.name.clone())?;
         tls.set_buffer_limit(None);
         Ok(tls)
@@ -98,7 +152,7 @@ impl Offer {
 fn verifier(
     trust: &Trust,
     provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ServerCertVerifier>, BenchError> {
+) -> Result<Arc<dyn ServerCertVerifier>, TdsError> {
     let algorithms = provider.signature_verification_algorithms;
     let mut roots = RootCertStore::empty();
     let mut listed = Vec::new();
@@ -109,7 +163,7 @@ fn verifier(
             roots.add_parsable_certificates(found.certs);
         }
         Trust::File(path) => {
-            let refuse = |reason: String| BenchError::Option { option: "--tls-ca", reason };
+            let refuse = |reason: String| TdsError::Authority { reason };
             let read = CertificateDer::pem_file_iter(path)
                 .and_then(Iterator::collect::<Result<Vec<_>, _>>)
                 .map_err(|error| refuse(format!("{}: {error}", path.display())))?;
@@ -122,17 +176,14 @@ fn verifier(
     }
     if roots.is_empty() && listed.is_empty() {
         let reason = "the system has no roots; give --tls-ca FILE or --trust".to_owned();
-        return Err(BenchError::Option { option: "--tls-ca", reason });
+        return Err(TdsError::Authority { reason });
     }
     let roots = match roots.is_empty() {
         true => None,
         false => Some(
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
                 .build()
-                .map_err(|error| BenchError::Option {
-                    option: "--tls-ca",
-                    reason: error.to_string(),
-                })?,
+                .map_err(|error| TdsError::Authority { reason: error.to_string() })?,
         ),
     };
     Ok(Arc::new(Listed { algorithms, listed: Some(listed), roots }))
