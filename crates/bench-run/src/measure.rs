@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::instructions;
@@ -75,6 +75,11 @@ pub(crate) fn wall_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
+/// CPU of the calling thread.
+pub(crate) fn thread_ns() -> u64 {
+    in_ns(clock_gettime(ClockId::ThreadCPUTime))
+}
+
 /// CPU of all threads of this process.
 pub(crate) fn cpu_ns() -> u64 {
     nanoseconds(ClockId::ProcessCPUTime)
@@ -97,21 +102,17 @@ pub(crate) fn clock_step_ns() -> u64 {
         last = now;
     }
     // A clock that stood still all the while: its own word for its resolution.
-    if least == u64::MAX { resolution_ns() } else { least }
-}
-
-fn resolution_ns() -> u64 {
-    let time = rustix::time::clock_getres(ClockId::Monotonic);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+    if least == u64::MAX { in_ns(clock_getres(ClockId::Monotonic)) } else { least }
 }
 
 fn nanoseconds(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let rest = u64::try_from(time.tv_nsec).unwrap_or(0);
-    let now = seconds * 1_000_000_000 + rest;
+    let now = in_ns(clock_gettime(clock));
     now - now % coarseness_ns()
+}
+
+fn in_ns(time: Timespec) -> u64 {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 /// The step that both clocks are made to move in: 1, but in tests of coarse clocks.
@@ -197,7 +198,8 @@ pub(crate) fn private_memory_bytes() -> u64 {
     field(&text, "RssAnon:") * 1024
 }
 
-fn field(text: &str, name: &str) -> u64 {
+/// The number behind a name at the start of a line of `/proc`; 0 without one.
+pub(crate) fn field(text: &str, name: &str) -> u64 {
     text.lines()
         .find_map(|line| line.strip_prefix(name))
         .and_then(|rest| rest.split_whitespace().next())

@@ -25,6 +25,63 @@ pub(crate) enum PeerTool {
     Borg,
 }
 
+/// What a tool is, and how it is used.
+struct Facts {
+    name: &'static str,
+    /// Cipher and compression of what it makes.
+    makes: (&'static str, &'static str),
+    /// Programs that it needs, and Debian's packages that bring them.
+    needs: &'static [(&'static str, &'static str)],
+    /// The script that backs up `$1` to `$2`, which does not exist, on `$3` processors.
+    backup: &'static str,
+    /// The script that restores `$2` to the file `$1`, whose directory is empty.
+    restore: &'static str,
+    /// The script that makes an empty repository, off the clock.
+    prepare: Option<&'static str>,
+}
+
+const CP: Facts = Facts {
+    name: "cp",
+    makes: ("none", "none"),
+    needs: &[("cp", "coreutils")],
+    backup: "exec cp -- \"$1\" \"$2\"",
+    restore: "exec cp -- \"$2\" \"$1\"",
+    prepare: None,
+};
+const ZSTD_AGE: Facts = Facts {
+    name: "zstd-age",
+    makes: ("ChaCha20-Poly1305", "zstd:1"),
+    needs: &[("zstd", "zstd"), ("age", "age"), ("age-keygen", "age")],
+    backup: "zstd -q -1 -T\"$3\" -c -- \"$1\" | age -r \"$BENCH_RECIPIENT\" -o \"$2\"",
+    restore: "age -d -i \"$BENCH_IDENTITY\" -- \"$2\" | zstd -q -d -c > \"$1\"",
+    prepare: None,
+};
+const LZ4_AGE: Facts = Facts {
+    name: "lz4-age",
+    makes: ("ChaCha20-Poly1305", "lz4"),
+    needs: &[("lz4", "lz4"), ("age", "age"), ("age-keygen", "age")],
+    backup: "lz4 -q -1 -c -- \"$1\" | age -r \"$BENCH_RECIPIENT\" -o \"$2\"",
+    restore: "age -d -i \"$BENCH_IDENTITY\" -- \"$2\" | lz4 -q -d -c > \"$1\"",
+    prepare: None,
+};
+const RESTIC: Facts = Facts {
+    name: "restic",
+    makes: ("AES-256-CTR, Poly1305", "zstd, its default"),
+    needs: &[("restic", "restic")],
+    backup: "cd -- \"$(dirname -- \"$1\")\" && exec restic -q backup \"$(basename -- \"$1\")\"",
+    restore: "exec restic -q restore latest --target \"$(dirname -- \"$1\")\"",
+    prepare: Some("exec restic -q init"),
+};
+const BORG: Facts = Facts {
+    name: "borg",
+    makes: ("AES-256-CTR, BLAKE2b", "lz4"),
+    needs: &[("borg", "borgbackup")],
+    backup: "cd -- \"$(dirname -- \"$1\")\" && \
+             exec borg create --compression lz4 ::one \"$(basename -- \"$1\")\"",
+    restore: "cd -- \"$(dirname -- \"$1\")\" && exec borg extract ::one",
+    prepare: Some("exec borg init --encryption repokey-blake2"),
+};
+
 /// Protects the repositories of a run, which hold generated or copied data and are removed.
 const PASSPHRASE: &str = "of a bench run";
 
@@ -42,40 +99,27 @@ impl PeerTool {
     pub(crate) const ALL: [Self; 5] =
         [Self::Cp, Self::ZstdAge, Self::Lz4Age, Self::Restic, Self::Borg];
 
-    pub(crate) fn name(self) -> &'static str {
+    fn facts(self) -> &'static Facts {
         match self {
-            Self::Cp => "cp",
-            Self::ZstdAge => "zstd-age",
-            Self::Lz4Age => "lz4-age",
-            Self::Restic => "restic",
-            Self::Borg => "borg",
+            Self::Cp => &CP,
+            Self::ZstdAge => &ZSTD_AGE,
+            Self::Lz4Age => &LZ4_AGE,
+            Self::Restic => &RESTIC,
+            Self::Borg => &BORG,
         }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        self.facts().name
     }
 
     /// Cipher and compression of what it makes.
     pub(super) fn makes(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Cp => ("none", "none"),
-            Self::ZstdAge => ("ChaCha20-Poly1305", "zstd:1"),
-            Self::Lz4Age => ("ChaCha20-Poly1305", "lz4"),
-            Self::Restic => ("AES-256-CTR, Poly1305", "zstd, its default"),
-            Self::Borg => ("AES-256-CTR, BLAKE2b", "lz4"),
-        }
-    }
-
-    /// Programs that it needs, and Debian's packages that bring them.
-    fn needs(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Self::Cp => &[("cp", "coreutils")],
-            Self::ZstdAge => &[("zstd", "zstd"), ("age", "age"), ("age-keygen", "age")],
-            Self::Lz4Age => &[("lz4", "lz4"), ("age", "age"), ("age-keygen", "age")],
-            Self::Restic => &[("restic", "restic")],
-            Self::Borg => &[("borg", "borgbackup")],
-        }
+        self.facts().makes
     }
 
     pub(crate) fn is_there(self) -> bool {
-        self.needs().iter().all(|(program, _)| find_program(program).is_some())
+        self.facts().needs.iter().all(|(program, _)| find_program(program).is_some())
     }
 
     fn check(self) -> Result<(), BenchError> {
@@ -88,7 +132,8 @@ impl PeerTool {
 
     /// Debian's packages that bring its programs.
     pub(crate) fn packages(self) -> String {
-        let mut packages: Vec<&str> = self.needs().iter().map(|(_, package)| *package).collect();
+        let mut packages: Vec<&str> =
+            self.facts().needs.iter().map(|(_, package)| *package).collect();
         packages.dedup();
         packages.join(" ")
     }
@@ -96,7 +141,9 @@ impl PeerTool {
     /// The first line that each of its programs says of its version.
     pub(super) fn version(self) -> String {
         let mut versions = Vec::new();
-        for (program, _) in self.needs().iter().filter(|(program, _)| *program != "age-keygen") {
+        for (program, _) in
+            self.facts().needs.iter().filter(|(program, _)| *program != "age-keygen")
+        {
             let word = if self == Self::Restic { "version" } else { "--version" };
             let said = run(Command::new(program).arg(word)).unwrap_or_default();
             let said = String::from_utf8_lossy(&said);
@@ -105,44 +152,6 @@ impl PeerTool {
             versions.push(if named { line } else { format!("{program} {line}") });
         }
         versions.join("; ")
-    }
-
-    /// The script that backs up `$1` to `$2`, which does not exist, on `$3` processors.
-    fn backup_script(self) -> &'static str {
-        match self {
-            Self::Cp => "exec cp -- \"$1\" \"$2\"",
-            Self::ZstdAge => {
-                "zstd -q -1 -T\"$3\" -c -- \"$1\" | age -r \"$BENCH_RECIPIENT\" -o \"$2\""
-            }
-            Self::Lz4Age => "lz4 -q -1 -c -- \"$1\" | age -r \"$BENCH_RECIPIENT\" -o \"$2\"",
-            Self::Restic => {
-                "cd -- \"$(dirname -- \"$1\")\" && exec restic -q backup \"$(basename -- \"$1\")\""
-            }
-            Self::Borg => {
-                "cd -- \"$(dirname -- \"$1\")\" && \
-                 exec borg create --compression lz4 ::one \"$(basename -- \"$1\")\""
-            }
-        }
-    }
-
-    /// The script that restores `$2` to the file `$1`, whose directory is empty.
-    fn restore_script(self) -> &'static str {
-        match self {
-            Self::Cp => "exec cp -- \"$2\" \"$1\"",
-            Self::ZstdAge => "age -d -i \"$BENCH_IDENTITY\" -- \"$2\" | zstd -q -d -c > \"$1\"",
-            Self::Lz4Age => "age -d -i \"$BENCH_IDENTITY\" -- \"$2\" | lz4 -q -d -c > \"$1\"",
-            Self::Restic => "exec restic -q restore latest --target \"$(dirname -- \"$1\")\"",
-            Self::Borg => "cd -- \"$(dirname -- \"$1\")\" && exec borg extract ::one",
-        }
-    }
-
-    /// The script that makes an empty repository, off the clock.
-    fn prepare_script(self) -> Option<&'static str> {
-        match self {
-            Self::Cp | Self::ZstdAge | Self::Lz4Age => None,
-            Self::Restic => Some("exec restic -q init"),
-            Self::Borg => Some("exec borg init --encryption repokey-blake2"),
-        }
     }
 }
 
@@ -181,16 +190,16 @@ impl ReadyTool {
     }
 
     pub(super) fn backup(&self, source: &Path, target: &Path) -> ShellCommand {
-        self.shell(self.tool.backup_script(), source, target)
+        self.shell(self.tool.facts().backup, source, target)
     }
 
     pub(super) fn restore(&self, restored: &Path, backup: &Path) -> ShellCommand {
-        self.shell(self.tool.restore_script(), restored, backup)
+        self.shell(self.tool.facts().restore, restored, backup)
     }
 
     /// Makes an empty repository at `target` where the tool needs one.
     pub(super) fn prepare(&self, target: &Path) -> Result<(), BenchError> {
-        let Some(script) = self.tool.prepare_script() else { return Ok(()) };
+        let Some(script) = self.tool.facts().prepare else { return Ok(()) };
         let shell = self.shell(script, Path::new(""), target);
         run(Command::new("sh").args(shell.arguments).envs(shell.environment)).map(drop)
     }

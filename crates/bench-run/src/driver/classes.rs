@@ -32,6 +32,16 @@ pub(super) enum Work {
     FullBackup { compression: &'static str },
 }
 
+fn class(
+    experiment: Experiment,
+    (id, label): (&str, &str),
+    what: String,
+    (operations, unit): (u64, &str),
+) -> Class {
+    let (id, label, unit) = (id.to_owned(), label.to_owned(), unit.to_owned());
+    Class { id, experiment, label, what, operations, unit }
+}
+
 /// Id of the class that holds the checkpoint after an index rebuild.
 pub(super) fn checkpoint_id(cold: bool) -> String {
     format!("operations/checkpoint/{}", cache_name(cold))
@@ -56,15 +66,10 @@ pub(super) fn crud_id(mix: &Mix) -> String {
 
 /// The class of a mix, which runs under the control row `control`.
 pub(super) fn crud_task(config: &Config, mix: &Mix, (control, loops): (i64, u64)) -> Task {
+    let (names, what) = ((crud_id(mix), crud_label(mix)), crud_what(mix, config, loops));
+    let size = (loops * u64::from(config.processes), "loop");
     Task {
-        class: Class {
-            id: crud_id(mix),
-            experiment: Experiment::Crud,
-            label: crud_label(mix),
-            what: crud_what(mix, config, loops),
-            operations: loops * u64::from(config.processes),
-            unit: "loop".to_owned(),
-        },
+        class: class(Experiment::Crud, (&names.0, &names.1), what, size),
         work: Work::Crud { control, loops, writes: mix.writes() },
     }
 }
@@ -79,24 +84,17 @@ pub(super) fn script_id(number: usize) -> String {
 
 /// The user's statements: all together, which is what runs, and each alone.
 pub(super) fn script(statements: &[String], writes: &[bool], times: u64) -> (Task, Vec<Class>) {
-    let class = |id: String, label: String, what: String, operations: u64, unit: &str| Class {
-        id,
-        experiment: Experiment::Script,
-        label,
-        what,
-        operations,
-        unit: unit.to_owned(),
+    let class = |id: &str, label: &str, what: String| {
+        class(Experiment::Script, (id, label), what, (times, "run"))
     };
     let how = format!(
         "{times} times a block, SQLite's cache emptied before each statement, a fresh connection \
          each time; changes are taken back outside the clock."
     );
     let all = class(
-        SCRIPT.to_owned(),
-        format!("all {} statements", statements.len()),
+        SCRIPT,
+        &format!("all {} statements", statements.len()),
         format!("The script from its first to its last statement, {how}"),
-        times,
-        "run",
     );
     let each = (1..)
         .zip(statements.iter().zip(writes))
@@ -104,7 +102,7 @@ pub(super) fn script(statements: &[String], writes: &[bool], times: u64) -> (Tas
             let kind = if *writes { "changes the database" } else { "reads" };
             let label = format!("{number}: {}", brief(sql));
             let what = format!("Statement {number}, which {kind}, {how}");
-            class(script_id(number), label, what, times, "run")
+            class(&script_id(number), &label, what)
         })
         .collect();
     (Task { class: all, work: Work::Script { times } }, each)
@@ -185,37 +183,27 @@ fn operation_class(
     } else {
         String::new()
     };
-    Class {
-        id: format!("operations/{}/{cache}", operation.name()),
-        experiment: Experiment::Operations,
-        label,
-        what: format!(
-            "{runs} runs of {statements} statements, {emptied}{commit}; changes are taken back \
-             outside the clock."
-        ),
-        operations: runs as u64,
-        unit: unit.to_owned(),
-    }
+    let what = format!(
+        "{runs} runs of {statements} statements, {emptied}{commit}; changes are taken back outside \
+         the clock."
+    );
+    let id = format!("operations/{}/{cache}", operation.name());
+    class(Experiment::Operations, (&id, &label), what, (runs as u64, unit))
 }
 
 /// Full backups through the command: a plain database to a plain backup, an encrypted one to an
 /// encrypted backup.
 pub(super) fn full_backups() -> Vec<Task> {
     [("backup-compressed", "full backup, zstd", "zstd"), ("backup-plain", "full backup", "none")]
-        .map(|(id, label, compression)| Task {
-            class: Class {
-                id: format!("operations/{id}/warm"),
-                experiment: Experiment::Operations,
-                label: label.to_owned(),
-                what: format!(
-                    "`tdekit backup` with compression {compression}, from the start of its process \
-                     until the backup is on the device: of a plain database without encryption, \
-                     and of an encrypted one with encryption."
-                ),
-                operations: 1,
-                unit: "backup".to_owned(),
-            },
-            work: Work::FullBackup { compression },
+        .map(|(id, label, compression)| {
+            let id = format!("operations/{id}/warm");
+            let what = format!(
+                "`tdekit backup` with compression {compression}, from the start of its process \
+                 until the backup is on the device: of a plain database without encryption, and \
+                 of an encrypted one with encryption."
+            );
+            let class = class(Experiment::Operations, (&id, label), what, (1, "backup"));
+            Task { class, work: Work::FullBackup { compression } }
         })
         .into()
 }
@@ -224,55 +212,38 @@ pub(super) fn full_backups() -> Vec<Task> {
 pub(super) fn checkpoint(tasks: &[Task], cold: bool) -> Option<Class> {
     let id = format!("operations/{}/{}", Operation::Reindex.name(), cache_name(cold));
     tasks.iter().find(|task| task.class.id == id)?;
-    Some(Class {
-        id: checkpoint_id(cold),
-        experiment: Experiment::Operations,
-        label: format!("checkpoint after rebuild, {}", cache_name(cold)),
-        what: "The write-ahead log of all rebuilt indexes is copied into the database.".to_owned(),
-        operations: 1,
-        unit: "checkpoint".to_owned(),
-    })
+    let label = format!("checkpoint after rebuild, {}", cache_name(cold));
+    let what = "The write-ahead log of all rebuilt indexes is copied into the database.".to_owned();
+    let names = (checkpoint_id(cold), label);
+    Some(class(Experiment::Operations, (&names.0, &names.1), what, (1, "checkpoint")))
 }
 
 /// Classes of the scans.
 pub(super) fn scans(scans: &Scans, pages: u64) -> Vec<Task> {
-    let scan = |id: &str, label: &str, what: String, sql: &str| Task {
-        class: Class {
-            id: format!("scans/{id}"),
-            experiment: Experiment::Scans,
-            label: label.to_owned(),
-            what,
-            operations: scans.rows,
-            unit: "row".to_owned(),
-        },
-        work: Work::Scan { sql: sql.to_owned() },
+    let scan = |names: (&str, &str), what: String, size, work| Task {
+        class: class(Experiment::Scans, names, what, size),
+        work,
     };
-    let table = &scans.table;
+    let (table, rows) = (&scans.table, (scans.rows, "row"));
     vec![
         scan(
-            "sum",
-            "SUM over all rows",
+            ("scans/sum", "SUM over all rows"),
             format!("Sum over a column of {table}, reading the whole table; caches as above."),
-            &scans.sum_sql,
+            rows,
+            Work::Scan { sql: scans.sum_sql.clone() },
         ),
         scan(
-            "count",
-            "count(*)",
+            ("scans/count", "count(*)"),
             format!("Count of the rows of {table}; SQLite reads its smallest index or the table."),
-            &scans.count_sql,
+            rows,
+            Work::Scan { sql: scans.count_sql.clone() },
         ),
-        Task {
-            class: Class {
-                id: "scans/backup".to_owned(),
-                experiment: Experiment::Scans,
-                label: "backup API copy".to_owned(),
-                what: "The whole database is copied to a new file by SQLite's backup interface."
-                    .to_owned(),
-                operations: pages,
-                unit: "page".to_owned(),
-            },
-            work: Work::Backup,
-        },
+        scan(
+            ("scans/backup", "backup API copy"),
+            "The whole database is copied to a new file by SQLite's backup interface.".to_owned(),
+            (pages, "page"),
+            Work::Backup,
+        ),
     ]
 }
 

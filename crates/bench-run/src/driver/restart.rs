@@ -121,12 +121,12 @@ impl<'a> Restart<'a> {
             restart.runner = Some(WorkerProcess::start(&tools.worker, "backup", keys)?);
         }
         let mut started: Vec<(usize, SideWorkers)> = Vec::new();
-        let mut states: Vec<(DatabaseState, Option<DatabaseState>)> = Vec::new();
+        let mut states: Vec<Vec<DatabaseState>> = Vec::new();
         for index in order {
             let Some(side) = prepared.sides.get(index) else { continue };
             let (workers, state) = restart.start_side(side, needs)?;
             started.push((index, workers));
-            states.extend(state);
+            states.push(state);
         }
         started.sort_by_key(|(index, _)| *index);
         restart.workers = started.into_iter().map(|(_, workers)| workers).collect();
@@ -141,12 +141,12 @@ impl<'a> Restart<'a> {
         Ok(restart)
     }
 
-    #[allow(clippy::type_complexity, reason = "settings of both databases, where there are two")]
+    /// A side's workers, and the settings of each of its databases.
     fn start_side(
         &self,
         side: &SideSpec,
         needs: Needs,
-    ) -> Result<(SideWorkers, Option<(DatabaseState, Option<DatabaseState>)>), BenchError> {
+    ) -> Result<(SideWorkers, Vec<DatabaseState>), BenchError> {
         let directory = self.directory.join(&side.side.id);
         std::fs::create_dir_all(&directory)
             .map_err(BenchError::file("cannot create", &directory))?;
@@ -173,28 +173,31 @@ impl<'a> Restart<'a> {
             }
         }
         if let Some(name) = self.prepared.subject {
+            let plan = Request::Plan { statements: self.prepared.plan.clone() };
+            let start =
+                |name_of_copy| self.start_subject(side, name, &directory.join(name_of_copy));
             if needs.subject {
-                let path = directory.join("subject.db");
-                let (worker, state) = self.start_subject(side, name, &path)?;
+                let (mut worker, state) = start("subject.db")?;
+                worker.do_it(&plan)?;
                 states.push(state);
                 workers.subject = Some(worker);
             }
             if needs.cold {
-                let (worker, _) = self.start_subject(side, name, &directory.join("cold.db"))?;
+                let (mut worker, _) = start("cold.db")?;
+                worker.do_it(&plan)?;
                 workers.cold = Some(worker);
             }
             if needs.script {
-                let (worker, state) =
-                    self.start_script(side, name, &directory.join("script.db"))?;
+                let (mut worker, state) = start("script.db")?;
+                plan_script(&mut worker, self.config, &self.prepared.pristine(side, name))?;
                 states.push(state);
                 workers.script = Some(worker);
             }
         }
-        let mut states = states.into_iter();
-        Ok((workers, states.next().map(|first| (first, states.next()))))
+        Ok((workers, states))
     }
 
-    /// A worker with the derived statements on a fresh copy at `path`.
+    /// A worker on a fresh copy at `path`.
     fn start_subject(
         &self,
         side: &SideSpec,
@@ -205,23 +208,6 @@ impl<'a> Restart<'a> {
         let (mut worker, _) = side.start()?;
         let settings = operation_settings(self.config, self.prepared.foreign_keys);
         let state = worker.open(path, side.on_open(&settings))?;
-        worker.do_it(&Request::Plan { statements: self.prepared.plan.clone() })?;
-        Ok((worker, state))
-    }
-
-    /// A worker with the user's statements on a fresh copy at `path`.
-    fn start_script(
-        &self,
-        side: &SideSpec,
-        name: &str,
-        path: &Path,
-    ) -> Result<(WorkerProcess, DatabaseState), BenchError> {
-        let pristine = self.prepared.pristine(side, name);
-        copy_file(&pristine, path)?;
-        let (mut worker, _) = side.start()?;
-        let settings = operation_settings(self.config, self.prepared.foreign_keys);
-        let state = worker.open(path, side.on_open(&settings))?;
-        plan_script(&mut worker, self.config, &pristine)?;
         Ok((worker, state))
     }
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, UdpSocket};
 
-use rustix::time::{ClockId, clock_gettime};
 use tdekit_bench_report::ProcessorUse;
 use tdekit_private_mariadb::processor_ns;
+
+use crate::measure::{field, thread_ns};
 
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
@@ -128,16 +129,9 @@ impl Moment {
 
 /// What the calling thread has used so far.
 pub(super) fn own_thread() -> ProcessorUse {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let rest = u64::try_from(time.tv_nsec).unwrap_or(0);
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let (voluntary_switches, involuntary_switches) = switches_of(&status).unwrap_or_default();
-    ProcessorUse {
-        cpu_ns: seconds * 1_000_000_000 + rest,
-        voluntary_switches,
-        involuntary_switches,
-    }
+    ProcessorUse { cpu_ns: thread_ns(), voluntary_switches, involuntary_switches }
 }
 
 /// The difference of two readings.
@@ -162,15 +156,10 @@ pub(super) struct Memory {
 /// `VmRSS`, `VmHWM` and `Threads` of `/proc/PID/status`; zeros where it cannot be read.
 pub(super) fn memory_of(pid: u32) -> Memory {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let word = line.and_then(|line| line.split_whitespace().next());
-        word.and_then(|word| word.parse::<u64>().ok()).unwrap_or(0)
-    };
     Memory {
-        resident_bytes: field("VmRSS:") * 1024,
-        peak_bytes: field("VmHWM:") * 1024,
-        threads: field("Threads:"),
+        resident_bytes: field(&status, "VmRSS:") * 1024,
+        peak_bytes: field(&status, "VmHWM:") * 1024,
+        threads: field(&status, "Threads:"),
     }
 }
 

@@ -32,6 +32,16 @@ macro_rules! functions {
                 Self { $($name: ffi::$name,)* sqlite3_db_config: Some(ffi::sqlite3_db_config) }
             }
 
+            /// Calls that do nothing, and answer zero or null where they answer.
+            pub(super) fn nothing() -> Self {
+                $(extern "C" fn $name($(_: $argument),*) $(-> $result)? {
+                    // SAFETY: numbers and pointers only are answered, of which all-zero bytes are
+                    // valid ones.
+                    $(unsafe { core::mem::zeroed::<$result>() })?
+                })*
+                Self { $($name,)* sqlite3_db_config: None }
+            }
+
             /// A shared library, by path or by a name that the dynamic loader finds.
             pub(super) fn shared(path: &Path) -> Result<Self, LibraryError> {
                 let error = |error: libloading::Error| LibraryError {

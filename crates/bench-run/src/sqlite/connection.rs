@@ -58,15 +58,11 @@ impl Library {
     }
 
     pub(crate) fn version(self) -> String {
-        // SAFETY: takes nothing and returns a constant of the library, which is never unloaded.
-        let text = unsafe { CStr::from_ptr((self.api.sqlite3_libversion)()) };
-        text.to_string_lossy().into_owned()
+        constant(self.api.sqlite3_libversion)
     }
 
     pub(crate) fn source_id(self) -> String {
-        // SAFETY: as in `version`.
-        let text = unsafe { CStr::from_ptr((self.api.sqlite3_sourceid)()) };
-        text.to_string_lossy().into_owned()
+        constant(self.api.sqlite3_sourceid)
     }
 
     /// Opens or creates a database by its path.
@@ -119,6 +115,11 @@ impl Library {
         };
         Err(SqliteError { code, message: text, doing: doing() })
     }
+}
+
+fn constant(call: unsafe extern "C" fn() -> *const c_char) -> String {
+    // SAFETY: takes nothing and returns a constant of the library, which is never unloaded.
+    unsafe { CStr::from_ptr(call()) }.to_string_lossy().into_owned()
 }
 
 /// Called by SQLite when a lock is held by another connection.

@@ -6,9 +6,9 @@
 use core::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 
 use libsqlite3_sys as ffi;
-use libsqlite3_sys::{sqlite3, sqlite3_backup, sqlite3_destructor_type, sqlite3_stmt};
+use libsqlite3_sys::{sqlite3, sqlite3_stmt};
 
-use super::api::{Api, BusyHandler};
+use super::api::Api;
 
 /// The control row by which this library's control table says `reads`, `updates`, `inserts` and
 /// `loads`, each at most 99.
@@ -32,7 +32,6 @@ struct IdleStatement {
 /// Its address stands for every connection; it is never read.
 static CONNECTION: u8 = 0;
 const TEXT: &CStr = c"0123456789abcdef0123456789abcdef0123";
-const EMPTY: &CStr = c"";
 
 /// # Safety
 /// `raw` must come from [`prepare`] and not be finalized.
@@ -123,10 +122,6 @@ extern "C" fn column_type(_raw: *mut sqlite3_stmt, column: c_int) -> c_int {
     if column % 2 == 0 { ffi::SQLITE_INTEGER } else { ffi::SQLITE_TEXT }
 }
 
-extern "C" fn column_real(_raw: *mut sqlite3_stmt, _column: c_int) -> f64 {
-    0.0
-}
-
 extern "C" fn column_bytes(_raw: *mut sqlite3_stmt, _column: c_int) -> c_int {
     36
 }
@@ -139,137 +134,35 @@ extern "C" fn column_blob(_raw: *mut sqlite3_stmt, _column: c_int) -> *const c_v
     TEXT.as_ptr().cast()
 }
 
-extern "C" fn of_connection(_db: *mut sqlite3) -> c_int {
-    ffi::SQLITE_OK
-}
-
-extern "C" fn of_statement(_raw: *mut sqlite3_stmt) -> c_int {
-    ffi::SQLITE_OK
-}
-
 extern "C" fn message(_db: *mut sqlite3) -> *const c_char {
-    EMPTY.as_ptr()
+    c"".as_ptr()
 }
 
 extern "C" fn code_message(_code: c_int) -> *const c_char {
-    EMPTY.as_ptr()
-}
-
-extern "C" fn busy_handler(_db: *mut sqlite3, _call: BusyHandler, _data: *mut c_void) -> c_int {
-    ffi::SQLITE_OK
-}
-
-extern "C" fn enable(_db: *mut sqlite3, _on: c_int) -> c_int {
-    ffi::SQLITE_OK
-}
-
-extern "C" fn load(
-    _db: *mut sqlite3,
-    _path: *const c_char,
-    _entry: *const c_char,
-    _message: *mut *mut c_char,
-) -> c_int {
-    ffi::SQLITE_ERROR
-}
-
-extern "C" fn free(_memory: *mut c_void) {}
-
-extern "C" fn bind_null(_raw: *mut sqlite3_stmt, _index: c_int) -> c_int {
-    ffi::SQLITE_OK
-}
-
-extern "C" fn bind_real(_raw: *mut sqlite3_stmt, _index: c_int, _value: f64) -> c_int {
-    ffi::SQLITE_OK
-}
-
-extern "C" fn bind_text(
-    _raw: *mut sqlite3_stmt,
-    _index: c_int,
-    _text: *const c_char,
-    _length: c_int,
-    _kept: sqlite3_destructor_type,
-) -> c_int {
-    ffi::SQLITE_OK
-}
-
-extern "C" fn bind_blob(
-    _raw: *mut sqlite3_stmt,
-    _index: c_int,
-    _bytes: *const c_void,
-    _length: c_int,
-    _kept: sqlite3_destructor_type,
-) -> c_int {
-    ffi::SQLITE_OK
-}
-
-extern "C" fn status(
-    _db: *mut sqlite3,
-    _what: c_int,
-    _current: *mut c_int,
-    _high: *mut c_int,
-    _reset: c_int,
-) -> c_int {
-    ffi::SQLITE_OK
-}
-
-extern "C" fn backup_init(
-    _to: *mut sqlite3,
-    _to_name: *const c_char,
-    _from: *mut sqlite3,
-    _from_name: *const c_char,
-) -> *mut sqlite3_backup {
-    core::ptr::null_mut()
-}
-
-extern "C" fn backup_step(_backup: *mut sqlite3_backup, _pages: c_int) -> c_int {
-    ffi::SQLITE_ERROR
-}
-
-extern "C" fn backup_finish(_backup: *mut sqlite3_backup) -> c_int {
-    ffi::SQLITE_ERROR
+    c"".as_ptr()
 }
 
 impl Api {
-    /// Calls that do nothing.
+    /// Calls that do nothing but what the driver needs to go on.
     pub(super) fn idle() -> Self {
         Self {
             sqlite3_libversion: name,
             sqlite3_sourceid: name,
             sqlite3_open_v2: open,
-            sqlite3_close: of_connection,
-            sqlite3_extended_errcode: of_connection,
             sqlite3_errmsg: message,
             sqlite3_errstr: code_message,
-            sqlite3_busy_handler: busy_handler,
-            sqlite3_enable_load_extension: enable,
-            sqlite3_load_extension: load,
-            sqlite3_free: free,
             sqlite3_prepare_v3: prepare,
             sqlite3_step: step,
             sqlite3_reset: reset,
             sqlite3_finalize: finalize,
-            sqlite3_stmt_readonly: of_statement,
-            sqlite3_bind_parameter_count: of_statement,
-            sqlite3_bind_null: bind_null,
             sqlite3_bind_int64: bind_integer,
-            sqlite3_bind_double: bind_real,
-            sqlite3_bind_text: bind_text,
-            sqlite3_bind_blob: bind_blob,
             sqlite3_column_count: column_count,
             sqlite3_column_type: column_type,
             sqlite3_column_int64: column_integer,
-            sqlite3_column_double: column_real,
             sqlite3_column_bytes: column_bytes,
             sqlite3_column_text: column_text,
             sqlite3_column_blob: column_blob,
-            sqlite3_changes: of_connection,
-            sqlite3_total_changes: of_connection,
-            sqlite3_db_status: status,
-            sqlite3_db_release_memory: of_connection,
-            sqlite3_backup_init: backup_init,
-            sqlite3_backup_step: backup_step,
-            sqlite3_backup_finish: backup_finish,
-            sqlite3_db_config: None,
+            ..Self::nothing()
         }
     }
 }

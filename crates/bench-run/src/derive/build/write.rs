@@ -14,9 +14,7 @@ impl Builder<'_> {
     pub(super) fn inserts(&mut self, rng: &mut Rng) -> rusqlite::Result<()> {
         self.turn = 0;
         let table = &self.sampled.table;
-        let mut columns: Vec<String> =
-            if table.key.hidden { table.key.columns.clone() } else { Vec::new() };
-        columns.extend(table.writable().map(|column| column.name.clone()));
+        let columns = insert_columns(table);
         let undo = format!("DELETE FROM {} WHERE {}", table.quoted(), key_condition(table, 1));
         let sql = insert_sql(table, &columns);
         let mut last: Vec<i64> =
@@ -96,14 +94,13 @@ impl Builder<'_> {
             .unwrap_or_else(|| different(old, rng))
     }
 
+    fn set(&self, column: &str, condition: &str) -> String {
+        let (table, column) = (self.sampled.table.quoted(), quote(column));
+        format!("UPDATE {table} SET {column} = ?1 WHERE {condition}")
+    }
+
     fn set_by_key(&self, column: &str) -> String {
-        let table = &self.sampled.table;
-        format!(
-            "UPDATE {} SET {} = ?1 WHERE {}",
-            table.quoted(),
-            quote(column),
-            key_condition(table, 2)
-        )
+        self.set(column, &key_condition(&self.sampled.table, 2))
     }
 
     fn update_by_key(&self, position: usize, column: &str, rng: &mut Rng) -> Planned {
@@ -128,17 +125,10 @@ impl Builder<'_> {
         rng: &mut Rng,
     ) -> rusqlite::Result<Planned> {
         let table = &self.sampled.table;
-        let mut variants = Vec::new();
-        for (low, high, rows) in self.key_ranges()? {
-            let parameters = vec![self.changed(position, &rows, rng), low, high];
-            variants.push(Variant { parameters, undo: old_values(position, &rows) });
-        }
-        let key = key_list(table);
-        let sql = format!(
-            "UPDATE {} SET {} = ?1 WHERE {key} BETWEEN ?2 AND ?3",
-            table.quoted(),
-            quote(column)
-        );
+        let groups =
+            self.key_ranges()?.into_iter().map(|(low, high, rows)| (vec![low, high], rows));
+        let variants = self.updates_of(position, groups, rng);
+        let sql = self.set(column, &format!("{} BETWEEN ?2 AND ?3", key_list(table)));
         let what = format!("{column} of up to {RANGE_ROWS} rows of {} by key range", table.name);
         Ok(self.plan(Operation::Update, what, sql, Some(self.set_by_key(column)), variants))
     }
@@ -151,38 +141,38 @@ impl Builder<'_> {
         rng: &mut Rng,
     ) -> rusqlite::Result<Planned> {
         let table = &self.sampled.table;
-        let mut variants = Vec::new();
-        for (value, rows) in self.index_groups(condition)? {
-            let parameters = vec![self.changed(position, &rows, rng), value];
-            variants.push(Variant { parameters, undo: old_values(position, &rows) });
-        }
-        let sql = format!(
-            "UPDATE {} SET {} = ?1 WHERE {} = ?2",
-            table.quoted(),
-            quote(column),
-            quote(condition.0)
-        );
+        let groups = self.index_groups(condition)?;
+        let groups = groups.into_iter().map(|(value, rows)| (vec![value], rows));
+        let variants = self.updates_of(position, groups, rng);
+        let sql = self.set(column, &format!("{} = ?2", quote(condition.0)));
         let what = format!("{column} of rows of {} by index on {}", table.name, condition.0);
         Ok(self.plan(Operation::Update, what, sql, Some(self.set_by_key(column)), variants))
     }
 
-    fn changed(&self, position: usize, rows: &[Drawn], rng: &mut Rng) -> Value {
-        let old = rows.first().and_then(|row| row.values.get(position)).unwrap_or(&Value::Null);
-        self.other_value(position, old, rng)
+    /// A variant for each condition's values: another value for its rows, and the old ones back.
+    fn updates_of(
+        &self,
+        position: usize,
+        groups: impl Iterator<Item = (Vec<Value>, Vec<Drawn>)>,
+        rng: &mut Rng,
+    ) -> Vec<Variant> {
+        let variant = |(condition, rows): (Vec<Value>, Vec<Drawn>)| {
+            let old = rows.first().and_then(|row| row.values.get(position)).unwrap_or(&Value::Null);
+            let new = self.other_value(position, old, rng);
+            let parameters = std::iter::once(new).chain(condition).collect();
+            Variant { parameters, undo: old_values(position, &rows) }
+        };
+        groups.map(variant).collect()
     }
 
     pub(super) fn deletes(&mut self) -> rusqlite::Result<()> {
         self.turn = 0;
         let table = &self.sampled.table;
         let (name, label) = (table.quoted(), table.name.clone());
-        let mut columns: Vec<String> =
-            if table.key.hidden { table.key.columns.clone() } else { Vec::new() };
-        columns.extend(table.writable().map(|column| column.name.clone()));
+        let columns = insert_columns(table);
         let undo_sql = Some(insert_sql(table, &columns));
-        let whole = |row: &Drawn| {
-            let key = if table.key.hidden { row.key.clone() } else { Vec::new() };
-            key.into_iter().chain(row.values.iter().cloned()).collect::<Vec<_>>()
-        };
+        let whole = |row: &Drawn| insert_values(table, row);
+        let all = |rows: &[Drawn]| rows.iter().map(whole).collect();
         let sql = format!("DELETE FROM {name} WHERE {}", key_condition(table, 1));
         let rows = self.sampled.rows.iter().take(POINT_VARIANTS);
         let variants = rows
@@ -193,10 +183,7 @@ impl Builder<'_> {
         let ranges = self.key_ranges()?;
         let variants = ranges
             .into_iter()
-            .map(|(low, high, rows)| Variant {
-                parameters: vec![low, high],
-                undo: rows.iter().map(whole).collect(),
-            })
+            .map(|(low, high, rows)| Variant { parameters: vec![low, high], undo: all(&rows) })
             .collect();
         let key = key_list(table);
         let sql = format!("DELETE FROM {name} WHERE {key} BETWEEN ?1 AND ?2");
@@ -207,10 +194,7 @@ impl Builder<'_> {
             let groups = self.index_groups((&column, position))?;
             let variants = groups
                 .into_iter()
-                .map(|(value, rows)| Variant {
-                    parameters: vec![value],
-                    undo: rows.iter().map(whole).collect(),
-                })
+                .map(|(value, rows)| Variant { parameters: vec![value], undo: all(&rows) })
                 .collect();
             let sql = format!("DELETE FROM {name} WHERE {} = ?1", quote(&column));
             let what = format!("rows of {label} by index on {column}");
@@ -233,6 +217,18 @@ fn old_values(position: usize, rows: &[Drawn]) -> Vec<Vec<Value>> {
         .collect()
 }
 
+/// Columns of an INSERT of a whole row, with a hidden key first.
+fn insert_columns(table: &Table) -> Vec<String> {
+    let hidden = table.key.columns.iter().filter(|_| table.key.hidden).cloned();
+    hidden.chain(table.writable().map(|column| column.name.clone())).collect()
+}
+
+/// Values of [`insert_columns`].
+fn insert_values(table: &Table, row: &Drawn) -> Vec<Value> {
+    let hidden = row.key.iter().filter(|_| table.key.hidden);
+    hidden.chain(&row.values).cloned().collect()
+}
+
 fn insert_sql(table: &Table, columns: &[String]) -> String {
     let names: Vec<String> = columns.iter().map(|name| quote(name)).collect();
     let numbers: Vec<String> = (1..=columns.len()).map(|number| format!("?{number}")).collect();
@@ -247,8 +243,7 @@ fn copy_row(
     last: &mut [i64],
     rng: &mut Rng,
 ) -> Option<Variant> {
-    let mut values: Vec<Value> = if table.key.hidden { row.key.clone() } else { Vec::new() };
-    values.extend(row.values.iter().cloned());
+    let mut values = insert_values(table, row);
     let place = |name: &String| columns.iter().position(|column| column == name);
     let mut changed: Vec<usize> = Vec::new();
     let mut unique: Vec<Vec<usize>> = vec![table.key.columns.iter().filter_map(place).collect()];
