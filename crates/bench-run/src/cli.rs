@@ -137,13 +137,14 @@ pub(crate) mod tests {
     use super::*;
     use crate::config::Config;
 
-    fn try_parse(words: &[&str]) -> Result<BenchArgs, clap::Error> {
-        let words = std::iter::once("bench").chain(words.iter().copied());
-        Cli::try_parse_from(words).map(|cli| cli.args)
+    /// Options as words of a command line give them.
+    pub(crate) fn parsed<A: clap::Args>(words: &[&str]) -> Result<A, clap::Error> {
+        let command = A::augment_args(clap::Command::new("bench").no_binary_name(true));
+        A::from_arg_matches(&command.try_get_matches_from(words)?)
     }
 
     fn parse(words: &[&str]) -> BenchArgs {
-        try_parse(words).unwrap()
+        parsed(words).unwrap()
     }
 
     pub(crate) fn config() -> Config {
@@ -177,7 +178,7 @@ pub(crate) mod tests {
             ["--runs", "5"],
             ["app.db", "--calibrate"],
         ] {
-            assert!(try_parse(&bad).is_err(), "{bad:?}");
+            assert!(parsed::<BenchArgs>(&bad).is_err(), "{bad:?}");
         }
         let directory = tempfile::tempdir().unwrap();
         let json = directory.path().join("not there/x.json");

@@ -5,73 +5,47 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Output};
 
-use common::{PROGRAM, text};
+use common::{signal, text, wait_until};
 use rusqlite::Connection;
-use tdekit_bench_report::{Action, BackupMatrix, CellRole, Metric, Results, from_json};
+use tdekit_bench_report::{Action, BackupMatrix, CellRole, Metric};
 
 const STAND_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand_in/tdekit.sh");
-/// The names that a matrix of every test has: two ciphers and two compressions.
-const SMALL: [&str; 10] = [
-    "--experiment",
-    "backup",
-    "--cipher",
-    "AES_256",
-    "--compression",
-    "none",
-    "--compression",
-    "zstd",
-    "--seed",
-    "4",
-];
+/// The words that a matrix of every test has: two ciphers and two compressions.
+const SMALL: &str =
+    "--experiment backup --cipher AES_256 --compression none --compression zstd --seed 4";
 
-struct Place {
-    directory: tempfile::TempDir,
+struct Place(common::Place);
+
+impl std::ops::Deref for Place {
+    type Target = common::Place;
+
+    fn deref(&self) -> &common::Place {
+        &self.0
+    }
 }
 
 impl Place {
     fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        for name in ["copies", "one", "two"] {
-            std::fs::create_dir(directory.path().join(name)).unwrap();
+        let place = common::Place::new();
+        for name in ["one", "two"] {
+            std::fs::create_dir(place.path(name)).unwrap();
         }
-        Self { directory }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+        Self(place)
     }
 
     /// The bench of a small matrix on one device, with the stand-in as its command.
-    fn command(&self, words: &[&str]) -> Command {
-        self.sized("200kB", words)
+    fn command(&self, line: &str) -> Command {
+        self.sized("200kB", line)
     }
 
-    fn sized(&self, size: &str, words: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
+    fn sized(&self, size: &str, line: &str) -> Command {
+        let device = format!("one={}", self.path("one").display());
+        let mut command = self.library(&format!("{SMALL} --size {size} --device {device} {line}"));
+        command.env("TDEKIT_COMMAND", STAND_IN).env("TDEKIT_EXTENSION", "unused");
         command
-            .args(["--sqlite-library", "bundled"])
-            .args(SMALL)
-            .args(["--size", size])
-            .arg("--dir")
-            .arg(self.path("copies"))
-            .arg("--device")
-            .arg(format!("one={}", self.path("one").display()))
-            .args(words)
-            .current_dir(self.directory.path())
-            .env("TDEKIT_COMMAND", STAND_IN)
-            .env("TDEKIT_EXTENSION", "unused")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command
-    }
-
-    fn results(&self) -> Results {
-        from_json(&std::fs::read_to_string(self.path("results.json")).unwrap()).unwrap()
     }
 
     fn matrix(&self) -> BackupMatrix {
@@ -80,8 +54,7 @@ impl Place {
 
     fn nothing_is_left(&self) {
         for name in ["copies", "one", "two"] {
-            let left = std::fs::read_dir(self.path(name)).unwrap().count();
-            assert_eq!(left, 0, "in {name}");
+            assert_eq!(self.names(name), Vec::<String>::new(), "in {name}");
         }
     }
 
@@ -105,7 +78,7 @@ impl Place {
 fn the_matrix_runs_every_cell_in_every_block() {
     let place = Place::new();
     let two = format!("two={}", place.path("two").display());
-    let output = place.command(&["--device", &two, "--restarts", "3"]).output().unwrap();
+    let output = place.command(&format!("--device {two} --restarts 3")).output().unwrap();
     let (table, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
     assert_eq!(errors, "");
@@ -154,8 +127,7 @@ fn the_users_database_is_only_read() {
         .execute_batch("CREATE TABLE t(v); INSERT INTO t VALUES (zeroblob(300000))")
         .unwrap();
     let before = std::fs::read(&database).unwrap();
-    let words = ["app.db", "--restarts", "2", "--no-restore"];
-    let output = place.command(&words).output().unwrap();
+    let output = place.command("app.db --restarts 2 --no-restore").output().unwrap();
     assert!(output.status.success(), "{}", text(&output).1);
     assert_eq!(std::fs::read(&database).unwrap(), before);
     let matrix = place.matrix();
@@ -167,8 +139,7 @@ fn the_users_database_is_only_read() {
 #[test]
 fn other_tools_run_in_the_same_blocks() {
     let place = Place::new();
-    let words = ["--backup-peer", "cp", "--restarts", "2", "--warm"];
-    let output = place.command(&words).output().unwrap();
+    let output = place.command("--backup-peer cp --restarts 2 --warm").output().unwrap();
     let (table, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
     assert!(table.contains("zstd, AES_256, one to one / cp"), "{table}");
@@ -185,7 +156,7 @@ fn other_tools_run_in_the_same_blocks() {
 #[test]
 fn base_against_base_is_a_control() {
     let place = Place::new();
-    let output = place.command(&["--aa", "--restarts", "2"]).output().unwrap();
+    let output = place.command("--aa --restarts 2").output().unwrap();
     let (table, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
     assert!(table.contains("the true overhead is 0 %"), "{table}");
@@ -196,14 +167,8 @@ fn base_against_base_is_a_control() {
 #[test]
 fn full_backups_are_rows_of_the_operations() {
     let place = Place::new();
-    let mut command = Command::new(PROGRAM);
-    command
-        .args(["--aa", "--quick", "--rows", "300", "--restarts", "2", "--dir"])
-        .arg(place.path("copies"))
-        .args(["--sqlite-library", "bundled", "--experiment", "operations"])
-        .current_dir(place.directory.path())
-        .env("TDEKIT_COMMAND", STAND_IN)
-        .stdin(Stdio::null());
+    let mut command = place.library("--aa --quick --rows 300 --restarts 2 --experiment operations");
+    command.env("TDEKIT_COMMAND", STAND_IN);
     // A command that refuses leaves them out, and the report says why.
     let output = command.env("STAND_IN_REFUSE", "1").output().unwrap();
     let (table, errors) = text(&output);
@@ -226,13 +191,13 @@ fn full_backups_are_rows_of_the_operations() {
 #[test]
 fn a_silent_plain_backup_and_lost_data_are_errors() {
     let place = Place::new();
-    let output = place.command(&["--restarts", "2"]).env("STAND_IN_PLAIN", "1").output().unwrap();
+    let output = place.command("--restarts 2").env("STAND_IN_PLAIN", "1").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(
         place.results().incomplete[0].contains("AES_256 was asked for, and inspect names none")
     );
     place.nothing_is_left();
-    let output = place.command(&["--restarts", "2"]).env("STAND_IN_LOSE", "1").output().unwrap();
+    let output = place.command("--restarts 2").env("STAND_IN_LOSE", "1").output().unwrap();
     place.is_partial(&output, 1, "bytes were restored of");
 }
 
@@ -241,7 +206,7 @@ fn a_full_disk_and_a_killed_command_leave_partial_results() {
     for (end, reason) in [("full", "No space left on device"), ("kill", "signal: 9")] {
         let place = Place::new();
         let output = place
-            .command(&[])
+            .command("")
             .env("STAND_IN_COUNT", place.path("count"))
             .env("STAND_IN_LAST", "4")
             .env("STAND_IN_END", end)
@@ -258,61 +223,45 @@ fn an_interrupt_ends_the_command_and_keeps_what_was_measured() {
     for (whom, code, reason) in [("bench", 130, "interrupted"), ("worker", 1, "signal: 9")] {
         let place = Place::new();
         let child = place
-            .command(&[])
+            .command("")
             .env("STAND_IN_COUNT", place.path("count"))
             .env("STAND_IN_LAST", "3")
             .env("STAND_IN_END", "hang")
             .spawn()
             .unwrap();
-        let hanging = wait_for(&place.path("count.pid"));
-        let bench = child.id().to_string();
-        let (signal, process) = match whom {
-            "bench" => ("INT", bench),
-            _ => ("KILL", parent_of(hanging.trim())),
-        };
-        let sent = Command::new("kill").args(["-s", signal, &process]).status().unwrap();
-        assert!(sent.success());
+        let said = || std::fs::read_to_string(place.path("count.pid")).unwrap_or_default();
+        wait_until("the run does not begin", || said().ends_with('\n'));
+        let hanging = said();
+        match whom {
+            "bench" => signal(child.id().cast_signed(), "INT"),
+            _ => signal(parent_of(hanging.trim()), "KILL"),
+        }
         let output = child.wait_with_output().unwrap();
         place.is_partial(&output, code, reason);
-        let start = Instant::now();
-        while Path::new(&format!("/proc/{}", hanging.trim())).exists() {
-            assert!(start.elapsed() < Duration::from_secs(20), "{whom}: the command goes on");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let command = format!("/proc/{}", hanging.trim());
+        wait_until("the command goes on", || !Path::new(&command).exists());
     }
 }
 
-fn wait_for(path: &Path) -> String {
-    let start = Instant::now();
-    loop {
-        match std::fs::read_to_string(path) {
-            Ok(text) if text.ends_with('\n') => return text,
-            _ => assert!(start.elapsed() < Duration::from_secs(60), "the run does not begin"),
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn parent_of(process: &str) -> String {
+fn parent_of(process: &str) -> i32 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("PPid:")).unwrap();
-    line.trim_start_matches("PPid:").trim().to_owned()
+    line.trim_start_matches("PPid:").trim().parse().unwrap()
 }
 
 #[test]
 fn what_cannot_be_run_is_named() {
     let place = Place::new();
-    let output = place.command(&[]).env("STAND_IN_HELP", "2").output().unwrap();
+    let output = place.command("").env("STAND_IN_HELP", "2").output().unwrap();
     assert!(text(&output).1.contains("has no command `backup`"), "{}", text(&output).1);
-    let missing = place.path("not there").display().to_string();
+    let missing = place.path("not-there").display().to_string();
     let device = format!("three={missing}");
-    let output = place.command(&["--device", &device]).output().unwrap();
+    let output = place.command(&format!("--device {device}")).output().unwrap();
     assert!(text(&output).1.contains(&missing), "{}", text(&output).1);
-    let output = place.sized("1000GB", &[]).output().unwrap();
+    let output = place.sized("1000GB", "").output().unwrap();
     let (_, errors) = text(&output);
     assert!(errors.contains("bytes in") && errors.contains("--size"), "{errors}");
-    let output =
-        place.command(&["--backup-peer", "restic"]).env("PATH", &missing).output().unwrap();
+    let output = place.command("--backup-peer restic").env("PATH", &missing).output().unwrap();
     let (_, errors) = text(&output);
     assert!(errors.contains("hint: apt-get install restic"), "{errors}");
     assert_eq!(output.status.code(), Some(1));

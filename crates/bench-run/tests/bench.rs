@@ -28,10 +28,7 @@ fn workers(parent: &Child) -> Vec<i32> {
 #[test]
 fn a_quick_run_reports_and_cleans_up() {
     let place = Place::new();
-    let output = place
-        .command(&["--quick", "--rows", "2000", "--restarts", "2", "--seed", "3"])
-        .output()
-        .unwrap();
+    let output = place.command("--quick --rows 2000 --restarts 2 --seed 3").output().unwrap();
     let (table, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
     assert_eq!(errors, "", "no progress bar when piped");
@@ -76,7 +73,7 @@ fn the_users_database_is_only_read() {
         )
         .unwrap();
     let before = std::fs::read(&database).unwrap();
-    let output = place.command(&["--quick", "app.db", "--restarts", "2"]).output().unwrap();
+    let output = place.command("--quick app.db --restarts 2").output().unwrap();
     let (table, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
     assert!(table.contains("app.db"), "{table}");
@@ -93,8 +90,7 @@ fn the_users_database_is_only_read() {
 #[test]
 fn json_to_standard_output_replaces_the_table() {
     let place = Place::new();
-    let words = ["--quick", "--experiment", "scans", "--rows", "100", "--json", "-"];
-    let output = place.command(&words).output().unwrap();
+    let output = place.command("--quick --experiment scans --rows 100 --json -").output().unwrap();
     let (document, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
     assert_eq!(from_json(&document).unwrap().classes.len(), 3);
@@ -104,7 +100,7 @@ fn json_to_standard_output_replaces_the_table() {
 #[test]
 fn a_killed_worker_leaves_partial_results() {
     let place = Place::new();
-    let mut child = place.command(&ENDLESS).spawn().unwrap();
+    let mut child = place.command(ENDLESS).spawn().unwrap();
     place.wait_for_blocks();
     let workers = workers(&child);
     assert!(workers.len() >= 4, "{workers:?}");
@@ -119,7 +115,7 @@ fn a_killed_worker_leaves_partial_results() {
 #[test]
 fn an_interrupt_keeps_what_was_measured() {
     let place = Place::new();
-    let mut child = place.command(&ENDLESS).spawn().unwrap();
+    let mut child = place.command(ENDLESS).spawn().unwrap();
     place.wait_for_blocks();
     signal(child.id().cast_signed(), "INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -129,7 +125,7 @@ fn an_interrupt_keeps_what_was_measured() {
 #[test]
 fn an_early_interrupt_cleans_up_too() {
     let place = Place::new();
-    let mut child = place.command(&["--rows", "3000000"]).spawn().unwrap();
+    let mut child = place.command("--rows 3000000").spawn().unwrap();
     let start = Instant::now();
     while place.names("copies").is_empty() {
         assert!(start.elapsed() < Duration::from_secs(60));
@@ -147,22 +143,10 @@ fn a_full_disk_leaves_partial_results() {
     let place = Place::new();
     let mut words = vec!["trap '' XFSZ; ulimit -f 3000; exec \"$0\" \"$@\"".to_owned()];
     words.push(PROGRAM.to_owned());
-    let bench = place.command(&[
-        "--experiment",
-        "crud",
-        "--mix",
-        "load",
-        "--rows",
-        "10",
-        "--processes",
-        "2",
-        "--loops",
-        "6",
-        "--pairs",
-        "1000",
-        "--synchronous",
-        "off",
-    ]);
+    let bench = place.command(
+        "--experiment crud --mix load --rows 10 --processes 2 --loops 6 --pairs 1000 --synchronous \
+         off",
+    );
     words.extend(bench.get_args().map(|word| word.to_str().unwrap().to_owned()));
     let output = Command::new("dash")
         .arg("-c")
@@ -191,7 +175,7 @@ fn partial(place: &Place, reason: &str) {
 fn what_cannot_be_benched_is_named() {
     let place = Place::new();
     std::fs::write(place.path("x.db"), [7_u8; 8192]).unwrap();
-    let output = place.command(&["x.db"]).output().unwrap();
+    let output = place.command("x.db").output().unwrap();
     let (_, errors) = text(&output);
     assert_eq!(output.status.code(), Some(1));
     assert!(errors.contains("error: x.db is not a plain SQLite database"), "{errors}");
@@ -199,12 +183,12 @@ fn what_cannot_be_benched_is_named() {
     assert!(!place.path("results.json").exists());
 
     let missing = place.path("not there");
-    let output = place.command(&["--peer", "sqlcipher"]).env("TDEKIT_PEERS", missing).output();
+    let output = place.command("--peer sqlcipher").env("TDEKIT_PEERS", missing).output();
     let (_, errors) = text(&output.unwrap());
     assert!(errors.contains("hint: tdekit bench peers install sqlcipher"), "{errors}");
 
     Connection::open(place.path("bare.db")).unwrap().execute_batch("CREATE TABLE t(a)").unwrap();
-    let output = place.command(&["bare.db"]).output().unwrap();
+    let output = place.command("bare.db").output().unwrap();
     let (_, errors) = text(&output);
     assert!(errors.contains("no table that statements could be derived from"), "{errors}");
     assert_eq!(place.names("copies"), Vec::<String>::new());

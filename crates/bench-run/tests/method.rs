@@ -10,8 +10,7 @@ use rusqlite::Connection;
 use tdekit_bench_report::{Calibration, Experiment, Metric, Truth};
 
 /// Options that make any run of the mixes short.
-const SMALL: [&str; 8] =
-    ["--experiment", "crud", "--rows", "200", "--processes", "2", "--loops", "100"];
+const SMALL: &str = "--experiment crud --rows 200 --processes 2 --loops 100";
 
 fn app(place: &Place) -> Vec<u8> {
     let path = place.path("app.db");
@@ -29,10 +28,11 @@ fn app(place: &Place) -> Vec<u8> {
 #[test]
 fn restarts_go_on_until_the_intervals_are_narrow() {
     let place = Place::new();
-    let words = ["--mix", "4/3/3", "--restarts", "3", "--pairs", "1", "--precision", "100%"];
-    let mut command = place.command(&SMALL);
-    command.args(words).args(["--max-time", "60", "--csv", "r.csv", "--csv-blocks", "b.csv"]);
-    let output = command.output().unwrap();
+    let line = format!(
+        "{SMALL} --mix 4/3/3 --restarts 3 --pairs 1 --precision 100% --max-time 60 --csv r.csv \
+         --csv-blocks b.csv"
+    );
+    let output = place.command(&line).output().unwrap();
     let (table, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
     let results = place.results();
@@ -63,17 +63,16 @@ fn restarts_go_on_until_the_intervals_are_narrow() {
 #[test]
 fn a_rate_is_kept_and_thinking_takes_its_time() {
     let place = Place::new();
-    let mut command = place.command(&SMALL);
-    command.args(["--mix", "10/0/0", "--restarts", "1", "--pairs", "1", "--rate", "1000"]);
-    assert!(command.output().unwrap().status.success());
-    let results = place.results();
+    let run = |line: &str| {
+        let line = format!("{SMALL} --mix 10/0/0 --restarts 1 --pairs 1 {line}");
+        assert!(place.command(&line).output().unwrap().status.success());
+        place.results()
+    };
+    let results = run("--rate 1000");
     // 100 loops of two processes at 1,000 a second: the last is due after 198 ms.
     assert!(results.samples.iter().all(|sample| sample.elapsed_ns >= 198_000_000));
     assert!(results.warnings.iter().any(|warning| warning.contains("fixed rate")));
-    let mut command = place.command(&SMALL);
-    command.args(["--mix", "10/0/0", "--restarts", "1", "--pairs", "1", "--think-time", "10/5ms"]);
-    assert!(command.output().unwrap().status.success());
-    let results = place.results();
+    let results = run("--think-time 10/5ms");
     assert!(results.samples.iter().all(|sample| sample.elapsed_ns >= 50_000_000));
     assert!(results.latencies.iter().all(|latency| latency.p50_ns < 5_000_000));
 }
@@ -81,23 +80,18 @@ fn a_rate_is_kept_and_thinking_takes_its_time() {
 #[test]
 fn a_running_test_is_changed_and_stopped() {
     let place = Place::new();
-    let ask = |words: &[&str]| {
-        let mut command = place.bare(&["--control"]);
-        text(&command.args(words).output().unwrap())
-    };
-    assert!(ask(&["status"]).1.contains("no bench is running"));
-    let mut child = Running(place.command(&ENDLESS).args(["--restarts", "1"]).spawn().unwrap());
+    let ask = |words: &str| text(&place.bare(&format!("--control {words}")).output().unwrap());
+    assert!(ask("status").1.contains("no bench is running"));
+    let mut child = Running(place.command(ENDLESS).args(["--restarts", "1"]).spawn().unwrap());
     place.wait_for_blocks();
-    assert!(ask(&["status"]).0.starts_with("restart 1"));
-    let (_, refused) = ask(&["set", "mix=9/9/9"]);
+    assert!(ask("status").0.starts_with("restart 1"));
+    let (_, refused) = ask("set mix=9/9/9");
     assert!(refused.contains("add up to 10"), "{refused}");
-    let (answer, errors) = ask(&["set", "mix=2/4/4", "delay=5/1ms"]);
+    let (answer, errors) = ask("set mix=2/4/4 delay=5/1ms");
     assert!(answer.contains("goes on with the mix 2/4/4"), "{answer}{errors}");
     // A whole pair after the change.
     std::thread::sleep(std::time::Duration::from_secs(3));
-    let process = child.0.id().to_string();
-    let mut command = place.bare(&["--control", "stop", "--run", &process]);
-    let (answer, errors) = text(&command.output().unwrap());
+    let (answer, errors) = ask(&format!("stop --run {}", child.0.id()));
     assert!(answer.contains("stopping"), "{answer}{errors}");
     assert_eq!(child.0.wait().unwrap().code(), Some(130));
     let results = place.results();
@@ -115,14 +109,14 @@ fn a_running_test_is_changed_and_stopped() {
     let slow = results.samples.iter().filter(|sample| sample.class == "crud/2-4-4");
     assert!(slow.clone().all(|sample| sample.elapsed_ns >= 4_000_000));
     assert_eq!(place.names("copies"), Vec::<String>::new());
-    assert!(ask(&["stop"]).1.contains("no bench is running"));
+    assert!(ask("stop").1.contains("no bench is running"));
 }
 
 #[test]
 fn calibration_counts_intervals_and_keeps_what_it_has() {
     let place = Place::new();
-    let words = ["--calibrate", "--seconds", "1", "--restarts", "2", "--rows", "200"];
-    let output = place.library(&words).args(["--runs", "2"]).output().unwrap();
+    let line = "--calibrate --seconds 1 --restarts 2 --rows 200 --runs";
+    let output = place.library(line).arg("2").output().unwrap();
     let (table, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
     assert!(table.contains("2 of 2 runs") && table.contains("+3.0 %"), "{table}");
@@ -143,14 +137,8 @@ fn calibration_counts_intervals_and_keeps_what_it_has() {
     for truth in [Truth::Nothing, Truth::Injected] {
         assert!(found.rows.iter().any(|row| row.truth == truth && row.runs == 2));
     }
-    let mut child = Running(
-        place
-            .library(&words)
-            .args(["--runs", "1000"])
-            .args(["--json", "long.json"])
-            .spawn()
-            .unwrap(),
-    );
+    let mut command = place.library(line);
+    let mut child = Running(command.args(["1000", "--json", "long.json"]).spawn().unwrap());
     wait_until("the first run does not end", || place.path("long.json").exists());
     signal(child.0.id().cast_signed(), "INT");
     assert_eq!(child.0.wait().unwrap().code(), Some(130));
@@ -170,8 +158,8 @@ fn a_script_is_priced_on_copies() {
             BEGIN; INSERT INTO t(v) VALUES ('a;b'); COMMIT;\n\
             CREATE TABLE u AS SELECT * FROM t; DELETE FROM t WHERE id % 2";
         std::fs::write(place.path("my.sql"), script).unwrap();
-        let words = ["app.db", "--script", "my.sql", "--restarts", "2", "--pairs", "1"];
-        let output = place.command(&words).args(["--journal-mode", journal_mode]).output().unwrap();
+        let line = "app.db --script my.sql --restarts 2 --pairs 1 --journal-mode";
+        let output = place.command(line).arg(journal_mode).output().unwrap();
         let (table, errors) = text(&output);
         assert!(output.status.success(), "{errors}");
         assert!(table.contains("over your statements"), "{table}");
@@ -197,7 +185,7 @@ fn a_script_is_priced_on_copies() {
         ("ATTACH 'app.db' AS real", "another file"),
     ] {
         std::fs::write(place.path("my.sql"), script).unwrap();
-        let output = place.command(&["app.db", "--script", "my.sql"]).output().unwrap();
+        let output = place.command("app.db --script my.sql").output().unwrap();
         let (_, errors) = text(&output);
         assert_eq!(output.status.code(), Some(1));
         assert!(errors.contains(reason), "{errors}");
@@ -208,21 +196,20 @@ fn a_script_is_priced_on_copies() {
 fn two_runs_are_compared() {
     let place = Place::new();
     for name in ["old.json", "new.json"] {
-        let mut command = place.command(&SMALL);
-        command.args(["--mix", "10/0/0", "--restarts", "2", "--pairs", "1", "--json", name]);
-        assert!(command.output().unwrap().status.success());
+        let line = format!("{SMALL} --mix 10/0/0 --restarts 2 --pairs 1 --json {name}");
+        assert!(place.command(&line).output().unwrap().status.success());
     }
-    let output = place.bare(&["compare", "old.json", "new.json"]).output().unwrap();
+    let output = place.bare("compare old.json new.json").output().unwrap();
     let (table, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
     assert!(table.contains("read 10/0/0") && table.contains("base against base"), "{table}");
     let page = std::fs::read_to_string(place.path("comparison.html")).unwrap();
     assert!(page.contains("Did the cost of encryption change?"), "{page}");
-    let output = place.bare(&["compare", "old.json", "new.json", "--json"]).output().unwrap();
+    let output = place.bare("compare old.json new.json --json").output().unwrap();
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["changes"].as_array().unwrap().len(), 4);
     std::fs::write(place.path("bad.json"), "{}").unwrap();
-    let output = place.bare(&["compare", "old.json", "bad.json"]).output().unwrap();
+    let output = place.bare("compare old.json bad.json").output().unwrap();
     assert!(text(&output).1.contains("bad.json: not a results document"), "{}", text(&output).1);
     assert_eq!(output.status.code(), Some(1));
 }

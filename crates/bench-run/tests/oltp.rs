@@ -8,9 +8,9 @@ mod common;
 use common::{Place, embedded, text};
 use tdekit_bench_report::{Metric, OltpReport, OltpUnit};
 
-fn run(place: &Place, words: &[&str]) -> OltpReport {
-    let fixed = ["--experiment", "oltp", "--tables", "2", "--rows", "400", "--block-time", "1"];
-    let output = place.command(&[&fixed[..], words].concat()).output().unwrap();
+fn run(place: &Place, line: &str) -> OltpReport {
+    let line = format!("--experiment oltp --tables 2 --rows 400 --block-time 1 {line}");
+    let output = place.command(&line).output().unwrap();
     let (table, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
     assert!(table.contains("own driver") && table.contains("The bench's own share"), "{table}");
@@ -24,8 +24,7 @@ fn run(place: &Place, words: &[&str]) -> OltpReport {
 #[test]
 fn all_eight_workloads_and_the_scan_run_on_sqlite() {
     let place = Place::new();
-    let words = ["--workload", "all", "--threads", "1", "--restarts", "1"];
-    let oltp = run(&place, &words);
+    let oltp = run(&place, "--workload all --threads 1 --restarts 1");
     assert_eq!((oltp.target.as_str(), oltp.cells.len()), ("sqlite", 9));
     assert_eq!(oltp.runs.len(), 2 * 9);
     for run in &oltp.runs {
@@ -54,8 +53,7 @@ fn all_eight_workloads_and_the_scan_run_on_sqlite() {
 #[test]
 fn processes_share_a_database() {
     let place = Place::new();
-    let words = ["--workload", "oltp_read_write", "--threads", "1,3", "--restarts", "2"];
-    let oltp = run(&place, &words);
+    let oltp = run(&place, "--workload oltp_read_write --threads 1,3 --restarts 2");
     assert_eq!(oltp.runs.len(), 2 * 2 * 2);
     for threads in [1, 3] {
         let cell = format!("oltp_read_write/{threads}");

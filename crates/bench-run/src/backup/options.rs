@@ -213,20 +213,12 @@ impl BackupPlan {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: BackupArgs,
-    }
+    use crate::cli::tests::parsed;
 
     fn plan(words: &[&str]) -> Result<BackupPlan, String> {
-        let line = Line::try_parse_from(std::iter::once("bench").chain(words.iter().copied()))
-            .map_err(|error| error.to_string())?;
-        line.args.plan(Given::default()).map_err(|error| error.to_string())
+        let args: BackupArgs = parsed(words).map_err(|error| error.to_string())?;
+        args.plan(Given::default()).map_err(|error| error.to_string())
     }
 
     #[test]

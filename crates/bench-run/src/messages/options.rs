@@ -229,21 +229,13 @@ fn read_password(path: &Path) -> Result<Zeroizing<String>, BenchError> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: MessagesArgs,
-    }
+    use crate::cli::tests::parsed;
 
     fn plan(words: &[&str], url: Option<&str>) -> Result<MessagesPlan, String> {
-        let line = Line::try_parse_from(std::iter::once("bench").chain(words.iter().copied()))
-            .map_err(|error| error.to_string())?;
+        let args: MessagesArgs = parsed(words).map_err(|error| error.to_string())?;
         let url = url.map(|url| url.parse()).transpose()?;
-        line.args.plan(Given::default(), url.as_ref()).map_err(|error| error.to_string())
+        args.plan(Given::default(), url.as_ref()).map_err(|error| error.to_string())
     }
 
     #[test]

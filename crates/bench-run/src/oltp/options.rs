@@ -317,22 +317,14 @@ impl OltpPlan {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: OltpArgs,
-    }
+    use crate::cli::tests::parsed;
 
     fn plan(words: &[&str], peers: &[&str]) -> Result<OltpPlan, String> {
         let peers: Vec<AnyPeer> =
             peers.iter().map(|peer| peer.parse()).collect::<Result<_, String>>()?;
-        let line = Line::try_parse_from(std::iter::once("bench").chain(words.iter().copied()))
-            .map_err(|error| error.to_string())?;
-        line.args.plan(Given::default(), &peers).map_err(|error| error.to_string())
+        let args: OltpArgs = parsed(words).map_err(|error| error.to_string())?;
+        args.plan(Given::default(), &peers).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -27,11 +27,11 @@ impl Place {
         self.directory.path().join(name)
     }
 
-    /// The program with these words, and no command to price.
-    pub(crate) fn bare(&self, words: &[&str]) -> Command {
+    /// The program with the words of a line, and no command to price.
+    pub(crate) fn bare(&self, line: &str) -> Command {
         let mut command = Command::new(PROGRAM);
         command
-            .args(words)
+            .args(line.split_whitespace())
             .env("TDEKIT_COMMAND", "")
             .env("TDEKIT_EXTENSION", "")
             .current_dir(self.directory.path())
@@ -44,17 +44,15 @@ impl Place {
     }
 
     /// With the bundled library, copies and reports in this place.
-    pub(crate) fn library(&self, words: &[&str]) -> Command {
-        let mut command = self.bare(&["--sqlite-library", "bundled"]);
-        command.arg("--dir").arg(self.path("copies")).args(words);
+    pub(crate) fn library(&self, line: &str) -> Command {
+        let mut command = self.bare("--sqlite-library bundled --dir");
+        command.arg(self.path("copies")).args(line.split_whitespace());
         command
     }
 
     /// Base against base.
-    pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = self.library(&["--aa"]);
-        command.args(words);
-        command
+    pub(crate) fn command(&self, line: &str) -> Command {
+        self.library(&format!("--aa {line}"))
     }
 
     pub(crate) fn results(&self) -> Results {
@@ -114,20 +112,8 @@ pub(crate) fn embedded(page: &Path) -> Results {
 }
 
 /// A run that goes on until it is disturbed.
-pub(crate) const ENDLESS: [&str; 12] = [
-    "--experiment",
-    "crud",
-    "--mix",
-    "4/3/3",
-    "--rows",
-    "500",
-    "--processes",
-    "2",
-    "--loops",
-    "20",
-    "--pairs",
-    "1000",
-];
+pub(crate) const ENDLESS: &str =
+    "--experiment crud --mix 4/3/3 --rows 500 --processes 2 --loops 20 --pairs 1000";
 
 pub(crate) fn signal(process: i32, name: &str) {
     let status = Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap();
