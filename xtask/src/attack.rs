@@ -56,7 +56,7 @@ pub(crate) fn short() -> Result<Tally> {
     Ok(tally)
 }
 
-/// What the program tells of an attack.
+/// The program's figures for an attack.
 #[derive(Deserialize)]
 struct Row {
     attack: String,

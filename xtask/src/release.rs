@@ -1,4 +1,4 @@
-//! What is shipped: the release build, and the bench that drives it.
+//! The shipped files: the release build, and the bench that drives it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(crate) fn extension_path() -> PathBuf {
     target_dir().join("release/libtdekit_sqlite.so")
 }
 
-/// What is shipped: a package, and the file that it builds.
+/// The shipped files: a package, and the file that it builds.
 const SHIPPED: [(&str, &str); 4] = [
     ("tdekit", "tdekit"),
     ("tdekit-bench-run", "tdekit-bench"),

@@ -109,7 +109,7 @@ impl S3Server {
         String::from_utf8_lossy(end).into_owned()
     }
 
-    /// What a test reads to find the server.
+    /// The variables by which a test finds the server.
     pub(crate) fn environment(&self) -> [(&'static str, &str); 6] {
         [
             ("TDEKIT_TEST_S3_ENDPOINT", &self.endpoint),
@@ -123,7 +123,7 @@ impl S3Server {
 }
 
 impl S3Server {
-    /// What any client of S3 reads to find the server.
+    /// The variables by which any client of S3 finds the server.
     pub(crate) fn client_environment(&self) -> [(&'static str, String); 4] {
         [
             ("AWS_ENDPOINT_URL", self.endpoint.clone()),

@@ -6,14 +6,15 @@ use anyhow::{Result, bail};
 const ACCOUNT_LINES: usize = 12;
 const ACCOUNT_COLUMNS: usize = 240;
 
-/// What a run of tests came to.
+/// The tally of a run of tests.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// How many tests passed.
     pub(crate) passed: usize,
     /// The names of those that failed.
     pub(crate) failures: Vec<String>,
-    /// What failed tests said, each a few lines: shown at the end, where a long log is looked at.
+    /// The output of failed tests, a few lines each: shown at the end, where people look in a long
+    /// log.
     pub(crate) accounts: Vec<String>,
     /// Whether the lines that come are what failed tests of one program said.
     in_accounts: bool,

@@ -32,7 +32,7 @@ const SEGMENT_TAG: u32 = 32;
 const _: () = assert!(TAG_LEN == TAG as usize && SEGMENT_TAG_LEN == SEGMENT_TAG as usize);
 const _: () = assert!(MAX_PAYLOAD_LEN as usize == MAX_SEGMENT_LEN);
 
-/// What a block holds.
+/// The kinds of content of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BlockKind {
     /// Pages or a piece of a stream.
@@ -82,7 +82,7 @@ impl BlockKind {
 /// A block header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockHeader {
-    /// What the block holds.
+    /// The kind of its content.
     pub kind: BlockKind,
     /// Whether the payload was compressed before it was sealed.
     pub compressed: bool,
@@ -180,7 +180,7 @@ impl BlockHeader {
     }
 }
 
-/// What a set's header lets its blocks be. To be checked before memory is taken for a block.
+/// The bounds that a set's header puts on its blocks. Checked before memory is taken for a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockRules {
     compression: bool,

@@ -9,7 +9,7 @@ use crate::index::{Index, IndexEntry};
 use crate::keys::SetKeys;
 use crate::trailer::{TRAILER_LEN, Trailer};
 
-/// What a set's record holds so far.
+/// The content of a set's record so far.
 #[derive(Debug)]
 pub struct SetBuilder {
     set: SetHeader,

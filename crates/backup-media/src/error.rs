@@ -1,4 +1,4 @@
-//! What can be wrong with a media set.
+//! Faults of a media set.
 
 use std::fmt;
 
@@ -66,7 +66,7 @@ pub enum MediaError {
     Damaged {
         /// The part.
         part: Part,
-        /// What does not match.
+        /// The mismatch, in words.
         reason: &'static str,
     },
     /// The bytes are whole and break a rule of the format; or values do that are to be written.
@@ -82,7 +82,7 @@ pub enum MediaError {
     Limit {
         /// The part.
         part: Part,
-        /// What the number counts.
+        /// The things that the number counts.
         what: &'static str,
         /// The number.
         value: u64,
@@ -143,7 +143,7 @@ pub enum MediaError {
     /// A compression library refused what it should take.
     #[error("cannot {operation}")]
     Compression {
-        /// What was tried, as a verb.
+        /// The operation that failed, as a verb.
         operation: &'static str,
     },
     /// The cryptographic library refused.
@@ -172,7 +172,7 @@ impl MediaError {
 }
 
 impl MediaError {
-    /// What it means to whoever asked.
+    /// The error's kind, which tells a caller how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

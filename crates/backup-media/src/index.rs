@@ -29,7 +29,7 @@ pub struct IndexEntry {
     pub payload_len: u32,
     /// Length of what is stored behind the header, in bytes.
     pub stored_len: u32,
-    /// What the block holds.
+    /// The kind of the block's content.
     pub kind: BlockKind,
     /// Whether it is compressed.
     pub compressed: bool,
@@ -190,7 +190,7 @@ impl Index {
     }
 }
 
-/// What the next entries must be.
+/// The state that the next entries are checked against.
 struct Plan<'a> {
     set: &'a SetHeader,
     trailer: &'a Trailer,

@@ -98,7 +98,7 @@ impl fmt::Debug for BlockKey {
 /// A block to be sealed.
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {
-    /// What it holds.
+    /// The kind of its content.
     pub kind: BlockKind,
     /// 0 for the first block of the record, one more for each block of any kind.
     pub index: u64,

@@ -51,7 +51,7 @@ impl SignatureHeader {
         Ok(finish(out, None))
     }
 
-    /// What the signature is over, for the set that `place` names.
+    /// The bytes that are signed, for the set that `place` names.
     #[must_use]
     pub fn message(&self, place: &RecordPlace) -> Vec<u8> {
         message(&place.media_id, &place.set_id, &self.trailer_sha256, &self.content_sha256)
@@ -68,7 +68,7 @@ impl SignatureHeader {
     }
 }
 
-/// What a signature is over.
+/// The bytes that are signed.
 #[must_use]
 pub fn message(
     media_id: &Id,

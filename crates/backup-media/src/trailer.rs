@@ -227,7 +227,7 @@ pub fn trailer_digest(trailer: &[u8; TRAILER_LEN]) -> Digest {
     sha256(&[trailer])
 }
 
-/// What the MAC is over, and the MAC.
+/// The bytes that the MAC covers, and the MAC.
 pub(crate) fn mac_parts(trailer: &[u8; TRAILER_LEN]) -> (&[u8], &[u8]) {
     let (bound, rest) = trailer.split_at(CHECKED_LEN);
     (bound, &rest[..END_AT - CHECKED_LEN])

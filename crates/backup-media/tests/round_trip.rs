@@ -1,4 +1,4 @@
-//! What is written comes back: every algorithm, compression and kind of set.
+//! Whatever is written comes back: every algorithm, compression and kind of set.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -52,7 +52,7 @@ fn pages(criterion: &mut Criterion<ThreadTime>) {
     }
 }
 
-/// What stands beside the cipher: a nonce, a subkey that is not the last one, a new subkey.
+/// The costs beside the cipher: a nonce, a subkey that is not the last one, a new subkey.
 fn parts(criterion: &mut Criterion<ThreadTime>) {
     let mut nonces = NonceSource::new();
     criterion.bench_function("nonce", |bencher| bencher.iter(|| nonces.next().unwrap()));
@@ -85,7 +85,7 @@ fn parts(criterion: &mut Criterion<ThreadTime>) {
     }
 }
 
-/// What serves MariaDB: pages and records by the wide block, and streams.
+/// The ciphers that serve MariaDB: the wide block for pages and records, and streams.
 fn servers(criterion: &mut Criterion<ThreadTime>) {
     let mut group = criterion.benchmark_group("HCTR2");
     for size in [64, 256, 4096 - 30, 16384 - 30, 65536 - 30] {

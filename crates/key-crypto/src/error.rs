@@ -2,7 +2,7 @@
 
 use crate::Algorithm;
 
-/// What went wrong in a cryptographic operation.
+/// An error of a cryptographic operation.
 ///
 /// No variant carries key, plaintext or password bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -79,7 +79,7 @@ pub enum CryptoError {
     /// Input has not the form its standard prescribes.
     #[error("malformed {what}: {reason}")]
     Malformed {
-        /// What was read.
+        /// The item that was read.
         what: &'static str,
         /// Why it was refused.
         reason: String,

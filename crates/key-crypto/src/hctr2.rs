@@ -31,7 +31,7 @@ pub struct WideBlockKey(SecretBox<Prepared>);
 
 struct Prepared {
     key: AesPolyval,
-    /// What separates the counter's start from the two middle values.
+    /// Separates the counter's start from the two middle values.
     mask: [u8; BLOCK_LEN],
     /// The power of the hash key that joins the halves of messages of one length.
     join: OnceLock<Join>,

@@ -1,4 +1,4 @@
-//! What an error means to whoever asked, across all crates.
+//! The kinds of error, shared by all crates: they tell a caller how to react.
 
 /// The kind of an error. Each library says it of its own errors; what follows from it, such as an
 /// exit code, is decided once, at the top.

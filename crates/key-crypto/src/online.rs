@@ -350,7 +350,7 @@ mod tests {
         assert!(moved > 240, "{moved}");
     }
 
-    /// What a tail becomes is bound to its length, the IV, and the block before.
+    /// The ciphertext of a tail is bound to its length, the IV, and the block before.
     #[test]
     fn tails_depend_on_all_before_them() {
         let key = key();

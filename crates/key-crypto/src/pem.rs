@@ -34,7 +34,7 @@ pub enum PemKey {
     Encrypted(Vec<u8>),
 }
 
-/// What a PEM file holds that we read; other blocks are passed over.
+/// The blocks of a PEM file that we read; others are passed over.
 #[derive(Debug, Default)]
 pub struct PemContent {
     /// Certificates, DER.

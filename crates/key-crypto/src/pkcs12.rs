@@ -15,7 +15,7 @@ pub const MAX_PKCS12_LEN: usize = 1024 * 1024;
 /// Rounds of the key derivations in what is written.
 const ROUNDS: u32 = 600_000;
 
-/// What a PKCS#12 file holds that we read.
+/// The parts of a PKCS#12 file that we read.
 #[derive(Debug, Default)]
 pub struct Pkcs12Content {
     /// Certificates, DER, in their order.

@@ -19,7 +19,7 @@ pub const MAX_CERTIFICATE_LEN: usize = 16 * 1024;
 /// Longest common name, in characters (RFC 5280: `ub-common-name`).
 pub const MAX_COMMON_NAME_CHARS: usize = 64;
 
-/// What a certificate says.
+/// The fields of a certificate.
 #[derive(Debug)]
 pub struct CertificateFacts {
     /// The subject, such as `CN=AppCert`.

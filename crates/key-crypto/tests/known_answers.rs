@@ -99,7 +99,7 @@ fn aes_256_agrees_with_c2sp_over_1_000_000_messages() {
     accumulated(1_000_000);
 }
 
-/// What this crate writes today must open for ever: every algorithm, computed independently.
+/// Whatever this crate writes today must open for ever: every algorithm, computed independently.
 #[test]
 fn every_algorithm_agrees_with_other_libraries() {
     let all = vectors::<Sealed>("tdekit-sealing.json");

@@ -14,7 +14,7 @@ use crate::provider::Unlock;
 use crate::store::{KeyStore, STORE_FILE_NAME};
 use crate::unlocked::Unlocked;
 
-/// What a restore did.
+/// The outcome of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restored {
     /// There was no store: the backup is the store now.
@@ -29,7 +29,7 @@ pub enum Restored {
 /// The result of [`restore`].
 #[derive(Debug)]
 pub struct RestoreOutcome {
-    /// What was done.
+    /// The outcome.
     pub done: Restored,
     /// Where the store that was here went.
     pub set_aside: Option<PathBuf>,

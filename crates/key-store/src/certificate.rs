@@ -1,4 +1,4 @@
-//! What is known of a certificate without its private key.
+//! The public facts of a certificate: those known without its private key.
 
 use tdekit_key_crypto::{CryptoError, sha1_thumbprint, sha256, x509};
 

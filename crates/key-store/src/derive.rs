@@ -69,7 +69,7 @@ impl StoreKeys {
     }
 }
 
-/// What a sealed private key is bound to.
+/// The place that a sealed private key is bound to.
 pub(crate) struct PrivateKeyPlace<'a> {
     pub(crate) store_id: &'a [u8; 16],
     pub(crate) master_key_id: &'a [u8; 16],
@@ -83,7 +83,7 @@ impl PrivateKeyPlace<'_> {
     }
 }
 
-/// What a sealed master key is bound to.
+/// The place that a sealed master key is bound to.
 #[derive(Debug, Clone, Copy)]
 pub struct Binding {
     /// The store's identifier.

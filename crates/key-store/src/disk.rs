@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::error::StoreError;
 use crate::workplace::Workplace;
 
-/// What [`replace`] has just done. A crash between any two steps leaves the old or the new file.
+/// The step that [`replace`] has just done. A crash between any two leaves the old or the new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The new file exists beside the old one, empty.
@@ -47,9 +47,9 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], on_step: OnStep<'_>) -> Result<
 
 /// Why [`replace`] ends before its end.
 enum Stopped {
-    /// What [`OnStep`] says.
+    /// The error that [`OnStep`] returned.
     Crash(StoreError),
-    /// What the system says.
+    /// An error of the system.
     Refused(StoreError),
 }
 

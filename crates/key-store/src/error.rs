@@ -1,4 +1,4 @@
-//! What can go wrong with a key store, as facts with fields.
+//! Errors of a key store, as facts with fields.
 
 use std::fmt;
 use std::io;
@@ -38,15 +38,15 @@ pub enum StoreError {
     /// No provider of the master key's secret is configured.
     #[error("nothing is configured to open the key store, which needs {}", Listing(.accepts))]
     NoProvider {
-        /// What the store can be opened with.
+        /// The kinds of secret that open the store.
         accepts: Vec<ProtectorKind>,
     },
     /// The secret that was given is of a kind that this store does not use.
     #[error("the key store is opened with {}, not with {offered}", Listing(.accepts))]
     ProviderMismatch {
-        /// What was given.
+        /// The kind of secret that was given.
         offered: ProtectorKind,
-        /// What the store can be opened with.
+        /// The kinds of secret that open the store.
         accepts: Vec<ProtectorKind>,
     },
     /// A password or key cannot be used as it is.
@@ -54,7 +54,7 @@ pub enum StoreError {
     BadSecret {
         /// Where the secret came from: a file's path or a variable's name.
         origin: String,
-        /// What is wrong with it.
+        /// The fault, in words.
         reason: &'static str,
     },
     /// A file with a secret could be read or changed by others.
@@ -64,7 +64,7 @@ pub enum StoreError {
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
-        /// What others could do: "read" or "change".
+        /// What others could do to the file: "read" or "change".
         threat: &'static str,
     },
     /// A configuration file in the store's directory is not valid.
@@ -72,7 +72,7 @@ pub enum StoreError {
     Config {
         /// The configuration file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault, in words.
         reason: String,
     },
     /// None of these certificates is in the store.
@@ -135,7 +135,7 @@ pub enum StoreError {
     BadCertificate {
         /// Where it came from.
         origin: String,
-        /// What is wrong with it.
+        /// The fault, in words.
         reason: String,
     },
     /// The password of a backup file is not right.
@@ -153,7 +153,7 @@ pub enum StoreError {
     /// A name or option of a certificate is not allowed.
     #[error("{what} {value:?}: {reason}")]
     InvalidValue {
-        /// What the value is for: "certificate name", "subject".
+        /// The use of the value: "certificate name", "subject".
         what: &'static str,
         /// The value.
         value: String,
@@ -177,7 +177,7 @@ pub enum StoreError {
     Corrupt {
         /// Which part.
         field: &'static str,
-        /// What is wrong with it.
+        /// The fault, in words.
         reason: String,
     },
     /// The store was written by a newer program.
@@ -220,7 +220,7 @@ pub enum StoreError {
     /// The operating system refused something.
     #[error("cannot {action} {}: {source}", .path.display())]
     Io {
-        /// What was tried: "read", "write", "rename".
+        /// The operation that failed: "read", "write", "rename".
         action: &'static str,
         /// On which file or directory.
         path: PathBuf,
@@ -233,7 +233,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What it means to whoever asked.
+    /// The error's kind, which tells a caller how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

@@ -31,7 +31,7 @@ const FLAG_ACTIVE: u8 = 1;
 const FLAG_BACKED_UP: u8 = 2;
 const FLAG_PRIVATE_KEY: u8 = 4;
 
-/// What opens a master key.
+/// The kinds of secret that open a master key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProtectorKind {
     /// A password, through Argon2id. Identifier 1.
@@ -77,7 +77,7 @@ impl fmt::Display for ProtectorKind {
 /// The master key, sealed by one provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Protector {
-    /// What opens it.
+    /// The kind of secret that opens it.
     pub kind: ProtectorKind,
     /// Random identifier; bound into the seal.
     pub id: [u8; 16],

@@ -12,7 +12,7 @@ use crate::store::KeyStore;
 use crate::unlocked::Unlocked;
 use crate::uses::Use;
 
-/// What a new certificate shall be.
+/// The properties of a new certificate.
 #[derive(Debug, Clone)]
 pub struct NewCertificate<'a> {
     /// Name in the store.
@@ -26,7 +26,7 @@ pub struct NewCertificate<'a> {
     pub expires_at: i64,
 }
 
-/// What a rotation did.
+/// The result of a rotation.
 #[derive(Debug, Clone)]
 pub struct Rotation {
     /// The generation that was active; it goes on unwrapping.

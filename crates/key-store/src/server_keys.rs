@@ -310,7 +310,7 @@ impl ServerKeys {
     }
 }
 
-/// What tells that a key is the one that was made for this place.
+/// The commitment that ties a key to the place that it was made for.
 fn commitment(key: &SecretBytes, id: u32, version: u32) -> Result<[u8; 32], StoreError> {
     let mut out = [0; 32];
     let info: [&[u8]; 3] = [COMMITMENT_INFO, &id.to_le_bytes(), &version.to_le_bytes()];
@@ -318,7 +318,7 @@ fn commitment(key: &SecretBytes, id: u32, version: u32) -> Result<[u8; 32], Stor
     Ok(out)
 }
 
-/// What every version of the format begins with.
+/// The fields that every version of the format begins with.
 #[derive(Deserialize)]
 struct Head {
     format: String,

@@ -221,7 +221,7 @@ impl KeyStore {
         })
     }
 
-    /// What the store can be opened with.
+    /// The kinds of secret that open the store.
     #[must_use]
     pub fn accepts(&self) -> Vec<ProtectorKind> {
         let mut kinds = Vec::new();

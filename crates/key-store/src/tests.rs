@@ -73,7 +73,7 @@ fn crash_after_each_step(
         }));
         assert!(change(&mut store).is_err(), "{last:?} was not reached");
         check(dir.path(), index >= 3);
-        // What the crash left does not hinder the next write, whatever it is.
+        // Remains of the crash do not hinder the next write, whatever they are.
         let byte = if open(dir.path(), 1).is_ok() { 1 } else { 2 };
         let mut store = open(dir.path(), byte).unwrap();
         store.change_secret(&key(3), PasswordParams::default()).unwrap();
@@ -124,7 +124,7 @@ fn certificate_changes_can_be_killed_at_any_point() {
     );
 }
 
-/// What an earlier release made there first, whoever may have put it there.
+/// Leftovers at the place where an earlier release made its files, whoever put them there.
 #[test]
 fn a_file_under_the_former_name_is_left_alone() {
     let case = Case::new();
@@ -188,7 +188,7 @@ fn a_reader_sees_what_others_write_and_is_told_of_a_new_master_key() {
     assert!(matches!(reader.refresh(), Err(StoreError::MasterKeyChanged)));
     let refused = reader.create_certificate(&new_certificate("Third")).unwrap_err();
     assert!(matches!(refused, StoreError::MasterKeyChanged));
-    // What it holds already goes on serving.
+    // The keys that it holds already go on serving.
     assert!(reader.unwrap_dek(std::slice::from_ref(&case.wrapped)).is_ok());
 }
 

@@ -21,11 +21,11 @@ use tdekit_key_crypto::random_bytes;
 use crate::disk::{parent_of, sync_parent};
 use crate::error::StoreError;
 
-/// What the names of such directories begin with.
+/// The prefix of the names of such directories.
 const PREFIX: &str = "tdekit-new.";
-/// What the name of the file with the lock begins with; the directory's number follows.
+/// The prefix of the lock file's name; the directory's number follows.
 const LOCK_PREFIX: &str = "tdekit-lock.";
-/// What that file begins with; the name of the file that is being made follows.
+/// The first bytes of the lock file; the name of the file that is being made follows.
 const LOCK_MAGIC: &[u8] = b"tdekit work 1\n";
 /// Names of files have at most 255 bytes on the systems we know.
 const MAX_LOCK_BYTES: u64 = 4096;
@@ -137,7 +137,7 @@ impl Workplace {
         meets
     }
 
-    /// What stands at `dir`; what is ours and dead is removed. `None` for what is not ours.
+    /// Looks at `dir`, and removes it if it is ours and dead. `None` if it is not ours.
     fn look_at(&self, dir: &Path) -> io::Result<Option<Found>> {
         let handle = open_directory(dir)?;
         let (own, other) = (self.handle.metadata()?, handle.metadata()?);
@@ -275,7 +275,7 @@ impl Workplace {
 impl Drop for Workplace {
     fn drop(&mut self) {
         if !self.abandoned && clear(&self.handle, &self.lock_name).is_ok() {
-            // What stays is a leftover for the next run.
+            // Anything left here is removed by the next run.
             let _ = fs::remove_dir(&self.dir);
         }
     }

@@ -1,4 +1,4 @@
-//! What stops work for MariaDB.
+//! Errors of work for MariaDB.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use tdekit_key_crypto::Kind;
 use tdekit_key_store::StoreError;
 use tdekit_mariadb::PluginError;
 
-/// What stops work for MariaDB.
+/// An error of work for MariaDB.
 #[derive(Debug, thiserror::Error)]
 pub enum MariadbError {
     /// The plugin's library is not where it is looked for.
@@ -42,7 +42,7 @@ pub enum MariadbError {
     /// An answer of the server has not the form that was expected.
     #[error("the server gave no number for {what}")]
     Answer {
-        /// What it was asked for.
+        /// The item that it was asked for.
         what: &'static str,
     },
     /// A user that the system does not know.
@@ -110,7 +110,7 @@ pub enum MariadbError {
     /// A file could not be read or written.
     #[error("cannot {action} {}: {source}", .path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// On which file.
         path: PathBuf,
@@ -126,7 +126,7 @@ pub enum MariadbError {
 }
 
 impl MariadbError {
-    /// What it means to whoever asked.
+    /// The error's kind, which tells a caller how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -154,7 +154,7 @@ impl MariadbError {
 }
 
 impl From<PluginError> for MariadbError {
-    /// What the key store says is the same wherever it was said.
+    /// An error of the key store stays itself, whoever reports it.
     fn from(error: PluginError) -> Self {
         match error {
             PluginError::Store(error) => Self::Store(error),

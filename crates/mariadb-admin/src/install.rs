@@ -30,7 +30,7 @@ pub enum Tables {
     Off,
 }
 
-/// What the server shall do.
+/// The settings of an installation.
 #[derive(Debug)]
 pub struct Options {
     /// Certificate that wraps the keys.
@@ -47,7 +47,7 @@ pub struct Options {
     pub key_file: Option<PathBuf>,
 }
 
-/// What was done, as it is done.
+/// A step that was done, told as it is done.
 #[derive(Debug)]
 pub enum Done {
     /// A key was made.
@@ -69,7 +69,7 @@ pub enum Done {
     OptionsWritten {
         /// The file.
         path: PathBuf,
-        /// What is in it.
+        /// Its content.
         text: String,
     },
     /// A file was removed.

@@ -1,5 +1,5 @@
-//! What an administrator does with a MariaDB server that encrypts: installs the plugin, shows what
-//! is encrypted, rotates keys, looks at every page of the data files, reads binary logs.
+//! An administrator's work on a MariaDB server that encrypts: installs the plugin, shows what is
+//! encrypted, rotates keys, looks at every page of the data files, reads binary logs.
 //!
 //! The engine knows no command: it tells a closure what it has done and a [`Progress`] how far it
 //! is, and says in a [`MariadbError`] what stopped it.

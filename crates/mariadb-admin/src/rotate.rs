@@ -26,7 +26,7 @@ const FILES_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(300);
 const STALLED_AFTER: Duration = Duration::from_mins(5);
 
-/// What a rotation did to one key.
+/// The rotation of one key.
 #[derive(Debug, Clone, Serialize)]
 pub struct Rotated {
     /// The key's number.
@@ -37,10 +37,10 @@ pub struct Rotated {
     pub new_version: u32,
 }
 
-/// What a rotation did.
+/// The result of a rotation.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
-    /// What was done to each key.
+    /// The rotation of each key.
     pub keys: Vec<Rotated>,
     /// `false` where no server was named, or it was not waited for.
     pub re_encrypted: bool,
@@ -65,7 +65,7 @@ struct Rotation {
     tables: bool,
 }
 
-/// What is to be rotated, and how.
+/// The keys to rotate, and how.
 #[derive(Debug, Clone, Default)]
 pub struct Rotate {
     /// Numbers of keys; all where there are none.

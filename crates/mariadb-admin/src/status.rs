@@ -1,4 +1,4 @@
-//! What the keys are, and what a server does with them.
+//! The state of the keys, and a server's use of them.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub struct Status {
     pub store: String,
     /// The keys, by number.
     pub keys: Vec<KeyStatus>,
-    /// What the server says, where one was named.
+    /// The server's own answers, where one was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerStatus>,
     /// Whether new logs are in counter mode: key 1 is from before logs had the online cipher.
@@ -44,7 +44,7 @@ pub struct KeyStatus {
     pub certificates: Vec<String>,
 }
 
-/// What a server encrypts.
+/// The encryption settings and progress of a server.
 #[derive(Debug, Serialize)]
 pub struct ServerStatus {
     /// The server's version.
@@ -81,10 +81,10 @@ pub struct SpacesStatus {
     pub being_rotated: u64,
 }
 
-/// What the keys are, and what a server does with them.
+/// The state of the keys, and a server's use of them.
 ///
 /// # Errors
-/// `NoServerKeys`, `Server`, `Answer`, what the key store says.
+/// `NoServerKeys`, `Server`, `Answer`, errors of the key store.
 pub fn status(store: &KeyStore, client: Option<&Client<'_>>) -> Result<Status, MariadbError> {
     let keys = existing_keys(store)?;
     let server = client.map(server_shown).transpose()?;

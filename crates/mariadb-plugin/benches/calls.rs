@@ -1,4 +1,4 @@
-//! What a call of the server costs, through the interface that it uses: CPU of the thread, the
+//! The cost of the server's calls, through the interface that it uses: CPU of the thread, the
 //! median of many rounds. Records of the redo log are also compared in pairs, round by round: the
 //! online cipher over counter mode, which older keys have, and over the server's own CBC.
 //!
@@ -21,7 +21,7 @@ use support::{Crypt, DECRYPT, ENCRYPT, Functions, NOPAD, Plugin, copy_fixture};
 const ROUNDS: usize = 60;
 /// CPU of a round.
 const ROUND: Duration = Duration::from_millis(10);
-/// What InnoDB has encrypted of a page of 16 KiB.
+/// The part of a 16 KiB page that InnoDB has encrypted.
 const PAGE: usize = 16384 - 30;
 
 fn cpu() -> Duration {

@@ -28,7 +28,7 @@ const IGNORABLE_FLAG: u8 = 0x80;
 const START_LEN: usize = 1 + 4 + NONCE_LEN;
 const NONCE_LEN: usize = 12;
 
-/// What a log was.
+/// A summary of the log that was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
     /// Events, with those that were in the clear.
@@ -41,8 +41,9 @@ pub struct Summary {
 /// becomes one that readers skip, so that each event stays at its place.
 ///
 /// # Errors
-/// [`PluginError::Binlog`] for what is no binary log, damaged, or of another key; what was whole
-/// before that has been written. [`PluginError::NoKey`], [`PluginError::Io`].
+/// [`PluginError::Binlog`] for a file that is no binary log, is damaged, or is under another key;
+/// the whole events before the fault have been written. [`PluginError::NoKey`],
+/// [`PluginError::Io`].
 pub fn decrypt(
     input: &mut impl Read,
     output: &mut impl Write,

@@ -24,7 +24,7 @@ const SHARDS: usize = 64;
 /// derived again in a few microseconds.
 const MAX_IN_SHARD: usize = 64;
 
-/// What a prepared key is found by.
+/// The look-up key of a prepared key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) id: u32,
@@ -61,7 +61,7 @@ impl Name {
 }
 
 impl Hash for Name {
-    /// What the server passes is the output of a cipher or random, so any 8 bytes of it spread.
+    /// The server passes the output of a cipher or random bytes, so any 8 of them spread.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut word = [0; 8];
         word.copy_from_slice(&self.passed[..8]);

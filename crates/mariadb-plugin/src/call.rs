@@ -42,7 +42,7 @@ pub(crate) const FLAG_ENCRYPT: i32 = 1;
 /// `ENCRYPTION_FLAG_NOPAD` of the server.
 pub(crate) const FLAG_NOPAD: i32 = 2;
 
-/// What all calls share.
+/// The state that all calls share.
 pub(crate) struct Engine {
     pub(crate) keyring: Keyring,
     pub(crate) cache: Cache,

@@ -28,7 +28,7 @@ impl Derivation {
         }
     }
 
-    /// What HKDF's info begins with.
+    /// The prefix of HKDF's info.
     const fn label(self) -> &'static [u8] {
         match self {
             Self::Counter => b"tdekit mariadb v1 ",
@@ -46,7 +46,7 @@ pub struct ServerKey {
     pub derivation: Derivation,
 }
 
-/// What a derived key is for; part of what it is derived from.
+/// The purpose of a derived key; part of its derivation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Use {
     /// Handed to the server, which derives keys of tablespaces and of the redo log from it.
@@ -65,9 +65,9 @@ pub(crate) struct Purpose<'a> {
     pub(crate) id: u32,
     pub(crate) version: u32,
     pub(crate) of: Use,
-    /// What the server passed as its key: HKDF's salt.
+    /// The key that the server passed: HKDF's salt.
     pub(crate) passed: &'a [u8],
-    /// What else the key depends on.
+    /// The other inputs of the derivation.
     pub(crate) extra: &'a [u8],
 }
 
@@ -90,8 +90,9 @@ pub(crate) fn derive(
     Ok(out)
 }
 
-/// What the server gets when it asks for a key. It is as secret as a key, but opens nothing: the
-/// keys of pages and streams are derived from the server key, which stays in the plugin.
+/// The handle that the server gets when it asks for a key. It is as secret as a key, but opens
+/// nothing: the keys of pages and streams are derived from the server key, which stays in the
+/// plugin.
 pub(crate) fn handle(
     server_key: &ServerKey,
     id: u32,

@@ -19,7 +19,7 @@ use crate::{PluginError, TEMPORARY_KEY_ID, report, variables};
 const INVALID: c_uint = c_uint::MAX;
 /// `ENCRYPTION_KEY_BUFFER_TOO_SMALL`.
 const BUFFER_TOO_SMALL: c_uint = 100;
-/// What InnoDB takes for a page that cannot be decrypted; at any other code it stops the server.
+/// The code that InnoDB takes for a page that cannot be decrypted; any other stops the server.
 const FAILED: c_int = -1;
 
 /// Set by `init`, and there until the process ends: the server may decrypt until its last moment.

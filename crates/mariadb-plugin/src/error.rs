@@ -3,7 +3,7 @@
 use tdekit_key_crypto::{CryptoError, Kind};
 use tdekit_key_store::StoreError;
 
-/// What went wrong in the plugin. No variant carries key or page bytes.
+/// An error of the plugin. No variant carries key or page bytes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PluginError {
@@ -70,7 +70,7 @@ pub enum PluginError {
     /// The server called in an order or with lengths that no version of it uses.
     #[error("the server passed {what} that the plugin does not take: {len}")]
     Call {
-        /// What it passed.
+        /// The argument that it passed.
         what: &'static str,
         /// Its length or value.
         len: usize,
@@ -80,7 +80,7 @@ pub enum PluginError {
     Binlog {
         /// Where in the file, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// The fault, in words.
         reason: &'static str,
     },
     /// Reading or writing of a binary log failed.
@@ -92,7 +92,7 @@ pub enum PluginError {
 }
 
 impl PluginError {
-    /// What it means to whoever asked.
+    /// The error's kind, which tells a caller how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

@@ -38,7 +38,7 @@ pub struct Keyring {
     looked_ms: AtomicU64,
 }
 
-/// What the file said when it was last read.
+/// The file's content when it was last read.
 struct Current {
     identity: Option<Identity>,
     keys: ServerKeys,
@@ -54,7 +54,7 @@ struct Secrets {
     refused: Option<Identity>,
 }
 
-/// What tells one state of a file from another without reading it.
+/// The attributes that tell one state of a file from another without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,

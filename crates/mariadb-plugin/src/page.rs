@@ -1,4 +1,4 @@
-//! What an InnoDB page says of its own place, inside what is encrypted.
+//! An InnoDB page's record of its own place, inside the encrypted part.
 //!
 //! Of a page in the format `full_crc32`, InnoDB has the bytes from 26 up to the checksum in its
 //! last 4 bytes encrypted. They hold the tablespace's number in bytes 34 to 37 and, at their end,

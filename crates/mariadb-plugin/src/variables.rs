@@ -88,7 +88,7 @@ pub(crate) const fn list() -> *mut *mut SystemVariable {
     LIST.get().cast()
 }
 
-/// What the options say.
+/// The values of the options.
 ///
 /// # Safety
 /// The server has read its options, and does not change them meanwhile: so it is in `init`.
@@ -108,7 +108,7 @@ pub(crate) unsafe fn source() -> Source {
     }
 }
 
-/// What the option for the page length says.
+/// The value of the option for the page length.
 ///
 /// # Safety
 /// As [`source`].

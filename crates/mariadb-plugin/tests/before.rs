@@ -1,4 +1,4 @@
-//! What the plugin wrote under keys from before the online cipher is read as it was.
+//! Data that the plugin wrote under keys from before the online cipher is read as it was.
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 

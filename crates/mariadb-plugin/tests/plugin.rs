@@ -46,7 +46,7 @@ fn page_iv(space: u32, page: u32, lsn: u64) -> [u8; 16] {
     iv
 }
 
-/// What InnoDB has encrypted of a full page.
+/// The part of a full page that InnoDB has encrypted.
 fn page(space: u32, lsn: u64, fill: u8) -> Vec<u8> {
     let mut page = vec![fill; 16384 - 30];
     page[8..12].copy_from_slice(&space.to_be_bytes());
@@ -152,7 +152,7 @@ fn pages_come_back_and_changed_ones_do_not() {
     assert!(equal < 200, "{equal} bytes of {} are equal", sealed.len());
 }
 
-/// What the threat model says is not covered: this shows it.
+/// Shows that the gaps which the threat model names are there.
 #[test]
 fn a_compressed_page_says_nothing_of_its_place() {
     let functions = functions();

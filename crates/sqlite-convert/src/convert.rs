@@ -29,7 +29,7 @@ const EXTRA_BYTES: u64 = 1 << 20;
 /// Where a plain database keeps the number of reserved bytes.
 const RESERVED_OFFSET: usize = 20;
 
-/// What a database shall become.
+/// The form that a database is converted to.
 #[derive(Debug, Clone)]
 pub enum Form {
     /// Plain.
@@ -54,7 +54,7 @@ pub struct Options {
     pub verify: bool,
 }
 
-/// What was done.
+/// The outcome of a conversion.
 #[derive(Debug)]
 pub struct Converted {
     /// The database's resolved path.
@@ -65,7 +65,7 @@ pub struct Converted {
     pub page_size: u32,
     /// Why the new name may not be on disk yet, if it may not.
     pub not_synced: Option<DatabaseError>,
-    /// What of its schema only the application has.
+    /// Functions and collations of its schema that only the application has.
     pub unknown: Unknown,
     /// Why the key store could not take note of it, if it could not.
     pub not_recorded: Option<StoreError>,
@@ -148,7 +148,7 @@ impl<'a> Work<'a> {
         watch: &'a dyn Watch,
     ) -> Result<Self, DatabaseError> {
         let source = Source::open(path, Hold::Everyone)?;
-        // What was there before the lock may have been replaced since.
+        // The file may have been replaced before the lock was taken.
         let area = check(path, &source.file, form, unlocked)?;
         if let Some(keep) = &options.keep {
             Kept::check(keep, &source.file)?;
@@ -321,8 +321,8 @@ impl<'a> Work<'a> {
         watch.done(Step::Kept);
         source.check_alone()?;
         go_on(watch)?;
-        // What is left of a journal ended its last transaction, and a log is empty; the new
-        // database must not find them.
+        // The rest of a journal ended its last transaction, and a log is empty; the new database
+        // must not find them.
         if remove_side_files(&source.path)? {
             sync_directory(&source.path)?;
         }

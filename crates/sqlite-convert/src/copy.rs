@@ -16,7 +16,7 @@ use crate::watch::{Phase, Watch, go_on, interruptible};
 const MAX_UNKNOWN_FUNCTIONS: usize = 1000;
 
 thread_local! {
-    /// What was stood in for on this thread. SQLite's callback carries no state.
+    /// The names stood in for on this thread. SQLite's callback carries no state.
     static STOOD_IN: RefCell<Unknown> = const { RefCell::new(Unknown::none()) };
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn copy(
     vacuum_into(source, target, &uri, watch)
 }
 
-/// What was stood in for on this thread.
+/// The names stood in for on this thread.
 pub(crate) fn unknown_names() -> Unknown {
     STOOD_IN.with_borrow(Clone::clone)
 }

@@ -1,4 +1,4 @@
-//! What stops work on a database file.
+//! Errors of work on a database file.
 
 use std::fmt;
 use std::io;
@@ -21,7 +21,7 @@ pub enum DatabaseError {
     NotAFile {
         /// The name.
         path: PathBuf,
-        /// What it is instead.
+        /// The kind of file that it is instead.
         problem: &'static str,
     },
     /// The file is neither a plain nor an encrypted database.
@@ -114,7 +114,7 @@ pub enum DatabaseError {
     Verification {
         /// The database.
         path: PathBuf,
-        /// What is wrong with the copy.
+        /// The copy's fault, in words.
         problem: String,
     },
     /// The copy cannot get the owner, group or attributes of the original.
@@ -122,7 +122,7 @@ pub enum DatabaseError {
     Metadata {
         /// The database.
         path: PathBuf,
-        /// What cannot be given.
+        /// The item that cannot be given.
         what: &'static str,
         /// The system's answer.
         source: io::Error,
@@ -135,25 +135,25 @@ pub enum DatabaseError {
     Header {
         /// The database.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         source: PageError,
     },
     /// SQLite refused something.
     #[error("cannot {action} {}: {source}{}", .path.display(), Detail(.detail))]
     Sqlite {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// On which database.
         path: PathBuf,
         /// SQLite's answer.
         source: Box<rusqlite::Error>,
-        /// What the VFS said, where the fault was found there.
+        /// The VFS's own account, where the fault was found there.
         detail: Option<String>,
     },
     /// A file could not be read or written.
     #[error("cannot {action} {}: {source}", .path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// On which file.
         path: PathBuf,
@@ -172,7 +172,7 @@ pub enum DatabaseError {
 }
 
 impl DatabaseError {
-    /// What it means to whoever asked.
+    /// The error's kind, which tells a caller how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -195,7 +195,7 @@ impl DatabaseError {
         }
     }
 
-    /// What SQLite's answer on `db` means for the database at `path`.
+    /// Translates SQLite's answer on `db` for the database at `path`.
     pub fn sqlite<'a>(
         action: &'static str,
         path: &'a Path,
@@ -234,7 +234,7 @@ pub fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> 
     move |source| DatabaseError::Io { action, path, source }
 }
 
-/// What SQLite's answer means.
+/// Translates SQLite's answer.
 #[must_use]
 pub fn sqlite_kind(error: &rusqlite::Error) -> Kind {
     // SQLITE_IOERR_DATA: what was read does not authenticate.

@@ -24,7 +24,7 @@ pub fn register() -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// What the VFS said last of a connection, or of this thread where there is none.
+/// The VFS's last error on a connection, or on this thread where there is none.
 pub(crate) fn last_vfs_error(db: Option<&Connection>) -> Option<String> {
     // SAFETY: the connection is open; its handle is only compared.
     let address = db.map_or(0, |db| unsafe { db.handle() } as usize);

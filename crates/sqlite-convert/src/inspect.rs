@@ -1,4 +1,4 @@
-//! What a database file is, by its first bytes, and its keys.
+//! The kind of a database file, told by its first bytes, and its keys.
 
 use std::fs::File;
 use std::io;
@@ -18,7 +18,7 @@ use crate::error::DatabaseError;
 /// First bytes of a plain database.
 const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// No byte: SQLite takes it for a database without a schema.
@@ -32,7 +32,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// What a file is that starts with `area`. With a torn first slot, the second one tells.
+    /// The kind of a file that starts with `area`. With a torn first slot, the second one tells.
     pub fn of(area: &[u8]) -> Self {
         if area.is_empty() {
             Self::Empty

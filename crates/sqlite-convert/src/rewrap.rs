@@ -15,7 +15,7 @@ use crate::source::{Hold, Source, database_path, open_file};
 use crate::step::Step;
 use crate::watch::Watch;
 
-/// What was done.
+/// The outcome of a rewrap.
 #[derive(Debug)]
 pub struct Rewrapped {
     /// The database's resolved path.
@@ -167,7 +167,7 @@ fn write_slots(
         let bytes = Header { sequence, ..header.clone() }.encode_slot(dek).map_err(bad_header)?;
         written[slot * SLOT_LEN..][..SLOT_LEN].copy_from_slice(&bytes);
     }
-    // What does not open with the new wrapping must not replace what does.
+    // A header that does not open with the new wrapping must not replace one that does.
     if open_header(path, &written, unlocked)?.0.deks != header.deks {
         return Err(bad_header(PageError::KeyMismatch));
     }

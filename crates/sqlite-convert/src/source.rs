@@ -97,7 +97,7 @@ impl Source {
         check_alone(&self.path, &self.file)
     }
 
-    /// What SQLite's answer on this database means.
+    /// Translates SQLite's answer on this database.
     pub fn failed(
         &self,
         action: &'static str,

@@ -1,5 +1,5 @@
-//! What is known of a database file without opening it, as `sys.dm_database_encryption_keys` and
-//! `sys.certificates` show it.
+//! The facts of a database file that are known without opening it, as
+//! `sys.dm_database_encryption_keys` and `sys.certificates` show them.
 
 use std::cell::LazyCell;
 use std::fs;
@@ -44,10 +44,10 @@ pub struct Status {
     pub size_bytes: u64,
 }
 
-/// What the header of an encrypted database says.
+/// The fields of an encrypted database's header.
 #[derive(Debug, Serialize)]
 pub struct Encryption {
-    /// What seals its pages.
+    /// The algorithm that seals its pages.
     pub algorithm: &'static str,
     /// The version of the key in force.
     pub key_version: u32,
@@ -102,7 +102,7 @@ pub struct Store<'a> {
     pub unlocked: Lazy<'a, Unlocked>,
 }
 
-/// What is made when it is needed first; else why it cannot be, in words.
+/// A value that is made on first use, or the reason why it cannot be, in words.
 pub type Lazy<'a, T> = LazyCell<Result<T, String>, Box<dyn FnOnce() -> Result<T, String> + 'a>>;
 
 /// Reads the state of the database `name`. Takes no lock and changes nothing.

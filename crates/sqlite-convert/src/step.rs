@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// What has just been done.
+/// The step that has just been done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The copy's empty file exists.

@@ -12,7 +12,7 @@ use tdekit_key_store::{StoreError, Workplace};
 
 use crate::error::{DatabaseError, io_error};
 
-/// What SQLite adds to a database's name for the files beside it.
+/// The suffixes of the files that SQLite keeps beside a database.
 pub const SIDE_SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
 /// Most bytes of a list of extended attributes, or of one attribute (Linux: `XATTR_LIST_MAX`).
 const MAX_XATTR_BYTES: usize = 64 * 1024;
@@ -118,7 +118,7 @@ impl Target {
     }
 }
 
-/// What the making of a file means here.
+/// Translates an error of making a file.
 pub fn made(error: StoreError) -> DatabaseError {
     match error {
         StoreError::BeingWritten { path } => DatabaseError::Converting { path },

@@ -13,7 +13,7 @@ use crate::watch::{Phase, Watch, go_on, interruptible};
 
 /// Bytes read at a time.
 const CHUNK_LEN: usize = 1 << 20;
-/// What a copy has from its original.
+/// The pragmas that a copy shares with its original.
 const KEPT: [&str; 4] = ["encoding", "user_version", "application_id", "auto_vacuum"];
 
 /// Opens the copy as its users will.

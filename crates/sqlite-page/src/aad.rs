@@ -2,7 +2,7 @@
 
 use tdekit_key_crypto::Algorithm;
 
-/// What a sealed unit is. Part of every AAD, so that no unit opens as another kind.
+/// The kind of a sealed unit. Part of every AAD, so that no unit opens as another kind.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum Kind {

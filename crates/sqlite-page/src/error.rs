@@ -1,4 +1,4 @@
-//! What can be wrong with an encrypted file.
+//! Faults of an encrypted file.
 
 use tdekit_key_crypto::{CryptoError, Kind};
 
@@ -8,7 +8,7 @@ pub enum PageError {
     /// Neither header slot is intact.
     #[error("neither header slot is intact: {reason}")]
     Header {
-        /// What was wrong with the slot that came furthest.
+        /// The fault of the slot that came furthest.
         reason: &'static str,
     },
     /// The file was written by a later format version.
@@ -71,7 +71,7 @@ pub enum PageError {
     Size {
         /// The size given.
         size: u64,
-        /// What it was given for.
+        /// The purpose that it was given for.
         what: &'static str,
     },
     /// The cryptographic library refused.
@@ -80,7 +80,7 @@ pub enum PageError {
 }
 
 impl PageError {
-    /// What it means to whoever asked.
+    /// The error's kind, which tells a caller how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

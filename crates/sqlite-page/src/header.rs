@@ -8,9 +8,8 @@ use crate::{HEADER_AREA_LEN, PageError, PageSize, SLOT_COUNT, SLOT_LEN};
 
 /// First bytes of each slot.
 pub const MAGIC: [u8; 16] = *b"tdekit database\0";
-/// What is written first into a new file, alone, and replaced by the first slot at last: a file
-/// that begins with it, and ends before the first page, is a database whose creation was cut
-/// short.
+/// The first bytes of a new file, written alone and replaced by the first slot last of all. A file
+/// that begins with them and ends before the first page is a database whose creation was cut short.
 pub const CREATION_MARK: [u8; 16] = *b"\xf7tdekit creating";
 /// Bytes that a disk writes wholly or not at all.
 const WORD_LEN: usize = 8;

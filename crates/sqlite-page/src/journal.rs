@@ -47,7 +47,7 @@ pub struct ExtentPlace {
     pub logical: u64,
 }
 
-/// What stands at an extent's place, before any key is used.
+/// The bytes at an extent's place, classified before any key is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prefix {
     /// An extent.

@@ -31,7 +31,7 @@ pub struct FileKeys {
     pub versions: Vec<DekVersion>,
 }
 
-/// What a derived key is for. The text is part of the derivation.
+/// The purpose of a derived key. The text is part of the derivation.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
     Page,

@@ -1,4 +1,4 @@
-//! What can go wrong below SQLite, and the result code that each becomes.
+//! Errors below SQLite, and the result code that each becomes.
 
 use std::ffi::c_int;
 
@@ -115,7 +115,7 @@ pub enum VfsError {
 }
 
 impl VfsError {
-    /// What it means to whoever asked.
+    /// The error's kind, which tells a caller how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

@@ -29,7 +29,7 @@ pub(crate) struct TdeFile {
     state: *mut State,
 }
 
-/// What a file is, and whom to tell about its errors.
+/// The kind of a file, and whom to tell about its errors.
 pub(crate) struct State {
     pub(crate) kind: Kind,
     pub(crate) api: Api,
@@ -120,10 +120,10 @@ pub(crate) unsafe fn may_reserve(file: *mut File) -> bool {
     }
 }
 
-/// What our own file under `file` is; `None` where there is none of ours.
+/// Our own file under `file`; `None` where there is none of ours.
 ///
 /// # Safety
-/// `file` is null or an open file of SQLite's, and no other reference to what it is is in use.
+/// `file` is null or an open file of SQLite's, and no other reference to its kind is in use.
 pub(crate) unsafe fn kind_below<'a>(file: *mut File) -> Option<&'a mut Kind> {
     // SAFETY: `below` returns null or one of our open files, which only this thread uses now.
     unsafe { state_of(below(file)) }.map(|state| &mut state.kind)

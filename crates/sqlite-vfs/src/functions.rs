@@ -31,8 +31,9 @@ fn of_connection() -> MutexGuard<'static, BTreeMap<usize, Told>> {
     OF_CONNECTION.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What `tdekit_last_error()` says on the connection at the address `db`, for a program that links
-/// this: on a damaged database SQLite prepares no statement that could ask. At 0, of this thread.
+/// The answer of `tdekit_last_error()` on the connection at the address `db`, for a program that
+/// links this: on a damaged database SQLite prepares no statement that could ask. At 0, of this
+/// thread.
 pub fn last_error_of(db: usize) -> Option<String> {
     let own = of_connection().get(&db).cloned();
     let threads = OF_THREAD.try_with(|kept| kept.borrow().clone()).ok().flatten();

@@ -95,7 +95,7 @@ impl JournalFile {
     /// Reads plaintext at SQLite's offset.
     pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
         self.load()?;
-        // What cannot be written can still be read: a rollback needs it.
+        // Bytes that cannot be written can still be read: a rollback needs them.
         let _ = self.flush();
         out.fill(0);
         let end = offset + out.len() as u64;

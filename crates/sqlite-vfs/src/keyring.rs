@@ -13,7 +13,7 @@ use tdekit_sqlite_page::{DekEntry, DekVersion, FileKeys, Header, PageError, Page
 
 use crate::VfsError;
 
-/// What a new encrypted database is to be sealed with.
+/// The algorithm and certificates for a new encrypted database.
 #[derive(Clone, Debug)]
 pub struct NewDatabase {
     /// Names or thumbprints of the certificates that wrap its key.

@@ -381,7 +381,7 @@ impl MainFile {
 
 impl Drop for MainFile {
     fn drop(&mut self) {
-        // What is gathered still belongs to no transaction that was committed.
+        // The gathered pages do not belong to a committed transaction yet.
         self.plain.fill(0);
     }
 }

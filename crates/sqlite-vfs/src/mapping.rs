@@ -27,7 +27,7 @@ const LINE_LEN: usize = 64;
 /// has seen that it is read from start to end, and asks for the rest itself.
 const FIRST_LINES: usize = 16;
 
-/// What we know of the mapping that the VFS below keeps.
+/// Our knowledge of the mapping that the VFS below keeps.
 #[derive(Default)]
 pub(crate) struct Mapping {
     pub(crate) allowed: bool,
@@ -57,7 +57,8 @@ struct Scan {
     end: u64,
     /// Bytes of the next request to read ahead; 0 before the first one.
     ahead_len: u64,
-    /// What was asked for ends here, and the next request is due when a step has passed `due`.
+    /// The end of the range that was asked for; the next request is due when a step has passed
+    /// `due`.
     ahead_end: u64,
     due: u64,
 }

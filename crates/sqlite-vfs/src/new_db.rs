@@ -30,7 +30,7 @@ const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 /// Most schemas that SQLite lets a connection attach, with `main` and `temp`.
 const MAX_SCHEMAS: c_int = 127;
 
-/// What the URI and the environment say about a new database.
+/// The settings for a new database, from the URI and the environment.
 #[derive(Clone)]
 pub(crate) enum Request {
     /// Encrypt it.
@@ -229,7 +229,7 @@ pub(crate) fn open_main(mut base: BaseFile, request: Request, api: Api) -> Resul
     existing(base, &request, api, ffi::LOCK_NONE)
 }
 
-/// What a file that is not empty is, on which the connection holds the lock `level`.
+/// The kind of a file that is not empty, on which the connection holds the lock `level`.
 fn existing(
     mut base: BaseFile,
     request: &Request,

@@ -32,7 +32,7 @@ type Open = HashMap<String, Arc<Place>>;
 
 static OPEN: Mutex<Option<Open>> = Mutex::new(None);
 
-/// What writer and reader of one file share.
+/// The state that writer and reader of one file share.
 pub(crate) struct Place {
     key: SecretBytes,
     page_len: usize,

@@ -1,4 +1,4 @@
-//! What the main file, WAL and journal of one connection share.
+//! The state that the main file, WAL and journal of one connection share.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};

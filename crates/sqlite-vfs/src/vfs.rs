@@ -28,7 +28,7 @@ use crate::wal::WalFile;
 const NAME: &CStr = c"tdekit";
 const JOURNAL_SUFFIX: &str = "-journal";
 
-/// What a registered VFS knows. Lives for ever, as its host's library does.
+/// The state of a registered VFS. Lives for ever, as its host's library does.
 struct Host {
     api: Api,
     below: *mut Vfs,
@@ -172,7 +172,7 @@ unsafe extern "C" fn open(
     }
 }
 
-/// What a file is, and SQLite's pointer to its connection where that is known already.
+/// The kind of a file, and SQLite's pointer to its connection where that is known already.
 ///
 /// # Safety
 /// `name` and `flags` are what SQLite passed to `xOpen`.

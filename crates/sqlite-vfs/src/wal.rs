@@ -54,7 +54,7 @@ pub(crate) struct WalFile {
     plain: Vec<u8>,
 }
 
-/// What an offset of SQLite's log means.
+/// The part of SQLite's log that an offset falls into.
 #[derive(Clone, Copy)]
 enum Place {
     /// Within the log's header.

@@ -235,7 +235,7 @@ fn rows(path: &Path) -> i64 {
     one(&db, "SELECT count(*) FROM t")
 }
 
-/// What such a VFS's connection commits is there for others, in each way of keeping a journal.
+/// Commits through such a VFS are there for others, in every journal mode.
 #[test]
 fn commits_reach_the_file_without_file_controls() {
     install(NAME);
@@ -311,7 +311,7 @@ fn frames_may_come_in_two_parts() {
             db.execute_batch("BEGIN; UPDATE t SET x=hex(randomblob(200)); ROLLBACK").unwrap();
         }
         if round % 10 == 0 {
-            // What a process finds that comes after a power cut.
+            // The files as a process finds them that comes after a power cut.
             let copy = dir.path().join(format!("{round}.db"));
             std::fs::copy(&path, &copy).unwrap();
             let log = |path: &Path| format!("{}-wal", path.display());

@@ -47,7 +47,7 @@ fn a_journal_over_one_that_undid_nothing() {
     assert_eq!(one::<String>(&db, SUM), before);
     assert_eq!(fs::metadata(journal_of(&left)).unwrap().len(), len, "undone already");
     db.execute_batch("PRAGMA cache_size=5; BEGIN; UPDATE second SET x=randomblob(1500)").unwrap();
-    // What a process finds that comes after a crash here.
+    // The files as a process finds them that comes after a crash here.
     let crashed = dir.path().join("crashed.db");
     fs::copy(&left, &crashed).unwrap();
     fs::copy(journal_of(&left), journal_of(&crashed)).unwrap();

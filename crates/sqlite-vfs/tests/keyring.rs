@@ -1,4 +1,4 @@
-//! What of the key store is kept for a process's further databases.
+//! The parts of the key store that are kept for a process's further databases.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;

@@ -1,4 +1,4 @@
-//! What becomes a new encrypted database, and what does not.
+//! Which new databases become encrypted, and which do not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
@@ -44,7 +44,7 @@ fn foreign() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// What stock SQLite gives, we give: "file is not a database", and the file as it was.
+/// Same answer as stock SQLite: "file is not a database", and the file as it was.
 #[test]
 fn a_foreign_file_is_never_written_over() {
     for (what, bytes) in foreign() {

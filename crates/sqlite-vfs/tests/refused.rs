@@ -1,4 +1,4 @@
-//! What is refused, and how the connection is told why.
+//! Refusals, and how the connection is told why.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(unsafe_code)]
 

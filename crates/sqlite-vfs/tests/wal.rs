@@ -27,9 +27,9 @@ fn connect(path: &Path) -> Connection {
     db
 }
 
-/// What a connection rolled back lies in the log behind its last commit, and may be synced with it.
-/// That says nothing of the frames that another connection puts there: a power cut that tears
-/// those ends the log, as in stock SQLite, and is no damage.
+/// Frames that a connection rolled back lie in the log behind its last commit, and may be synced
+/// with it. That says nothing of the frames that another connection puts there: a power cut that
+/// tears those ends the log, as in stock SQLite, and is no damage.
 #[test]
 fn a_sync_vouches_for_no_frame_behind_the_last_commit() {
     let dir = TempDir::new().unwrap();

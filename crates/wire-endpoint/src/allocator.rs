@@ -1,4 +1,4 @@
-//! What the C library's allocator holds though nobody uses it.
+//! Memory that the C library's allocator holds though nobody uses it.
 #![allow(unsafe_code)]
 
 /// Gives memory that was freed back to the system, as far as the allocator can. By itself it keeps

@@ -24,16 +24,16 @@ pub(crate) const STALL: Duration = Duration::from_secs(600);
 /// From this class on a message ends the connection.
 const FATAL_CLASS: u8 = 20;
 
-/// What others tell a request that runs.
+/// Messages of others to a request that runs.
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
     /// The client cancels, or is gone.
     pub(crate) cancel: Arc<AtomicBool>,
-    /// What has been gathered has waited long enough.
+    /// The gathered output has waited long enough.
     pub(crate) flush: AtomicBool,
 }
 
-/// What is the same for all answers of a connection.
+/// The settings shared by all answers of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerForm {
     pub(crate) spid: u16,

@@ -14,7 +14,7 @@ pub(crate) struct Load {
     reader: Option<BulkReader>,
     /// The columns have come and the session has accepted them.
     begun: bool,
-    /// What went wrong: the rest of the message is taken and thrown away.
+    /// The first error: the rest of the message is taken and thrown away.
     failed: Option<Message>,
 }
 
@@ -99,7 +99,7 @@ impl Connection {
         };
         if let Err(message) = take() {
             load.failed = Some(message);
-            // What has been read is not needed any more.
+            // The message's bytes are not needed any more.
             load.reader = None;
         }
     }

@@ -28,9 +28,9 @@ const ALERT: u8 = 21;
 pub(crate) struct Channel {
     stream: Arc<TcpStream>,
     tls: Option<Box<ServerConnection>>,
-    /// What came and TLS has not taken yet.
+    /// Bytes that came and TLS has not taken yet.
     sealed: Vec<u8>,
-    /// What came for the protocol.
+    /// Bytes that came for the protocol.
     pub(crate) incoming: Vec<u8>,
     /// TLS ends with the login.
     login_only: bool,
@@ -45,7 +45,7 @@ impl Channel {
         Channel { stream, tls: None, sealed, incoming, login_only: false, closed: false, traffic }
     }
 
-    /// What the socket has carried.
+    /// The socket's traffic so far.
     pub(crate) fn traffic(&self) -> &Arc<Traffic> {
         &self.traffic
     }
@@ -183,7 +183,7 @@ impl Channel {
         }
     }
 
-    /// What TLS has to say itself: its handshake, an alert.
+    /// TLS's own output: its handshake, an alert.
     pub(crate) fn take_tls_output(&mut self) -> Result<Vec<u8>, Ended> {
         let mut out = Vec::new();
         if let Some(tls) = &mut self.tls {

@@ -8,12 +8,12 @@ use tdekit_wire_tds::prelogin::Encryption;
 
 use crate::tls::IdentityFiles;
 
-/// What is encrypted.
+/// The parts of a connection that are encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Nothing: there is no TLS.
     Off,
-    /// What the client asks for: the login at least where it can, all if it wants.
+    /// The client's choice: the login at least where it can, all if it wants.
     On,
     /// All, or the client is refused.
     Required,
@@ -21,7 +21,7 @@ pub enum Mode {
     Strict,
 }
 
-/// What becomes of a client that has said what it wants.
+/// The decision on a client that has said what it wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Agreed {
     Plain,
@@ -83,7 +83,7 @@ pub struct Limits {
     pub login: Duration,
     /// A session without requests for so long gives back what it can do without.
     pub rest: Duration,
-    /// What running requests are given when the endpoint stops.
+    /// The time that running requests are given when the endpoint stops.
     pub stop: Duration,
 }
 
@@ -123,7 +123,7 @@ impl Limits {
 pub struct Config {
     /// Where it listens; port 0 for any.
     pub listen: SocketAddr,
-    /// What is encrypted.
+    /// The parts of a connection that are encrypted.
     pub mode: Mode,
     /// The certificate; needed in all modes but [`Mode::Off`].
     pub identity: Option<IdentityFiles>,

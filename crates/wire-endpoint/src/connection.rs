@@ -22,7 +22,7 @@ use crate::sessions::{Held, Sessions};
 use crate::ticker::Ticker;
 use crate::tls::TlsOffer;
 
-/// What all connections share.
+/// The state that all connections share.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) guard: Guard,
@@ -54,7 +54,7 @@ pub(crate) enum Phase {
     Ready,
 }
 
-/// What a connection does next.
+/// The next step of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// There may be more to do.
@@ -86,7 +86,7 @@ pub(crate) struct Connection {
     pub(crate) load: Option<Load>,
     /// It came when there were as many connections as there may be: it is told so.
     pub(crate) one_too_many: bool,
-    /// What it and its session hold in memory.
+    /// The memory that it and its session hold.
     pub(crate) account: Arc<Account>,
     started: Instant,
     pub(crate) connected: SystemTime,

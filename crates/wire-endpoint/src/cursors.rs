@@ -20,11 +20,11 @@ use crate::procedures::{
 
 /// The most that the rows of a connection's cursors take, in bytes.
 const MAX_BYTES: usize = 64 << 20;
-/// What a value takes beside its text.
+/// The size of a value beside its text.
 const VALUE_BYTES: usize = std::mem::size_of::<Value<'static>>();
 const FIRST_HANDLE: i32 = 180_150_003;
 
-/// What the server made of the options that the client asked for.
+/// The server's reading of the options that the client asked for.
 const STATIC: i32 = 8;
 const READ_ONLY: i32 = 1;
 /// Bits of the options that the client asks for.

@@ -20,7 +20,7 @@ pub enum EndpointError {
     /// A file cannot be read or written.
     #[error("cannot {action} {}", path.display())]
     File {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// The file.
         path: PathBuf,
@@ -35,7 +35,7 @@ pub enum EndpointError {
         what: &'static str,
         /// Its file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault, in words.
         reason: String,
     },
     /// TLS cannot be set up.
@@ -49,7 +49,7 @@ pub enum EndpointError {
     Logins {
         /// Its file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault, in words.
         reason: String,
     },
     /// A login that cannot be made or is not there.
@@ -57,7 +57,7 @@ pub enum EndpointError {
     Login {
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The fault, in words.
         reason: &'static str,
     },
     /// A primitive failed.
@@ -66,7 +66,7 @@ pub enum EndpointError {
     /// The system refuses what the endpoint is built on.
     #[error("the system refuses {what}")]
     System {
-        /// What was asked for.
+        /// The item that was asked for.
         what: &'static str,
         /// Why.
         #[source]
@@ -88,7 +88,7 @@ pub(crate) enum Ended {
 }
 
 impl EndpointError {
-    /// What it means to whoever asked.
+    /// The error's kind, which tells a caller how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

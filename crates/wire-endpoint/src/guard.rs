@@ -41,7 +41,7 @@ struct State {
 
 /// A password that was right.
 struct Right {
-    /// What its login had for a stamp then.
+    /// The stamp of its login at that time.
     stamp: [u8; 16],
     digest: [u8; 32],
     /// Where it came from. These come in while others have the name locked by guessing; who

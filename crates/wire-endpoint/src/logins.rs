@@ -20,7 +20,7 @@ const MAX_NAME_CHARS: usize = 128;
 const MIN_PASSWORD_CHARS: usize = 8;
 /// The longest password, in UTF-16 units: what LOGIN7 carries.
 const MAX_PASSWORD_UNITS: usize = 128;
-/// What a verifier is the MAC of, under the key derived from the password.
+/// The text that a verifier is the MAC of, under the key derived from the password.
 const LABEL: &[u8] = b"tdekit login 1";
 
 #[derive(Serialize, Deserialize)]
@@ -157,7 +157,7 @@ impl Entry {
         Ok(verify_hmac_sha256(key.expose(), &[LABEL], &self.verifier))
     }
 
-    /// What changes whenever the password is set.
+    /// A stamp that changes whenever the password is set.
     pub(crate) fn stamp(&self) -> [u8; SALT_LEN] {
         self.salt
     }

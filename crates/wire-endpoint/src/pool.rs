@@ -103,7 +103,7 @@ impl<T: Send + 'static> Pool<T> {
     }
 }
 
-/// What waits, in a lane for each address: lanes take turns, and each keeps its order.
+/// The waiting items, in a lane for each address: lanes take turns, and each keeps its order.
 struct Lanes<T> {
     lanes: VecDeque<(Option<IpAddr>, VecDeque<T>)>,
     length: usize,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// The most that a connection keeps prepared, in bytes of text.
 const MAX_BYTES: usize = 32 << 20;
-/// What a statement costs beside its text.
+/// The cost of a statement beside its text.
 const ENTRY_BYTES: usize = 64;
 
 /// A statement to be run with parameters.

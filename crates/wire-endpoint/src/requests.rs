@@ -53,7 +53,7 @@ impl Connection {
                 })
             }
             Taken::Whole(request) => {
-                // What is read from it takes no more than this.
+                // The values read from it take no more than this.
                 match memory::room(request.payload.len().saturating_mul(3)) {
                     Err(_) if request.payload.len() >= LONG_BYTES => self.refuse_length(ERROR),
                     _ => self.handle(&request),

@@ -382,7 +382,7 @@ impl Hub {
     fn work(self: &Arc<Self>, mut entry: Entry) {
         if std::mem::take(&mut entry.resting) {
             self.rest(&mut entry);
-            // What has come meanwhile is seen when the poller looks at its socket again.
+            // Bytes that have come meanwhile are seen when the poller looks at the socket again.
             return self.park(entry);
         }
         loop {

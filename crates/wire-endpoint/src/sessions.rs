@@ -19,7 +19,7 @@ pub struct Sessions {
     list: Arc<Mutex<BTreeMap<u16, Weak<Held>>>>,
 }
 
-/// What is known of a session's connection.
+/// The facts of a session's connection.
 #[derive(Debug, Clone)]
 pub struct ConnectionFacts {
     /// Whose it is, and how it is encrypted.
@@ -56,7 +56,7 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// What is known of every session's connection, by the sessions' numbers.
+    /// The facts of every session's connection, by the sessions' numbers.
     pub fn connections(&self) -> Vec<ConnectionFacts> {
         self.held().iter().map(|held| held.facts()).collect()
     }
@@ -93,7 +93,7 @@ impl Sessions {
     }
 }
 
-/// What of a session's connection does not change, and what it carries.
+/// The fixed facts of a session's connection, and its traffic.
 pub(crate) struct About {
     pub(crate) caller: Caller,
     pub(crate) client: SocketAddr,
@@ -109,7 +109,7 @@ pub(crate) struct Held {
     about: About,
     /// Locked while a request runs.
     pub(crate) session: Mutex<Box<dyn Session>>,
-    /// What its connection and it hold in memory.
+    /// The memory that its connection and it hold.
     account: Arc<Account>,
     list: Sessions,
 }
@@ -142,7 +142,7 @@ impl Drop for Held {
     }
 }
 
-/// What a socket has carried.
+/// The bytes that a socket has carried.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) reads: Counter,

@@ -1,5 +1,5 @@
-//! What watches requests that run: hears a client that cancels, and sees that what has been
-//! gathered does not wait long. One thread for all, which sleeps as long as nothing runs.
+//! Watches requests that run: hears a client that cancels, and sees that gathered output does not
+//! wait long. One thread for all, which sleeps as long as nothing runs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, TryLockError};

@@ -31,7 +31,7 @@ pub struct IdentityFiles {
     pub key: PathBuf,
 }
 
-/// What is offered to clients.
+/// The TLS configurations that are offered to clients.
 #[derive(Clone)]
 pub(crate) struct TlsOffer {
     /// Within PRELOGIN: TLS 1.2 only, since FreeTDS, the JDBC and ODBC drivers and others break on

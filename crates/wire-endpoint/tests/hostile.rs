@@ -39,7 +39,7 @@ fn packets_may_be_split_at_every_byte() {
     }
 }
 
-/// What each is, and its bytes: sent first on a new connection.
+/// A name for each, and its bytes: sent first on a new connection.
 fn first_bytes() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("nothing like TDS", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
@@ -74,7 +74,7 @@ fn what_comes_first_is_refused_if_it_is_wrong() {
     assert_eq!(Client::login(&server, Encryption::On).batch("rows 1").rows(), 1);
 }
 
-/// What each is, and its bytes: sent by a client that has logged in. The flag: the connection
+/// A name for each, and its bytes: sent by a client that has logged in. The flag: the connection
 /// goes on.
 fn later_bytes() -> Vec<(&'static str, PacketKind, Vec<u8>, bool)> {
     let headers = encode_batch("");

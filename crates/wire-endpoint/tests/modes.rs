@@ -1,4 +1,4 @@
-//! What is encrypted, with whom: each mode with each kind of client.
+//! Which parts are encrypted, and with whom: each mode with each kind of client.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;

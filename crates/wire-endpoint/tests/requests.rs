@@ -1,4 +1,4 @@
-//! What clients ask for once they are in.
+//! Requests of clients that have logged in.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -97,7 +97,8 @@ fn a_fault_ends_one_session_and_no_other() {
     assert_eq!(other.batch("rows 2").rows(), 2);
 }
 
-/// What acknowledges an Attention: alone in its message, numbered as SQL Server 2025 numbers it.
+/// The acknowledgement of an Attention: alone in its message, numbered as SQL Server 2025 numbers
+/// it.
 fn acknowledgement() -> Vec<Token> {
     let status = DoneStatus(ATTENTION);
     vec![Token::Done { token: DoneToken::Done, status, command: 0xFD, rows: 0 }]
@@ -112,7 +113,7 @@ fn attention_ends_what_runs() {
             client.send(PacketKind::Batch, &encode_batch(batch));
             eventually("its run", || server.log.has(&format!("runs {batch}")));
             client.attention();
-            // What was interrupted ends first, as failed but without an error.
+            // The interrupted request ends first, as failed but without an error.
             let answer = client.answer();
             let told = (answer.0.len(), answer.status(), answer.errors());
             assert_eq!(told, (tokens, ERROR, vec![]), "{batch}");

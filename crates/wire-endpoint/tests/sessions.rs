@@ -1,4 +1,4 @@
-//! What others know of a session, and ask of it.
+//! Sessions as others see them, and requests that others make of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;

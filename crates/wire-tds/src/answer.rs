@@ -27,7 +27,7 @@ pub enum Token {
     },
     /// ERROR or INFO.
     Message(Message),
-    /// What a procedure returned.
+    /// The return value of a procedure.
     ReturnStatus(i32),
     /// An output parameter.
     ReturnValue {
@@ -53,7 +53,7 @@ pub enum Token {
 /// Reads the tokens of an answer.
 ///
 /// # Errors
-/// What is no token, or lies about its length.
+/// Bytes that are no token, or that lie about their length.
 pub fn decode_answer(payload: &[u8]) -> Result<Vec<Token>, Error> {
     let mut from = Reader::new(payload);
     let mut tokens = Vec::new();

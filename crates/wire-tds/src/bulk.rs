@@ -18,7 +18,7 @@ const OLD_DONE_REST_BYTES: usize = 8;
 /// Bytes that are done with and still kept; beyond, the rest moves to the front.
 const SLACK_BYTES: usize = 64 * 1024;
 
-/// What comes next of a load.
+/// The next item of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BulkItem {
     /// More bytes are needed.
@@ -72,7 +72,7 @@ impl BulkReader {
     /// Reads on. `whole` when all bytes of the message are there.
     ///
     /// # Errors
-    /// What lies about its length or is no row, and a message that ends too early.
+    /// Bytes that lie about their length or are no row, and a message that ends too early.
     pub fn next(&mut self, whole: bool) -> Result<BulkItem, Error> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         if self.ended {

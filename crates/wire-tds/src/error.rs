@@ -1,14 +1,14 @@
-//! What can be wrong with bytes from a client, or with a value that shall be sent.
+//! Faults of bytes from a client, or of a value to be sent.
 
 use crate::types::SqlType;
 
-/// What is wrong.
+/// A fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Bytes are missing: the message is cut off, or a length in it lies.
     #[error("{what}: {need} more bytes needed, {have} there")]
     Truncated {
-        /// What was being read.
+        /// The item being read.
         what: &'static str,
         /// Bytes that it takes.
         need: u64,
@@ -18,7 +18,7 @@ pub enum Error {
     /// A length beyond what the protocol or this endpoint allows.
     #[error("{what}: length {length} is beyond {limit}")]
     TooLong {
-        /// What was being read.
+        /// The item being read.
         what: &'static str,
         /// The length that was told.
         length: u64,
@@ -28,21 +28,21 @@ pub enum Error {
     /// A number that has no meaning where it stands.
     #[error("{what}: {value:#x} is not allowed")]
     Invalid {
-        /// What was being read.
+        /// The item being read.
         what: &'static str,
-        /// What was found.
+        /// The value found.
         value: u64,
     },
     /// Text that is not text in its encoding.
     #[error("{what}: not text")]
     NotText {
-        /// What was being read.
+        /// The item being read.
         what: &'static str,
     },
     /// Bytes behind the end.
     #[error("{what}: {bytes} bytes too many")]
     Trailing {
-        /// What was being read.
+        /// The item being read.
         what: &'static str,
         /// How many bytes are left.
         bytes: u64,
@@ -50,7 +50,7 @@ pub enum Error {
     /// Something of the protocol that this endpoint does not do.
     #[error("{what} is not supported")]
     Unsupported {
-        /// What it is.
+        /// The item's name.
         what: &'static str,
     },
     /// A parameter whose bytes are no value of its type, in a message that is whole otherwise.

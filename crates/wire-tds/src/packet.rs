@@ -13,7 +13,7 @@ pub const MAX_PACKET_BYTES: u16 = 32_767;
 /// The largest packet size under TLS: a packet and no more fits in a record.
 pub const MAX_TLS_PACKET_BYTES: u16 = 16_383;
 
-/// What a packet from a client is part of.
+/// The kind of message that a packet from a client is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketKind {
     /// A batch of T-SQL.
@@ -95,7 +95,7 @@ impl PacketStatus {
 /// A packet's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketHeader {
-    /// What the packet is part of.
+    /// The kind of message that the packet is part of.
     pub kind: PacketKind,
     /// Its status.
     pub status: PacketStatus,
@@ -110,7 +110,7 @@ impl PacketHeader {
     /// A type that is not one, or a length that cannot be.
     pub fn decode(bytes: &[u8]) -> Result<Option<PacketHeader>, Error> {
         let Some([kind, status, high, low, ..]) = bytes.first_chunk::<HEADER_BYTES>() else {
-            // What is no packet shall not wait for a header that never comes.
+            // Bytes that are no packet must not wait for a header that never comes.
             return match bytes.first() {
                 Some(kind) => PacketKind::from_code(*kind).map(|_| None),
                 None => Ok(None),
@@ -139,11 +139,11 @@ impl PacketHeader {
 /// A message from a client, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// What it is.
+    /// The message's kind.
     pub kind: PacketKind,
     /// The statuses of all its packets together.
     pub status: PacketStatus,
-    /// What its packets hold, one behind the other.
+    /// The content of its packets, joined.
     pub payload: Vec<u8>,
 }
 
@@ -154,7 +154,7 @@ pub struct Assembler {
     most_bytes: usize,
 }
 
-/// What a call of [`Assembler::take`] found.
+/// The finding of a call of [`Assembler::take`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taken {
     /// A packet is not whole yet.
@@ -178,7 +178,7 @@ impl Assembler {
         self.open.as_ref().map(|request| request.kind)
     }
 
-    /// What has come of the open message, taken out: for messages that are read as they come.
+    /// Takes out the bytes of the open message so far: for messages that are read as they come.
     pub fn take_part(&mut self) -> Vec<u8> {
         self.open.as_mut().map(|open| std::mem::take(&mut open.payload)).unwrap_or_default()
     }
@@ -186,8 +186,8 @@ impl Assembler {
     /// Takes the first packet of `bytes`, and tells how many bytes of it are done with.
     ///
     /// # Errors
-    /// What [`PacketHeader::decode`] refuses, a message that is too long, or a packet of another
-    /// kind within a message.
+    /// Whatever [`PacketHeader::decode`] refuses, a message that is too long, or a packet of
+    /// another kind within a message.
     pub fn take(&mut self, bytes: &[u8]) -> Result<(usize, Taken), Error> {
         let Some(header) = PacketHeader::decode(bytes)? else { return Ok((0, Taken::Nothing)) };
         let length = usize::from(header.length);

@@ -17,7 +17,7 @@ const TRACE_ID: u8 = 5;
 const FEDERATED_AUTH: u8 = 6;
 const TERMINATOR: u8 = 0xFF;
 
-/// What is said about encryption.
+/// One side's word on encryption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encryption {
     /// Only the login.
@@ -57,7 +57,7 @@ impl Encryption {
 /// A client's PRELOGIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PreLogin {
-    /// What it says about encryption; OFF if it says nothing.
+    /// Its word on encryption; OFF if it says nothing.
     pub encryption: Encryption,
     /// Asks for several requests at a time on one connection.
     pub mars: bool,
@@ -132,7 +132,7 @@ pub fn encode_client(encryption: Encryption) -> Vec<u8> {
     ])
 }
 
-/// What the server's answer says about encryption, for clients in tests.
+/// The word on encryption in the server's answer, for clients in tests.
 pub fn answered_encryption(payload: &[u8]) -> Option<Encryption> {
     PreLogin::decode(payload).ok().map(|answer| answer.encryption)
 }

@@ -9,7 +9,7 @@ use crate::sink::{Isolation, Transaction};
 const MAX_HEADERS: usize = 16;
 const TRANSACTION_HEADER: u16 = 2;
 
-/// What stands before a request.
+/// The headers before a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestHeaders {
     /// The transaction that the client believes to be in, 0 for none.

@@ -21,7 +21,7 @@ const OUTPUT: u8 = 0x01;
 const DEFAULT: u8 = 0x02;
 const ENCRYPTED: u8 = 0x08;
 
-/// What is called.
+/// The procedure of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Procedure {
     /// By its name, as the client wrote it.
@@ -96,7 +96,7 @@ impl KnownProcedure {
 /// A call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// What is called.
+    /// The procedure.
     pub procedure: Procedure,
     /// The client knows the columns and wants none.
     pub no_metadata: bool,
@@ -111,7 +111,7 @@ pub struct Call {
 #[derive(Debug, Clone)]
 pub struct Calls<'a> {
     first: Option<Call>,
-    /// What stands behind the calls that were given.
+    /// The bytes behind the calls that were given.
     from: Reader<'a>,
     executed: bool,
     ended: bool,
@@ -121,8 +121,8 @@ pub struct Calls<'a> {
 /// which lies, or has a value that is none, is refused before any of its calls is made.
 ///
 /// # Errors
-/// What lies about its length or is of no known type, too many parameters, values that are none of
-/// their type.
+/// Bytes that lie about their length or are of no known type, too many parameters, values that are
+/// none of their type.
 pub fn decode_rpc(payload: &[u8]) -> Result<(RequestHeaders, Calls<'_>), Error> {
     let mut from = Reader::new(payload);
     let headers = RequestHeaders::read(&mut from)?;

@@ -16,7 +16,7 @@ pub enum Flow {
     Stop,
 }
 
-/// What has come to its end.
+/// The unit that has come to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DoneKind {
     /// A statement of a batch.
@@ -94,7 +94,7 @@ pub trait Sink {
     fn done(&mut self, kind: DoneKind, command: Command, rows: Option<u64>) -> Flow;
     /// An error or information.
     fn message(&mut self, message: &Message) -> Flow;
-    /// What the procedure returned: before [`DoneKind::Procedure`], and at the end of a procedure
+    /// The procedure's return value: before [`DoneKind::Procedure`], and at the end of a procedure
     /// that the client called.
     fn return_status(&mut self, status: i32);
     /// An output parameter of a procedure that the client called; `ordinal` from 0.
@@ -105,8 +105,8 @@ pub trait Sink {
     fn flush(&mut self);
     /// Whether the client has cancelled: to be asked in every loop that gives no row.
     fn cancelled(&self) -> bool;
-    /// What [`Sink::cancelled`] reads, for callbacks that run beside the sink: true from the
-    /// moment in which the client cancels until the request's end.
+    /// The flag that [`Sink::cancelled`] reads, for callbacks that run beside the sink: true from
+    /// the moment in which the client cancels until the request's end.
     fn cancel_flag(&self) -> Arc<AtomicBool>;
 }
 
@@ -164,7 +164,7 @@ pub enum Isolation {
     Snapshot,
 }
 
-/// What a statement will give, found without running it.
+/// The result that a statement will give, found without running it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Description {
     /// The columns of its first result; none if it has no result.

@@ -1,4 +1,4 @@
-//! What SQL Server's types and values are on their way between an interpreter and the wire.
+//! SQL Server's types and values on their way between an interpreter and the wire.
 //!
 //! Source: MS-TDS 2.2.5.4 (data type definitions) and 2.2.5.5 (their values).
 
@@ -157,7 +157,7 @@ pub enum Value<'a> {
     Variant(Box<Variant<'a>>),
 }
 
-/// What a `sql_variant` holds.
+/// The content of a `sql_variant`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variant<'a> {
     /// Any type but `(max)` types, `text`, `ntext`, `image`, `xml` and `sql_variant`.

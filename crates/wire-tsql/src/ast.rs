@@ -1,4 +1,4 @@
-//! What the parser makes of a batch: statements with their lines.
+//! The parser's output for a batch: statements with their lines.
 
 mod walk;
 
@@ -196,7 +196,7 @@ pub(crate) struct TableCall {
     pub(crate) columns: Vec<String>,
 }
 
-/// What the hints of a table ask for.
+/// The requests of a table's hints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Hints {
     /// A lock while the statement runs: it waits for those who change the table.
@@ -394,7 +394,7 @@ pub(crate) struct CreateProc {
     pub(crate) text: String,
 }
 
-/// What a DROP names.
+/// The kind of object that a DROP names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ObjectKind {
     Table,
@@ -469,7 +469,7 @@ pub(crate) enum Kind {
     Nothing,
 }
 
-/// What is neither a query nor a change nor control: one call each.
+/// Statements that are neither a query nor a change nor control: one call each.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Action {
     InsertBulk(Box<InsertBulk>),

@@ -1,4 +1,4 @@
-//! What the front end covers, as lists: docs/tsql.md is checked against them.
+//! Lists of the SQL that the front end covers: docs/tsql.md is checked against them.
 
 use crate::bind::call::{AGGREGATES, WINDOW};
 use crate::bind::tables::FUNCTIONS;

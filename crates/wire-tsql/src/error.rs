@@ -7,8 +7,8 @@ use tdekit_wire_tds::Message;
 /// The result of anything that can fail with an [`Error`].
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// What an error ends, beside what stands before it here. Conversions from text end the
-/// transaction in SQL Server, names that cannot be bound the batch.
+/// The extent of an error: what it ends, and all that stands before that here. Conversions from
+/// text end the transaction in SQL Server, names that cannot be bound the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ends {
     Statement,
@@ -55,8 +55,8 @@ macro_rules! errors {
                 }
             }
 
-            /// What the error ends. One that was caught, or that a host gave, ends what its number
-            /// ends; one of no number here is told by its class.
+            /// The extent of the error. One that was caught, or that a host gave, ends what its
+            /// number ends; one of no number here is told by its class.
             pub(crate) fn ends(&self) -> Ends {
                 let message = match self {
                     $(Error::$name { .. } => return Ends::$ends,)*

@@ -1,4 +1,4 @@
-//! What the front end asks of the server that it runs in: databases, keys, backups, figures.
+//! The front end's questions to the server that it runs in: databases, keys, backups, figures.
 //!
 //! One method a verb; every option that a statement can carry stands in a struct of its own. A
 //! verb that a host does not have answers [`crate::Error::NotSupportedFeature`] by itself.
@@ -19,7 +19,7 @@ pub struct Database {
     pub name: String,
     /// `database_id`: master 1, tempdb 2, model 3, msdb 4, others from 5.
     pub id: i32,
-    /// What SQLite's ATTACH takes: a path or a `file:` URI.
+    /// The argument of SQLite's ATTACH: a path or a `file:` URI.
     pub uri: String,
     /// Encrypted at rest, or becoming so.
     pub encrypted: bool,
@@ -76,7 +76,7 @@ pub struct EncryptionKey {
     pub regenerate: bool,
 }
 
-/// What `ALTER DATABASE` changes.
+/// The change that `ALTER DATABASE` makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AlterDatabase {
     /// `SET ENCRYPTION ON`.
@@ -146,7 +146,7 @@ pub struct Backup<S = String> {
     pub stats_percent: Option<u32>,
 }
 
-/// What `RESTORE` does.
+/// The kinds of `RESTORE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestoreKind {
     /// `RESTORE DATABASE`.
@@ -164,7 +164,7 @@ pub enum RestoreKind {
 /// `RESTORE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restore<S = String> {
-    /// What it does.
+    /// The kind of `RESTORE`.
     pub kind: RestoreKind,
     /// The database, for [`RestoreKind::Database`].
     pub database: Option<S>,

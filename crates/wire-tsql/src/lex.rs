@@ -10,7 +10,7 @@ const MAX_IDENTIFIER: usize = 128;
 /// After so many tokens it is asked whether there is room for more.
 const TOKENS_TO_ASK: usize = 4096;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Tok {
     /// A name or keyword, as written.
@@ -192,7 +192,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// What stands between two marks; the closing one doubled stands for itself.
+    /// The text between two marks; the closing one doubled stands for itself.
     fn enclosed(&mut self, close: char) -> Result<String, Error> {
         self.bump();
         let mut out = String::new();

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use rusqlite::ffi;
 use tdekit_wire_tds::memory::{gave, room, took};
 
-/// What SQLite had before.
+/// SQLite's own allocator, which was in place before.
 struct Base {
     take: Option<unsafe extern "C" fn(c_int) -> *mut c_void>,
     give: Option<unsafe extern "C" fn(*mut c_void)>,

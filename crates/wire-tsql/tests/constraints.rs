@@ -40,7 +40,7 @@ fn bad(session: &mut dyn Session, cases: &[(&str, &str)]) {
     }
 }
 
-/// What the file itself says of its health.
+/// The file's own account of its health.
 fn healthy(server: &Server) {
     let path = server.directory.path().join("app.db");
     let file = rusqlite::Connection::open(path).unwrap();

@@ -8,7 +8,7 @@ mod common;
 use common::{Log, Server, run};
 use tdekit_wire_tds::Session;
 
-/// What a batch gives; a DONE without a count is a dash.
+/// The results of a batch; a DONE without a count is a dash.
 fn told(session: &mut dyn Session, text: &str) -> Vec<String> {
     let mut log = Log { each_done: true, ..Log::default() };
     session.batch(text, &mut log);

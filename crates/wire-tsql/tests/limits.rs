@@ -7,7 +7,7 @@ mod common;
 
 use common::{Server, rows};
 
-/// What is built around a core, so many times.
+/// A core inside so many pairs of text.
 fn nested(times: usize, open: &str, core: &str, close: &str) -> String {
     format!("{}{core}{}", open.repeat(times), close.repeat(times))
 }
@@ -135,7 +135,7 @@ fn views_of_views_and_procedures_of_procedures_end() {
     assert_eq!(rows(&mut *session, "SELECT 1"), "1");
 }
 
-/// What stands in a list at a place.
+/// The item of a list at a place.
 type Item<'a> = &'a dyn Fn(usize) -> String;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a statement asks to lock is locked, by sessions that run at the same time.
+//! Rows that a statement asks to lock are locked, by sessions that run at the same time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -47,7 +47,7 @@ fn beside<'scope>(
     receive
 }
 
-/// What Hibernate and others write to lock the row that they read.
+/// The hints by which Hibernate and others lock the row that they read.
 const LOCKING: &[&str] = &[
     "WITH (UPDLOCK)",
     "WITH (UPDLOCK, ROWLOCK)",

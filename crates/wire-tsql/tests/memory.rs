@@ -1,5 +1,5 @@
-//! What a session may hold in memory: whatever it does, its statement ends with 701, and the
-//! session and all others go on.
+//! The memory bound of a session: whatever it does, its statement ends with 701, and the session
+//! and all others go on.
 
 #![allow(clippy::unwrap_used)]
 
@@ -66,7 +66,7 @@ fn whatever_grows_ends_with_701_and_the_session_goes_on() {
     // A statement that finds no room has SQLite give back what it keeps.
     at_work(&account, &mut *session, loops[0]);
     assert!(account.bytes() < 16 * MIB, "{}", account.bytes());
-    // What was done before is rolled back with the transaction, and can be caught.
+    // Earlier changes are rolled back with the transaction, and the error can be caught.
     rows(&mut *other, "CREATE TABLE kept (i int)");
     let caught = "BEGIN TRAN; INSERT kept VALUES (1); BEGIN TRY DECLARE @s nvarchar(max) = N'xy'; \
         WHILE 1 = 1 SET @s += @s END TRY BEGIN CATCH SELECT ERROR_NUMBER(); ROLLBACK END CATCH";

@@ -1,5 +1,5 @@
-//! What SQL Server documents and a translation to SQLite gets wrong by itself: scopes of identity
-//! values, table variables and temporary tables, and how names and joins bind.
+//! Documented behaviour of SQL Server that a naive translation to SQLite gets wrong: scopes of
+//! identity values, table variables and temporary tables, and how names and joins bind.
 
 #![allow(clippy::unwrap_used)]
 
@@ -310,8 +310,8 @@ fn outputs_come_in_the_types_of_the_client() {
     assert_eq!(log.lines, out);
 }
 
-/// What one search of a text saw and another did not: each statement here was bound otherwise than
-/// SQL Server binds it.
+/// Cases that one search of a text saw and another did not: each statement here was bound otherwise
+/// than SQL Server binds it.
 #[test]
 fn searches_see_every_part_of_a_statement() {
     check(&[

@@ -108,7 +108,7 @@ const TABLES: &str = "CREATE TABLE parent (id int IDENTITY PRIMARY KEY, name nva
     TABLE child (id int IDENTITY PRIMARY KEY, parent_id int NOT NULL REFERENCES parent (id), price \
     decimal(9, 2), made date, note nvarchar(max), code varchar(9))";
 
-/// What an object mapper sends for many rows, when it wants their keys back in order.
+/// The INSERT of an object mapper for many rows, when it wants their keys back in order.
 const MANY: &str = "INSERT INTO child (parent_id, price, made, note, code) OUTPUT inserted.id \
     SELECT p0, p1, p2, p3, p4 FROM (VALUES (@P1, @P2, @P3, @P4, @P5, 0), (@P6, @P7, @P8, @P9, \
     @P10, 1)) AS v (p0, p1, p2, p3, p4, n) ORDER BY n";

@@ -1,9 +1,9 @@
-//! What an attack is, and what came of it.
+//! The model of an attack, and its outcome.
 
 use anyhow::Result;
 use fastrand::Rng;
 
-/// What one attempt came to.
+/// The outcome of one attempt.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// The command refused, and nothing stands under the final name that did not before.
@@ -19,7 +19,7 @@ type Attempt<'a> = Box<dyn FnMut(&mut Rng) -> Result<Outcome> + 'a>;
 
 /// One way of attacking.
 pub(crate) struct Attack<'a> {
-    /// What the attacker does, as a row of the table.
+    /// The attacker's action, as a row of the table.
     pub(crate) name: &'static str,
     pub(crate) attempt: Attempt<'a>,
 }
@@ -33,7 +33,7 @@ impl<'a> Attack<'a> {
     }
 }
 
-/// What all attempts at one attack came to.
+/// The outcome of all attempts at one attack.
 #[derive(Debug, Default)]
 pub(crate) struct Row {
     pub(crate) tried: u64,

@@ -59,7 +59,8 @@ pub(crate) fn attack(place: &Place) -> Result<Option<Attack<'_>>> {
         if let Some(ended) = [&verify, &restore].into_iter().find(|ended| ended.has_crashed()) {
             return Ok(Outcome::Wrong(format!("died: {ended:?}")));
         }
-        // What is exchanged now and then may be read again, and read right: the set stands whole.
+        // A block that is exchanged now and then may be read again, and read right: the set stands
+        // whole.
         if verify.is_ok() && exchanged > 0 && of_four == ALWAYS {
             return Ok(Outcome::Wrong("another object's bytes were verified".to_owned()));
         }
@@ -86,11 +87,11 @@ struct Line {
 
 struct State {
     answer: Answer,
-    /// What objects hold, by their path.
+    /// The content of objects, by their path.
     known: BTreeMap<String, Vec<u8>>,
 }
 
-/// What becomes of the bytes of an object.
+/// The treatment of the bytes of an object.
 enum Answer {
     /// They are kept, to be given later.
     Kept,

@@ -101,7 +101,8 @@ fn without_room(ground: &Ground, rng: &mut Rng) -> Result<Result<bool, Died>> {
     })
 }
 
-/// What the commands work on: a database of one day, a later state of it, a backup of the first.
+/// The files that the commands work on: a database of one day, a later state of it, a backup of the
+/// first.
 struct Files {
     old: String,
     plain: Vec<u8>,
@@ -111,7 +112,7 @@ struct Files {
     media: Vec<u8>,
 }
 
-/// What a killed command may leave, and what one attempt leaves to the next.
+/// The files that a killed command may leave, and that one attempt leaves to the next.
 const LEFT: [&str; 3] = ["i.db-journal", "i.db-wal", "out.db"];
 
 fn grounds(place: &Place) -> Result<Vec<Ground<'_>>> {

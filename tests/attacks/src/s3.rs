@@ -103,7 +103,7 @@ struct Line {
     faults: Arc<Mutex<Rng>>,
 }
 
-/// What happens to a request.
+/// The fate of a request.
 #[derive(Clone, Copy)]
 enum Fault {
     None,

@@ -111,7 +111,7 @@ impl RedoLog {
         crc32c(&[&self.bytes[mini.records.clone()], nonce].concat()).to_be_bytes()
     }
 
-    /// What is encrypted of a mini-transaction, as one stream.
+    /// The encrypted part of a mini-transaction, as one stream.
     pub fn content(&self, mini: &Mini) -> Vec<u8> {
         mini.contents.iter().flat_map(|range| &self.bytes[range.clone()]).copied().collect()
     }

@@ -9,7 +9,7 @@ use tdekit_private_mariadb::{
     Programs, Server, ServerConfig, ServerError, copy_tree, find_program, initialise,
 };
 
-/// What gives the server its keys.
+/// The source of the server's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeper {
     /// Nothing: a plain server, to check the suites themselves.
@@ -49,7 +49,7 @@ pub const ENCRYPT: [&str; 8] = [
 const CERTIFICATE: &str = "ServerCert";
 const PASSWORD: &str = "only for the fault suites";
 
-/// What a run of the command gave.
+/// The result of a run of the command.
 #[derive(Debug)]
 pub struct Run {
     pub code: i32,

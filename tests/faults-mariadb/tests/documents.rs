@@ -11,7 +11,7 @@ use tdekit_faults_mariadb::{Keeper, Rig};
 
 const DOCUMENT: &str = include_str!("../../../docs/mariadb.md");
 
-/// What stands before a block that is left to this suite.
+/// The text before a block that is left to this suite.
 const OURS: &str = "<!-- not run: needs the machine's own server; the fault suite `documents` runs";
 
 /// A command, and the section that it stands in.

@@ -12,7 +12,7 @@ use tdekit_private_mariadb::{Server, find_program};
 /// As `examples/counting.rs` writes them.
 const RECORD: usize = 48;
 const NOPAD: u32 = 2;
-/// What InnoDB has encrypted of a page of 16 KiB.
+/// The part of a 16 KiB page that InnoDB has encrypted.
 const INNODB_PAGE: u32 = 16_384 - 30;
 
 /// Calls that encrypt under one key and IV, by key and IV.

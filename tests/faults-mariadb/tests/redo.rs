@@ -137,7 +137,7 @@ fn killed_after_a_row(rig: &Rig) -> (PathBuf, RedoLog, Vec<(Mini, usize)>) {
     (data, log, minis)
 }
 
-/// What the server gives after the text was changed in a copy: rows, rows as before, rows with
+/// The server's answer after the text was changed in a copy: rows, rows as before, rows with
 /// what the attacker wants. `None` where it does not start, or refuses the table.
 fn after_the_change(rig: &Rig, data: &Path, log: &RedoLog) -> Option<[u32; 3]> {
     let copy = rig.path("tampered");
@@ -204,7 +204,7 @@ fn before_the_online_cipher_a_chosen_change_came_true() {
     assert!(wanted > 0, "none of {tried} came true: this suite could not see one");
 }
 
-/// What `docs/mariadb.md` says of an upgrade: the log goes on as it was until it is begun anew.
+/// The upgrade in `docs/mariadb.md`: the log goes on as it was until it is begun anew.
 #[test]
 fn a_log_from_before_is_read_and_moves_over_when_it_is_begun_anew() {
     let Some(rig) = Rig::with(Keeper::TdekitBefore) else { return };

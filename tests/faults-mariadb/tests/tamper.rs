@@ -13,7 +13,7 @@ use tdekit_faults_mariadb::{Keeper, Rig};
 use tdekit_private_mariadb::{Server, ServerError, copy_tree};
 
 const ROWS: u32 = 1500;
-/// What `READ` gives of the untouched table.
+/// The result of `READ` on the untouched table.
 const RIGHT: &str = "1500\t1500";
 const READ: &str = concat!(
     "SELECT COUNT(*), SUM(v = CONCAT('value ', n, REPEAT('z', 40))) ",
@@ -37,7 +37,7 @@ fn filled(rig: &Rig) -> PathBuf {
     data
 }
 
-/// What became of reading a table after its file was changed.
+/// The outcome of reading a table after its file was changed.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     /// The rows are the right ones.
@@ -179,8 +179,8 @@ fn a_flipped_bit_without_a_mended_checksum_is_refused() {
     assert_eq!(outcome, Outcome::Refused);
 }
 
-/// What the server's own plugin lets through, and so what this suite would catch: with `AES_CTR`
-/// exactly the chosen bit of a value changes, and no one notices.
+/// The server's own plugin lets this through, so the suite would catch it: with `AES_CTR` exactly
+/// the chosen bit of a value changes, and no one notices.
 #[test]
 fn file_key_management_lets_a_chosen_bit_through() {
     let Some(rig) = Rig::with(Keeper::FileKeyManagement("AES_CTR")) else { return };

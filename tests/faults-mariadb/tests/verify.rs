@@ -59,7 +59,7 @@ fn verify(rig: &Rig, data: &Path, more: &[&str]) -> (i32, Value) {
     (run.code, serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{}{}", run.out, run.err)))
 }
 
-/// What was found, as `file: page: kind`.
+/// The findings, as `file: page: kind`.
 fn named(report: &Value) -> Vec<String> {
     let mut all = Vec::new();
     for one in report["tablespaces"].as_array().unwrap() {
@@ -140,7 +140,7 @@ fn pages_that_say_they_are_not_encrypted_are_named() {
 
 type Change = fn(&Path, usize, usize);
 
-/// What is done to a table's last leaf page, with the help of another one, and how it is named.
+/// The changes to a table's last leaf page, with the help of another one, and their names.
 const CHANGES: [(&str, &str, Change); 7] = [
     ("a bit", "t.ibd: LAST: checksum", |data, last, _| {
         flip(&data.join(TABLE), last, 5000, 4, false);
@@ -219,7 +219,7 @@ fn a_tablespace_that_says_it_is_not_encrypted_is_named() {
     assert_eq!(code, 4);
     assert_eq!(named(&report), ["blobs.ibd: null: first-page", "t.ibd: null: truncated"]);
 
-    // What cannot be checked is not said to be right.
+    // Pages that cannot be checked are not said to be right.
     let (code, report) = verify(&rig, &data, &["--sample", "2"]);
     assert_eq!(code, 0, "{:?}", named(&report));
     assert!(report["not_checked"].to_string().contains("which the sample left out"));
@@ -233,7 +233,7 @@ fn a_tablespace_that_says_it_is_not_encrypted_is_named() {
     assert_eq!(run.code, 3, "{}", run.err);
 }
 
-/// What a server wrote before it encrypted, and nothing has written over since.
+/// Pages that a server wrote before it encrypted, and that nothing has written over since.
 #[test]
 fn rows_that_were_deleted_before_the_encryption_are_named() {
     let Some(rig) = rig() else { return };

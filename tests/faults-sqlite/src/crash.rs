@@ -16,7 +16,7 @@ use crate::rng::Rng;
 
 /// A recorded workload and its legal states.
 pub struct Recording {
-    /// What was run.
+    /// The configuration that was run.
     pub config: Config,
     /// Seed of the workload.
     pub seed: u64,
@@ -28,7 +28,7 @@ pub struct Recording {
     recorder: Arc<Recorder>,
 }
 
-/// What a run of the suite did.
+/// The figures of a run of the suite.
 #[derive(Debug, Default, Clone)]
 pub struct Report {
     /// Operations in the recorded logs.

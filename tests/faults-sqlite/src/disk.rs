@@ -22,7 +22,7 @@ pub const SECTOR_BYTES: u64 = 512;
 /// look like a flipped bit.
 pub const WORD_BYTES: usize = 8;
 
-/// What a crash does to writes that were not synced.
+/// The effect of a crash on writes that were not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// The process died: everything that reached the system is there, and of the operation at
@@ -35,12 +35,12 @@ pub enum Cut {
     Power {
         /// Names the pattern; 0 loses everything, 1 keeps everything.
         seed: u64,
-        /// What may be lost without what.
+        /// The unit in which writes may be lost.
         loss: Loss,
     },
 }
 
-/// What of a file's unsynced writes may be lost without the rest.
+/// The parts of a file's unsynced writes that may be lost without the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     /// Any sector of any write.

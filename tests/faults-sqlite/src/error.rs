@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a suite can stop with.
+/// An error that stops a suite.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// SQLite refused a call.

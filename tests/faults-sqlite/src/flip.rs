@@ -29,7 +29,7 @@ pub struct Target {
     page_size: usize,
 }
 
-/// What damage led to.
+/// The outcomes of damage.
 #[derive(Debug, Default, Clone)]
 pub struct Outcomes {
     /// Trials.

@@ -23,7 +23,7 @@ pub const IOERR_READ: i32 = 266;
 /// `SQLITE_CANTOPEN`.
 pub const CANTOPEN: i32 = 14;
 
-/// What a run did.
+/// The figures of a run.
 #[derive(Debug, Default, Clone)]
 pub struct Report {
     /// Transactions run with a fault armed.
@@ -162,7 +162,7 @@ pub fn run(
                 report.failures.push(describe(&format!("found committed: {}", found.committed)));
                 break;
             }
-            // What comes after would only repeat it.
+            // Later steps would only repeat it.
             Err(error) => {
                 report.failures.push(describe(&error.to_string()));
                 break;

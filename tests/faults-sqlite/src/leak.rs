@@ -12,7 +12,7 @@ use crate::top::Top;
 /// The planted text.
 pub const MARKER: &str = "planted-marker-4711";
 
-/// What the scan of one kind of file saw.
+/// The findings of a scan of one kind of file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// Writes that were scanned.
@@ -36,7 +36,7 @@ pub fn run(top: Top, journal: &str, directory: &Path) -> Result<Scan> {
     recorder.begin()?;
     spill(top, journal, directory)?;
     let mut scan = scan_log(&recorder.take());
-    // What is left, the shared memory included, which the log does not have.
+    // The files that are left, with the shared memory, which the log does not have.
     for entry in fs::read_dir(directory).map_err(Error::io(directory))? {
         let path = entry.map_err(Error::io(directory))?.path();
         let content = fs::read(&path).map_err(Error::io(&path))?;

@@ -64,7 +64,7 @@ pub enum Op {
 pub struct Log {
     /// Files at the beginning: name, number, content.
     pub base: Vec<(PathBuf, FileId, Vec<u8>)>,
-    /// What happened, in order.
+    /// The operations, in order.
     pub ops: Vec<Op>,
     /// Names of all files that were ever opened; `None` for temporary files without a name.
     pub names: HashMap<FileId, Option<PathBuf>>,
@@ -87,7 +87,7 @@ pub enum FaultKind {
     Read,
 }
 
-/// What a file is to its database.
+/// The role of a file in its database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The database itself.

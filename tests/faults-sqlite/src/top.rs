@@ -1,4 +1,4 @@
-//! What stands on top: plain SQLite on `crash`, or the encrypting VFS on `crash`.
+//! The top of the stack: plain SQLite on `crash`, or the encrypting VFS on `crash`.
 
 use std::fmt;
 use std::path::Path;

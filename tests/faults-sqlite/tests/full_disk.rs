@@ -24,8 +24,8 @@ fn run(config: Config, plan: &FaultPlan, room: Room) -> Report {
     report
 }
 
-/// What stock SQLite keeps in a combination, we keep: what was committed and nothing of what was
-/// not, in a whole database. Returns in how many stock did.
+/// In each combination we keep all that stock SQLite keeps: what was committed and nothing of what
+/// was not, in a whole database. Returns in how many stock did.
 fn beside_stock(journal: Journal) -> u32 {
     let (kept, failures) = compare(journal);
     assert!(failures.is_empty(), "{} failures: {:#?}", failures.len(), failures);

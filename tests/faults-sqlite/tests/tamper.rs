@@ -326,7 +326,7 @@ fn frames_that_were_moved_are_errors() {
     }
     let [errors, same, earlier] = counts;
     println!("frames moved: {errors} errors, {same} same, {earlier} without the last commit");
-    // What a later sync vouches for is never given up: only the last commit may look torn.
+    // Commits that a later sync vouches for are never given up: only the last may look torn.
     assert!(deepest <= 1 && errors > earlier);
 }
 

@@ -52,7 +52,7 @@ pub fn datafile(data: &[u8]) {
     }
 }
 
-/// What the first page says, and pages of that: nothing panics.
+/// The first page, and pages as it describes them: nothing panics.
 fn tablespace(data: &[u8]) {
     let Ok(layout) = Layout::parse(&padded(data)) else { return };
     let mut page: Vec<u8> = data.iter().copied().cycle().take(layout.page_len).collect();
@@ -179,7 +179,7 @@ fn first_page(flags: u32, page_len: usize) -> Vec<u8> {
     page
 }
 
-/// What is encrypted of a page.
+/// The encrypted part of a page.
 fn body(format: Format, page_len: usize) -> Range<usize> {
     match format {
         Format::Full => 26..page_len - 4,

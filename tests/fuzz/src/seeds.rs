@@ -34,7 +34,7 @@ pub fn seeds() -> Vec<Seed> {
     seeds
 }
 
-/// What follows the length field of a store file, up to the digest.
+/// The content of a store file after the length field, up to the digest.
 fn keystore() -> Vec<u8> {
     let certificate = |generation, active| CertificateRecord {
         name: "AppCert".into(),

@@ -1,4 +1,4 @@
-//! What clients of the TDS endpoint send.
+//! Messages from clients of the TDS endpoint.
 
 use tdekit_wire_tds::SqlType;
 use tdekit_wire_tds::answer::{Token, decode_answer};
@@ -65,7 +65,7 @@ pub fn tds_rpc(data: &[u8]) {
     let _ = decode_batch(data);
     let _ = decode_transaction(data);
     let Ok((_, calls)) = decode_rpc(data) else { return };
-    // What was looked at is read.
+    // Calls that were looked at can be read.
     let calls: Vec<_> = calls.map(|call| call.unwrap()).collect();
     for call in calls {
         // Some types that can be read are never written: table names, old short text.

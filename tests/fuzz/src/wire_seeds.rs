@@ -33,7 +33,7 @@ const STATEMENTS: &[&str] = &[
      CERTIFICATE = c), STATS = 10 /* and /* comments */ */ -- of both kinds",
 ];
 
-/// What a client sends that means well.
+/// The messages of a well-meaning client.
 pub(crate) fn seeds() -> Vec<Seed> {
     let mut packets = Vec::new();
     let mut packetizer = Packetizer::new(PacketKind::PreLogin, 0, 512);

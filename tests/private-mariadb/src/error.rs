@@ -26,7 +26,7 @@ pub enum ServerError {
     /// A file or directory could not be used.
     #[error("{doing} {}: {source}", path.display())]
     File {
-        /// What was tried, such as `cannot copy`.
+        /// The operation that failed, such as `cannot copy`.
         doing: &'static str,
         /// On what.
         path: PathBuf,

@@ -145,7 +145,7 @@ impl Server {
         self.child.id()
     }
 
-    /// What its process used so far.
+    /// The resources that its process has used so far.
     #[must_use]
     pub fn used(&self) -> ProcessUse {
         ProcessUse::of(self.pid())

@@ -38,7 +38,7 @@ impl Clock {
     }
 }
 
-/// What a process used so far, by `/proc`.
+/// The resources that a process has used so far, by `/proc`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessUse {
     /// CPU by its process clock.
@@ -73,7 +73,7 @@ impl ProcessUse {
         }
     }
 
-    /// What was used since `before`.
+    /// The resources used since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {

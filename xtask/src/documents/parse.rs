@@ -37,7 +37,7 @@ pub(super) struct Step {
     /// As it is run.
     pub(super) run: String,
     pub(super) exit_code: i32,
-    /// What it prints, by line, with `...` for whatever stands there.
+    /// The expected output, by line, with `...` for text that may vary.
     pub(super) output: Vec<String>,
     /// It goes on in the background once it has printed this.
     pub(super) background_until: Option<String>,

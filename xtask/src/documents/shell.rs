@@ -12,11 +12,11 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system}
 
 use crate::process::{kill_tree, run};
 
-/// What is typed where a password is asked for.
+/// The answer to a prompt for a password.
 const PASSWORD: &str = "a password for documents";
 /// A command that runs for longer hangs.
 const COMMAND_LIMIT: Duration = Duration::from_mins(10);
-/// What no command prints: it stands around the exit code.
+/// A character that no command prints: it stands around the exit code.
 const MARK: char = '\u{1}';
 /// The shell's work: it reads paths of commands from the pipe that is named, apart from the
 /// terminal, so that no command can read what is meant for the shell.
@@ -139,8 +139,8 @@ fn asks_for_password(text: &str) -> bool {
     line.ends_with(": ") && (line.contains("password") || line.ends_with("once more: "))
 }
 
-/// What stands on the screen in the end: without colours, and of a line that was written over the
-/// last state.
+/// The text on the screen in the end: without colours, and of a line that was written over the last
+/// state.
 fn cleaned(text: &str) -> String {
     let mut plain = String::new();
     let mut characters = text.chars().peekable();

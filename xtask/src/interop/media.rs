@@ -14,7 +14,7 @@ use super::shell::{same_content, sql};
 use super::store::{PASSWORD, Store, forget_tdekit};
 use crate::process::{output, root, run, run_quietly};
 
-/// What the user calls it, and its folder in `tests/interop/`.
+/// The name that the user gives, and the folder in `tests/interop/`.
 pub(super) const NAME: &str = "media-reader";
 
 /// Passwords of the private keys in the fixtures.

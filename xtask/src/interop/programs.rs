@@ -10,7 +10,7 @@ use crate::process::{find_program, output, root, run, run_quietly};
 
 /// One program that uses a database through a stock driver.
 pub(super) struct Program {
-    /// What the user calls it.
+    /// The name that the user gives.
     pub(super) name: &'static str,
     /// Its folder in `tests/interop/`, and in the build directory.
     pub(super) source: &'static str,

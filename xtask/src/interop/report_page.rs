@@ -10,7 +10,7 @@ use super::store::forget_tdekit;
 use crate::process::{cargo, find_program, run, run_quietly};
 use crate::release::{command_path, extension_path};
 
-/// What the user calls it, and its folder in `tests/interop/`.
+/// The name that the user gives, and the folder in `tests/interop/`.
 pub(super) const NAME: &str = "report-page";
 
 /// Makes a page of every document in `tests/interop/report-page/runs` and, where there is a

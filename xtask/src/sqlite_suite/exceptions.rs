@@ -114,7 +114,7 @@ impl Exceptions {
         self.0.iter().any(|reason| reason.slow.iter().any(|name| name == file))
     }
 
-    /// What the list names that is none of `files`.
+    /// The names in the list that are none of `files`.
     pub(super) fn unknown(&self, files: &[String]) -> Vec<&str> {
         let whole = self.0.iter().flat_map(|reason| reason.not_run.iter().chain(&reason.slow));
         let whole = whole.map(String::as_str);

@@ -12,7 +12,7 @@ const SHIM: &str = include_str!("shim.c");
 const LIST: &str = include_str!("list.tcl");
 const CONFIGURE: &[&str] = &["--enable-all", "--disable-shared", "CFLAGS=-O2 -g"];
 const INIT: &str = "-DSQLITE_EXTRA_INIT=tdekit_suite_init";
-/// What the shell has in SQLite's own build.
+/// The features of the shell in SQLite's own build.
 const SHELL_FEATURES: &[&str] = &[
     "-DSQLITE_THREADSAFE=1",
     "-DSQLITE_ENABLE_MATH_FUNCTIONS",
@@ -33,7 +33,7 @@ const SHELL_FEATURES: &[&str] = &[
 ];
 const LIBRARIES: &[&str] = &["-lm", "-lz", "-ldl"];
 
-/// What is built, and where the tests are.
+/// The programs that are built, and the place of the tests.
 pub(super) struct Fixture {
     /// The test program.
     pub(super) program: PathBuf,

@@ -45,7 +45,7 @@ const SHORT: &str = "attach* autovac* avtrans* backup* cache* chunksize* cksumvf
     savepoint* shared* snapshot* superlock* sync* temp* trans* unixexcl* uri* vacuum* wal* \
     zerodamage*";
 
-/// What is run, and how.
+/// The files to run, and how.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Also what SQLite's own set "full" has and "veryquick" leaves out: hours.

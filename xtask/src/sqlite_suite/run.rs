@@ -24,7 +24,7 @@ pub(super) const SCRIPT: &str = "(script)";
 /// Stands for files or memory that were left open or unfreed, among the names of tests.
 pub(super) const LEFT: &str = "(left)";
 
-/// What a process of the suite runs in.
+/// The surroundings of a process of the suite.
 pub(super) struct Surroundings {
     /// Variables; no others but the search path are set.
     pub(super) variables: Vec<(String, String)>,
@@ -32,7 +32,7 @@ pub(super) struct Surroundings {
     pub(super) user: Option<(u32, u32)>,
     /// Directories of the files are made here.
     pub(super) work: PathBuf,
-    /// What they print is kept here.
+    /// The directory of their logs.
     pub(super) logs: PathBuf,
 }
 
@@ -52,7 +52,7 @@ pub(super) enum Broken {
     TimedOut,
 }
 
-/// What came of one file.
+/// The outcome of one file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Outcome {
     pub(super) file: String,

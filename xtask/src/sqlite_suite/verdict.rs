@@ -1,4 +1,4 @@
-//! What a run comes to: outcomes held against the list of exceptions.
+//! The verdict on a run: outcomes held against the list of exceptions.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::exceptions::{Exceptions, Found};
 use super::run::{Broken, Outcome};
 
-/// What a run comes to.
+/// The verdict on a run.
 #[derive(Debug, Serialize)]
 pub(super) struct Verdict {
     /// Files that ran.
@@ -26,7 +26,7 @@ pub(super) struct Verdict {
     pub(super) files_by_reason: BTreeMap<String, usize>,
     /// Files that left a plain database.
     pub(super) plain: usize,
-    /// What must not be, a line each.
+    /// Outcomes that must not be, a line each.
     pub(super) unexpected: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn judge(
         for reason in reasons {
             *files_by_reason.entry(reason.to_owned()).or_insert(0) += 1;
         }
-        // What was stopped says nothing of the tests that it did not come to.
+        // A file that was stopped says nothing of the tests that it did not come to.
         let idle = list
             .of_file(file)
             .filter(|_| outcome.broken.is_none())

@@ -62,9 +62,9 @@ struct Tree {
 struct Module {
     /// Index of its file.
     file: usize,
-    /// What it names, each as a path from the crate's root.
+    /// The names that it uses, each as a path from the crate's root.
     names: Vec<ModulePath>,
-    /// What it brings in: the name under which, and from where. `*` brings all in.
+    /// The names that it brings in: each with its origin. `*` brings all in.
     brought_in: Vec<(String, ModulePath)>,
     /// Names of its own items.
     defines: BTreeSet<String>,

@@ -10,7 +10,7 @@ use cargo_metadata::{MetadataCommand, Target};
 
 use crate::process::root;
 
-/// What a rule found.
+/// A finding of a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
     /// Breaks a rule: `tidy` fails.

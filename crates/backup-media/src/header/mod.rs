@@ -86,7 +86,7 @@ pub struct RecordPlace {
     pub set_id: Id,
 }
 
-/// What a record header holds beside its place.
+/// The fields of a record header beside its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordFields {
     /// A backup set.
@@ -102,7 +102,7 @@ pub enum RecordFields {
 pub struct RecordHeader {
     /// Where it stands.
     pub place: RecordPlace,
-    /// What it holds.
+    /// The other fields.
     pub fields: RecordFields,
 }
 

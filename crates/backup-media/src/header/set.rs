@@ -34,7 +34,7 @@ pub struct Base {
     pub trailer_sha256: Digest,
 }
 
-/// What a set holds of its source.
+/// The part of its source that a set holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetKind {
     /// Everything.
@@ -43,7 +43,7 @@ pub enum SetKind {
     Differential(Base),
 }
 
-/// What was backed up.
+/// The kinds of source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// A SQLite database.
@@ -118,9 +118,9 @@ pub struct Recipient {
 pub struct SetHeader {
     /// 1 for the first set of the media, one more for each set.
     pub position: u32,
-    /// What it holds of its source.
+    /// The part of its source that it holds.
     pub kind: SetKind,
-    /// What was backed up.
+    /// The kind of its source.
     pub source: Source,
     /// How blocks are compressed.
     pub compression: Compression,
@@ -195,7 +195,7 @@ impl SetHeader {
         Ok(EncodedSet { bytes: finish(out, Some(&keys)), keys: Some(keys) })
     }
 
-    /// What its blocks must keep to.
+    /// The bounds on its blocks.
     #[must_use]
     pub fn block_rules(&self) -> BlockRules {
         BlockRules::new(self)

@@ -12,7 +12,7 @@ use crate::error::{MediaError, Part};
 /// Length of the key of a page map in bytes.
 pub const MAP_KEY_LEN: usize = 32;
 
-/// What the last block of a family holds. Only family 0's holds anything.
+/// The content of a family's last block. Only family 0's has any.
 #[derive(Default)]
 pub struct Metadata {
     /// Key of the page map's fingerprints, handed on from a full set to its differential sets.

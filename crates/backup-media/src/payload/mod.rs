@@ -1,4 +1,4 @@
-//! What blocks hold: pages, changed pages, page maps, metadata.
+//! The content of blocks: pages, changed pages, page maps, metadata.
 
 mod map;
 mod metadata;

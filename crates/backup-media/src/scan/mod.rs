@@ -50,11 +50,11 @@ impl Record {
 pub struct Gap {
     /// Which bytes.
     pub range: Range<u64>,
-    /// What they are.
+    /// The kind of these bytes.
     pub kind: GapKind,
 }
 
-/// What bytes outside whole records are.
+/// The kinds of bytes outside whole records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GapKind {
     /// A record that was never finished, at the file's end. It was never published: the next
@@ -74,7 +74,7 @@ pub struct Scanned {
     pub header_digest: Digest,
     /// Whole records, in order.
     pub records: Vec<Record>,
-    /// What lies between or behind them, in order; empty in a sound file.
+    /// The bytes between or behind them, in order; empty in a sound file.
     pub gaps: Vec<Gap>,
 }
 

@@ -185,7 +185,7 @@ impl Scan {
         Ok(())
     }
 
-    /// What was found.
+    /// The result.
     ///
     /// # Errors
     /// [`MediaError::Truncated`] when it was not done.

@@ -13,7 +13,7 @@ const PAGE_SIZE: u32 = 512;
 pub(crate) const MEDIA_ID: Id = [0xA1; 16];
 const MAP_KEY: [u8; 32] = [0x5C; 32];
 
-/// What a set holds.
+/// The content of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
     Stream(Vec<u8>),

@@ -1,4 +1,4 @@
-//! What the environment and the store's configuration file say about opening the store.
+//! Settings for opening the store, from the environment and the store's configuration file.
 
 use std::env;
 use std::ffi::OsString;
@@ -35,7 +35,7 @@ struct BackupConfig {
     require: Vec<String>,
 }
 
-/// What must hold for every backup set that is made, verified or restored.
+/// The conditions on every backup set that is made, verified or restored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BackupPolicy {
     /// It is encrypted.
@@ -67,7 +67,7 @@ pub fn unlocks_from_environment(dir: &Path) -> Result<Vec<Unlock>, StoreError> {
     Ok(unlocks)
 }
 
-/// What `require` of the table `[backup]` in `config.toml` beside the store in `dir` asks for: a
+/// The policy in `require` of the table `[backup]` in `config.toml` beside the store in `dir`: a
 /// list of `"encrypted"` and `"signed-by NAME"`.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{MariadbError, failed};
 
-/// What is looked at as one.
+/// The files that are checked as one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unit {
     /// A tablespace of InnoDB, of one file or, for the system tablespace, several in this order.
@@ -15,7 +15,7 @@ pub(super) enum Unit {
     Aria(PathBuf),
 }
 
-/// What a data directory holds.
+/// The files of a data directory.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) units: BTreeSet<Unit>,

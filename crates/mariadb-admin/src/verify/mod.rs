@@ -34,9 +34,9 @@ pub struct Places {
 pub struct Verify {
     /// Look at so many pages of each file, chosen at random, and at its first one.
     pub sample: Option<u32>,
-    /// What is not encrypted at all is right.
+    /// Accept tablespaces and tables that are not encrypted at all.
     pub allow_plain: bool,
-    /// Pages in the clear are right that the allocation map does not give out.
+    /// Accept pages in the clear that the allocation map does not give out.
     pub allow_unused: bool,
 }
 
@@ -75,8 +75,8 @@ pub fn verify(
     Ok(report)
 }
 
-/// What is under versions below those that `wanted` gives for a key. `None` where the server's
-/// files cannot be read from here.
+/// Pages under versions below those that `wanted` gives for a key. `None` where the server's files
+/// cannot be read from here.
 pub(crate) fn behind(
     client: &Client<'_>,
     wanted: &dyn Fn(u32) -> Option<u32>,
@@ -185,7 +185,7 @@ fn look_at(look: &Look<'_>, found: &Found) -> Result<Report, MariadbError> {
     Ok(report)
 }
 
-/// What was not looked at, in sentences.
+/// The parts that were not looked at, in sentences.
 fn left_out(report: &Report, how: &Verify, found: &Found) -> Vec<String> {
     let mut told = Vec::new();
     if !report.opened_with_keys {

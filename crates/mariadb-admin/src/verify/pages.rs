@@ -21,7 +21,7 @@ const SAME_ROUNDS: u32 = 3;
 /// Bytes that are read at once where all pages are.
 pub(super) const CHUNK_LEN: usize = 1 << 20;
 
-/// What is done with a page, by its number.
+/// A function that is called with each page and its number.
 pub(super) type Judge<'a, T> = dyn FnMut(u32, &[u8]) -> Result<T, MariadbError> + 'a;
 
 /// The files of one tablespace, as one row of pages.

@@ -1,4 +1,4 @@
-//! What a check of a server's files found, for people and for programs.
+//! The report of a check of a server's files, for people and for programs.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ pub struct Report {
     pub pages_checked: u64,
     /// Whether pages were opened under their keys.
     pub opened_with_keys: bool,
-    /// What was looked at.
+    /// The tablespaces that were looked at.
     pub tablespaces: Vec<Tablespace>,
-    /// What was not checked, a sentence each.
+    /// The parts that were not checked, a sentence each.
     pub not_checked: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ pub struct Finding {
     pub file: Option<String>,
     /// The kind, for programs.
     pub kind: &'static str,
-    /// What is wrong, for people.
+    /// The fault, for people.
     pub text: String,
 }
 

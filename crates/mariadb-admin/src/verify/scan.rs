@@ -184,7 +184,7 @@ struct Space<'a> {
     clear: u64,
 }
 
-/// What is to be done with a page.
+/// The verdict on a page.
 enum Verdict {
     Doublewrite,
     Right(Seen),
@@ -289,7 +289,7 @@ impl<'a> Space<'a> {
         Ok(self.map.as_ref().is_none_or(|(_, map)| self.layout.is_used(map, number)))
     }
 
-    /// What was found, with what holds for the whole. `after` is its first page's content now.
+    /// The findings, with those that hold for the whole. `after` is its first page's content now.
     fn end(mut self, after: Option<Layout>) -> Tablespace {
         let count = self.pages.count();
         let told = after.map_or(self.layout.pages, |after| after.pages.min(self.layout.pages));
@@ -353,7 +353,7 @@ fn chosen(
     Ok((Box::new(numbers.into_iter()), 0))
 }
 
-/// What the first page tells, read again while it tells nothing right.
+/// The layout that the first page tells, read again while it tells nothing right.
 fn layout(path: &Path) -> Result<Result<Layout, LayoutError>, MariadbError> {
     for _ in 1..LAYOUT_TRIES {
         if let Ok(layout) = read_layout(path)? {

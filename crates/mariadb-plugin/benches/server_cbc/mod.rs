@@ -1,5 +1,5 @@
-//! What the server does for `file_key_management`: AES-CBC by the system's OpenSSL without padding,
-//! and what is left combined with the encryption of the ciphertext's last block (`my_crypt.cc`).
+//! The server's cipher for `file_key_management`: AES-CBC by the system's OpenSSL without padding;
+//! the rest is combined with the encryption of the ciphertext's last block (`my_crypt.cc`).
 
 use std::ffi::{c_int, c_uchar, c_void};
 use std::ptr::{null, null_mut};

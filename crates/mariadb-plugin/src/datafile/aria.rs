@@ -7,7 +7,7 @@ use super::{is_empty, number, short_number};
 use crate::PluginError;
 use crate::call::is_log_piece;
 
-/// What begins an index file (maria_file_magic).
+/// The first bytes of an index file (maria_file_magic).
 const MAGIC: [u8; 3] = [0xfe, 0xfe, 0x09];
 /// In the header: its length, and where the base information begins.
 const HEADER_LEN_AT: usize = 6;
@@ -18,7 +18,7 @@ const OPTIONS_AT: usize = 90;
 const BLOCK_LEN_AT: usize = 100;
 const LOGGED_AT: usize = 106;
 const OPTION_ENCRYPTED: u16 = 1;
-/// What ends the header of a table that is encrypted: scheme, length, number, random bytes.
+/// The end of an encrypted table's header: scheme, length, number, random bytes.
 const CRYPT_LEN: usize = 2 + 4 + 16;
 const SCHEME_1: [u8; 2] = [1, 20];
 const CHECKSUM_LEN: usize = 4;

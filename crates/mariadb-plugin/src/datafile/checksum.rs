@@ -28,7 +28,7 @@ pub(super) fn aria(number: u32, bytes: &[u8]) -> u32 {
     u32::try_from(digest.finalize()).unwrap_or(u32::MAX).min(NO_ARIA_BITMAP_CHECKSUM - 1)
 }
 
-/// What stands in the place of the checksum of an Aria bitmap page that has none.
+/// The value in place of a checksum of an Aria bitmap page that has none.
 pub(super) const NO_ARIA_BITMAP_CHECKSUM: u32 = 0xffff_fffe;
 /// The same for other pages.
 pub(super) const NO_ARIA_CHECKSUM: u32 = 0xffff_ffff;

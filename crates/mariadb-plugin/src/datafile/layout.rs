@@ -1,4 +1,4 @@
-//! What the first page of a tablespace tells, and which pages its allocation map gives out.
+//! The layout of a tablespace, as its first page tells it, and the pages that its map gives out.
 
 use super::{is_empty, number, short_number};
 use crate::page::{MAX_PAGE_LEN, MIN_PAGE_LEN, SPACE_AT};
@@ -20,7 +20,7 @@ const FLAGS_AT: usize = HEADER_AT + 16;
 const EXTENTS_AT: usize = HEADER_AT + 112;
 /// Where the bitmap begins in a descriptor.
 const BITMAP_AT: usize = 24;
-/// What begins the data on encryption in page 0.
+/// The first bytes of the data on encryption in page 0.
 const CRYPT_MAGIC: [u8; 6] = *b"s\x0e\x0cREt";
 const CRYPT_LEN: usize = 6 + 2 + 16 + 4 + 4 + 1;
 const SCHEME_1: u8 = 1;
@@ -42,7 +42,7 @@ pub enum Format {
     CompressedRows,
 }
 
-/// What a tablespace asks of encryption.
+/// The encryption that a tablespace asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// As `innodb_encrypt_tables` says.
@@ -62,7 +62,7 @@ pub struct CryptData {
     pub key_id: u32,
     /// The version that all pages had at least when it was written; 0 while some are in the clear.
     pub min_key_version: u32,
-    /// What was asked for.
+    /// The encryption that was asked for.
     pub mode: Mode,
     /// Whether the server writes pages encrypted.
     pub scheme_1: bool,

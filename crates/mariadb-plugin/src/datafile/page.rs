@@ -20,7 +20,7 @@ const COMPRESSED_MARK: u16 = 1 << 15;
 const LEGACY_COMPRESSED: u16 = 34_354;
 const LEGACY_COMPRESSED_ENCRYPTED: u16 = 37_401;
 
-/// What a page without a fault is.
+/// The kinds of page without a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
     /// All its bytes are 0: it was never written, or was given up and wiped.
@@ -56,7 +56,7 @@ pub enum Unopened {
     NoKeys,
 }
 
-/// What is wrong with a page.
+/// The faults of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Its checksum is wrong.

@@ -133,7 +133,7 @@ impl Plugin {
     }
 }
 
-/// What the server's `encryption_crypt` is called with.
+/// The arguments of the server's `encryption_crypt`.
 #[derive(Debug, Clone)]
 pub struct Crypt {
     pub key: Vec<u8>,

@@ -31,7 +31,7 @@ pub(crate) struct Client {
     incoming: Vec<u8>,
 }
 
-/// What an answer was.
+/// An answer as the client read it.
 #[derive(Debug)]
 pub(crate) struct Answer(pub(crate) Vec<Token>);
 

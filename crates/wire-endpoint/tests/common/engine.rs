@@ -10,7 +10,7 @@ use tdekit_wire_tds::{
     Parameter, Session, Sink, SqlType, Transaction, Value,
 };
 
-/// What sessions were asked for.
+/// The requests that sessions were given.
 #[derive(Default)]
 pub(crate) struct Log(pub(crate) Mutex<Vec<String>>);
 

@@ -25,10 +25,10 @@ static HELD: AtomicI64 = AtomicI64::new(0);
 static PEAK: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
-    /// What the session at work holds.
+    /// Bytes held by the session at work.
     static OWN: Cell<i64> = const { Cell::new(0) };
     static AT_WORK: Cell<bool> = const { Cell::new(false) };
-    /// What it may hold now.
+    /// Bytes that it may hold now.
     static MOST: Cell<i64> = const { Cell::new(i64::MAX) };
     /// Not told to the others yet.
     static UNTOLD: Cell<i64> = const { Cell::new(0) };
@@ -46,7 +46,7 @@ pub fn set_limits(session_bytes: u64, all_bytes: u64) {
     MOST_OF_ALL.store(signed(all_bytes), Ordering::Relaxed);
 }
 
-/// What is held in all, in bytes, as far as it is counted.
+/// Bytes held in all, as far as they are counted.
 pub fn held_bytes() -> u64 {
     u64::try_from(HELD.load(Ordering::Relaxed)).unwrap_or(0)
 }
@@ -81,8 +81,8 @@ pub fn room(bytes: usize) -> Result<(), OutOfMemory> {
     Err(OutOfMemory)
 }
 
-/// What a session may hold that holds `own` already: who is at the bound has room left to clean
-/// up, in the request that was refused and in those that follow, up to a quarter beyond it.
+/// The bytes that a session may hold that holds `own` already: at the bound it has room left to
+/// clean up, in the request that was refused and in those that follow, up to a quarter beyond it.
 fn most_after(own: i64) -> i64 {
     let most = MOST_OF_SESSION.load(Ordering::Relaxed);
     most.max(own.saturating_add(most / 8).min(most.saturating_add(most / 4)))
@@ -103,7 +103,7 @@ pub fn has_fallen() -> bool {
     fell
 }
 
-/// What a session holds.
+/// The memory that a session holds.
 #[derive(Debug, Default)]
 pub struct Account {
     held: AtomicI64,
@@ -120,7 +120,7 @@ impl Account {
     /// Has this thread count for the account.
     pub fn work(&self) -> AtWork<'_> {
         let before = (OWN.get(), AT_WORK.get(), MOST.get());
-        // What was taken by threads that count for nobody may have been given back by this one.
+        // Memory taken by threads that count for nobody may have been given back by this one.
         let own = self.held.load(Ordering::Relaxed).max(0);
         OWN.set(own);
         let most = MOST_OF_SESSION.load(Ordering::Relaxed);
@@ -135,7 +135,7 @@ impl Account {
         self.held.store(0, Ordering::Relaxed);
     }
 
-    /// What it holds, in bytes.
+    /// The bytes that it holds.
     pub fn bytes(&self) -> u64 {
         u64::try_from(self.held.load(Ordering::Relaxed)).unwrap_or(0)
     }

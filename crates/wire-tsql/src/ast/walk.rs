@@ -1,9 +1,9 @@
-//! What stands in what: the one list of the parts of expressions, queries and statements, which
-//! every search of a text is made of.
+//! The parts of expressions, queries and statements: one list, which every search of a text is made
+//! of.
 
 use super::{Call, Cte, Expr, Item, Kind, Name, OrderItem, Query, SetExpr, Stmt, TableRef};
 
-/// What stands directly in a query.
+/// The direct parts of a query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Child<'q> {
     Expr(&'q Expr),

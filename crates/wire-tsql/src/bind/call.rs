@@ -376,7 +376,7 @@ impl Binder<'_> {
     }
 }
 
-/// What may stand in a DEFAULT only, and alone.
+/// The function that may stand in a DEFAULT only, and alone.
 const SEQUENTIAL: &str = "NEWSEQUENTIALID";
 
 /// NEWSEQUENTIALID() as the whole of a DEFAULT; None for another expression.

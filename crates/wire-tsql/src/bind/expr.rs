@@ -92,7 +92,7 @@ impl Binder<'_> {
         }
     }
 
-    /// What GROUP BY names, whatever the case it is written in.
+    /// The key that GROUP BY names, whatever the case it is written in.
     fn grouped(&self, expr: &Expr) -> Option<Bound> {
         let scope = self.scopes.last()?;
         if scope.aggregates == Aggregates::Inside {

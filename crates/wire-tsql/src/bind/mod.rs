@@ -145,7 +145,7 @@ pub(crate) struct Binder<'a> {
     pub(crate) system: Vec<String>,
     /// Databases that the statement reads.
     pub(crate) reads: Vec<String>,
-    /// What the hints of its tables ask for.
+    /// The requests of its tables' hints.
     pub(crate) hints: Hints,
     pub(crate) next: usize,
     /// Views that are being expanded.
@@ -171,7 +171,7 @@ pub(crate) struct Binder<'a> {
     pub(crate) looks_up: Option<LookUp>,
 }
 
-/// What the functions of a statement look objects up in.
+/// The state that the functions of a statement look objects up in.
 #[derive(Debug, Default)]
 pub(crate) struct LookUp {
     /// Databases, the current one as an empty name.

@@ -11,7 +11,7 @@ use crate::value::is_text;
 /// The text of a SELECT that assigns, slots and values, the types of its columns.
 type Assigning = (String, Vec<(usize, Bound)>, Vec<tdekit_wire_tds::SqlType>);
 
-/// What a SELECT becomes before its list is written.
+/// The parts of a SELECT before its list is written.
 struct Parts {
     from: String,
     filter: String,
@@ -269,7 +269,7 @@ impl Binder<'_> {
         Ok(format!(" ORDER BY {}", keys.join(", ")))
     }
 
-    /// What is ordered by: each key, and its collation and direction.
+    /// The keys of ORDER BY, each with its collation and direction.
     fn order_keys(
         &mut self,
         select: &Select,

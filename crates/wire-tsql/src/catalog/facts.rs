@@ -1,4 +1,4 @@
-//! What a database has, read at once: behind the system views, and behind functions that look
+//! The facts of a database, read at once: behind the system views, and behind functions that look
 //! objects up.
 
 use super::model::{

@@ -1,4 +1,4 @@
-//! What the binder asks of a database: its tables, views and procedures.
+//! The binder's questions about a database: its tables, views and procedures.
 
 pub(crate) mod facts;
 pub(crate) mod lookup;

@@ -1,4 +1,4 @@
-//! What is known of a database's objects, and how their names and ids are made.
+//! Models of a database's objects, and how their names and ids are made.
 
 use super::TableColumn;
 use tdekit_wire_tds::SqlType;
@@ -101,7 +101,7 @@ pub(crate) struct Facts {
     pub(crate) parameters: Vec<ProcedureParameter>,
 }
 
-/// What functions look up: the databases, and those that were read.
+/// The state that functions look objects up in: the databases, and those that were read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot {
     pub(crate) current: String,

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::name::quote;
 use crate::run::db::{Db, failure};
 
-/// What names begin with that nobody gave: see [`facts::made_name`].
+/// The prefixes of names that nobody gave: see [`facts::made_name`].
 const MADE: [&str; 5] = ["pk__", "uq__", "fk__", "ck__", "df__"];
 
 /// Reads these objects of a database, and nothing of what hangs on them.

@@ -1,5 +1,5 @@
-//! What the catalog and ODBC tell of types. Source: the documentation of sys.types, sp_columns
-//! and sp_datatype_info.
+//! The catalog's and ODBC's descriptions of types. Source: the documentation of sys.types,
+//! sp_columns and sp_datatype_info.
 
 use tdekit_wire_tds::{Length, SqlType};
 
@@ -139,7 +139,7 @@ pub(crate) fn type_facts(ty: SqlType) -> (i64, i64, i64, i64) {
     }
 }
 
-/// What `sp_columns` tells of a column's type.
+/// The description of a column's type in `sp_columns`.
 pub(crate) struct Described {
     pub(crate) precision: i64,
     pub(crate) length: i64,

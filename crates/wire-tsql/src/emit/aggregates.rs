@@ -14,7 +14,7 @@ pub(crate) struct Sum {
     pub(crate) kernels: Kernels,
 }
 
-/// What has been summed up.
+/// The running sums.
 #[derive(Default)]
 pub(crate) struct Total {
     exact: i128,

@@ -17,12 +17,12 @@ use crate::value::{
 /// The most that a conversion takes for a byte: text of bytes has two digits for each.
 const CONVERTED: usize = 3;
 
-/// What the session answers: `@@` variables, GETDATE() and their kind.
+/// The session's answers: `@@` variables, GETDATE() and their kind.
 pub(crate) trait SessionCalls {
     fn call(&self, name: &'static str, args: &[Value<'_>]) -> Result<Val>;
 }
 
-/// What an expression is computed from.
+/// The environment that an expression is computed in.
 pub(crate) struct Env<'e> {
     pub(crate) vars: &'e [Val],
     pub(crate) args: &'e [Value<'e>],

@@ -29,7 +29,7 @@ struct Registry {
     /// The next value of the identity column that is being filled, and its step.
     identity: Option<(i64, i64)>,
     last_identity: Option<i64>,
-    /// What functions over columns look objects up in.
+    /// The state that functions over columns look objects up in.
     snapshot: Option<Arc<Snapshot>>,
 }
 

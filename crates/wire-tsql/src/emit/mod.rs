@@ -142,9 +142,9 @@ impl Binder<'_> {
         }
     }
 
-    /// What LIKE with a pattern that no row changes implies for a column, with AND behind it: so
-    /// that an index is searched. Its text is [`Plan::text`]'s to leave out where the pattern
-    /// turns out to begin with a wildcard.
+    /// The range that LIKE with a pattern that no row changes implies for a column, with AND behind
+    /// it: so that an index is searched. Its text is [`Plan::text`]'s to leave out where the
+    /// pattern turns out to begin with a wildcard.
     fn like_range(
         &mut self,
         text: &Bound,

@@ -1,4 +1,4 @@
-//! What a connection must know before it runs emitted text: functions and the collation.
+//! The functions and the collation that a connection needs before it runs emitted text.
 
 use rusqlite::Connection;
 use rusqlite::functions::{Context, FunctionFlags};

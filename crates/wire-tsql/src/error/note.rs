@@ -24,7 +24,7 @@ pub(crate) fn dbcc_completed() -> Message {
     Message::new(2528, 0, 1, text)
 }
 
-/// What a text raises by RAISERROR and THROW: its number, class and state.
+/// The error that a text raises by RAISERROR and THROW: its number, class and state.
 pub(crate) fn raised(
     line: u32,
     procedure: &str,

@@ -104,7 +104,7 @@ pub(crate) const SESSION: &[(&str, SqlType)] = &[
     ("XACT_STATE", SqlType::SmallInt),
 ];
 
-/// What STRING_SPLIT computes for SQLite.
+/// The function behind STRING_SPLIT in SQLite.
 pub(crate) const SPLIT: Text = Text::Split;
 
 impl Func {

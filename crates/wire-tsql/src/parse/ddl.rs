@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::lex::Tok;
 
 impl Parser<'_> {
-    /// What follows CREATE, ALTER or DROP; `verb` stands at the current place.
+    /// The rest of CREATE, ALTER or DROP; `verb` stands at the current place.
     pub(crate) fn definition(&mut self, verb: &str) -> Result<Kind> {
         let start = self.token().start;
         self.advance();
@@ -446,8 +446,8 @@ impl Parser<'_> {
         Ok(Kind::Act(Action::AlterTable(name, change)))
     }
 
-    /// What follows ADD. WITH NOCHECK changes nothing for keys and defaults; other constraints
-    /// would hold for some rows only.
+    /// The rest of ADD. WITH NOCHECK changes nothing for keys and defaults; other constraints would
+    /// hold for some rows only.
     fn add_to_table(&mut self, unchecked: bool) -> Result<AlterTable> {
         let (mut columns, mut constraints) = (Vec::new(), Vec::new());
         loop {

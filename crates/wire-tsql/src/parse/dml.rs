@@ -83,8 +83,8 @@ impl Parser<'_> {
         Ok(Kind::Insert(Box::new(insert)))
     }
 
-    /// What follows INSERT BULK. Source: the documentation of BULK INSERT, whose options it takes,
-    /// and what drivers send.
+    /// The rest of INSERT BULK. Source: the documentation of BULK INSERT, whose options it takes,
+    /// and traces of drivers.
     fn insert_bulk(&mut self) -> Result<Kind> {
         if self.nesting > 1 {
             return Err(Error::unsupported("INSERT BULK inside of another statement"));
@@ -229,7 +229,7 @@ impl Parser<'_> {
         Ok(Kind::Delete(Box::new(delete)))
     }
 
-    /// What follows EXEC.
+    /// The rest of EXEC.
     pub(crate) fn exec_body(&mut self) -> Result<Exec> {
         use crate::ast::{Arg, ExecTarget};
         if self.is_op("(") {

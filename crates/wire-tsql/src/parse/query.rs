@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::lex::Tok;
 use crate::parse::expr::binary_op;
 
-/// What a table hint asks for; None for a word that is none. Those that only name a kind of lock,
-/// or how to find rows, ask for nothing: what is committed is read without a lock.
+/// The request of a table hint; None for a word that is none. Hints that only name a kind of lock,
+/// or how to find rows, ask for nothing: committed rows are read without a lock.
 fn hint(word: &str) -> Option<Hints> {
     let none = Hints::default();
     Some(match word {

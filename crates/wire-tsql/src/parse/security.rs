@@ -29,7 +29,7 @@ impl Parser<'_> {
         Ok(Kind::Act(Action::Security(Security::OpenMasterKey { password: self.string()? })))
     }
 
-    /// What follows ALTER MASTER KEY.
+    /// The rest of ALTER MASTER KEY.
     pub(crate) fn alter_master_key(&mut self) -> Result<Security> {
         if self.is("ADD") || self.is("DROP") {
             let verb = self.word()?;

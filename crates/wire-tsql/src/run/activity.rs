@@ -1,5 +1,5 @@
-//! What the sessions of an engine are doing: behind `sys.dm_exec_requests` and its kind, which
-//! any session may ask.
+//! The current work of an engine's sessions: behind `sys.dm_exec_requests` and its kind, which any
+//! session may ask.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ pub(crate) struct Activity {
     pub(crate) database: String,
     pub(crate) isolation: String,
     pub(crate) trancount: i32,
-    /// What the last request began with: SELECT, EXECUTE ...
+    /// The first word of the last request: SELECT, EXECUTE ...
     pub(crate) command: String,
     /// The request that runs.
     pub(crate) request: Option<Request>,

@@ -14,7 +14,7 @@ use crate::value::{convert, is_null};
 
 /// The longest name of a resource, in letters; what is longer is cut.
 const NAME: usize = 255;
-/// What a call returns that could not be carried out.
+/// The return value of a call that could not be carried out.
 const FAILED: i32 = -999;
 
 /// The arguments of a procedure of ours by its parameters' names, in their order.

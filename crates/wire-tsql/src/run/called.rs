@@ -30,7 +30,7 @@ impl From<&Parameter> for Given {
     }
 }
 
-/// What a call came to.
+/// The result of a call.
 pub(crate) struct Called {
     pub(crate) signal: Signal,
     pub(crate) status: i32,

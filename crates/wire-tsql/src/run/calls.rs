@@ -1,4 +1,4 @@
-//! What the session answers to expressions: `@@` variables and functions of its state.
+//! The session's answers to expressions: `@@` variables and functions of its state.
 
 use tdekit_wire_tds::{Caller, SqlType, Value, product};
 
@@ -16,7 +16,7 @@ pub(crate) struct Calls<'a> {
     pub(crate) state: &'a State,
     pub(crate) caller: &'a Caller,
     pub(crate) host: &'a SharedHost,
-    /// What functions look objects up in.
+    /// The state that functions look objects up in.
     pub(crate) snapshot: Option<&'a Snapshot>,
 }
 

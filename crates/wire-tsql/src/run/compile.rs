@@ -103,7 +103,7 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// What loops and branches are made of: the time and the line are only noted for the rest.
+    /// True for the steps of loops and branches: the time and the line are only noted for the rest.
     pub(crate) fn is_control(&self) -> bool {
         matches!(
             self,

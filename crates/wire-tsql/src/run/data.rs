@@ -21,7 +21,7 @@ use crate::run::target::Target;
 use crate::run::work::Run;
 use crate::value::{Val, affordable, bulk_bytes, storage};
 
-/// What runs for each row.
+/// The work done for each row.
 type Each<'a> =
     dyn FnMut(&mut dyn tdekit_wire_tds::Sink, &rusqlite::Row<'_>) -> Result<Signal> + 'a;
 

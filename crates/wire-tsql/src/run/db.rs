@@ -36,7 +36,7 @@ pub(crate) struct Db {
     /// Counts how often databases were let go: plans name them as they were attached.
     let_go: u64,
     seen: u64,
-    /// What the running request's client cancels by.
+    /// The means by which the running request's client cancels.
     pub(crate) cancel: Cancel,
 }
 
@@ -282,8 +282,8 @@ impl Db {
         Ok(Some(table))
     }
 
-    /// What functions look up: the current database and others, each read now; of these names
-    /// only, if they are given.
+    /// The state that functions look objects up in: the current database and others, each read now;
+    /// of these names only, if they are given.
     pub(crate) fn snapshot(
         &mut self,
         current: &str,

@@ -54,7 +54,7 @@ pub(crate) enum Owner {
     Session,
 }
 
-/// What an application lock is on: the database, the principal, the name that the client gave,
+/// The resource of an application lock: the database, the principal, the name that the client gave,
 /// whose letters count as they are written.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Resource {
@@ -63,7 +63,7 @@ pub(crate) struct Resource {
     pub(crate) name: String,
 }
 
-/// What came of asking for an application lock.
+/// The outcome of asking for an application lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Granted { waited: bool },
@@ -72,7 +72,7 @@ pub(crate) enum Outcome {
     Deadlock,
 }
 
-/// What one session holds on a resource: the modes of all its calls, and how many they were.
+/// One session's hold on a resource: the modes of all its calls, and how many they were.
 #[derive(Debug)]
 struct Grant {
     session: u64,

@@ -1,5 +1,5 @@
-//! What running statements know: how a list of them ended, a batch's variables, what a session
-//! remembers.
+//! The state of running statements: how a list of them ended, a batch's variables, a session's
+//! memory.
 
 use tdekit_wire_tds::{DoneKind, Message};
 
@@ -43,7 +43,7 @@ impl Frame {
     }
 }
 
-/// What a session remembers between statements.
+/// The state that a session keeps between statements.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) database: String,

@@ -15,7 +15,7 @@ use crate::run::work::Run;
 /// Tables that tell of others.
 const NOTES: [&str; 2] = ["tsql_identity", "tsql_default"];
 
-/// What a table variable holds.
+/// The content of a table variable.
 pub(super) struct Kept {
     stored: String,
     /// CREATE TABLE, then those of its indexes, without a schema.

@@ -17,7 +17,7 @@ pub(crate) enum Transaction {
     Client { number: u64, name: String, depth: i32, doomed: bool },
 }
 
-/// What a statement began for itself.
+/// The transaction or savepoint that a statement began for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Own {
     /// A transaction: it ends with the statement.

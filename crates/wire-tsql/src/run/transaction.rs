@@ -16,7 +16,7 @@ use crate::name::quote;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 
-/// What an INSERT .. EXEC is undone by: what the procedure changed goes with the rows.
+/// The means to undo an INSERT .. EXEC: the procedure's changes go with the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undo {
     /// No transaction was open: it has one of its own, which procedures see in `@@TRANCOUNT`.

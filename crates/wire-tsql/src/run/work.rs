@@ -29,7 +29,7 @@ pub(crate) struct Inner {
     pub(crate) texts: HashMap<TextKey, Arc<Compiled>>,
     /// The line of the running statement.
     pub(crate) line: u32,
-    /// What functions of the running statement look objects up in.
+    /// The state that functions of the running statement look objects up in.
     pub(crate) snapshot: Option<Arc<Snapshot>>,
     /// The bulk load that is coming in.
     pub(crate) load: Option<Load>,

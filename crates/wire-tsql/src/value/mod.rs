@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// A value that owns its bytes.
 pub(crate) type Val = Value<'static>;
 
-/// What a type is like.
+/// The family of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     Int,
@@ -29,7 +29,7 @@ pub(crate) enum Family {
     Variant,
 }
 
-/// What is not worth asking about.
+/// A size too small to be worth asking about.
 const LITTLE_BYTES: usize = 64 << 10;
 
 /// Whether there is room for so much more: asked before a value of the client's size is made.

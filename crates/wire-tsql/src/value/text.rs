@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 const KNOWN: &[&str] =
     &["SQL_Latin1_General_CP1_CI_AS", "DATABASE_DEFAULT", "Latin1_General_CI_AS"];
 
-/// What 0x80 to 0x9f stand for in Windows-1252; 0 where it has nothing.
+/// The characters at 0x80 to 0x9f of Windows-1252; 0 where it has none.
 const HIGH: [u32; 32] = [
     0x20ac, 0, 0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160, 0x2039,
     0x0152, 0, 0x017d, 0, 0, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x02dc,
@@ -50,7 +50,7 @@ pub(crate) fn from_1252(byte: u8) -> char {
     }
 }
 
-/// What `varchar` keeps of a text: `?` for what it lacks.
+/// A text as `varchar` keeps it: `?` for characters that it lacks.
 pub(crate) fn narrowed(text: &str) -> std::borrow::Cow<'_, str> {
     if text.is_ascii() || text.chars().all(|c| to_1252(c).is_some()) {
         return text.into();

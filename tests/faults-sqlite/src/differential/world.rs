@@ -8,7 +8,7 @@ use crate::ffi::db::{Db, Row, Value};
 use crate::ledger::digest;
 use crate::top::Top;
 
-/// What a step yields: rows, or SQLite's primary result code.
+/// The outcome of a step: rows, or SQLite's primary result code.
 pub(super) type Outcome = std::result::Result<Vec<Row>, i32>;
 
 /// One side.
@@ -41,7 +41,7 @@ impl World {
         }
     }
 
-    /// What the encrypting VFS said last.
+    /// The encrypting VFS's last error.
     pub(super) fn last_error(&self) -> String {
         let said = self.db().and_then(|db| db.text("SELECT tdekit_last_error()"));
         said.unwrap_or_default()

@@ -11,7 +11,7 @@ use rusqlite::ffi as sys;
 use super::crash_vfs::guard;
 use crate::record::{FaultKind, FaultPlan, FileId, Op, Recorder, Role};
 
-/// What SQLite sees; the base VFS's own file follows in the same allocation.
+/// The file object that SQLite sees; the base VFS's own follows in the same allocation.
 #[repr(C)]
 pub(super) struct CrashFile {
     base: sys::sqlite3_file,

@@ -245,7 +245,7 @@ async fn results(client: &mut Client, procedure: &str) -> Result<()> {
     Ok(())
 }
 
-/// What has no end is cancelled: it ends on the server while its connection is still open.
+/// A query without an end is cancelled: it ends on the server while its connection is still open.
 ///
 /// This version of the driver looks for the acknowledgement in the cancelled answer. SQL Server
 /// sends it in a message of its own behind that, and so does the endpoint: the driver then gives a

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::{Client, TEXT, batch};
 
-/// What a column of this driver holds.
+/// The content of a column in this driver.
 #[derive(Debug, Clone, PartialEq)]
 enum Held {
     Bit(bool),

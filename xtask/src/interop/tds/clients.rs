@@ -22,7 +22,7 @@ const LIMIT: &str = "300";
 
 /// One client of SQL Server.
 pub(in super::super) struct Client {
-    /// What the user calls it.
+    /// The name that the user gives.
     pub(in super::super) name: &'static str,
     /// Its folder in `tests/interop/`, and in the build directory.
     pub(super) source: &'static str,

@@ -1,4 +1,4 @@
-//! What the raw files of the served directory show.
+//! Checks of the raw files in the served directory.
 
 use std::io::ErrorKind;
 use std::path::Path;

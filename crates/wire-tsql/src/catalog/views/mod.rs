@@ -16,7 +16,7 @@ pub(crate) type Row = Vec<Val>;
 /// Names and types.
 pub(crate) type Columns = &'static [(&'static str, SqlType)];
 
-/// What the server knows beside its databases.
+/// The server's knowledge beside its databases.
 pub(crate) struct Server<'a> {
     pub(crate) databases: Vec<Database>,
     pub(crate) caller: &'a Caller,

@@ -302,7 +302,7 @@ const EXTENDED: Columns = &[
     ("value", LONG),
 ];
 
-/// What the catalog procedures of ODBC tell of columns and parameters: of our own making.
+/// The description of columns and parameters by ODBC's catalog procedures: of our own making.
 const DESCRIBED: Columns = &[
     ("object_id", INT),
     ("name", NAME),

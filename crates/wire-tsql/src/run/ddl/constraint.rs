@@ -20,7 +20,7 @@ use crate::name::quote;
 use crate::run::work::Run;
 use crate::value::storage;
 
-/// What the definition of a DEFAULT is when there is none, but SQLite has one of its own.
+/// The definition of a DEFAULT where there is none, but SQLite has one of its own.
 pub(super) const NO_DEFAULT: &str = "NULL";
 
 impl Run<'_> {

@@ -40,7 +40,7 @@ impl Run<'_> {
         found.ok_or_else(missing)
     }
 
-    /// What a foreign key refers to, which must be a key there of the same types.
+    /// The key that a foreign key refers to, which must have the same types.
     pub(super) fn parent_key(
         &mut self,
         key: &str,

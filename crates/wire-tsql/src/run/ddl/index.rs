@@ -13,7 +13,7 @@ use crate::name::quote;
 use crate::run::work::Run;
 use crate::value::{is_text, storage};
 
-/// What a unique index is to T-SQL.
+/// The role of a unique index in T-SQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyKind {
     Primary,

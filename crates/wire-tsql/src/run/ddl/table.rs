@@ -26,7 +26,7 @@ pub(super) struct NamedConstraint {
     pub(super) text: String,
 }
 
-/// What a table needs beside its own text.
+/// The constraints and indexes that a table needs beside its own text.
 #[derive(Default)]
 pub(super) struct Made {
     named: Vec<NamedConstraint>,
@@ -374,7 +374,7 @@ impl Run<'_> {
         Ok(Some(format!("CONSTRAINT {} {text}", quote(&name))))
     }
 
-    /// What a foreign key refers to: a key of a table in the same database, or the table itself,
+    /// The parent of a foreign key: a key of a table in the same database, or the table itself,
     /// whose keys SQLite sees.
     fn parent(
         &mut self,

@@ -1,6 +1,6 @@
 //! The text of a CREATE TABLE as SQLite keeps it, cut into what stands between its commas.
 
-/// What stands before the columns, the columns and constraints, what stands behind them.
+/// The text before the columns, the columns and constraints, the text behind them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct TableText {
     head: String,
