@@ -1,4 +1,4 @@
-//! AES-256 and POLYVAL (RFC 8452), prepared together: what HCTR2 and the online cipher are made of.
+//! AES-256 and POLYVAL (RFC 8452), prepared together: the parts of HCTR2 and the online cipher.
 
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt};
 use aes::{Aes256, Block};

@@ -56,7 +56,7 @@ pub enum CryptoError {
         /// Value given.
         actual: u64,
     },
-    /// The data or what it is bound to was changed, or the key is another one.
+    /// The data or its associated data was changed, or the key is a different one.
     #[error("authentication failed: wrong key, or the data was changed")]
     Authentication,
     /// One subkey sealed as many messages as it may.

@@ -15,9 +15,9 @@ pub const FINGERPRINT_KEY_LEN: usize = 32;
 /// plaintext, and the page as AAD.
 ///
 /// Two different pages have one fingerprint with a chance of at most (blocks + 1) / 2^128, where
-/// blocks counts 16 bytes each, for whoever chooses pages without seeing key or fingerprints. Who
-/// sees them can find the key of the hash: fingerprints are to be stored sealed, and the key seals
-/// nothing else. Equal pages have equal fingerprints.
+/// blocks counts 16 bytes each, for anybody who chooses pages without seeing key or fingerprints.
+/// Anybody who sees them can find the key of the hash: fingerprints must be stored sealed, and the
+/// key seals nothing else. Equal pages have equal fingerprints.
 pub struct PageFingerprint(GcmContexts);
 
 impl PageFingerprint {

@@ -4,10 +4,10 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// A number that differs in a forked child from what it was in the parent.
+/// A number that changes in a forked child.
 ///
-/// Whoever keeps random bytes for later use keeps this number with them, and drops the bytes when
-/// it has changed. It never repeats within one line of descent. Seen by two means: a
+/// A holder of random bytes for later use keeps this number with them, and drops the bytes when it
+/// has changed. It never repeats within one line of descent. A fork is noticed by two means: a
 /// `pthread_atfork` handler, and on Linux a page that the kernel wipes in every child
 /// (`MADV_WIPEONFORK`), which also sees a bare `clone`.
 #[must_use]

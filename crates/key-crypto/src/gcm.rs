@@ -7,7 +7,7 @@ use crate::{Algorithm, CryptoError};
 
 /// A prepared key of AES-256-GCM (NIST SP 800-38D).
 ///
-/// For what picks its own nonces there is [`crate::SealingKey`], which takes longer ones.
+/// Callers that pick their own nonces use [`crate::SealingKey`], which takes longer ones.
 pub struct GcmKey(GcmContexts);
 
 impl GcmKey {

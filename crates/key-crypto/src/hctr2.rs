@@ -1,6 +1,6 @@
 //! HCTR2 with AES-256 (Crowley, Huckleberry, Biggers, 2021): wide-block encryption.
 //!
-//! AES and POLYVAL come from their crates; what stands here is how HCTR2 puts them together. The
+//! AES and POLYVAL come from their crates; this module only combines them as HCTR2 does. The
 //! published vectors are in `tests/vectors/google-hctr2-aes-256.json`.
 
 use std::fmt;
@@ -145,8 +145,8 @@ impl Prepared {
     fn digest(&self, start: &Polyval, rest: &[u8]) -> [u8; BLOCK_LEN] {
         let (blocks, tail) = rest.as_chunks();
         let (mut hash, mut carried, left) = self.hash_most(start, blocks);
-        // The next block is added to what is there before it is multiplied, so what is there may
-        // as well be added to the next block.
+        // The next block is added to the state before the multiplication, so the state may as well
+        // be added to the next block.
         if let Some((first, others)) = left.split_first() {
             hash.proc_block(&xor(*first, carried).into());
             hash.update(Array::cast_slice_from_core(others));
@@ -162,8 +162,8 @@ impl Prepared {
         xor(hash.finalize().into(), carried)
     }
 
-    /// Hashes most blocks of a long message. Gives a hash to go on with, what is to be added to
-    /// its next block, and the blocks that are left.
+    /// Hashes most blocks of a long message. Returns a hash to continue with, the value to add to
+    /// its next block, and the remaining blocks.
     #[inline]
     fn hash_most<'a>(
         &self,
@@ -244,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    /// Hashes in one chain only: what the joined halves must agree with.
+    /// Hashes in one chain only: the reference for the joined halves.
     fn digest_in_one(start: &Polyval, rest: &[u8]) -> [u8; BLOCK_LEN] {
         let mut hash = start.clone();
         let (blocks, tail) = Array::slice_as_chunks(rest);

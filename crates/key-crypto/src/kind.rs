@@ -1,7 +1,7 @@
 //! The kinds of error, shared by all crates: they tell a caller how to react.
 
-/// The kind of an error. Each library says it of its own errors; what follows from it, such as an
-/// exit code, is decided once, at the top.
+/// The kind of an error. Each library assigns it to its own errors; the consequences, such as an
+/// exit code, are decided once, at the top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// It was refused or failed, for no reason of those below.

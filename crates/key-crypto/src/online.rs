@@ -1,4 +1,4 @@
-//! An online cipher with AES-256, for streams whose IVs repeat and whose pieces come as they come.
+//! An online cipher with AES-256, for streams whose IVs repeat and whose pieces have any length.
 //!
 //! Blocks of 16 bytes are enciphered by TC3 (Rogaway and Zhang, "Online Ciphers from Tweakable
 //! Blockciphers", CT-RSA 2011) over the tweakable block cipher LRW2 (Liskov, Rivest, Wagner,
@@ -91,8 +91,8 @@ impl OnlineKey {
         OnlineStream { encrypts, chain, held: [0; BLOCK_LEN], held_len: 0 }
     }
 
-    /// Takes the next piece, of any length, and gives the blocks that became whole; `output` has
-    /// the length that [`OnlineStream::ready_len`] told.
+    /// Takes the next piece, of any length, and writes the blocks that became whole; `output` has
+    /// the length that [`OnlineStream::ready_len`] returned.
     ///
     /// # Errors
     /// [`CryptoError::BufferMismatch`].
@@ -123,8 +123,8 @@ impl OnlineKey {
         Ok(())
     }
 
-    /// Ends a stream and gives what is left of it; `output` has the length that
-    /// [`OnlineStream::tail_len`] told.
+    /// Ends a stream and writes its tail; `output` has the length that [`OnlineStream::tail_len`]
+    /// returned.
     ///
     /// # Errors
     /// [`CryptoError::BufferMismatch`].
@@ -141,7 +141,7 @@ impl OnlineKey {
 }
 
 impl OnlineStream {
-    /// Length of what the next `input_len` bytes give: whole blocks only.
+    /// Length of the output for the next `input_len` bytes: whole blocks only.
     #[inline]
     #[must_use]
     pub fn ready_len(&self, input_len: usize) -> usize {
@@ -149,7 +149,7 @@ impl OnlineStream {
         known - known % BLOCK_LEN
     }
 
-    /// Length of what is held back.
+    /// Length of the bytes held back.
     #[inline]
     #[must_use]
     pub fn tail_len(&self) -> usize {

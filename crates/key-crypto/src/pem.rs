@@ -12,7 +12,7 @@ use crate::{CryptoError, SecretBytes, random_bytes};
 /// Longest PEM file that is read, in bytes.
 pub const MAX_PEM_LEN: usize = 1024 * 1024;
 
-/// Rounds of PBKDF2-HMAC-SHA-256 in what is written (OWASP, 2023).
+/// Rounds of PBKDF2-HMAC-SHA-256 in files that we write (OWASP, 2023).
 pub const PBKDF2_ROUNDS: u32 = 600_000;
 
 /// Most rounds that are accepted from a file: about 3 s.
@@ -128,7 +128,7 @@ pub fn decrypt_pkcs8(der: &[u8], password: &[u8]) -> Result<RsaPrivateKey, Crypt
         })?
         .len();
     buffer.truncate(len);
-    // A wrong password passes the padding check once in 256; what comes out is no key then.
+    // A wrong password passes the padding check once in 256; the result is no key then.
     RsaPrivateKey::from_pkcs8(buffer.expose()).map_err(|_| CryptoError::Authentication)
 }
 

@@ -12,7 +12,7 @@ use crate::{CryptoError, sha1_thumbprint};
 /// Longest PKCS#12 file that is read, in bytes.
 pub const MAX_PKCS12_LEN: usize = 1024 * 1024;
 
-/// Rounds of the key derivations in what is written.
+/// Rounds of the key derivations in files that we write.
 const ROUNDS: u32 = 600_000;
 
 /// The parts of a PKCS#12 file that we read.

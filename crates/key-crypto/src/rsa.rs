@@ -16,7 +16,7 @@ use crate::{CryptoError, SecretBytes};
 /// Longest PKCS#8 document that is read, in bytes: RSA of 8192 bits needs some 4.7 KiB.
 pub const MAX_PKCS8_LEN: usize = 16 * 1024;
 
-/// Longest key that [`RsaPublicKey::wrap`] takes: what OAEP-SHA-256 has room for with 2048 bits.
+/// Longest key that [`RsaPublicKey::wrap`] takes: the capacity of OAEP-SHA-256 with 2048 bits.
 pub const MAX_WRAPPED_KEY_LEN: usize = 190;
 
 /// The size of a key to be made.
@@ -117,7 +117,7 @@ impl RsaPrivateKey {
         &self.public
     }
 
-    /// Unwraps what [`RsaPublicKey::wrap`] wrapped.
+    /// Unwraps a key that [`RsaPublicKey::wrap`] wrapped.
     ///
     /// # Errors
     /// [`CryptoError::Authentication`] when it was wrapped for another key or was changed.

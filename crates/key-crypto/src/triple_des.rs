@@ -52,7 +52,7 @@ pub fn seal_segment(
     Ok(sealed)
 }
 
-/// Opens what [`seal_segment`] gave. The tag is checked before anything is decrypted.
+/// Opens the output of [`seal_segment`]. The tag is checked before anything is decrypted.
 ///
 /// # Errors
 /// [`CryptoError::Authentication`]; [`CryptoError::KeyLength`]; [`CryptoError::Length`] for

@@ -23,7 +23,7 @@ pub fn wrap_key(wrapping_key: &[u8], key: &[u8]) -> Result<Vec<u8>, CryptoError>
     Ok(wrapped)
 }
 
-/// Unwraps what [`wrap_key`] gave.
+/// Unwraps the output of [`wrap_key`].
 ///
 /// # Errors
 /// [`CryptoError::Authentication`] for the wrong wrapping key or changed bytes;

@@ -72,7 +72,7 @@ impl Counter {
         Self { low: u64::from_le_bytes([n0, n1, n2, n3, n4, n5, n6, n7]), high }
     }
 
-    /// Fills `blocks` with what is encrypted for the blocks from `first` on.
+    /// Fills `blocks` with the counter blocks from `first` on.
     #[inline(always)]
     fn fill(&self, first: u64, blocks: &mut [Block]) {
         for (number, block) in (first..).zip(blocks) {

@@ -1,12 +1,12 @@
-//! Which key store a user means, and what opens it.
+//! The key store that a user means, and the secret that opens it.
 
 use std::env;
 use std::path::PathBuf;
 
 use crate::{KeyStore, StoreError, Unlock, Unlocked, default_dir, unlocks_from_environment};
 
-/// A key store as arguments name it. What they leave open, the environment and the configuration
-/// beside the store decide.
+/// A key store as arguments name it. The environment and the configuration beside the store supply
+/// the rest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreAccess {
     /// Its directory; `None` for [`default_dir`].
@@ -29,9 +29,9 @@ impl StoreAccess {
         }
     }
 
-    /// As [`Self::dir`], for those who keep something there beside keys. The default place is made
-    /// as it is needed; one that was named is made by what creates a key store and by nothing else,
-    /// for a name that leads nowhere is more likely wrong than new.
+    /// As [`Self::dir`], for callers that keep something there beside keys. The default directory
+    /// is made when it is needed. One that the user named is made only with a new key store: a name
+    /// that leads nowhere is more likely wrong than new.
     ///
     /// # Errors
     /// `Missing` where a place was named and is not there; `NoHome`.

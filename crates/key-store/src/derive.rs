@@ -1,4 +1,4 @@
-//! Keys derived from the master key, what seals bind to, and the seal itself.
+//! Keys derived from the master key, the places that seals bind to, and the seal itself.
 
 use tdekit_key_crypto::{
     Algorithm, NONCE_LEN, SealingKey, SecretBytes, TAG_LEN, hkdf_sha256, hmac_sha256, random_bytes,
@@ -121,7 +121,7 @@ pub(crate) fn seal_master_key(
     Ok(Protector { kind, id, created_at, params, sealed })
 }
 
-/// Opens what [`seal_master_key`] sealed; `None` when the secret is not the one.
+/// Opens the output of [`seal_master_key`]; `None` for a wrong secret.
 ///
 /// # Errors
 /// `Corrupt` when the secret is right and the seal does not hold.

@@ -91,8 +91,8 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     work.sync_name()
 }
 
-/// Puts `bytes` in the place of what is at `path`, with these permissions, and waits until that is
-/// on disk. What has the old file open keeps it.
+/// Replaces the file at `path` by `bytes`, with these permissions, and waits until that is on disk.
+/// A process that has the old file open keeps it.
 ///
 /// # Errors
 /// `BeingWritten`, `Io`; the old file is as it was then.
@@ -128,7 +128,7 @@ pub fn read_limited(path: &Path, max: u64) -> Result<Option<Vec<u8>>, StoreError
     Err(StoreError::io("read", path)(source))
 }
 
-/// Makes a directory and those above it, for its owner only; one that exists stays as it is.
+/// Makes a directory and those above it, for its owner only; one that exists is left alone.
 pub(crate) fn create_dir(dir: &Path) -> Result<(), StoreError> {
     if dir.is_dir() {
         return Ok(());

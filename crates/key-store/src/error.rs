@@ -202,7 +202,7 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
-    /// A file stands where a new one was to be written.
+    /// A file exists at the place of the new one.
     #[error("{} exists already", .path.display())]
     Exists {
         /// The file.

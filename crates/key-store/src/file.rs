@@ -160,7 +160,7 @@ impl StoreFile {
         Ok(file)
     }
 
-    /// The file's bytes, with the MAC that `mac` computes over all that stands before it.
+    /// The file's bytes, with the MAC that `mac` computes over all bytes before it.
     ///
     /// # Errors
     /// `Corrupt` when a field is longer than the format allows or breaks one of its rules.

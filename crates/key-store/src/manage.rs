@@ -29,7 +29,7 @@ pub struct NewCertificate<'a> {
 /// The result of a rotation.
 #[derive(Debug, Clone)]
 pub struct Rotation {
-    /// The generation that was active; it goes on unwrapping.
+    /// The generation that was active; it still unwraps.
     pub old: CertificateInfo,
     /// The generation that is active now.
     pub new: CertificateInfo,

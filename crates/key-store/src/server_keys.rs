@@ -107,8 +107,8 @@ impl KeyStore {
     /// Reads the server keys and checks their signature by the store's certificates; needs no
     /// secret. `None` where none were made yet.
     ///
-    /// Whoever can write the store's directory could put certificates of their own into a store
-    /// that was only read; that of [`Unlocked::store`] is known to be whole.
+    /// Anybody who can write the store's directory could put certificates of their own into a store
+    /// that was only read; that of [`Unlocked::store`] is known to be genuine.
     ///
     /// # Errors
     /// `Corrupt`, `FutureVersion`, `CertificateMissing` when the signer is not in the store, `Io`.
@@ -151,7 +151,7 @@ impl Unlocked {
     /// Opens one version of a server key; `None` when it is not among `keys`.
     ///
     /// # Errors
-    /// Those of [`Self::unwrap_dek`]; `Corrupt` when what was wrapped is another key.
+    /// Those of [`Self::unwrap_dek`]; `Corrupt` when another key was wrapped.
     pub fn server_key(
         &self,
         keys: &ServerKeys,
@@ -268,7 +268,7 @@ impl Unlocked {
             keys.sequence = keys.sequence.saturating_add(1);
             keys.signer = self.store().find(signer)?.sha256;
             let bytes = self.encode_server_keys(&keys, signer)?;
-            // Read back before it is written: what cannot be read must not replace what can.
+            // Read back before it is written: an unreadable file must not replace a readable one.
             if self.store().decode_server_keys(&bytes)? != keys {
                 return Err(corrupt("it would not be read back as it is"));
             }

@@ -40,7 +40,7 @@ pub fn default_dir() -> Result<PathBuf, StoreError> {
     data.map(|data| data.join("tdekit")).ok_or(StoreError::NoHome)
 }
 
-/// A store that was read. It is a snapshot: what others write later is not seen.
+/// A store that was read. It is a snapshot: later writes of others are not seen.
 ///
 /// Its digest was checked, so damage is known; tampering is found by [`Self::unlock`] only.
 #[derive(Debug, Clone)]
@@ -196,8 +196,9 @@ impl KeyStore {
 
     /// Wraps a key of at most 190 bytes for a certificate. Needs no secret.
     ///
-    /// Whoever can write the store's directory could put a certificate of their own into a store
-    /// that was only read. Where the store is unlocked, [`Unlocked::wrap_dek`] rules that out.
+    /// Anybody who can write the store's directory could put a certificate of their own into a
+    /// store that was only read. Where the store is unlocked, [`Unlocked::wrap_dek`] rules that
+    /// out.
     ///
     /// # Errors
     /// `CertificateMissing`, `CertificateExpired`, `Crypto` for the key's length.
@@ -250,9 +251,9 @@ impl KeyStore {
         Ok(Unlocked::new(self.clone(), master_key, keys))
     }
 
-    /// Opens the store with what the environment or the store's configuration file names, in the
-    /// order of [`unlocks_from_environment`]: the first of a kind that the store accepts. Never
-    /// asks on a terminal.
+    /// Opens the store with the secret that the environment or the store's configuration file
+    /// names, in the order of [`unlocks_from_environment`]: the first of a kind that the store
+    /// accepts. Never asks on a terminal.
     ///
     /// # Errors
     /// `NoProvider` when nothing is configured, `ProviderMismatch` when nothing of it is of a kind

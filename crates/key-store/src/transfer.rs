@@ -198,8 +198,9 @@ impl Unlocked {
         Ok(pkcs12::encode(&info.name, der, &key, utf8(password)?)?)
     }
 
-    /// Takes a certificate from a backup under `name`. One that is here without its private key
-    /// gets it; its name must be the same then. What it came from counts as its backup.
+    /// Adds a certificate from a backup under `name`. If the certificate is already here without
+    /// its private key, it gets the key; its name must be the same then. The source counts as its
+    /// backup.
     ///
     /// # Errors
     /// `CertificateExists` for a name or certificate that is here, `InvalidValue`, `Locked`,

@@ -123,8 +123,8 @@ impl Unlocked {
         Ok(())
     }
 
-    /// Puts a new master key in the old one's place and seals all private keys under it. Afterwards
-    /// `secret` alone opens the store. Wrapped keys and certificates stay as they are.
+    /// Replaces the master key and seals all private keys under the new one. Afterwards only
+    /// `secret` opens the store. Wrapped keys and certificates do not change.
     ///
     /// # Errors
     /// `BadSecret`, `InsecureFile`, `Locked`, `MasterKeyChanged`, `Corrupt`, `Io`.
@@ -160,8 +160,8 @@ impl Unlocked {
 
     /// Has the same master key opened by `secret` alone from now on.
     ///
-    /// Whoever has an older copy of the store and its password still gets the master key; after a
-    /// leak, [`Self::rotate_master_key`] is what helps.
+    /// An older copy of the store and its password still give the master key; after a leak, use
+    /// [`Self::rotate_master_key`].
     ///
     /// # Errors
     /// As [`Self::rotate_master_key`].
@@ -240,7 +240,7 @@ impl Unlocked {
     }
 
     /// Changes the store as it is on disk now, under the writer lock, so that two writers never
-    /// lose each other's changes. `change` gets the certificates of what it changes.
+    /// lose each other's changes. `change` gets the store's certificates.
     pub(crate) fn update<T>(
         &mut self,
         change: impl FnOnce(&mut StoreFile, &KeyStore) -> Result<T, StoreError>,
@@ -267,7 +267,7 @@ impl Unlocked {
         file.sequence = file.sequence.saturating_add(1);
         file.written_at = now_seconds();
         let bytes = file.encode(|body| Ok(keys.mac(body)))?;
-        // Read back before it is written: what cannot be read must not replace what can.
+        // Read back before it is written: an unreadable file must not replace a readable one.
         let store = KeyStore::from_bytes(self.store.dir(), bytes)?;
         disk::replace(&store.path(), store.bytes(), &self.on_step)?;
         Ok(store)

@@ -3,7 +3,7 @@
 //!
 //! The directory's name holds 64 random bits, and everything in it is made by us alone: nobody can
 //! have put a file, a link or a journal of SQLite's there first. A file in it says whose work it
-//! is, and carries a lock for as long as the work lasts. What a killed run left is known by both.
+//! is, and carries a lock for as long as the work lasts. Both identify the remains of a killed run.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
@@ -34,13 +34,13 @@ const ATTEMPTS: usize = 16;
 /// How often another run is waited for, which may only just be looking for us.
 const MEETINGS: u16 = 4;
 
-/// A directory in which one file is made. Dropped, it is removed with what is still in it.
+/// A directory in which one file is made. When dropped, it is removed with its content.
 #[derive(Debug)]
 pub struct Workplace {
     /// The file's final path.
     path: PathBuf,
     dir: PathBuf,
-    /// The directory, open: what is made and renamed goes through it, wherever its name leads.
+    /// The directory, open: files are made and renamed through it, wherever its name leads.
     handle: File,
     lock_name: OsString,
     lock: File,
@@ -48,8 +48,8 @@ pub struct Workplace {
 }
 
 impl Workplace {
-    /// Makes the directory beside the file that shall be at `path`, and removes what killed runs
-    /// left there.
+    /// Makes the directory beside `path`, the place of the new file, and removes the remains of
+    /// killed runs there.
     ///
     /// # Errors
     /// `BeingWritten` while another run makes the same file, `Io`.
@@ -59,7 +59,7 @@ impl Workplace {
             if !made.meets_another_run() {
                 return Ok(made);
             }
-            // Of two that see each other neither goes on, so both step back for a while.
+            // Two that see each other would both stop, so both withdraw for a while.
             drop(made);
             let mut random = [0; 2];
             random_bytes(&mut random)?;
@@ -101,7 +101,7 @@ impl Workplace {
                 return Err(error);
             }
         };
-        // Whatever owner the file system gives to what we make, it gives both the same.
+        // Whatever owner the file system gives to new files, it gives both the same.
         if handle.metadata()?.uid() != lock.metadata()?.uid() {
             return Err(io::Error::other("somebody put another directory in its place"));
         }
@@ -120,7 +120,7 @@ impl Workplace {
         Ok(Some(made))
     }
 
-    /// Removes what killed runs left in the directory, and tells whether one that lives makes the
+    /// Removes the remains of killed runs in the directory, and tells whether a live one makes the
     /// same file.
     fn meets_another_run(&self) -> bool {
         let parent = parent_of(&self.path);
@@ -231,7 +231,7 @@ impl Workplace {
         })
     }
 
-    /// Gives the file its final name, in place of what is there.
+    /// Gives the file its final name, replacing an existing file.
     ///
     /// # Errors
     /// `Io`.
@@ -240,8 +240,7 @@ impl Workplace {
             .map_err(|error| StoreError::io("rename", &self.path)(error.into()))
     }
 
-    /// Exchanges the file and what is there. False where nothing is there, or the file system
-    /// cannot.
+    /// Exchanges the file with the existing one. False if there is none, or the file system cannot.
     ///
     /// # Errors
     /// `Io`.

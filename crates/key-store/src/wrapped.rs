@@ -13,7 +13,7 @@ const FIXED_BYTES: usize = 2 + 32 + 20 + 32 + 2;
 pub enum WrapMechanism {
     /// RSAES-OAEP with SHA-256 for both the digest and MGF1, no label (RFC 8017). Identifier 1.
     RsaOaepSha256,
-    /// A mechanism of a newer program. It is kept as it is and cannot be unwrapped.
+    /// A mechanism of a newer program. It is kept unchanged and cannot be unwrapped.
     Other(u16),
 }
 

@@ -10,7 +10,7 @@ use crate::error::DatabaseError;
 /// Finds the certificates, each once, and makes sure that they wrap and that one of them unwraps.
 ///
 /// # Errors
-/// `TooManyCertificates`, what the key store says.
+/// `TooManyCertificates`, errors of the key store.
 pub fn find_certificates(
     unlocked: &Unlocked,
     selectors: &[String],

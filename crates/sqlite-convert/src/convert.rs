@@ -101,8 +101,8 @@ pub fn convert(
     work.replace(&target, &copied)
 }
 
-/// Fills the empty `target` with an encrypted copy of what `source` holds, and checks the copy as
-/// [`convert`] does. Gives the new file's identifier.
+/// Fills the empty `target` with an encrypted copy of `source`, and checks the copy as [`convert`]
+/// does. Returns the new file's identifier.
 ///
 /// # Errors
 /// As [`convert`]; the target is to be removed then.
@@ -252,8 +252,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Checks an encrypted copy with the keys as whoever opens it next will have to get them:
-    /// unwrapped from the file. Gives the file's identifier.
+    /// Checks an encrypted copy with its keys unwrapped from the file, as the next reader has to
+    /// get them. Returns the file's identifier.
     fn check_sealed(
         &self,
         target: &Target,
@@ -335,9 +335,9 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Has the key store know the new file before it takes its place, so that no crash leaves a
-    /// file whose certificate it lets go. What it knows of another file at this path stays: that
-    /// one may have been moved.
+    /// Records the new file in the key store before it takes its place, so that no crash leaves a
+    /// file whose certificate the store would drop. A record of another file at this path is kept:
+    /// that file may have been moved.
     fn record(&self, file_id: [u8; 16]) -> Result<(), StoreError> {
         let Form::Encrypted { certificates, .. } = self.form else { return Ok(()) };
         let (store, path) = (self.unlocked.store(), &self.source.path);
@@ -359,7 +359,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Makes sure that the file can become what it shall, and gives its first bytes.
+/// Makes sure that the file can be converted, and returns its first bytes.
 fn check(
     path: &Path,
     file: &File,

@@ -55,7 +55,7 @@ pub(crate) fn unknown_names() -> Unknown {
     STOOD_IN.with_borrow(Clone::clone)
 }
 
-/// Has collations that we do not know say that what is in the index comes first.
+/// Makes unknown collations report that the index entry comes first.
 ///
 /// The copy takes an index over in the order of the original's, entry by entry, and asks the
 /// collation only whether the next entry belongs behind those that are there. It does.
@@ -92,8 +92,8 @@ fn vacuum_into(
     Err(source.failed("copy")(rusqlite::Error::InvalidQuery))
 }
 
-/// A function that a constraint, an index or a generated column names. A copy never calls it: it
-/// takes values over as they are stored.
+/// A function that a constraint, an index or a generated column names. A copy never calls it:
+/// values are copied as they are stored.
 fn stand_in_for_function(db: &Connection, name: &str) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8
         | FunctionFlags::SQLITE_DETERMINISTIC

@@ -56,7 +56,7 @@ pub enum DatabaseError {
         /// The database.
         path: PathBuf,
     },
-    /// Another name leads to the same file, which would stay as it is.
+    /// Another name leads to the same file, which would keep its old content.
     #[error("{} has {others} more hard link(s), which would stay as they are", .path.display())]
     HardLinked {
         /// The database.
@@ -70,7 +70,7 @@ pub enum DatabaseError {
         /// The database.
         path: PathBuf,
     },
-    /// A file stands where one is to be written.
+    /// A file exists at the place of the new one.
     #[error("{} exists{reason}", .path.display())]
     Occupied {
         /// The file.
@@ -237,7 +237,7 @@ pub fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> 
 /// Translates SQLite's answer.
 #[must_use]
 pub fn sqlite_kind(error: &rusqlite::Error) -> Kind {
-    // SQLITE_IOERR_DATA: what was read does not authenticate.
+    // SQLITE_IOERR_DATA: the data that was read does not authenticate.
     const IOERR_DATA: i32 = rusqlite::ffi::SQLITE_IOERR | (32 << 8);
     match error.sqlite_error() {
         Some(failure) if failure.extended_code == IOERR_DATA => Kind::Damaged,

@@ -85,7 +85,7 @@ pub fn open_header(
     Err(bad_header(failure.unwrap_or(PageError::KeyMismatch)))
 }
 
-/// The keys of one slot; inside, what is wrong with the slot itself.
+/// The keys of one slot; the inner error is the slot's own fault.
 fn open_slot(
     area: &[u8],
     header: &Header,

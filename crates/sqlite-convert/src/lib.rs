@@ -1,8 +1,9 @@
 //! Makes plain SQLite databases encrypted ones and encrypted ones plain, and wraps their keys anew.
 //!
-//! The engine knows no command: it tells a [`Watch`] how far it is, asks it whether to go on, and
-//! says in a [`DatabaseError`] what stopped it. Its parts also serve whoever makes a database by
-//! other means, such as a restore: the lock on the [`Source`], the [`Target`] that takes its place.
+//! The engine does not know the command: it reports its progress to a [`Watch`], asks it whether to
+//! continue, and returns a [`DatabaseError`] when it stops. Its parts also serve callers that make
+//! a database by other means, such as a restore: the lock on the [`Source`], the [`Target`] that
+//! takes its place.
 
 mod certificates;
 mod convert;

@@ -31,12 +31,12 @@ pub struct Rewrapped {
 /// Wraps the keys of the database `name` for `certificates`; without any, for the generations that
 /// are active now of those that wrap them. With `file_id`, only of that file.
 ///
-/// Others may go on using the database: its keys stay, and a header that is being written is read
-/// from its other slot.
+/// Others may use the database meanwhile: its keys do not change, and while one slot of the header
+/// is written the other is read.
 ///
 /// # Errors
-/// `NotEncrypted`, `InUse` while another connection writes, what the key store says. On each the
-/// keys are wrapped as they were or as they shall be.
+/// `NotEncrypted`, `InUse` while another connection writes, errors of the key store. After any of
+/// them the keys are wrapped either as before or as requested.
 pub fn rewrap(
     name: &Path,
     file_id: Option<[u8; 16]>,

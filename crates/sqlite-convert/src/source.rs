@@ -23,7 +23,7 @@ const BUSY_WAIT: Duration = Duration::from_secs(2);
 /// and has not begun its own program yet.
 const PASSING: Duration = Duration::from_millis(300);
 
-/// From what a database is kept.
+/// The access that a database is locked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
     /// From every other connection, until the source is dropped.
@@ -50,12 +50,12 @@ impl Source {
     /// is rolled back, a log that a crash left is copied into the database.
     ///
     /// # Errors
-    /// `InUse` when others have it open, `ReadOnly`, what SQLite says of a damaged file.
+    /// `InUse` when others have it open, `ReadOnly`, SQLite's errors for a damaged file.
     pub fn open(path: &Path, hold: Hold) -> Result<Self, DatabaseError> {
         register().map_err(DatabaseError::sqlite("prepare to open", path, None))?;
         let file = open_file(path)?;
         if hold == Hold::Everyone {
-            // Whoever has it open has to close it: no use in waiting for a lock.
+            // Others have to close it: there is no use in waiting for a lock.
             check_alone(path, &file)?;
         }
         let kind = FileKind::of(&read_area(&file).map_err(io_error("read", path))?);
@@ -131,7 +131,7 @@ impl Source {
 /// Resolves the name of a database file, through symbolic links.
 ///
 /// # Errors
-/// `NotAFile` for what is no ordinary file or a temporary file of our own, `Io`.
+/// `NotAFile` if it is not an ordinary file, or is a temporary file of our own; `Io`.
 pub fn database_path(name: &Path) -> Result<PathBuf, DatabaseError> {
     let refused = |path: &Path, problem| DatabaseError::NotAFile { path: path.to_owned(), problem };
     let path = match fs::canonicalize(name) {

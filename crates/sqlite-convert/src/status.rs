@@ -55,7 +55,7 @@ pub struct Encryption {
     pub key_created_at: String,
     /// Versions that pages may still name.
     pub key_versions: Vec<u32>,
-    /// By what the key is wrapped.
+    /// The kind of object that wraps the key.
     pub encryptor_type: &'static str,
     /// The certificates that wrap it.
     pub certificates: Vec<Certificate>,
@@ -94,7 +94,7 @@ pub struct Certificate {
     pub expires_in_days: Option<i64>,
 }
 
-/// The key store, as far as it is here and opens without asking. Read when it is needed first.
+/// The key store, if it is here and opens without a prompt. Read on first use.
 pub struct Store<'a> {
     /// The store as anyone may read it, or why it cannot be read.
     pub store: Lazy<'a, KeyStore>,

@@ -27,7 +27,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Makes an empty copy for the database at `database`, and removes what killed runs left.
+    /// Makes an empty copy for the database at `database`, and removes the remains of killed runs.
     ///
     /// # Errors
     /// `Converting` while another run has it.
@@ -189,8 +189,8 @@ fn copy_attributes(from: &File, to: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Overwrites the start of page 1 in a file that no name leads to any more, so that a connection
-/// which still has it open fails, and does not go on with content that nobody else sees.
+/// Overwrites the start of page 1 in a file that has no name any more, so that a connection that
+/// still has it open fails instead of using content that nobody else sees.
 pub fn spoil_unlinked(file: &File, page_one_offset: u64) {
     const SQLITE_HEADER_LEN: usize = 100;
     if file.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {

@@ -13,10 +13,10 @@ use crate::step::Step;
 
 const POLL: Duration = Duration::from_millis(50);
 
-/// Whoever asked for the work: is told how far it is, and says whether it shall go on. Calls come
+/// The caller's side of the work: receives its progress and decides whether it continues. Called
 /// from several threads.
 pub trait Watch: Sync {
-    /// Whether the work shall stop. It then fails with `Interrupted` and leaves nothing.
+    /// Whether the work must stop. It then fails with `Interrupted` and leaves nothing.
     fn stops(&self) -> bool {
         false
     }
@@ -24,7 +24,7 @@ pub trait Watch: Sync {
     /// A phase begins, named in words; of so many bytes, where its end is known.
     fn begins(&self, _what: &str, _total_bytes: Option<u64>) {}
 
-    /// The phase has come to this byte; where its end is not known, it only goes on.
+    /// The phase has come to this byte; its end may be unknown.
     fn at(&self, _done_bytes: u64) {}
 
     /// The phase is over.
@@ -73,7 +73,7 @@ impl Drop for Phase<'_> {
     }
 }
 
-/// Fails when the work shall stop.
+/// Fails when the work must stop.
 ///
 /// # Errors
 /// `Interrupted`.
@@ -84,8 +84,8 @@ pub fn go_on(watch: &dyn Watch) -> Result<(), DatabaseError> {
     }
 }
 
-/// Runs `work`, a statement on `db`, and meanwhile tells `watch` what `done_bytes` says, and
-/// interrupts the statement when it shall stop.
+/// Runs `work`, a statement on `db`. Meanwhile it reports `done_bytes` to `watch`, and interrupts
+/// the statement when `watch` wants it to stop.
 pub fn interruptible<T>(
     db: &Connection,
     watch: &dyn Watch,

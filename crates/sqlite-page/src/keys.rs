@@ -1,4 +1,4 @@
-//! The unwrapped keys of one file, and what is derived from them.
+//! The unwrapped keys of one file, and the keys derived from them.
 
 use std::sync::Arc;
 

@@ -184,7 +184,7 @@ impl BaseFile {
         check(method!(self.truncate(signed(len)?)))
     }
 
-    /// Makes what was written durable.
+    /// Makes all writes durable.
     pub(crate) fn sync(&mut self, flags: c_int) -> Result<(), VfsError> {
         check(method!(self.sync(flags)))
     }
@@ -216,7 +216,7 @@ impl BaseFile {
         method!(self.check_reserved_lock(out))
     }
 
-    /// Passes a file control on as it is.
+    /// Passes a file control on unchanged.
     ///
     /// # Safety
     /// `argument` is what SQLite's caller passed for `op`.

@@ -82,8 +82,8 @@ impl PageCache {
         }
     }
 
-    /// Offers a page that was just opened; it is kept the second time that it comes. Pages of a
-    /// scan are not: they would push out what is asked for again sooner.
+    /// Offers a page that was just opened; it is kept from its second time on. Pages of a scan are
+    /// not kept: they would push out pages that are needed again sooner.
     #[inline]
     pub(crate) fn offer(&mut self, page: u32, seal: &Seal, plain: &[u8]) {
         if plain.len() != self.page_len {

@@ -14,7 +14,7 @@ pub enum VfsError {
     /// The VFS below answered with this result code.
     #[error("the operating system's VFS answered with code {0}")]
     Base(c_int),
-    /// Bytes of an encrypted file that are not what was written.
+    /// Bytes of an encrypted file that differ from those written.
     #[error(transparent)]
     Page(#[from] PageError),
     /// The key store has no key for the file, or did not open.
@@ -44,7 +44,7 @@ pub enum VfsError {
     /// Pages that were gathered when the journal that could undo them was closed.
     #[error("pages were not written: the journal that could undo them is gone")]
     JournalGone,
-    /// The creation of the database was cut short, and nobody says that it shall be encrypted.
+    /// The creation of the database was cut short, and no setting asks for encryption.
     #[error(
         "the creation of this encrypted database was cut short: open it once with \
          TDEKIT_ENCRYPT_NEW, or delete the file"

@@ -154,7 +154,7 @@ unsafe fn state_of<'a>(file: *mut File) -> Option<&'a mut State> {
     unsafe { file.as_mut().and_then(|f| f.state.as_mut()) }
 }
 
-/// Runs `f` on the file's state. A panic becomes an I/O error: the host must go on.
+/// Runs `f` on the file's state. A panic becomes an I/O error: the host must not stop.
 ///
 /// # Safety
 /// `file` is one of ours and open. SQLite serialises calls on a file.

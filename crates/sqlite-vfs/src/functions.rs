@@ -1,4 +1,4 @@
-//! SQL functions that tell what result codes cannot.
+//! SQL functions that give more detail than result codes.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;

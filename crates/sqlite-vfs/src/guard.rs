@@ -1,9 +1,9 @@
-//! Keeps the other VFSes of the process from making plain what was to be encrypted.
+//! Keeps the other VFSes of the process from making plain files in place of encrypted ones.
 //!
-//! Whoever names a VFS (`vfs=unix-excl`) passes ours, and so does everybody after
-//! `sqlite3_shutdown` and `sqlite3_initialize`, which make SQLite's own VFS the default again and
-//! forget every automatic extension. The structures of the VFSes outlive that: so we put a look
-//! before the `xOpen` of each that is registered when we are.
+//! A connection that names a VFS (`vfs=unix-excl`) bypasses ours, and so does every connection
+//! after `sqlite3_shutdown` and `sqlite3_initialize`, which make SQLite's own VFS the default again
+//! and forget every automatic extension. The structures of the VFSes outlive that: so we put a
+//! check before the `xOpen` of each that is registered when we are.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;

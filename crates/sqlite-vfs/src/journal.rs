@@ -31,7 +31,7 @@ pub(crate) struct JournalFile {
     codec: JournalCodec,
     file_id: [u8; 16],
     header: Option<JournalHeader>,
-    /// Whether what the file held when it was opened is known.
+    /// Whether the file's content at opening is known.
     loaded: bool,
     extents: Vec<Extent>,
     /// Extents that override bytes of earlier ones, by logical offset. SQLite rewrites only the
@@ -127,7 +127,8 @@ impl JournalFile {
     /// Gathers plaintext at SQLite's offset.
     pub(crate) fn write(&mut self, data: &[u8], offset: u64) -> Result<(), VfsError> {
         // A whole header at the start begins a journal, perhaps in the file of one that a crash
-        // left before it could undo anything. What that held is not to be read among the new.
+        // left before it could undo anything. The content of that one must not be read among the
+        // new.
         let begins = offset == 0 && data.len() > ENDING_LEN;
         if begins && (self.len > 0 || (!self.loaded && self.base.size()? > 0)) {
             self.clear()?;
@@ -174,7 +175,7 @@ impl JournalFile {
         Ok(self.len)
     }
 
-    /// Seals and writes what was gathered.
+    /// Seals and writes the gathered bytes.
     pub(crate) fn flush(&mut self) -> Result<(), VfsError> {
         let bytes = std::mem::take(&mut self.pending);
         let written = self.write_extents(&bytes);
@@ -225,7 +226,7 @@ impl JournalFile {
         u32::try_from(self.extents.len()).unwrap_or(u32::MAX)
     }
 
-    /// End, in SQLite's bytes, of what was appended.
+    /// End of the appended data, in SQLite's bytes.
     fn runs_end(&self) -> u64 {
         self.runs.last().map_or(0, |&index| self.extents[index].end())
     }
@@ -242,7 +243,7 @@ impl JournalFile {
         self.len = self.len.max(extent.end());
     }
 
-    /// Forgets what the journal held, and looks at the file at the next call.
+    /// Forgets the journal's content, and reads the file at the next call.
     pub(crate) fn forget(&mut self) {
         self.drop_pending();
         self.extents.clear();
@@ -252,7 +253,7 @@ impl JournalFile {
         (self.next_offset, self.durable_before, self.len, self.loaded) = (0, 0, 0, false);
     }
 
-    /// Ends the transaction. When that fails the journal is what the file says.
+    /// Ends the transaction. If that fails, the file decides what the journal holds.
     fn clear(&mut self) -> Result<(), VfsError> {
         self.forget();
         self.base.truncate(0)?;
@@ -268,7 +269,7 @@ impl JournalFile {
         }
     }
 
-    /// Copies what extent `index` holds of `offset..` into `out`.
+    /// Copies extent `index`'s part of `offset..` into `out`.
     fn copy(&mut self, index: usize, out: &mut [u8], offset: u64) -> Result<(), VfsError> {
         let extent = self.extents[index];
         let end = offset + out.len() as u64;
@@ -290,7 +291,7 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Copies what is gathered of `offset..` into `out`.
+    /// Copies the gathered part of `offset..` into `out`.
     fn copy_pending(&self, out: &mut [u8], offset: u64) {
         let end = (offset + out.len() as u64).min(self.pending_at + self.pending.len() as u64);
         let from = self.pending_at.max(offset);
@@ -316,7 +317,7 @@ impl JournalFile {
         Ok(opened?)
     }
 
-    /// Reads what another connection, perhaps killed since, left in the file.
+    /// Reads the file's content from another connection, which may have been killed since.
     fn load(&mut self) -> Result<(), VfsError> {
         if self.loaded {
             return Ok(());
@@ -350,7 +351,7 @@ impl JournalFile {
             let Some((place, extent)) = found else { break };
             self.next_offset = extent.offset + extent_span(extent.len) as u64;
             if place.index > index {
-                // The lost copy keeps its number; what it held is what the second one holds.
+                // The lost copy keeps its number; the second one has the same content.
                 self.extents.push(extent);
             }
             self.record(extent);

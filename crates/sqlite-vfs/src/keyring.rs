@@ -47,9 +47,9 @@ impl Keyring {
         self.unlocked.as_ref().filter(|(d, _)| d == dir).map(|(_, unlocked)| unlocked.clone())
     }
 
-    /// The store that is unlocked already, as it is now on disk: to unlock it anew takes a password
-    /// a quarter of a second. `None` when its master key is another one now, or while another
-    /// thread uses it.
+    /// The store that is unlocked already, as it is now on disk: unlocking it again by a password
+    /// takes a quarter of a second. `None` if its master key has changed, or while another thread
+    /// uses it.
     fn refreshed_at(&mut self, dir: &Path) -> Option<Arc<Unlocked>> {
         let (_, unlocked) = self.unlocked.as_mut().filter(|(d, _)| d == dir)?;
         Arc::get_mut(unlocked)?.refresh().ok()?;
@@ -185,8 +185,8 @@ fn wrapper() -> Result<Wrap, VfsError> {
     }
 }
 
-/// Unwraps with the store that is unlocked already, else, or where that lacks the certificate,
-/// with the store as it is now on disk.
+/// Unwraps with the store that is unlocked already. If there is none, or it lacks the certificate,
+/// uses the store as it is now on disk.
 fn unwrap(wrapped: &[WrappedDek]) -> Result<SecretBytes, VfsError> {
     if let Some(unlocked) = with_keyring(|ring| ring.given.clone()) {
         return unlocked.unwrap_dek(wrapped).map_err(VfsError::Key);

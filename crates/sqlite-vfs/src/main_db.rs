@@ -90,8 +90,8 @@ impl MainFile {
                 if offset == 0 && out.len() == SQLITE_HEADER_LEN =>
             {
                 // SQLite reads these without a lock when it opens the file, perhaps while another
-                // process writes page 1. What it takes from here it reads again under a lock,
-                // where damage is an error.
+                // process writes page 1. It reads the same bytes again under a lock, and then
+                // damage is an error.
                 provisional_header(out, self.shared.page_size.get());
                 Ok(Read::Full)
             }
@@ -161,7 +161,7 @@ impl MainFile {
         self.base.sync(flags)
     }
 
-    /// Writes what is gathered before a commit ends its journal, whether SQLite syncs then or not
+    /// Writes the gathered pages before a commit ends its journal, whether SQLite syncs then or not
     /// (`FCNTL_SYNC`).
     pub(crate) fn commit(&mut self) -> Result<(), VfsError> {
         self.commits = true;
@@ -174,7 +174,7 @@ impl MainFile {
         Ok(self.base.size()?.max(gathered).saturating_sub(HEADER_AREA_LEN))
     }
 
-    /// Takes a lock; what others did before is not known after it.
+    /// Takes a lock; earlier changes by others are unknown after it.
     pub(crate) fn lock(&mut self, level: c_int) -> Result<(), VfsError> {
         self.known_end = 0;
         self.commits = false;
@@ -186,8 +186,8 @@ impl MainFile {
         Ok(())
     }
 
-    /// Steps down to a lock. SQLite has flushed what it commits (`FCNTL_SYNC`); what is gathered
-    /// still belongs to a transaction that it gives up, which its journal may not outlive.
+    /// Steps down to a lock. SQLite has flushed what it commits (`FCNTL_SYNC`); the gathered pages
+    /// still belong to a transaction that it gives up, which its journal may not outlive.
     pub(crate) fn unlock(&mut self, level: c_int) -> Result<(), VfsError> {
         self.discard();
         self.commits = false;
@@ -206,10 +206,10 @@ impl MainFile {
         self.flush()
     }
 
-    /// Writes the gathered pages, after the journal that can undo them. SQLite undoes a
-    /// transaction of which a write, a truncation or a sync failed, and it needs to write what is
-    /// there again: so after a failure nothing stays gathered. For that reason no call may flush
-    /// whose failure a transaction survives, as a read.
+    /// Writes the gathered pages, after the journal that can undo them. SQLite undoes a transaction
+    /// after a failed write, truncation or sync, and for that it must write the pages again: so
+    /// after a failure nothing stays gathered. For the same reason, a call whose failure a
+    /// transaction survives, such as a read, must not flush.
     pub(crate) fn flush(&mut self) -> Result<(), VfsError> {
         if self.pending.bytes.is_empty() {
             return Ok(());

@@ -10,8 +10,8 @@ const SCAN_LEN: u32 = 8;
 const MAX_SCAN_LEN: u32 = 4 * SCAN_LEN;
 /// Most bytes that a scan skips from one range to the next.
 const SCAN_STRIDE_LEN: u64 = 256 * 1024;
-/// How far ahead of a scan the system is asked to read, bytes: at first, and at most. Each
-/// request follows when the scan has reached what the one before asked for.
+/// How far ahead of a scan the system is asked to read, bytes: at first, and at most. Each request
+/// follows when the scan has reached the range of the one before.
 const FIRST_AHEAD_LEN: u64 = 16 * 1024;
 const MAX_AHEAD_LEN: u64 = 1 << 20;
 /// By how much requests grow.
@@ -136,7 +136,8 @@ impl Mapping {
         let (scan, first) = (&self.scan, self.scan.ahead_len == FIRST_AHEAD_LEN);
         let from = if first { scan.ahead_end } else { scan.ahead_end.max(scan.end) }.min(self.len);
         let to = (from + scan.ahead_len).min(self.len);
-        // To ask for what is there looks up every page, which costs a scan of cached pages 3 %.
+        // A request for pages that are already there looks up each of them, which costs a scan of
+        // cached pages 3 %.
         let there = self.is_cached(from) && (first || self.is_cached(to.saturating_sub(1)));
         if there {
             self.warm_starts = self.warm_starts.saturating_add(u32::from(first));
@@ -190,8 +191,8 @@ impl Scan {
     }
 }
 
-/// Whether a scan that has come to `from` goes on at `offset`. A table's pages stand among those
-/// of its indexes, so it may stride forward.
+/// Whether a scan that has come to `from` continues at `offset`. A table's pages lie among those of
+/// its indexes, so it may skip forward.
 #[inline]
 fn is_step(from: u64, offset: u64) -> bool {
     from != 0 && offset >= from && offset - from <= SCAN_STRIDE_LEN

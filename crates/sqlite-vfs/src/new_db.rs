@@ -1,4 +1,5 @@
-//! A main file that is still empty: what it becomes is decided when SQLite first locks it.
+//! A main file that is still empty: whether it becomes encrypted is decided when SQLite first locks
+//! it.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int};
@@ -117,9 +118,9 @@ impl NewFile {
         self.base.as_mut().ok_or(VfsError::Base(ffi::IOERR))
     }
 
-    /// Takes a lock, and decides what the file becomes when the answer is due: at the first
-    /// shared lock when another connection has filled it, else at the lock that precedes the
-    /// first write, under which no other connection can decide too.
+    /// Takes a lock, and decides the file's kind when the answer is due: at the first shared lock
+    /// when another connection has filled it, else at the lock that precedes the first write, under
+    /// which no other connection can decide too.
     pub(crate) fn lock(&mut self, this: *mut File, level: c_int) -> Result<Option<Kind>, VfsError> {
         self.base()?.lock(level)?;
         self.unfinished = false;
@@ -145,8 +146,8 @@ impl NewFile {
         self.settle(level).map(Some)
     }
 
-    /// Makes the file what it was decided to be, under the lock `level`: encrypted, with its
-    /// header written, or plain.
+    /// Carries out the decision under the lock `level`: the file becomes encrypted, with its header
+    /// written, or plain.
     pub(crate) fn settle(&mut self, level: c_int) -> Result<Kind, VfsError> {
         let opened = match &self.request {
             Request::Encrypt(new) => {

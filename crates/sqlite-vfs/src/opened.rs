@@ -57,9 +57,9 @@ pub(crate) fn remove(file: *mut File) {
     entries().retain(|entry| entry.file != file as usize);
 }
 
-/// Our main file that a journal or log opened under `name` belongs to; null where it is none of
-/// ours. A name of the pager's making is known by its address. Another one is known by its text,
-/// as long as one connection alone can have made it.
+/// Our main file that a journal or log opened under `name` belongs to; null if it is not ours. A
+/// name that the pager made is recognised by its address. Any other is recognised by its text, as
+/// long as only one connection can have made it.
 ///
 /// # Errors
 /// `JournalName` when several connections have that database open, and it is encrypted.

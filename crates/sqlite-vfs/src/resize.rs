@@ -47,7 +47,7 @@ impl Resize {
         Ok(())
     }
 
-    /// Whether every page is there. What follows the last one fills SQLite's unit.
+    /// Whether every page is there. Bytes behind the last one fill SQLite's unit.
     pub(crate) fn is_whole(&self) -> bool {
         self.plain.len() >= self.len
     }

@@ -1,8 +1,8 @@
 //! A plain database that lies on disk only sealed, under a key that only this process has.
 //!
-//! For work that has plain pages and must not leave any on disk: the pages are written here, and
-//! then SQLite reads them through the VFS, to copy them to where they belong. The key goes with the
-//! value; what is left of the file opens for nobody.
+//! For work on plain pages that must not leave any on disk: the pages are written here, and then
+//! SQLite reads them through the VFS and copies them to their place. The key is dropped with the
+//! value; then nobody can open the remains of the file.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::VfsError;
 use crate::base::{BaseFile, Read};
 use crate::ffi;
 
-/// First bytes of the file, for whoever finds one that a killed process left.
+/// First bytes of the file, for anybody who finds the remains of a killed process.
 pub const MAGIC: [u8; 16] = *b"tdekit scratch\0\0";
 /// The URI parameter that names a [`Scratch`] of this process.
 pub(crate) const PARAMETER: &std::ffi::CStr = c"tdekit_scratch";

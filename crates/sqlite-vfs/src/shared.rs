@@ -18,8 +18,7 @@ pub(crate) struct Shared {
     pub(crate) header: Header,
     /// The page size in force; at first the header's hint.
     pub(crate) page_size: Cell<PageSize>,
-    /// A checkpoint is running: sealed pages are handed from the WAL to the main file as they
-    /// are.
+    /// A checkpoint is running: sealed pages go from the WAL to the main file unchanged.
     pub(crate) checkpoint: Cell<bool>,
     /// The page whose sealed bytes the WAL handed out last during a checkpoint; 0 for none.
     pub(crate) sealed_page: Cell<u32>,
@@ -107,8 +106,8 @@ impl Shared {
         }
     }
 
-    /// Writes what the rollback journal still gathers. None is open where SQLite keeps it in
-    /// memory or does without; one that was lost is told by `journals_lost`.
+    /// Writes the bytes that the rollback journal still gathers. None is open where SQLite keeps it
+    /// in memory or does without; one that was lost is told by `journals_lost`.
     pub(crate) fn flush_journal(&self) -> Result<(), VfsError> {
         match self.journal.borrow().upgrade() {
             Some(journal) => journal.borrow_mut().flush(),

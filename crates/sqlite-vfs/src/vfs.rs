@@ -150,7 +150,7 @@ unsafe extern "C" fn open(
     let base = match (code, base) {
         (ffi::OK, Some(base)) => base,
         (ffi::OK, None) => return ffi::CANTOPEN,
-        // Dropping what was opened in part closes it, as SQLite asks.
+        // Dropping a partly opened file closes it, as SQLite asks.
         (code, _) => return code,
     };
     let kind = catch_unwind(AssertUnwindSafe(|| {

@@ -32,8 +32,8 @@ pub(crate) struct WalFile {
     salts: [u8; 8],
     pending: Vec<u8>,
     pending_first: u32,
-    /// The write transaction that gathered. What it could not write by its end belongs to nobody,
-    /// and its place may be another connection's by then.
+    /// The write transaction that gathered. Frames that it could not write by its end belong to
+    /// nobody, and their place may be another connection's by then.
     pending_transaction: u64,
     /// A frame header whose page comes with the next write.
     stash: Option<(u32, [u8; SQLITE_FRAME_HEADER_LEN])>,
@@ -45,8 +45,8 @@ pub(crate) struct WalFile {
     written_salts: [u8; 8],
     /// One past the highest frame that we wrote in this generation.
     written_end: u32,
-    /// One past the last of them that commits: behind it may be what was rolled back, whose place
-    /// is another connection's next.
+    /// One past the last of them that commits: frames behind it may have been rolled back, and
+    /// their place is another connection's next.
     committed_end: u32,
     /// Frames below this were synced.
     durable_before: u32,
@@ -542,8 +542,8 @@ impl WalFile {
         self.base.write(&prefix, frame_offset(size, frame))
     }
 
-    /// The header of a frame that is about to be written. Another connection may have begun a
-    /// new generation since our last write; what it wrote there, we never synced.
+    /// The header of a frame that is about to be written. Another connection may have begun a new
+    /// generation since our last write; we never synced its frames there.
     fn frame_header(&mut self, frame: u32, sqlite: [u8; SQLITE_FRAME_HEADER_LEN]) -> FrameHeader {
         let header = FrameHeader { sqlite, durable_before: 0 };
         // SQLite leaves the salts out of headers that it will rewrite before it commits.

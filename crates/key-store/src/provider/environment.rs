@@ -123,7 +123,7 @@ fn read_config(path: &Path) -> Result<Config, StoreError> {
         Err(error) => return Err(StoreError::io("open", path)(error)),
     };
     let metadata = file.metadata().map_err(StoreError::io("read", path))?;
-    // It says where the secret comes from: whoever changes it chooses what is tried.
+    // It names the source of the secret: anybody who changes it chooses which secret is tried.
     check_not_changeable(path, &metadata)?;
     let mut text = String::new();
     file.take(MAX_CONFIG_BYTES).read_to_string(&mut text).map_err(StoreError::io("read", path))?;

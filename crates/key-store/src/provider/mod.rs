@@ -1,4 +1,4 @@
-//! Providers: what opens the master key. One file each.
+//! Providers, which open the master key. One file each.
 
 mod environment;
 mod key_material;
@@ -25,8 +25,8 @@ use password::Password;
 
 /// Seals and opens the master key with a secret of its own: a password, a key, a token's slot.
 ///
-/// A provider that keeps its secret elsewhere (a hardware token, a key service) puts what it needs
-/// to find it into [`Protector::params`] and whatever it gets back into [`Protector::sealed`].
+/// A provider that keeps its secret elsewhere (a hardware token, a key service) puts the data that
+/// finds it into [`Protector::params`] and the device's answer into [`Protector::sealed`].
 pub trait Provider: Send + Sync {
     /// The kind of protector that it makes and opens.
     fn kind(&self) -> ProtectorKind;
@@ -34,10 +34,10 @@ pub trait Provider: Send + Sync {
     /// Seals `master_key`, bound to `binding`.
     ///
     /// # Errors
-    /// `BadSecret`, `Crypto`, or what the provider's device answers.
+    /// `BadSecret`, `Crypto`, or errors of the provider's device.
     fn seal(&self, master_key: &SecretBytes, binding: &Binding) -> Result<Protector, StoreError>;
 
-    /// Opens what [`Provider::seal`] sealed. `protector.kind` is this provider's.
+    /// Opens the output of [`Provider::seal`]. `protector.kind` is this provider's.
     ///
     /// # Errors
     /// `WrongPassword` or `WrongKey` when the secret is not the one, `Corrupt` when the protector
@@ -75,11 +75,11 @@ impl Unlock {
         }
     }
 
-    /// Calls `f` with the provider; reads the secret from its file first where it is in one.
-    /// `cost` counts for a password that seals; one that opens takes what the store says.
+    /// Calls `f` with the provider, after reading the secret from its file if it is in one. `cost`
+    /// applies to a password that seals; for one that opens, the store decides.
     ///
     /// # Errors
-    /// `BadSecret`, `InsecureFile`, `Io`; what `f` gives.
+    /// `BadSecret`, `InsecureFile`, `Io`; errors of `f`.
     pub fn with_provider<T>(
         &self,
         cost: PasswordParams,
