@@ -1,4 +1,4 @@
-//! Block headers, and what a set lets them be.
+//! Block headers, and a set's bounds on them.
 
 use tdekit_key_crypto::triple_des::{MAX_SEGMENT_LEN, SEGMENT_TAG_LEN};
 use tdekit_key_crypto::{Algorithm, NONCE_LEN, TAG_LEN};
@@ -12,7 +12,7 @@ use crate::payload::{MAX_MAP_PAYLOAD_LEN, PAGES_HEAD_LEN};
 
 /// Length of a block header in bytes.
 pub const BLOCK_HEADER_LEN: usize = 64;
-/// Longest payload of any block, in bytes: what one segment of TRIPLE_DES_3KEY takes.
+/// Longest payload of any block, in bytes: the capacity of one segment of TRIPLE_DES_3KEY.
 pub const MAX_PAYLOAD_LEN: u32 = 8 * 1024 * 1024 - 8;
 /// Longest metadata payload in bytes.
 pub const MAX_METADATA_LEN: u32 = 1024 * 1024;
@@ -90,11 +90,11 @@ pub struct BlockHeader {
     pub index: u64,
     /// Length of the payload in bytes.
     pub payload_len: u32,
-    /// Length of what is stored behind the header, in bytes.
+    /// Length of the stored bytes behind the header.
     pub stored_len: u32,
     /// Nonce of the seal; zeros without an algorithm.
     pub nonce: [u8; NONCE_LEN],
-    /// XXH3-64 of the header before it and of what is stored.
+    /// XXH3-64 of the header before it and of the stored bytes.
     pub checksum: u64,
 }
 
@@ -216,7 +216,8 @@ impl BlockRules {
         }
     }
 
-    /// Checks a header's lengths: what it says can be, and how much memory it asks for.
+    /// Checks a header's lengths: that they are possible, and that they ask for no more memory than
+    /// allowed.
     ///
     /// # Errors
     /// [`MediaError::Limit`], [`MediaError::Malformed`].

@@ -58,7 +58,7 @@ impl SetBuilder {
     /// families. A writer makes all before the trailer durable before it writes the trailer.
     ///
     /// # Errors
-    /// [`MediaError::Disagreement`] and others when the blocks are not what the header promised;
+    /// [`MediaError::Disagreement`] and others when the blocks differ from the header's promise;
     /// [`MediaError::Limit`].
     pub fn finish(
         mut self,

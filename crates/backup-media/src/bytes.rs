@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Refuses control characters, which could change what a terminal shows.
+/// Refuses control characters, which could change a terminal's display.
 fn check_text(part: Part, text: &str) -> Result<(), MediaError> {
     if text.chars().any(char::is_control) {
         return Err(MediaError::malformed(part, "text has a control character"));

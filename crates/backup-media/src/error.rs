@@ -117,7 +117,7 @@ pub enum MediaError {
         /// Index of the block that was due.
         index: u64,
     },
-    /// Another block stands where this one was due.
+    /// Another block is in the place of this one.
     #[error("block {found} stands where block {expected} was due")]
     BlockOrder {
         /// Index that was due.
@@ -134,13 +134,13 @@ pub enum MediaError {
     /// Parts that belong together do not agree.
     #[error("{what} do not agree")]
     Disagreement {
-        /// The parts, and what differs.
+        /// The parts, and their difference.
         what: &'static str,
     },
     /// A signature does not hold.
     #[error("the signature does not hold")]
     Signature,
-    /// A compression library refused what it should take.
+    /// A compression library refused valid input.
     #[error("cannot {operation}")]
     Compression {
         /// The operation that failed, as a verb.

@@ -27,7 +27,7 @@ pub struct IndexEntry {
     pub checksum: u64,
     /// Length of the payload in bytes.
     pub payload_len: u32,
-    /// Length of what is stored behind the header, in bytes.
+    /// Length of the stored bytes behind the header.
     pub stored_len: u32,
     /// The kind of the block's content.
     pub kind: BlockKind,
@@ -56,7 +56,7 @@ impl IndexEntry {
         BLOCK_HEADER_LEN as u64 + u64::from(self.stored_len)
     }
 
-    /// Checks the header of the block that stands where the index says block `index` is.
+    /// Checks the header of the block at the place that the index gives for block `index`.
     ///
     /// # Errors
     /// [`MediaError::BlockOrder`]; [`MediaError::Disagreement`].
@@ -151,8 +151,8 @@ impl Index {
 impl Index {
     /// Reads the index of a set and checks it: its digest, and that header, entries and trailer
     /// agree. Afterwards every block has one place, data blocks are as many and as long as the
-    /// set's kind wants them, and a page map covers every page. What is left to check is each
-    /// block against its entry ([`IndexEntry::check`]).
+    /// set's kind wants them, and a page map covers every page. After that, each block remains to
+    /// be checked against its entry ([`IndexEntry::check`]).
     ///
     /// # Errors
     /// [`MediaError::Damaged`], [`MediaError::Disagreement`], and those of [`Self::decode`].

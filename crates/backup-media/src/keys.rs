@@ -54,7 +54,7 @@ impl fmt::Debug for SetSecret {
 
 /// The keys of one set in one family: of blocks, of the header's and of the trailer's MAC.
 ///
-/// They are bound to all of the header that stands before the commitment.
+/// They are bound to all bytes of the header before the commitment.
 pub struct SetKeys {
     algorithm: Algorithm,
     set_id: Id,

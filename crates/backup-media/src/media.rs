@@ -119,7 +119,7 @@ impl MediaHeader {
         Ok(header)
     }
 
-    /// SHA-256 of the header: what the first record of the file names as `previous`.
+    /// SHA-256 of the header: the `previous` of the file's first record.
     ///
     /// # Errors
     /// As [`Self::encode`].

@@ -209,7 +209,7 @@ impl BlockOpener {
         Ok(Self { decompressor: Decompressor::new(compression)?, scratch: Vec::new() })
     }
 
-    /// Opens what is stored behind `header` into the whole of `out`, which has `payload_len`
+    /// Opens the stored bytes behind `header` into the whole of `out`, which has `payload_len`
     /// bytes. On failure `out` holds nothing of use.
     ///
     /// The caller has checked the header against [`crate::BlockRules`] and against the index that

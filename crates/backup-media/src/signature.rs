@@ -1,4 +1,4 @@
-//! Signatures on a set: what is signed, and the record that holds it.
+//! Signatures on a set: the signed bytes, and the record that holds a signature.
 
 use tdekit_key_crypto::sha256;
 
@@ -79,8 +79,8 @@ pub fn message(
     [LABEL, media_id, set_id, trailer_sha256, content_sha256].concat()
 }
 
-/// SHA-256 of a whole block, header and what is stored: a leaf of [`ContentDigest`]. Threads can
-/// compute it apart.
+/// SHA-256 of a whole block, header and stored bytes: a leaf of [`ContentDigest`]. Threads can
+/// compute it independently.
 #[must_use]
 pub fn block_digest(block: &[u8]) -> Digest {
     sha256(&[block])

@@ -221,7 +221,7 @@ pub fn finished_trailer(bytes: &[u8; TRAILER_LEN]) -> Option<([u8; TRAILER_LEN],
     Some((trailer, facts))
 }
 
-/// SHA-256 of a trailer: what the next record names as `previous`.
+/// SHA-256 of a trailer: the `previous` of the next record.
 #[must_use]
 pub fn trailer_digest(trailer: &[u8; TRAILER_LEN]) -> Digest {
     sha256(&[trailer])

@@ -47,7 +47,7 @@ pub struct Options {
     pub key_file: Option<PathBuf>,
 }
 
-/// A step that was done, told as it is done.
+/// A finished step, reported at once.
 #[derive(Debug)]
 pub enum Done {
     /// A key was made.
@@ -103,7 +103,7 @@ impl Installation {
     /// Installs the plugin, whose library is given, and tells each step.
     ///
     /// # Errors
-    /// `NoUser`, `UnwritablePath`, `Io`, what the key store says.
+    /// `NoUser`, `UnwritablePath`, `Io`, errors of the key store.
     pub fn install(
         &self,
         library: &Path,
@@ -255,8 +255,8 @@ fn quoted(path: &Path) -> Result<String, MariadbError> {
     Ok(format!("\"{text}\""))
 }
 
-/// Makes the key store the server's own, so that the server can read it and the command goes on
-/// changing it as root. Somebody who is not root can only have a server of their own.
+/// Gives the key store to the server's user, so that the server can read it while the command still
+/// changes it as root. A user other than root can only have a server of their own.
 fn give_to_server(
     user: Option<&str>,
     dir: &Path,

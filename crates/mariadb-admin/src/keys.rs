@@ -10,7 +10,7 @@ pub const FIRST_FREE_ID: u32 = 10;
 /// The server keys that there are.
 ///
 /// # Errors
-/// `NoServerKeys`, what the key store says.
+/// `NoServerKeys`, errors of the key store.
 pub fn existing_keys(store: &KeyStore) -> Result<ServerKeys, MariadbError> {
     store.server_keys()?.ok_or(MariadbError::NoServerKeys)
 }

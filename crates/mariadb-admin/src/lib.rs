@@ -1,8 +1,8 @@
-//! An administrator's work on a MariaDB server that encrypts: installs the plugin, shows what is
-//! encrypted, rotates keys, looks at every page of the data files, reads binary logs.
+//! An administrator's work on a MariaDB server that encrypts: install the plugin, show the state of
+//! encryption, rotate keys, check every page of the data files, read binary logs.
 //!
-//! The engine knows no command: it tells a closure what it has done and a [`Progress`] how far it
-//! is, and says in a [`MariadbError`] what stopped it.
+//! The engine does not know the command: it reports finished steps to a closure and its progress to
+//! a [`Progress`], and returns a [`MariadbError`] when it stops.
 
 mod binlog;
 mod client;
@@ -23,7 +23,7 @@ pub use rotate::{Outcome, Rotate, Rotated, rotate};
 pub use status::{KeyStatus, ServerStatus, SpacesStatus, Status, status};
 pub use verify::{Finding, Places, Report, Tablespace, Verify, VersionPages, verify};
 
-/// Whoever asked for work that takes long, and is told how far it is.
+/// The caller's side of long work: receives its progress.
 pub trait Progress {
     /// So many pages more are to be looked at.
     fn expects(&self, _pages: u64) {}
@@ -38,11 +38,11 @@ pub trait Progress {
     /// encrypted anew.
     fn rotated(&self, _done: u64, _spaces: u64, _page: Option<(u64, u64)>) {}
 
-    /// Nothing more is told.
+    /// No more reports follow.
     fn ends(&self) {}
 }
 
-/// Nobody is told.
+/// Reports nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Untold;
 

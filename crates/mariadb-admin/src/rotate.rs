@@ -1,9 +1,9 @@
 //! New versions of keys, and the server's pages encrypted by them.
 //!
 //! The server encrypts a page anew when its version plus `innodb_encryption_rotate_key_age` is
-//! below the newest one. So one version more than that age has to be made: with the age 1, which is
-//! the default, two. Threads that wait for work are not told of a new version; to set the age, to
-//! what it is, wakes them.
+//! below the newest one. So one version more than that age has to be made: two with the default age
+//! of 1. Threads that wait for work do not notice a new version; setting the age to its present
+//! value wakes them.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use crate::{Progress, verify};
 const MAX_AGE: u32 = 100;
 /// The server looks for new versions once a second.
 const SEEN_WITHIN: Duration = Duration::from_secs(15);
-/// How long the files may lag behind what the server says.
+/// The time by which the files may lag behind the server's own report.
 const FILES_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(300);
 const STALLED_AFTER: Duration = Duration::from_mins(5);
@@ -86,7 +86,7 @@ pub struct Rotate {
 /// versions, the name of the certificate that wraps them, and the server's age of rotation.
 ///
 /// # Errors
-/// `RotateAge`, `NotSeen`, `Stalled`, `Behind`, those of `client`, what the key store says.
+/// `RotateAge`, `NotSeen`, `Stalled`, `Behind`, those of `client`, errors of the key store.
 pub fn rotate(
     store: &Unlocked,
     client: Option<&Client<'_>>,

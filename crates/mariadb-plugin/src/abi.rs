@@ -1,4 +1,5 @@
-//! FFI: what the server looks up in the library: the plugin's description and its functions.
+//! FFI: the symbols that the server looks up in the library: the plugin's description and its
+//! functions.
 //!
 //! The layouts are those of `mysql/plugin.h` and `mysql/plugin_encryption.h` of MariaDB 10.11.
 #![allow(unsafe_code)]

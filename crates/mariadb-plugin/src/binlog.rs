@@ -58,7 +58,7 @@ pub type FindKey<'a> = &'a dyn Fn(u32, u32) -> Result<ServerKey, PluginError>;
 /// As [`decrypt`], with keys from anywhere.
 ///
 /// # Errors
-/// Those of [`decrypt`], and what `find_key` gives.
+/// Those of [`decrypt`], and errors of `find_key`.
 pub fn decrypt_with(
     input: &mut impl Read,
     output: &mut impl Write,

@@ -36,7 +36,7 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// The name of the key for `of` under what the server passed; `extra` counts for
+    /// The name of the key for `of` under the key that the server passed; `extra` counts for
     /// [`Use::Sealed`] only.
     pub(crate) fn new(
         id: u32,
@@ -81,7 +81,7 @@ pub(crate) struct Prepared {
     used: AtomicBool,
 }
 
-/// A key by what it is for.
+/// A key, by its purpose.
 pub(crate) enum Key {
     /// Messages in one piece, and the records of the redo log.
     Message { wide: WideBlockKey, records: StreamKey },
@@ -163,7 +163,7 @@ impl Cache {
         shard.rcu(|shard| {
             let mut next = Shard::clone(shard);
             if next.len() >= MAX_IN_SHARD {
-                // Second chance: what was used since the last time stays.
+                // Second chance: keys that were used since the last time stay.
                 next.retain(|_, prepared| prepared.used.swap(false, Ordering::Relaxed));
                 if next.len() >= MAX_IN_SHARD {
                     next.clear();

@@ -1,6 +1,6 @@
 //! One call of the server: begun with key and IV, then fed.
 //!
-//! Which cipher it gets follows from what the server says at its begin:
+//! The arguments at its beginning decide the cipher:
 //!
 //! - Padding allowed, so that the output may grow: a temporary file. GCM.
 //! - No padding, and the handle itself as key (32 bytes): an event of a binary log or relay log,
@@ -97,13 +97,13 @@ impl Call {
         len.ok_or_else(call)
     }
 
-    /// Length of what [`Self::finish`] gives.
+    /// Length of the output of [`Self::finish`].
     pub(crate) fn tail_len(&self) -> usize {
         self.stream.as_ref().map_or(0, Stream::tail_len)
     }
 
-    /// Takes the next piece, and returns the length of what it gave. `output` has the length that
-    /// [`Self::output_len`] told; after an error it is zeroed.
+    /// Takes the next piece, and returns the length of its output. `output` has the length that
+    /// [`Self::output_len`] returned; after an error it is zeroed.
     pub(crate) fn feed(
         &mut self,
         engine: &Engine,
@@ -138,8 +138,8 @@ impl Call {
         fed
     }
 
-    /// Gives what was held back. `output` has the length that [`Self::tail_len`] told; after an
-    /// error it is zeroed.
+    /// Writes the bytes held back. `output` has the length that [`Self::tail_len`] returned; after
+    /// an error it is zeroed.
     pub(crate) fn finish(&mut self, engine: &Engine, output: &mut [u8]) -> Result<(), PluginError> {
         self.done = true;
         let Some(stream) = &mut self.stream else { return Ok(()) };

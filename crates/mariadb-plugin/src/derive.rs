@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tdekit_key_crypto::{CryptoError, SecretBytes, hkdf_sha256};
 
-/// Length of a handle in bytes: what the server gets in the place of a key.
+/// Length of a handle in bytes: the server gets one in place of a key.
 pub const HANDLE_LEN: usize = 32;
 
 /// How keys are derived from a version of a server key, and so which cipher its streams get. A
@@ -59,7 +59,7 @@ pub(crate) enum Use {
     Sealed = 3,
 }
 
-/// One version of a server key, and what a key is derived for.
+/// One version of a server key, and the purpose of a derived key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Purpose<'a> {
     pub(crate) id: u32,

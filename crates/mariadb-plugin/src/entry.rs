@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn init(_: *mut c_void) -> c_int {
             report::note("the key store has no key 2: temporary files use key 1");
         }
         let page_len = PageLen::new(page_len);
-        // Loaded a second time, it goes on with the store that is open.
+        // When loaded a second time, it keeps the open store.
         let told_counter = AtomicBool::new(false);
         let _ = ENGINE.set(Engine { keyring, cache: Cache::new(), page_len, told_counter });
         report::note(format_args!("opened {count} keys of the key store {store}"));
@@ -199,7 +199,7 @@ pub(crate) unsafe extern "C" fn encrypted_length(slen: c_uint, _: c_uint, _: c_u
     slen.saturating_add(int(SEAL_LEN))
 }
 
-/// Runs `f`; an error or a panic is told in the server's log and gives `failed`.
+/// Runs `f`; an error or a panic goes to the server's log and returns `failed`.
 fn guarded<T>(failed: T, f: impl FnOnce() -> Result<T, PluginError>) -> T {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(value)) => value,

@@ -49,7 +49,7 @@ pub enum PluginError {
         /// The name that the option gives.
         wanted: String,
     },
-    /// A page's content is not what its place says, or it was changed.
+    /// A page's content does not fit its place, or it was changed.
     #[error(
         "page {page} of tablespace {space} is damaged, was changed, or is of another key \
          (key {id}, version {version})"

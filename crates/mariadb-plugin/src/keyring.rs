@@ -17,7 +17,7 @@ use crate::{PluginError, SYSTEM_KEY_ID, report};
 /// How often the file is looked at, at most. A new version is used that much later at the latest.
 const LOOK_EVERY_MS: u64 = 1000;
 
-/// Where the keys are, and what opens them.
+/// The place of the keys, and the secret that opens them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Source {
     pub(crate) store: PathBuf,
@@ -50,7 +50,7 @@ struct Current {
 struct Secrets {
     unlocked: Unlocked,
     opened: HashMap<(u32, u32), ServerKey>,
-    /// The file that was refused: it is told once.
+    /// The file that was refused: it is reported once.
     refused: Option<Identity>,
 }
 
@@ -139,7 +139,7 @@ impl Keyring {
         if now.saturating_sub(last) < LOOK_EVERY_MS {
             return;
         }
-        // One thread looks; the others go on with what is known.
+        // One thread looks; the others use the known keys.
         let mine = self.looked_ms.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed);
         if mine.is_ok()
             && let Ok(mut secrets) = self.secrets.try_lock()
@@ -148,7 +148,7 @@ impl Keyring {
         }
     }
 
-    /// Reads the file again when it is another one. What is known stays in force when that fails.
+    /// Reads the file again if it has changed. The known keys stay in force if that fails.
     fn look(&self, secrets: &mut Secrets) {
         let path = secrets.unlocked.store().server_keys_path();
         let identity = Identity::of(&path);

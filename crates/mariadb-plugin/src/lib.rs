@@ -1,7 +1,7 @@
 //! Transparent encryption for MariaDB: an encryption plugin for the stock server.
 //!
 //! The server asks the plugin for the newest version of a numbered key, and has it encrypt and
-//! decrypt what goes to disk: InnoDB pages and redo log, Aria, binary logs, temporary files. Which
+//! decrypt all data on disk: InnoDB pages and redo log, Aria, binary logs, temporary files. Which
 //! cipher serves which call, and the bytes, are in `docs/format/mariadb.md`.
 
 mod abi;

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where what is encrypted begins, and the checksum that follows it.
+/// The start of the encrypted part, and the length of the checksum behind it.
 pub(crate) const BODY_AT: usize = 26;
 pub(crate) const CHECKSUM_LEN: usize = 4;
 /// Where the tablespace's number stands in a page.
@@ -66,7 +66,7 @@ impl Place {
     }
 }
 
-/// The tablespace's number in the plaintext of what is encrypted.
+/// The tablespace's number in the plaintext of the encrypted part.
 fn space_of(plaintext: &[u8]) -> Option<u32> {
     let number = plaintext.get(SPACE_AT - BODY_AT..)?.first_chunk()?;
     Some(u32::from_be_bytes(*number))

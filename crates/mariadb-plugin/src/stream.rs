@@ -62,7 +62,8 @@ impl StreamKey {
         }
     }
 
-    /// Gives what a stream held back; `output` has the length that [`Stream::tail_len`] told.
+    /// Writes the bytes that a stream held back; `output` has the length that [`Stream::tail_len`]
+    /// returned.
     #[inline]
     pub(crate) fn finish(&self, stream: &mut Stream, output: &mut [u8]) -> Result<(), PluginError> {
         match (self, stream) {
@@ -74,7 +75,7 @@ impl StreamKey {
 }
 
 impl Stream {
-    /// Length of what the next `input_len` bytes give.
+    /// Length of the output for the next `input_len` bytes.
     #[inline]
     pub(crate) fn ready_len(&self, input_len: usize) -> usize {
         match self {
@@ -83,7 +84,7 @@ impl Stream {
         }
     }
 
-    /// Length of what is held back.
+    /// Length of the bytes held back.
     #[inline]
     pub(crate) fn tail_len(&self) -> usize {
         match self {

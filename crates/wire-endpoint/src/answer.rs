@@ -54,7 +54,7 @@ pub(crate) struct Answer {
     failed: bool,
     any_failed: bool,
     fatal: bool,
-    /// Its last token is a DONE that is final as it stands.
+    /// Its last token is a final DONE.
     ended_by_itself: bool,
     /// Where the parameters of the statement begin among those of the call.
     first_ordinal: u16,
@@ -131,7 +131,8 @@ impl Answer {
         self.put(put_reset_done);
     }
 
-    /// Begins a call: what its output parameters count from, and whether columns are wanted.
+    /// Begins a call: the number that its output parameters count from, and whether columns are
+    /// wanted.
     pub(crate) fn begin_call(&mut self, first_ordinal: u16, no_metadata: bool) {
         self.first_ordinal = first_ordinal;
         self.no_metadata = no_metadata;
@@ -176,11 +177,11 @@ impl Answer {
         more
     }
 
-    /// Ends the answer and sends it. Tells whether the connection goes on.
+    /// Ends the answer and sends it. Returns whether the connection continues.
     ///
-    /// An answer that was cancelled ends as failed, and a message of its own acknowledges the
-    /// Attention: so does SQL Server whether or not it has sent a part of the answer (seen of
-    /// 2025), and mssql-jdbc and tedious read on for it behind the answer's end.
+    /// A cancelled answer ends as failed, and a message of its own acknowledges the Attention. SQL
+    /// Server 2025 does the same, whether or not it has sent a part of the answer, and mssql-jdbc
+    /// and tedious look for the acknowledgement behind the answer's end.
     pub(crate) fn finish(mut self) -> Result<bool, Ended> {
         let failed = self.failed;
         let fatal = self.fatal;
@@ -244,7 +245,7 @@ impl Gathered {
         &mut self.tokens
     }
 
-    /// Sends whole packets; what fills none is kept, and a DONE that may be the last.
+    /// Sends whole packets; keeps the bytes that do not fill one, and a DONE that may be the last.
     fn send_full(&mut self) {
         let most = self.last_done.unwrap_or(self.tokens.len());
         let ready = self.tokens.get(..most).unwrap_or_default();

@@ -34,7 +34,7 @@ impl Load {
 }
 
 impl Connection {
-    /// Takes what has come of the rows.
+    /// Takes the rows that have come so far.
     pub(crate) fn load_part(&mut self) -> Result<Step, Ended> {
         let bytes = self.assembler.take_part();
         self.load_bytes(&bytes, false);

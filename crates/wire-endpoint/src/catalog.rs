@@ -1,5 +1,5 @@
-//! Procedures of the catalog that drivers call on their own: the list of types, and what a
-//! statement will give. Source: MS-TDS and the documentation of sp_datatype_info and
+//! Procedures of the catalog that drivers call on their own: the list of types, and the description
+//! of a statement's result. Source: MS-TDS and the documentation of sp_datatype_info and
 //! sp_describe_first_result_set.
 
 use std::borrow::Cow;

@@ -65,7 +65,7 @@ impl Channel {
         self.tls.as_deref()
     }
 
-    /// All from here on is TLS; what came before is taken for its first bytes.
+    /// Everything from here on is TLS; bytes that came earlier are its first.
     pub(crate) fn start_tls(&mut self, tls: Box<ServerConnection>, login_only: bool) {
         self.sealed = std::mem::take(&mut self.incoming);
         self.tls = Some(tls);
@@ -87,7 +87,7 @@ impl Channel {
         }
     }
 
-    /// The login is over: what comes and goes is plain from here on.
+    /// The login is over: both directions are plain from here on.
     fn stop_tls(&mut self) {
         self.tls = None;
         self.login_only = false;
@@ -100,7 +100,7 @@ impl Channel {
         self.incoming.extend_from_slice(&rest);
     }
 
-    /// Reads what is there, without waiting.
+    /// Reads the available bytes, without waiting.
     ///
     /// # Errors
     /// A broken socket, or bytes that are no TLS.
@@ -129,7 +129,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Gives whole records to TLS, one at a time: what follows the login may be no TLS any more.
+    /// Gives whole records to TLS, one at a time: the bytes behind the login may not be TLS any
+    /// more.
     pub(crate) fn open_records(&mut self) -> Result<(), Ended> {
         let mut at = 0;
         let result = self.open_each(&mut at);
@@ -194,7 +195,7 @@ impl Channel {
         Ok(out)
     }
 
-    /// Sends what TLS has to say itself.
+    /// Sends TLS's own output.
     pub(crate) fn send_tls_output(&mut self, stall: Duration) -> Result<(), Ended> {
         let out = self.take_tls_output()?;
         self.send_raw(&out, stall)
@@ -240,8 +241,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits until the client takes more, and hears meanwhile what it says: it may cancel rather
-    /// than read on.
+    /// Waits until the client takes more, and reads from it meanwhile: it may cancel instead of
+    /// reading.
     fn wait_for_room(&mut self) -> Result<(), Ended> {
         let listen = !self.closed && self.incoming.len() < MOST_WAITING_BYTES;
         let flags = if listen { PollFlags::IN | PollFlags::OUT } else { PollFlags::OUT };

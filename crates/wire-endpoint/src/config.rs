@@ -32,8 +32,8 @@ pub(crate) enum Agreed {
 }
 
 impl Mode {
-    /// The server's answer to a client within PRELOGIN, and what follows from it.
-    /// Source: the table in MS-TDS 2.2.6.5.
+    /// The server's answer to a client within PRELOGIN, and the resulting decision. Source: the
+    /// table in MS-TDS 2.2.6.5.
     pub(crate) fn agree(self, client: Encryption) -> (Encryption, Agreed) {
         use Encryption::{NotSupported, Off, On, Required};
         match (self, client) {
@@ -59,8 +59,8 @@ impl Mode {
 
 /// The most connections that are served.
 const MOST_CONNECTIONS: usize = 16_000;
-/// The most descriptors for what no session has: the listener, clients that are told that there
-/// are too many, backups, files of keys.
+/// The most descriptors for other uses than sessions: the listener, clients that are turned away,
+/// backups, key files.
 const OWN_FILES: usize = 256;
 /// Descriptors of a session that is awake: a database, its log, the log's index, a temporary file.
 const FILES_OF_SESSION: usize = 4;
@@ -74,14 +74,14 @@ pub struct Limits {
     pub logging_in: usize,
     /// Requests that run at a time; others wait.
     pub workers: usize,
-    /// Sessions at a time that keep their databases' files between requests; what is more is put
-    /// to rest with the end of its request.
+    /// Sessions at a time that keep their databases' files between requests; any others are put to
+    /// rest at the end of their request.
     pub awake: usize,
     /// Bytes of a request.
     pub request_bytes: usize,
     /// From the connection to the end of the login.
     pub login: Duration,
-    /// A session without requests for so long gives back what it can do without.
+    /// A session without requests for so long releases the resources that it does not need.
     pub rest: Duration,
     /// The time that running requests are given when the endpoint stops.
     pub stop: Duration,

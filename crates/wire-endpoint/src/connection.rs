@@ -1,4 +1,4 @@
-//! A connection: what it has come to, and one step after the other.
+//! A connection: its state, and one step after another.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
@@ -84,7 +84,7 @@ pub(crate) struct Connection {
     pub(crate) cursors: Cursors,
     /// INSERT BULK was accepted and its rows are to come, or come.
     pub(crate) load: Option<Load>,
-    /// It came when there were as many connections as there may be: it is told so.
+    /// It came when all connections were in use: it gets a message.
     pub(crate) one_too_many: bool,
     /// The memory that it and its session hold.
     pub(crate) account: Arc<Account>,
@@ -133,8 +133,8 @@ impl Connection {
         !self.is_ready() && self.started.elapsed() > self.shared.limits.login
     }
 
-    /// Whether its client has hung up with its login unchecked; counts as a wrong password then,
-    /// since otherwise whoever hangs up could guess as often as he likes.
+    /// Whether its client has hung up with its login unchecked; that counts as a wrong password,
+    /// since otherwise a client that hangs up could guess without limit.
     pub(crate) fn gives_up_login(&self) -> bool {
         let Phase::Check(login) = &self.phase else { return false };
         let gone = {
@@ -152,12 +152,12 @@ impl Connection {
         self.is_ready() && self.awake_since.is_some_and(|since| since.elapsed() >= time)
     }
 
-    /// Has the session give back what it can do without until the next request.
+    /// Makes the session release the resources that it does not need until the next request.
     pub(crate) fn rest(&mut self) {
         let account = Arc::clone(&self.account);
         let _work = account.work();
         self.awake_since = None;
-        // Whoever has it now uses it: it rests the next time.
+        // Somebody is using it now: it rests the next time.
         if let Some(held) = &self.session
             && let Ok(mut session) = held.session.try_lock()
         {
@@ -170,20 +170,20 @@ impl Connection {
         if self.is_ready() { STALL } else { self.shared.limits.login }
     }
 
-    /// Closes it so that the client can still read what it was told last.
+    /// Closes it so that the client can still read its last message.
     pub(crate) fn say_goodbye(&self) {
         let mut channel = lock(&self.channel);
         channel.end_tls();
         let _closed = self.stream.shutdown(std::net::Shutdown::Write);
     }
 
-    /// Does what can be done with the bytes that are there.
+    /// Processes the available bytes as far as possible.
     pub(crate) fn advance(&mut self) -> Step {
         let account = Arc::clone(&self.account);
         let _work = account.work();
         match self.try_advance() {
             Ok(step) => step,
-            // The client's fault or its end: others go on, and there is nobody to tell.
+            // The client's fault or its end: others continue, and there is nobody to inform.
             Err(_ended) => Step::Close,
         }
     }
@@ -206,9 +206,9 @@ impl Connection {
                 Step::Answered => answered = true,
                 Step::Wait if lock(&self.channel).is_closed() => return Ok(Step::Close),
                 Step::Wait if !self.is_ready() => {
-                    // A client whose system gathers what it writes sends its next part only when
-                    // the one before is acknowledged, which may wait 40 ms otherwise. It is a
-                    // favour: where it cannot be done, the login takes longer.
+                    // A client whose system gathers writes sends its next part only when the
+                    // previous one is acknowledged, which may otherwise take 40 ms. This is best
+                    // effort: if it fails, the login takes longer.
                     let _slow = rustix::net::sockopt::set_tcp_quickack(&*self.stream, true);
                     return Ok(Step::Wait);
                 }

@@ -28,7 +28,7 @@ pub enum EndpointError {
         #[source]
         source: io::Error,
     },
-    /// A certificate or key is not what it should be.
+    /// A certificate or key cannot be used.
     #[error("{what} in {}: {reason}", path.display())]
     Identity {
         /// The certificate or the key.
@@ -63,7 +63,7 @@ pub enum EndpointError {
     /// A primitive failed.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
-    /// The system refuses what the endpoint is built on.
+    /// The system refuses a service that the endpoint needs.
     #[error("the system refuses {what}")]
     System {
         /// The item that was asked for.

@@ -81,8 +81,8 @@ impl Guard {
         })
     }
 
-    /// Whether the password is the login's; gives the login's name as it is stored. Takes the same
-    /// time for a name that does not exist, for a wrong password and for a locked name.
+    /// Checks the login's password; returns the login's name as it is stored. Takes the same time
+    /// for a name that does not exist, for a wrong password and for a locked name.
     pub(crate) fn check(
         &self,
         name: &str,

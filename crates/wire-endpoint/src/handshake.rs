@@ -1,4 +1,4 @@
-//! From the first byte to the login: what is encrypted, and how.
+//! From the first byte to the login: which parts are encrypted, and how.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Connection {
         let stall = self.stall();
         let mut channel = lock(&self.channel);
         let opened = channel.open_records();
-        // An alert tells the client what it did wrong.
+        // An alert tells the client its mistake.
         channel.send_tls_output(stall)?;
         opened?;
         if channel.tls().is_some_and(|tls| tls.is_handshaking()) {

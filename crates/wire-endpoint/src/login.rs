@@ -1,4 +1,4 @@
-//! LOGIN7: who comes in, and what the client is told.
+//! LOGIN7: who may log in, and the answer to the client.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! SQL logins: names and what is derived from their passwords (Argon2id), in a file of their own.
+//! SQL logins: names and verifiers derived from their passwords (Argon2id), in a file of their own.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -18,7 +18,7 @@ const KEY_BYTES: usize = 32;
 const MAX_NAME_CHARS: usize = 128;
 /// The shortest password that is set.
 const MIN_PASSWORD_CHARS: usize = 8;
-/// The longest password, in UTF-16 units: what LOGIN7 carries.
+/// The longest password that LOGIN7 carries, in UTF-16 units.
 const MAX_PASSWORD_UNITS: usize = 128;
 /// The text that a verifier is the MAC of, under the key derived from the password.
 const LABEL: &[u8] = b"tdekit login 1";

@@ -86,12 +86,12 @@ impl<T: Send + 'static> Pool<T> {
         !queue.waiting.is_empty() && queue.threads >= self.inner.most_threads
     }
 
-    /// Takes out what waits and is not wanted any more.
+    /// Removes waiting items that are not wanted any more.
     pub(crate) fn extract_if(&self, unwanted: impl FnMut(&mut T) -> bool) -> Vec<T> {
         lock(&self.inner.queue).waiting.extract_if(unwanted)
     }
 
-    /// Takes no more work and forgets what waits.
+    /// Takes no more work and drops the waiting items.
     pub(crate) fn stop(&self) {
         let waiting = {
             let mut queue = lock(&self.inner.queue);

@@ -173,8 +173,8 @@ impl Connection {
         })
     }
 
-    /// A request that cannot be done. One that is whole gets its message, and the connection goes
-    /// on.
+    /// A request that cannot be carried out. One that is whole gets a message, and the connection
+    /// continues.
     fn refuse_request(&mut self, error: &Error, reset: Option<bool>) -> Result<Step, Ended> {
         let message = match error {
             Error::Unsupported { .. } => {

@@ -47,7 +47,7 @@ const BACKLOG: i32 = 4096;
 const RESTED_TO_GIVE_BACK: usize = 50;
 /// The most sessions that are put to rest at a time.
 const RESTING_AT_ONCE: usize = 500;
-/// So many clients beyond the limit of connections are told so; more are turned away.
+/// So many clients beyond the limit of connections get a message; more are turned away.
 const TOLD: usize = 32;
 /// How long the listener rests when the system has no more descriptors.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
@@ -112,7 +112,7 @@ impl Endpoint {
         let shared = Arc::new(Shared { engine, guard, tls, mode, limits, ticker, sessions });
         let listen = |source| EndpointError::Listen { address: config.listen.to_string(), source };
         let listener = TcpListener::bind(config.listen).map_err(listen)?;
-        // Longer than what the standard library asks for: clients that come all at once.
+        // Longer than the standard library's, for clients that come all at once.
         rustix::net::listen(&listener, BACKLOG).map_err(|error| listen(error.into()))?;
         listener.set_nonblocking(true).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
@@ -378,7 +378,7 @@ impl Hub {
         Ok(added?)
     }
 
-    /// A worker's part: goes on with a connection as long as it has something to say.
+    /// A worker's part: serves a connection as long as it has requests.
     fn work(self: &Arc<Self>, mut entry: Entry) {
         if std::mem::take(&mut entry.resting) {
             self.rest(&mut entry);

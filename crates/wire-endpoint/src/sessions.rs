@@ -1,4 +1,5 @@
-//! The sessions of an endpoint: what others may know of their connections, and ask of them.
+//! The sessions of an endpoint: the facts of their connections, and requests that others may make
+//! of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,8 +13,8 @@ use tdekit_wire_tds::{Caller, Session};
 
 use crate::answer::lock;
 
-/// The sessions of an endpoint, for whoever lists them or wants a database for itself. Clones share
-/// the list.
+/// The sessions of an endpoint, for callers that list them or want a database for themselves.
+/// Clones share the list.
 #[derive(Clone, Default)]
 pub struct Sessions {
     list: Arc<Mutex<BTreeMap<u16, Weak<Held>>>>,
@@ -61,8 +62,8 @@ impl Sessions {
         self.held().iter().map(|held| held.facts()).collect()
     }
 
-    /// Has every session at rest let go of a database's files. A session that runs a request or
-    /// has a transaction keeps them.
+    /// Makes every session at rest close a database's files. A session that runs a request or has a
+    /// transaction keeps them.
     pub fn release(&self, database: &str) {
         for held in self.held() {
             let mut session = match held.session.try_lock() {

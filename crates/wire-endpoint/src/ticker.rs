@@ -112,8 +112,9 @@ impl State {
             }
             if idle_ticks >= TICKS_TO_SLEEP && runs.list.is_empty() {
                 while runs.list.is_empty() && !runs.stopped {
-                    // Whoever adds a request from now on sees that it must wake this thread;
-                    // told anew each time, as a request may be over before this thread runs.
+                    // A thread that adds a request from now on sees that it must wake this one. The
+                    // flag is set anew each time, since a request may be over before this thread
+                    // runs.
                     self.asleep.store(true, Ordering::Release);
                     runs = match self.wake.wait(runs) {
                         Ok(runs) => runs,
@@ -140,7 +141,7 @@ impl State {
 impl Running {
     fn look(&self) {
         self.signals.flush.store(true, Ordering::Relaxed);
-        // Whoever holds the channel writes to it, and listens by itself when that is stuck.
+        // The thread that holds the channel writes to it, and listens by itself when that is stuck.
         let mut channel = match self.channel.try_lock() {
             Ok(channel) => channel,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

@@ -1,4 +1,4 @@
-//! TLS: what is offered, and the certificate.
+//! TLS: the configurations on offer, and the certificate.
 
 use std::fs;
 use std::io::{self, Write};

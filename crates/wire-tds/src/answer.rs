@@ -1,4 +1,4 @@
-//! Reading answers: for clients in tests, and to check that what is written can be read.
+//! Reading answers: for clients in tests, and to check that our output can be read.
 
 use crate::error::Error;
 use crate::reader::Reader;
@@ -40,7 +40,7 @@ pub enum Token {
         /// Its value.
         value: Value<'static>,
     },
-    /// A change: its kind and what follows.
+    /// A change: its kind and the bytes behind it.
     EnvChange(u8, Vec<u8>),
     /// The login is accepted, in this version of TDS.
     LoginAck(u32),

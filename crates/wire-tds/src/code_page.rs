@@ -22,8 +22,8 @@ pub(crate) fn decode(bytes: &[u8]) -> String {
     bytes.iter().map(char).collect()
 }
 
-/// Appends `text`; `?` stands for what the code page has not, as on SQL Server. Gives the count
-/// of bytes.
+/// Appends `text`; `?` stands for characters that the code page lacks, as on SQL Server. Returns
+/// the number of bytes.
 pub(crate) fn put(out: &mut Vec<u8>, text: &str) -> usize {
     if text.is_ascii() {
         out.extend_from_slice(text.as_bytes());

@@ -15,7 +15,7 @@ pub enum Error {
         /// Bytes that are left.
         have: u64,
     },
-    /// A length beyond what the protocol or this endpoint allows.
+    /// A length that the protocol or this endpoint does not allow.
     #[error("{what}: length {length} is beyond {limit}")]
     TooLong {
         /// The item being read.

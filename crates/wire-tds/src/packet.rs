@@ -1,4 +1,4 @@
-//! Packets: what a message is cut into. Source: MS-TDS 2.2.3.
+//! Packets, into which messages are cut. Source: MS-TDS 2.2.3.
 
 use crate::error::Error;
 
@@ -81,7 +81,7 @@ impl PacketStatus {
     pub const END: PacketStatus = PacketStatus(0x01);
     /// With END: the client takes the message back.
     pub const IGNORE: PacketStatus = PacketStatus(0x02);
-    /// The session shall be made as new before the request.
+    /// The session is to be reset before the request.
     pub const RESET: PacketStatus = PacketStatus(0x08);
     /// The same, but an open transaction stays.
     pub const RESET_KEEP_TRANSACTION: PacketStatus = PacketStatus(0x10);
@@ -159,7 +159,7 @@ pub struct Assembler {
 pub enum Taken {
     /// A packet is not whole yet.
     Nothing,
-    /// A packet was taken; its message goes on.
+    /// A packet was taken; more of its message follows.
     Part,
     /// A message is whole.
     Whole(Request),
@@ -221,7 +221,7 @@ impl Assembler {
     }
 }
 
-/// Cuts what has been gathered into packets.
+/// Cuts the gathered bytes into packets.
 #[derive(Debug)]
 pub struct Packetizer {
     kind: PacketKind,

@@ -41,7 +41,7 @@ impl Encryption {
         }
     }
 
-    /// Reads the number; the bits for a client's certificate are left aside, as it is never used.
+    /// Reads the number; the bits for a client's certificate are ignored, because it is never used.
     fn from_code(code: u8) -> Result<Self, Error> {
         Ok(match code & 0x7F {
             0 => Encryption::Off,

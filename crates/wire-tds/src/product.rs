@@ -1,4 +1,4 @@
-//! The product that clients are told they speak to: what drivers choose their statements by.
+//! The product that clients are told they speak to; drivers choose their statements by it.
 
 /// The name in LOGINACK.
 pub const NAME: &str = "Microsoft SQL Server";

@@ -75,7 +75,7 @@ pub fn encode_batch(text: &str) -> Vec<u8> {
     out
 }
 
-/// A request of the transaction manager, for clients in tests: its number and what follows.
+/// A request of the transaction manager, for clients in tests: its number and the bytes behind it.
 pub fn encode_transaction(kind: u16, rest: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     RequestHeaders::default().put(&mut out);
@@ -87,7 +87,7 @@ pub fn encode_transaction(kind: u16, rest: &[u8]) -> Vec<u8> {
 /// Reads a request of the transaction manager.
 ///
 /// # Errors
-/// Distributed transactions, which are not supported, and what is no request.
+/// Distributed transactions, which are not supported, and bytes that are no request.
 pub fn decode_transaction(payload: &[u8]) -> Result<(RequestHeaders, Transaction), Error> {
     let what = "request of the transaction manager";
     let mut from = Reader::new(payload);
@@ -127,13 +127,13 @@ fn read_isolation(from: &mut Reader<'_>) -> Result<Isolation, Error> {
     })
 }
 
-/// Whether what follows a name of COMMIT or ROLLBACK is their end.
+/// Whether the bytes behind a name of COMMIT or ROLLBACK are its end.
 fn ends_request(rest: &[u8]) -> bool {
     matches!(rest, [0] | [1, _, ..])
 }
 
-/// A name. Clients differ: its length counts units (go-mssqldb) or bytes (tedious). What must
-/// stand behind it tells which.
+/// A name. Clients differ: its length counts units (go-mssqldb) or bytes (tedious). The bytes that
+/// must follow it tell which.
 fn read_name(from: &mut Reader<'_>, rest_fits: impl Fn(&[u8]) -> bool) -> Result<String, Error> {
     let what = "name of a transaction";
     let length = usize::from(from.u8(what)?);
@@ -143,7 +143,7 @@ fn read_name(from: &mut Reader<'_>, rest_fits: impl Fn(&[u8]) -> bool) -> Result
     utf16(what, from.bytes(what, bytes)?)
 }
 
-/// Behind COMMIT and ROLLBACK: whether another transaction shall begin at once.
+/// Behind COMMIT and ROLLBACK: whether another transaction is to begin at once.
 fn read_next(from: &mut Reader<'_>) -> Result<Option<Isolation>, Error> {
     let what = "flags of a transaction";
     match from.u8(what)? {

@@ -56,7 +56,7 @@ impl Command {
     pub const EXECUTE: Command = Command(0xE0);
     /// INSERT BULK.
     pub const BULK_INSERT: Command = Command(0xF0);
-    /// No statement: what acknowledges an Attention, as SQL Server numbers it.
+    /// No statement: the acknowledgement of an Attention, as SQL Server numbers it.
     pub const ATTENTION: Command = Command(0xFD);
     /// MERGE.
     pub const MERGE: Command = Command(0x117);
@@ -80,7 +80,7 @@ pub enum EnvChange<'a> {
     Rollback(u64),
 }
 
-/// Takes results, in the order in which the client shall see them.
+/// Takes results, in the order in which the client will see them.
 ///
 /// For every statement: `columns` and its rows if it has a result, then `done`. An error is a
 /// `message` of class above 10, then `done`: the receiver marks it as failed by itself. The end
@@ -101,7 +101,7 @@ pub trait Sink {
     fn return_value(&mut self, ordinal: u16, name: &str, ty: SqlType, value: &Value<'_>);
     /// The environment has changed.
     fn env_change(&mut self, change: EnvChange<'_>);
-    /// Sends what has been gathered: RAISERROR .. WITH NOWAIT, and before anything that waits.
+    /// Sends the gathered output: for RAISERROR .. WITH NOWAIT, and before anything that waits.
     fn flush(&mut self);
     /// Whether the client has cancelled: to be asked in every loop that gives no row.
     fn cancelled(&self) -> bool;
@@ -127,8 +127,8 @@ pub struct Caller {
     pub encrypted: bool,
     /// `sys.dm_exec_connections.client_net_address`.
     pub address: String,
-    /// The protocol of the connection's TLS, such as `TLS 1.3`; none where it has none. What only
-    /// the login was sealed with does not count.
+    /// The protocol of the connection's TLS, such as `TLS 1.3`; none where it has none. TLS that
+    /// sealed only the login does not count.
     pub tls_protocol: Option<&'static str>,
     /// Its cipher suite, such as `TLS_AES_256_GCM_SHA384`.
     pub tls_cipher_suite: Option<&'static str>,
@@ -178,7 +178,7 @@ pub trait Engine: Send + Sync {
     /// Opens a session for a login that has been checked, in its database.
     ///
     /// # Errors
-    /// The message that the client shall see: 4060 for a database that is not there.
+    /// The message for the client: 4060 for a database that does not exist.
     fn open(&self, caller: &Caller) -> Result<Box<dyn Session>, Message>;
 }
 
@@ -217,7 +217,7 @@ pub trait Session: Send {
     /// A row of it.
     ///
     /// # Errors
-    /// The message that the client shall see; the load is rolled back then.
+    /// The message for the client; the load is rolled back then.
     fn bulk_row(&mut self, values: &[Value<'_>]) -> Result<(), Message>;
     /// Ends it, and keeps the rows only if `keep`. Gives the count of rows kept.
     ///
@@ -233,7 +233,7 @@ pub trait Session: Send {
     fn release(&mut self, database: &str) {
         let _ = database;
     }
-    /// Gives back what a session at rest can do without. Called between requests, when none has
-    /// come for a while.
+    /// Releases resources that a session at rest does not need. Called between requests, when none
+    /// has come for a while.
     fn rest(&mut self) {}
 }

@@ -13,8 +13,8 @@ use crate::value_write::put_value;
 pub const DONE_BYTES: usize = 13;
 /// The most columns of a result.
 pub const MAX_COLUMNS: usize = 4096;
-/// The longest text of a message, in UTF-16 units: 2,048 are SQL Server's own limit, this is what
-/// fits with long names beside it.
+/// The longest text of a message, in UTF-16 units: 2,048 are SQL Server's own limit; this much fits
+/// beside long names.
 const MAX_MESSAGE_UNITS: u16 = 30_000;
 
 const COLMETADATA: u8 = 0x81;
@@ -119,7 +119,7 @@ pub fn put_columns(out: &mut Vec<u8>, columns: &[Column]) -> Result<(), Error> {
     Ok(())
 }
 
-/// "No columns": what a client gets that asked for none.
+/// "No columns": for a client that asked for none.
 pub fn put_no_columns(out: &mut Vec<u8>) {
     out.extend_from_slice(&[COLMETADATA, 0xFF, 0xFF]);
 }
@@ -214,7 +214,7 @@ fn end_length(out: &mut [u8], at: usize) {
     patch_u16(out, at, length);
 }
 
-/// Appends what a procedure returned.
+/// Appends a procedure's return value.
 pub fn put_return_status(out: &mut Vec<u8>, status: i32) {
     out.push(RETURNSTATUS);
     out.extend_from_slice(&status.to_le_bytes());

@@ -19,10 +19,10 @@ const TEXT_POINTER: [u8; 25] = [
     0xFF, 0, 0, 0, 0, 0, 0, 0, 0,
 ];
 
-/// Appends a value of type `ty`. What it has appended when it fails is of no use.
+/// Appends a value of type `ty`. The bytes that it has appended when it fails are of no use.
 ///
 /// # Errors
-/// A value that the type cannot carry as it is.
+/// A value that the type cannot carry unchanged.
 pub fn put_value(out: &mut Vec<u8>, ty: SqlType, value: &Value<'_>) -> Result<(), Error> {
     match value {
         Value::Null => put_null(out, ty),

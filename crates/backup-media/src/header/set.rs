@@ -342,7 +342,7 @@ impl SetHeader {
     }
 }
 
-/// How many bytes of a set's header stand before its commitment: the context of its keys.
+/// The number of bytes before the commitment in a set's header: the context of its keys.
 pub(crate) fn context_len(header: &[u8]) -> Result<usize, MediaError> {
     let mut reader = Reader::new(PART, header);
     reader.take(COMMON_LEN + FIXED_LEN)?;

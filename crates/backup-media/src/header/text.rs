@@ -3,7 +3,7 @@
 /// Longest text of a header in bytes of UTF-8.
 pub const MAX_TEXT_LEN: usize = 4096;
 
-/// `text` as a header takes it: control characters become U+FFFD, and what is longer than
+/// `text` as a header takes it: control characters become U+FFFD, and text longer than
 /// [`MAX_TEXT_LEN`] is cut at a character.
 #[must_use]
 pub fn clean_text(text: &str) -> String {

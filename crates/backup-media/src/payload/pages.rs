@@ -10,8 +10,8 @@ pub const PAGES_HEAD_LEN: usize = 8;
 
 const NUMBER_LEN: usize = 4;
 
-/// Writes what stands before the pages of a full set's block. The pages follow, so that they can
-/// be read straight into the payload's buffer.
+/// Writes the bytes before the pages of a full set's block. The pages follow, so that they can be
+/// read straight into the payload's buffer.
 #[must_use]
 pub fn put_pages_head(first_page: u32) -> [u8; PAGES_HEAD_LEN] {
     let mut head = [0; PAGES_HEAD_LEN];

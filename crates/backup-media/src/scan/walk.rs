@@ -29,8 +29,9 @@ const MAX_FALSE_FINDS: u32 = 64;
 ///
 /// It goes backwards from trailer to trailer, which takes two pieces a record. Where that does not
 /// reach the media header, it goes forwards from there, from block header to block header, and
-/// behind what it cannot read it searches for the next trailer. So damage hides no record but the
-/// one that it is in, and an unfinished tail is told from a record that was finished and damaged.
+/// behind bytes that it cannot read it searches for the next trailer. So damage hides only the
+/// record that it is in, and an unfinished tail is distinguished from a record that was finished
+/// and then damaged.
 #[derive(Debug)]
 pub struct Scan {
     file_len: u64,
@@ -79,7 +80,7 @@ enum Step {
         record: Walked,
         at: u64,
     },
-    /// A trailer from `at` on; what cannot be read began at `from`.
+    /// A trailer from `at` on; the unreadable bytes began at `from`.
     Search {
         from: u64,
         at: u64,
@@ -143,10 +144,10 @@ impl Scan {
     /// Takes the bytes that [`Self::wanted`] asked for.
     ///
     /// # Errors
-    /// Those of [`MediaHeader::decode`], without which nothing can be told;
+    /// Those of [`MediaHeader::decode`], without which nothing can be read;
     /// [`MediaError::Truncated`] for another number of bytes than was asked for;
-    /// [`MediaError::Limit`] for too many records. What is wrong further on is no error here: it
-    /// is in [`Scanned`].
+    /// [`MediaError::Limit`] for too many records. Later faults are no errors here: they are in
+    /// [`Scanned`].
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), MediaError> {
         let Some(wanted) = self.wanted() else { return Ok(()) };
         let needed = wanted.end.saturating_sub(wanted.start);
@@ -343,9 +344,9 @@ impl Scan {
         self.search_from(from, at)
     }
 
-    /// Searches for a trailer from `at` on, for what cannot be read and began at `from`.
+    /// Searches for a trailer from `at` on, behind unreadable bytes that began at `from`.
     fn search_from(&self, from: u64, at: u64) -> Step {
-        // The search itself ends where no trailer fits: `search_in` tells what was not found.
+        // The search itself ends where no trailer fits: `search_in` reports that none was found.
         Step::Search { from, at: at.min(self.limit().saturating_sub(1)) }
     }
 
@@ -406,7 +407,8 @@ fn read_trailer(bytes: &[u8]) -> Option<(Box<[u8; TRAILER_LEN]>, Trailer)> {
 }
 
 /// Whether the last bytes of a file are those of a finished record whose trailer is damaged. A
-/// trailer that was torn while it was written lacks its begin or its end: zeros stand there.
+/// trailer that was torn while it was written lacks its beginning or its end: there are zeros
+/// instead.
 fn looks_finished(last: &[u8]) -> bool {
     let (begin, end) = (last.first_chunk::<8>(), last.last_chunk::<8>());
     let torn = begin == Some(&[0; 8]) || end == Some(&[0; 8]);

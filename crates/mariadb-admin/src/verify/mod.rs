@@ -44,7 +44,7 @@ pub struct Verify {
 /// where it runs.
 ///
 /// # Errors
-/// `NoData`, `Io`, those of `client`. What is wrong in the files is in the report.
+/// `NoData`, `Io`, those of `client`. Faults of the files are in the report.
 pub fn verify(
     places: &Places,
     how: &Verify,

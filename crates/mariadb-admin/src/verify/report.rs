@@ -13,7 +13,7 @@ const MAX_NAMED: usize = 1000;
 pub struct Report {
     /// The data directory.
     pub data_directory: String,
-    /// Whether nothing is wrong in what was checked.
+    /// Whether the checked parts have no fault.
     pub clean: bool,
     /// How many findings there are.
     pub findings: u64,

@@ -37,7 +37,7 @@ pub(super) struct Look<'a> {
     pub(super) find_key: Option<FindKey<'a>>,
     /// Pages of each file; `None` for all.
     pub(super) sample: Option<u32>,
-    /// Whether what is not encrypted at all is right.
+    /// Whether files that are not encrypted at all are accepted.
     pub(super) allow_plain: bool,
     /// Whether pages in the clear are right that the allocation map does not give out.
     pub(super) allow_unused: bool,

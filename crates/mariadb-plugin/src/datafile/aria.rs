@@ -54,7 +54,7 @@ pub enum AriaFile {
 }
 
 impl AriaTable {
-    /// Reads the beginning of an index file; `None` for what is none.
+    /// Reads the beginning of an index file; `None` for any other file.
     #[must_use]
     pub fn parse(header: &[u8]) -> Option<Self> {
         if !header.starts_with(&MAGIC) {
@@ -66,8 +66,8 @@ impl AriaTable {
         if !page_len.is_power_of_two() || page_len < 1024 {
             return None;
         }
-        // The server begins the keys on the page behind the header. What says otherwise would have
-        // pages left out.
+        // The server begins the keys on the page behind the header. A header that says otherwise
+        // would leave pages out.
         let first_key_page = len.div_ceil(page_len);
         if number(base, KEYS_AT) as usize != first_key_page * page_len {
             return None;
@@ -141,7 +141,7 @@ impl AriaTable {
         Ok(if opened { Ok(Seen::Opened { version }) } else { Err(Fault::Refused { version }) })
     }
 
-    /// Where what is encrypted begins and ends in a page.
+    /// The bounds of a page's encrypted part.
     fn extent(&self, file: AriaFile, page: &[u8]) -> Option<(usize, usize)> {
         let end = self.page_len - CHECKSUM_LEN;
         let (head, used) = match file {

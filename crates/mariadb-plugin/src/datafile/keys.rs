@@ -46,7 +46,7 @@ impl<'a> TableKeys<'a> {
             .expose()
             .try_into()
             .map_err(|_| PluginError::Call { what: "a handle", len: handle.len() })?;
-        // As the server's encryption_scheme_encrypt() makes what it passes as its key.
+        // The key as the server's encryption_scheme_encrypt() derives it.
         let passed = aes256_block(handle, self.iv)?;
         let passed = passed.expose();
         let purpose = Purpose { id, version, of: Use::Message, passed, extra: &[] };

@@ -190,7 +190,7 @@ impl Layout {
         const MAGIC: u32 = 536_853_855;
         let extent = u32::try_from(self.extent_pages).unwrap_or(u32::MAX);
         let at = self.page_len - 200 + 10;
-        // The server puts it there when it makes the tablespace. Whoever changes page 5 could
+        // The server puts it there when it makes the tablespace. Somebody who changes page 5 could
         // point to other pages.
         self.space == 0
             && (extent..extent * 3).contains(&number)

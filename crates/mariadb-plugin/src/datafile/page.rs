@@ -8,7 +8,7 @@ use super::{checksum, is_empty, number};
 use crate::PluginError;
 use crate::page::{BODY_AT, CHECKSUM_LEN, COMPRESSED_UNIT, Place};
 
-/// Formats but `full_crc32`: where what is encrypted begins, and what follows it.
+/// Formats other than `full_crc32`: the start of the encrypted part, and the length behind it.
 const LEGACY_BODY_AT: usize = 38;
 const LEGACY_END_LEN: usize = 8;
 /// Other formats: key version, and the checksum of the encrypted page.
@@ -140,7 +140,7 @@ fn key_version(layout: &Layout, page_number: u32, page: &[u8]) -> u32 {
     }
 }
 
-/// How it is told whether an encrypted page opens.
+/// The means to tell whether an encrypted page opens.
 enum Sealed {
     /// By its tablespace and LSN.
     Full,
@@ -149,7 +149,7 @@ enum Sealed {
     Unchecked(Unopened),
 }
 
-/// Checks what needs no key: the checksum of the page as it stands in the file.
+/// The check without a key: the checksum of the page as it is in the file.
 fn sealed_part(layout: &Layout, version: u32, page: &[u8]) -> Result<Sealed, Fault> {
     let right = |sum: u32, at: usize| {
         if sum == number(page, at) { Ok(()) } else { Err(Fault::Checksum) }

@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 
 use super::{gave, took};
 
-/// The system's allocator; counts what is taken and given back. A program makes it its own by
+/// The system's allocator; counts the bytes taken and given back. A program makes it its own by
 /// `#[global_allocator]`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counting;

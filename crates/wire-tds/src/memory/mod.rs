@@ -1,9 +1,9 @@
 //! Memory that sessions may hold: one of them, and all together.
 //!
-//! What is held is counted where memory is taken: by the process's allocator ([`Counting`]) and by
-//! SQLite's. A thread counts for the session that works on it, if one does. An allocator of Rust's
-//! cannot refuse, so whoever is about to take much asks [`room`] first, and whoever takes little
-//! but often asks now and then.
+//! Memory is counted where it is taken: by the process's allocator ([`Counting`]) and by SQLite's.
+//! A thread counts for the session that works on it, if any. A Rust allocator cannot refuse, so
+//! code that is about to take much asks [`room`] first, and code that takes little but often asks
+//! now and then.
 
 mod allocator;
 
@@ -35,12 +35,12 @@ thread_local! {
     static REFUSED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// There is no room for what was asked for.
+/// There is no room for the requested bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the memory that sessions may hold is used up")]
 pub struct OutOfMemory;
 
-/// Sets what one session may hold, and all of the process.
+/// Sets the bounds for one session and for the whole process.
 pub fn set_limits(session_bytes: u64, all_bytes: u64) {
     MOST_OF_SESSION.store(signed(session_bytes), Ordering::Relaxed);
     MOST_OF_ALL.store(signed(all_bytes), Ordering::Relaxed);
@@ -130,7 +130,7 @@ impl Account {
         AtWork { account: self, before }
     }
 
-    /// The session has given back what it held, whatever was counted.
+    /// The session has given back all its memory, whatever was counted.
     pub fn clear(&self) {
         self.held.store(0, Ordering::Relaxed);
     }
@@ -165,7 +165,7 @@ fn count(by: i64) {
     }
 }
 
-/// Tells the others what this thread has counted; before a thread can end, so that nothing is lost.
+/// Publishes this thread's counts; called before a thread can end, so that nothing is lost.
 fn tell() {
     let untold = UNTOLD.take();
     let held = HELD.fetch_add(untold, Ordering::Relaxed).saturating_add(untold);
@@ -205,7 +205,7 @@ mod tests {
         set_limits(100 << 20, 50 << 20);
         {
             let _work = other.work();
-            // All hold too much: who holds little goes on.
+            // The sum is too large: sessions that hold little continue.
             assert_eq!((room(1 << 20), room(2 << 20)), (Ok(()), Err(OutOfMemory)));
         }
         {
