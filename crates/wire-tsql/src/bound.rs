@@ -1,4 +1,4 @@
-//! Expressions with their types: what the binder makes of a text, and what is computed.
+//! Expressions with their types: the binder's output, which is then computed.
 
 use std::sync::{Arc, OnceLock};
 
@@ -32,7 +32,7 @@ pub(crate) enum Node {
         style: Option<Box<Bound>>,
         lenient: bool,
     },
-    /// Into a column of this table: what does not fit is an error.
+    /// Into a column of this table: a value that does not fit is an error.
     Assign {
         inner: Box<Bound>,
         table: String,

@@ -5,7 +5,7 @@ use crate::bind::tables::FUNCTIONS;
 use crate::catalog::{texts, views};
 use crate::parse::options::{SWITCHES, VALUES};
 
-/// Names that T-SQL gives to what the front end knows, by kind.
+/// T-SQL's names of everything that the front end knows, by kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage {
     /// Scalar functions and `@@` variables.

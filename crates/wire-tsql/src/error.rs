@@ -1,4 +1,4 @@
-//! Every error that T-SQL gives, with SQL Server's number, class and state, and what it ends.
+//! Every error that T-SQL gives, with SQL Server's number, class and state, and its extent.
 
 pub(crate) mod note;
 
@@ -524,7 +524,7 @@ errors! {
 
 impl From<tdekit_wire_tds::memory::OutOfMemory> for Error {
     fn from(_: tdekit_wire_tds::memory::OutOfMemory) -> Error {
-        // it is told of here, and explains no other error
+        // it is reported here, and explains no other error
         tdekit_wire_tds::memory::was_refused();
         Error::OutOfMemory {}
     }
@@ -549,8 +549,8 @@ impl Error {
     }
 
     /// Whether the transaction around it is rolled back, even without XACT_ABORT. A text that
-    /// cannot be bound has done nothing: what the transaction did before stays, as clients who
-    /// ask for a description and get an error count on.
+    /// cannot be bound has done nothing: earlier changes of the transaction stay. Clients that ask
+    /// for a description and get an error rely on that.
     pub(crate) fn undoes(&self) -> bool {
         self.ends() >= Ends::Transaction
     }

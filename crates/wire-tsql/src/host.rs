@@ -200,8 +200,8 @@ pub struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// `tell` sends a message, and is false when the client wants no more; `cancel` is true from
-    /// then on too, also while nothing is told.
+    /// `tell` sends a message, and is false when the client wants no more. From then on `cancel` is
+    /// true, too, even while no message is sent.
     pub fn new(tell: &'a mut dyn FnMut(Message) -> bool, cancel: Arc<AtomicBool>) -> Self {
         Progress { tell, cancel }
     }
@@ -251,8 +251,8 @@ pub trait Host: Send + Sync {
             .map_err(|error| Error::Internal { detail: error.to_string() })
     }
 
-    /// Called before a session opens a database's file; what it gives is dropped when the file is
-    /// open. So a host that is about to replace the file knows who opens it meanwhile.
+    /// Called before a session opens a database's file; the returned value is dropped when the file
+    /// is open. So a host that is about to replace the file knows who opens it meanwhile.
     ///
     /// # Errors
     /// 952 while the file is being replaced.
@@ -291,7 +291,7 @@ pub trait Host: Send + Sync {
     /// `CREATE DATABASE`.
     ///
     /// # Errors
-    /// 1801 when it is there already, or what the file system says.
+    /// 1801 if it exists already, or the file system's error.
     fn create_database(&self, name: &str) -> Result<()> {
         let _ = name;
         not_here("CREATE DATABASE")
@@ -341,8 +341,8 @@ pub trait Host: Send + Sync {
         not_here("CLOSE MASTER KEY")
     }
 
-    /// `ALTER MASTER KEY REGENERATE WITH ENCRYPTION BY PASSWORD`. FORCE would go on where a
-    /// certificate's private key does not open.
+    /// `ALTER MASTER KEY REGENERATE WITH ENCRYPTION BY PASSWORD`. FORCE would ignore a certificate
+    /// whose private key does not open.
     ///
     /// # Errors
     /// 15581 when none is open.

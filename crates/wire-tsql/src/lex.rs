@@ -70,7 +70,7 @@ pub(crate) fn lex(text: &str, quoted_identifiers: bool) -> Result<Vec<Token>, At
         let end = tok == Tok::End;
         tokens.push(Token { tok, start, end: lexer.at, line });
         if tokens.len().is_multiple_of(TOKENS_TO_ASK) {
-            // what is made of them takes more than they do
+            // the parsed form takes more than they do
             let bytes = tokens.capacity().saturating_mul(2 * size_of::<Token>());
             memory::room(bytes).map_err(|error| At { error: error.into(), line })?;
         }
@@ -219,7 +219,7 @@ impl Lexer<'_> {
         let mut digits = String::new();
         loop {
             digits.push_str(&self.while_true(|c| c.is_ascii_hexdigit()));
-            // a backslash at the end of a line goes on with the next
+            // a backslash at the end of a line continues on the next
             if self.rest().starts_with("\\\n") {
                 self.bump();
                 self.bump();

@@ -132,7 +132,7 @@ impl Expr {
 }
 
 impl Query {
-    /// Calls `see` with what stands directly in the query.
+    /// Calls `see` with the direct parts of the query.
     pub(crate) fn children<'q>(&'q self, see: &mut dyn FnMut(Child<'q>)) {
         for Cte { query, .. } in &self.ctes {
             see(Child::Query(query));

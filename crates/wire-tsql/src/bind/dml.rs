@@ -132,8 +132,8 @@ impl Binder<'_> {
         }
     }
 
-    /// The rows of VALUES as the table's columns take them. What stands in a column of several
-    /// rows first gets one type, as in UNION ALL; NULL and DEFAULT have no say in that.
+    /// The rows of VALUES as the table's columns take them. The values of a column in several rows
+    /// first get one type, as in UNION ALL; NULL and DEFAULT do not affect it.
     fn insert_values(
         &mut self,
         rows: &[Vec<Option<Expr>>],

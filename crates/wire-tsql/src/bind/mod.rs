@@ -129,7 +129,7 @@ const MAX_TABLES: u32 = 256;
 /// How deep a recursive common table expression goes unless a statement says otherwise.
 const DEFAULT_RECURSION: i64 = 100;
 
-/// Binds one statement and gathers what running it needs.
+/// Binds one statement and gathers everything needed to run it.
 pub(crate) struct Binder<'a> {
     pub(crate) catalog: &'a mut dyn Catalog,
     pub(crate) variables: &'a Variables,

@@ -324,8 +324,8 @@ pub(crate) fn position(digits: &str, columns: usize) -> Result<usize> {
         .ok_or(Error::OrderPosition { position: number })
 }
 
-/// Where the first query of a set lists a column under this qualified name; what a star stands for
-/// is not known here.
+/// Where the first query of a set lists a column under this qualified name; the columns behind a
+/// star are not known here.
 fn listed(body: &SetExpr, wanted: &Name) -> Option<usize> {
     let same = |name: &Name| {
         let parts = name.0.iter().zip(&wanted.0);

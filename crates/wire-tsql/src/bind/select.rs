@@ -322,7 +322,7 @@ impl Binder<'_> {
         Ok(keys)
     }
 
-    /// `SELECT @v = ..`: the rows that SQLite gives, and what is assigned for each of them.
+    /// `SELECT @v = ..`: the rows that SQLite gives, and the assignments for each of them.
     pub(crate) fn select_assign(
         &mut self,
         query: &crate::ast::Query,
@@ -370,7 +370,7 @@ impl Binder<'_> {
     }
 }
 
-/// The expression with the row's columns in place of what SQLite gives.
+/// The expression with the row's columns in place of SQLite's values.
 pub(crate) fn rows(
     bound: &Bound,
     leaves: &mut Vec<String>,

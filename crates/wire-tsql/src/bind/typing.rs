@@ -1,5 +1,5 @@
-//! Types of expressions: the common one of several, conversions, operators. What has only
-//! constants in it is computed here.
+//! Types of expressions: the common one of several, conversions, operators. Constant expressions
+//! are computed here.
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
@@ -45,8 +45,8 @@ pub(crate) fn common_of<'b>(
     Ok(ty)
 }
 
-/// The value in what [`common_of`] found. Without a type it is NULL, which is sent as int; but no
-/// parameter's type is told by that.
+/// The value in the type that [`common_of`] found. Without a type it is NULL, which is sent as int;
+/// but that decides no parameter's type.
 pub(crate) fn fitted(value: Bound, common: Option<SqlType>) -> Result<Bound> {
     match common {
         Some(ty) => convert(value, ty),
@@ -54,7 +54,7 @@ pub(crate) fn fitted(value: Bound, common: Option<SqlType>) -> Result<Bound> {
     }
 }
 
-/// Computes what has only constants in it, if that gives no error: errors come at run time.
+/// Computes a constant expression, if that gives no error: errors come at run time.
 pub(crate) fn folded(bound: Bound) -> Bound {
     let mut constant = true;
     bound.walk(&mut |part| {
@@ -268,7 +268,7 @@ pub(crate) fn concat(left: Bound, right: Bound) -> Result<Bound> {
     Ok(folded(Bound::new(ty, nullable, node)))
 }
 
-/// A value into a column or variable of a table: what does not fit is an error.
+/// A value into a column or variable of a table: one that does not fit is an error.
 pub(crate) fn assign(inner: Bound, ty: SqlType, table: &str, column: &str) -> Result<Bound> {
     if inner.ty == ty && inner.node.is_typed() {
         return Ok(inner);

@@ -80,7 +80,7 @@ impl Table {
     }
 }
 
-/// Finds what names stand for.
+/// Resolves names.
 pub(crate) trait Catalog {
     /// The table or view; None when there is none.
     fn table(&mut self, name: &Name) -> Result<Option<Arc<Table>>>;

@@ -1,4 +1,4 @@
-//! Objects by their names, without a look at the others of their database: what OBJECT_ID needs.
+//! Objects by their names, without reading the rest of their database: for OBJECT_ID.
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -13,7 +13,7 @@ use crate::run::db::{Db, failure};
 /// The prefixes of names that nobody gave: see [`facts::made_name`].
 const MADE: [&str; 5] = ["pk__", "uq__", "fk__", "ck__", "df__"];
 
-/// Reads these objects of a database, and nothing of what hangs on them.
+/// Reads these objects of a database, without their dependants.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -114,8 +114,8 @@ fn one(connection: &Connection, schema: &str, stored: &str) -> rusqlite::Result<
         .optional()
 }
 
-/// A table or view of SQLite's by its name, in whatever case: as it is written, and what it is.
-/// SQLite finds it in the schema that it has in memory.
+/// A table or view of SQLite's by its name, in any case: the name as written, and the kind. SQLite
+/// finds it in the schema that it has in memory.
 pub(crate) fn table(
     connection: &Connection,
     schema: &str,

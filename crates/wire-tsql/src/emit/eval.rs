@@ -73,7 +73,7 @@ pub(crate) fn borrow<'a>(value: &'a Value<'_>) -> Value<'a> {
     }
 }
 
-/// An integer expression by itself: what loops count with.
+/// An integer expression by itself: loops count with these.
 pub(crate) fn eval_int(bound: &Bound, env: &Env<'_>) -> Result<Option<i64>> {
     match &bound.node {
         Node::Const(Value::Int(int)) => Ok(Some(*int)),

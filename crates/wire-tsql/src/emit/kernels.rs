@@ -1,4 +1,4 @@
-//! The expressions that SQLite calls, and what a connection keeps for them.
+//! The expressions that SQLite calls, and a connection's state for them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};

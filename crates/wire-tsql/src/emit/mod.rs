@@ -19,8 +19,8 @@ use crate::error::{Error, Result};
 use crate::functions::func::Func;
 use crate::value::{Family, family, is_text, storage, units};
 
-/// So many constants are parameters of a statement; more are written into its text. SQLite takes
-/// 32,766 parameters: the others are for variables and what is asked of the session.
+/// The number of constants that become parameters of a statement; more are written into its text.
+/// SQLite takes 32,766 parameters: the others are for variables and the session's answers.
 const PARAMETERS: usize = 16_000;
 
 fn operator(op: CmpOp) -> &'static str {
@@ -208,7 +208,7 @@ impl Binder<'_> {
     /// A constant in the text itself, beyond those that are parameters.
     fn written(&mut self, value: &Value<'static>, bound: &Bound) -> Result<String> {
         match storage::store(value, bound.ty)? {
-            // digits that mean exactly this number are not what SQLite promises to read
+            // SQLite does not promise to read digits back as exactly this number
             rusqlite::types::Value::Real(_) => self.kernel(bound),
             rusqlite::types::Value::Text(text) if text.contains('\0') => self.kernel(bound),
             _ => literal(value, bound.ty),
@@ -264,7 +264,7 @@ impl Binder<'_> {
         Ok(sql)
     }
 
-    /// Puts arguments in place of what SQLite or the session gives.
+    /// Puts arguments in place of values that SQLite or the session gives.
     fn hollow(
         &mut self,
         bound: &mut Bound,
@@ -297,7 +297,7 @@ impl Binder<'_> {
     }
 }
 
-/// A constant as text, for what stays in a schema.
+/// A constant as text, for definitions that stay in a schema.
 pub(crate) fn literal(value: &Value<'_>, ty: SqlType) -> Result<String> {
     use rusqlite::types::Value as Stored;
     Ok(match storage::store(value, ty)? {

@@ -1,10 +1,10 @@
-//! Messages that are no errors of ours: what statements tell, and what a text raises itself.
+//! Messages that are not our errors: notes of statements, and errors that a text raises itself.
 
 use tdekit_wire_tds::Message;
 
 /// The first number that is a user's.
 pub(crate) const USER: i32 = 50_000;
-/// The class of what THROW raises.
+/// The class of errors that THROW raises.
 pub(crate) const THROWN: u8 = 16;
 
 /// PRINT.

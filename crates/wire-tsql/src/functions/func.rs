@@ -1,8 +1,8 @@
-//! Functions as expressions name them, with what is fixed about each.
+//! Functions as expressions name them, with the fixed facts of each.
 
 use crate::value::datetime::Part;
 
-/// A function with what is fixed about it.
+/// A function with its fixed facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Func {
     Text(Text),
@@ -16,7 +16,7 @@ pub(crate) enum Func {
     RowCount,
     /// The share of TOP .. PERCENT: 0 to 100.
     Percent,
-    /// The lower, or the upper bound of what a LIKE pattern finds; NULL where it has none.
+    /// The lower or the upper bound of the texts that match a LIKE pattern; NULL where it has none.
     LikeBound(bool),
     /// AVG from sum and count.
     Average,

@@ -293,7 +293,7 @@ pub(crate) fn bind(name: &str, args: Vec<Bound>) -> Result<Bound> {
             if args[0].node == Node::Null(None) {
                 return Err(Error::NullIfOfNull {});
             }
-            // the first argument as it is, not as the comparison converts it
+            // the first argument unchanged, not as the comparison converts it
             let mut args = args.into_iter();
             let (Some(first), Some(second)) = (args.next(), args.next()) else {
                 return Err(count_error(name, "2"));

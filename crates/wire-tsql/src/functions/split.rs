@@ -10,8 +10,8 @@ use crate::value::text;
 /// The pieces between separators, in their order; NULL for none at all.
 ///
 /// # Errors
-/// 214 for a separator that is not one character, 40512 where it is not known what SQL Server
-/// does: a letter beside the same one in another case, the character of code 0.
+/// 214 for a separator that is not one character, 40512 where SQL Server's behaviour is not known:
+/// a letter beside the same one in another case, the character of code 0.
 pub(super) fn pieces(found: &Value<'_>, separator: &Value<'_>) -> Result<Value<'static>> {
     let separator = match separator {
         Value::Text(text) if text.encode_utf16().count() == 1 => text.chars().next(),

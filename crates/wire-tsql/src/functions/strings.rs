@@ -277,7 +277,7 @@ pub(crate) fn compute<'e>(
             if first.len().saturating_mul(count) > i32::MAX.unsigned_abs() as usize {
                 return Err(Error::ResultOverflow { to: "varchar".to_owned() });
             }
-            // what is longer than the type is cut again: one time more is enough
+            // a text longer than the type is cut again: once more is enough
             let enough = 8000 / first.len().max(1) + 1;
             let long = length_of(ty) == Some(Length::Max);
             cut(first.repeat(if long { count } else { count.min(enough) }), ty)

@@ -35,7 +35,7 @@ impl Parser<'_> {
         Ok(kind)
     }
 
-    /// The name of a target, with the hints that may stand behind it.
+    /// The name of a target, with the hints that may follow it.
     fn target(&mut self) -> Result<(Name, Hints)> {
         let name = match self.tok() {
             Tok::Var(_) => Name(vec![self.variable()?]),

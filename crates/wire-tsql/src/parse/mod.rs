@@ -215,8 +215,8 @@ pub(crate) fn parse_type(text: &str) -> Result<tdekit_wire_tds::SqlType> {
     parser.data_type()
 }
 
-/// Parses a name of one to four parts, as functions take it in a string; what is left out before
-/// the first point is empty.
+/// Parses a name of one to four parts, as functions take it in a string; parts left out before the
+/// first dot are empty.
 pub(crate) fn parse_name(text: &str) -> Result<Name> {
     let text = text.trim().trim_start_matches('.');
     let mut parser = Parser::new(text, true).map_err(|at| at.error)?;

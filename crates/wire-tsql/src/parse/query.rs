@@ -1,4 +1,4 @@
-//! SELECT and what it is made of.
+//! SELECT and its parts.
 
 use super::{Parser, is_reserved};
 use crate::ast::{
@@ -429,7 +429,7 @@ impl Parser<'_> {
     }
 
     /// Whether a parenthesis begins a query, as in `((SELECT ..) UNION ..) AS x`, and not a join:
-    /// what follows its end tells. Nothing is parsed twice.
+    /// the token behind its end tells. Nothing is parsed twice.
     fn parenthesised_query(&self) -> bool {
         let mut at = 0;
         while self.is_op_at(at, "(") {
@@ -463,7 +463,7 @@ impl Parser<'_> {
         if self.eat("AS") {
             return self.identifier().map(Some);
         }
-        // OPTION, OFFSET and OUTPUT begin what follows a table
+        // OPTION, OFFSET and OUTPUT begin the clause behind a table
         let follows = ["OFFSET", "OUTPUT", "LOOP", "HASH", "APPLY"];
         if self.is_identifier() && !follows.iter().any(|word| self.is(word)) {
             return self.identifier().map(Some);

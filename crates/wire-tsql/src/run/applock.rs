@@ -12,7 +12,7 @@ use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 use crate::value::{convert, is_null};
 
-/// The longest name of a resource, in letters; what is longer is cut.
+/// The longest name of a resource, in letters; longer ones are cut.
 const NAME: usize = 255;
 /// The return value of a call that could not be carried out.
 const FAILED: i32 = -999;
@@ -57,7 +57,7 @@ impl<'a> Arguments<'a> {
 }
 
 impl Run<'_> {
-    /// Carries a procedure out; an error of its own is told, and what it returns is -999.
+    /// Ends a procedure: an error of its own is sent, and its return value is then -999.
     fn carried_out(&mut self, result: Result<Called>) -> Result<Called> {
         let error = match result {
             Ok(called) => return Ok(called),
@@ -68,7 +68,7 @@ impl Run<'_> {
         Ok(Called { signal, status: FAILED, outputs: Vec::new() })
     }
 
-    /// The resource, and with what its lock ends.
+    /// The resource, and the scope that ends its lock.
     fn lock_of(&self, arguments: &Arguments<'_>, rest: [usize; 2]) -> Result<(Resource, Owner)> {
         let Some(name) = arguments.text(0)? else { return arguments.bad() };
         let [owner, principal] = rest;

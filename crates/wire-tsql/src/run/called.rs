@@ -1,4 +1,4 @@
-//! A call: what is given to it, what is called, and what comes back.
+//! A call: its arguments, its procedure, and its results.
 
 use tdekit_wire_tds::{Parameter, SqlType};
 

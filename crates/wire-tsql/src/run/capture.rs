@@ -13,7 +13,7 @@ use crate::run::target::Target;
 use crate::run::work::Run;
 use crate::value::Val;
 
-/// Keeps rows, and passes on what is not a result.
+/// Keeps rows, and passes on everything that is not a result.
 struct Capture<'a> {
     around: &'a mut dyn Sink,
     types: Vec<SqlType>,

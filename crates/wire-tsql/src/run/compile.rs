@@ -39,7 +39,7 @@ pub(crate) struct Lazy {
     pub(crate) plan: Mutex<Option<Planned>>,
 }
 
-/// A plan with what it was bound to.
+/// A plan with the state that it was bound to.
 #[derive(Debug)]
 pub(crate) struct Planned {
     /// The version of the catalog.

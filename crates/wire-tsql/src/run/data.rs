@@ -175,7 +175,8 @@ impl Run<'_> {
         }
     }
 
-    /// Reads what an expression looks up: the names that it asks for, or whole databases.
+    /// Reads the objects that an expression looks up: the names that it asks for, or whole
+    /// databases.
     fn look_up(&mut self, wanted: Option<&LookUp>, frame: &Frame) -> Result<()> {
         let Some(wanted) = wanted else { return Ok(()) };
         let current = self.s.state.database.clone();

@@ -33,7 +33,7 @@ pub(crate) struct Db {
     pub(super) temporaries: Vec<Temporary>,
     tables: HashMap<(String, String), Arc<Table>>,
     version: Arc<AtomicU64>,
-    /// Counts how often databases were let go: plans name them as they were attached.
+    /// Counts how often databases were detached: plans name them as they were attached.
     let_go: u64,
     seen: u64,
     /// The means by which the running request's client cancels.
@@ -188,7 +188,7 @@ impl Db {
         self.let_go += 1;
     }
 
-    /// A number that changes whenever some table may have changed, or a database was let go.
+    /// A number that changes whenever some table may have changed, or a database was detached.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire).wrapping_add(self.let_go << 40)
     }
@@ -220,7 +220,7 @@ impl Db {
         }
         let object = name.object();
         if object.starts_with("##") {
-            // what all sessions see would lie unencrypted in a file of tempdb's
+            // data that all sessions see would lie unencrypted in a file of tempdb's
             return Err(Error::feature("a global temporary table"));
         }
         if object.starts_with('#') {

@@ -1,4 +1,4 @@
-//! Descriptions of texts: what they give, and what their parameters must be. Source: the
+//! Descriptions of texts: their results, and the types of their parameters. Source: the
 //! documentation of sp_describe_first_result_set and sp_describe_undeclared_parameters.
 
 use std::sync::Arc;

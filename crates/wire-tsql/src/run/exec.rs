@@ -63,9 +63,10 @@ impl Run<'_> {
         self.finished(frame, Command::OTHER)
     }
 
-    /// Ends a statement for the client. Under NOCOUNT a procedure's statement, and that of a text
-    /// with parameters, is not told of unless it gave a result: a message before a result comes
-    /// with it then. A batch's statements are told of always, under NOCOUNT without their counts.
+    /// Ends a statement for the client. Under NOCOUNT the end of a statement in a procedure, or in
+    /// a text with parameters, is not reported unless the statement gave a result: a message before
+    /// a result then comes with it. The end of a batch's own statement is always reported, under
+    /// NOCOUNT without its count.
     pub(crate) fn end(
         &mut self,
         frame: &Frame,
@@ -266,7 +267,7 @@ impl Run<'_> {
             if self.sink.message(&message) == Flow::Stop {
                 return Ok(Signal::Stop);
             }
-            // an error is told of whatever NOCOUNT says
+            // an error is reported whatever NOCOUNT says
             if self.sink.done(frame.kind, Command::OTHER, None) == Flow::Stop {
                 return Ok(Signal::Stop);
             }

@@ -1,6 +1,6 @@
-//! Integer expressions and comparisons as flat programs: what loops count with. A program gives
-//! nothing where a variable is NULL or the result does not fit; the expression itself then tells
-//! what SQL Server would say.
+//! Integer expressions and comparisons as flat programs, for counting loops. A program gives
+//! nothing if a variable is NULL or the result does not fit; the expression itself then gives SQL
+//! Server's answer.
 
 use tdekit_wire_tds::{SqlType, Value};
 
@@ -107,7 +107,7 @@ impl Program {
 }
 
 impl Test {
-    /// The program of a condition; None when it is no comparison of integers.
+    /// The program of a condition; None if it is not a comparison of integers.
     pub(crate) fn of(bound: &Bound) -> Option<Test> {
         let Node::Compare(op, left, right) = &bound.node else { return None };
         let (left, right) = (Program::of(left)?, Program::of(right)?);

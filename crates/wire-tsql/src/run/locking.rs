@@ -1,5 +1,5 @@
-//! Locks of statements. A database has one write lock, SQLite's; a statement that changes
-//! something takes it, and so does one that asks for a lock by a hint or by the isolation level.
+//! Locks of statements. A database has one write lock, SQLite's. A statement that changes something
+//! takes it, and so does one that asks for a lock by a hint or by the isolation level.
 
 use std::time::{Duration, Instant};
 
@@ -71,7 +71,7 @@ impl Run<'_> {
     pub(crate) fn lock(&mut self, schemas: &[String], nowait: bool) -> Result<()> {
         if !self.in_sqlite() {
             if self.s.state.transaction.is_open() {
-                // what is opened later would be read as it is now, and could not be locked once
+                // a database opened later would be read as it is now, and could not be locked once
                 // others have changed it
                 let current = self.s.state.database.clone();
                 self.s.db.schema(&current)?;
@@ -88,8 +88,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Makes the open transaction one that writes into a database. Writing a number as it is asks
-    /// SQLite for the lock; where this transaction has read what others have changed since, it
+    /// Makes the open transaction one that writes into a database. Rewriting a number unchanged
+    /// asks SQLite for the lock. If others have changed data since this transaction read it, that
     /// fails for good, as a conflict of snapshots.
     fn upgrade(&mut self, schema: &str) -> Result<()> {
         let kernels = self.s.db.kernels.clone();

@@ -2,7 +2,7 @@
 //! which SQLite keeps, for as long as a session waits for one. A wait that would never end is
 //! found before it begins.
 //!
-//! Modes and what goes with what are SQL Server's (Transaction Locking and Row Versioning Guide,
+//! Modes and their compatibility are SQL Server's (Transaction Locking and Row Versioning Guide,
 //! lock compatibility).
 
 use std::collections::{BTreeMap, HashMap};
@@ -47,7 +47,7 @@ impl Mode {
     }
 }
 
-/// With what an application lock ends.
+/// The scope that ends an application lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     Transaction,
@@ -127,7 +127,7 @@ impl Known {
         found
     }
 
-    /// Sessions that must go on before this one can.
+    /// Sessions that this one waits for.
     fn blockers(&self, ticket: u64, waiting: &Waiting) -> Vec<u64> {
         match &waiting.wanted {
             Wanted::Application(resource, mode) => {
@@ -196,7 +196,7 @@ struct Shared {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Locks(Arc<Shared>);
 
-/// A session's part in them; what it holds goes with it.
+/// A session's part in them; its locks are released with it.
 #[derive(Debug)]
 pub(crate) struct Holder {
     all: Locks,
@@ -278,7 +278,7 @@ impl Holder {
         true
     }
 
-    /// Gives back what ends with the transaction, or all.
+    /// Releases the locks that end with the transaction, or all.
     pub(crate) fn release_all(&self, owner: Option<Owner>) {
         let mut known = self.all.known();
         if known.grants.is_empty() {

@@ -2,7 +2,7 @@
 
 use crate::value::dateparse::Order;
 
-/// Options that change what statements do.
+/// Options that change the effect of statements.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) nocount: bool,

@@ -1,4 +1,4 @@
-//! A query or a change, bound to the catalog: its plan, and what becomes of its rows.
+//! A query or a change, bound to the catalog: its plan, and the use of its rows.
 
 use std::sync::Arc;
 

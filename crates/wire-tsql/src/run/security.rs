@@ -486,7 +486,7 @@ pub(crate) fn system_procedure(
         "sp_getapplock" => run.get_app_lock(given).map(Some),
         "sp_releaseapplock" => run.release_app_lock(given).map(Some),
         "sp_describe_undeclared_parameters" => run.undeclared_parameters(given).map(Some),
-        // where a database's log would be made: SQLite's stands beside its file
+        // where a database's log would be made: SQLite's is beside its file
         "xp_instance_regwrite" => Ok(Some(done(Signal::Next))),
         "xp_msver" => {
             let rows = super::version::msver(given);

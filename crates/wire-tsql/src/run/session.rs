@@ -142,7 +142,7 @@ impl Inner {
         Ok(compiled)
     }
 
-    /// Lets the client's cancel reach SQLite, and forgets what an earlier request left.
+    /// Lets the client's cancel reach SQLite, and clears the state of an earlier request.
     fn begin(&mut self, sink: &mut dyn Sink, command: &str) {
         self.state.now = crate::value::datetime::now();
         self.state.nest = 0;
@@ -168,7 +168,7 @@ impl Inner {
 
     fn end(&mut self) {
         if std::mem::take(&mut self.state.short) {
-            // what SQLite keeps of it goes with the connection, unless that holds what is needed
+            // SQLite's memory for it goes with the connection, unless that holds needed state
             self.rest();
         }
         self.show();
@@ -302,7 +302,7 @@ impl Session for Inner {
             Err(error) => run.failed(error, 1, &frame),
             ended => ended,
         };
-        // what cannot be dropped is out of sight all the same
+        // a table that cannot be dropped is out of sight all the same
         let _ = run.end_temporaries(0);
         self.undo_cancelled(&ended, sink);
         self.end();
@@ -416,7 +416,8 @@ impl Session for Inner {
     fn release(&mut self, database: &str) {
         let open = self.db.peek().is_some_and(|connection| !connection.is_autocommit());
         if !self.state.transaction.is_open() && !open {
-            // what cannot be detached stays open, and whoever wants the file sees that
+            // a database that cannot be detached stays open, and a session that wants the file sees
+            // that
             let _ = self.db.detach(database);
         }
     }

@@ -1,8 +1,8 @@
-//! Temporary tables by the scopes that made them, and what table variables outlive.
+//! Temporary tables by the scopes that made them, and table variables, which survive rollbacks.
 //!
 //! A procedure, or a text, may make a `#t` where its caller has one: each has a name of its own in
 //! SQLite, and the innermost one is found. Table variables are temporary tables, too; no rollback
-//! touches what they hold.
+//! touches their content.
 
 use rusqlite::types::Value as Stored;
 
@@ -72,8 +72,8 @@ impl Db {
 }
 
 impl Run<'_> {
-    /// A batch, or what runs at this level of procedures, has ended: its temporary tables go. A
-    /// batch keeps those that are no variables.
+    /// A batch, or the text at this level of procedures, has ended: its temporary tables are
+    /// dropped. A batch keeps those that are no variables.
     pub(crate) fn end_temporaries(&mut self, level: u32) -> Result<()> {
         let ends = |known: &Temporary| {
             known.level > level || known.level == level && (level > 0 || is_variable(&known.name))
@@ -95,7 +95,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Undoes something of a transaction; table variables stay as they are.
+    /// Undoes a part of a transaction; table variables do not change.
     pub(super) fn undoing(&mut self, sql: &str) -> Result<()> {
         let kept = self.keep_variables()?;
         self.run_sql(sql)?;

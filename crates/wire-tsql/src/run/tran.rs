@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-/// The transaction that is open, if one is. `depth` is what `@@TRANCOUNT` tells, 1 or more. One
+/// The transaction that is open, if one is. `depth` is the value of `@@TRANCOUNT`, 1 or more. One
 /// that is doomed can only be rolled back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Transaction {
     /// Each statement is one of its own.
     #[default]
     None,
-    /// That of INSERT .. EXEC itself and what its procedure began in it: no client is told of it.
+    /// That of INSERT .. EXEC itself and of its procedure's BEGINs: no client is told of it.
     Hidden { depth: i32, doomed: bool },
     /// The client's, by the number and the name of its outermost BEGIN; the name is in lower case.
     Client { number: u64, name: String, depth: i32, doomed: bool },
@@ -116,8 +116,8 @@ impl Transaction {
         *self = Transaction::Hidden { depth: 1, doomed: false };
     }
 
-    /// After an INSERT .. EXEC whose rows stay. What its procedure has begun and left open is the
-    /// client's from now on, by the number that this gives.
+    /// After an INSERT .. EXEC whose rows stay. A transaction that its procedure has begun and left
+    /// open is the client's from now on, by the number that this returns.
     pub(crate) fn reveal(&mut self) -> Option<u64> {
         let Transaction::Hidden { depth, .. } = self else { return None };
         let left = *depth - 1;

@@ -86,7 +86,7 @@ impl Run<'_> {
         Ok(Own::Savepoint)
     }
 
-    /// Keeps or undoes what one statement did.
+    /// Keeps or undoes the changes of one statement.
     pub(crate) fn after_write(&mut self, own: Own, keep: bool) -> Result<()> {
         let sql = match (own, keep) {
             (Own::Transaction, true) => "COMMIT",
@@ -329,8 +329,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// After rows were inserted under SET IDENTITY_INSERT: the last of them is what SCOPE_IDENTITY
-    /// tells, and a value beyond those before moves the next one.
+    /// After rows were inserted under SET IDENTITY_INSERT: SCOPE_IDENTITY returns the last of them,
+    /// and a value beyond all earlier ones moves the next one.
     pub(crate) fn note_explicit_identity(&mut self, table: &Table) -> Result<()> {
         let Some(column) = table.identity().cloned() else { return Ok(()) };
         let kernels = self.s.db.kernels.clone();

@@ -1,11 +1,12 @@
-//! `xp_msver`: what runs here, as tools ask for it.
+//! `xp_msver`: the server's product and version, as tools ask for them.
 
 use tdekit_wire_tds::{Length, SqlType, Value, product};
 
 use crate::host::Rows;
 use crate::run::called::Given;
 
-/// The rows of `xp_msver`, all or those of the names given. What this server does not know is NULL.
+/// The rows of `xp_msver`, all or those of the names given. Values that this server does not know
+/// are NULL.
 pub(crate) fn msver(given: &[Given]) -> Rows {
     let wanted: Vec<&str> = given
         .iter()

@@ -398,7 +398,7 @@ fn to_text(value: &Value<'_>, from: SqlType, to: SqlType, style: i64) -> Result<
         && full.len() > usize::from(n)
         && !cut
     {
-        // what is too long for an integer is a star; other numbers are an error
+        // an integer that is too long becomes a star; other numbers are an error
         if family(from) == Family::Int && !is_national(to) {
             return fit_text("*", SqlType::VarChar(Length::Max), to);
         }

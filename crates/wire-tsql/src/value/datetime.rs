@@ -93,8 +93,8 @@ pub(crate) fn moment(value: &Value<'_>) -> Option<Moment> {
 }
 
 /// The value as a moment, in whole units of 100 ns: 1/300 s of `datetime` as it is, not as it is
-/// shown. What its conversion to `time`, `datetime2` and `datetimeoffset` begins with (SQL Server
-/// 2016 and later).
+/// shown. Conversion to `time`, `datetime2` and `datetimeoffset` begins with it (SQL Server 2016
+/// and later).
 pub(crate) fn exact_moment(value: &Value<'_>) -> Option<Moment> {
     let shown = moment(value)?;
     Some(match value {
@@ -110,7 +110,7 @@ fn round_ticks(ticks: i64, scale: u8) -> i64 {
     (ticks + unit / 2) / unit * unit
 }
 
-/// The moment as a value of the type, rounded to what the type can hold.
+/// The moment as a value of the type, rounded to the type's precision.
 ///
 /// # Errors
 /// 242 when it lies outside of the type's range.
@@ -122,7 +122,7 @@ pub(crate) fn to_type(moment: Moment, ty: SqlType, from: &str) -> Result<Val> {
         if ticks < DAY {
             return (moment.days, ticks);
         }
-        // the end of the last day cannot go on to the next
+        // the end of the last day cannot round up to the next
         if moment.days == LAST_DAY { (moment.days, moment.ticks) } else { (moment.days + 1, 0) }
     };
     match ty {
@@ -365,7 +365,7 @@ pub(crate) fn end_of_month(days: i64, months: i64) -> Option<i64> {
     from_civil(year, month, month_length(year, month))
 }
 
-/// The moment as days since 1900 with a fraction, in 1/300 s: what `datetime` counts by.
+/// The moment as days since 1900 with a fraction, in 1/300 s, the unit of `datetime`.
 pub(crate) fn datetime_ticks(value: &Value<'_>) -> Option<i64> {
     match value {
         Value::DateTime { days, ticks } => {

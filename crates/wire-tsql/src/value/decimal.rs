@@ -257,7 +257,7 @@ fn below(a: Wide, b: Wide) -> bool {
 /// Brings a wide number of scale `from` to `decimal(precision, scale)`.
 fn narrow(wide: Wide, from: u8, negative: bool, precision: u8, scale: u8) -> Result<Dec> {
     let magnitude = if from > scale {
-        // cutting digits first does not change what is half or more of the rest
+        // cutting digits first does not change whether the rest is half or more
         let down = from - scale;
         let first = down.saturating_sub(MAX);
         let (cut, by) = if first == 0 {

@@ -357,7 +357,7 @@ pub(crate) fn explicit(from: SqlType, to: SqlType) -> bool {
     }
 }
 
-/// The unsigned part of what is the same in text of any case: see [`text::compare`].
+/// Whether the value is NULL.
 pub(crate) fn is_null(value: &Value<'_>) -> bool {
     matches!(value, Value::Null)
 }

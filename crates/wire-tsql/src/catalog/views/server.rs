@@ -1,4 +1,4 @@
-//! Databases, schemas, principals, settings, and what runs.
+//! Databases, schemas, principals, settings, and running requests.
 
 use tdekit_wire_tds::{Length, SqlType, Value, product};
 

@@ -211,7 +211,7 @@ impl Run<'_> {
         self.note_constraints(&table.schema, &table.name, &[named])
     }
 
-    /// Whether a column's DEFAULT is what stays when a constraint was dropped.
+    /// Whether a column's DEFAULT is the one left by a dropped constraint.
     fn is_bare(&mut self, table: &Table, column: &str) -> Result<bool> {
         let named = self.named_constraints(table)?;
         Ok(!named.iter().any(|found| found.kind == "D" && found.columns == [column])
@@ -407,9 +407,9 @@ impl Run<'_> {
         found.map_err(|error| failure(&kernels, &error, &table.database))
     }
 
-    /// Changes `sqlite_schema` by SQLite's documented procedure for changes that leave rows as
-    /// they are: within the statement's transaction, with a new schema version, so that every
-    /// connection reads the schema again.
+    /// Changes `sqlite_schema` by SQLite's documented procedure for changes that do not touch rows:
+    /// within the statement's transaction, with a new schema version, so that every connection
+    /// reads the schema again.
     pub(super) fn edit_schema(
         &mut self,
         table: &Table,

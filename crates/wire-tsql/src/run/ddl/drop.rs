@@ -123,7 +123,7 @@ impl Run<'_> {
         }
     }
 
-    /// Forgets what is noted of a column that is gone.
+    /// Removes the notes on a column that is gone.
     pub(super) fn forget_column(&mut self, table: &Table, column: &str) -> Result<()> {
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);

@@ -1,4 +1,4 @@
-//! Foreign keys: what they refer to, and whether rows that are there agree.
+//! Foreign keys: their parents, and whether existing rows agree.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The text of a CREATE TABLE as SQLite keeps it, cut into what stands between its commas.
+//! The text of a CREATE TABLE as SQLite keeps it, cut at its commas.
 
 /// The text before the columns, the columns and constraints, the text behind them.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,7 +85,7 @@ fn key(item: usize, text: &str) -> Option<KeyText> {
     }
     let (start, _) = parts.next().filter(|(_, token)| *token == "(")?;
     let (end, _) = parts.find(|(_, token)| *token == ")")?;
-    // nothing may follow: ON CONFLICT is no constraint of T-SQL
+    // nothing may follow: T-SQL has no ON CONFLICT
     parts.next().is_none().then(|| KeyText { item, name, columns: text[start..=end].to_owned() })
 }
 
@@ -106,7 +106,7 @@ fn unquoted(token: &str) -> String {
     }
 }
 
-/// Tokens of SQLite's language with their places: enough of it to tell what is text and comment.
+/// Tokens of SQLite's language with their places: enough of it to recognise text and comments.
 fn tokens(sql: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     std::iter::from_fn(move || {
