@@ -193,15 +193,7 @@ pub(crate) fn zip_code(rng: &mut Rng) -> String {
 
 /// The 36 characters of a printed GUID, which the source's column holds.
 pub(crate) fn secure_string(rng: &mut Rng) -> String {
-    let bits = rng.u128(..);
-    format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        bits >> 96,
-        (bits >> 80) & 0xffff,
-        (bits >> 64) & 0xffff,
-        (bits >> 48) & 0xffff,
-        bits & 0xffff_ffff_ffff
-    )
+    uuid::Uuid::from_u128(rng.u128(..)).to_string()
 }
 
 /// Sixteen digits. Two rows share one with a chance of 1e-3 in a database of a million cards; the

@@ -20,7 +20,7 @@ use crate::environment::check_space;
 use crate::error::BenchError;
 use crate::generate::generate;
 use crate::interrupt;
-use crate::job::{CrudRequest, DatabaseState, Planned, Request};
+use crate::job::{CrudRequest, Planned, Request};
 use crate::key_store::{self, KeyEnvironment};
 use crate::numbers::float;
 use crate::private;
@@ -271,26 +271,30 @@ fn make_pristine(prepared: &mut Prepared) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A copy of the base's database to try things on, with a worker on it.
+/// A copy of the base's database to try things on, with workers on it. Fails when SQLite did not
+/// take a setting as asked.
 pub(super) fn scratch(
+    config: &Config,
     prepared: &Prepared,
     name: &str,
     settings: &[String],
     workers: u32,
-) -> Result<(PathBuf, Vec<WorkerProcess>, Option<DatabaseState>), BenchError> {
-    let [base, ..] = prepared.sides.as_slice() else {
-        return Ok((PathBuf::new(), Vec::new(), None));
-    };
+) -> Result<(PathBuf, Vec<WorkerProcess>), BenchError> {
     let path = prepared.directory.path().join("scratch.db");
+    let [base, ..] = prepared.sides.as_slice() else { return Ok((path, Vec::new())) };
     copy_file(&prepared.pristine(base, name), &path)?;
     let mut started = Vec::new();
-    let mut state = None;
     for _ in 0..workers {
         let (mut worker, _) = base.start()?;
-        state = Some(worker.open(&path, base.on_open(settings))?);
+        let state = worker.open(&path, base.on_open(settings))?;
+        if !state.journal_mode.eq_ignore_ascii_case(&config.journal_mode) {
+            let (found, asked) = (&state.journal_mode, &config.journal_mode);
+            let reason = format!("SQLite uses {found} where {asked} was asked for");
+            return Err(BenchError::Option { option: "--journal-mode", reason });
+        }
         started.push(worker);
     }
-    Ok((path, started, state))
+    Ok((path, started))
 }
 
 pub(super) fn remove_scratch(path: &Path) -> Result<(), BenchError> {
@@ -299,21 +303,16 @@ pub(super) fn remove_scratch(path: &Path) -> Result<(), BenchError> {
 
 /// Loops a process of each mix that fill the block time on the base.
 fn calibrate(config: &Config, prepared: &mut Prepared, name: &str) -> Result<Vec<u64>, BenchError> {
-    let (path, mut workers, state) =
-        scratch(prepared, name, &crud_settings(config), config.processes)?;
-    check_state(config, state.as_ref())?;
+    let (path, mut workers) =
+        scratch(config, prepared, name, &crud_settings(config), config.processes)?;
     prepared.instructions =
         workers.first().map_or_else(String::new, |worker| worker.instructions.clone());
-    if let Some(loops) = config.loops {
-        drop(workers);
-        remove_scratch(&path)?;
-        return Ok(vec![loops; config.mixes.len()]);
-    }
     let mut found = Vec::new();
     let mut rng = Rng::with_seed(config.seed);
+    let tries = if config.loops.is_some() { 0 } else { 3 };
     for control in (1_i64..).take(config.mixes.len()) {
-        let mut loops = 8;
-        for _ in 0..3 {
+        let mut loops = config.loops.unwrap_or(8);
+        for _ in 0..tries {
             // A block never repeats another's seed: the load mix would repeat its keys.
             let request = CrudRequest {
                 control,
@@ -338,25 +337,6 @@ fn scaled(loops: u64, elapsed: Duration, wanted: Duration) -> u64 {
     let wanted = u128::from(loops) * wanted.as_nanos();
     let next = wanted / elapsed.as_nanos().max(1);
     u64::try_from(next).unwrap_or(u64::MAX).clamp(4, loops.saturating_mul(64))
-}
-
-/// Fails when SQLite did not take a setting as asked.
-pub(super) fn check_state(
-    config: &Config,
-    state: Option<&DatabaseState>,
-) -> Result<(), BenchError> {
-    match state {
-        Some(state) if !state.journal_mode.eq_ignore_ascii_case(&config.journal_mode) => {
-            Err(BenchError::Option {
-                option: "--journal-mode",
-                reason: format!(
-                    "SQLite uses {} where {} was asked for",
-                    state.journal_mode, config.journal_mode
-                ),
-            })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Derives statements from the plain subject, rehearses them on the base and adds the classes.
@@ -425,8 +405,7 @@ fn rehearse(
     derived: &Derived,
 ) -> Result<(Vec<Planned>, Vec<String>), BenchError> {
     let settings = operation_settings(config, derived.foreign_keys);
-    let (path, mut workers, state) = scratch(prepared, name, &settings, 1)?;
-    check_state(config, state.as_ref())?;
+    let (path, mut workers) = scratch(config, prepared, name, &settings, 1)?;
     let statements = derived.tried();
     let rehearsals = match workers.first_mut() {
         Some(worker) => worker.ask(&Request::Rehearse { statements })?,

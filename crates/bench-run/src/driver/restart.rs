@@ -51,35 +51,20 @@ pub(super) struct SideWorkers {
     pub(super) debts: BTreeMap<i64, Debt>,
 }
 
-/// What the tasks of a restart need.
-#[derive(Debug, Clone, Copy)]
-struct Needs {
-    crud: bool,
-    subject: bool,
-    cold: bool,
-    script: bool,
-    backups: bool,
+/// Whether one of the tasks does such work.
+fn any(tasks: &[Task], fits: fn(&Work) -> bool) -> bool {
+    tasks.iter().any(|task| fits(&task.work))
 }
 
-impl Needs {
-    fn of(tasks: &[Task]) -> Self {
-        let any = |fits: fn(&Work) -> bool| tasks.iter().any(|task| fits(&task.work));
-        Self {
-            crud: any(|work| matches!(work, Work::Crud { .. })),
-            subject: any(|work| {
-                matches!(
-                    work,
-                    Work::Operation { cold: false, .. }
-                        | Work::Scan { .. }
-                        | Work::Backup
-                        | Work::FullBackup { .. }
-                )
-            }),
-            cold: any(|work| matches!(work, Work::Operation { cold: true, .. })),
-            script: any(|work| matches!(work, Work::Script { .. })),
-            backups: any(|work| matches!(work, Work::FullBackup { .. })),
-        }
-    }
+/// Work of a worker with the derived statements, in the system's warm cache.
+fn is_warm(work: &Work) -> bool {
+    matches!(
+        work,
+        Work::Operation { cold: false, .. }
+            | Work::Scan { .. }
+            | Work::Backup
+            | Work::FullBackup { .. }
+    )
 }
 
 /// One restart. Dropping it ends the workers and removes the working copies.
@@ -111,20 +96,20 @@ impl<'a> Restart<'a> {
         (number, tasks): (u32, &[Task]),
         rng: &mut Rng,
     ) -> Result<Self, BenchError> {
-        let needs = Needs::of(tasks);
         let directory = prepared.directory.path().join(format!("restart-{number}"));
         let mut order: Vec<usize> = (0..prepared.sides.len()).collect();
         rng.shuffle(&mut order);
         let mut restart =
             Self { config, prepared, number, workers: Vec::new(), runner: None, directory };
-        if let Some(Backups { tools, keys }) = prepared.backups.as_ref().filter(|_| needs.backups) {
+        let backs_up = any(tasks, |work| matches!(work, Work::FullBackup { .. }));
+        if let Some(Backups { tools, keys }) = prepared.backups.as_ref().filter(|_| backs_up) {
             restart.runner = Some(WorkerProcess::start(&tools.worker, "backup", keys)?);
         }
         let mut started: Vec<(usize, SideWorkers)> = Vec::new();
         let mut states: Vec<Vec<DatabaseState>> = Vec::new();
         for index in order {
             let Some(side) = prepared.sides.get(index) else { continue };
-            let (workers, state) = restart.start_side(side, needs)?;
+            let (workers, state) = restart.start_side(side, tasks)?;
             started.push((index, workers));
             states.push(state);
         }
@@ -145,7 +130,7 @@ impl<'a> Restart<'a> {
     fn start_side(
         &self,
         side: &SideSpec,
-        needs: Needs,
+        tasks: &[Task],
     ) -> Result<(SideWorkers, Vec<DatabaseState>), BenchError> {
         let directory = self.directory.join(&side.side.id);
         std::fs::create_dir_all(&directory)
@@ -159,7 +144,8 @@ impl<'a> Restart<'a> {
             debts: BTreeMap::new(),
         };
         let mut states = Vec::new();
-        if let Some(name) = self.prepared.crud.filter(|_| needs.crud) {
+        let mixes = any(tasks, |work| matches!(work, Work::Crud { .. }));
+        if let Some(name) = self.prepared.crud.filter(|_| mixes) {
             let path = directory.join("crud.db");
             copy_file(&self.prepared.pristine(side, name), &path)?;
             let on_open = side.on_open(&crud_settings(self.config));
@@ -176,18 +162,18 @@ impl<'a> Restart<'a> {
             let plan = Request::Plan { statements: self.prepared.plan.clone() };
             let start =
                 |name_of_copy| self.start_subject(side, name, &directory.join(name_of_copy));
-            if needs.subject {
+            if any(tasks, is_warm) {
                 let (mut worker, state) = start("subject.db")?;
                 worker.do_it(&plan)?;
                 states.push(state);
                 workers.subject = Some(worker);
             }
-            if needs.cold {
+            if any(tasks, |work| matches!(work, Work::Operation { cold: true, .. })) {
                 let (mut worker, _) = start("cold.db")?;
                 worker.do_it(&plan)?;
                 workers.cold = Some(worker);
             }
-            if needs.script {
+            if any(tasks, |work| matches!(work, Work::Script { .. })) {
                 let (mut worker, state) = start("script.db")?;
                 plan_script(&mut worker, self.config, &self.prepared.pristine(side, name))?;
                 states.push(state);

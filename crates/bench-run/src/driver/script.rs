@@ -3,7 +3,7 @@
 use tdekit_bench_report::StatementInfo;
 
 use super::classes;
-use super::prepare::{Prepared, check_state, remove_scratch, scratch};
+use super::prepare::{Prepared, remove_scratch, scratch};
 use super::restart::{operation_settings, plan_script};
 use crate::config::Config;
 use crate::error::BenchError;
@@ -21,8 +21,7 @@ pub(super) fn add(
     name: &'static str,
 ) -> Result<(), BenchError> {
     let settings = operation_settings(config, prepared.foreign_keys);
-    let (path, mut workers, state) = scratch(prepared, name, &settings, 1)?;
-    check_state(config, state.as_ref())?;
+    let (path, mut workers) = scratch(config, prepared, name, &settings, 1)?;
     let Some(worker) = workers.first_mut() else { return Ok(()) };
     let pristine = prepared.sides.first().map(|side| prepared.pristine(side, name));
     let writes = plan_script(worker, config, &pristine.unwrap_or_default())?;

@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::fs::{Advice, fadvise, fdatasync};
@@ -59,11 +59,12 @@ pub(super) fn run(spec: &RunSpec) -> Result<Ran, WorkerError> {
     })
 }
 
-fn failed<'a>(
+pub(super) fn failed(
     doing: &'static str,
-    path: &'a Path,
-) -> impl FnOnce(std::io::Error) -> WorkerError + 'a {
-    move |source| WorkerError::File { doing, path: path.to_owned(), source }
+    path: impl Into<PathBuf>,
+) -> impl FnOnce(std::io::Error) -> WorkerError {
+    let path = path.into();
+    move |source| WorkerError::File { doing, path, source }
 }
 
 /// Reads to the end and keeps the end.

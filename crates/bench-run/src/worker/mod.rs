@@ -18,6 +18,7 @@ use crate::job::{CrudRequest, DatabaseState, LibraryChoice, Planned, Ready, Repl
 use crate::measure::{Meter, private_memory_bytes, wall_ns};
 use crate::oltp::{Oltp, OltpShare};
 use crate::sqlite::{Connection, Library, LibraryError, SqliteError};
+use crate::subject::beside;
 use crud::Crud;
 use operations::Operations;
 use script::Script;
@@ -37,8 +38,6 @@ pub(crate) enum WorkerError {
     Statement { number: u32, source: SqliteError },
     #[error("statement {number} of the script has parameters; write values in their place: {sql}")]
     Parameters { number: u32, sql: String },
-    #[error("cannot write {path}, which drops the system's whole cache: {source}")]
-    DropAll { path: &'static str, source: std::io::Error },
     #[error("the answer cannot be written: {0}")]
     Answer(#[from] serde_json::Error),
 }
@@ -251,9 +250,7 @@ impl Worker {
         drop(target);
         let cost = meter.finish();
         for suffix in ["", "-journal", "-wal", "-shm"] {
-            let mut path = to.as_os_str().to_owned();
-            path.push(suffix);
-            remove_if_there(Path::new(&path))?;
+            remove_if_there(&beside(to, suffix))?;
         }
         result?;
         answer(cost)
@@ -285,8 +282,8 @@ impl Worker {
 
 fn remove_if_there(path: &Path) -> Result<(), WorkerError> {
     match std::fs::remove_file(path) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(WorkerError::File { doing: "cannot remove", path: path.to_owned(), source })
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(command::failed("cannot remove", path)(error))
         }
         _ => Ok(()),
     }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::command::write_out;
+use super::command::{failed, write_out};
 use super::{Database, WorkerError, open};
 use crate::job::{Operation, OperationCosts as Costs, Planned, Rehearsal, Variant};
 use crate::measure::{Cost, Meter};
@@ -140,7 +140,7 @@ fn reopen_cold(
 fn drop_all_pages() -> Result<(), WorkerError> {
     const SWITCH: &str = "/proc/sys/vm/drop_caches";
     rustix::fs::sync();
-    std::fs::write(SWITCH, "3").map_err(|source| WorkerError::DropAll { path: SWITCH, source })
+    std::fs::write(SWITCH, "3").map_err(failed("cannot drop the system's whole cache by", SWITCH))
 }
 
 /// Runs and undoes each statement for real and compares the changed rows with the expected ones.

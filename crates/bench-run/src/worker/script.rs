@@ -2,6 +2,7 @@
 //! its commit, SQLite's cache emptied before each. What they change is undone outside the clock, so
 //! that every time and every side meets the same database.
 
+use super::command::{failed, write_out};
 use super::{Database, WorkerError, open};
 use crate::job::Undo;
 use crate::measure::{Cost, Meter};
@@ -75,9 +76,6 @@ impl Script {
         }
         // Something must stand in the connection's place while the file is closed.
         database.connection = library.open(std::path::Path::new(":memory:"))?;
-        let failed = |doing, path: std::path::PathBuf| {
-            move |source| WorkerError::File { doing, path, source }
-        };
         if self.undo != Undo::Nothing {
             for suffix in ["-wal", "-shm", "-journal"] {
                 super::remove_if_there(&crate::subject::beside(&database.path, suffix))?;
@@ -85,10 +83,8 @@ impl Script {
         }
         if let Undo::Copy(from) = &self.undo {
             std::fs::copy(from, &database.path)
-                .map_err(failed("cannot copy to", database.path.clone()))?;
-            std::fs::File::open(&database.path)
-                .and_then(|file| file.sync_data())
-                .map_err(failed("cannot write out", database.path.clone()))?;
+                .map_err(failed("cannot copy to", &database.path))?;
+            write_out(&database.path, false)?;
         }
         database.connection = open(library, &database.path, &database.on_open)?;
         Ok(())
