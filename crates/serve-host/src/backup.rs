@@ -20,6 +20,7 @@ use tdekit_backup_run::{
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
 use tdekit_sqlite_convert::io_error;
+use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tsql::{Backup, Device, Error, Progress};
 
 use super::certificates::warn_of;
@@ -91,10 +92,10 @@ pub(crate) fn places(base: &Path, devices: &[Device<String>]) -> Result<Vec<Plac
     let place = |device: &Device<String>| match device {
         Device::Disk(path) => files::resolve(base, path)
             .map(Place::File)
-            .ok_or_else(|| fault::device(path, &std::io::Error::from_raw_os_error(20))),
+            .ok_or_else(|| fault::device(path, &std::io::Error::from_raw_os_error(20)).into()),
         Device::Url(address) => match Place::of(address.as_ref()) {
             object @ Place::Object(_) => Ok(object),
-            _ => Err(fault::device(address, &std::io::ErrorKind::NotFound.into())),
+            _ => Err(fault::device(address, &std::io::ErrorKind::NotFound.into()).into()),
         },
     };
     devices.iter().map(place).collect()
@@ -121,7 +122,7 @@ fn choice(wanted: &Backup, out: &mut Progress<'_>) -> Result<Option<EncryptionCh
     if algorithm == Algorithm::TripleDes3Key {
         let text = "TRIPLE_DES_3KEY is legacy: it is a hundred times slower than AES_256 and no \
                     safer.";
-        out.tell(fault::told(50_000, text));
+        out.tell(Told::Own { text: text.to_owned() }.message());
     }
     Ok(Some(EncryptionChoice::Algorithm(algorithm)))
 }
@@ -195,9 +196,7 @@ impl Job<'_> {
 
 fn tell(found: &Found, outcome: &BackupOutcome, begun: Instant, out: &mut Progress<'_>) {
     let (name, position, pages) = (&found.name, outcome.position, outcome.pages_stored);
-    let processed =
-        format!("Processed {pages} pages for database '{name}', file '{name}' on file {position}.");
-    out.tell(fault::told(4035, processed));
+    out.tell(Told::Processed { name: name.clone(), pages, position }.message());
     let verb = match outcome.kind {
         SetKind::Full => "BACKUP DATABASE",
         SetKind::Differential => "BACKUP DATABASE WITH DIFFERENTIAL",
@@ -207,7 +206,7 @@ fn tell(found: &Found, outcome: &BackupOutcome, begun: Instant, out: &mut Progre
 
 /// SQL Server's last message of a backup or a restore.
 pub(crate) fn succeeded(
-    verb: &str,
+    verb: &'static str,
     pages: u64,
     bytes: u64,
     begun: Instant,
@@ -215,10 +214,7 @@ pub(crate) fn succeeded(
     let elapsed = begun.elapsed().as_secs_f64().max(0.001);
     #[allow(clippy::cast_precision_loss)]
     let rate = bytes as f64 / f64::from(1 << 20) / elapsed;
-    let text = format!(
-        "{verb} successfully processed {pages} pages in {elapsed:.3} seconds ({rate:.3} MB/sec)."
-    );
-    fault::told(3014, text)
+    Told::Succeeded { verb, pages, elapsed_s: elapsed, rate }.message()
 }
 
 fn not_chosen(failure: &RunError, selectors: &[String]) -> Error {
@@ -232,15 +228,7 @@ fn not_chosen(failure: &RunError, selectors: &[String]) -> Error {
 
 fn not_made(failure: &RunError, wanted: &Backup) -> Error {
     match failure {
-        RunError::NoBase { .. } => fault::error(
-            3035,
-            format!(
-                "Cannot perform a differential backup for database \"{}\", because a current \
-                 database backup does not exist. Perform a full database backup by reissuing \
-                 BACKUP DATABASE, omitting the WITH DIFFERENTIAL option.",
-                wanted.database
-            ),
-        ),
+        RunError::NoBase { .. } => ServerError::NoBase { name: wanted.database.clone() }.into(),
         failure => fault::of_run(failure),
     }
 }

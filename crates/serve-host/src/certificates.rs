@@ -8,13 +8,12 @@ use tdekit_key_store::{
     CertificateBackup as Read, CertificateInfo, NewCertificate, RsaBits, StoreError, expires_soon,
     iso8601, now_seconds, read_certificate_file, write_new,
 };
-use tdekit_wire_tds::Message;
+use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tsql::{CertificateBackup, CreateCertificate, Error, Progress};
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 use time::{Date, PrimitiveDateTime, Time};
 
-use super::fault::OWN;
 use super::keys::{Keys, not_written, secret_bytes};
 use super::{fault, files};
 
@@ -79,12 +78,9 @@ pub(crate) fn backup(keys: &Keys, base: &Path, wanted: &CertificateBackup) -> Re
         let der = store.certificate_der(&wanted.name).map_err(of_store)?;
         return write_new(&file, der).map_err(|_| not_written(&file));
     };
-    let password = wanted.encryption_password.as_deref().ok_or_else(|| {
-        fault::error(
-            15233,
-            "Invalid parameter combination: PRIVATE KEY needs ENCRYPTION BY PASSWORD.",
-        )
-    })?;
+    let detail = "PRIVATE KEY needs ENCRYPTION BY PASSWORD.";
+    let password = wanted.encryption_password.as_deref();
+    let password = password.ok_or(ServerError::BadCombination { detail })?;
     let password = secret_bytes(password)?;
     keys.change(|store| {
         let info = store.store().find(&wanted.name).map_err(of_store)?.clone();
@@ -109,9 +105,8 @@ fn backup_pfx(
     of_store: impl Fn(StoreError) -> Error,
 ) -> Result<(), Error> {
     let (Some(password), None) = (&wanted.encryption_password, &wanted.key_file) else {
-        let text = "Invalid parameter combination: a PFX is one file, and PRIVATE KEY needs \
-                    ENCRYPTION BY PASSWORD.";
-        return Err(fault::error(15233, text));
+        let detail = "a PFX is one file, and PRIVATE KEY needs ENCRYPTION BY PASSWORD.";
+        return Err(ServerError::BadCombination { detail }.into());
     };
     let file = files::resolve(base, &wanted.file);
     let file = file.ok_or_else(|| not_written(Path::new(&wanted.file)))?;
@@ -147,7 +142,7 @@ pub(crate) fn warn_of(
     out: &mut Progress<'_>,
 ) {
     if certificates.iter().any(CertificateInfo::needs_backup) {
-        out.tell(not_backed_up());
+        out.tell(Told::NotBackedUp {}.message());
     }
     for info in certificates.iter().filter(|info| info.active) {
         let Some(days) = expires_soon(info.not_after) else { continue };
@@ -158,20 +153,8 @@ pub(crate) fn warn_of(
             info.name,
             iso8601(info.not_after)
         );
-        out.tell(fault::told(OWN, text));
+        out.tell(Told::Own { text }.message());
     }
-}
-
-/// SQL Server's warning 33091, for a certificate whose private key is in no backup.
-fn not_backed_up() -> Message {
-    fault::told(
-        33091,
-        "Warning: The certificate used for encrypting the database encryption key has not been \
-         backed up. You should immediately back up the certificate and the private key associated \
-         with the certificate. If the certificate ever becomes unavailable or if you must restore \
-         or attach the database on another server, you must have backups of both the certificate \
-         and the private key or you will not be able to open the database.",
-    )
 }
 
 fn read_files(base: &Path, file: &str, wanted: &CreateCertificate) -> Result<Read, Error> {
@@ -187,10 +170,8 @@ fn read_files(base: &Path, file: &str, wanted: &CreateCertificate) -> Result<Rea
     };
     let password = wanted.decryption_password.as_deref().map(secret_bytes).transpose()?;
     if wanted.pfx {
-        let password = password.ok_or_else(|| {
-            let text = "Invalid parameter combination: a PFX needs DECRYPTION BY PASSWORD.";
-            fault::error(15233, text)
-        })?;
+        let detail = "a PFX needs DECRYPTION BY PASSWORD.";
+        let password = password.ok_or(ServerError::BadCombination { detail })?;
         return Read::from_pkcs12(&certificate, &path, &password).map_err(not_read);
     }
     let key = key.as_ref().map(|(path, bytes)| (path.as_path(), bytes.as_slice()));
@@ -229,17 +210,13 @@ fn from_files(
 fn not_read(failure: StoreError) -> Error {
     match failure {
         StoreError::BadCertificate { .. } => bad_file(),
-        StoreError::BadSecret { .. } => fault::error(15465, "The private key password is invalid."),
+        StoreError::BadSecret { .. } => ServerError::WrongKeyPassword {}.into(),
         failure => fault::of_store(&failure),
     }
 }
 
 fn bad_file() -> Error {
-    fault::error(
-        15208,
-        "The certificate, asymmetric key, or private key file is not valid or does not exist; or \
-         you do not have permissions for it.",
-    )
+    ServerError::BadFile {}.into()
 }
 
 /// Seconds since 1970 of a date as SQL Server's scripts write it, in UTC.

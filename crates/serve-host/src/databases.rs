@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 use tdekit_sqlite_convert::{FileKind, SIDE_SUFFIXES, file_uri, register, with_suffix};
 use tdekit_wire_endpoint::Sessions;
+use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::{Database, Error};
 
 use super::gate::{Gate, Replacing};
@@ -187,9 +188,8 @@ impl Databases {
         if is_system(name) || self.find(name).is_ok() {
             return Err(exists());
         }
-        let told = |detail: String| {
-            fault::error(1802, format!("CREATE DATABASE failed. {name} was not created: {detail}"))
-        };
+        let told =
+            |detail: String| Error::from(ServerError::NotCreated { name: name.to_owned(), detail });
         // An empty file is a new database to SQLite; what somebody else put there, or a link, is
         // not used.
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
@@ -209,9 +209,7 @@ impl Databases {
     /// 3701 when it is not there, 3702 while it is in use.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
         if is_system(name) {
-            let text =
-                format!("Cannot drop the database '{name}' because it is a system database.");
-            return Err(fault::error(3708, text));
+            return Err(ServerError::SystemDatabase { name: name.to_owned() }.into());
         }
         let missing = || Error::DropMissing { kind: "database".to_owned(), name: name.to_owned() };
         let found = self.find(name).map_err(|_| missing())?;

@@ -16,6 +16,7 @@ use tdekit_sqlite_convert::{
     CancelledBy, FileKind, Form, Options, convert, find_certificates, header_of, rewrap, wrapped_of,
 };
 use tdekit_sqlite_page::Header;
+use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tsql::{AlterDatabase, EncryptionKey, Error, Progress};
 
 use super::certificates::warn_of;
@@ -55,8 +56,7 @@ impl Encryption {
     ) -> Result<(), Error> {
         let found = user_database(databases, name)?;
         if header(&found.path)?.is_some() || self.noted(name).is_some() {
-            let text = "A database encryption key already exists for this database.";
-            return Err(fault::error(33103, text));
+            return Err(ServerError::KeyExists {}.into());
         }
         let algorithm = algorithm_of(key.algorithm.as_deref().unwrap_or(Algorithm::Aes256.name()))?;
         let certificate = key.certificate.as_deref().unwrap_or_default();
@@ -98,13 +98,7 @@ impl Encryption {
         }
         let Some(certificate) = certificate else { return Ok(()) };
         let Some(_taken) = databases.take(&found) else {
-            return Err(fault::error(
-                33116,
-                format!(
-                    "CREATE/ALTER/DROP DATABASE ENCRYPTION KEY failed because a lock could not be \
-                     placed on database '{name}'. Try again later."
-                ),
-            ));
+            return Err(ServerError::KeyNotLocked { name: name.to_owned() }.into());
         };
         let work = || {
             let unlocked = keys.open()?;
@@ -120,10 +114,7 @@ impl Encryption {
     pub(crate) fn drop_key(&self, databases: &Databases, name: &str) -> Result<(), Error> {
         let found = user_database(databases, name)?;
         if header(&found.path)?.is_some() {
-            let text = "Cannot drop the database encryption key because it is currently in use. \
-                        Database encryption needs to be turned off to be able to drop the \
-                        database encryption key.";
-            return Err(fault::error(33105, text));
+            return Err(ServerError::KeyInUse {}.into());
         }
         self.notes().remove(&name.to_lowercase()).map(drop).ok_or_else(no_key)
     }
@@ -174,14 +165,9 @@ impl Encryption {
     ) -> Result<(), Error> {
         let found = &user_database(databases, name)?;
         if header(&found.path)?.is_some() {
-            let text = "Cannot enable database encryption because it is already enabled.";
-            return Err(fault::error(33107, text));
+            return Err(ServerError::IsEncrypted {}.into());
         }
-        let noted = self.noted(&found.name).ok_or_else(|| {
-            let text = "Cannot change database encryption state because no database encryption \
-                        key is set.";
-            fault::error(33106, text)
-        })?;
+        let noted = self.noted(&found.name).ok_or(ServerError::NoKeySet {})?;
         let certificate = usable(keys, &noted.certificate, out)?;
         let _taken = databases.take(found).ok_or_else(|| no_lock(found))?;
         let work = || {
@@ -204,8 +190,7 @@ impl Encryption {
     ) -> Result<(), Error> {
         let found = &user_database(databases, name)?;
         let Some(header) = header(&found.path)? else {
-            let text = "Cannot disable database encryption because it is already disabled.";
-            return Err(fault::error(33108, text));
+            return Err(ServerError::IsPlain {}.into());
         };
         let _taken = databases.take(found).ok_or_else(|| no_lock(found))?;
         let work = || {
@@ -249,9 +234,7 @@ pub(crate) fn thumbprint_of(header: &Header) -> Option<String> {
 
 fn user_database(databases: &Databases, name: &str) -> Result<Found, Error> {
     if is_system(name) {
-        let text = "Cannot encrypt a system database. Database encryption operations cannot be \
-                    performed for 'master', 'model', 'tempdb', 'msdb', or 'resource' databases.";
-        return Err(fault::error(33102, text));
+        return Err(ServerError::SystemNotEncrypted {}.into());
     }
     databases.find(name)
 }
@@ -288,19 +271,14 @@ fn not_converted(failure: &RunError, found: &Found) -> Error {
 }
 
 fn no_lock(found: &Found) -> Error {
-    let text = format!(
-        "ALTER DATABASE failed because a lock could not be placed on database '{}'. Try again \
-         later.",
-        found.name
-    );
-    fault::error(5061, text)
+    ServerError::NotLocked { name: found.name.clone() }.into()
 }
 
 fn no_key() -> Error {
-    fault::error(33104, "A database encryption key does not exist for this database.")
+    ServerError::NoKey {}.into()
 }
 
 fn tell(out: &mut Progress<'_>, text: &str) -> Result<(), Error> {
-    out.tell(fault::told(50_000, text));
+    out.tell(Told::Own { text: text.to_owned() }.message());
     Ok(())
 }

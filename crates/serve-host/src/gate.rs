@@ -7,9 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::Error;
-
-use super::fault;
 
 /// How long somebody who opens a file waits for who replaces it, and the other way round.
 const WAIT: Duration = Duration::from_secs(3);
@@ -48,8 +47,7 @@ impl Gate {
         let name = database.to_lowercase();
         let mut state = self.wait(|state| !state.replaced.contains(&name));
         if state.replaced.contains(&name) {
-            let text = format!("Database '{database}' is in transition. Try the statement later.");
-            return Err(fault::error(952, text));
+            return Err(ServerError::Replaced { name: database.to_owned() }.into());
         }
         *state.opened.entry(name.clone()).or_default() += 1;
         Ok(Opening { gate: Arc::clone(self), name })

@@ -8,6 +8,7 @@ use tdekit_key_store::{
     KeyStore, PasswordParams, SecretBytes, StoreError, Unlock, Unlocked, write_new,
 };
 use tdekit_sqlite::keyring;
+use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::Error;
 
 use super::fault;
@@ -113,10 +114,7 @@ impl Keys {
                 *locked(&self.current) = None;
                 Ok(())
             }
-            None => {
-                let text = "The key 'master key' is not open. Please open the key before using it.";
-                Err(fault::error(15315, text))
-            }
+            None => Err(ServerError::MasterKeyClosed {}.into()),
         }
     }
 
@@ -155,18 +153,10 @@ impl Keys {
     /// `DROP MASTER KEY`: refused while certificates need it.
     pub(crate) fn drop_key(&self) -> Result<(), Error> {
         let Some(store) = self.store()? else {
-            let text = "Cannot drop the symmetric key '##MS_DatabaseMasterKey##', because it does \
-                        not exist or you do not have permission.";
-            return Err(fault::error(15151, text));
+            return Err(ServerError::NoMasterKeyToDrop {}.into());
         };
         match store.certificates().iter().find(|info| info.has_private_key) {
-            Some(info) => {
-                let name = &info.name;
-                let text = format!(
-                    "Cannot drop master key because certificate '{name}' is encrypted by it."
-                );
-                Err(fault::error(15580, text))
-            }
+            Some(info) => Err(ServerError::MasterKeyNeeded { name: info.name.clone() }.into()),
             None => Err(fault::feature("DROP MASTER KEY")),
         }
     }
@@ -188,12 +178,7 @@ impl Keys {
 
 /// A file that was not written; it may be there already.
 pub(crate) fn not_written(file: &std::path::Path) -> Error {
-    let text = format!(
-        "Cannot write into file '{}'. Verify that you have write permissions, that the file path \
-         is valid, and that the file does not already exist.",
-        file.display()
-    );
-    fault::error(15240, text)
+    ServerError::NotWritten { file: file.display().to_string() }.into()
 }
 
 /// A password as a secret.

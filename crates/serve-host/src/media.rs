@@ -3,6 +3,7 @@
 use tdekit_backup_run::FindingReport;
 use tdekit_backup_run::history;
 use tdekit_backup_run::{CatalogUse, Compression, SetInfo, SetKind, UnwrapSecret};
+use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tds::{SqlType, Value};
 use tdekit_wire_tsql::{Error, Progress, Restore, Rows};
 
@@ -199,21 +200,16 @@ pub(crate) fn verify(
     });
     let report = checked.map_err(|failure| fault::of_run(&failure))?;
     if let Some(damage) = report.damages.first() {
-        let text = format!("Damage to the backup set was detected. {damage}");
-        return Err(fault::error(3189, text));
+        return Err(ServerError::DamagedSet { damage: damage.clone() }.into());
     }
     if let Some(finding) = FindingReport::all(keys.operator(), &opened.media).first() {
         let device = opened.media.names().join(", ");
-        let text = format!(
-            "The media family on device '{device}' is incorrectly formed. SQL Server cannot \
-             process this media family. {}",
-            finding.message
-        );
-        return Err(fault::error(3241, text));
+        let finding = finding.message.clone();
+        return Err(ServerError::UnsoundMedia { device, finding }.into());
     }
     let done = CatalogUse::Verified;
     history::record_use(keys.operator(), &opened.media, set.position, done, None);
-    out.tell(fault::told(3262, format!("The backup set on file {} is valid.", set.position)));
+    out.tell(Told::Valid { position: set.position }.message());
     Ok(())
 }
 

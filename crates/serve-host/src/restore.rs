@@ -14,12 +14,13 @@ use tdekit_backup_run::{CatalogUse, Chain, Media, RunError, SetInfo, SourceKind,
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, KeyStore, Unlocked, now_seconds};
 use tdekit_sqlite_convert::{CancelledBy, DatabaseError, Form, Watch, find_certificates};
+use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tsql::{Error, Progress, Restore};
 
 use super::backup::{places, succeeded};
 use super::certificates::warn_of;
 use super::databases::{Databases, is_system};
-use super::fault::{self, OWN};
+use super::fault;
 use super::keys::Keys;
 use super::steer::steer;
 
@@ -39,7 +40,7 @@ pub(crate) fn set_of<'a>(media: &'a Media, wanted: &Restore) -> Result<&'a SetIn
     let position = asked.parse::<u32>().ok().filter(|position| *position > 0);
     let none = || {
         let device = media.names().join(", ");
-        fault::error(4038, format!("Cannot find file ID {asked} on device '{device}'."))
+        Error::from(ServerError::NoSetOn { position: asked.to_owned(), device })
     };
     media.set(Some(position.ok_or_else(none)?)).map_err(|failure| match failure {
         RunError::NoSet { .. } => none(),
@@ -70,7 +71,7 @@ pub(crate) fn run(
     };
     // The statement names its set by its place: what is wrong beside it is told.
     for finding in FindingReport::all(keys.operator(), &opened.media) {
-        out.tell(fault::told(OWN, finding.message));
+        out.tell(Told::Own { text: finding.message }.message());
     }
     let begun = Instant::now();
     let work = Work { keys, media: &opened.media, set, places: &places };
@@ -94,9 +95,7 @@ pub(crate) fn run(
     );
     warn_of(keys.operator(), &done.certificates, out);
     let (position, pages) = (set.position, done.pages);
-    let processed =
-        format!("Processed {pages} pages for database '{name}', file '{name}' on file {position}.");
-    out.tell(fault::told(4035, processed));
+    out.tell(Told::Processed { name: name.to_owned(), pages, position }.message());
     out.tell(succeeded("RESTORE DATABASE", pages, done.bytes, begun));
     Ok(())
 }
@@ -124,23 +123,13 @@ fn refuse_existing(wanted: &Restore, set: &SetInfo, name: &str) -> Result<(), Er
         return Ok(());
     }
     if !set.database_name.eq_ignore_ascii_case(name) {
-        let text = format!(
-            "The backup set holds a backup of a database other than the existing '{name}' database."
-        );
-        return Err(fault::error(3154, text));
+        return Err(ServerError::OtherDatabase { name: name.to_owned() }.into());
     }
-    let text = format!(
-        "The tail of the log for the database \"{name}\" has not been backed up. Use BACKUP LOG \
-         WITH NORECOVERY to backup the log if it contains work you do not want to lose. Use the \
-         WITH REPLACE or WITH STOPAT clause of the RESTORE statement to just overwrite the \
-         contents of the log."
-    );
-    Err(fault::error(3159, text))
+    Err(ServerError::NotReplaced { name: name.to_owned() }.into())
 }
 
 fn in_use() -> Error {
-    let text = "Exclusive access could not be obtained because the database is in use.";
-    fault::error(3101, text)
+    ServerError::Exclusive {}.into()
 }
 
 /// A restore on its way.

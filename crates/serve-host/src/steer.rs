@@ -7,12 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use tdekit_backup_run::{Progress as At, Run, RunError};
+use tdekit_wire_tds::messages::Told;
 use tdekit_wire_tsql::Progress;
-
-use super::fault;
-
-/// SQL Server's "percent processed".
-const PERCENT_PROCESSED: i32 = 3211;
 
 /// How often it is looked whether the client has cancelled.
 const LOOK: Duration = Duration::from_millis(20);
@@ -43,10 +39,7 @@ pub(crate) fn steer<T: Send>(
         });
         loop {
             let goes_on = match tell.recv_timeout(LOOK) {
-                Ok(percent) => {
-                    let text = format!("{percent} percent processed.");
-                    out.tell(fault::told(PERCENT_PROCESSED, text))
-                }
+                Ok(percent) => out.tell(Told::PercentProcessed { percent }.message()),
                 Err(RecvTimeoutError::Timeout) => !client.load(Ordering::Relaxed),
                 // The worker has dropped its end.
                 Err(RecvTimeoutError::Disconnected) => break,

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tdekit_wire_tds::messages::SessionError;
 use tdekit_wire_tds::packet::{PacketKind, Packetizer};
 use tdekit_wire_tds::token::{
     DoneStatus, DoneToken, clear_more, put_columns, put_done, put_env_change, put_message,
@@ -233,8 +234,7 @@ impl Answer {
     }
 
     fn unfit(&mut self, error: &tdekit_wire_tds::Error) -> Flow {
-        let text = format!("The endpoint cannot send a result: {error}.");
-        self.message(&Message::new(3624, 20, 1, text))
+        self.message(&SessionError::Unfit { reason: error.to_string() }.message())
     }
 }
 

@@ -1,6 +1,7 @@
 //! INSERT BULK: a batch announces it, then its rows come in a message of any length.
 
 use tdekit_wire_tds::bulk::{BulkItem, BulkReader};
+use tdekit_wire_tds::messages::SessionError;
 use tdekit_wire_tds::token::{DoneStatus, DoneToken, put_done};
 use tdekit_wire_tds::{Command, Message, Sink};
 
@@ -45,9 +46,8 @@ impl Connection {
     pub(crate) fn load_end(&mut self, bytes: &[u8]) -> Result<Step, Ended> {
         self.load_bytes(bytes, true);
         let Some(load) = self.load.take() else {
-            let text = "Rows came that no INSERT BULK had announced.";
             return self.answer(|_, answer| {
-                let _flow = answer.message(&Message::new(4002, 16, 1, text));
+                let _flow = answer.message(&SessionError::NotAnnounced {}.message());
             });
         };
         self.answer(|connection, answer| {
@@ -81,8 +81,7 @@ impl Connection {
         let mut session = lock(&held.session);
         let reader = load.reader.get_or_insert_with(|| BulkReader::new(most));
         let bad = |error: tdekit_wire_tds::Error| {
-            let text = format!("The rows of the bulk load cannot be read: {error}.");
-            Message::new(4002, 16, 1, text)
+            SessionError::BadRows { reason: error.to_string() }.message()
         };
         let mut take = || {
             reader.push(bytes).map_err(bad)?;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use tdekit_wire_tds::messages::SessionError;
 use tdekit_wire_tds::rpc::KnownProcedure;
 use tdekit_wire_tds::{
     Column, Command, DoneKind, EnvChange, Flow, Message, Parameter, Sink, SqlType, Value,
@@ -113,7 +114,7 @@ impl Cursor {
             fetch::ABSOLUTE => row,
             fetch::RELATIVE => self.at + row,
             fetch::REFRESH => self.at,
-            _ => return Err(Message::new(16911, 16, 1, "fetch: the fetch type is not known.")),
+            _ => return Err(SessionError::FetchType {}.message()),
         };
         if at < 1 {
             (self.at, self.fetched) = (0, 0);
@@ -238,7 +239,7 @@ impl Connection {
             }
             // Names and texts of cursors, which nothing here refers to.
             KnownProcedure::CursorOption => Ok(()),
-            KnownProcedure::Cursor => Err(Message::new(16929, 16, 1, "The cursor is READ ONLY.")),
+            KnownProcedure::Cursor => Err(SessionError::ReadOnlyCursor {}.message()),
             _ => Err(not_supported(known)),
         }
     }
@@ -325,8 +326,7 @@ fn number_at(parameters: &[Parameter], at: usize) -> i64 {
 }
 
 fn no_cursor(handle: i32) -> Message {
-    let text = format!("A cursor with the handle {handle} does not exist.");
-    Message::new(16916, 16, 1, text)
+    SessionError::NoCursor { handle }.message()
 }
 
 /// Keeps the rows of a cursor; messages go to the client.
@@ -340,8 +340,7 @@ struct Collected<'a> {
 impl Sink for Collected<'_> {
     fn columns(&mut self, columns: &[Column]) -> Flow {
         if !self.cursor.columns.is_empty() {
-            let text = "A server cursor takes one result; the statement has several.";
-            self.failed = Some(Message::new(16937, 16, 1, text));
+            self.failed = Some(SessionError::SeveralResults {}.message());
             return Flow::Stop;
         }
         self.cursor.columns = columns.to_vec();
@@ -357,8 +356,7 @@ impl Sink for Collected<'_> {
         let bytes: usize = values.iter().map(|value| VALUE_BYTES + long(value)).sum();
         self.cursor.bytes += bytes;
         if self.cursor.bytes > self.room {
-            let text = "The rows of a server cursor take more than 64 MiB. Use a default result.";
-            self.failed = Some(Message::new(16955, 16, 1, text));
+            self.failed = Some(SessionError::CursorTooLarge {}.message());
             return Flow::Stop;
         }
         self.cursor.rows.push(values.iter().map(|value| value.clone().into_owned()).collect());

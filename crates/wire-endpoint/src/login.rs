@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rustls::{CipherSuite, ProtocolVersion};
 use tdekit_wire_tds::login::{Feature, Login, TDS_7_3B, TDS_7_4, TDS_8_0};
+use tdekit_wire_tds::messages::{SessionError, Told};
 use tdekit_wire_tds::packet::{
     Assembler, DEFAULT_PACKET_BYTES, MAX_PACKET_BYTES, MAX_TLS_PACKET_BYTES, MIN_PACKET_BYTES,
     PacketKind, Taken,
@@ -43,8 +44,6 @@ fn suite_name(suite: CipherSuite) -> Option<&'static str> {
 }
 
 const LANGUAGE: &str = "us_english";
-const LOGIN_FAILED: i32 = 18456;
-const TOO_MANY_CONNECTIONS: i32 = 17809;
 
 impl Connection {
     pub(crate) fn login(&mut self) -> Result<Step, Ended> {
@@ -62,11 +61,7 @@ impl Connection {
         lock(&self.channel).end_login_tls();
         if self.one_too_many {
             let most = self.shared.limits.connections;
-            let text = format!(
-                "Could not connect because the maximum number of '{most}' user connections has \
-                 already been reached."
-            );
-            return self.refuse(&[Message::new(TOO_MANY_CONNECTIONS, 20, 1, text)]);
+            return self.refuse(&[SessionError::TooManyConnections { most }.message()]);
         }
         match login {
             Ok(login) => {
@@ -79,8 +74,7 @@ impl Connection {
                 Ok(if known { self.check() } else { Step::Check })
             }
             Err(error) => {
-                let text = format!("The login packet cannot be used: {error}.");
-                self.refuse(&[Message::new(17832, 20, 18, text)])
+                self.refuse(&[SessionError::BadLogin { reason: error.to_string() }.message()])
             }
         }
     }
@@ -96,24 +90,18 @@ impl Connection {
     }
 
     fn try_check(&mut self, login: &Login) -> Result<Step, Ended> {
-        let failed = || {
-            let text = format!("Login failed for user '{}'.", login.user);
-            Message::new(LOGIN_FAILED, 14, 1, text)
-        };
+        let failed = || SessionError::LoginFailed { user: login.user.clone() }.message();
         if login.integrated || login.features.contains(&Feature::FEDERATED_AUTH) {
-            let text = "Login failed. Only SQL Server authentication is supported.";
-            return self.refuse(&[Message::new(18452, 14, 1, text), failed()]);
+            return self.refuse(&[SessionError::OnlyPasswords {}.message(), failed()]);
         }
         if login.change_password {
-            let text = "A password cannot be changed by a login. Use tdekit serve login.";
-            return self.refuse(&[Message::new(18463, 14, 1, text), failed()]);
+            return self.refuse(&[SessionError::NoPasswordChange {}.message(), failed()]);
         }
         let name = match self.shared.guard.check(&login.user, &login.password, self.client.ip()) {
             Ok(Some(name)) => name,
             Ok(None) => return self.refuse(&[failed()]),
             Err(_error) => {
-                let text = "The list of logins cannot be read.";
-                return self.refuse(&[Message::new(17803, 20, 1, text), failed()]);
+                return self.refuse(&[SessionError::LoginsUnreadable {}.message(), failed()]);
             }
         };
         let (tls_protocol, tls_cipher_suite, traffic) = {
@@ -171,12 +159,12 @@ impl Connection {
         let mut answer = Answer::new(&self.channel, &self.signals, self.form);
         answer.put(|out| {
             put_env_change(out, EnvChange::Database { new: &database, old: "master" });
-            let text = format!("Changed database context to '{database}'.");
-            put_message(out, &Message::new(5701, 0, 2, text), SERVER);
+            let told = Told::Database { name: database.clone() };
+            put_message(out, &told.message(), SERVER);
             put_collation(out);
             put_language(out, LANGUAGE);
-            let text = format!("Changed language setting to {LANGUAGE}.");
-            put_message(out, &Message::new(5703, 0, 1, text), SERVER);
+            let told = Told::Language { name: LANGUAGE.to_owned() };
+            put_message(out, &told.message(), SERVER);
             put_login_ack(out, version);
             put_packet_size(out, packet_bytes, DEFAULT_PACKET_BYTES);
             if login.features.contains(&Feature::UTF8) {

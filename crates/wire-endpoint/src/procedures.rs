@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tdekit_wire_tds::messages::SessionError;
 use tdekit_wire_tds::rpc::{Call, Calls, KnownProcedure, Procedure};
 use tdekit_wire_tds::{Command, DoneKind, Flow, Message, Parameter, Sink, Value};
 
@@ -226,31 +227,27 @@ pub(crate) fn int_at(
     }
 }
 
-fn wrong_type(procedure: &str, name: &str, ty: &str) -> Message {
-    let text = format!("Procedure expects parameter '{name}' of type '{ty}'.");
-    Message { procedure: procedure.to_owned(), ..Message::new(214, 16, 2, text) }
+fn wrong_type(procedure: &str, name: &str, ty: &'static str) -> Message {
+    let error = SessionError::ParameterType { name: name.to_owned(), ty };
+    Message { procedure: procedure.to_owned(), ..error.message() }
 }
 
 fn missing(procedure: &str, name: &str) -> Message {
-    let text = format!(
-        "Procedure or function '{procedure}' expects parameter '{name}', which was not supplied."
-    );
-    Message { procedure: procedure.to_owned(), ..Message::new(201, 16, 4, text) }
+    let (procedure, name) = (procedure.to_owned(), name.to_owned());
+    let error = SessionError::MissingParameter { procedure: procedure.clone(), name };
+    Message { procedure, ..error.message() }
 }
 
 fn no_handle(handle: i32) -> Message {
-    let text = format!("Could not find prepared statement with handle {handle}.");
-    Message::new(8179, 16, 4, text)
+    SessionError::NoHandle { handle }.message()
 }
 
 pub(crate) fn too_many() -> Message {
-    let text = "Too many prepared statements; unprepare some of them.";
-    Message::new(8178, 16, 1, text)
+    SessionError::TooManyPrepared {}.message()
 }
 
 pub(crate) fn not_supported(known: KnownProcedure) -> Message {
-    let text = format!("The procedure '{}' is not supported.", known.name());
-    Message::new(40510, 16, 1, text)
+    SessionError::NoProcedure { name: known.name() }.message()
 }
 
 /// Whether a sink wants no more.

@@ -4,11 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use tdekit_wire_tds::messages::SessionError;
 use tdekit_wire_tds::packet::{PacketKind, PacketStatus, Request, Taken};
 use tdekit_wire_tds::request::{decode_batch, decode_transaction};
 use tdekit_wire_tds::rpc::decode_rpc;
 use tdekit_wire_tds::token::{DoneStatus, DoneToken, put_done};
-use tdekit_wire_tds::{Command, Error, Message, Session, Sink, memory};
+use tdekit_wire_tds::{Command, Error, Session, Sink, memory};
 
 use crate::answer::{Answer, lock, put_acknowledgement};
 use crate::bulk::Load;
@@ -16,16 +17,6 @@ use crate::catalog::base_name;
 use crate::connection::{Connection, Step};
 use crate::error::Ended;
 
-/// "The incoming tabular data stream (TDS) protocol stream is incorrect."
-const BAD_STREAM: i32 = 4002;
-const NOT_SUPPORTED: i32 = 40510;
-/// "The supplied value is not a valid instance of data type .."
-const BAD_PARAMETER: i32 = 8023;
-const TOO_MANY_PARAMETERS: i32 = 8003;
-const OUT_OF_MEMORY: i32 = 701;
-/// Classes of [`OUT_OF_MEMORY`]: the request fails, or the connection ends.
-const ERROR: u8 = 17;
-const FATAL: u8 = 20;
 /// Shorter requests are read without asking for room.
 const LONG_BYTES: usize = 1 << 20;
 
@@ -42,7 +33,9 @@ impl Connection {
             Taken::Part if self.assembler.open_kind() == Some(PacketKind::BulkLoad) => {
                 self.load_part()
             }
-            Taken::Part if memory::room(0).is_err() => self.refuse_length(FATAL),
+            Taken::Part if memory::room(0).is_err() => {
+                self.refuse_length(&SessionError::OutOfMemoryAmidst {})
+            }
             Taken::Part => Ok(Step::Again),
             Taken::Ignored => {
                 self.load = None;
@@ -55,7 +48,9 @@ impl Connection {
             Taken::Whole(request) => {
                 // The values read from it take no more than this.
                 match memory::room(request.payload.len().saturating_mul(3)) {
-                    Err(_) if request.payload.len() >= LONG_BYTES => self.refuse_length(ERROR),
+                    Err(_) if request.payload.len() >= LONG_BYTES => {
+                        self.refuse_length(&SessionError::OutOfMemory {})
+                    }
                     _ => self.handle(&request),
                 }
             }
@@ -142,8 +137,7 @@ impl Connection {
         self.awake_since = Some(Instant::now());
         drop(watched);
         if fault {
-            let text = "The endpoint has a fault; this session ends.";
-            let _stop = answer.message(&Message::new(3624, 20, 1, text));
+            let _stop = answer.message(&SessionError::Fault {}.message());
         }
         // A client that is gone cancels too, and has nothing to be told.
         if self.signals.cancel.load(Ordering::Acquire) && !self.take_attention()? {
@@ -155,56 +149,35 @@ impl Connection {
     }
 
     /// A request that there is no memory for: one that is not whole ends the connection.
-    fn refuse_length(&mut self, class: u8) -> Result<Step, Ended> {
-        let text =
-            "There is insufficient system memory in resource pool 'default' to run this query.";
+    fn refuse_length(&mut self, error: &SessionError) -> Result<Step, Ended> {
         self.answer(|_, answer| {
-            let _flow = answer.message(&Message::new(OUT_OF_MEMORY, class, 123, text));
+            let _flow = answer.message(&error.message());
         })
     }
 
     /// Bytes that are no request: nothing behind them can be trusted.
     pub(crate) fn refuse_stream(&mut self, error: &Error) -> Result<Step, Ended> {
-        let text = format!(
-            "The incoming tabular data stream (TDS) protocol stream is incorrect: {error}."
-        );
+        let refused = SessionError::BadStream { reason: error.to_string() };
         self.answer(|_, answer| {
-            let _stop = answer.message(&Message::new(BAD_STREAM, 20, 1, text));
+            let _stop = answer.message(&refused.message());
         })
     }
 
     /// A request that cannot be carried out. One that is whole gets a message, and the connection
     /// continues.
     fn refuse_request(&mut self, error: &Error, reset: Option<bool>) -> Result<Step, Ended> {
-        let message = match error {
-            Error::Unsupported { .. } => {
-                let text = format!("The request cannot be done: {error} by this endpoint.");
-                Message::new(NOT_SUPPORTED, 16, 1, text)
-            }
+        let refused = match error {
+            Error::Unsupported { .. } => SessionError::NoRequest { reason: error.to_string() },
             Error::Parameter { number, name, ty } => {
-                let ty = base_name(*ty);
-                let text = format!(
-                    "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol \
-                     stream is incorrect. Parameter {number} (\"{name}\"): The supplied value is \
-                     not a valid instance of data type {ty}. Check the source data for invalid \
-                     values. An example of an invalid value is data of numeric type with scale \
-                     greater than precision."
-                );
-                Message::new(BAD_PARAMETER, 16, 1, text)
+                let (name, ty) = (name.clone(), base_name(*ty));
+                SessionError::BadParameter { number: *number, name, ty }
             }
-            Error::TooManyParameters { limit } => {
-                let text = format!(
-                    "The incoming request has too many parameters. The server supports a maximum \
-                     of {limit} parameters. Reduce the number of parameters and resend the \
-                     request."
-                );
-                Message::new(TOO_MANY_PARAMETERS, 16, 1, text)
-            }
+            Error::TooManyParameters { limit } => SessionError::TooManyParameters { limit: *limit },
             _ => return self.refuse_stream(error),
         };
         self.answer(|connection, answer| {
             connection.reset(reset, answer);
-            let _flow = answer.message(&message);
+            let _flow = answer.message(&refused.message());
         })
     }
 }

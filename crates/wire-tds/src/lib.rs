@@ -9,6 +9,7 @@ mod code_page;
 mod error;
 pub mod login;
 pub mod memory;
+pub mod messages;
 pub mod packet;
 pub mod prelogin;
 pub mod product;

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use tdekit_wire_tds::messages::{THROWN, Told, USER, raised, system};
 use tdekit_wire_tds::{Command, DoneKind, Flow, Message, SqlType, Value};
 
 use super::compile::{Code, Op, Step};
 use super::messages;
 use crate::ast::Action;
-use crate::error::{Ends, Error, Result, note};
+use crate::error::{Ends, Error, Result};
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 use crate::value::{Val, convert, datetime};
@@ -169,7 +170,7 @@ impl Run<'_> {
     pub(super) fn print(&mut self, code: &Code, line: u32, frame: &Frame) -> Result<Signal> {
         let text = self.value(code, frame)?;
         let text = messages::shown(&text, 8000);
-        self.inform(note::printed(line, text), frame)
+        self.inform(Message { line, ..Told::Printed { text }.message() }, frame)
     }
 
     fn inform(&mut self, mut message: Message, frame: &Frame) -> Result<Signal> {
@@ -249,15 +250,15 @@ impl Run<'_> {
             return Err(Error::feature("RAISERROR above severity 18"));
         }
         let (number, text) = match &values[0] {
-            Value::Int(number) if let Some((number, text)) = note::system(*number) => {
+            Value::Int(number) if let Some((number, text)) = system(*number) => {
                 (number, text.to_owned())
             }
             Value::Int(number) => {
                 return Err(Error::NoMessage { number: *number, class, state });
             }
-            other => (note::USER, messages::format(&messages::shown(other, 2047), &values[3..])?),
+            other => (USER, messages::format(&messages::shown(other, 2047), &values[3..])?),
         };
-        let message = note::raised(line, &frame.procedure, (number, class, state), text);
+        let message = raised(line, &frame.procedure, (number, class, state), text);
         if class > 10 {
             // RAISERROR ends no batch, whatever XACT_ABORT says
             if self.s.state.tries > 0 {
@@ -303,8 +304,8 @@ impl Run<'_> {
                     self.value(state, frame)?,
                 );
                 let number = match number {
-                    Value::Int(number) if number >= i64::from(note::USER) => {
-                        i32::try_from(number).unwrap_or(note::USER)
+                    Value::Int(number) if number >= i64::from(USER) => {
+                        i32::try_from(number).unwrap_or(USER)
                     }
                     _ => return Err(Error::ThrowNumber {}),
                 };
@@ -313,7 +314,7 @@ impl Run<'_> {
                     _ => 1,
                 };
                 let text = messages::shown(&text, 2047);
-                note::raised(line, &frame.procedure, (number, note::THROWN, state), text)
+                raised(line, &frame.procedure, (number, THROWN, state), text)
             }
         };
         self.s.state.error = message.number;

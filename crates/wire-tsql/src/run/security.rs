@@ -2,11 +2,12 @@
 
 use std::cell::RefCell;
 
+use tdekit_wire_tds::messages::Told;
 use tdekit_wire_tds::{Column, Command, EnvChange, Flow, Message, SqlType, Value};
 
 use super::messages;
 use crate::ast::{Name, ObjectKind, Operand, Security, SetValue};
-use crate::error::{Error, Result, note};
+use crate::error::{Error, Result};
 use crate::host::{AlterDatabase, Backup, Device, Restore, RestoreKind, Rows};
 use crate::run::called::{Called, Given};
 use crate::run::state::{Frame, Signal};
@@ -48,7 +49,7 @@ impl Run<'_> {
         let new = found.ok_or_else(|| Error::UnknownDatabase { name: name.to_owned() })?;
         let old = std::mem::replace(&mut self.s.state.database, new.name.clone());
         self.sink.env_change(EnvChange::Database { new: &new.name, old: &old });
-        if self.sink.message(&note::database(&new.name)) == Flow::Stop {
+        if self.sink.message(&Told::Database { name: new.name.clone() }.message()) == Flow::Stop {
             return Ok(Signal::Stop);
         }
         Ok(self.finished(frame, Command::OTHER))
@@ -198,7 +199,7 @@ impl Run<'_> {
             _ => return Err(Error::unsupported(format!("DBCC {name}"))),
         }
         let told = !options.iter().any(|option| option == "NO_INFOMSGS");
-        if told && self.sink.message(&note::dbcc_completed()) == Flow::Stop {
+        if told && self.sink.message(&Told::DbccCompleted {}.message()) == Flow::Stop {
             return Ok(Signal::Stop);
         }
         Ok(self.finished(frame, Command::OTHER))

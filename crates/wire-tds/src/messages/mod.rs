@@ -1,0 +1,131 @@
+//! The one table of messages: SQL Server's numbers, classes, states, what each ends, and texts.
+//!
+//! It stands here, at the seam, because three packages tell clients what went wrong and do not know
+//! each other: the interpreter ([`Error`]), the server around it ([`ServerError`]) and the endpoint
+//! ([`SessionError`]). [`Told`] has the messages that are no errors.
+
+mod server;
+mod session;
+mod statement;
+mod told;
+
+pub use server::ServerError;
+pub use session::SessionError;
+pub use statement::Error;
+pub use told::{THROWN, Told, USER, raised, system};
+
+use crate::Message;
+
+/// The extent of a message: what it ends, and all that stands before that here. Conversions from
+/// text end the transaction in SQL Server, names that cannot be bound the batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ends {
+    /// Nothing: it only tells.
+    Nothing,
+    /// The statement.
+    Statement,
+    /// The batch.
+    Batch,
+    /// The transaction.
+    Transaction,
+    /// The connection.
+    Connection,
+}
+
+impl Ends {
+    /// The extent of a message that was caught, or that a host gave. It ends what its number ends;
+    /// a number that is not in the table leaves that to its class.
+    fn of(message: &Message) -> Self {
+        // Users give their numbers to anything.
+        let known = |table: &[(i32, Self)]| {
+            let row = table.iter().find(|(number, _)| *number == message.number);
+            row.filter(|_| message.number < USER).map(|(_, ends)| *ends)
+        };
+        known(statement::ENDS).or_else(|| known(server::ENDS)).unwrap_or(match message.class {
+            20.. => Self::Connection,
+            17.. => Self::Transaction,
+            _ => Self::Statement,
+        })
+    }
+}
+
+/// A part of the table: an enum with a variant a row, its codes and what each row ends. `...` and
+/// a name give it a variant for messages that others made.
+macro_rules! table {
+    ($(#[$head:meta])* $table:ident;
+        $($(#[$doc:meta])* $name:ident { $($field:ident: $ty:ty),* } = $number:literal,
+        $class:literal, $state:literal, $ends:ident, $text:literal;)*
+        $(... $(#[$other_doc:meta])* $other:ident;)?) => {
+        $(#[$head])*
+        #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+        #[non_exhaustive]
+        pub enum $table {
+            $(
+                $(#[$doc])*
+                #[doc = concat!("Message ", stringify!($number), ".")]
+                #[error($text)]
+                #[allow(missing_docs)]
+                $name { $($field: $ty),* },
+            )*
+            $(
+                $(#[$other_doc])*
+                #[error("{}", .0.text)]
+                $other(Box<$crate::Message>),
+            )?
+        }
+
+        impl $table {
+            /// SQL Server's number, class and state.
+            #[must_use]
+            pub fn code(&self) -> (i32, u8, u8) {
+                match self {
+                    $($table::$name { .. } => ($number, $class, $state),)*
+                    $($table::$other(message) => (message.number, message.class, message.state),)?
+                }
+            }
+
+            /// The extent of the error.
+            #[must_use]
+            pub fn ends(&self) -> $crate::messages::Ends {
+                match self {
+                    $($table::$name { .. } => $crate::messages::Ends::$ends,)*
+                    $($table::$other(message) => $crate::messages::Ends::of(message),)?
+                }
+            }
+        }
+
+        /// The extent of each number of this part.
+        #[allow(dead_code)]
+        pub(super) const ENDS: &[(i32, $crate::messages::Ends)] =
+            &[$(($number, $crate::messages::Ends::$ends)),*];
+    };
+}
+use table;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_ends_what_its_number_ends() {
+        let of = |number, class| Ends::of(&Message::new(number, class, 1, ""));
+        assert_eq!(
+            (of(1205, 13), of(102, 15), of(824, 24)),
+            (Ends::Transaction, Ends::Batch, Ends::Connection)
+        );
+        // A user's number says nothing, its class does.
+        assert_eq!((of(USER, 16), of(USER, 18)), (Ends::Statement, Ends::Transaction));
+        assert_eq!((of(USER, 20), of(49_999, 16)), (Ends::Connection, Ends::Statement));
+        // What a host gives ends what its row says.
+        assert_eq!(Error::from(ServerError::Aborted {}).ends(), ServerError::Aborted {}.ends());
+    }
+
+    #[test]
+    fn what_only_tells_is_no_error() {
+        for (number, ends) in told::ENDS {
+            assert_eq!(*ends, Ends::Nothing, "{number}");
+        }
+        assert!(!Told::Valid { position: 1 }.message().is_error());
+        assert!(SessionError::ReadOnlyCursor {}.message().is_error());
+    }
+}

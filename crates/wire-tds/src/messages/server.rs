@@ -1,0 +1,136 @@
+//! Errors of statements that the server around T-SQL carries out: databases, keys, certificates,
+//! backups.
+
+use super::{Error, table};
+use crate::Message;
+
+table! {
+    /// An error of a host.
+    ServerError;
+    Replaced { name: String } = 952, 16, 1, Statement,
+        "Database '{name}' is in transition. Try the statement later.";
+    NotCreated { name: String, detail: String } = 1802, 16, 1, Statement,
+        "CREATE DATABASE failed. {name} was not created: {detail}";
+    NoBase { name: String } = 3035, 16, 1, Statement,
+        "Cannot perform a differential backup for database \"{name}\", because a current \
+        database backup does not exist. Perform a full database backup by reissuing BACKUP \
+        DATABASE, omitting the WITH DIFFERENTIAL option.";
+    PlainMedia {} = 3095, 16, 1, Statement,
+        "The backup cannot be performed because 'ENCRYPTION' was requested after the media was \
+        formatted with an incompatible structure. To append to this media set, either omit \
+        'ENCRYPTION' or create a new media set by using WITH FORMAT in your BACKUP statement. If \
+        you use WITH FORMAT on an existing media set, all its backup sets will be overwritten.";
+    EncryptedMedia {} = 3095, 16, 1, Statement,
+        "The backup cannot be performed because 'ENCRYPTION' was omitted and the media holds \
+        encrypted backup sets. Name 'ENCRYPTION', or create a new media set by using WITH FORMAT \
+        in your BACKUP statement.";
+    Exclusive {} = 3101, 16, 1, Statement,
+        "Exclusive access could not be obtained because the database is in use.";
+    OtherDevices { reason: String } = 3132, 16, 1, Statement,
+        "The media set does not fit the devices that are specified: {reason}.";
+    MissingFamily { family: u16, families: u16 } = 3132, 16, 1, Statement,
+        "The media set has {families} media families but only some are provided: family {family} \
+        is missing. All members must be provided.";
+    OtherDatabase { name: String } = 3154, 16, 1, Statement,
+        "The backup set holds a backup of a database other than the existing '{name}' database.";
+    NotReplaced { name: String } = 3159, 16, 1, Statement,
+        "The tail of the log for the database \"{name}\" has not been backed up. Use BACKUP LOG \
+        WITH NORECOVERY to backup the log if it contains work you do not want to lose. Use the \
+        WITH REPLACE or WITH STOPAT clause of the RESTORE statement to just overwrite the \
+        contents of the log.";
+    DamagedSet { damage: String } = 3189, 16, 1, Statement,
+        "Damage to the backup set was detected. {damage}";
+    /// `code` and `words` are those of Windows, as SQL Server shows them on Linux too.
+    Device { path: String, code: i32, words: String } = 3201, 16, 1, Statement,
+        "Cannot open backup device '{path}'. Operating system error {code}({words}).";
+    Unreadable { media: String, what: String, reason: String } = 3203, 16, 1, Statement,
+        "Read on \"{media}\" failed: {what}: {reason}";
+    Forged { detail: String } = 3203, 16, 1, Statement, "{detail}";
+    Aborted {} = 3204, 16, 1, Statement, "The backup or restore was aborted.";
+    NoMedia { device: String } = 3241, 16, 1, Statement,
+        "The media family on device '{device}' is incorrectly formed. SQL Server cannot process \
+        this media family.";
+    UnsoundMedia { device: String, finding: String } = 3241, 16, 1, Statement,
+        "The media family on device '{device}' is incorrectly formed. SQL Server cannot process \
+        this media family. {finding}";
+    SystemDatabase { name: String } = 3708, 16, 1, Statement,
+        "Cannot drop the database '{name}' because it is a system database.";
+    NoSet { position: u32 } = 4038, 16, 1, Statement,
+        "Cannot find file ID {position} on device.";
+    NoSetOn { position: String, device: String } = 4038, 16, 1, Statement,
+        "Cannot find file ID {position} on device '{device}'.";
+    NotLocked { name: String } = 5061, 16, 1, Statement,
+        "ALTER DATABASE failed because a lock could not be placed on database '{name}'. Try again \
+        later.";
+    NoCertificate { verb: &'static str, name: String } = 15151, 16, 1, Statement,
+        "Cannot {verb} the certificate '{name}', because it does not exist or you do not have \
+        permission.";
+    NoMasterKeyToDrop {} = 15151, 16, 1, Statement,
+        "Cannot drop the symmetric key '##MS_DatabaseMasterKey##', because it does not exist or \
+        you do not have permission.";
+    BadFile {} = 15208, 16, 1, Statement,
+        "The certificate, asymmetric key, or private key file is not valid or does not exist; or \
+        you do not have permissions for it.";
+    CertificateExists { name: String } = 15232, 16, 1, Statement,
+        "A certificate with name '{name}' already exists or this certificate already has been \
+        added to the database.";
+    BadCombination { detail: &'static str } = 15233, 16, 1, Statement,
+        "Invalid parameter combination: {detail}";
+    NotWritten { file: String } = 15240, 16, 1, Statement,
+        "Cannot write into file '{file}'. Verify that you have write permissions, that the file \
+        path is valid, and that the file does not already exist.";
+    BadCertificate {} = 15297, 16, 1, Statement,
+        "The certificate, asymmetric key, or private key data is invalid.";
+    WrongDecryptor {} = 15313, 16, 1, Statement,
+        "The key is not encrypted using the specified decryptor.";
+    MasterKeyClosed {} = 15315, 16, 1, Statement,
+        "The key 'master key' is not open. Please open the key before using it.";
+    CertificateInUse {} = 15352, 16, 1, Statement,
+        "The certificate cannot be dropped because one or more entities are either signed or \
+        encrypted using it.";
+    WrongKeyPassword {} = 15465, 16, 1, Statement, "The private key password is invalid.";
+    MasterKeyExists {} = 15578, 16, 1, Statement,
+        "There is already a master key in the database. Please drop it before performing this \
+        statement.";
+    MasterKeyNeeded { name: String } = 15580, 16, 1, Statement,
+        "Cannot drop master key because certificate '{name}' is encrypted by it.";
+    NoMasterKey {} = 15581, 16, 1, Statement,
+        "Please create a master key in the database or open the master key in the session before \
+        performing this operation.";
+    NoPrivateKey { name: String } = 33101, 16, 1, Statement,
+        "Cannot use certificate '{name}', because its private key is not present or it is not \
+        protected by the database master key. SQL Server requires the ability to automatically \
+        access the private key of the certificate used for this operation.";
+    SystemNotEncrypted {} = 33102, 16, 1, Statement,
+        "Cannot encrypt a system database. Database encryption operations cannot be performed for \
+        'master', 'model', 'tempdb', 'msdb', or 'resource' databases.";
+    KeyExists {} = 33103, 16, 1, Statement,
+        "A database encryption key already exists for this database.";
+    NoKey {} = 33104, 16, 1, Statement,
+        "A database encryption key does not exist for this database.";
+    KeyInUse {} = 33105, 16, 1, Statement,
+        "Cannot drop the database encryption key because it is currently in use. Database \
+        encryption needs to be turned off to be able to drop the database encryption key.";
+    NoKeySet {} = 33106, 16, 1, Statement,
+        "Cannot change database encryption state because no database encryption key is set.";
+    IsEncrypted {} = 33107, 16, 1, Statement,
+        "Cannot enable database encryption because it is already enabled.";
+    IsPlain {} = 33108, 16, 1, Statement,
+        "Cannot disable database encryption because it is already disabled.";
+    NoThumbprint { thumbprint: String } = 33111, 16, 1, Statement,
+        "Cannot find server certificate with thumbprint '{thumbprint}'.";
+    KeyNotLocked { name: String } = 33116, 16, 1, Statement,
+        "CREATE/ALTER/DROP DATABASE ENCRYPTION KEY failed because a lock could not be placed on \
+        database '{name}'. Try again later.";
+    /// What SQL Server has no number for.
+    Own { text: String } = 50000, 16, 1, Statement, "{text}";
+}
+
+impl From<ServerError> for Error {
+    /// The interpreter adds the line.
+    fn from(error: ServerError) -> Self {
+        let (number, class, state) = error.code();
+        let message = Message { line: 0, ..Message::new(number, class, state, error.to_string()) };
+        Self::Raised(Box::new(message))
+    }
+}

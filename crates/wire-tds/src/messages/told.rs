@@ -1,0 +1,73 @@
+//! Messages that are no errors of ours: what statements tell, and what a text raises itself.
+
+use super::table;
+use crate::Message;
+
+/// The first number that is a user's.
+pub const USER: i32 = 50_000;
+/// The class of what THROW raises.
+pub const THROWN: u8 = 16;
+
+table! {
+    /// A message of information.
+    Told;
+    /// PRINT.
+    Printed { text: String } = 0, 0, 1, Nothing, "{text}";
+    DbccCompleted {} = 2528, 0, 1, Nothing,
+        "DBCC execution completed. If DBCC printed error messages, contact your system \
+        administrator.";
+    Succeeded { verb: &'static str, pages: u64, elapsed_s: f64, rate: f64 } =
+        3014, 0, 1, Nothing,
+        "{verb} successfully processed {pages} pages in {elapsed_s:.3} seconds ({rate:.3} MB/sec).";
+    PercentProcessed { percent: u64 } = 3211, 0, 1, Nothing, "{percent} percent processed.";
+    Valid { position: u32 } = 3262, 0, 1, Nothing,
+        "The backup set on file {position} is valid.";
+    Processed { name: String, pages: u64, position: u32 } = 4035, 0, 1, Nothing,
+        "Processed {pages} pages for database '{name}', file '{name}' on file {position}.";
+    Database { name: String } = 5701, 0, 2, Nothing, "Changed database context to '{name}'.";
+    Language { name: String } = 5703, 0, 1, Nothing, "Changed language setting to {name}.";
+    NotBackedUp {} = 33091, 0, 1, Nothing,
+        "Warning: The certificate used for encrypting the database encryption key has not been \
+        backed up. You should immediately back up the certificate and the private key associated \
+        with the certificate. If the certificate ever becomes unavailable or if you must restore \
+        or attach the database on another server, you must have backups of both the certificate \
+        and the private key or you will not be able to open the database.";
+    /// What SQL Server has no number for.
+    Own { text: String } = 50000, 0, 1, Nothing, "{text}";
+}
+
+impl Told {
+    /// The message that a client sees, on line 1.
+    #[must_use]
+    pub fn message(&self) -> Message {
+        let (number, class, state) = self.code();
+        Message::new(number, class, state, self.to_string())
+    }
+}
+
+/// The error that a text raises by RAISERROR and THROW: its number, class and state.
+#[must_use]
+pub fn raised(
+    line: u32,
+    procedure: &str,
+    (number, class, state): (i32, u8, u8),
+    text: String,
+) -> Message {
+    let procedure = procedure.to_owned();
+    Message { line, procedure, ..Message::new(number, class, state, text) }
+}
+
+/// Messages of sys.messages that RAISERROR gives by their numbers alone: those of our own
+/// procedures.
+#[must_use]
+pub fn system(number: i64) -> Option<(i32, &'static str)> {
+    match number {
+        15250 => Some((
+            15250,
+            "The database name component of the object qualifier must be the name of the current \
+             database.",
+        )),
+        15252 => Some((15252, "The primary or foreign key table name must be given.")),
+        _ => None,
+    }
+}
