@@ -7,9 +7,8 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 use tdekit_bench_report::{
-    CALIBRATION_SCHEMA, CHANGES_SCHEMA, Calibration, Changes, Stage, calibration_html,
-    calibration_text, changes_html, changes_text, from_json, html, summarize, summarize_backup,
-    summarize_messages, summarize_oltp, terminal, to_json,
+    CALIBRATION_SCHEMA, CHANGES_SCHEMA, Calibration, Changes, calibration_html, calibration_text,
+    changes_html, changes_text, from_json, html, summarize, terminal, to_json,
 };
 
 /// Page, document and table.
@@ -59,16 +58,6 @@ fn show(text: &str) -> Result<Shown, Box<dyn Error>> {
 
 fn run(text: &str) -> Result<Shown, Box<dyn Error>> {
     let mut results = from_json(text)?;
-    results.summary = summarize(&results);
-    let stage = Stage::beside(&results.settings);
-    if let Some(matrix) = &mut results.backup {
-        matrix.summary = summarize_backup(matrix, stage);
-    }
-    if let Some(report) = &mut results.oltp {
-        report.summary = summarize_oltp(report, stage);
-    }
-    if let Some(report) = &mut results.messages {
-        report.summary = summarize_messages(report, stage);
-    }
+    summarize(&mut results);
     Ok((html(&results)?, to_json(&results)?, terminal(&results)))
 }

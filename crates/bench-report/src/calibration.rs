@@ -7,13 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::format::percent;
 use crate::model::{Environment, Metric, Noise, Tool};
 use crate::stats::{deviation, mean, median, share_interval};
-use crate::terminal::new_table;
+use crate::table::new_table;
 
 /// Name and version of the document's shape.
 pub const CALIBRATION_SCHEMA: &str = "tdekit-calibration/1";
 
-/// [`CalibratedInterval::class`] of the headline.
-pub(crate) const HEADLINE: &str = "headline";
+pub(crate) use crate::figures::HEADLINE;
 
 /// Quantile of the normal distribution below which 8 of 10 values lie.
 const EIGHT_OF_TEN: f64 = 0.841_621;

@@ -4,20 +4,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::backup::BackupMatrix;
+pub(crate) use crate::figures::HEADLINE;
 use crate::format::{interval, percent};
-use crate::grid::{Grid, GridCell, Index, Stage, Versus};
-use crate::grids::grids;
-use crate::model::{Metric, Results};
-use crate::oltp::OltpReport;
+use crate::index::{Index, Stage, Versus};
+use crate::layout::{FACTS, fact_words};
+use crate::model::{Class, Metric, Results};
+use crate::report::Report;
 use crate::stats::{Estimate, welch_difference};
-use crate::terminal::new_table;
+use crate::summary::every_report;
+use crate::table::new_table;
 
 /// Name and version of the document's shape.
 pub const CHANGES_SCHEMA: &str = "tdekit-changes/1";
-
-/// [`Change::class`] of the headline.
-pub(crate) const HEADLINE: &str = "headline";
 
 /// Whether a cost changed, by its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,20 +131,18 @@ pub fn compare(old: &Results, new: &Results) -> Changes {
         warnings: differences(old, new),
     };
     let confidence = changes.confidence;
-    let stages = |(old_grid, new_grid): (&Grid, &Grid)| {
-        [(old, old_grid), (new, new_grid)]
-            .map(|(results, grid)| Stage { confidence, ..Stage::of(&results.settings, grid) })
-    };
-    let (old_grids, new_grids) = (grids(old), grids(new));
-    let same = |one: &Grid, other: &Grid| one.wanted == other.wanted && one.ratios == other.ratios;
-    for new in &new_grids {
-        match old_grids.iter().find(|old| same(old, new)) {
-            Some(old) => Both::of((old, new), stages((old, new))).compare(&mut changes),
-            None => changes.not_compared.extend(cells_of(new, "newer")),
+    let (old_reports, new_reports) = (every_report(old), every_report(new));
+    let same = |one: &Report, other: &Report| one.experiment == other.experiment;
+    for newer in &new_reports {
+        let stages = [old, new]
+            .map(|results| Stage { confidence, ..Stage::of(&results.settings, newer.experiment) });
+        match old_reports.iter().find(|older| same(older, newer)) {
+            Some(older) => Both::of((older, newer), stages).compare(&mut changes),
+            None => changes.not_compared.extend(cells_of(newer, "newer")),
         }
     }
-    for old in &old_grids {
-        if !new_grids.iter().any(|new| same(old, new)) {
+    for old in &old_reports {
+        if !new_reports.iter().any(|new| same(old, new)) {
             changes.not_compared.extend(cells_of(old, "older"));
         }
     }
@@ -159,9 +155,8 @@ pub fn compare(old: &Results, new: &Results) -> Changes {
 }
 
 /// Tells that the cells of one run's experiment are nothing that the other has.
-fn cells_of(grid: &Grid, which: &str) -> Vec<String> {
-    let tell = |cell: &GridCell| format!("{} is in the {which} run alone", cell.id);
-    grid.cells.iter().map(tell).collect()
+fn cells_of(report: &Report, which: &str) -> Vec<String> {
+    report.cells.iter().map(|cell| format!("{} is in the {which} run alone", cell.id)).collect()
 }
 
 /// An experiment in both runs.
@@ -173,22 +168,22 @@ struct Both<'a> {
 }
 
 impl<'a> Both<'a> {
-    fn of((old, new): (&'a Grid, &'a Grid), stages: [Stage; 2]) -> Self {
+    fn of((old, new): (&'a Report, &'a Report), stages: [Stage; 2]) -> Self {
         Self { old: Index::of(old), new: Index::of(new), stages }
     }
 
     fn compare(&self, changes: &mut Changes) {
-        let (old, new) = (self.old.grid, self.new.grid);
-        let sorted = |grid: &Grid| {
-            let mut ids = grid.heads.1.clone();
+        let (old, new) = (self.old.report, self.new.report);
+        let sorted = |index: &Index<'_>| {
+            let mut ids = index.heads().map_or_else(Vec::new, |pool| pool.cells.clone());
             ids.sort();
             ids
         };
-        let same_heads = !new.heads.1.is_empty() && sorted(old) == sorted(new);
+        let same_heads = sorted(&self.old) == sorted(&self.new) && !sorted(&self.new).is_empty();
         let mut told: Vec<&str> = Vec::new();
-        for versus in new.versus.iter().filter(|versus| versus.shown) {
-            if !old.versus.contains(versus) {
-                let known = old.sides.iter().any(|(id, _)| *id == versus.side);
+        for versus in self.new.versus.iter().filter(|versus| versus.shown) {
+            if !self.old.versus.contains(versus) {
+                let known = old.sides.iter().any(|side| side.id == versus.side);
                 if !known && !told.contains(&versus.side.as_str()) {
                     told.push(&versus.side);
                     let side = &versus.side;
@@ -197,12 +192,12 @@ impl<'a> Both<'a> {
                 continue;
             }
             let heads = same_heads && versus.cell.is_none();
-            for metric in new.wanted.iter().filter(|_| heads) {
+            for metric in self.new.design.wanted.iter().filter(|_| heads) {
                 let found = self.heads(versus, *metric);
                 changes.changes.extend(found);
             }
             for cell in new.cells.iter().filter(|cell| versus.is_of(&cell.id)) {
-                for metric in new.wanted {
+                for metric in self.new.design.wanted {
                     changes.changes.extend(self.cell(cell, versus, metric));
                 }
             }
@@ -210,7 +205,7 @@ impl<'a> Both<'a> {
         changes.not_compared.extend(only(old, new, "older"));
         changes.not_compared.extend(only(new, old, "newer"));
         for cell in &new.cells {
-            let same = |other: &&GridCell| other.id == cell.id && other.what != cell.what;
+            let same = |other: &&Class| other.id == cell.id && other.what != cell.what;
             if old.cells.iter().any(|other| same(&other)) {
                 let warning = format!("{} does not do the same in both runs.", cell.id);
                 changes.warnings.push(warning);
@@ -219,13 +214,14 @@ impl<'a> Both<'a> {
     }
 
     fn heads(&self, versus: &Versus, metric: Metric) -> Option<Change> {
-        let of =
-            |index: &Index<'_>, stage| index.mean_over(&index.grid.heads.1, versus, metric, stage);
+        let of = |index: &Index<'_>, stage| {
+            index.mean_over(&index.heads()?.cells, versus, metric, stage)
+        };
         let both = (of(&self.old, self.stages[0])?, of(&self.new, self.stages[1])?);
-        Some(self.change((HEADLINE, &self.old.grid.heads.0), metric, versus, both))
+        Some(self.change((HEADLINE, &self.old.heads()?.what), metric, versus, both))
     }
 
-    fn cell(&self, cell: &GridCell, versus: &Versus, metric: Metric) -> Option<Change> {
+    fn cell(&self, cell: &Class, versus: &Versus, metric: Metric) -> Option<Change> {
         let of = |index: &Index<'_>, stage| index.estimate((&cell.id, None), versus, metric, stage);
         let both = (of(&self.old, self.stages[0])?, of(&self.new, self.stages[1])?);
         Some(self.change((&cell.id, &cell.label), metric, versus, both))
@@ -239,8 +235,6 @@ impl<'a> Both<'a> {
         (old, new): (Estimate, Estimate),
     ) -> Change {
         let (difference, ends) = welch_difference(&new, &old, self.stages[1].confidence);
-        let sides = &self.new.grid.sides;
-        let side_label = sides.iter().find(|(id, _)| *id == versus.side).map(|(_, label)| label);
         let (grew, fell) = if metric.info().lower_is_better {
             (Direction::Dearer, Direction::Cheaper)
         } else {
@@ -251,7 +245,7 @@ impl<'a> Both<'a> {
             label: label.to_owned(),
             metric,
             side: versus.side.clone(),
-            side_label: side_label.cloned().unwrap_or_default(),
+            side_label: self.new.report.label(&versus.side).to_owned(),
             old: old.center.exp(),
             new: new.center.exp(),
             ratio: difference.exp(),
@@ -268,8 +262,8 @@ impl<'a> Both<'a> {
 }
 
 fn described(results: &Results) -> ComparedRun {
-    let grids = grids(results);
-    let runs = grids.iter().flat_map(|grid| &grid.runs);
+    let reports = every_report(results);
+    let runs = reports.iter().flat_map(|report| &report.runs);
     let restarts = runs.map(|run| u64::from(run.restart) + 1).max();
     ComparedRun {
         started: results.started.clone(),
@@ -282,17 +276,16 @@ fn described(results: &Results) -> ComparedRun {
 }
 
 /// Cells and sides of one run that the other has not; sides of the newer one are told elsewhere.
-fn only(one: &Grid, other: &Grid, which: &str) -> Vec<String> {
-    let unknown = |cell: &&GridCell| !other.cells.iter().any(|found| found.id == cell.id);
+fn only(one: &Report, other: &Report, which: &str) -> Vec<String> {
+    let tell = |what: &str| format!("{what} is in the {which} run alone");
+    let cells = one.cells.iter().filter(|cell| !other.cells.iter().any(|one| one.id == cell.id));
     let sides = one
         .sides
         .iter()
-        .filter(|(id, _)| which == "older" && !other.sides.iter().any(|(found, _)| found == id));
-    one.cells
-        .iter()
-        .filter(unknown)
-        .map(|cell| format!("{} is in the {which} run alone", cell.id))
-        .chain(sides.map(|(id, _)| format!("side {id} is in the {which} run alone")))
+        .filter(|side| which == "older" && !other.sides.iter().any(|found| found.id == side.id));
+    cells
+        .map(|cell| tell(&cell.id))
+        .chain(sides.map(|side| tell(&format!("side {}", side.id))))
         .collect()
 }
 
@@ -351,37 +344,27 @@ fn differences(old: &Results, new: &Results) -> Vec<String> {
 
 /// What is not equal of servers, tables and devices.
 fn unequal_parts(old: &Results, new: &Results, found: &mut Vec<String>) {
-    let mut unequal = |what: &str, one: String, other: String| {
-        if one != other {
-            found.push(format!("{what} differs: {one} then, {other} now."));
-        }
+    let parts = |results: &Results, name: &str| {
+        results.reports().find(|(known, _)| *known == name).map(|(_, report)| report.clone())
     };
-    if let (Some(old), Some(new)) = (&old.oltp, &new.oltp) {
-        let tables =
-            |report: &OltpReport| format!("{} tables of {} rows", report.tables, report.rows);
-        let settings = |report: &OltpReport| {
-            let each = report.settings.iter().map(|each| format!("{}={}", each.name, each.value));
-            each.collect::<Vec<_>>().join(", ")
-        };
-        unequal("The OLTP engine", old.engine.clone(), new.engine.clone());
-        unequal("The OLTP driver", old.driver.clone(), new.driver.clone());
-        unequal("The OLTP data", tables(old), tables(new));
-        unequal("A setting of the OLTP engine", settings(old), settings(new));
-    }
-    if let (Some(old), Some(new)) = (&old.messages, &new.messages) {
-        unequal("The message server", old.server.clone(), new.server.clone());
-        unequal("The packet size", old.packet_bytes.to_string(), new.packet_bytes.to_string());
-    }
-    if let (Some(old), Some(new)) = (&old.backup, &new.backup) {
-        let devices = |matrix: &BackupMatrix| {
-            let each = matrix.devices.iter();
-            let each = each.map(|device| format!("{} ({})", device.name, device.file_system));
-            each.collect::<Vec<_>>().join(", ")
-        };
-        let cache = |cold: bool| if cold { "cold files" } else { "warm files" }.to_owned();
-        unequal("The size backed up", old.source_bytes.to_string(), new.source_bytes.to_string());
-        unequal("A device", devices(old), devices(new));
-        unequal("What backups read", cache(old.cold), cache(new.cold));
+    for (name, new) in new.reports() {
+        let Some(old) = parts(old, name) else { continue };
+        let label = new.experiment.label();
+        for fact in FACTS.iter().filter(|fact| fact.compared) {
+            let [then, now] =
+                [&old, new].map(|report| fact_words(&report.facts, fact).unwrap_or_default());
+            if then != now {
+                let what = fact.words;
+                found.push(format!("Of the {label} {what} differs: {then} then, {now} now."));
+            }
+        }
+        if old.settings != new.settings {
+            let [then, now] = [&old, new].map(|report| {
+                let each = report.settings.iter().map(|(name, value)| format!("{name}={value}"));
+                each.collect::<Vec<_>>().join(", ")
+            });
+            found.push(format!("Of the {label} a setting differs: {then} then, {now} now."));
+        }
     }
 }
 
@@ -486,19 +469,20 @@ pub(crate) mod tests {
     #[test]
     fn backups_workloads_and_messages_are_compared() {
         let mut old = example();
-        old.backup = Some(crate::backup::tests::matrix());
-        old.oltp = Some(crate::oltp::tests::report());
-        old.messages = Some(crate::messages::tests::report());
+        old.backup = Some(crate::examples::backup());
+        old.oltp = Some(crate::examples::oltp());
+        old.messages = Some(crate::examples::messages());
         let mut new = old.clone();
-        new.oltp.as_mut().unwrap().tables += 1;
+        new.oltp.as_mut().unwrap().set("tables", 5_u32);
         for run in &mut new.oltp.as_mut().unwrap().runs {
             if run.side == "tdekit" {
-                run.elapsed_ns = run.elapsed_ns * 5 / 4;
+                *run.values.get_mut(&Metric::Elapsed).unwrap() *= 1.25;
             }
         }
         for run in &mut new.backup.as_mut().unwrap().runs {
-            if run.cell.starts_with("tdekit/AES_256/zstd") {
-                run.elapsed_ns = run.elapsed_ns * 11 / 10 + u64::from(run.block);
+            if run.side == "AES_256" && run.cell.contains("/zstd/") {
+                let elapsed = run.values.get_mut(&Metric::Elapsed).unwrap();
+                *elapsed = *elapsed * 1.1 + f64::from(run.restart);
             }
         }
         let changes = compare(&old, &new);
@@ -521,7 +505,12 @@ pub(crate) mod tests {
         assert!((find("loop", Metric::ServerCpu, "on").ratio - 1.0).abs() < 1e-12);
         // What is held against other tools, or against calls, is no cost of encryption.
         assert!(changes.changes.iter().all(|found| found.side != "restic"));
-        assert!(changes.warnings.iter().any(|told| told.starts_with("The OLTP data differs")));
+        assert!(
+            changes
+                .warnings
+                .iter()
+                .any(|told| told == "Of the OLTP workloads tables differs: 4 then, 5 now.")
+        );
         new.oltp = None;
         let changes = compare(&old, &new);
         let told = "oltp_read_write/8 is in the older run alone".to_owned();

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use crate::grid::{Grid, Index, Stage};
-use crate::grids::grids;
+use crate::figures::HEADLINE;
 use crate::metric::Metric;
-use crate::model::{Comparison, Experiment, Results};
+use crate::model::{Class, Comparison, Results};
+use crate::report::Report;
+use crate::summary::every_report;
 
 /// One line for each ratio of every experiment: what the report's tables show. Empty where there is
 /// no interval.
@@ -24,19 +25,20 @@ pub fn ratios_csv(results: &Results) -> String {
         "restarts",
         "pairs",
     ]);
-    for found in &results.summary.headlines {
+    let headlines = results.summary.pooled.iter().filter(|found| found.id == HEADLINE);
+    for found in headlines {
         text.push_str(&ratio(
-            ["headline", &found.what, ""],
+            [HEADLINE, &found.what, ""],
             [found.metric.label(), &found.side, &found.against],
             (found.ratio, found.low, found.high),
             (found.restarts, None),
         ));
     }
-    for grid in grids(results) {
-        let stage = Stage::of(&results.settings, &grid);
-        for found in Index::of(&grid).comparisons(stage) {
+    let summaries = results.reports().map(|(_, report)| (&report.cells, &report.summary));
+    for (cells, summary) in std::iter::once((&results.classes, &results.summary)).chain(summaries) {
+        for found in &summary.comparisons {
             text.push_str(&ratio(
-                [experiment(&grid, &found.class), &found.class, &statement(results, &found)],
+                [experiment(cells, &found.class), &found.class, &statement(results, found)],
                 [found.metric.label(), &found.side, &found.against],
                 (found.ratio, found.low, found.high),
                 (found.restarts, Some(found.pairs)),
@@ -50,24 +52,22 @@ pub fn ratios_csv(results: &Results) -> String {
 /// column for each metric that was measured. Empty where a block has no such value.
 #[must_use]
 pub fn blocks_csv(results: &Results) -> String {
-    let grids = grids(results);
+    let reports = every_report(results);
     let blocks = || {
-        let of = |grid| move |run| (grid, run);
-        grids
-            .iter()
-            .flat_map(move |grid: &Grid| grid.runs.iter().map(of(grid)))
+        let of = |report| move |run| (report, run);
+        let reports = reports.iter().map(AsRef::as_ref);
+        reports
+            .flat_map(move |report: &Report| report.runs.iter().map(of(report)))
             .filter(|(_, run)| run.statement.is_none())
     };
-    let known = |metric: &&Metric| {
-        blocks().any(|(_, run)| run.values.iter().any(|(found, _)| found == *metric))
-    };
+    let known = |metric: &&Metric| blocks().any(|(_, run)| run.value(**metric).is_some());
     let metrics: Vec<Metric> = Metric::EVERY.iter().filter(known).copied().collect();
     let mut header = vec!["experiment", "class", "side", "restart", "pair", "position"];
     header.extend(metrics.iter().map(|metric| metric.info().column));
     let mut text = line(&header);
-    for (grid, run) in blocks() {
+    for (report, run) in blocks() {
         let mut fields = vec![
-            experiment(grid, &run.cell).to_owned(),
+            experiment(&report.cells, &run.cell).to_owned(),
             run.cell.clone(),
             run.side.clone(),
             run.restart.to_string(),
@@ -84,9 +84,8 @@ pub fn blocks_csv(results: &Results) -> String {
     text
 }
 
-fn experiment(grid: &Grid, cell: &str) -> &'static str {
-    let found = grid.cells.iter().find(|found| found.id == cell);
-    found.map_or("", |found| Experiment::label(found.experiment))
+fn experiment(cells: &[Class], cell: &str) -> &'static str {
+    cells.iter().find(|found| found.id == cell).map_or("", |found| found.experiment.label())
 }
 
 fn statement(results: &Results, found: &Comparison) -> String {
@@ -150,7 +149,7 @@ mod tests {
     fn every_ratio_and_block_is_a_line() {
         let results = example();
         let text = ratios_csv(&results);
-        let wanted = 1 + results.summary.headlines.len() + results.summary.comparisons.len();
+        let wanted = 1 + results.summary.pooled.len() + results.summary.comparisons.len();
         assert_eq!(text.lines().count(), wanted);
         assert!(text.contains("CRUD mixes,crud/4-3-3,,elapsed,encrypted,base,1.1"), "{text}");
         let text = blocks_csv(&results);
@@ -166,17 +165,13 @@ mod tests {
         results.samples.clear();
         results.classes.clear();
         results.sides.clear();
-        results.summary = crate::summarize(&results);
-        results.backup = Some(crate::backup::tests::matrix());
-        results.oltp = Some(crate::oltp::tests::report());
-        results.messages = Some(crate::messages::tests::report());
-        let backup = results.backup.as_ref().unwrap();
-        let (oltp, messages) = (results.oltp.as_ref().unwrap(), results.messages.as_ref().unwrap());
+        results.backup = Some(crate::examples::backup());
+        results.oltp = Some(crate::examples::oltp());
+        results.messages = Some(crate::examples::messages());
+        crate::summarize(&mut results);
         let text = ratios_csv(&results);
-        let wanted = backup.summary.ratios.len()
-            + oltp.summary.ratios.len()
-            + messages.summary.ratios.len()
-            + messages.summary.direct.len();
+        let wanted: usize =
+            results.reports().map(|(_, report)| report.summary.comparisons.len()).sum();
         assert!(wanted > 60, "{wanted}");
         assert_eq!(text.lines().count(), 1 + wanted);
         for line in [
@@ -187,7 +182,7 @@ mod tests {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }
         let text = blocks_csv(&results);
-        let wanted = backup.runs.len() + oltp.runs.len() + messages.runs.len();
+        let wanted: usize = results.reports().map(|(_, report)| report.runs.len()).sum();
         assert_eq!(text.lines().count(), 1 + wanted);
         let header = text.lines().next().unwrap();
         assert!(header.contains(",throughput_per_s,") && header.ends_with(",output_bytes"));

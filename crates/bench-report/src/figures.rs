@@ -1,51 +1,60 @@
-//! What is computed from a run: ratios with their intervals, medians, headlines.
+//! What is computed from a run: ratios with their intervals, medians, ratios over several cells.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Metric;
 use crate::model::ProbeKind;
 
-/// Everything computed.
+/// Everything computed of an experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Ratios, by class, side, the side it is held against, and metric.
+    /// Ratios, by cell, side, the side it is held against, and metric.
     pub comparisons: Vec<Comparison>,
-    /// Medians of a block, by class and side.
+    /// Figures of a block, by cell and side.
     pub totals: Vec<Totals>,
+    /// Ratios over several cells, by side and metric: the headline, and others.
+    pub pooled: Vec<Pooled>,
     /// Probes compared.
-    pub differences: Vec<Difference>,
-    /// What a run is about: the mean over classes that stand for the work, by side and metric.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub headlines: Vec<Headline>,
+    pub differences: Vec<Difference>,
 }
 
-/// The mean over several classes of one side's ratios, with its interval.
+/// One side's ratio over several cells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Headline {
+pub struct Pooled {
+    /// Which cells: `headline` for what a run is about, `all`, or such as `backup/zstd`.
+    pub id: String,
     /// What it is over, in words.
     pub what: String,
-    /// [`Class::id`](crate::Class::id)s that it is the (geometric) mean over.
-    pub classes: Vec<String>,
+    /// Cells that it is over.
+    pub cells: Vec<String>,
     /// What the ratio is of.
     pub metric: Metric,
     /// The numerator's side.
     pub side: String,
     /// The denominator's side.
     pub against: String,
-    /// Side over against: 1 is as fast.
+    /// Side over against: 1 is as fast. The mean of cells within restarts, of backups their
+    /// Hodges-Lehmann estimate; of workloads the median of the cells' own ratios.
     pub ratio: f64,
-    /// Lower end of the interval; none with fewer than two restarts.
+    /// Lower end of the interval; none with fewer than two restarts, and for a median.
     pub low: Option<f64>,
     /// Upper end of the interval.
     pub high: Option<f64>,
-    /// Restarts it rests on.
+    /// Restarts it rests on; 0 for a median.
     pub restarts: u64,
+    /// The least of the cells' own ratios.
+    pub least: f64,
+    /// The largest.
+    pub most: f64,
 }
 
 /// One ratio with its interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Cell of the experiment, such as [`Class::id`](crate::Class::id).
+    /// Cell of the experiment: [`Class::id`](crate::Class::id).
     pub class: String,
     /// [`StatementInfo::index`](crate::StatementInfo::index) within the class's operation; none for
     /// the whole class.
@@ -69,7 +78,7 @@ pub struct Comparison {
     pub pairs: u64,
 }
 
-/// Medians over the blocks of one class and side.
+/// Figures of the blocks of one cell and side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// [`Class::id`](crate::Class::id).
@@ -78,27 +87,24 @@ pub struct Totals {
     pub side: String,
     /// Blocks measured.
     pub blocks: u64,
-    /// Median of [`Sample::elapsed_ns`](crate::Sample::elapsed_ns).
-    pub elapsed_ns: f64,
-    /// Median of [`Sample::cpu_ns`](crate::Sample::cpu_ns).
-    pub cpu_ns: f64,
-    /// Median of [`Sample::logical_reads`](crate::Sample::logical_reads).
-    pub logical_reads: f64,
-    /// Median of [`Sample::logical_writes`](crate::Sample::logical_writes).
-    pub logical_writes: f64,
-    /// Median of [`Sample::device_read_bytes`](crate::Sample::device_read_bytes).
-    pub device_read_bytes: f64,
-    /// Median of [`Sample::device_write_bytes`](crate::Sample::device_write_bytes).
-    pub device_write_bytes: f64,
-    /// Median of [`Sample::voluntary_switches`](crate::Sample::voluntary_switches).
-    #[serde(default)]
-    pub voluntary_switches: f64,
-    /// Median of [`Sample::involuntary_switches`](crate::Sample::involuntary_switches).
-    #[serde(default)]
-    pub involuntary_switches: f64,
-    /// Median of [`Sample::instructions`](crate::Sample::instructions), where they were counted.
+    /// By metric, those that were measured.
+    pub values: BTreeMap<Metric, Spread>,
+}
+
+/// The values of a metric over blocks, in its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The middle one.
+    pub median: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// The least.
+    pub least: f64,
+    /// The largest.
+    pub most: f64,
+    /// Median of the value of one operation; none where no operations are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instructions: Option<f64>,
+    pub each: Option<f64>,
 }
 
 /// A probe of one side held against the base.
@@ -121,3 +127,57 @@ pub struct Difference {
     /// Upper end.
     pub high: Option<f64>,
 }
+
+impl Totals {
+    /// The median of a metric; 0 where it was not measured.
+    #[must_use]
+    pub fn median(&self, metric: Metric) -> f64 {
+        self.values.get(&metric).map_or(0.0, |found| found.median)
+    }
+}
+
+impl Summary {
+    /// The whole-class comparison of `side` with `against`.
+    #[must_use]
+    pub fn comparison(
+        &self,
+        class: &str,
+        metric: Metric,
+        side: &str,
+        against: &str,
+    ) -> Option<&Comparison> {
+        self.comparisons.iter().find(|found| {
+            found.class == class
+                && found.statement.is_none()
+                && found.metric == metric
+                && found.side == side
+                && found.against == against
+        })
+    }
+
+    /// A ratio of `side` against `against` over several cells.
+    #[must_use]
+    pub fn pooled(&self, id: &str, metric: Metric, side: &str, against: &str) -> Option<&Pooled> {
+        self.pooled.iter().find(|found| {
+            found.id == id
+                && found.metric == metric
+                && found.side == side
+                && found.against == against
+        })
+    }
+
+    /// What a run is about, of `side` against `against`.
+    #[must_use]
+    pub fn headline(&self, metric: Metric, side: &str, against: &str) -> Option<&Pooled> {
+        self.pooled(HEADLINE, metric, side, against)
+    }
+
+    /// Figures of one cell and side.
+    #[must_use]
+    pub fn totals(&self, class: &str, side: &str) -> Option<&Totals> {
+        self.totals.iter().find(|totals| totals.class == class && totals.side == side)
+    }
+}
+
+/// [`Pooled::id`] of the headline.
+pub(crate) const HEADLINE: &str = "headline";

@@ -1,10 +1,10 @@
 //! Whether the first pairs of a restart differ from the later ones, as they would if the warm-up
 //! had been too short and cost one side more than the other.
 
-use crate::grid::{Index, Versus};
+use crate::index::{Index, Versus};
 use crate::model::{Metric, Results, Role, WarmUp};
 use crate::stats::{center, grouped_estimate};
-use crate::summary::grid;
+use crate::summary::sides_report;
 
 /// Of that many classes a false alarm must be rare.
 const CONFIDENCE: f64 = 0.999;
@@ -15,8 +15,8 @@ pub fn note_first_pairs(results: &mut Results) {
     let side = results.sides.iter().find(|side| side.role == Role::Encrypted);
     let Some((base, side)) = base.zip(side) else { return };
     let (base, side) = (base.id.clone(), side.id.clone());
-    let grid = grid(&results.sides, &results.classes, &results.samples);
-    let index = Index::of(&grid);
+    let sides = sides_report(&results.sides, &results.classes, &results.samples);
+    let index = Index::of(&sides);
     let versus = Versus { cell: None, side, against: base, against_cell: None, shown: true };
     for class in &results.classes {
         let groups: Vec<Vec<f64>> = index

@@ -1,5 +1,89 @@
 //! Numbers as people read them.
 
+/// How a number is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum As {
+    /// A ratio as an overhead.
+    Percent,
+    /// The same without its unit.
+    Bare,
+    /// The same with three decimals.
+    Fine,
+    /// A ratio as a factor.
+    Times,
+    /// Nanoseconds.
+    Duration,
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// Any count.
+    Count,
+    /// Any amount, with as many decimals as its size asks for.
+    Amount,
+    /// A small number with two decimals.
+    Decimal,
+    /// A difference in points of a percent, with its sign.
+    Points,
+    /// Thousandths as a percentage.
+    Permille,
+    /// Millionths as a percentage.
+    Millionths,
+    /// A part of a whole in percent.
+    Share,
+    /// A part of something as growth in percent.
+    Growth,
+}
+
+impl As {
+    /// Its name on the page.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Percent | Self::Bare | Self::Fine => "overhead",
+            Self::Times => "factor",
+            Self::Duration => "nanoseconds",
+            Self::Seconds => "seconds",
+            Self::Bytes => "bytes",
+            Self::Count | Self::Amount | Self::Decimal | Self::Points => "count",
+            Self::Permille => "thousandths",
+            Self::Millionths => "millionths",
+            Self::Share | Self::Growth => "growth",
+        }
+    }
+
+    /// The number as people read it.
+    pub(crate) fn words(self, value: f64) -> String {
+        match self {
+            Self::Percent => percent(value),
+            Self::Bare => percent(value).trim_end_matches(" %").to_owned(),
+            Self::Fine => fine_percent(value),
+            Self::Times => times(value),
+            Self::Duration => duration(value),
+            Self::Seconds => duration(value * 1e9),
+            Self::Bytes => bytes(value),
+            Self::Count => count(value),
+            Self::Amount => amount(value),
+            Self::Decimal => format!("{value:.2}"),
+            // Adding zero turns -0.0 into 0.0.
+            Self::Points => format!("{:+.2}", (value * 100.0).round() / 100.0 + 0.0),
+            Self::Permille => format!("{} %", value / 10.0),
+            Self::Millionths => format!("{} %", value / 10_000.0),
+            Self::Share => format!("{:.1} %", value * 100.0),
+            Self::Growth => format!("{:+.2} %", value * 100.0),
+        }
+    }
+}
+
+/// An amount with as many decimals as its size asks for.
+pub(crate) fn amount(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1000.0 => count(value),
+        size if size >= 10.0 || size == 0.0 => format!("{value:.0}"),
+        size if size >= 0.1 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
 /// A ratio as an overhead: 1.031 is `+3.1 %`, 5 is `+400 %`.
 pub(crate) fn percent(ratio: f64) -> String {
     let overhead = (ratio - 1.0) * 100.0;

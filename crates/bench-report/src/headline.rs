@@ -1,7 +1,6 @@
 //! What a run is about: the mean over the classes that stand for its work.
 
-use crate::grid::{Grid, Index, Stage};
-use crate::model::{Class, Experiment, Headline};
+use crate::model::{Class, Experiment};
 
 /// Classes that stand for the work of a run, and what they are together: the user's own statements,
 /// else the mixes (without the load phase), else the derived statements with warm files, else all.
@@ -38,37 +37,11 @@ pub fn headline_classes(classes: &[Class]) -> (String, Vec<&Class>) {
     }
 }
 
-/// The headline of every side against what it is held against.
-pub(crate) fn headlines(grid: &Grid, index: &Index<'_>, stage: Stage) -> Vec<Headline> {
-    let (what, classes) = &grid.heads;
-    let mut headlines = Vec::new();
-    for versus in &grid.versus {
-        for metric in grid.ratios {
-            let found = index.mean_over(classes, versus, *metric, stage);
-            headlines.extend(found.map(|estimate| {
-                let estimate = estimate.exp();
-                Headline {
-                    what: what.clone(),
-                    classes: classes.clone(),
-                    metric: *metric,
-                    side: versus.side.clone(),
-                    against: versus.against.clone(),
-                    ratio: estimate.center,
-                    low: estimate.interval.map(|(low, _)| low),
-                    high: estimate.interval.map(|(_, high)| high),
-                    restarts: estimate.groups as u64,
-                }
-            }));
-        }
-    }
-    headlines
-}
-
 #[cfg(test)]
 mod tests {
     use crate::json::tests::example;
     use crate::model::{Metric, Results, Sample, Stopping};
-    use crate::summary::grid;
+    use crate::summary::sides_report;
 
     #[test]
     fn the_headline_is_the_mean_over_the_mixes() {
@@ -91,11 +64,11 @@ mod tests {
             })
             .collect();
         results.samples.extend(more);
-        results.summary = crate::summary::summarize(&results);
+        crate::summarize(&mut results);
         let found = results.summary.headline(Metric::Elapsed, "encrypted", "base").unwrap();
         let wanted = (1.1_f64.ln() + 1.3_f64.ln()) / 2.0;
         assert!((found.ratio.ln() - wanted).abs() < 1e-4, "{}", found.ratio);
-        assert_eq!((found.restarts, found.classes.len()), (2, 2));
+        assert_eq!((found.restarts, found.cells.len()), (2, 2));
     }
 
     #[test]
@@ -108,8 +81,8 @@ mod tests {
             reached: false,
         };
         let wide = |results: &Results| {
-            let grid = grid(&results.sides, &results.classes, &results.samples);
-            grid.too_wide(&stopping, 0.95)
+            let sides = sides_report(&results.sides, &results.classes, &results.samples);
+            sides.too_wide(&stopping, 0.95)
         };
         assert_eq!(wide(&results), Vec::<String>::new());
         let noisy = results.samples.iter_mut().find(|sample| sample.side == "encrypted").unwrap();

@@ -2,19 +2,23 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What every report knows of a metric.
+use crate::format::As;
+
+/// What every report knows of a metric. Its ratios are those of a side over another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MetricInfo {
+pub(crate) struct MetricInfo {
     /// Name shown.
     pub label: &'static str,
     /// Name of its column in a table of blocks, unit last.
     pub column: &'static str,
     /// Whether less of it is better.
     pub lower_is_better: bool,
+    /// How its values are written.
+    pub shown: As,
 }
 
 macro_rules! metrics {
-    ($($(#[$note:meta])* $name:ident, $label:literal, $column:literal, $lower:literal;)*) => {
+    ($($(#[$note:meta])* $name:ident, $label:literal, $column:literal, $lower:literal, $shown:ident;)*) => {
         /// What a value or a ratio is of.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -28,14 +32,27 @@ macro_rules! metrics {
             /// Every metric, in the order of the columns of a table.
             pub const EVERY: &'static [Self] = &[$(Self::$name),*];
 
+            /// Its name in the document.
+            pub(crate) fn name(self) -> String {
+                let mut name = String::new();
+                for letter in format!("{self:?}").chars() {
+                    if letter.is_uppercase() && !name.is_empty() {
+                        name.push('_');
+                    }
+                    name.push(letter.to_ascii_lowercase());
+                }
+                name
+            }
+
             /// What every report knows of it.
             #[must_use]
-            pub fn info(self) -> MetricInfo {
+            pub(crate) fn info(self) -> MetricInfo {
                 match self {
                     $(Self::$name => MetricInfo {
                         label: $label,
                         column: $column,
                         lower_is_better: $lower,
+                        shown: As::$shown,
                     },)*
                 }
             }
@@ -45,67 +62,73 @@ macro_rules! metrics {
 
 metrics! {
     /// Wall clock.
-    Elapsed, "elapsed", "elapsed_ns", true;
+    Elapsed, "elapsed", "elapsed_ns", true, Duration;
     /// User and system CPU.
-    Cpu, "CPU", "cpu_ns", true;
+    Cpu, "CPU", "cpu_ns", true, Duration;
     /// User CPU.
-    User, "user CPU", "user_ns", true;
+    User, "user CPU", "user_ns", true, Duration;
     /// System CPU.
-    System, "system CPU", "system_ns", true;
+    System, "system CPU", "system_ns", true, Duration;
     /// Pages that were not in SQLite's cache.
-    PagesRead, "pages read", "pages_read", true;
+    PagesRead, "pages read", "pages_read", true, Count;
     /// Pages that SQLite wrote.
-    PagesWritten, "pages written", "pages_written", true;
+    PagesWritten, "pages written", "pages_written", true, Count;
     /// Bytes fetched from a device.
-    DeviceRead, "read from the device", "device_read_bytes", true;
+    DeviceRead, "read from the device", "device_read_bytes", true, Bytes;
     /// Bytes sent towards a device.
-    DeviceWrite, "written to the device", "device_write_bytes", true;
+    DeviceWrite, "written to the device", "device_write_bytes", true, Bytes;
     /// Times a connection found the database locked.
-    Retries, "retries", "retries", true;
+    Retries, "retries", "retries", true, Count;
     /// Context switches because a process waited.
-    VoluntarySwitches, "voluntary context switches", "voluntary_switches", true;
+    VoluntarySwitches, "voluntary context switches", "voluntary_switches", true, Count;
     /// Context switches because another process was given the processor.
-    InvoluntarySwitches, "involuntary context switches", "involuntary_switches", true;
+    InvoluntarySwitches, "involuntary context switches", "involuntary_switches", true, Count;
     /// Instructions retired.
-    Instructions, "instructions", "instructions", true;
+    Instructions, "instructions", "instructions", true, Count;
     /// Median latency of single operations.
-    MedianLatency, "median latency", "latency_p50_ns", true;
+    MedianLatency, "median latency", "latency_p50_ns", true, Duration;
     /// The latency that one operation in twenty exceeds.
-    P95Latency, "latency, 95 %", "latency_p95_ns", true;
+    P95Latency, "latency, 95 %", "latency_p95_ns", true, Duration;
     /// The latency that one operation in a hundred exceeds.
-    TailLatency, "latency, 99 %", "latency_p99_ns", true;
+    TailLatency, "latency, 99 %", "latency_p99_ns", true, Duration;
+    /// Latency of the fastest operation.
+    MinLatency, "latency of the fastest", "latency_min_ns", true, Duration;
+    /// Mean latency.
+    MeanLatency, "mean latency", "latency_mean_ns", true, Duration;
     /// Latency of the slowest operation.
-    MaxLatency, "latency of the slowest", "latency_max_ns", true;
+    MaxLatency, "latency of the slowest", "latency_max_ns", true, Duration;
     /// Transactions, or pages of a scan, a second.
-    Throughput, "throughput", "throughput_per_s", false;
+    Throughput, "throughput", "throughput_per_s", false, Count;
     /// CPU of the engine a transaction.
-    CpuEach, "CPU a transaction", "cpu_each_ns", true;
+    CpuEach, "CPU a transaction", "cpu_each_ns", true, Duration;
     /// Transactions, or pages of a scan.
-    Transactions, "transactions", "transactions", false;
+    Transactions, "transactions", "transactions", false, Count;
     /// Statements.
-    Queries, "queries", "queries", false;
+    Queries, "queries", "queries", false, Count;
     /// Transactions that were repeated.
-    Errors, "repeated transactions", "errors", true;
+    Errors, "repeated transactions", "errors", true, Count;
     /// CPU of the bench's own code.
-    OwnCpu, "the bench's own CPU", "own_cpu_ns", true;
+    OwnCpu, "the bench's own CPU", "own_cpu_ns", true, Duration;
     /// CPU of the server's process.
-    ServerCpu, "server CPU", "server_cpu_ns", true;
+    ServerCpu, "server CPU", "server_cpu_ns", true, Duration;
     /// Context switches of the server's process.
-    ServerSwitches, "server context switches", "server_switches", true;
+    ServerSwitches, "server context switches", "server_switches", true, Count;
+    /// Context switches of the server's process for each packet.
+    SwitchesEach, "server context switches a packet", "server_switches_per_packet", true, Amount;
     /// CPU of whoever drives the engine.
-    ClientCpu, "client CPU", "client_cpu_ns", true;
+    ClientCpu, "client CPU", "client_cpu_ns", true, Duration;
     /// Context switches of whoever drives the server.
-    ClientSwitches, "client context switches", "client_switches", true;
+    ClientSwitches, "client context switches", "client_switches", true, Count;
     /// Packets received.
-    Packets, "packets", "packets", true;
+    Packets, "packets", "packets", true, Count;
     /// Bytes received, before encryption.
-    Bytes, "bytes", "bytes", true;
+    Bytes, "bytes", "bytes", true, Bytes;
     /// Bytes received, as they came.
-    WireBytes, "bytes on the wire", "wire_bytes", true;
+    WireBytes, "bytes on the wire", "wire_bytes", true, Bytes;
     /// Largest resident set.
-    PeakMemory, "memory at most", "peak_memory_bytes", true;
+    PeakMemory, "memory at most", "peak_memory_bytes", true, Bytes;
     /// Bytes of the output.
-    Size, "size", "output_bytes", true;
+    Size, "size", "output_bytes", true, Bytes;
 }
 
 impl Metric {
@@ -131,6 +154,9 @@ mod tests {
         };
         assert_eq!(names(|info| info.label), Metric::EVERY.len());
         assert_eq!(names(|info| info.column), Metric::EVERY.len());
-        assert_eq!(serde_json::to_string(&Metric::CpuEach).unwrap(), "\"cpu_each\"");
+        for metric in Metric::EVERY {
+            let name = serde_json::to_string(metric).unwrap();
+            assert_eq!(name, format!("\"{}\"", metric.name()));
+        }
     }
 }

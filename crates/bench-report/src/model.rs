@@ -1,12 +1,12 @@
 //! What a run measured. Together with what is computed from it this is the JSON document's shape.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::backup::BackupMatrix;
-pub use crate::figures::{Comparison, Difference, Headline, Summary, Totals};
-use crate::messages::MessagesReport;
+pub(crate) use crate::figures::{Comparison, Difference, Spread, Summary, Totals};
 pub(crate) use crate::metric::Metric;
-use crate::oltp::OltpReport;
+use crate::report::{Facts, Report};
 
 /// Name and version of the JSON document's shape. The number rises when a reader of the older
 /// shape would misread the newer one.
@@ -14,7 +14,7 @@ pub const SCHEMA: &str = "tdekit-bench/4";
 
 /// Older shapes that are read too. 1 lacks [`Results::backup`], and always has sides and classes; 2
 /// lacks latencies, headlines, noise, warm-up, the driver's share, switches and instructions; up to
-/// 3 the ratios of backups, OLTP workloads and messages had shapes of their own.
+/// 3 backups, OLTP workloads and messages had shapes of their own.
 pub(crate) const OLDER_SCHEMAS: &[&str] = &["tdekit-bench/1", "tdekit-bench/2", "tdekit-bench/3"];
 
 /// A whole run: how it was made, every measured block, and the summary.
@@ -52,17 +52,17 @@ pub struct Results {
     pub samples: Vec<Sample>,
     /// Single measured values beside the blocks.
     pub probes: Vec<Probe>,
-    /// Computed from `samples` and `probes`.
+    /// Computed from `samples` and `probes`, as each report's own is from its runs.
     pub summary: Summary,
     /// The backup matrix, when it was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backup: Option<BackupMatrix>,
+    pub backup: Option<Report>,
     /// The OLTP workloads, when they were run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oltp: Option<OltpReport>,
+    pub oltp: Option<Report>,
     /// Messages over TDS, when they were run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub messages: Option<MessagesReport>,
+    pub messages: Option<Report>,
     /// Latencies of single operations, all blocks of a class and side together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latencies: Vec<Latency>,
@@ -75,6 +75,18 @@ pub struct Results {
     /// What the driver itself costs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub driver: Vec<DriverShare>,
+}
+
+impl Results {
+    /// The experiments that have sides of their own, each with its name in the document.
+    pub fn reports(&self) -> impl Iterator<Item = (&'static str, &Report)> {
+        let all = [("oltp", &self.oltp), ("messages", &self.messages), ("backup", &self.backup)];
+        all.into_iter().filter_map(|(name, report)| Some((name, report.as_ref()?)))
+    }
+
+    pub(crate) fn reports_mut(&mut self) -> impl Iterator<Item = &mut Report> {
+        [&mut self.oltp, &mut self.messages, &mut self.backup].into_iter().flatten()
+    }
 }
 
 /// The program that measured.
@@ -219,10 +231,13 @@ pub enum Role {
     Peer,
     /// The peer's library with an unencrypted database.
     PeerPlain,
+    /// Another way to the same end, which no cost of encryption comes from: another backup tool,
+    /// SQLite called without a server.
+    Reference,
 }
 
 /// A SQLite library.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Library {
     /// `system`, `bundled`, or a path as given; for a peer the package it came from.
     pub origin: String,
@@ -234,8 +249,14 @@ pub struct Library {
     pub compile_options: Vec<String>,
 }
 
+impl Library {
+    fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// One side of the comparison.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// Short name used in samples.
     pub id: String,
@@ -243,12 +264,45 @@ pub struct Side {
     pub label: String,
     /// Its role.
     pub role: Role,
-    /// Its library.
+    /// Its library, where a SQLite library is what sides have of their own.
+    #[serde(default, skip_serializing_if = "Library::is_unknown")]
     pub library: Library,
-    /// Its cipher, as the library names it; none for plain.
+    /// Its cipher, as what encrypts names it; none for plain.
     pub cipher: Option<String>,
     /// The side with the same library and no cipher, when it is not the base.
+    #[serde(default)]
     pub plain: Option<String>,
+    /// What else tells it from the others.
+    #[serde(default, skip_serializing_if = "Facts::is_empty")]
+    pub facts: Facts,
+}
+
+impl Side {
+    /// A side of which nothing else is known.
+    #[must_use]
+    pub fn new(id: &str, label: &str, role: Role) -> Self {
+        Self {
+            id: id.to_owned(),
+            label: label.to_owned(),
+            role,
+            library: Library::default(),
+            cipher: None,
+            plain: None,
+            facts: Facts::new(),
+        }
+    }
+
+    /// The side with this cipher.
+    #[must_use]
+    pub fn with_cipher(self, cipher: Option<&str>) -> Self {
+        Self { cipher: cipher.map(str::to_owned), ..self }
+    }
+
+    /// Whether it encrypts, or is held against plain as if it did.
+    #[must_use]
+    pub fn encrypts(&self) -> bool {
+        matches!(self.role, Role::Encrypted | Role::Peer)
+    }
 }
 
 /// A derived statement. Its text holds placeholders, never a value of the user's data.
@@ -302,7 +356,10 @@ impl Experiment {
     }
 }
 
-/// Something measured as a unit: a mix, a statement class, a scan.
+/// Values of a cell by the names of their dimensions.
+pub type Axes = BTreeMap<String, String>;
+
+/// Something measured as a unit: a mix, a statement class, a workload at a number of threads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Class {
     /// Unique name, such as `crud/4-3-3` or `operations/select/warm`.
@@ -313,10 +370,22 @@ pub struct Class {
     pub label: String,
     /// What one block does, in words.
     pub what: String,
-    /// Operations a block, all processes together.
+    /// Operations a block, all processes together; 0 where they follow from its length.
     pub operations: u64,
     /// Name of one operation.
     pub unit: String,
+    /// What it stands for in an experiment of several dimensions, such as `threads` or
+    /// `compression`, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub axes: Axes,
+}
+
+impl Class {
+    /// Its value on an axis; empty where it has none.
+    #[must_use]
+    pub fn axis(&self, name: &str) -> &str {
+        self.axes.get(name).map_or("", String::as_str)
+    }
 }
 
 /// One measured block of one side.

@@ -1,92 +1,104 @@
-//! From samples to ratios: every comparison, total and difference of a run, and its verdict.
+//! From blocks to ratios: every comparison, total, pooled ratio and difference of a run.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::grid::{Grid, GridCell, Index, Run, Stage, Versus};
-use crate::headline::{headline_classes, headlines};
-use crate::model::{
-    Class, Comparison, Difference, Headline, Metric, ProbeKind, Results, Role, Sample, Side,
-    Summary, Totals,
-};
-use crate::stats::{grouped_estimate, median};
+use crate::figures::{Difference, Spread, Summary, Totals};
+use crate::index::{Index, Stage};
+use crate::model::{Class, Experiment, Metric, ProbeKind, Results, Role, Sample, Side};
+use crate::report::{Report, Run, float, measured};
+use crate::stats::{grouped_estimate, mean, median};
 
-/// Computes everything that a report shows from `results.samples` and `results.probes`.
-#[must_use]
-pub fn summarize(results: &Results) -> Summary {
-    let confidence = results.settings.confidence();
-    let grid = grid(&results.sides, &results.classes, &results.samples);
-    let stage = Stage::of(&results.settings, &grid);
-    let index = Index::of(&grid);
-    let mut summary = Summary {
-        comparisons: index.comparisons(stage),
-        headlines: headlines(&grid, &index, stage),
-        ..Summary::default()
+/// Computes everything that a report shows from blocks and probes, of every experiment.
+pub fn summarize(results: &mut Results) {
+    let sides = sides_report(&results.sides, &results.classes, &results.samples);
+    results.summary = summary(&sides, Stage::of(&results.settings, sides.experiment));
+    results.summary.differences = differences(results);
+    let settings = results.settings.clone();
+    for report in results.reports_mut() {
+        report.summary = summary(report, Stage::of(&settings, report.experiment));
+    }
+}
+
+/// What a report shows of one experiment.
+pub(crate) fn summary(report: &Report, stage: Stage) -> Summary {
+    let index = Index::of(report);
+    let comparisons = index.comparisons(stage);
+    let pooled = index.pooled(&comparisons, stage);
+    let mut totals = Vec::new();
+    for cell in &report.cells {
+        let of = |side: &Side| {
+            let own =
+                |run: &&Run| run.cell == cell.id && run.side == side.id && run.statement.is_none();
+            let runs: Vec<&Run> = report.runs.iter().filter(own).collect();
+            (!runs.is_empty()).then(|| totals_of(cell, side, &runs))
+        };
+        totals.extend(report.sides.iter().filter_map(of));
+    }
+    Summary { comparisons, totals, pooled, differences: Vec::new() }
+}
+
+fn totals_of(cell: &Class, side: &Side, runs: &[&Run]) -> Totals {
+    let units = |run: &Run| {
+        let done = run.value(Metric::Transactions).unwrap_or(float(cell.operations));
+        Some(done).filter(|done| *done > 0.0)
     };
-    for class in &results.classes {
-        let samples: Vec<&Sample> =
-            results.samples.iter().filter(|sample| sample.class == class.id).collect();
-        summary
-            .totals
-            .extend(results.sides.iter().filter_map(|side| totals(&samples, &class.id, &side.id)));
+    let value = |run: &Run, metric| match metric {
+        // Where a block does so many operations, however long it takes.
+        Metric::Throughput => Some(units(run)? * 1e9 / run.value(Metric::Elapsed)?),
+        _ => run.value(metric),
+    };
+    let spread = |metric: Metric| {
+        let values: Vec<f64> = runs.iter().filter_map(|run| value(run, metric)).collect();
+        let each: Vec<f64> =
+            runs.iter().filter_map(|run| Some(value(run, metric)? / units(run)?)).collect();
+        Some(Spread {
+            median: median(&values)?,
+            mean: mean(&values)?,
+            least: values.iter().copied().min_by(f64::total_cmp)?,
+            most: values.iter().copied().max_by(f64::total_cmp)?,
+            each: median(&each),
+        })
+    };
+    Totals {
+        class: cell.id.clone(),
+        side: side.id.clone(),
+        blocks: runs.len() as u64,
+        values: Metric::EVERY.iter().filter_map(|one| Some((*one, spread(*one)?))).collect(),
     }
-    for kind in
-        [ProbeKind::OpenOther, ProbeKind::OpenAgain, ProbeKind::ProcessMemory, ProbeKind::FileBytes]
-    {
-        summary.differences.extend(
-            shown_opponents(&results.sides)
-                .iter()
-                .filter_map(|(side, against)| difference(results, kind, side, against, confidence)),
-        );
-    }
-    summary
 }
 
-/// What compares sides, as every experiment is seen.
+fn differences(results: &Results) -> Vec<Difference> {
+    let confidence = results.settings.confidence();
+    let opponents = shown_opponents(&results.sides);
+    let of = |kind| {
+        let found = opponents.iter().filter_map(move |(side, against)| {
+            difference(results, kind, side, against, confidence)
+        });
+        found.collect::<Vec<_>>()
+    };
+    [ProbeKind::OpenOther, ProbeKind::OpenAgain, ProbeKind::ProcessMemory, ProbeKind::FileBytes]
+        .into_iter()
+        .flat_map(of)
+        .collect()
+}
+
+/// What compares sides of SQLite, as every experiment is seen.
 #[must_use]
-pub fn grid(sides: &[Side], classes: &[Class], samples: &[Sample]) -> Grid {
-    let shown = shown_opponents(sides);
-    let (cells, heads) = of_classes(classes);
-    let versus = opponents(sides).into_iter().map(|pair| Versus {
-        shown: shown.contains(&pair),
-        cell: None,
-        side: pair.0,
-        against: pair.1,
-        against_cell: None,
-    });
-    Grid {
-        sides: sides.iter().map(|side| (side.id.clone(), side.label.clone())).collect(),
-        cells,
-        versus: versus.collect(),
-        ratios: RATIOS,
-        wanted: [Metric::Elapsed, Metric::Cpu],
-        heads,
+pub fn sides_report(sides: &[Side], classes: &[Class], samples: &[Sample]) -> Report {
+    Report {
+        cells: classes.to_vec(),
         runs: samples.iter().flat_map(runs).collect(),
+        ..Report::new(Experiment::Crud, sides.to_vec())
     }
 }
 
-/// The cells of classes, with the headline that they have.
-fn of_classes(classes: &[Class]) -> (Vec<GridCell>, (String, Vec<String>)) {
-    let (what, heads) = headline_classes(classes);
-    let cells = classes.iter().map(|class| GridCell {
-        experiment: class.experiment,
-        id: class.id.clone(),
-        label: class.label.clone(),
-        what: class.what.clone(),
-    });
-    let heads = heads.iter().map(|class| class.id.clone()).collect();
-    (cells.collect(), (what, heads))
+/// Every experiment of a run.
+pub(crate) fn every_report(results: &Results) -> Vec<Cow<'_, Report>> {
+    let sides = (!results.sides.is_empty())
+        .then(|| Cow::Owned(sides_report(&results.sides, &results.classes, &results.samples)));
+    sides.into_iter().chain(results.reports().map(|(_, one)| Cow::Borrowed(one))).collect()
 }
-
-/// Metrics of a class whose ratios are computed.
-const RATIOS: &[Metric] = &[
-    Metric::Elapsed,
-    Metric::Cpu,
-    Metric::User,
-    Metric::System,
-    Metric::Instructions,
-    Metric::MedianLatency,
-    Metric::TailLatency,
-];
 
 /// The block, and the share of each of its statements.
 fn runs(sample: &Sample) -> impl Iterator<Item = Run> {
@@ -101,7 +113,7 @@ fn runs(sample: &Sample) -> impl Iterator<Item = Run> {
     };
     let statements = (0..).zip(&sample.statements).map(move |(index, part)| {
         let values = [(Metric::Elapsed, part.elapsed_ns), (Metric::Cpu, part.cpu_ns)];
-        run(Some(index), values.map(|(metric, value)| (metric, float(value))).to_vec())
+        run(Some(index), measured(values.map(|(metric, value)| (metric, Some(value)))))
     });
     let latency = sample.latency;
     let values = [
@@ -125,27 +137,6 @@ fn runs(sample: &Sample) -> impl Iterator<Item = Run> {
     std::iter::once(run(None, measured(values))).chain(statements)
 }
 
-/// Values that were measured.
-pub(crate) fn measured(
-    values: impl IntoIterator<Item = (Metric, Option<u64>)>,
-) -> Vec<(Metric, f64)> {
-    values.into_iter().filter_map(|(metric, value)| Some((metric, float(value?)))).collect()
-}
-
-/// Which side is held against which: all against the base, a peer also against its own library
-/// without a cipher.
-fn opponents(sides: &[Side]) -> Vec<(String, String)> {
-    let Some(base) = sides.iter().find(|side| side.role == Role::Base) else {
-        return Vec::new();
-    };
-    let mut opponents = Vec::new();
-    for side in sides.iter().filter(|side| side.id != base.id) {
-        opponents.push((side.id.clone(), base.id.clone()));
-        opponents.extend(side.plain.iter().map(|plain| (side.id.clone(), plain.clone())));
-    }
-    opponents
-}
-
 /// For single values only what encryption adds: each encrypted side against its own plain one.
 fn shown_opponents(sides: &[Side]) -> Vec<(String, String)> {
     let Some(base) = sides.iter().find(|side| side.role == Role::Base) else {
@@ -153,32 +144,9 @@ fn shown_opponents(sides: &[Side]) -> Vec<(String, String)> {
     };
     sides
         .iter()
-        .filter(|side| matches!(side.role, Role::Encrypted | Role::Peer))
+        .filter(|side| side.encrypts())
         .map(|side| (side.id.clone(), side.plain.as_ref().unwrap_or(&base.id).clone()))
         .collect()
-}
-
-fn totals(samples: &[&Sample], class: &str, side: &str) -> Option<Totals> {
-    let own: Vec<&&Sample> = samples.iter().filter(|sample| sample.side == side).collect();
-    let middle = |pick: fn(&Sample) -> u64| {
-        median(&own.iter().map(|sample| float(pick(sample))).collect::<Vec<_>>())
-    };
-    let instructions: Vec<f64> =
-        own.iter().filter_map(|sample| sample.instructions.map(float)).collect();
-    Some(Totals {
-        class: class.to_owned(),
-        side: side.to_owned(),
-        blocks: own.len() as u64,
-        elapsed_ns: middle(|sample| sample.elapsed_ns)?,
-        cpu_ns: middle(|sample| sample.cpu_ns)?,
-        logical_reads: middle(|sample| sample.logical_reads)?,
-        logical_writes: middle(|sample| sample.logical_writes)?,
-        device_read_bytes: middle(|sample| sample.device_read_bytes)?,
-        device_write_bytes: middle(|sample| sample.device_write_bytes)?,
-        voluntary_switches: middle(|sample| sample.voluntary_switches)?,
-        involuntary_switches: middle(|sample| sample.involuntary_switches)?,
-        instructions: median(&instructions),
-    })
 }
 
 fn difference(
@@ -216,58 +184,6 @@ fn difference(
     })
 }
 
-#[allow(clippy::cast_precision_loss, reason = "nanoseconds and bytes stay far below 2^53")]
-pub(crate) fn float(value: u64) -> f64 {
-    value as f64
-}
-
-impl Summary {
-    /// The whole-class comparison of `side` with `against`.
-    #[must_use]
-    pub fn comparison(
-        &self,
-        class: &str,
-        metric: Metric,
-        side: &str,
-        against: &str,
-    ) -> Option<&Comparison> {
-        self.statement_comparison(class, None, metric, side, against)
-    }
-
-    /// The comparison of one derived statement, or of the whole class.
-    #[must_use]
-    pub fn statement_comparison(
-        &self,
-        class: &str,
-        statement: Option<u32>,
-        metric: Metric,
-        side: &str,
-        against: &str,
-    ) -> Option<&Comparison> {
-        self.comparisons.iter().find(|comparison| {
-            comparison.class == class
-                && comparison.statement == statement
-                && comparison.metric == metric
-                && comparison.side == side
-                && comparison.against == against
-        })
-    }
-
-    /// The headline of `side` against `against`.
-    #[must_use]
-    pub fn headline(&self, metric: Metric, side: &str, against: &str) -> Option<&Headline> {
-        self.headlines.iter().find(|headline| {
-            headline.metric == metric && headline.side == side && headline.against == against
-        })
-    }
-
-    /// Medians of one class and side.
-    #[must_use]
-    pub fn totals(&self, class: &str, side: &str) -> Option<&Totals> {
-        self.totals.iter().find(|totals| totals.class == class && totals.side == side)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,8 +191,7 @@ mod tests {
 
     #[test]
     fn ratios_come_from_pairs_and_restarts() {
-        let results = example();
-        let summary = summarize(&results);
+        let summary = example().summary;
         let elapsed = summary.comparison("crud/4-3-3", Metric::Elapsed, "encrypted", "base");
         let elapsed = elapsed.unwrap();
         // Every encrypted block of the example takes 10 % longer than its base block.
@@ -295,15 +210,15 @@ mod tests {
             .iter()
             .position(|sample| sample.side == "base" && sample.restart == 2 && sample.pair == 1);
         results.samples.remove(lost.unwrap());
-        let summary = summarize(&results);
+        summarize(&mut results);
+        let summary = results.summary;
         let elapsed = summary.comparison("crud/4-3-3", Metric::Elapsed, "encrypted", "base");
         assert_eq!(elapsed.unwrap().pairs, 5);
     }
 
     #[test]
     fn a_peer_is_held_against_the_base_and_its_own_plain_library() {
-        let results = example();
-        let summary = summarize(&results);
+        let summary = example().summary;
         let base = summary.comparison("crud/4-3-3", Metric::Elapsed, "peer", "base").unwrap();
         let plain =
             summary.comparison("crud/4-3-3", Metric::Elapsed, "peer", "peer-plain").unwrap();
@@ -317,14 +232,14 @@ mod tests {
         for sample in &mut results.samples {
             sample.system_ns = 0;
         }
-        let summary = summarize(&results);
+        summarize(&mut results);
+        let summary = results.summary;
         assert!(summary.comparison("crud/4-3-3", Metric::System, "encrypted", "base").is_none());
     }
 
     #[test]
     fn differences_of_probes() {
-        let results = example();
-        let summary = summarize(&results);
+        let summary = example().summary;
         let memory = summary
             .differences
             .iter()

@@ -1,11 +1,17 @@
 //! The tables that a terminal shows.
 
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
-
-use crate::format::{bytes, duration, interval, percent};
-use crate::model::{Class, Comparison, Difference, Metric, ProbeKind, Results, Role, Side};
+use crate::format::{bytes, count, duration, interval, percent};
+use crate::layout::{FACTS, FactInfo, fact_words};
+use crate::model::{
+    Class, Comparison, Difference, Experiment, Metric, ProbeKind, Results, Role, Side,
+};
+use crate::oltp::own_share;
+use crate::published_messages::{
+    PUBLISHED_MESSAGES, PUBLISHED_MESSAGES_SOURCE, STEPS, published_packets, published_reckoning,
+};
+use crate::report::{Facts, Report, float};
+use crate::table::{Shown, new_table};
 use crate::verdict::verdict;
-use crate::{backup, messages, oltp};
 
 /// The report as plain text, ending in a newline.
 #[must_use]
@@ -28,14 +34,8 @@ pub fn terminal(results: &Results) -> String {
     text.push_str(&latency_table(results));
     text.push_str(&probe_table(results));
     text.push_str(&circumstances(results));
-    if let Some(matrix) = &results.backup {
-        text.push_str(&backup::tables(matrix, results.settings.confidence()));
-    }
-    if let Some(report) = &results.oltp {
-        text.push_str(&oltp::tables(report, results.settings.confidence()));
-    }
-    if let Some(report) = &results.messages {
-        text.push_str(&messages::tables(report, results.settings.confidence()));
+    for (name, report) in results.reports() {
+        text.push_str(&own(name, report));
     }
     for warning in &results.warnings {
         text.push_str(&format!("\nwarning: {warning}\n"));
@@ -44,6 +44,70 @@ pub fn terminal(results: &Results) -> String {
         text.push_str(&format!("\nincomplete: {reason}\n"));
     }
     text
+}
+
+/// An experiment with sides of its own: its circumstances and its tables.
+fn own(name: &str, report: &Report) -> String {
+    let known = |facts: &Facts| -> Vec<String> {
+        let words = |info: &FactInfo| Some(format!("{} {}", info.words, fact_words(facts, info)?));
+        FACTS.iter().filter_map(words).collect()
+    };
+    let mut facts = known(&report.facts);
+    facts.extend(report.settings.iter().map(|(name, value)| format!("{name}={value}")));
+    let mut text = format!("\n{}: {}\n", report.experiment.label(), facts.join("; "));
+    for side in &report.sides {
+        let mut own: Vec<String> = side.cipher.iter().cloned().collect();
+        own.extend(known(&side.facts));
+        if !own.is_empty() {
+            text.push_str(&format!("{}: {}\n", side.label, own.join(", ")));
+        }
+    }
+    let shown = Shown::of(name, report);
+    text.extend(shown.pooled().map(|table| table.words()));
+    for (table, reference) in shown.costs() {
+        if reference || shown.layout.costs_in_terminal {
+            text.push_str(&table.words());
+        }
+    }
+    text.push_str(&format!("{}{}\n", shown.figures().words(), shown.layout.figures_note));
+    text.extend(shown.idle().map(|table| table.words()));
+    match report.experiment {
+        Experiment::Oltp => text.extend(own_share(report).map(|(cell, own, share)| {
+            format!(
+                "The bench's own share: {:.2} % of the base's CPU at most ({} a transaction in \
+                 {cell}).\n",
+                share * 100.0,
+                duration(own),
+            )
+        })),
+        Experiment::Messages => text.push_str(&published_table()),
+        _ => {}
+    }
+    for limit in &report.limits {
+        text.push_str(&format!("\nnote: {limit}\n"));
+    }
+    text
+}
+
+/// Noveljic's figures.
+fn published_table() -> String {
+    let header =
+        ["published", "elapsed", "a step", "CPU", "waited for encryption", "switches", "a packet"];
+    let mut table = new_table(header.map(str::to_owned).to_vec());
+    let time = |ms: u64| duration(float(ms) * 1e6);
+    for found in &PUBLISHED_MESSAGES {
+        let connection = if found.encrypted { "encrypted" } else { "plain" };
+        table.add_row(vec![
+            format!("{}, {connection}", found.server),
+            time(found.elapsed_ms),
+            duration(float(found.elapsed_ms) * 1e6 / STEPS),
+            time(found.cpu_ms),
+            time(found.encrypt_wait_ms),
+            count(float(found.switches)),
+            format!("{:.3}", float(found.switches) / published_packets()),
+        ]);
+    }
+    format!("\n{PUBLISHED_MESSAGES_SOURCE}.\n{table}\n{}\n", published_reckoning())
 }
 
 fn heading(results: &Results) -> String {
@@ -67,19 +131,6 @@ fn heading(results: &Results) -> String {
         settings.synchronous,
         settings.cache_size,
     )
-}
-
-pub(crate) fn new_table(header: Vec<String>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING.header_separator(LineStyle::new('─', '─', '─', '─')));
-    let columns = header.len();
-    table.set_header(header);
-    for index in 1..columns {
-        if let Some(column) = table.column_mut(index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
 }
 
 fn cell(comparison: Option<&Comparison>) -> String {
@@ -118,8 +169,8 @@ fn each(results: &Results, class: &Class, side: &str) -> String {
     results.summary.totals(&class.id, side).map_or_else(
         || "-".to_owned(),
         |totals| {
-            let operations = float(class.operations.max(1));
-            format!("{}/{}", duration(totals.elapsed_ns / operations), class.unit)
+            let each = totals.values.get(&Metric::Elapsed).and_then(|found| found.each);
+            format!("{}/{}", duration(each.unwrap_or(0.0)), class.unit)
         },
     )
 }
@@ -276,11 +327,6 @@ pub(crate) fn more(difference: &Difference) -> String {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
-fn float(value: u64) -> f64 {
-    value as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,15 +352,35 @@ mod tests {
     }
 
     #[test]
-    fn backups_alone_are_a_report() {
+    fn experiments_with_sides_of_their_own_are_a_report() {
         let mut results = example();
         results.sides.clear();
         results.samples.clear();
         results.classes.clear();
-        results.summary = crate::summary::summarize(&results);
-        results.backup = Some(crate::backup::tests::matrix());
+        results.backup = Some(crate::examples::backup());
+        results.oltp = Some(crate::examples::oltp());
+        results.messages = Some(crate::examples::messages_with_everything());
+        results.oltp.as_mut().unwrap().limits.push("CPU is unknown".to_owned());
+        crate::summarize(&mut results);
         let text = terminal(&results);
-        assert!(!text.contains("journal_mode") && text.contains("cost of the cipher"), "{text}");
+        assert!(!text.contains("journal_mode"), "{text}");
+        for wanted in [
+            "disk=ext4, source and target",
+            "What the cipher costs",
+            "engine MariaDB 10.11.19; driver sysbench 1.0.20; tables 4; rows a table 150,000; \
+             data 150 MB; innodb_buffer_pool_size=67108864",
+            "tdekit against base",
+            "The bench's own share: 0.19 % of the base's CPU at most (191 ns a transaction",
+            "note: CPU is unknown",
+            "server tdekit 16.0.1; server process tdekit",
+            "on: TLS_ECDHE_AES, protocol TLSv1.2",
+            "SQL Server 2014, encrypted",
+            "1,273,235",
+            "2.000 for each packet",
+            "621 ns",
+        ] {
+            assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
+        }
     }
 
     #[test]
@@ -322,7 +388,7 @@ mod tests {
         let mut results = example();
         results.samples.clear();
         results.probes.clear();
-        results.summary = crate::summary::summarize(&results);
+        crate::summarize(&mut results);
         let text = terminal(&results);
         assert!(text.contains("mix 4/3/3"), "{text}");
     }

@@ -1,8 +1,9 @@
 //! The answer of a run in sentences.
 
+use crate::figures::Pooled;
 use crate::format::{interval, percent};
-use crate::model::{Class, Comparison, Experiment, Headline, Metric, Results, Role, Side};
-use crate::summary::float;
+use crate::model::{Class, Comparison, Experiment, Metric, Results, Role, Side};
+use crate::report::float;
 use crate::{backup, messages, oltp};
 
 /// The answer in sentences, most important first. Empty when nothing was compared.
@@ -70,9 +71,8 @@ fn headline(results: &Results, side: &Side, base: &Side) -> Option<String> {
     let against = side.plain.as_ref().unwrap_or(&base.id);
     let find = |metric| results.summary.headline(metric, &side.id, against);
     let (elapsed, cpu) = (find(Metric::Elapsed)?, find(Metric::Cpu)?);
-    let shown = |found: &Headline| {
-        format!("{} ({})", percent(found.ratio), interval(found.low, found.high))
-    };
+    let shown =
+        |found: &Pooled| format!("{} ({})", percent(found.ratio), interval(found.low, found.high));
     Some(format!(
         "{} costs {} of elapsed time and {} of CPU over {}.",
         side.label,
@@ -142,12 +142,10 @@ fn significance(results: &Results, side: &Side, base: &Side) -> Option<String> {
 mod tests {
     use super::*;
     use crate::json::tests::example;
-    use crate::summary::summarize;
 
     #[test]
     fn verdict_names_algorithm_and_overheads() {
         let mut results = example();
-        results.summary = summarize(&results);
         let sentences = verdict(&results);
         assert!(sentences[0].contains("encrypted costs +10.0 % (+10.0 to +10.0)"), "{sentences:?}");
         assert!(sentences[1].contains("peer costs +150 %"), "{sentences:?}");

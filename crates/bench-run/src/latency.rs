@@ -1,7 +1,7 @@
 //! Latencies of single operations: a histogram in each worker, put together by the driver.
 
 use hdrhistogram::Histogram;
-use tdekit_bench_report::{Latency, LatencySample, OltpLatency};
+use tdekit_bench_report::{Latency, LatencySample};
 
 use crate::numbers::whole;
 
@@ -11,6 +11,17 @@ const LEAST_NS: u64 = 16;
 const MOST_NS: u64 = 3_600_000_000_000;
 /// Significant digits.
 const DIGITS: u8 = 3;
+
+/// Points of the distribution of transactions, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Percentiles {
+    pub(crate) min_ns: u64,
+    pub(crate) avg_ns: u64,
+    pub(crate) p50_ns: u64,
+    pub(crate) p95_ns: u64,
+    pub(crate) p99_ns: u64,
+    pub(crate) max_ns: u64,
+}
 
 /// Counts of latencies, each value with three significant digits.
 pub(crate) struct Latencies {
@@ -60,10 +71,10 @@ impl Latencies {
     }
 
     /// Points of the distribution of transactions; zeros when empty.
-    pub(crate) fn transactions(&self) -> OltpLatency {
-        let Some(histogram) = self.filled() else { return OltpLatency::default() };
+    pub(crate) fn transactions(&self) -> Percentiles {
+        let Some(histogram) = self.filled() else { return Percentiles::default() };
         let at = |share| histogram.value_at_quantile(share);
-        OltpLatency {
+        Percentiles {
             min_ns: histogram.min(),
             avg_ns: whole(histogram.mean()),
             p50_ns: at(0.5),
@@ -117,7 +128,7 @@ mod tests {
         assert!((984..=1_000).contains(&all.min_ns) && close(all.p95_ns, 951_000), "{all:?}");
         // The hour weighs: 2 of 2,002.
         assert!(close(all.avg_ns, whole(found.mean_ns)) && all.avg_ns > 3_000_000_000, "{all:?}");
-        assert_eq!(Latencies::new().transactions(), OltpLatency::default());
+        assert_eq!(Latencies::new().transactions(), Percentiles::default());
         let sample = driver.sample().unwrap();
         assert_eq!((sample.p50_ns, sample.p99_ns), (found.p50_ns, found.p99_ns));
     }

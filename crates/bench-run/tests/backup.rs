@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use common::{signal, text, wait_until};
 use rusqlite::Connection;
-use tdekit_bench_report::{Action, BackupMatrix, CellRole, Metric};
+use tdekit_bench_report::{Metric, Report, Role};
 
 const STAND_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand_in/tdekit.sh");
 /// The words that a matrix of every test has: two ciphers and two compressions.
@@ -48,7 +48,7 @@ impl Place {
         command
     }
 
-    fn matrix(&self) -> BackupMatrix {
+    fn matrix(&self) -> Report {
         self.results().backup.unwrap()
     }
 
@@ -88,33 +88,31 @@ fn the_matrix_runs_every_cell_in_every_block() {
     assert!(results.sides.is_empty() && results.classes.is_empty());
     let matrix = results.backup.as_ref().unwrap();
     // Two ciphers, two compressions, two sources, two targets.
-    assert_eq!((matrix.cells.len(), matrix.runs.len()), (16, 16 * 3 * 2));
-    assert_eq!(matrix.routes().len(), 4);
+    let restored = matrix.cells.iter().filter(|cell| cell.axis("action") == "restore").count();
+    assert_eq!((matrix.cells.len(), restored, matrix.runs.len()), (16, 8, 16 * 3 * 2));
     for cell in &matrix.cells {
-        for action in [Action::Backup, Action::Restore] {
-            let found = matrix.summary.cell(&cell.id, action).unwrap();
-            assert_eq!(found.runs, 3);
-            let name = u64::from(action == Action::Backup) * 16;
-            assert_eq!(found.output_bytes, matrix.source_bytes + name, "{}", cell.id);
-            assert!(found.user_ns + found.system_ns > 0.0 && found.peak_memory_bytes > 0);
+        for side in ["none", "AES_256"] {
+            let found = matrix.summary.totals(&cell.id, side).unwrap();
+            assert_eq!(found.blocks, 3);
+            let name = if cell.axis("action") == "backup" { 16.0 } else { 0.0 };
+            let size = matrix.number("source_bytes") + name;
+            assert!((found.values[&Metric::Size].most - size).abs() < 0.5, "{}", cell.id);
+            assert!(found.median(Metric::Cpu) > 0.0 && found.median(Metric::PeakMemory) > 0.0);
         }
-    }
-    for cell in matrix.cells.iter().filter(|cell| cell.role == CellRole::Encrypted) {
-        let base = matrix.base_of(cell).unwrap();
-        let elapsed = matrix.summary.ratio(cell, base, Action::Backup, Metric::Elapsed);
+        let elapsed = matrix.summary.comparison(&cell.id, Metric::Elapsed, "AES_256", "none");
         assert_eq!(elapsed.unwrap().restarts, 3);
     }
     // The positions of a block are a permutation, and differ from block to block.
-    let orders: Vec<Vec<&str>> = (0..3)
+    let orders: Vec<Vec<(&str, &str)>> = (0..3)
         .map(|block| {
-            let runs = matrix.runs.iter().filter(|run| run.block == block);
-            let backups: Vec<_> = runs.filter(|run| run.action == Action::Backup).collect();
+            let runs = matrix.runs.iter().filter(|run| run.restart == block);
+            let backups: Vec<_> = runs.filter(|run| run.cell.starts_with("backup/")).collect();
             assert!((0..).zip(&backups).all(|(index, run)| run.position == index));
-            backups.iter().map(|run| run.cell.as_str()).collect()
+            backups.iter().map(|run| (run.cell.as_str(), run.side.as_str())).collect()
         })
         .collect();
     assert!(orders[0] != orders[1] && orders[1] != orders[2]);
-    assert!(table.contains("zstd, AES_256, one to two"), "{table}");
+    assert!(table.contains("backup, zstd, one to two, AES_256"), "{table}");
     assert_eq!(common::embedded(&place.path("report.html")), results);
 }
 
@@ -131,8 +129,8 @@ fn the_users_database_is_only_read() {
     assert!(output.status.success(), "{}", text(&output).1);
     assert_eq!(std::fs::read(&database).unwrap(), before);
     let matrix = place.matrix();
-    assert_eq!(matrix.label, "app.db");
-    assert!(matrix.runs.iter().all(|run| run.action == Action::Backup));
+    assert_eq!(matrix.text("label"), "app.db");
+    assert!(matrix.runs.iter().all(|run| run.cell.starts_with("backup/")));
     place.nothing_is_left();
 }
 
@@ -142,13 +140,14 @@ fn other_tools_run_in_the_same_blocks() {
     let output = place.command("--backup-peer cp --restarts 2 --warm").output().unwrap();
     let (table, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
-    assert!(table.contains("zstd, AES_256, one to one / cp"), "{table}");
+    assert!(table.contains("AES_256 against cp"), "{table}");
     let matrix = place.matrix();
-    assert_eq!(matrix.cells.len(), 4 + 1);
-    assert!(matrix.tools[1].version.contains("cp"), "{:?}", matrix.tools);
-    let [cell, peer] = ["tdekit/AES_256/zstd/one/one", "cp/none/none/one/one"]
-        .map(|id| matrix.cells.iter().find(|cell| cell.id == id).unwrap());
-    let found = matrix.summary.ratio(cell, peer, Action::Restore, Metric::Size).unwrap();
+    assert_eq!(matrix.cells.len(), 2 * (2 + 1));
+    let cp = matrix.sides.iter().find(|side| side.id == "cp").unwrap();
+    assert_eq!(cp.role, Role::Reference);
+    assert!(format!("{:?}", cp.facts["version"]).contains("cp"), "{cp:?}");
+    let cell = "restore/zstd/one/one";
+    let found = matrix.summary.comparison(cell, Metric::Size, "AES_256", "cp").unwrap();
     assert!((found.ratio - 1.0).abs() < 1e-9);
     place.nothing_is_left();
 }
@@ -160,7 +159,7 @@ fn base_against_base_is_a_control() {
     let (table, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
     assert!(table.contains("the true overhead is 0 %"), "{table}");
-    assert!(place.matrix().cells.iter().all(|cell| cell.cipher.starts_with("none")));
+    assert!(place.matrix().sides.iter().all(|side| side.id.starts_with("none")));
 }
 
 /// Full backups are rows of the operations experiment, here plain against plain.

@@ -51,7 +51,7 @@ fn a_quick_run_reports_and_cleans_up() {
         let pages = |side| {
             let totals =
                 results.summary.totals(&format!("operations/{operation}/warm"), side).unwrap();
-            (totals.logical_reads, totals.logical_writes)
+            (totals.values[&Metric::PagesRead].median, totals.values[&Metric::PagesWritten].median)
         };
         assert_eq!(pages("base"), pages("control"), "{operation}");
     }

@@ -6,9 +6,9 @@
 mod common;
 
 use common::{Place, embedded, text};
-use tdekit_bench_report::{Metric, OltpReport, OltpUnit};
+use tdekit_bench_report::{Metric, Report};
 
-fn run(place: &Place, line: &str) -> OltpReport {
+fn run(place: &Place, line: &str) -> Report {
     let line = format!("--experiment oltp --tables 2 --rows 400 --block-time 1 {line}");
     let output = place.command(&line).output().unwrap();
     let (table, errors) = text(&output);
@@ -25,28 +25,30 @@ fn run(place: &Place, line: &str) -> OltpReport {
 fn all_eight_workloads_and_the_scan_run_on_sqlite() {
     let place = Place::new();
     let oltp = run(&place, "--workload all --threads 1 --restarts 1");
-    assert_eq!((oltp.target.as_str(), oltp.cells.len()), ("sqlite", 9));
+    assert_eq!((oltp.text("target"), oltp.cells.len()), ("sqlite", 9));
     assert_eq!(oltp.runs.len(), 2 * 9);
     for run in &oltp.runs {
         let cell = oltp.cells.iter().find(|cell| cell.id == run.cell).unwrap();
-        assert!(run.transactions > 0 && run.engine_cpu_ns > 0, "{run:?}");
-        let each = match cell.workload.as_str() {
-            "oltp_read_only" => 16,
-            "oltp_read_write" => 20,
-            "oltp_write_only" => 6,
-            _ => 1,
+        let of = |metric| run.value(metric).unwrap_or_else(|| panic!("{metric:?} of {run:?}"));
+        assert!(of(Metric::Transactions) > 0.0 && of(Metric::Cpu) > 0.0, "{run:?}");
+        let each = match cell.axis("workload") {
+            "oltp_read_only" => 16.0,
+            "oltp_read_write" => 20.0,
+            "oltp_write_only" => 6.0,
+            _ => 1.0,
         };
-        if cell.unit == OltpUnit::Page {
+        if cell.unit == "page" {
             continue;
         }
-        assert_eq!(run.queries, run.transactions * each, "{}", run.cell);
-        assert!(run.latency.p50_ns > 0 && run.latency.p50_ns <= run.latency.p99_ns, "{run:?}");
+        let statements = of(Metric::Transactions) * each;
+        assert!((of(Metric::Queries) - statements).abs() < 0.5, "{}", run.cell);
+        let (median, tail) = (of(Metric::MedianLatency), of(Metric::TailLatency));
+        assert!(median > 0.0 && median <= tail, "{run:?}");
         // The driver's own loop is a part of what the process used.
-        assert!(run.own_cpu_ns > 0 && run.own_cpu_ns < run.engine_cpu_ns, "{run:?}");
+        assert!(of(Metric::OwnCpu) > 0.0 && of(Metric::OwnCpu) < of(Metric::Cpu), "{run:?}");
     }
-    assert!(oltp.summary.overall("control", Metric::Throughput).is_some_and(|all| {
-        all.cells == 8 // the scan is a question of its own
-    }));
+    let all = oltp.summary.pooled("all", Metric::Throughput, "control", "base").unwrap();
+    assert_eq!(all.cells.len(), 8, "the scan is a question of its own");
 }
 
 /// Several processes write to one database: they wait for each other, and lose nothing.
@@ -57,7 +59,7 @@ fn processes_share_a_database() {
     assert_eq!(oltp.runs.len(), 2 * 2 * 2);
     for threads in [1, 3] {
         let cell = format!("oltp_read_write/{threads}");
-        let ratio = oltp.summary.ratio(&cell, "control", Metric::CpuEach).unwrap();
+        let ratio = oltp.summary.comparison(&cell, Metric::CpuEach, "control", "base").unwrap();
         assert_eq!(ratio.restarts, 2, "{cell}");
         assert!(ratio.low.unwrap() <= ratio.ratio && ratio.ratio <= ratio.high.unwrap());
     }

@@ -55,17 +55,17 @@ fn the_backup_matrix_runs_through_the_command() {
     let matrix = &results["backup"];
     // None and two ciphers, two compressions; twice; with restores.
     assert_eq!(matrix["runs"].as_array().unwrap().len(), 3 * 2 * 2 * 2);
-    let size = |cell: &str| {
-        let cells = matrix["summary"]["cells"].as_array().unwrap();
-        let found = cells.iter().find(|found| found["cell"] == cell && found["action"] == "backup");
-        found.unwrap()["output_bytes"].as_u64().unwrap()
+    let size = |class: &str, side: &str| {
+        let totals = matrix["summary"]["totals"].as_array().unwrap();
+        let found = totals.iter().find(|found| found["class"] == class && found["side"] == side);
+        found.unwrap()["values"]["size"]["most"].as_f64().unwrap()
     };
-    let source = matrix["source_bytes"].as_u64().unwrap();
-    let plain = size("tdekit/none/none/one/two");
-    let sealed = size("tdekit/AES_256/none/one/two");
+    let source = matrix["facts"]["source_bytes"].as_f64().unwrap();
+    let plain = size("backup/none/one/two", "none");
+    let sealed = size("backup/none/one/two", "AES_256");
     assert!(plain >= source && sealed > plain, "{source}, {plain}, {sealed}");
-    assert!(sealed < plain + 8192, "{plain}, {sealed}");
-    assert!(size("tdekit/AES_256/zstd/one/two") < plain);
+    assert!(sealed < plain + 8192.0, "{plain}, {sealed}");
+    assert!(size("backup/zstd/one/two", "AES_256") < plain);
     let page = fs::read_to_string(place.path("report.html")).unwrap();
     assert!(page.contains("Backup from one to two") && page.contains("TRIPLE_DES_3KEY"));
 }

@@ -56,7 +56,7 @@ fn oltp_workloads_are_priced_on_sqlite() {
     assert_eq!(results["incomplete"].as_array().map(Vec::len), Some(0), "{}", run.out);
     let oltp = &results["oltp"];
     assert_eq!(oltp["sides"][1]["cipher"], "AES_256");
-    let ratios = oltp["summary"]["ratios"].as_array().unwrap();
+    let ratios = oltp["summary"]["comparisons"].as_array().unwrap();
     for cell in ["oltp_read_write/1", "oltp_read_write/2", "full_scan/1"] {
         for metric in ["throughput", "cpu_each"] {
             let found = ratios.iter().find(|found| {

@@ -61,15 +61,15 @@ async function numbers(name, page, document) {
   for (const cell of cells) {
     const found = mismatch(cell, document);
     check(!found, `${name}: ${found}`);
-    const owner = cell.from.replace(/\/[^/]+$/, '');
-    const about = /^summary\/(comparisons|totals)\//.test(owner) ? at(document, owner) : undefined;
+    const owner = /^((?:\w+\/)?)summary\/(?:comparisons|totals)\/\d+/.exec(cell.from);
+    const about = owner ? at(document, owner[0]) : undefined;
     // A row that is named by an item of a list holds that item alone.
     const item = cell.row && /^(changes|rows)\/\d+\//.exec(cell.row);
     if (item) {
       const own = cell.from.startsWith(item[0]) || !/^(changes|rows)\//.test(cell.from);
       check(own, `${name}: ${cell.from} stands in the row of ${cell.row}`);
     }
-    if (about && cell.row && cell.row.startsWith('classes/')) {
+    if (about && cell.row && /^(classes|\w+\/cells)\/\d+\//.test(cell.row)) {
       const id = at(document, cell.row.replace(/\/label$/, '/id'));
       check(about.class === id, `${name}: ${cell.from} stands in the row of ${id}`);
     }

@@ -1,125 +1,417 @@
-//! From the shapes of older documents to that of today's.
+//! From the shapes of older documents to that of today's. What is computed from measured values is
+//! left out: the reader computes it anew.
 
 use serde_json::{Map, Value, json};
 
 use crate::model::SCHEMA;
 
-/// Metrics of OLTP workloads that had names of their own.
-const OLTP_METRICS: [(&str, &str); 4] = [
-    ("cpu", "cpu_each"),
-    ("median", "median_latency"),
-    ("p95", "p95_latency"),
-    ("p99", "tail_latency"),
-];
+type Object = Map<String, Value>;
 
-/// Brings a document of schema 1, 2 or 3 to today's shape: the ratios of backups, OLTP workloads
-/// and messages become those of the other experiments. What is no document is left to the reader.
+/// Brings a document of schema 1, 2 or 3 to today's shape: backups, OLTP workloads and messages had
+/// shapes of their own. What is no document is left to the reader.
 pub(super) fn bring_up(document: &mut Value) {
-    if let Some(schema) = document.get_mut("schema") {
-        *schema = json!(SCHEMA);
-    }
-    for (part, lists) in [("oltp", &["ratios", "overall"][..]), ("messages", &["ratios", "direct"])]
+    let Some(document) = document.as_object_mut() else { return };
+    document.insert("schema".to_owned(), json!(SCHEMA));
+    document.insert("summary".to_owned(), summary());
+    for (name, part) in
+        [("oltp", oltp as fn(&Object) -> Value), ("messages", messages), ("backup", backup)]
     {
-        for list in lists {
-            for found in objects(document, &format!("/{part}/summary/{list}")) {
-                rename(found, "cell", "class");
-                let metric = found.get("metric").and_then(Value::as_str).unwrap_or_default();
-                let name = OLTP_METRICS.iter().find(|(old, _)| part == "oltp" && *old == metric);
-                if let Some((_, new)) = name {
-                    found.insert("metric".to_owned(), json!(new));
-                }
-            }
+        if let Some(found) = document.get(name).and_then(Value::as_object) {
+            let new = part(found);
+            document.insert(name.to_owned(), new);
         }
     }
-    let cells: Vec<Value> = objects(document, "/backup/cells").map(|cell| json!(cell)).collect();
-    for found in objects(document, "/backup/summary/ratios") {
-        backup_ratio(found, &cells);
+}
+
+fn summary() -> Value {
+    json!({ "comparisons": [], "totals": [], "pooled": [] })
+}
+
+fn list<'a>(object: &'a Object, name: &str) -> impl Iterator<Item = &'a Object> {
+    let list = object.get(name).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_object)
+}
+
+fn words<'a>(object: &'a Object, name: &str) -> &'a str {
+    object.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The fields of these names.
+fn facts(object: &Object, names: &[&str]) -> Object {
+    let known = names.iter().filter_map(|name| {
+        let value = object.get(*name).filter(|value| !value.is_null())?;
+        Some(((*name).to_owned(), value.clone()))
+    });
+    known.collect()
+}
+
+/// Values by metric. A zero of those that end in `?` says that there is none.
+fn values(run: &Object, table: &[(&str, &str)]) -> Object {
+    let mut found = Object::new();
+    for (path, metric) in table {
+        let metric_name = metric.trim_end_matches('?');
+        let value = path.split('+').map(|path| {
+            path.split('.').try_fold(None::<&Value>, |at, step| match at {
+                None => run.get(step).map(Some),
+                Some(at) => at.get(step).map(Some),
+            })
+        });
+        let value: Option<f64> = value.map(|value| value.flatten()?.as_f64()).sum();
+        if let Some(value) = value.filter(|value| *value > 0.0 || metric_name == *metric) {
+            found.insert(metric_name.to_owned(), json!(value));
+        }
     }
+    found
 }
 
-fn objects<'a>(
-    document: &'a mut Value,
-    pointer: &str,
-) -> impl Iterator<Item = &'a mut Map<String, Value>> {
-    let list = document.pointer_mut(pointer).and_then(Value::as_array_mut);
-    list.into_iter().flatten().filter_map(Value::as_object_mut)
+fn run(old: &Object, cell: &str, side: &str, values: Object) -> Value {
+    let number = |names: [&str; 2]| names.iter().find_map(|name| old.get(*name)).cloned();
+    json!({
+        "cell": cell,
+        "side": side,
+        "restart": number(["restart", "block"]),
+        "pair": number(["pair", "pair"]).unwrap_or(json!(0)),
+        "position": number(["position", "position"]),
+        "values": values,
+    })
 }
 
-fn rename(object: &mut Map<String, Value>, from: &str, to: &str) {
-    if let Some(value) = object.remove(from) {
-        object.insert(to.to_owned(), value);
-    }
+fn report(
+    old: &Object,
+    (experiment, facts): (&str, Object),
+    sides: Vec<Value>,
+    (cells, runs): (Vec<Value>, Vec<Value>),
+) -> Value {
+    json!({
+        "experiment": experiment,
+        "facts": facts,
+        "limits": old.get("limits").cloned().unwrap_or(json!([])),
+        "sides": sides,
+        "cells": cells,
+        "runs": runs,
+        "summary": summary(),
+    })
 }
 
-/// It named two cells; now it names the one that they share but for their ciphers, and these.
-fn backup_ratio(found: &mut Map<String, Value>, cells: &[Value]) {
-    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
-    let cell = |id: Option<&Value>| cells.iter().find(|cell| cell.get("id") == id);
-    let side = |cell: &Value| {
-        let peer = cell.get("role").and_then(Value::as_str) == Some("peer");
-        text(cell.get(if peer { "tool" } else { "cipher" }))
+fn oltp(old: &Object) -> Value {
+    let names =
+        ["target", "engine", "driver", "tables", "rows", "data_bytes", "block_s", "restarts"];
+    let side = |side: &Object| {
+        let mut new = facts(side, &["id", "label", "role", "cipher"]);
+        new.entry("cipher").or_insert(Value::Null);
+        let options = side.get("options").and_then(Value::as_array);
+        let options: Vec<&str> = options.into_iter().flatten().filter_map(Value::as_str).collect();
+        if !options.is_empty() {
+            new.insert("facts".to_owned(), json!({ "options": options.join(" ") }));
+        }
+        Value::Object(new)
     };
-    let both = cell(found.get("cell")).zip(cell(found.get("against")));
-    if let Some((own, against)) = both {
-        let (own_side, against_side) = (side(own), side(against));
-        let place = ["compression", "source", "target"].map(|name| text(own.get(name)));
-        let class = format!("{}/{}", text(found.get("action")), place.join("/"));
-        found.insert("class".to_owned(), json!(class));
-        found.insert("side".to_owned(), json!(own_side));
-        found.insert("against".to_owned(), json!(against_side));
-        let blocks = found.get("blocks").cloned().unwrap_or_default();
-        found.insert("pairs".to_owned(), blocks);
+    let cell = |cell: &Object| {
+        let threads = cell.get("threads").and_then(Value::as_u64).unwrap_or(0);
+        let workload = words(cell, "workload");
+        let plural = if threads == 1 { "" } else { "s" };
+        json!({
+            "id": words(cell, "id"),
+            "experiment": "oltp",
+            "label": format!("{workload}, {threads} thread{plural}"),
+            "what": "",
+            "operations": 0,
+            "unit": words(cell, "unit"),
+            "axes": { "workload": workload, "threads": threads.to_string() },
+        })
+    };
+    let table = [
+        ("elapsed_ns", "elapsed"),
+        ("engine_cpu_ns", "cpu?"),
+        ("engine_user_ns", "user"),
+        ("engine_system_ns", "system"),
+        ("client_cpu_ns", "client_cpu?"),
+        ("own_cpu_ns", "own_cpu?"),
+        ("device_read_bytes", "device_read"),
+        ("device_write_bytes", "device_write"),
+        ("context_switches", "server_switches"),
+        ("transactions", "transactions"),
+        ("queries", "queries"),
+        ("errors", "errors"),
+        ("latency.min_ns", "min_latency?"),
+        ("latency.avg_ns", "mean_latency?"),
+        ("latency.p50_ns", "median_latency?"),
+        ("latency.p95_ns", "p95_latency?"),
+        ("latency.p99_ns", "tail_latency?"),
+        ("latency.max_ns", "max_latency?"),
+    ];
+    let runs = list(old, "runs")
+        .map(|one| run(one, words(one, "cell"), words(one, "side"), values(one, &table)));
+    let mut new = report(
+        old,
+        ("oltp", facts(old, &names)),
+        list(old, "sides").map(side).collect(),
+        (list(old, "cells").map(cell).collect(), runs.collect()),
+    );
+    let settings = list(old, "settings")
+        .map(|each| (words(each, "name").to_owned(), json!(words(each, "value"))));
+    new["settings"] = Value::Object(settings.collect());
+    new
+}
+
+fn messages(old: &Object) -> Value {
+    let names =
+        ["target", "server", "server_process", "loops", "stream_rows", "packet_bytes", "restarts"];
+    let side = |side: &Object| {
+        let mut new = facts(side, &["id", "label", "role"]);
+        if words(side, "mode") == "direct" {
+            new.insert("role".to_owned(), json!("reference"));
+        }
+        new.insert("cipher".to_owned(), side.get("suite").cloned().unwrap_or_default());
+        let known = facts(side, &["mode", "protocol", "packet_bytes"]);
+        new.insert("facts".to_owned(), Value::Object(known));
+        Value::Object(new)
+    };
+    let cell = |cell: &Object| {
+        json!({
+            "id": words(cell, "id"),
+            "experiment": "messages",
+            "label": words(cell, "label"),
+            "what": words(cell, "statement"),
+            "operations": cell.get("units"),
+            "unit": words(cell, "unit"),
+        })
+    };
+    let table = [
+        ("elapsed_ns", "elapsed"),
+        ("server.cpu_ns", "server_cpu"),
+        ("server.voluntary_switches+server.involuntary_switches", "server_switches"),
+        ("client.cpu_ns", "client_cpu?"),
+        ("client.voluntary_switches+client.involuntary_switches", "client_switches"),
+        ("packets", "packets?"),
+        ("bytes", "bytes?"),
+        ("wire_bytes", "wire_bytes?"),
+    ];
+    let runs = list(old, "runs")
+        .map(|one| run(one, words(one, "cell"), words(one, "side"), values(one, &table)));
+    let mut new = report(
+        old,
+        ("messages", facts(old, &names)),
+        list(old, "sides").map(side).collect(),
+        (list(old, "cells").map(cell).collect(), runs.collect()),
+    );
+    if let Some(idle) = old.get("idle") {
+        new["idle"] = idle.clone();
     }
-    rename(found, "blocks", "restarts");
+    new
+}
+
+/// A cell named a cipher with its compression and devices; now it names what ciphers share, and
+/// what was done.
+fn backup(old: &Object) -> Value {
+    let mut sides: Vec<Value> = Vec::new();
+    let mut cells: Vec<Value> = Vec::new();
+    for (cell, action) in list(old, "cells").flat_map(|cell| [(cell, "backup"), (cell, "restore")])
+    {
+        let (id, side) = (cell_id(cell, action), side_of(cell));
+        let is_peer = words(cell, "role") == "peer";
+        let run = |run: &Object| {
+            words(run, "cell") == words(cell, "id") && words(run, "action") == action
+        };
+        if !list(old, "runs").any(run) {
+            continue;
+        }
+        if !sides.iter().any(|known| known["id"] == side) {
+            let cipher = (words(cell, "role") == "encrypted").then_some(side);
+            let role = if is_peer { "reference" } else { words(cell, "role") };
+            let tool = list(old, "tools").find(|tool| words(tool, "name") == side);
+            let version = tool.map(|tool| json!({ "version": words(tool, "version") }));
+            sides.push(json!({
+                "id": side, "label": side, "role": role, "cipher": cipher,
+                "facts": version.unwrap_or(json!({})),
+            }));
+        }
+        if !cells.iter().any(|known| known["id"] == *id) {
+            cells.push(backup_cell(cell, action, &id));
+        }
+    }
+    let table = [
+        ("elapsed_ns", "elapsed"),
+        ("user_ns+system_ns", "cpu"),
+        ("user_ns", "user"),
+        ("system_ns", "system"),
+        ("peak_memory_bytes", "peak_memory"),
+        ("device_read_bytes", "device_read"),
+        ("device_write_bytes", "device_write"),
+        ("output_bytes", "size"),
+    ];
+    let runs = list(old, "runs").filter_map(|one| {
+        let cell = list(old, "cells").find(|cell| words(cell, "id") == words(one, "cell"))?;
+        let id = cell_id(cell, words(one, "action"));
+        Some(run(one, &id, side_of(cell), values(one, &table)))
+    });
+    let runs = runs.collect();
+    let mut known = facts(old, &["label", "source_bytes", "cold", "restored"]);
+    known.insert("restarts".to_owned(), old.get("blocks").cloned().unwrap_or(json!(0)));
+    let mut new = report(old, ("backup", known), sides, (cells, runs));
+    let settings = list(old, "devices").map(|device| {
+        let is = |name: &str| device.get(name) == Some(&Value::Bool(true));
+        let part = match (is("source"), is("target")) {
+            (true, true) => "source and target",
+            (true, false) => "source",
+            _ => "target",
+        };
+        let value = format!("{}, {part}", words(device, "file_system"));
+        (words(device, "name").to_owned(), json!(value))
+    });
+    new["settings"] = Value::Object(settings.collect());
+    new
+}
+
+/// What tells a cell from those of the same compression and devices.
+fn side_of(cell: &Object) -> &str {
+    words(cell, if words(cell, "role") == "peer" { "tool" } else { "cipher" })
+}
+
+/// What a cell shares with them.
+fn cell_id(cell: &Object, action: &str) -> String {
+    let peer = words(cell, "role") == "peer";
+    let what = words(cell, if peer { "tool" } else { "compression" });
+    format!("{action}/{what}/{}/{}", words(cell, "source"), words(cell, "target"))
+}
+
+fn backup_cell(cell: &Object, action: &str, id: &str) -> Value {
+    let name = if words(cell, "role") == "peer" { "tool" } else { "compression" };
+    let what = words(cell, name);
+    let (source, target) = (words(cell, "source"), words(cell, "target"));
+    let shown = if what == "none" { "uncompressed" } else { what };
+    let mut axes = json!({ "action": action, "source": source, "target": target });
+    axes[name] = json!(what);
+    json!({
+        "id": id,
+        "experiment": "backup",
+        "label": format!("{action}, {shown}, {source} to {target}"),
+        "what": "",
+        "operations": 1,
+        "unit": action,
+        "axes": axes,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::grid::Stage;
+    use serde_json::Value;
+
     use crate::json::from_json;
-    use crate::model::{Comparison, Results, SCHEMA};
-    use crate::{summarize, summarize_backup, summarize_messages, summarize_oltp};
+    use crate::model::{Metric, Results, SCHEMA};
 
     const THREE: &str = include_str!("../../../../tests/fixtures/results/tdekit-bench-3.json");
     const FOUR: &str = include_str!("../../../../tests/fixtures/results/tdekit-bench-4.json");
 
-    /// Every ratio as it was written equals the one computed anew.
-    fn equal(then: &[Comparison], now: &[Comparison]) {
-        assert!(!then.is_empty() && then.len() == now.len());
+    fn close(old: &Value, new: f64) {
+        let old = old.as_f64().unwrap();
+        assert!((old - new).abs() <= 1e-9 * old.abs(), "{old} {new}");
+    }
+
+    /// Every ratio as it was written equals the one computed anew: of OLTP workloads and messages.
+    fn equal(document: &Value, read: &Results, lists: &[&str], metric: fn(&str) -> &str) {
+        let part = lists[0].split('/').nth(1).unwrap();
+        let report = read.reports().find(|(name, _)| *name == part).unwrap().1;
+        let then: Vec<&Value> = lists
+            .iter()
+            .flat_map(|list| document.pointer(list).unwrap().as_array().unwrap())
+            .collect();
+        assert!(!then.is_empty() && then.len() == report.summary.comparisons.len());
         for old in then {
-            let same = |new: &&Comparison| {
-                let names = |one: &Comparison| {
-                    let sides = (one.side.clone(), one.against.clone());
-                    (one.class.clone(), one.statement, one.metric, sides)
-                };
-                names(old) == names(new)
-            };
-            let new = now.iter().find(same).unwrap_or_else(|| panic!("{old:?}"));
-            assert!((old.ratio - new.ratio).abs() < 1e-12 * old.ratio, "{old:?} {new:?}");
-            assert_eq!((old.restarts, old.pairs), (new.restarts, new.pairs), "{old:?}");
-            for (old, new) in [(old.low, new.low), (old.high, new.high)] {
-                assert_eq!(old.is_some(), new.is_some());
-                let (old, new) = (old.unwrap_or(1.0), new.unwrap_or(1.0));
-                assert!((old - new).abs() < 1e-9 * old, "{old} {new}");
+            let text = |name: &str| old[name].as_str().unwrap();
+            let new = report.summary.comparisons.iter().find(|new| {
+                new.class == text("cell")
+                    && new.side == text("side")
+                    && new.against == text("against")
+                    && new.metric.name() == metric(text("metric"))
+            });
+            let new = new.unwrap_or_else(|| panic!("{old}"));
+            close(&old["ratio"], new.ratio);
+            assert_eq!(old["restarts"], new.restarts);
+            for (old, new) in [(&old["low"], new.low), (&old["high"], new.high)] {
+                assert_eq!(old.is_null(), new.is_none());
+                new.into_iter().for_each(|new| close(old, new));
             }
         }
     }
 
     #[test]
     fn a_document_of_three_keeps_its_figures() {
-        assert!(THREE.contains("\"schema\": \"tdekit-bench/3\""));
+        let document: Value = serde_json::from_str(THREE).unwrap();
+        assert_eq!(document["schema"], "tdekit-bench/3");
         let read: Results = from_json(THREE).unwrap();
         assert_eq!(read.schema, SCHEMA);
-        let stage = Stage::beside(&read.settings);
-        equal(&read.summary.comparisons, &summarize(&read).comparisons);
-        let backup = read.backup.as_ref().unwrap();
-        equal(&backup.summary.ratios, &summarize_backup(backup, stage).ratios);
+        for old in document["summary"]["comparisons"].as_array().unwrap() {
+            let (class, side) = (old["class"].as_str().unwrap(), old["side"].as_str().unwrap());
+            let metric: Metric = serde_json::from_value(old["metric"].clone()).unwrap();
+            let new =
+                read.summary.comparison(class, metric, side, old["against"].as_str().unwrap());
+            close(&old["ratio"], new.unwrap().ratio);
+        }
+        equal(&document, &read, &["/oltp/summary/ratios"], |metric| match metric {
+            "cpu" => "cpu_each",
+            "median" => "median_latency",
+            "p95" => "p95_latency",
+            "p99" => "tail_latency",
+            other => other,
+        });
+        equal(&document, &read, &["/messages/summary/ratios"], |metric| metric);
         let oltp = read.oltp.as_ref().unwrap();
-        equal(&oltp.summary.ratios, &summarize_oltp(oltp, stage).ratios);
-        assert_eq!(oltp.summary.overall, summarize_oltp(oltp, stage).overall);
-        let messages = read.messages.as_ref().unwrap();
-        equal(&messages.summary.ratios, &summarize_messages(messages, stage).ratios);
+        for old in document["oltp"]["summary"]["overall"].as_array().unwrap() {
+            if old["metric"] != "throughput" {
+                continue;
+            }
+            let side = old["side"].as_str().unwrap();
+            let new = oltp.summary.pooled("all", Metric::Throughput, side, "base").unwrap();
+            close(&old["median"], new.ratio);
+            close(&old["least"], new.least);
+        }
+        let totals = oltp.summary.totals("oltp_read_write/1", "base").unwrap();
+        let old = &document["oltp"]["summary"]["totals"][0];
+        assert_eq!(
+            (old["cell"].as_str(), old["side"].as_str()),
+            (Some("oltp_read_write/1"), Some("base"))
+        );
+        close(&old["per_second"], totals.median(Metric::Throughput));
+        close(&old["cpu_each_ns"], totals.median(Metric::CpuEach));
+        close(&old["context_switches_each"], totals.values[&Metric::ServerSwitches].each.unwrap());
         assert!(crate::html(&read).unwrap().contains("oltp_read_write"));
+    }
+
+    #[test]
+    fn a_matrix_of_three_keeps_its_figures() {
+        let document: Value = serde_json::from_str(THREE).unwrap();
+        let read: Results = from_json(THREE).unwrap();
+        let backup = read.backup.as_ref().unwrap();
+        let old = document["backup"]["summary"]["ratios"].as_array().unwrap();
+        assert_eq!(old.len(), backup.summary.comparisons.len());
+        for old in old {
+            // tool/cipher/compression/source/target
+            let cell: Vec<&str> = old["cell"].as_str().unwrap().split('/').collect();
+            let class = format!("{}/{}", old["action"].as_str().unwrap(), cell[2..].join("/"));
+            let metric: Metric = serde_json::from_value(old["metric"].clone()).unwrap();
+            let new = backup.summary.comparison(&class, metric, cell[1], "none").unwrap();
+            close(&old["ratio"], new.ratio);
+            assert_eq!(old["low"].is_null(), new.low.is_none());
+            new.low.into_iter().for_each(|low| close(&old["low"], low));
+        }
+        for old in document["backup"]["summary"]["pooled"].as_array().unwrap() {
+            let which = old["compression"].as_str().unwrap_or("all");
+            let id = format!("{}/{which}", old["action"].as_str().unwrap());
+            let metric: Metric = serde_json::from_value(old["metric"].clone()).unwrap();
+            let cipher = old["cipher"].as_str().unwrap();
+            let new = backup.summary.pooled(&id, metric, cipher, "none").unwrap();
+            close(&old["ratio"], new.ratio);
+            assert_eq!(old["high"].is_null(), new.high.is_none());
+            new.high.into_iter().for_each(|high| close(&old["high"], high));
+            assert_eq!(old["blocks"], new.restarts);
+        }
+        let first = &document["backup"]["summary"]["cells"][0];
+        let (cell, side) = ("backup/zstd/disk/disk", "none");
+        assert_eq!(first["cell"], "tdekit/none/zstd/disk/disk");
+        let elapsed = backup.summary.totals(cell, side).unwrap().values[&Metric::Elapsed];
+        close(&first["min_ns"], elapsed.least);
+        close(&first["avg_ns"], elapsed.mean);
     }
 
     #[test]

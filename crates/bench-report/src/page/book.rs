@@ -1,7 +1,7 @@
 //! Looking things up in a run whose sides are compared.
 
-use super::cell::{As, Found, each, find, float, number_per};
-use crate::model::{Class, Comparison, Metric, Results, Role, Side, Totals};
+use super::cell::{As, Found, each, find, number};
+use crate::model::{Class, Comparison, Metric, Results, Role, Side, Spread, Totals};
 use maud::{Markup, html};
 
 /// A run with the two sides that its page is about.
@@ -64,7 +64,7 @@ impl<'a> Book<'a> {
         })
     }
 
-    pub(super) fn totals(&self, class: &Class, side: &Side) -> Option<Found<'a, Totals>> {
+    fn totals(&self, class: &Class, side: &Side) -> Option<Found<'a, Totals>> {
         find(&self.results.summary.totals, "summary/totals", |found| {
             found.class == class.id && found.side == side.id
         })
@@ -72,20 +72,35 @@ impl<'a> Book<'a> {
 
     /// Elapsed time of one operation.
     pub(super) fn each(&self, class: &Found<'_, Class>, side: &Side) -> Markup {
-        let per = (format!("{}/operations", class.at), float(class.item.operations.max(1)));
         html! {
-            @match self.totals(class.item, side) {
-                None => "–",
-                Some(totals) => {
-                    (number_per(
-                        &format!("{}/elapsed_ns", totals.at),
-                        As::Duration,
-                        totals.item.elapsed_ns,
-                        (&per.0, per.1),
-                    ))
-                    "/" (class.item.unit)
+            @match self.figure(class.item, side, Metric::Elapsed) {
+                Some((at, Spread { each: Some(each), .. })) => {
+                    (number(&format!("{at}/each"), As::Duration, *each)) "/" (class.item.unit)
                 },
+                _ => "–",
             }
         }
+    }
+
+    /// Figures of a metric of a block, and where they stand.
+    pub(super) fn figure(
+        &self,
+        class: &Class,
+        side: &Side,
+        metric: Metric,
+    ) -> Option<(String, &'a Spread)> {
+        let totals = self.totals(class, side)?;
+        let spread = totals.item.values.get(&metric)?;
+        Some((format!("{}/values/{}", totals.at, metric.name()), spread))
+    }
+
+    /// A table's cell: the median of a block.
+    pub(super) fn median(&self, class: &Class, side: &Side, metric: Metric) -> Markup {
+        html! { td { @match self.figure(class, side, metric) {
+            Some((at, found)) => {
+                (number(&format!("{at}/median"), metric.info().shown, found.median))
+            },
+            None => "–",
+        } } }
     }
 }

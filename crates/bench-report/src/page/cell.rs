@@ -4,8 +4,9 @@
 
 use maud::{Markup, html};
 
-use crate::format::{bytes, count, duration, fine_percent, percent, times};
-use crate::model::Comparison;
+use crate::compare::Change;
+use crate::figures::{Comparison, Pooled};
+pub(crate) use crate::format::As;
 
 /// An item of the document, and where it stands.
 #[derive(Debug)]
@@ -27,88 +28,6 @@ pub(crate) fn find<'a, T>(
 /// Every item of a list with its place.
 pub(crate) fn each<'a, T>(list: &'a [T], path: &str) -> impl Iterator<Item = Found<'a, T>> {
     list.iter().enumerate().map(move |(index, item)| Found { at: format!("{path}/{index}"), item })
-}
-
-/// How a number is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum As {
-    /// A ratio as an overhead.
-    Percent,
-    /// The same without its unit.
-    Bare,
-    /// The same with three decimals.
-    Fine,
-    /// A ratio as a factor.
-    Times,
-    /// Nanoseconds.
-    Duration,
-    /// Seconds.
-    Seconds,
-    /// Bytes.
-    Bytes,
-    /// Any count.
-    Count,
-    /// Any amount, with as many decimals as its size asks for.
-    Amount,
-    /// A small number with two decimals.
-    Decimal,
-    /// A difference in points of a percent, with its sign.
-    Points,
-    /// Thousandths as a percentage.
-    Permille,
-    /// Millionths as a percentage.
-    Millionths,
-    /// A part of a whole in percent.
-    Share,
-    /// A part of something as growth in percent.
-    Growth,
-}
-
-impl As {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Percent | Self::Bare | Self::Fine => "overhead",
-            Self::Times => "factor",
-            Self::Duration => "nanoseconds",
-            Self::Seconds => "seconds",
-            Self::Bytes => "bytes",
-            Self::Count | Self::Amount | Self::Decimal | Self::Points => "count",
-            Self::Permille => "thousandths",
-            Self::Millionths => "millionths",
-            Self::Share | Self::Growth => "growth",
-        }
-    }
-
-    fn words(self, value: f64) -> String {
-        match self {
-            Self::Percent => percent(value),
-            Self::Bare => percent(value).trim_end_matches(" %").to_owned(),
-            Self::Fine => fine_percent(value),
-            Self::Times => times(value),
-            Self::Duration => duration(value),
-            Self::Seconds => duration(value * 1e9),
-            Self::Bytes => bytes(value),
-            Self::Count => count(value),
-            Self::Amount => amount(value),
-            Self::Decimal => format!("{value:.2}"),
-            // Adding zero turns -0.0 into 0.0.
-            Self::Points => format!("{:+.2}", (value * 100.0).round() / 100.0 + 0.0),
-            Self::Permille => format!("{} %", value / 10.0),
-            Self::Millionths => format!("{} %", value / 10_000.0),
-            Self::Share => format!("{:.1} %", value * 100.0),
-            Self::Growth => format!("{:+.2} %", value * 100.0),
-        }
-    }
-}
-
-/// An amount with as many decimals as its size asks for.
-pub(crate) fn amount(value: f64) -> String {
-    match value.abs() {
-        size if size >= 1000.0 => count(value),
-        size if size >= 10.0 || size == 0.0 => format!("{value:.0}"),
-        size if size >= 0.1 => format!("{value:.2}"),
-        _ => format!("{value:.4}"),
-    }
 }
 
 /// A number of the document.
@@ -137,15 +56,19 @@ pub(crate) trait Ratio {
     fn ends(&self) -> Option<(f64, f64)>;
 }
 
-impl Ratio for Comparison {
-    fn ratio(&self) -> f64 {
-        self.ratio
-    }
+macro_rules! ratios {
+    ($($name:ty),*) => { $(impl Ratio for $name {
+        fn ratio(&self) -> f64 {
+            self.ratio
+        }
 
-    fn ends(&self) -> Option<(f64, f64)> {
-        self.low.zip(self.high)
-    }
+        fn ends(&self) -> Option<(f64, f64)> {
+            self.low.zip(self.high)
+        }
+    })* };
 }
+
+ratios!(Comparison, Pooled, Change);
 
 /// `+1.7 %`.
 pub(crate) fn ratio<T: Ratio>(found: &Found<'_, T>, kind: As) -> Markup {
@@ -185,10 +108,7 @@ pub(crate) fn wide(name: &str, table: &Markup) -> Markup {
     html! { div class="wide" role="region" tabindex="0" aria-label=(name) { (table) } }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts, bytes and ns stay far below 2^53")]
-pub(crate) fn float(value: u64) -> f64 {
-    value as f64
-}
+pub(crate) use crate::report::float;
 
 #[cfg(test)]
 mod tests {

@@ -3,21 +3,11 @@
 use maud::{Markup, html};
 
 use super::around;
-use super::cell::{As, Found, Ratio, each, ends, float, number, ratio, text, wide};
+use super::cell::{As, Found, each, ends, float, number, ratio, text, wide};
 use crate::compare::{Change, Changes, Direction, HEADLINE};
 use crate::json::JsonError;
 use crate::model::Metric;
 use crate::plot::{ChartError, Forest, Ink, Key, Line, Mark, forest};
-
-impl Ratio for Change {
-    fn ratio(&self) -> f64 {
-        self.ratio
-    }
-
-    fn ends(&self) -> Option<(f64, f64)> {
-        self.low.zip(self.high)
-    }
-}
 
 /// The page of a comparison. It fetches nothing, runs nothing, and carries the JSON document.
 ///

@@ -3,7 +3,6 @@
 use maud::{Markup, html};
 
 use super::cell::{As, Found, each, float, number, number_per, text, wide};
-use crate::backup;
 use crate::model::{Difference, Environment, ProbeKind, Results, Side};
 
 /// Single values beside the blocks.
@@ -210,7 +209,7 @@ pub(super) fn method(results: &Results) -> Markup {
         section id="method" {
             h2 { "Method" }
             @if !results.classes.is_empty() { (of_sides(results)) }
-            @if let Some(matrix) = &results.backup { (backup::method(matrix)) }
+            @if let Some(matrix) = &results.backup { (super::own::backup_method(matrix)) }
             h3 { "Run it again" }
             pre tabindex="0" { code { (text("command", &results.command)) } }
             p {

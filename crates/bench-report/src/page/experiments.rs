@@ -6,7 +6,7 @@ use super::book::Book;
 use super::cell::{As, Found, number, text};
 use super::documents::{MIXES, OPERATIONS, beside, provenance};
 use super::{overhead, statements};
-use crate::model::{Class, Totals};
+use crate::model::{Class, Metric};
 
 /// Sections of the experiments that were run.
 pub(super) fn sections(book: &Book<'_>) -> Markup {
@@ -93,14 +93,24 @@ fn scans(book: &Book<'_>, classes: &[Found<'_, Class>]) -> Markup {
     }
 }
 
+/// Metrics of a block's reads and writes, and what they are called.
+const VOLUMES: [(Metric, &str); 6] = [
+    (Metric::PagesRead, "Pages read"),
+    (Metric::PagesWritten, "Pages written"),
+    (Metric::DeviceRead, "Read from the device"),
+    (Metric::DeviceWrite, "Written to the device"),
+    (Metric::VoluntarySwitches, "Context switches, waiting"),
+    (Metric::InvoluntarySwitches, "Context switches, forced"),
+];
+
 /// Reads and writes of every class.
 pub(super) fn volumes(book: &Book<'_>) -> Markup {
     let name = "Reads and writes of a block, medians";
-    let value = |at: &str, field: &str, kind, value| number(&format!("{at}/{field}"), kind, value);
     let totals = &book.results.summary.totals;
-    let switches = totals
-        .iter()
-        .any(|found| found.voluntary_switches > 0.0 || found.involuntary_switches > 0.0);
+    let counted = |metric: Metric| {
+        totals.iter().any(|found| found.median(metric) > 0.0) || !is_switch(metric)
+    };
+    let shown: Vec<_> = VOLUMES.into_iter().filter(|(metric, _)| counted(*metric)).collect();
     html! {
         section id="volumes" {
             h2 { "Reads and writes" }
@@ -112,50 +122,24 @@ pub(super) fn volumes(book: &Book<'_>) -> Markup {
                 thead {
                     tr {
                         th scope="col" rowspan="2" { "Class" }
-                        th scope="colgroup" colspan="2" { "Pages read" }
-                        th scope="colgroup" colspan="2" { "Pages written" }
-                        th scope="colgroup" colspan="2" { "Read from the device" }
-                        th scope="colgroup" colspan="2" { "Written to the device" }
-                        @if switches {
-                            th scope="colgroup" colspan="2" { "Context switches, waiting" }
-                            th scope="colgroup" colspan="2" { "Context switches, forced" }
-                        }
+                        @for (_, name) in &shown { th scope="colgroup" colspan="2" { (name) } }
                     }
-                    tr { @for _ in 0..(if switches { 6 } else { 4 }) {
+                    tr { @for _ in &shown {
                         th scope="col" { "plain" }
                         th scope="col" { "encrypted" }
                     } }
                 }
                 tbody { @for class in book.classes("") {
-                    @let sides = [book.base, book.side].map(|side| book.totals(class.item, side));
-                    @if let [Some(plain), Some(sealed)] = &sides { tr {
+                    @let measured = |side| {
+                        book.figure(class.item, side, Metric::Elapsed).is_some()
+                    };
+                    @if measured(book.base) && measured(book.side) { tr {
                         th scope="row" {
                             (text(&format!("{}/label", class.at), &class.item.label))
                         }
-                        @for found in [plain, sealed] { td {
-                            (value(&found.at, "logical_reads", As::Count, found.item.logical_reads))
+                        @for (metric, _) in &shown { @for side in [book.base, book.side] {
+                            (book.median(class.item, side, *metric))
                         } }
-                        @for found in [plain, sealed] { td {
-                            (value(
-                                &found.at, "logical_writes", As::Count, found.item.logical_writes))
-                        } }
-                        @for found in [plain, sealed] { td {
-                            (value(
-                                &found.at,
-                                "device_read_bytes",
-                                As::Bytes,
-                                found.item.device_read_bytes,
-                            ))
-                        } }
-                        @for found in [plain, sealed] { td {
-                            (value(
-                                &found.at,
-                                "device_write_bytes",
-                                As::Bytes,
-                                found.item.device_write_bytes,
-                            ))
-                        } }
-                        @if switches { (switched(plain, sealed)) }
                     } }
                 } }
             } }))
@@ -163,18 +147,7 @@ pub(super) fn volumes(book: &Book<'_>) -> Markup {
     }
 }
 
-/// Context switches of both kinds, plain and encrypted.
-fn switched(plain: &Found<'_, Totals>, sealed: &Found<'_, Totals>) -> Markup {
-    html! {
-        @for found in [plain, sealed] { td { (number(
-            &format!("{}/voluntary_switches", found.at),
-            As::Count,
-            found.item.voluntary_switches,
-        )) } }
-        @for found in [plain, sealed] { td { (number(
-            &format!("{}/involuntary_switches", found.at),
-            As::Count,
-            found.item.involuntary_switches,
-        )) } }
-    }
+/// Documents of old do not know them.
+fn is_switch(metric: Metric) -> bool {
+    matches!(metric, Metric::VoluntarySwitches | Metric::InvoluntarySwitches)
 }

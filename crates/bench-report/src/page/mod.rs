@@ -7,15 +7,17 @@ mod book;
 mod calibration;
 pub(crate) mod cell;
 mod changes;
+mod charts;
 #[cfg(test)]
 mod checks;
 mod circumstances;
 pub(crate) mod documents;
 mod experiments;
-mod messages;
-mod oltp;
+mod heat;
 mod overhead;
+mod own;
 mod peers;
+mod published;
 mod quality;
 mod statements;
 mod verdict;
@@ -23,7 +25,6 @@ mod verdict;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 
-use crate::backup;
 use crate::json::JsonError;
 use crate::model::Results;
 use crate::plot::ChartError;
@@ -79,14 +80,10 @@ fn body(results: &Results) -> Result<Markup, ChartError> {
         Some(book) => (overhead::section(book)?, peers::section(book)?),
         None => (html! {}, html! {}),
     };
-    let messages = match &results.messages {
-        Some(report) => messages::section(results, report)?,
-        None => html! {},
-    };
-    let oltp = match &results.oltp {
-        Some(report) => oltp::section(results, report)?,
-        None => html! {},
-    };
+    let mut own = Vec::new();
+    for (name, report) in results.reports() {
+        own.push(own::section(results, name, report)?);
+    }
     Ok(html! {
         main {
             (verdict::head(results))
@@ -94,9 +91,7 @@ fn body(results: &Results) -> Result<Markup, ChartError> {
             (overhead)
             (peers)
             @if let Some(book) = &book { (experiments::sections(book)) }
-            (oltp)
-            (messages)
-            @if let Some(matrix) = &results.backup { (backup::section(results, matrix)) }
+            @for section in &own { (section) }
             (circumstances::probes(results))
             @if let Some(book) = &book { (quality::latency(book)) (experiments::volumes(book)) }
             (quality::section(results))

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::book::Book;
 use super::cell::{As, Found, each, number, ratio_cell, text, wide};
-use crate::model::{Class, Metric, Totals};
+use crate::model::{Class, Metric};
 
 /// CPU, reads, writes and duration as the document prints them.
 struct Row {
@@ -52,6 +52,10 @@ const DOCUMENT: [Row; 7] = [
     },
 ];
 
+/// What the source's columns are.
+const COLUMNS: [Metric; 4] =
+    [Metric::Cpu, Metric::PagesRead, Metric::PagesWritten, Metric::Elapsed];
+
 /// The source's table, with ours above it.
 pub(super) fn by_type(book: &Book<'_>) -> Markup {
     let name = "CPU, reads, writes and duration by type of statement, as the source's table";
@@ -84,8 +88,9 @@ pub(super) fn by_type(book: &Book<'_>) -> Markup {
                         th scope="row" {
                             (text(&format!("{}/label", class.at), &class.item.label))
                         }
-                        (four(book.totals(class.item, book.side)))
-                        (four(book.totals(class.item, book.base)))
+                        @for side in [book.side, book.base] { @for metric in COLUMNS {
+                            (book.median(class.item, side, metric))
+                        } }
                     } }
                 } }
             }
@@ -97,23 +102,6 @@ pub(super) fn by_type(book: &Book<'_>) -> Markup {
                 } }
             }
         } }))
-    }
-}
-
-fn four(found: Option<Found<'_, Totals>>) -> Markup {
-    html! {
-        @match found {
-            None => { td { "–" } td { "–" } td { "–" } td { "–" } },
-            Some(found) => {
-                @let value = |field: &str, kind, value| {
-                    number(&format!("{}/{field}", found.at), kind, value)
-                };
-                td { (value("cpu_ns", As::Duration, found.item.cpu_ns)) }
-                td { (value("logical_reads", As::Count, found.item.logical_reads)) }
-                td { (value("logical_writes", As::Count, found.item.logical_writes)) }
-                td { (value("elapsed_ns", As::Duration, found.item.elapsed_ns)) }
-            },
-        }
     }
 }
 

@@ -30,9 +30,9 @@ fn the_page_holds_the_documents_numbers() {
 #[test]
 fn every_pointer_leads_somewhere() {
     let mut results = example();
-    results.backup = Some(crate::backup::tests::matrix());
-    results.oltp = Some(crate::oltp::tests::report());
-    results.messages = Some(crate::messages::tests::with_everything());
+    results.backup = Some(crate::examples::backup());
+    results.oltp = Some(crate::examples::oltp());
+    results.messages = Some(crate::examples::messages_with_everything());
     results.warnings.push("load average 7".to_owned());
     let document = serde_json::to_value(&results).unwrap();
     let page = html(&results).unwrap();
@@ -84,9 +84,9 @@ fn the_page_fetches_and_runs_nothing() {
 #[test]
 fn contents_link_to_sections_that_are_there() {
     let mut results = example();
-    results.backup = Some(crate::backup::tests::matrix());
-    results.oltp = Some(crate::oltp::tests::report());
-    results.messages = Some(crate::messages::tests::report());
+    results.backup = Some(crate::examples::backup());
+    results.oltp = Some(crate::examples::oltp());
+    results.messages = Some(crate::examples::messages());
     let page = html(&results).unwrap();
     let links: Vec<&str> =
         page.split("href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
@@ -103,8 +103,8 @@ fn backups_alone_are_a_page() {
     results.samples.clear();
     results.classes.clear();
     results.probes.clear();
-    results.summary = crate::summary::summarize(&results);
-    results.backup = Some(crate::backup::tests::matrix());
+    crate::summarize(&mut results);
+    results.backup = Some(crate::examples::backup());
     let page = html(&results).unwrap();
     assert!(page.contains("id=\"backup\"") && !page.contains("id=\"overhead\""));
 }

@@ -4,18 +4,9 @@ use maud::{Markup, html};
 
 use super::cell::{As, Found, Ratio, each, ends, find, float, number, ratio, text};
 use super::circumstances::more;
-use crate::backup::{Action, PooledRatio};
-use crate::model::{Difference, Headline, Metric, ProbeKind, Results, Role, Side};
-
-impl Ratio for Headline {
-    fn ratio(&self) -> f64 {
-        self.ratio
-    }
-
-    fn ends(&self) -> Option<(f64, f64)> {
-        self.low.zip(self.high)
-    }
-}
+use crate::backup::cipher_of;
+use crate::figures::{HEADLINE, Pooled};
+use crate::model::{Difference, Metric, ProbeKind, Results, Role, Side};
 
 /// Title, verdict, and what a reader should know before trusting it.
 pub(super) fn head(results: &Results) -> Markup {
@@ -59,11 +50,14 @@ pub(super) fn head(results: &Results) -> Markup {
 }
 
 /// The headline of a side against its own library without encryption.
-fn headline<'a>(results: &'a Results, side: &Side, metric: Metric) -> Option<Found<'a, Headline>> {
+fn headline<'a>(results: &'a Results, side: &Side, metric: Metric) -> Option<Found<'a, Pooled>> {
     let base = results.sides.iter().find(|side| side.role == Role::Base)?;
     let against = side.plain.as_ref().unwrap_or(&base.id);
-    find(&results.summary.headlines, "summary/headlines", |found| {
-        found.metric == metric && found.side == side.id && found.against == *against
+    find(&results.summary.pooled, "summary/pooled", |found| {
+        found.id == HEADLINE
+            && found.metric == metric
+            && found.side == side.id
+            && found.against == *against
     })
 }
 
@@ -74,8 +68,7 @@ fn with_ends<T: Ratio>(found: &Found<'_, T>) -> Markup {
 
 /// Ours first, then each peer.
 fn of_sides(results: &Results) -> Vec<Markup> {
-    let encrypting = each(&results.sides, "sides")
-        .filter(|side| matches!(side.item.role, Role::Encrypted | Role::Peer));
+    let encrypting = each(&results.sides, "sides").filter(|side| side.item.encrypts());
     let mut answers = Vec::new();
     for side in encrypting {
         let Some(elapsed) = headline(results, side.item, Metric::Elapsed) else { continue };
@@ -97,23 +90,20 @@ fn of_sides(results: &Results) -> Vec<Markup> {
 /// Throughput over all workloads and threads.
 fn of_threads(results: &Results) -> Vec<Markup> {
     let Some(report) = &results.oltp else { return Vec::new() };
-    let throughput = each(&report.summary.overall, "oltp/summary/overall")
+    let throughput = each(&report.summary.pooled, "oltp/summary/pooled")
         .filter(|found| found.item.metric == Metric::Throughput);
     throughput
         .filter_map(|found| {
             let mut sides = each(&report.sides, "oltp/sides");
-            let encrypting = |role| matches!(role, Role::Encrypted | Role::Peer);
             let side =
-                sides.find(|side| side.item.id == found.item.side && encrypting(side.item.role))?;
+                sides.find(|side| side.item.id == found.item.side && side.item.encrypts())?;
             let value =
                 |field: &str, value| number(&format!("{}/{field}", found.at), As::Percent, value);
             Some(html! {
                 (text(&format!("{}/label", side.at), &side.item.label)) ": throughput "
-                span class="number" { (value("median", found.item.median)) } " (from "
+                span class="number" { (value("ratio", found.item.ratio)) } " (from "
                 (value("least", found.item.least)) " to " (value("most", found.item.most))
-                ") over "
-                (number(&format!("{}/cells", found.at), As::Count, float(found.item.cells)))
-                " workloads and numbers of threads."
+                ") over " (text(&format!("{}/what", found.at), &found.item.what)) "."
             })
         })
         .collect()
@@ -121,38 +111,34 @@ fn of_threads(results: &Results) -> Vec<Markup> {
 
 /// What the run's cipher, or the last one, costs in backups: a sentence a compression.
 fn of_backups(results: &Results) -> Vec<Markup> {
-    let Some(matrix) = &results.backup else { return Vec::new() };
-    let pooled = &matrix.summary.pooled;
-    let known = |name: &str| pooled.iter().any(|found| found.cipher == name);
-    let own = Some(results.settings.algorithm.as_str()).filter(|name| known(name));
-    let Some(cipher) = own.or(pooled.last().map(|found| found.cipher.as_str())) else {
-        return Vec::new();
-    };
-    let of = |compression: &str, action, metric| {
-        find(pooled, "backup/summary/pooled", |found: &PooledRatio| {
-            found.cipher == cipher
-                && found.compression.as_deref() == Some(compression)
-                && found.action == action
-                && found.metric == metric
+    let Some(report) = &results.backup else { return Vec::new() };
+    let Some(cipher) = cipher_of(report, &results.settings.algorithm) else { return Vec::new() };
+    let of = |action: &str, compression: &str| {
+        find(&report.summary.pooled, "backup/summary/pooled", |found: &Pooled| {
+            found.side == cipher
+                && found.metric == Metric::Elapsed
+                && found.id == format!("{action}/{compression}")
         })
     };
     let sentence = |compression: &&str| {
-        let elapsed = of(compression, Action::Backup, Metric::Elapsed)?;
-        let restore = of(compression, Action::Restore, Metric::Elapsed);
+        let elapsed = of("backup", compression)?;
+        let restore = of("restore", compression);
+        let cell = each(&report.cells, "backup/cells")
+            .find(|cell| cell.item.axis("compression") == *compression)?;
         Some(html! {
-            (text(&format!("{}/cipher", elapsed.at), cipher)) " costs " (with_ends(&elapsed))
+            (text(&format!("{}/side", elapsed.at), cipher)) " costs " (with_ends(&elapsed))
             " of a backup's time"
             @match *compression {
                 "none" => " without compression",
                 name => {
-                    " with " (text(&format!("{}/compression", elapsed.at), name))
+                    " with " (text(&format!("{}/axes/compression", cell.at), name))
                 },
             }
             @if let Some(restore) = &restore { ", of its restore's " (with_ends(restore)) }
             "."
         })
     };
-    matrix.compressions().iter().filter_map(sentence).collect()
+    report.along("compression").iter().filter_map(sentence).collect()
 }
 
 /// CPU, and what encryption adds beside time, each in a box.
@@ -161,7 +147,7 @@ fn facts(results: &Results) -> Markup {
         return html! {};
     };
     let metrics = [(Metric::Cpu, "CPU time"), (Metric::Instructions, "Instructions")];
-    let heads: Vec<(&str, Found<'_, Headline>)> = metrics
+    let heads: Vec<(&str, Found<'_, Pooled>)> = metrics
         .into_iter()
         .filter_map(|(metric, name)| Some((name, headline(results, side, metric)?)))
         .collect();

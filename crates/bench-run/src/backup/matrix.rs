@@ -1,6 +1,6 @@
 //! Which cells there are, and which belong together.
 
-use tdekit_bench_report::{Cell, CellRole};
+use tdekit_bench_report::{Axes, Class, Experiment, Role, Side};
 
 use super::options::BackupPlan;
 use super::tools::PeerTool;
@@ -16,9 +16,16 @@ pub(super) enum Method {
     Peer(PeerTool),
 }
 
+/// A kind of backup from a source to a target: a side of two cells, of its backup and its restore.
 #[derive(Debug, Clone)]
 pub(super) struct Task {
-    pub(super) cell: Cell,
+    /// Its cipher, or the other tool.
+    pub(super) side: String,
+    pub(super) role: Role,
+    /// Compression, or the other tool again; source and target, by their names.
+    what: String,
+    route: String,
+    axes: Axes,
     pub(super) method: Method,
     /// Place in the list of sources.
     pub(super) source: usize,
@@ -26,7 +33,91 @@ pub(super) struct Task {
     pub(super) target: usize,
 }
 
-const OURS: &str = "tdekit";
+/// What a run did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Database to backup.
+    Backup,
+    /// Backup to database.
+    Restore,
+}
+
+impl Action {
+    pub(super) const ALL: [Self; 2] = [Self::Backup, Self::Restore];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Backup => "backup",
+            Self::Restore => "restore",
+        }
+    }
+}
+
+impl Task {
+    /// The cell that an action of it belongs to.
+    pub(super) fn cell(&self, action: Action) -> String {
+        format!("{}/{}/{}", action.name(), self.what, self.route)
+    }
+
+    /// The same as reports describe it.
+    pub(super) fn class(&self, action: Action) -> Class {
+        let axis = |name: &str| self.axes.get(name).cloned().unwrap_or_default();
+        let what = if self.what == NONE { "uncompressed" } else { &self.what };
+        let mut axes = self.axes.clone();
+        axes.insert("action".to_owned(), action.name().to_owned());
+        Class {
+            id: self.cell(action),
+            experiment: Experiment::Backup,
+            label: format!("{}, {what}, {} to {}", action.name(), axis("source"), axis("target")),
+            what: String::new(),
+            operations: 1,
+            unit: action.name().to_owned(),
+            axes,
+        }
+    }
+
+    /// What errors and onlookers call it.
+    pub(super) fn name(&self) -> String {
+        format!("{}/{}/{}", self.side, self.what, self.route)
+    }
+}
+
+/// The sides of a matrix, base first.
+pub(super) fn sides(tasks: &[Task]) -> Vec<Side> {
+    let mut sides: Vec<Side> = Vec::new();
+    for task in tasks {
+        if !sides.iter().any(|known| known.id == task.side) {
+            let (cipher, options) = match &task.method {
+                Method::Tdekit { cipher, .. } => (cipher.as_deref(), None),
+                Method::Peer(tool) => {
+                    let (cipher, compression) = tool.makes();
+                    let options = format!("compression {compression}");
+                    (Some(cipher).filter(|cipher| *cipher != NONE), Some(options))
+                }
+            };
+            let mut side = Side::new(&task.side, &task.side, task.role).with_cipher(cipher);
+            if let Some(options) = options {
+                side.facts.insert("options".to_owned(), options.into());
+            }
+            sides.push(side);
+        }
+    }
+    sides
+}
+
+/// The cells of a matrix: its backups, and where `restored` what became of them.
+pub(super) fn classes(tasks: &[Task], restored: bool) -> Vec<Class> {
+    let mut classes: Vec<Class> = Vec::new();
+    for action in Action::ALL.into_iter().filter(|action| restored || *action == Action::Backup) {
+        for class in tasks.iter().map(|task| task.class(action)) {
+            if !classes.iter().any(|known| known.id == class.id) {
+                classes.push(class);
+            }
+        }
+    }
+    classes
+}
+
 const NONE: &str = "none";
 /// The cipher of a control run: none, once more.
 const CONTROL: &str = "none again";
@@ -41,35 +132,37 @@ pub(super) fn tasks(
     let mut tasks = Vec::new();
     for (source, source_name) in sources.iter().enumerate() {
         for (target, target_name) in targets.iter().enumerate() {
-            let cell = |tool: &str, role, cipher: &str, compression: &str| Cell {
-                id: format!("{tool}/{cipher}/{compression}/{source_name}/{target_name}"),
-                tool: tool.to_owned(),
-                role,
-                cipher: cipher.to_owned(),
-                compression: compression.to_owned(),
-                source: (*source_name).to_owned(),
-                target: (*target_name).to_owned(),
+            let mut push = |side: &str, role, (axis, what): (&str, &str), method| {
+                let axes = [("source", *source_name), ("target", *target_name), (axis, what)];
+                tasks.push(Task {
+                    side: side.to_owned(),
+                    role,
+                    what: what.to_owned(),
+                    route: format!("{source_name}/{target_name}"),
+                    axes: axes.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+                    method,
+                    source,
+                    target,
+                });
             };
-            let mut push = |cell, method| tasks.push(Task { cell, method, source, target });
             for compression in &plan.compressions {
                 let ours = |cipher: Option<&String>| Method::Tdekit {
                     cipher: cipher.cloned(),
                     compression: compression.clone(),
                 };
-                push(cell(OURS, CellRole::Base, NONE, compression), ours(None));
+                let axis = ("compression", compression.as_str());
+                push(NONE, Role::Base, axis, ours(None));
                 if control {
-                    push(cell(OURS, CellRole::Encrypted, CONTROL, compression), ours(None));
+                    push(CONTROL, Role::Encrypted, axis, ours(None));
                     continue;
                 }
                 for cipher in &plan.ciphers {
-                    let cell = cell(OURS, CellRole::Encrypted, cipher, compression);
-                    push(cell, ours(Some(cipher)));
+                    push(cipher, Role::Encrypted, axis, ours(Some(cipher)));
                 }
             }
             for tool in &plan.peers {
-                let (cipher, compression) = tool.makes();
-                let cell = cell(tool.name(), CellRole::Peer, cipher, compression);
-                push(cell, Method::Peer(*tool));
+                let name = tool.name();
+                push(name, Role::Reference, ("tool", name), Method::Peer(*tool));
             }
         }
     }
@@ -82,10 +175,10 @@ type Key<'a> = (usize, usize, Option<&'a str>);
 /// What is compared with one another, and so runs without a pause between: the ciphers of a route
 /// and compression; with peers all of a route.
 pub(super) fn groups(tasks: &[Task]) -> Vec<Vec<usize>> {
-    let together = tasks.iter().any(|task| task.cell.role == CellRole::Peer);
+    let together = tasks.iter().any(|task| task.role == Role::Reference);
     let mut groups: Vec<(Key<'_>, Vec<usize>)> = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
-        let compression = (!together).then_some(task.cell.compression.as_str());
+        let compression = (!together).then_some(task.what.as_str());
         let key = (task.source, task.target, compression);
         match groups.iter_mut().find(|(found, _)| *found == key) {
             Some((_, group)) => group.push(index),
@@ -117,16 +210,21 @@ mod tests {
     fn every_combination_is_a_cell_of_its_own() {
         let tasks = tasks(&plan(&[]), &["disk", "memory"], &["hdd"], false);
         assert_eq!(tasks.len(), 3 * 2 * 2);
-        let mut ids: Vec<&str> = tasks.iter().map(|task| task.cell.id.as_str()).collect();
-        assert_eq!(ids[1], "tdekit/AES_256/none/disk/hdd");
+        let mut ids: Vec<String> = tasks.iter().map(Task::name).collect();
+        assert_eq!(ids[1], "AES_256/none/disk/hdd");
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), 12);
-        let bases = tasks.iter().filter(|task| task.cell.role == CellRole::Base).count();
+        // Ciphers share a cell: of each action, compression and route there is one.
+        assert_eq!(classes(&tasks, true).len(), 2 * 2 * 2);
+        assert_eq!(classes(&tasks, false).len(), 2 * 2);
+        let names: Vec<String> = sides(&tasks).into_iter().map(|side| side.id).collect();
+        assert_eq!(names, ["none", "AES_256", "AEGIS_128X2"]);
+        let bases = tasks.iter().filter(|task| task.role == Role::Base).count();
         assert_eq!(bases, 4);
         for task in &tasks {
             let Method::Tdekit { cipher, .. } = &task.method else { panic!() };
-            assert_eq!(cipher.as_deref().unwrap_or("none"), task.cell.cipher);
+            assert_eq!(cipher.as_deref().unwrap_or("none"), task.side);
         }
     }
 
@@ -146,8 +244,8 @@ mod tests {
         assert_eq!(groups.len(), 4);
         for group in &groups {
             let route = |index: &usize| {
-                let cell = &tasks[*index].cell;
-                (cell.source.clone(), cell.compression.clone())
+                let task = &tasks[*index];
+                (task.source, task.what.clone())
             };
             assert_eq!(group.len(), 3);
             assert!(group.iter().all(|index| route(index) == route(&group[0])));

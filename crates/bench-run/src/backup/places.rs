@@ -5,8 +5,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tdekit_bench_report::Device;
-
 use super::options::{BackupPlan, DeviceDirectory};
 use crate::environment::{available_memory_bytes, file_system, free_bytes};
 use crate::error::BenchError;
@@ -16,6 +14,31 @@ use crate::private;
 const SHARED_MEMORY: &str = "/dev/shm";
 /// Room that is left free whatever is written.
 const RESERVE_BYTES: u64 = 64 << 20;
+
+/// A directory that stands for a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Device {
+    /// Name that the user gave, or `disk` and `memory`.
+    pub(super) name: String,
+    /// Type of its file system.
+    pub(super) file_system: String,
+    /// Databases are read from it, and restored to it.
+    pub(super) source: bool,
+    /// Backups are written to it.
+    pub(super) target: bool,
+}
+
+impl Device {
+    /// What a report says of it.
+    pub(super) fn words(&self) -> String {
+        let part = match (self.source, self.target) {
+            (true, true) => "source and target",
+            (true, false) => "source",
+            _ => "target",
+        };
+        format!("{}, {part}", self.file_system)
+    }
+}
 
 /// A directory of the run on a device. Dropping it removes the directory.
 pub(super) struct Place {

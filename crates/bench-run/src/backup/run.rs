@@ -1,15 +1,13 @@
 //! The matrix from beginning to end: database, places, blocks, results.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
-use tdekit_bench_report::{
-    Action, BackupMatrix, BackupRun, BackupSummary, BackupTool, Cell, Settings, Stage, Stopping,
-    Subject, backup_grid, summarize_backup,
-};
+use tdekit_bench_report::{Experiment, Metric, Report, Run, Settings, Stopping, Subject, measured};
 
 use super::check::{check_cipher, check_restored};
-use super::matrix::{self, Method, Task};
+use super::matrix::{self, Action, Method, Task};
 use super::options::BackupPlan;
 use super::own;
 use super::places::{self, Place as Device, Places, check_space};
@@ -37,9 +35,9 @@ const DEFAULT_PAGE_SIZE: u32 = 4096;
 /// Bytes of a row of each generated table with its indexes, together.
 const ROW_BYTES: u64 = 340;
 
-/// What came of it. After a failure the matrix holds what was measured until then.
+/// What came of it. After a failure the report holds what was measured until then.
 pub(crate) struct Outcome {
-    pub(crate) matrix: BackupMatrix,
+    pub(crate) report: Report,
     pub(crate) subject: Subject,
     pub(crate) ended: Ended,
 }
@@ -58,18 +56,6 @@ pub(crate) fn run(
     let Surroundings { progress, noise, steering, warnings } = around;
     let prepared = Prepared::new(config, tools, progress, warnings)?;
     let inner = Surroundings { progress, noise, steering, warnings: &mut *warnings };
-    let mut matrix = BackupMatrix {
-        label: prepared.subject.label.clone(),
-        source_bytes: prepared.subject.bytes,
-        cold: plan.cold,
-        restored: plan.restore,
-        blocks: plan.blocks,
-        devices: prepared.places.places.iter().map(|place| place.device.clone()).collect(),
-        tools: prepared.tool_names(config),
-        cells: prepared.tasks.iter().map(|task| task.cell.clone()).collect(),
-        runs: Vec::new(),
-        summary: BackupSummary::default(),
-    };
     let mut ground = BackupGround {
         prepared: &prepared,
         runner: WorkerProcess::start(&prepared.tools.worker, "backup", &prepared.keys)?,
@@ -78,7 +64,7 @@ pub(crate) fn run(
         checked: Vec::new(),
         stopping: config.stopping_beside(),
         confidence: reported.confidence(),
-        runs: Vec::new(),
+        report: prepared.report(config),
     };
     let length = Length {
         what: "the backup matrix",
@@ -90,11 +76,10 @@ pub(crate) fn run(
         stopping: config.stopping_beside(),
     };
     let ended = schedule::run(&mut ground, &length, config.seed, inner);
-    matrix.runs = ground.runs;
-    let ended = ended.unless_empty(matrix.runs.is_empty())?;
-    warnings.extend(doubts(&matrix));
-    matrix.summary = summarize_backup(&matrix, Stage::beside(reported));
-    Ok(Outcome { matrix, subject: prepared.subject.clone(), ended })
+    let report = ground.report;
+    let ended = ended.unless_empty(report.runs.is_empty())?;
+    warnings.extend(doubts(&prepared, &report));
+    Ok(Outcome { report, subject: prepared.subject.clone(), ended })
 }
 
 /// Everything that the runs need. Dropping it removes every file.
@@ -139,14 +124,27 @@ impl<'a> Prepared<'a> {
         Ok(Self { plan, tools, keys, tasks, ready, subject, places, _directory: directory })
     }
 
-    fn tool_names(&self, config: &Config) -> Vec<BackupTool> {
-        let ours =
-            BackupTool { name: "tdekit".to_owned(), version: format!("tdekit {}", config.version) };
-        let peers = self.ready.iter().map(|ready| BackupTool {
-            name: ready.tool().name().to_owned(),
-            version: ready.tool().version(),
-        });
-        std::iter::once(ours).chain(peers).collect()
+    /// The report without any runs.
+    fn report(&self, config: &Config) -> Report {
+        let mut sides = matrix::sides(&self.tasks);
+        for side in &mut sides {
+            let ready = self.ready.iter().find(|ready| ready.tool().name() == side.id);
+            let version = ready.map_or_else(
+                || format!("tdekit {}", config.version),
+                |ready| ready.tool().version(),
+            );
+            side.facts.insert("version".to_owned(), version.into());
+        }
+        let mut report = Report::new(Experiment::Backup, sides);
+        report.cells = matrix::classes(&self.tasks, self.plan.restore);
+        report.set("label", self.subject.label.as_str());
+        report.set("source_bytes", self.subject.bytes);
+        report.set("cold", self.plan.cold);
+        report.set("restored", self.plan.restore);
+        report.set("restarts", self.plan.blocks);
+        let devices = self.places.places.iter().map(|place| &place.device);
+        report.settings = devices.map(|device| (device.name.clone(), device.words())).collect();
+        report
     }
 
     fn place(&self, which: &[usize], number: usize) -> Result<&Device, BenchError> {
@@ -237,40 +235,34 @@ struct BackupGround<'a> {
     /// Runs of the block so far.
     position: u32,
     /// Kinds of backup that were looked at already.
-    checked: Vec<(String, String, String)>,
+    checked: Vec<Method>,
     stopping: Option<Stopping>,
     confidence: f64,
-    runs: Vec<BackupRun>,
+    report: Report,
 }
 
 impl Ground for BackupGround<'_> {
     /// Place in `groups`.
     type Cell = usize;
-    type Found = BackupRun;
+    type Found = Run;
 
     fn cells(&mut self, kind: Kind) -> Vec<usize> {
         let all = 0..self.groups.len();
         let Some(stopping) = self.stopping.filter(|_| kind == Kind::Wanting) else {
             return all.collect();
         };
-        let tasks = &self.prepared.tasks;
-        let cells: Vec<Cell> = tasks.iter().map(|task| task.cell.clone()).collect();
-        let ids = backup_grid(&cells, &self.runs).too_wide(&stopping, self.confidence);
-        let wanted = |cell: &Cell| {
-            [Action::Backup, Action::Restore]
-                .iter()
-                .any(|action| ids.contains(&cell.class(*action)))
-        };
+        let ids = self.report.too_wide(&stopping, self.confidence);
+        let wanted = |task: &Task| Action::ALL.iter().any(|one| ids.contains(&task.cell(*one)));
         all.filter(|at| {
             let mut group = self.groups.get(*at).into_iter().flatten();
-            group.any(|task| cells.get(*task).is_some_and(wanted))
+            group.any(|task| self.prepared.tasks.get(*task).is_some_and(wanted))
         })
         .collect()
     }
 
     fn name(&self, at: &usize) -> String {
         let first = self.groups.get(*at).and_then(|group| self.prepared.tasks.get(*group.first()?));
-        first.map_or_else(String::new, |task| task.cell.id.clone())
+        first.map_or_else(String::new, Task::name)
     }
 
     fn sides(&self, at: &usize, _pair: u32) -> Vec<usize> {
@@ -293,18 +285,19 @@ impl Ground for BackupGround<'_> {
         _at: &usize,
         place: Place,
         _steering: &mut Steering,
-    ) -> Result<Block<BackupRun>, BenchError> {
+    ) -> Result<Block<Run>, BenchError> {
         if let Some(task) = self.prepared.tasks.get(place.side) {
-            let at = (place.restart, self.position);
+            let at = Place { position: self.position, ..place };
+            let runs = &mut self.report.runs;
             // What was measured before a failure is kept.
-            cell(self.prepared, &mut self.runner, task, at, &mut self.checked, &mut self.runs)?;
+            cell(self.prepared, &mut self.runner, task, at, &mut self.checked, runs)?;
             self.position += 1;
         }
         Ok(Block::Done(Vec::new()))
     }
 
-    fn keep(&mut self, found: Vec<BackupRun>) {
-        self.runs.extend(found);
+    fn keep(&mut self, found: Vec<Run>) {
+        self.report.runs.extend(found);
     }
 
     fn clean_up(&mut self, _kind: Kind) -> Result<(), BenchError> {
@@ -317,9 +310,9 @@ fn cell(
     prepared: &Prepared<'_>,
     runner: &mut WorkerProcess,
     task: &Task,
-    (block, position): (u32, u32),
-    checked: &mut Vec<(String, String, String)>,
-    runs: &mut Vec<BackupRun>,
+    at: Place,
+    checked: &mut Vec<Method>,
+    runs: &mut Vec<Run>,
 ) -> Result<(), BenchError> {
     let source_place = prepared.place(&prepared.places.sources, task.source)?;
     let target_place = prepared.place(&prepared.places.targets, task.target)?;
@@ -328,13 +321,13 @@ fn cell(
     let restored = source_place.directory.join(RESTORED);
     check_space(&target_place.directory, prepared.subject.bytes)?;
     let files = Files { source: &source, backup: &backup, restored: &restored.join(DATABASE) };
-    let mut add = |action, ran: &Ran| runs.push(record(task, action, block, position, ran));
+    let mut add =
+        |action, ran: &Ran| runs.push(at.run(&task.cell(action), &task.side, values(ran)));
     let spec = files.backup_spec(prepared, task)?;
     add(Action::Backup, &runner.run(&spec)?);
-    let kind = (task.cell.tool.clone(), task.cell.cipher.clone(), task.cell.compression.clone());
-    let check = !checked.contains(&kind);
+    let check = !checked.contains(&task.method);
     if let (true, Method::Tdekit { cipher, .. }) = (check, &task.method) {
-        check_cipher(prepared.tools, &backup, &task.cell.id, cipher.as_deref())?;
+        check_cipher(prepared.tools, &backup, &task.name(), cipher.as_deref())?;
     }
     if prepared.plan.restore {
         check_space(&source_place.directory, prepared.subject.bytes)?;
@@ -342,12 +335,12 @@ fn cell(
         let spec = files.restore_spec(prepared, task)?;
         add(Action::Restore, &runner.run(&spec)?);
         if check {
-            check_restored(&source, files.restored, &task.cell.id)?;
+            check_restored(&source, files.restored, &task.name())?;
         }
         remove(&restored)?;
     }
     if check {
-        checked.push(kind);
+        checked.push(task.method.clone());
     }
     remove(&backup)
 }
@@ -418,20 +411,20 @@ fn shell(shell: ShellCommand, output: &Path) -> RunSpec {
     }
 }
 
-fn record(task: &Task, action: Action, block: u32, position: u32, ran: &Ran) -> BackupRun {
-    BackupRun {
-        cell: task.cell.id.clone(),
-        action,
-        block,
-        position,
-        elapsed_ns: ran.elapsed_ns,
-        user_ns: ran.user_ns,
-        system_ns: ran.system_ns,
-        peak_memory_bytes: ran.peak_memory_bytes,
-        device_read_bytes: ran.device_read_bytes,
-        device_write_bytes: ran.device_write_bytes,
-        output_bytes: ran.output_bytes,
-    }
+fn values(ran: &Ran) -> BTreeMap<Metric, f64> {
+    measured(
+        [
+            (Metric::Elapsed, ran.elapsed_ns),
+            (Metric::Cpu, ran.user_ns.saturating_add(ran.system_ns)),
+            (Metric::User, ran.user_ns),
+            (Metric::System, ran.system_ns),
+            (Metric::PeakMemory, ran.peak_memory_bytes),
+            (Metric::DeviceRead, ran.device_read_bytes),
+            (Metric::DeviceWrite, ran.device_write_bytes),
+            (Metric::Size, ran.output_bytes),
+        ]
+        .map(|(metric, value)| (metric, Some(value))),
+    )
 }
 
 fn remove(path: &Path) -> Result<(), BenchError> {
@@ -441,20 +434,19 @@ fn remove(path: &Path) -> Result<(), BenchError> {
 }
 
 /// What makes figures doubtful.
-fn doubts(matrix: &BackupMatrix) -> Option<String> {
-    let lasting = |name: &str| {
-        matrix.devices.iter().any(|device| device.name == name && device.file_system != "tmpfs")
+fn doubts(prepared: &Prepared<'_>, report: &Report) -> Option<String> {
+    let lasting = |cell: &str| {
+        let task = prepared.tasks.iter().find(|task| task.cell(Action::Backup) == cell)?;
+        let place = prepared.place(&prepared.places.sources, task.source).ok()?;
+        (place.device.file_system != "tmpfs").then_some(())
     };
-    let mut reads = matrix
+    let mut reads = report
         .runs
         .iter()
-        .filter(|run| {
-            run.action == Action::Backup
-                && matrix.cells.iter().any(|cell| cell.id == run.cell && lasting(&cell.source))
-        })
-        .map(|run| run.device_read_bytes)
+        .filter(|run| lasting(&run.cell).is_some())
+        .filter_map(|run| run.value(Metric::DeviceRead))
         .peekable();
-    let cached = matrix.cold && reads.peek().is_some() && reads.all(|bytes| bytes == 0);
+    let cached = prepared.plan.cold && reads.peek().is_some() && reads.all(|bytes| bytes <= 0.0);
     cached.then(|| {
         "The file system kept its cache: the backups read nothing from a device.".to_owned()
     })

@@ -4,19 +4,21 @@
 use std::time::{Duration, Instant};
 
 use tdekit_bench_report::{
-    CALIBRATION_SCHEMA, CalibratedInterval, Calibration, Metric, Results, Tool, Truth, summarize,
+    CALIBRATION_SCHEMA, CalibratedInterval, Calibration, Experiment, Metric, Results, Role, Tool,
+    Truth, summarize,
 };
 
 use super::ground::{self, SidesGround};
-use super::now;
 use super::prepare::{self, Prepared};
 use super::results;
 use super::toll::Added;
+use super::{RunExperiment, now, run_backup, run_messages, run_oltp};
 use crate::config::{Config, Experiments};
 use crate::environment;
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::noise::NoiseMeter;
+use crate::oltp::OltpTarget;
 use crate::progress::Progress;
 use crate::schedule::{self, Steering, Surroundings};
 use crate::tools::Tools;
@@ -51,6 +53,15 @@ pub(crate) fn calibrate(
 ) -> Result<Calibration, BenchError> {
     interrupt::install();
     let start = Instant::now();
+    let (own, sides) = (own_experiments(config), config.experiments.needs_sides());
+    if own.len() > 1 || (sides && !own.is_empty()) {
+        let reason = "it calibrates one experiment at a time: name it with --experiment".to_owned();
+        return Err(BenchError::Option { option: "--calibrate", reason });
+    }
+    if config.experiments.oltp && matches!(config.oltp.target, OltpTarget::Server(_)) {
+        let reason = "a server that is there has no base again".to_owned();
+        return Err(BenchError::Option { option: "--calibrate", reason });
+    }
     let config = design(config, plan);
     let progress = Progress::new();
     let mut calibration = Calibration {
@@ -71,13 +82,29 @@ pub(crate) fn calibrate(
         intervals: Vec::new(),
         rows: Vec::new(),
     };
-    let prepared = prepare::prepare(&config, tools, &progress)?;
+    let way = match own_experiments(&config).as_slice() {
+        [(_, run), ..] => Way::Own(*run),
+        [] => {
+            let prepared = prepare::prepare(&config, tools, &progress)?;
+            calibration.environment.instructions.clone_from(&prepared.instructions);
+            Way::Mixes(Box::new(prepared))
+        }
+    };
     let mut noise = NoiseMeter::start();
     let mut added = Added::default();
-    calibration.environment.instructions.clone_from(&prepared.instructions);
     for run in 0..plan.runs {
         let own = Config { seed: config.seed.wrapping_add(u64::from(run)), ..config.clone() };
-        match one(&own, &prepared, (&progress, &mut noise)) {
+        let around = Surroundings {
+            progress: &progress,
+            noise: &mut noise,
+            steering: &mut Steering::deaf(),
+            warnings: &mut Vec::new(),
+        };
+        let done = match &way {
+            Way::Mixes(prepared) => one(&own, prepared, around),
+            Way::Own(run) => own_run(&own, tools, *run, around),
+        };
+        match done {
             Ok((found, paid)) => {
                 add(&mut calibration, run, &found);
                 added.add(paid);
@@ -99,13 +126,50 @@ pub(crate) fn calibrate(
     Ok(calibration)
 }
 
+/// What the runs of a calibration are.
+enum Way {
+    /// The mixes on sides that are made once.
+    Mixes(Box<Prepared>),
+    /// An experiment that has sides of its own.
+    Own(RunExperiment),
+}
+
+/// The experiments that have sides of their own.
+fn own_experiments(config: &Config) -> Vec<(Experiment, RunExperiment)> {
+    let experiments = config.experiments;
+    let all = [
+        (experiments.oltp, Experiment::Oltp, run_oltp as RunExperiment),
+        (experiments.messages, Experiment::Messages, run_messages),
+        (experiments.backup, Experiment::Backup, run_backup),
+    ];
+    all.into_iter().filter(|(wanted, ..)| *wanted).map(|(_, name, run)| (name, run)).collect()
+}
+
+/// A run of an experiment that has sides of its own, base against base: none can be made dearer.
+fn own_run(
+    config: &Config,
+    tools: &Tools,
+    run: RunExperiment,
+    around: Surroundings<'_>,
+) -> Result<(Results, Added), BenchError> {
+    let environment = environment::describe(&config.directory);
+    let mut found = results::empty(config, environment, now());
+    if let Some(error) = run(config, tools, around, &mut found)?.failure {
+        return Err(error);
+    }
+    summarize(&mut found);
+    Ok((found, Added::default()))
+}
+
 /// The settings of each run.
 fn design(config: &Config, plan: CalibrationPlan) -> Config {
+    let own = !own_experiments(config).is_empty();
+    let crud = Experiments { crud: true, ..Experiments::default() };
     let mut config = Config {
-        experiments: Experiments { crud: true, ..Experiments::default() },
+        experiments: if own { config.experiments } else { crud },
         database: None,
         control: true,
-        toll_per_mille: Some(TOLL_PER_MILLE),
+        toll_per_mille: (!own).then_some(TOLL_PER_MILLE),
         peers: Vec::new(),
         ..config.clone()
     };
@@ -119,6 +183,8 @@ fn design(config: &Config, plan: CalibrationPlan) -> Config {
         let measured = Duration::from_secs(seconds).mul_f64(BLOCKS_SHARE);
         config.block_time = (measured / blocks.max(1)).max(SHORTEST_BLOCK);
         config.max_time = Duration::from_secs(seconds).mul_f64(1.5);
+        let measured = Duration::from_secs(seconds);
+        (config.oltp.max_time, config.messages.max_time) = (measured, measured);
     }
     config
 }
@@ -129,6 +195,10 @@ fn words(config: &Config, plan: CalibrationPlan) -> String {
         Some(seconds) => format!("some {seconds} s each"),
         None => "of the default length".to_owned(),
     };
+    if let [(experiment, _), ..] = own_experiments(config).as_slice() {
+        let what = experiment.label();
+        return format!("{length}: {what}, base and base again; none is made dearer");
+    }
     format!(
         "{length}: mixes {}, {} processes, {} rows, {} restarts{} of {} pairs, blocks of {} ms; \
          base, base again, and base dearer by {} %",
@@ -147,15 +217,9 @@ fn words(config: &Config, plan: CalibrationPlan) -> String {
 fn one(
     config: &Config,
     prepared: &Prepared,
-    (progress, noise): (&Progress, &mut NoiseMeter),
+    around: Surroundings<'_>,
 ) -> Result<(Results, Added), BenchError> {
     let mut ground = SidesGround::new(config, prepared);
-    let around = Surroundings {
-        progress,
-        noise,
-        steering: &mut Steering::deaf(),
-        warnings: &mut Vec::new(),
-    };
     if let Some(error) =
         schedule::run(&mut ground, &ground::length(config), config.seed, around).failure
     {
@@ -167,47 +231,43 @@ fn one(
     found.classes = results::ordered_classes(prepared, &[], &measured.samples);
     found.sides = prepared.sides.iter().map(|side| side.side.clone()).collect();
     found.samples = measured.samples;
-    found.summary = summarize(&found);
+    summarize(&mut found);
     Ok((found, measured.added))
 }
 
-/// Takes the intervals of a run.
+/// Takes the intervals of a run: of what is the base once more, and of what was made dearer.
 fn add(calibration: &mut Calibration, run: u32, found: &Results) {
-    let truth = |side: &str| match side {
-        "control" => Some(Truth::Nothing),
-        "injected" => Some(Truth::Injected),
-        _ => None,
+    let wanted = |metric| {
+        use Metric::{Cpu, CpuEach, Elapsed, ServerCpu, Throughput};
+        matches!(metric, Elapsed | Cpu | Throughput | CpuEach | ServerCpu)
     };
-    let wanted = |metric| matches!(metric, Metric::Elapsed | Metric::Cpu);
-    for head in found.summary.headlines.iter().filter(|head| wanted(head.metric)) {
-        let Some(((low, high), truth)) = head.low.zip(head.high).zip(truth(&head.side)) else {
-            continue;
-        };
-        calibration.intervals.push(CalibratedInterval {
-            run,
-            class: "headline".to_owned(),
-            metric: head.metric,
-            truth,
-            ratio: head.ratio,
-            low,
-            high,
-            restarts: head.restarts,
+    let own = found.reports().map(|(_, report)| (&report.sides, &report.summary));
+    let summaries = std::iter::once((&found.sides, &found.summary)).chain(own);
+    for (sides, summary) in summaries {
+        let has = |id: &str, role| sides.iter().any(|side| side.id == id && side.role == role);
+        let heads = summary.pooled.iter().map(|one| {
+            let found = (one.ratio, one.low.zip(one.high), one.restarts);
+            (one.id.as_str(), one.metric, (&one.side, &one.against), found)
         });
-    }
-    for one in found.summary.comparisons.iter().filter(|one| wanted(one.metric)) {
-        let Some(((low, high), truth)) = one.low.zip(one.high).zip(truth(&one.side)) else {
-            continue;
-        };
-        calibration.intervals.push(CalibratedInterval {
-            run,
-            class: one.class.clone(),
-            metric: one.metric,
-            truth,
-            ratio: one.ratio,
-            low,
-            high,
-            restarts: one.restarts,
+        let cells = summary.comparisons.iter().map(|one| {
+            let found = (one.ratio, one.low.zip(one.high), one.restarts);
+            (one.class.as_str(), one.metric, (&one.side, &one.against), found)
         });
+        for (class, metric, (side, against), (ratio, ends, restarts)) in heads.chain(cells) {
+            let again = has(side, Role::Encrypted) && has(against, Role::Base);
+            let Some((low, high)) = ends.filter(|_| again && wanted(metric)) else { continue };
+            let injected = side == "injected";
+            calibration.intervals.push(CalibratedInterval {
+                run,
+                class: class.to_owned(),
+                metric,
+                truth: if injected { Truth::Injected } else { Truth::Nothing },
+                ratio,
+                low,
+                high,
+                restarts,
+            });
+        }
     }
 }
 
@@ -223,6 +283,12 @@ mod tests {
         assert!(short.control && short.experiments.crud && !short.experiments.operations);
         assert_eq!((short.restarts, short.pairs, short.rows), (8, 2, 10_000));
         assert!(short.stopping.is_none() && short.mixes.iter().all(|mix| !mix.load));
+        let mut own = usual.clone();
+        own.experiments = Experiments { oltp: true, ..Experiments::default() };
+        let own = design(&own, plan);
+        assert!(own.control && own.experiments.oltp && !own.experiments.crud);
+        assert_eq!((own.toll_per_mille, own.oltp.max_time), (None, Duration::from_secs(20)));
+        assert!(words(&own, plan).contains("OLTP workloads"));
         let blocks = 8 * 2 * 3 * u32::try_from(short.mixes.len()).unwrap();
         assert!(short.block_time * blocks <= Duration::from_secs(12));
         let long = design(&usual, CalibrationPlan { runs: 10, seconds: None });

@@ -1,6 +1,6 @@
 //! What a run measures, as classes with the work that each block of them does.
 
-use tdekit_bench_report::{Class, Experiment, StatementInfo};
+use tdekit_bench_report::{Axes, Class, Experiment, StatementInfo};
 
 use crate::config::Config;
 use crate::derive::Scans;
@@ -39,7 +39,7 @@ fn class(
     (operations, unit): (u64, &str),
 ) -> Class {
     let (id, label, unit) = (id.to_owned(), label.to_owned(), unit.to_owned());
-    Class { id, experiment, label, what, operations, unit }
+    Class { id, experiment, label, what, operations, unit, axes: Axes::new() }
 }
 
 /// Id of the class that holds the checkpoint after an index rebuild.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use tdekit_bench_report::{Class, Probe, Sample, WarmUp, headline_classes, sides_grid};
+use tdekit_bench_report::{Class, Probe, Sample, WarmUp, headline_classes, sides_report};
 
 use super::block::Measured as Blocks;
 use super::classes::{self, Task, Work};
@@ -81,8 +81,8 @@ impl<'a> SidesGround<'a> {
         let sides: Vec<_> = self.prepared.sides.iter().map(|side| side.side.clone()).collect();
         let samples = &self.measured.samples;
         let classes = results::ordered_classes(self.prepared, &self.brought, samples);
-        let grid = sides_grid(&sides, &classes, samples);
-        let ids = grid.too_wide(&stopping, results::confidence());
+        let report = sides_report(&sides, &classes, samples);
+        let ids = report.too_wide(&stopping, results::confidence());
         let tasks = self.prepared.tasks.iter();
         tasks.filter(|task| ids.iter().any(|id| results::task_gives(task, id))).cloned().collect()
     }

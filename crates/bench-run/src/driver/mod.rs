@@ -27,6 +27,7 @@ use crate::error::BenchError;
 use crate::interrupt;
 use crate::messages;
 use crate::noise::NoiseMeter;
+use crate::numbers::whole;
 use crate::oltp;
 use crate::progress::Progress;
 use crate::schedule::{self, Ended, Steering, Surroundings};
@@ -85,7 +86,7 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results, BenchError>
     results.warnings.splice(0..0, std::mem::take(&mut steering.notes));
     results.noise = noise.finish();
     results.duration_s = start.elapsed().as_secs_f64();
-    results.summary = summarize(&results);
+    summarize(&mut results);
     note_first_pairs(&mut results);
     let doubts = doubts::doubts(&results, config.block_time);
     results.warnings.extend(doubts);
@@ -132,7 +133,7 @@ fn run_backup(
         results.settings.page_size_bytes = outcome.subject.page_size_bytes;
         results.subject = outcome.subject;
     }
-    results.backup = Some(outcome.matrix);
+    results.backup = Some(outcome.report);
     Ok(outcome.ended)
 }
 
@@ -145,9 +146,9 @@ fn run_oltp(
 ) -> Result<Ended, BenchError> {
     let outcome = oltp::run(config, tools, &results.settings, around)?;
     if results.subject.label.is_empty() {
-        results.subject.label.clone_from(&outcome.report.engine);
-        results.subject.bytes = outcome.report.data_bytes;
-        results.subject.tables = outcome.report.tables.into();
+        outcome.report.text("engine").clone_into(&mut results.subject.label);
+        results.subject.bytes = whole(outcome.report.number("data_bytes"));
+        results.subject.tables = config.oltp.tables.into();
     }
     results.oltp = Some(outcome.report);
     Ok(outcome.ended)
@@ -162,7 +163,7 @@ fn run_messages(
 ) -> Result<Ended, BenchError> {
     let outcome = messages::run(config, tools, &results.settings, around)?;
     if results.subject.label.is_empty() {
-        results.subject.label.clone_from(&outcome.report.server);
+        outcome.report.text("server").clone_into(&mut results.subject.label);
     }
     results.messages = Some(outcome.report);
     Ok(outcome.ended)

@@ -106,17 +106,8 @@ pub(super) fn dearer(choice: &SideChoice<'_>, per_mille: u64) -> Result<SideSpec
 fn spec(choice: &SideChoice<'_>, (id, label, role): (&str, &str, Role), maker: Maker) -> SideSpec {
     SideSpec {
         side: Side {
-            id: id.to_owned(),
-            label: label.to_owned(),
-            role,
-            library: Library {
-                origin: choice.config.library_origin.clone(),
-                version: String::new(),
-                source_id: String::new(),
-                compile_options: Vec::new(),
-            },
-            cipher: None,
-            plain: None,
+            library: Library { origin: choice.config.library_origin.clone(), ..Library::default() },
+            ..Side::new(id, label, role)
         },
         library: choice.config.library.clone(),
         extension: None,

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tdekit_bench_report::MessagesCell;
+use tdekit_bench_report::{Axes, Class, Experiment};
 
 use super::drivers::Freetds;
 use super::options::{DriverName, MessagesPlan, Part};
@@ -76,8 +76,16 @@ fn task(
     statement: String,
     work: Work,
 ) -> Task {
-    let (id, unit) = (id.to_owned(), unit.to_owned());
-    Task { cell: MessagesCell { id, label, statement, units, unit }, work }
+    let cell = Class {
+        id: id.to_owned(),
+        experiment: Experiment::Messages,
+        label,
+        what: statement,
+        operations: units,
+        unit: unit.to_owned(),
+        axes: Axes::new(),
+    };
+    Task { cell, work }
 }
 
 /// The experiment's cells. `streams`: the large result's rows could be made. `sides`: how many

@@ -2,9 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tdekit_bench_report::ProcessorUse;
-
-use super::process::own_thread;
+use super::process::{ProcessorUse, own_thread};
 use super::tds::{Connection, Dialer};
 use crate::error::BenchError;
 use crate::interrupt;

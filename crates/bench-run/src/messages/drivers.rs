@@ -5,10 +5,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use tdekit_bench_report::ProcessorUse;
 use tdekit_private_mariadb::{die_with_parent, find_program};
 use tempfile::TempDir;
 
+use super::process::ProcessorUse;
 use super::tds::{Login, Mode, Trust};
 use crate::command::last_lines;
 use crate::error::BenchError;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tdekit_bench_report::MessagesIdle;
+use tdekit_bench_report::Idle;
 
 use super::connects::dial;
 use super::process::memory_of;
@@ -52,7 +52,7 @@ pub(super) fn measure(
     dialer: &Dialer,
     pid: u32,
     (side, count, threads): (&str, u32, u32),
-) -> Result<MessagesIdle, BenchError> {
+) -> Result<Idle, BenchError> {
     // The first login makes the server think, and take memory for it.
     drop(dialer.open()?);
     std::thread::sleep(SETTLE);
@@ -71,7 +71,7 @@ pub(super) fn measure(
     for connection in open.iter_mut().step_by(step) {
         connection.ask("SELECT 1")?;
     }
-    Ok(MessagesIdle {
+    Ok(Idle {
         side: side.to_owned(),
         connections: open.len() as u64,
         before_bytes: before.resident_bytes,

@@ -8,6 +8,7 @@ mod cells;
 mod connects;
 mod drivers;
 mod idle;
+mod mode;
 mod options;
 mod own;
 mod points;
@@ -15,7 +16,7 @@ mod process;
 mod run;
 mod work;
 
-use tdekit_bench_report::MessagesMode;
+use mode::MessagesMode;
 use tdekit_tds_client as tds;
 
 /// How the connections of a side are encrypted; a side without connections has plain ones.

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
-use tdekit_bench_report::MessagesMode;
 use zeroize::Zeroizing;
 
+use super::mode::MessagesMode;
 use super::tds::{DEFAULT_PACKET_BYTES, Trust};
 use crate::address::ServerUrl;
 use crate::config::{Given, MAX_TIME_S, each_once};
@@ -125,7 +125,7 @@ pub(crate) struct MessagesPlan {
     pub(super) loops: Option<u64>,
     pub(super) restarts: u32,
     pub(super) pairs: u32,
-    pub(super) max_time: Duration,
+    pub(crate) max_time: Duration,
 }
 
 /// Without the password.

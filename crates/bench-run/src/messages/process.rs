@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, UdpSocket};
 
-use tdekit_bench_report::ProcessorUse;
 use tdekit_private_mariadb::processor_ns;
 
 use crate::measure::{field, thread_ns};
@@ -13,6 +12,24 @@ use crate::measure::{field, thread_ns};
 const LISTENING: &str = "0A";
 /// Programs that pass connections on to a server elsewhere: what they use says nothing.
 const FORWARDERS: [&str; 5] = ["docker-proxy", "rootlessport", "ssh", "socat", "slirp4netns"];
+
+/// What a process or a thread used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct ProcessorUse {
+    /// CPU by its own clock.
+    pub(super) cpu_ns: u64,
+    /// Context switches because it waited.
+    pub(super) voluntary_switches: u64,
+    /// Context switches because another was given the processor.
+    pub(super) involuntary_switches: u64,
+}
+
+impl ProcessorUse {
+    /// Context switches of both kinds.
+    pub(super) fn switches(&self) -> u64 {
+        self.voluntary_switches.saturating_add(self.involuntary_switches)
+    }
+}
 
 /// A process that listens.
 #[derive(Debug, Clone, PartialEq, Eq)]

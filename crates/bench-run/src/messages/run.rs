@@ -2,14 +2,12 @@
 //! connections; then connections that wait.
 
 use fastrand::Rng;
-use tdekit_bench_report::{
-    MessagesMode, MessagesReport, MessagesRun, MessagesSide, MessagesSummary, Role, Settings,
-    Stage, Stopping, messages_grid, summarize_messages,
-};
+use tdekit_bench_report::{Experiment, Report, Role, Run, Settings, Side, Stopping};
 
 use super::cells::{self, fill, loop_batch};
 use super::encryption;
 use super::idle;
+use super::mode::MessagesMode;
 use super::options::{MessagesPlan, Part, Target};
 use super::own::{Home, LOGIN, OwnServer};
 use super::points::{self, Direct, Prepared};
@@ -32,7 +30,7 @@ const DIRECT: &str = "direct";
 
 /// What came of it. After a failure the report holds what was measured until then.
 pub(crate) struct Outcome {
-    pub(crate) report: MessagesReport,
+    pub(crate) report: Report,
     pub(crate) ended: Ended,
 }
 
@@ -61,8 +59,10 @@ pub(crate) fn run(
             Some(Home::make(tools.tdekit.clone(), &config.directory)?)
         }
     };
+    let (sides, modes): (Vec<_>, Vec<_>) = sides(plan, config.control).into_iter().unzip();
     let mut measuring = Measuring {
         plan,
+        modes,
         home: home.as_ref(),
         directory: &config.directory,
         progress: around.progress,
@@ -72,7 +72,7 @@ pub(crate) fn run(
         confidence: reported.confidence(),
         streams: plan.stream_rows > 0,
         tasks: Vec::new(),
-        report: empty(plan, config.control),
+        report: empty(plan, sides),
     };
     let Surroundings { progress, noise, steering, warnings } = around;
     let inner = Surroundings { progress, noise, steering, warnings: &mut *warnings };
@@ -82,21 +82,17 @@ pub(crate) fn run(
     };
     let ended =
         ended.unless_empty(measuring.report.runs.is_empty() && measuring.report.idle.is_empty())?;
-    let Measuring { mut report, warnings: found, .. } = measuring;
+    let Measuring { report, warnings: found, .. } = measuring;
     warnings.extend(found);
-    report.summary = summarize_messages(&report, Stage::beside(reported));
     Ok(Outcome { report, ended })
 }
 
-fn empty(plan: &MessagesPlan, control: bool) -> MessagesReport {
-    let side = |id: &str, label: &str, role, mode| MessagesSide {
-        id: id.to_owned(),
-        label: label.to_owned(),
-        role,
-        mode,
-        protocol: None,
-        suite: None,
-        packet_bytes: 0,
+/// The sides, and how each is encrypted.
+fn sides(plan: &MessagesPlan, control: bool) -> Vec<(Side, MessagesMode)> {
+    let side = |id: &str, label: &str, role, mode: MessagesMode| {
+        let mut side = Side::new(id, label, role);
+        side.facts.insert("mode".to_owned(), mode.name().into());
+        (side, mode)
     };
     let mut sides = vec![side("off", "plain", Role::Base, MessagesMode::Off)];
     if control {
@@ -107,29 +103,24 @@ fn empty(plan: &MessagesPlan, control: bool) -> MessagesReport {
         }));
     }
     if plan.target.is_none() && plan.parts.contains(&Part::Points) {
-        sides.push(side(DIRECT, "in-process", Role::Peer, MessagesMode::Direct));
+        sides.push(side(DIRECT, "in-process", Role::Reference, MessagesMode::Direct));
     }
-    let limits = vec![
+    sides
+}
+
+fn empty(plan: &MessagesPlan, sides: Vec<Side>) -> Report {
+    let mut report = Report::new(Experiment::Messages, sides);
+    report.limits = vec![
         "Client and server share the machine's processors where both run on it, and loopback has \
          no network's latency."
             .to_owned(),
         "Context switches of a server's thread that ends within a batch are not seen.".to_owned(),
     ];
-    MessagesReport {
-        target: plan.target.as_ref().map_or_else(|| "own".to_owned(), |at| at.url.to_string()),
-        server: String::new(),
-        server_process: None,
-        loops: 0,
-        stream_rows: plan.stream_rows.into(),
-        packet_bytes: plan.packet_bytes.into(),
-        restarts: plan.restarts,
-        sides,
-        cells: Vec::new(),
-        runs: Vec::new(),
-        idle: Vec::new(),
-        limits,
-        summary: MessagesSummary::default(),
-    }
+    let target = plan.target.as_ref().map_or_else(|| "own".to_owned(), |at| at.url.to_string());
+    report.set("target", target);
+    report.set("packet_bytes", u32::from(plan.packet_bytes));
+    report.set("restarts", plan.restarts);
+    report
 }
 
 struct Measuring<'a> {
@@ -143,7 +134,9 @@ struct Measuring<'a> {
     streams: bool,
     /// One for each of the report's cells.
     tasks: Vec<Task>,
-    report: MessagesReport,
+    /// One for each of the report's sides.
+    modes: Vec<MessagesMode>,
+    report: Report,
     bed: Option<Bed>,
     stopping: Option<Stopping>,
     confidence: f64,
@@ -205,8 +198,8 @@ impl Measuring<'_> {
         rng.shuffle(&mut order);
         let mut taken: Vec<(usize, Seat)> = Vec::new();
         for at in order {
-            let Some(side) = self.report.sides.get(at) else { continue };
-            taken.push((at, self.seat(side.mode, own.as_ref())?));
+            let Some(mode) = self.modes.get(at) else { continue };
+            taken.push((at, self.seat(*mode, own.as_ref())?));
         }
         taken.sort_by_key(|(at, _)| *at);
         let mut bed = Bed {
@@ -267,14 +260,22 @@ impl Measuring<'_> {
 
     /// What the connections tell of themselves.
     fn describe(&mut self, bed: &Bed) {
-        self.report.server_process = bed.server.as_ref().map(|server| server.name.clone());
-        for (side, seat) in self.report.sides.iter_mut().zip(&bed.seats) {
+        for (at, seat) in bed.seats.iter().enumerate() {
             let Seat::Wire(wire) = seat else { continue };
-            let connection = &wire.connection;
-            connection.server().clone_into(&mut self.report.server);
-            side.packet_bytes = connection.packet_bytes().into();
-            side.protocol = connection.negotiated().map(|tls| tls.protocol.clone());
-            side.suite = connection.negotiated().map(|tls| tls.suite.clone());
+            self.describe_side(at, &wire.connection, bed.server.as_ref());
+        }
+    }
+
+    fn describe_side(&mut self, at: usize, connection: &Connection, server: Option<&Server>) {
+        self.report.set("server", connection.server());
+        if let Some(server) = server {
+            self.report.set("server_process", server.name.as_str());
+        }
+        let Some(side) = self.report.sides.get_mut(at) else { return };
+        side.facts.insert("packet_bytes".to_owned(), u32::from(connection.packet_bytes()).into());
+        if let Some(tls) = connection.negotiated() {
+            side.facts.insert("protocol".to_owned(), tls.protocol.as_str().into());
+            side.cipher = Some(tls.suite.clone());
         }
     }
 
@@ -325,22 +326,22 @@ impl Measuring<'_> {
             &mut self.report.limits,
         )?;
         self.report.cells = self.tasks.iter().map(|task| task.cell.clone()).collect();
-        let units_of = |id: &str| {
+        for (id, fact) in [("loop", "loops"), ("stream", "stream_rows")] {
             let found = self.report.cells.iter().find(|cell| cell.id == id);
-            found.map_or(0, |cell| cell.units)
-        };
-        (self.report.loops, self.report.stream_rows) = (units_of("loop"), units_of("stream"));
+            if let Some(units) = found.map(|cell| cell.operations) {
+                self.report.set(fact, units);
+            }
+        }
         Ok(())
     }
 
     /// Connections that wait, of every kind; a fresh server for each, where it is ours.
     fn idle(&mut self) -> Result<(), BenchError> {
         for at in 0..self.report.sides.len() {
-            let Some((id, mode)) =
-                self.report.sides.get(at).map(|side| (side.id.clone(), side.mode))
-            else {
+            let (Some(side), Some(mode)) = (self.report.sides.get(at), self.modes.get(at)) else {
                 continue;
             };
+            let (id, mode) = (side.id.clone(), *mode);
             if mode == MessagesMode::Direct {
                 continue;
             }
@@ -361,13 +362,7 @@ impl Measuring<'_> {
                     return Ok(());
                 }
             };
-            first.server().clone_into(&mut self.report.server);
-            self.report.server_process = Some(server.name.clone());
-            if let Some(side) = self.report.sides.get_mut(at) {
-                side.packet_bytes = first.packet_bytes().into();
-                side.protocol = first.negotiated().map(|tls| tls.protocol.clone());
-                side.suite = first.negotiated().map(|tls| tls.suite.clone());
-            }
+            self.describe_side(at, &first, Some(&server));
             drop(first);
             let size = (id.as_str(), self.plan.idle, self.plan.connect_threads);
             self.report.idle.push(idle::measure(&dialer, server.pid, size)?);
@@ -379,14 +374,14 @@ impl Measuring<'_> {
 impl Ground for Measuring<'_> {
     /// Place in the report's cells.
     type Cell = usize;
-    type Found = MessagesRun;
+    type Found = Run;
 
     fn cells(&mut self, kind: Kind) -> Vec<usize> {
         let all = 0..self.tasks.len();
         let Some(stopping) = self.stopping.filter(|_| kind == Kind::Wanting) else {
             return all.collect();
         };
-        let ids = messages_grid(&self.report).too_wide(&stopping, self.confidence);
+        let ids = self.report.too_wide(&stopping, self.confidence);
         all.filter(|at| ids.contains(&self.name(at))).collect()
     }
 
@@ -433,7 +428,7 @@ impl Ground for Measuring<'_> {
         at: &usize,
         place: Place,
         _steering: &mut Steering,
-    ) -> Result<Block<MessagesRun>, BenchError> {
+    ) -> Result<Block<Run>, BenchError> {
         let none = Block::Done(Vec::new());
         let Some(bed) = &mut self.bed else { return Ok(none) };
         let (Some(seat), Some(side), Some(task)) =
@@ -445,22 +440,10 @@ impl Ground for Measuring<'_> {
         let mut rng = Rng::with_seed(place.seed);
         let done = work::measure(task, (seat, side), bed.server.as_ref(), &mut rng)?;
         let Some(done) = done else { return Ok(none) };
-        Ok(Block::Done(vec![MessagesRun {
-            cell: task.cell.id.clone(),
-            side: side.id.clone(),
-            restart: place.restart,
-            pair: place.pair,
-            position: place.position,
-            elapsed_ns: done.elapsed_ns,
-            packets: done.packets,
-            bytes: done.bytes,
-            wire_bytes: done.wire_bytes,
-            server: done.server,
-            client: done.client,
-        }]))
+        Ok(Block::Done(vec![place.run(&task.cell.id, &side.id, done.values())]))
     }
 
-    fn keep(&mut self, found: Vec<MessagesRun>) {
+    fn keep(&mut self, found: Vec<Run>) {
         self.report.runs.extend(found);
     }
 

@@ -1,19 +1,21 @@
 //! One measured block: a batch, connections, selects, or a batch through a driver.
 
+use std::collections::BTreeMap;
+
 use fastrand::Rng;
-use tdekit_bench_report::{MessagesCell, MessagesSide, ProcessorUse};
+use tdekit_bench_report::{Class, Metric, Side, measured};
 
 use super::connects::dial;
 use super::drivers::Freetds;
 use super::points::{Direct, Prepared, numbers};
-use super::process::{self, Moment, Server};
+use super::process::{self, Moment, ProcessorUse, Server};
 use super::tds::{Connection, Dialer};
 use crate::error::BenchError;
 use crate::measure::wall_ns;
 
 /// A cell of the report, and how it is done.
 pub(super) struct Task {
-    pub(super) cell: MessagesCell,
+    pub(super) cell: Class,
     pub(super) work: Work,
 }
 
@@ -63,6 +65,23 @@ pub(super) struct Done {
     pub(super) client: ProcessorUse,
 }
 
+impl Done {
+    /// By metric; what is not counted, which is 0 then, is left out.
+    pub(super) fn values(&self) -> BTreeMap<Metric, f64> {
+        let some = |value: u64| (value > 0).then_some(value);
+        measured([
+            (Metric::Elapsed, Some(self.elapsed_ns)),
+            (Metric::ServerCpu, self.server.map(|used| used.cpu_ns)),
+            (Metric::ServerSwitches, self.server.map(|used| used.switches())),
+            (Metric::ClientCpu, some(self.client.cpu_ns)),
+            (Metric::ClientSwitches, Some(self.client.switches())),
+            (Metric::Packets, some(self.packets)),
+            (Metric::Bytes, some(self.bytes)),
+            (Metric::WireBytes, some(self.wire_bytes)),
+        ])
+    }
+}
+
 impl Work {
     /// Whether it can be done there.
     pub(super) fn fits(&self, seat: &Seat) -> bool {
@@ -81,7 +100,7 @@ impl Work {
 /// A server's, a connection's, and an answer that is not the one asked for.
 pub(super) fn measure(
     task: &Task,
-    (seat, side): (&mut Seat, &MessagesSide),
+    (seat, side): (&mut Seat, &Side),
     server: Option<&Server>,
     rng: &mut Rng,
 ) -> Result<Option<Done>, BenchError> {
@@ -89,12 +108,12 @@ pub(super) fn measure(
         return Ok(None);
     }
     let cell = &task.cell;
-    let units = u32::try_from(cell.units).unwrap_or(u32::MAX);
+    let units = u32::try_from(cell.operations).unwrap_or(u32::MAX);
     let clock = || Clock::start(server.map(|server| server.pid));
     let done = match (&task.work, seat) {
         (Work::Batch(proof), Seat::Wire(wire)) => {
             let clock = clock();
-            let drained = wire.connection.drain(&cell.statement)?;
+            let drained = wire.connection.drain(&cell.what)?;
             let done = clock.stop((drained.packets, drained.bytes, drained.wire_bytes));
             let found = match proof {
                 Proof::LastValue => drained.last_int.and_then(|last| u64::try_from(last).ok()),
@@ -126,7 +145,7 @@ pub(super) fn measure(
         (Work::Driver(freetds, proof), Seat::Wire(wire)) => {
             let clock = clock();
             let (login, mode) = (wire.dialer.login(), wire.dialer.mode());
-            let driven = freetds.run(login, mode, &cell.statement)?;
+            let driven = freetds.run(login, mode, &cell.what)?;
             let done = clock.stop((0, 0, 0));
             let found = match proof {
                 Proof::LastValue => driven.last_line.parse().ok(),
@@ -142,13 +161,13 @@ pub(super) fn measure(
     Ok(Some(done))
 }
 
-fn check(cell: &MessagesCell, side: &MessagesSide, found: Option<u64>) -> Result<(), BenchError> {
-    if found == Some(cell.units) {
+fn check(cell: &Class, side: &Side, found: Option<u64>) -> Result<(), BenchError> {
+    if found == Some(cell.operations) {
         return Ok(());
     }
     let found = found.map_or_else(|| "nothing".to_owned(), |found| found.to_string());
     let what = format!("{}, {}", cell.label, side.label);
-    let detail = format!("{found} instead of {} {}s", cell.units, cell.unit);
+    let detail = format!("{found} instead of {} {}s", cell.operations, cell.unit);
     Err(BenchError::Mismatch { what, detail })
 }
 

@@ -1,17 +1,21 @@
 //! The workloads on a target, as the schedule runs them.
 
+use std::collections::BTreeMap;
+
 use fastrand::Rng;
-use tdekit_bench_report::{
-    OltpCell, OltpLatency, OltpRun, OltpSide, OltpUnit, Stopping, oltp_grid,
-};
+use tdekit_bench_report::{Class, Experiment, Metric, Report, Run, Stopping, measured};
 use tdekit_private_mariadb::ProcessUse;
 
 use super::options::{OltpPlan, Workload};
 use crate::error::BenchError;
+use crate::latency::Percentiles;
 use crate::schedule::{Block, Ground, Kind, Length, Place, Steering};
 
 /// Restarts that run whatever the time limit: an interval needs two.
 const LEAST_RESTARTS: u32 = 2;
+
+/// What every side was given alike, by name.
+pub(super) type Settings = BTreeMap<String, String>;
 
 /// What a block came to.
 #[derive(Debug, Clone, Default)]
@@ -23,7 +27,7 @@ pub(super) struct Measured {
     pub(super) engine: ProcessUse,
     pub(super) client_cpu_ns: u64,
     pub(super) own_cpu_ns: u64,
-    pub(super) latency: OltpLatency,
+    pub(super) latency: Percentiles,
 }
 
 /// What a block is to do.
@@ -51,49 +55,62 @@ pub(super) trait Target {
 }
 
 /// The cells of a plan: workloads that destroy rows come last within a restart.
-fn cells(plan: &OltpPlan) -> Vec<(OltpCell, Workload)> {
+fn cells(plan: &OltpPlan) -> Vec<Cell> {
     let mut cells = Vec::new();
     for workload in &plan.workloads {
         let scan = *workload == Workload::FullScan;
         let threads = if scan { &[1][..] } else { &plan.threads };
         for threads in threads {
-            let cell = OltpCell {
-                id: format!("{}/{threads}", workload.name()),
-                workload: workload.name().to_owned(),
-                threads: *threads,
-                unit: if scan { OltpUnit::Page } else { OltpUnit::Transaction },
+            let name = workload.name();
+            let axes = [("workload", name.to_owned()), ("threads", threads.to_string())];
+            let class = Class {
+                id: format!("{name}/{threads}"),
+                experiment: Experiment::Oltp,
+                label: format!("{name}, {threads} thread{}", if *threads == 1 { "" } else { "s" }),
+                what: String::new(),
+                operations: 0,
+                unit: if scan { "page" } else { "transaction" }.to_owned(),
+                axes: axes.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
             };
-            cells.push((cell, *workload));
+            cells.push(Cell { class, workload: *workload, threads: *threads });
         }
     }
     cells
+}
+
+/// A workload at a number of threads.
+#[derive(Debug, Clone)]
+pub(super) struct Cell {
+    class: Class,
+    workload: Workload,
+    threads: u32,
 }
 
 /// A target as the schedule runs it.
 pub(super) struct OltpGround<'a> {
     plan: &'a OltpPlan,
     target: &'a dyn Target,
-    /// Base first.
-    sides: &'a [OltpSide],
     stopping: Option<Stopping>,
     confidence: f64,
-    cells: Vec<(OltpCell, Workload)>,
-    pub(super) block_s: f64,
+    cells: Vec<Cell>,
+    block_s: f64,
     bed: Option<Box<dyn Bed + 'a>>,
-    runs: Vec<OltpRun>,
+    /// Of its sides, base first; gets the cells and what is measured.
+    report: Report,
 }
 
 impl<'a> OltpGround<'a> {
     pub(super) fn new(
         plan: &'a OltpPlan,
         target: &'a dyn Target,
-        sides: &'a [OltpSide],
+        mut report: Report,
         (stopping, confidence): (Option<Stopping>, f64),
     ) -> Self {
         let cells = cells(plan);
-        let block_s = plan.block_s(cells.len(), sides.len());
-        let (bed, runs) = (None, Vec::new());
-        Self { plan, target, sides, stopping, confidence, cells, block_s, bed, runs }
+        let block_s = plan.block_s(cells.len(), report.sides.len());
+        report.cells = cells.iter().map(|cell| cell.class.clone()).collect();
+        report.set("block_s", block_s);
+        Self { plan, target, stopping, confidence, cells, block_s, bed: None, report }
     }
 
     /// How long the workloads may be measured.
@@ -109,36 +126,35 @@ impl<'a> OltpGround<'a> {
         }
     }
 
-    /// What was run, and on which cells.
-    pub(super) fn finish(self) -> (Vec<OltpCell>, Vec<OltpRun>) {
-        (self.cells.into_iter().map(|(cell, _)| cell).collect(), self.runs)
+    /// What was measured.
+    pub(super) fn finish(self) -> Report {
+        self.report
     }
 }
 
 impl Ground for OltpGround<'_> {
-    type Cell = (OltpCell, Workload);
-    type Found = OltpRun;
+    type Cell = Cell;
+    type Found = Run;
 
-    fn cells(&mut self, kind: Kind) -> Vec<Self::Cell> {
+    fn cells(&mut self, kind: Kind) -> Vec<Cell> {
         let Some(stopping) = self.stopping.filter(|_| kind == Kind::Wanting) else {
             return self.cells.clone();
         };
-        let cells: Vec<OltpCell> = self.cells.iter().map(|(cell, _)| cell.clone()).collect();
-        let ids = oltp_grid((self.sides, &cells, &self.runs)).too_wide(&stopping, self.confidence);
-        self.cells.iter().filter(|(cell, _)| ids.contains(&cell.id)).cloned().collect()
+        let ids = self.report.too_wide(&stopping, self.confidence);
+        self.cells.iter().filter(|cell| ids.contains(&cell.class.id)).cloned().collect()
     }
 
-    fn name(&self, (cell, _): &Self::Cell) -> String {
-        cell.id.clone()
+    fn name(&self, cell: &Cell) -> String {
+        cell.class.id.clone()
     }
 
     fn sides(&self, _cell: &Self::Cell, _pair: u32) -> Vec<usize> {
-        (0..self.sides.len()).collect()
+        (0..self.report.sides.len()).collect()
     }
 
     /// Deleting leaves fewer rows.
-    fn spoils(&self, (_, workload): &Self::Cell) -> bool {
-        *workload == Workload::Delete
+    fn spoils(&self, cell: &Cell) -> bool {
+        cell.workload == Workload::Delete
     }
 
     fn prepare(
@@ -155,26 +171,26 @@ impl Ground for OltpGround<'_> {
 
     fn block(
         &mut self,
-        (cell, workload): &Self::Cell,
+        cell: &Cell,
         place: Place,
         _steering: &mut Steering,
-    ) -> Result<Block<OltpRun>, BenchError> {
-        let (Some(bed), Some(side)) = (&mut self.bed, self.sides.get(place.side)) else {
+    ) -> Result<Block<Run>, BenchError> {
+        let (Some(bed), Some(side)) = (&mut self.bed, self.report.sides.get(place.side)) else {
             return Ok(Block::Done(Vec::new()));
         };
         let load = Load {
-            workload: *workload,
+            workload: cell.workload,
             threads: cell.threads,
             seconds: self.block_s,
             // Sysbench takes a positive number of 31 bits.
             seed: 1 + (place.seed >> 34),
         };
         let measured = bed.block(place.side, load)?;
-        Ok(Block::Done(vec![run(cell, side.id.clone(), place, &measured)]))
+        Ok(Block::Done(vec![place.run(&cell.class.id, &side.id, values(&measured))]))
     }
 
-    fn keep(&mut self, found: Vec<OltpRun>) {
-        self.runs.extend(found);
+    fn keep(&mut self, found: Vec<Run>) {
+        self.report.runs.extend(found);
     }
 
     fn clean_up(&mut self, _kind: Kind) -> Result<(), BenchError> {
@@ -182,25 +198,28 @@ impl Ground for OltpGround<'_> {
     }
 }
 
-fn run(cell: &OltpCell, side: String, place: Place, measured: &Measured) -> OltpRun {
-    OltpRun {
-        cell: cell.id.clone(),
-        side,
-        restart: place.restart,
-        pair: place.pair,
-        position: place.position,
-        transactions: measured.transactions,
-        queries: measured.queries,
-        errors: measured.errors,
-        elapsed_ns: measured.elapsed_ns,
-        engine_cpu_ns: measured.engine.cpu_ns,
-        engine_user_ns: measured.engine.user_ns,
-        engine_system_ns: measured.engine.system_ns,
-        client_cpu_ns: measured.client_cpu_ns,
-        own_cpu_ns: measured.own_cpu_ns,
-        device_read_bytes: measured.engine.device_read_bytes,
-        device_write_bytes: measured.engine.device_write_bytes,
-        context_switches: measured.engine.context_switches,
-        latency: measured.latency,
-    }
+/// By metric; what cannot be told, which is 0 then, is left out.
+fn values(found: &Measured) -> BTreeMap<Metric, f64> {
+    let (engine, latency) = (&found.engine, &found.latency);
+    let some = |value: u64| (value > 0).then_some(value);
+    measured([
+        (Metric::Elapsed, Some(found.elapsed_ns)),
+        (Metric::Transactions, Some(found.transactions)),
+        (Metric::Queries, Some(found.queries)),
+        (Metric::Errors, Some(found.errors)),
+        (Metric::Cpu, some(engine.cpu_ns)),
+        (Metric::User, Some(engine.user_ns)),
+        (Metric::System, Some(engine.system_ns)),
+        (Metric::DeviceRead, Some(engine.device_read_bytes)),
+        (Metric::DeviceWrite, Some(engine.device_write_bytes)),
+        (Metric::ServerSwitches, Some(engine.context_switches)),
+        (Metric::ClientCpu, some(found.client_cpu_ns)),
+        (Metric::OwnCpu, some(found.own_cpu_ns)),
+        (Metric::MinLatency, some(latency.min_ns)),
+        (Metric::MeanLatency, some(latency.avg_ns)),
+        (Metric::MedianLatency, some(latency.p50_ns)),
+        (Metric::P95Latency, some(latency.p95_ns)),
+        (Metric::TailLatency, some(latency.p99_ns)),
+        (Metric::MaxLatency, some(latency.max_ns)),
+    ])
 }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use tdekit_bench_report::{OltpSetting, OltpSide};
+use tdekit_bench_report::Side;
 use tdekit_private_mariadb::{Programs, Server, ServerConfig, copy_tree, initialise};
 
-use super::ground::{Bed, Load, Measured, Target};
+use super::ground::{Bed, Load, Measured, Settings, Target};
 use super::options::{OltpPlan, Workload};
 use super::own::{ServerSide, set_up};
 use super::sysbench::Sysbench;
@@ -48,7 +48,7 @@ pub(super) struct MariaDb<'a> {
     pub(super) engine: String,
     pub(super) driver: String,
     pub(super) data_bytes: u64,
-    pub(super) settings: Vec<OltpSetting>,
+    pub(super) settings: Settings,
 }
 
 impl<'a> MariaDb<'a> {
@@ -77,7 +77,7 @@ impl<'a> MariaDb<'a> {
             engine: String::new(),
             driver,
             data_bytes: 0,
-            settings: Vec::new(),
+            settings: Settings::new(),
         };
         progress.say("making the system tables");
         let template = made.directory.path().join("template");
@@ -91,7 +91,7 @@ impl<'a> MariaDb<'a> {
     }
 
     /// The sides, base first.
-    pub(super) fn sides(&self) -> Vec<OltpSide> {
+    pub(super) fn sides(&self) -> Vec<Side> {
         self.sides.iter().map(|side| side.side.clone()).collect()
     }
 
@@ -170,7 +170,7 @@ impl<'a> MariaDb<'a> {
         let server = Server::start(&self.programs, &self.config(&base, data.clone()))?;
         for name in SHOWN {
             let value = server.sql(&format!("SELECT @@{name}"))?.trim().to_owned();
-            self.settings.push(OltpSetting { name: name.to_owned(), value });
+            self.settings.insert(name.to_owned(), value);
         }
         server.stop()?;
         std::fs::remove_dir_all(&data).map_err(BenchError::file("cannot remove", &data))

@@ -15,6 +15,6 @@ mod swap;
 mod sysbench;
 mod worker;
 
-pub(crate) use options::{AnyPeer, OltpArgs, OltpPlan};
+pub(crate) use options::{AnyPeer, OltpArgs, OltpPlan, OltpTarget};
 pub(crate) use run::run;
 pub(crate) use worker::{Oltp, OltpShare};

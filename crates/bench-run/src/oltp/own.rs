@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use tdekit_bench_report::{OltpSide, Role};
+use tdekit_bench_report::{Role, Side};
 
 use super::options::{KeyPlugin, OltpPlan};
 use crate::command::run;
@@ -28,7 +28,7 @@ const ENCRYPT: [&str; 8] = [
 /// A side of private servers.
 #[derive(Debug, Clone)]
 pub(super) struct ServerSide {
-    pub(super) side: OltpSide,
+    pub(super) side: Side,
     /// Option files that its servers read.
     pub(super) include: Vec<PathBuf>,
     /// Where its plugin is, if not where the packages have theirs.
@@ -40,17 +40,16 @@ pub(super) struct ServerSide {
 impl ServerSide {
     fn new(id: &str, label: &str, role: Role, cipher: Option<&str>) -> Self {
         Self {
-            side: OltpSide {
-                id: id.to_owned(),
-                label: label.to_owned(),
-                role,
-                cipher: cipher.map(str::to_owned),
-                options: Vec::new(),
-            },
+            side: Side::new(id, label, role).with_cipher(cipher),
             include: Vec::new(),
             plugins: None,
             environment: Vec::new(),
         }
+    }
+
+    /// Notes the lines of its option file.
+    fn set_options(&mut self, lines: &[String]) {
+        self.side.facts.insert("options".to_owned(), lines.join(" ").into());
     }
 
     /// Whether its tables must be encrypted.
@@ -93,7 +92,7 @@ fn tdekit(tools: &Tools, directory: &Path) -> Result<ServerSide, BenchError> {
         install.args(["--server-user", "root"]);
     }
     run(&mut install)?;
-    side.side.options = lines(&options)?;
+    side.set_options(&lines(&options)?);
     side.include.push(options);
     side.plugins = Some(plugins);
     side.environment = keys;
@@ -124,7 +123,7 @@ fn file_key_management(plugin: KeyPlugin, directory: &Path) -> Result<ServerSide
         text.push('\n');
     }
     private::write(&options, text.as_bytes())?;
-    side.side.options = lines(&options)?;
+    side.set_options(&lines(&options)?);
     side.include.push(options);
     Ok(side)
 }
@@ -159,8 +158,9 @@ mod tests {
         let ctr = file_key_management(KeyPlugin::Ctr, directory.path()).unwrap();
         assert_eq!(cbc.side.id, "file_key_management:cbc");
         assert!(cbc.encrypts() && cbc.side.role == Role::Peer);
-        assert!(ctr.side.options.contains(&"innodb-encrypt-log=ON".to_owned()));
-        assert!(!ctr.side.options.iter().any(|line| line.contains("filename")));
+        let options = |side: &ServerSide| format!("{:?}", side.side.facts["options"]);
+        assert!(options(&ctr).contains("innodb-encrypt-log=ON"));
+        assert!(!options(&ctr).contains("filename"));
         let key = |name: &str| std::fs::read(directory.path().join(name)).unwrap();
         let (one, two) = (key("fkm-AES_CBC.key"), key("fkm-AES_CTR.key"));
         assert!(one != two && one.starts_with(b"1;") && one.len() == 67);

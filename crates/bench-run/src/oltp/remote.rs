@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use fastrand::Rng;
-use tdekit_bench_report::{OltpSetting, OltpSide, Role};
+use tdekit_bench_report::{Role, Side};
 use tdekit_private_mariadb::Programs;
 
-use super::ground::{Bed, Load, Measured, Target};
+use super::ground::{Bed, Load, Measured, Settings, Target};
 use super::options::{OltpPlan, Workload};
 use super::swap::{ASIDE, TableSet};
 use super::sysbench::Sysbench;
@@ -42,7 +42,7 @@ pub(super) struct Remote<'a> {
     sets: Vec<TableSet>,
     pub(super) engine: String,
     pub(super) driver: String,
-    pub(super) settings: Vec<OltpSetting>,
+    pub(super) settings: Settings,
     pub(super) limits: Vec<String>,
     /// Holds the files with the password.
     _directory: tempfile::TempDir,
@@ -118,24 +118,18 @@ impl<'a> Remote<'a> {
     }
 
     /// The sides, base first.
-    pub(super) fn sides(&self) -> Vec<OltpSide> {
+    pub(super) fn sides(&self) -> Vec<Side> {
         let side = |set: &TableSet| match set {
             TableSet::Plain if self.sets.len() == 1 => ("server", "as it is", Role::Base, None),
             TableSet::Plain => ("base", "ENCRYPTED=NO", Role::Base, None),
             TableSet::Encrypted => {
-                ("encrypted", "ENCRYPTED=YES", Role::Encrypted, Some("the server's own".to_owned()))
+                ("encrypted", "ENCRYPTED=YES", Role::Encrypted, Some("the server's own"))
             }
         };
         self.sets
             .iter()
             .map(side)
-            .map(|(id, label, role, cipher)| OltpSide {
-                id: id.to_owned(),
-                label: label.to_owned(),
-                role,
-                cipher,
-                options: Vec::new(),
-            })
+            .map(|(id, label, role, cipher)| Side::new(id, label, role).with_cipher(cipher))
             .collect()
     }
 }
@@ -317,10 +311,10 @@ impl Client {
     }
 
     /// Settings that the server tells; those that it does not have are left out.
-    fn settings(&self) -> Vec<OltpSetting> {
+    fn settings(&self) -> Settings {
         let ask = |name: &&str| {
             let value = self.sql(&format!("SELECT @@{name}")).ok()?.trim().to_owned();
-            Some(OltpSetting { name: (*name).to_owned(), value })
+            Some(((*name).to_owned(), value))
         };
         SHOWN.iter().filter_map(ask).collect()
     }

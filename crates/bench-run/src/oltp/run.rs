@@ -1,10 +1,8 @@
 //! The OLTP workloads from beginning to end.
 
-use tdekit_bench_report::{
-    OltpReport, OltpSetting, OltpSide, OltpSummary, Settings, Stage, summarize_oltp,
-};
+use tdekit_bench_report::{Experiment, Report, Settings as Reported, Side};
 
-use super::ground::{OltpGround, Target};
+use super::ground::{OltpGround, Settings, Target};
 use super::mariadb::MariaDb;
 use super::options::{OltpPlan, OltpTarget};
 use super::remote::Remote;
@@ -16,7 +14,7 @@ use crate::tools::Tools;
 
 /// What came of it. After a failure the report holds what was measured until then.
 pub(crate) struct Outcome {
-    pub(crate) report: OltpReport,
+    pub(crate) report: Report,
     pub(crate) ended: Ended,
 }
 
@@ -27,7 +25,7 @@ pub(crate) struct Outcome {
 pub(crate) fn run(
     config: &Config,
     tools: &Tools,
-    reported: &Settings,
+    reported: &Reported,
     around: Surroundings<'_>,
 ) -> Result<Outcome, BenchError> {
     let plan = &config.oltp;
@@ -98,8 +96,8 @@ struct Facts {
     engine: String,
     driver: String,
     data_bytes: u64,
-    settings: Vec<OltpSetting>,
-    sides: Vec<OltpSide>,
+    settings: Settings,
+    sides: Vec<Side>,
     limits: Vec<String>,
 }
 
@@ -107,36 +105,30 @@ struct Measuring<'a> {
     config: &'a Config,
     plan: &'a OltpPlan,
     /// What the report says of intervals.
-    reported: &'a Settings,
+    reported: &'a Reported,
     around: Surroundings<'a>,
 }
 
 impl Measuring<'_> {
     fn run(self, target: &dyn Target, facts: Facts) -> Result<Outcome, BenchError> {
         let wanted = (self.config.stopping_beside(), self.reported.confidence());
-        let mut ground = OltpGround::new(self.plan, target, &facts.sides, wanted);
+        let mut report = Report::new(Experiment::Oltp, facts.sides);
+        report.settings = facts.settings;
+        report.limits = facts.limits;
+        report.set("target", facts.target);
+        report.set("engine", facts.engine);
+        report.set("driver", facts.driver);
+        report.set("tables", self.plan.tables);
+        report.set("rows", self.plan.rows);
+        report.set("restarts", self.plan.restarts);
+        if facts.data_bytes > 0 {
+            report.set("data_bytes", facts.data_bytes);
+        }
+        let mut ground = OltpGround::new(self.plan, target, report, wanted);
         let length = ground.length();
         let ended = schedule::run(&mut ground, &length, self.config.seed, self.around);
-        let block_s = ground.block_s;
-        let (cells, runs) = ground.finish();
-        let ended = ended.unless_empty(runs.is_empty())?;
-        let mut report = OltpReport {
-            target: facts.target.to_owned(),
-            engine: facts.engine,
-            driver: facts.driver,
-            tables: self.plan.tables,
-            rows: self.plan.rows,
-            data_bytes: facts.data_bytes,
-            block_s,
-            restarts: self.plan.restarts,
-            settings: facts.settings,
-            sides: facts.sides,
-            cells,
-            runs,
-            limits: facts.limits,
-            summary: OltpSummary::default(),
-        };
-        report.summary = summarize_oltp(&report, Stage::beside(self.reported));
+        let report = ground.finish();
+        let ended = ended.unless_empty(report.runs.is_empty())?;
         Ok(Outcome { report, ended })
     }
 }

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 use rusqlite::{Connection, params};
+use tdekit_bench_report::Side;
 use tdekit_bench_report::stats::median;
-use tdekit_bench_report::{OltpSetting, OltpSide};
 use tdekit_private_mariadb::ProcessUse;
 
-use super::ground::{Bed, Load, Measured, Target};
+use super::ground::{Bed, Load, Measured, Settings, Target};
 use super::options::{OltpPlan, Workload};
 use super::worker::{OltpDone, OltpShare, create, create_index, text};
 use crate::config::Config;
@@ -80,17 +80,11 @@ impl<'a> Sqlite<'a> {
     }
 
     /// The sides, base first.
-    pub(super) fn sides(&self) -> Vec<OltpSide> {
-        self.sides
-            .iter()
-            .map(|side| OltpSide {
-                id: side.side.id.clone(),
-                label: side.side.label.clone(),
-                role: side.side.role,
-                cipher: side.side.cipher.clone(),
-                options: Vec::new(),
-            })
-            .collect()
+    pub(super) fn sides(&self) -> Vec<Side> {
+        let side = |side: &Side| {
+            Side::new(&side.id, &side.label, side.role).with_cipher(side.cipher.as_deref())
+        };
+        self.sides.iter().map(|spec| side(&spec.side)).collect()
     }
 
     /// The library of the base.
@@ -112,9 +106,8 @@ impl<'a> Sqlite<'a> {
     }
 
     /// The settings as the report shows them.
-    pub(super) fn settings(&self) -> Vec<OltpSetting> {
-        let setting = |(name, value): (&str, String)| OltpSetting { name: name.to_owned(), value };
-        self.pragmas().into_iter().map(setting).collect()
+    pub(super) fn settings(&self) -> Settings {
+        self.pragmas().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     fn pristine(&self, side: &SideSpec) -> PathBuf {

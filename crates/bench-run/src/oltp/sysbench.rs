@@ -8,7 +8,6 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tdekit_bench_report::OltpLatency;
 use tdekit_private_mariadb::{ProcessUse, die_with_parent, find_program};
 
 use super::ground::{Load, Measured};
@@ -16,6 +15,7 @@ use super::options::OltpPlan;
 use crate::command::last_lines;
 use crate::error::BenchError;
 use crate::interrupt;
+use crate::latency::Percentiles;
 use crate::numbers::{float, whole};
 use crate::sys::wait_with_usage;
 
@@ -195,7 +195,7 @@ fn parse(text: &str) -> Option<Measured> {
         queries: number("queries:")?,
         errors: number("ignored errors:").unwrap_or(0),
         elapsed_ns: nanoseconds(seconds),
-        latency: OltpLatency {
+        latency: Percentiles {
             min_ns: milliseconds("min:")?,
             avg_ns: milliseconds("avg:")?,
             p50_ns: at(0.50),
@@ -285,7 +285,7 @@ Latency (ms):
         assert_eq!(found.elapsed_ns, 1_600_200_000);
         assert_eq!(
             found.latency,
-            OltpLatency {
+            Percentiles {
                 min_ns: 410_000,
                 avg_ns: 900_000,
                 p50_ns: 1_000_000,

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use tdekit_bench_report::{Metric, Run};
 
 use crate::error::BenchError;
 use crate::interrupt;
@@ -31,6 +32,21 @@ pub(crate) struct Place {
     pub(crate) position: u32,
     /// The same for every side of the pair.
     pub(crate) seed: u64,
+}
+
+impl Place {
+    /// The block of a cell on a side.
+    pub(crate) fn run(&self, cell: &str, side: &str, values: BTreeMap<Metric, f64>) -> Run {
+        Run {
+            cell: cell.to_owned(),
+            statement: None,
+            side: side.to_owned(),
+            restart: self.restart,
+            pair: self.pair,
+            position: self.position,
+            values,
+        }
+    }
 }
 
 /// How a block came out.
@@ -130,7 +146,7 @@ pub(crate) fn run<G: Ground>(
     seed: u64,
     surroundings: Surroundings<'_>,
 ) -> Ended {
-    let outcome = Run {
+    let outcome = Running {
         length,
         start: Instant::now(),
         rng: Rng::with_seed(seed),
@@ -147,7 +163,7 @@ pub(crate) fn run<G: Ground>(
     }
 }
 
-struct Run<'a> {
+struct Running<'a> {
     length: &'a Length,
     start: Instant,
     rng: Rng,
@@ -167,7 +183,7 @@ enum End {
     Cut,
 }
 
-impl Run<'_> {
+impl Running<'_> {
     fn left(&self) -> Duration {
         self.length.max_time.saturating_sub(self.start.elapsed())
     }

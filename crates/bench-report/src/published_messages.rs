@@ -76,14 +76,14 @@ pub fn published_packets() -> f64 {
 pub fn published_reckoning() -> String {
     let [encrypted, plain, ..] = PUBLISHED_MESSAGES;
     let extra = encrypted.switches - plain.switches;
-    let each = crate::summary::float(extra) / published_packets();
+    let each = crate::report::float(extra) / published_packets();
     format!(
         "The {} switches of {} are the plain run's {} and {each:.3} for each packet: two DONE \
          tokens, 26 bytes, a step fill {} packets of 4,088 bytes, and each packet went to the \
          operating system for encryption and came back.",
-        crate::format::count(crate::summary::float(encrypted.switches)),
+        crate::format::count(crate::report::float(encrypted.switches)),
         encrypted.server,
-        crate::format::count(crate::summary::float(plain.switches)),
+        crate::format::count(crate::report::float(plain.switches)),
         crate::format::count(published_packets()),
     )
 }

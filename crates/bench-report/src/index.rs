@@ -1,0 +1,533 @@
+//! The runs of an experiment by cell, side and place, what is held against what, and the ratios
+//! that follow.
+
+use std::collections::BTreeMap;
+
+use crate::figures::{Comparison, HEADLINE, Pooled};
+use crate::headline::headline_classes;
+use crate::metric::Metric;
+use crate::model::{Class, Experiment, Role, Settings, Stopping};
+use crate::report::{Report, Run};
+use crate::stats::{Estimate, center, mean, median, staged_centers, staged_estimate};
+
+/// Which ratios an experiment has.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Design {
+    /// Metrics whose ratios are computed.
+    pub(crate) ratios: &'static [Metric],
+    /// Of those, what a cost is judged by, and what a run is to make narrow.
+    pub(crate) wanted: [Metric; 2],
+    /// How ratios over several cells come about.
+    way: Way,
+}
+
+/// How a ratio over several cells comes about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// The mean of the cells within each restart that measured all of them.
+    Mean,
+    /// The Hodges-Lehmann estimate of all pairs of a restart, which share its time.
+    Middle,
+    /// The median of the cells' own ratios.
+    Median,
+}
+
+const SIDES: Design = Design {
+    ratios: &[
+        Metric::Elapsed,
+        Metric::Cpu,
+        Metric::User,
+        Metric::System,
+        Metric::Instructions,
+        Metric::MedianLatency,
+        Metric::TailLatency,
+    ],
+    wanted: [Metric::Elapsed, Metric::Cpu],
+    way: Way::Mean,
+};
+
+const BACKUP: Design = Design {
+    ratios: &[Metric::Elapsed, Metric::Cpu, Metric::User, Metric::System, Metric::Size],
+    wanted: [Metric::Elapsed, Metric::Cpu],
+    way: Way::Middle,
+};
+
+const OLTP: Design = Design {
+    ratios: &[
+        Metric::Throughput,
+        Metric::CpuEach,
+        Metric::MedianLatency,
+        Metric::P95Latency,
+        Metric::TailLatency,
+    ],
+    wanted: [Metric::Throughput, Metric::CpuEach],
+    way: Way::Median,
+};
+
+const MESSAGES: Design = Design {
+    ratios: &[
+        Metric::Elapsed,
+        Metric::ServerCpu,
+        Metric::ServerSwitches,
+        Metric::ClientCpu,
+        Metric::ClientSwitches,
+    ],
+    wanted: [Metric::Elapsed, Metric::ServerCpu],
+    way: Way::Mean,
+};
+
+/// A side held against another one of the same cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Versus {
+    /// None for every cell.
+    pub(crate) cell: Option<String>,
+    pub(crate) side: String,
+    pub(crate) against: String,
+    /// Cell of `against`, where it is another one.
+    pub(crate) against_cell: Option<String>,
+    /// It is what encryption adds: its cost is judged, and made narrow.
+    pub(crate) shown: bool,
+}
+
+/// Cells that a ratio is computed over.
+pub(crate) struct Pool {
+    id: String,
+    pub(crate) what: String,
+    pub(crate) cells: Vec<String>,
+}
+
+impl Experiment {
+    /// Which ratios it has.
+    pub(crate) fn design(self) -> &'static Design {
+        match self {
+            Self::Crud | Self::Operations | Self::Scans | Self::Script => &SIDES,
+            Self::Backup => &BACKUP,
+            Self::Oltp => &OLTP,
+            Self::Messages => &MESSAGES,
+        }
+    }
+}
+
+/// What is held against what: all against the base, a peer also against its own library without a
+/// cipher, and all against what is a reference. For a backup tool that is its cell of the same
+/// action, source and target.
+fn opponents(report: &Report) -> Vec<Versus> {
+    let mut found = Vec::new();
+    let versus = |side: &str, against: &str, shown| Versus {
+        cell: None,
+        side: side.to_owned(),
+        against: against.to_owned(),
+        against_cell: None,
+        shown,
+    };
+    let Some(base) = report.base() else { return found };
+    let own = || report.sides.iter().filter(|side| side.role != Role::Reference);
+    for side in own().filter(|side| side.id != base.id) {
+        let plain = side.plain.as_deref();
+        found.push(versus(&side.id, &base.id, side.encrypts() && plain.is_none()));
+        found.extend(plain.map(|plain| versus(&side.id, plain, side.encrypts())));
+    }
+    for other in report.sides.iter().filter(|side| side.role == Role::Reference) {
+        if report.experiment != Experiment::Backup {
+            found.extend(own().map(|side| versus(&side.id, &other.id, false)));
+            continue;
+        }
+        let route =
+            |cell: &Class| ["action", "source", "target"].map(|name| cell.axis(name).to_owned());
+        for cell in report.cells.iter().filter(|cell| cell.axis("tool").is_empty()) {
+            let theirs =
+                |there: &&Class| there.axis("tool") == other.id && route(there) == route(cell);
+            let Some(theirs) = report.cells.iter().find(theirs) else { continue };
+            found.extend(report.others().map(|side| Versus {
+                cell: Some(cell.id.clone()),
+                against_cell: Some(theirs.id.clone()),
+                ..versus(&side.id, &other.id, false)
+            }));
+        }
+    }
+    found
+}
+
+/// Cells that stand for something together, and what it is.
+fn pools(report: &Report) -> Vec<Pool> {
+    let pool = |id: &str, what: String, fits: &dyn Fn(&Class) -> bool| Pool {
+        id: id.to_owned(),
+        what,
+        cells: report.cells.iter().filter(|cell| fits(cell)).map(|cell| cell.id.clone()).collect(),
+    };
+    match report.experiment {
+        Experiment::Messages => Vec::new(),
+        // A scan of pages is a question of its own.
+        Experiment::Oltp => {
+            let mut all = pool("all", String::new(), &|cell| cell.unit == "transaction");
+            all.what = format!("{} workloads and numbers of threads", all.cells.len());
+            vec![all]
+        }
+        Experiment::Backup => {
+            let mut found = Vec::new();
+            for action in report.along("action") {
+                for name in report.along("compression") {
+                    let what = format!("{action}, {}", compression_words(name));
+                    found.push(pool(&format!("{action}/{name}"), what, &|cell| {
+                        cell.axis("action") == action && cell.axis("compression") == name
+                    }));
+                }
+                let own =
+                    |cell: &Class| cell.axis("action") == action && cell.axis("tool").is_empty();
+                found.push(pool(&format!("{action}/all"), format!("{action}, all together"), &own));
+            }
+            found
+        }
+        _ => {
+            let (what, classes) = headline_classes(&report.cells);
+            let cells = classes.into_iter().map(|class| class.id.clone()).collect();
+            vec![Pool { id: HEADLINE.to_owned(), what, cells }]
+        }
+    }
+}
+
+/// A compression as reports show it.
+pub(crate) fn compression_words(name: &str) -> &str {
+    if name == "none" { "uncompressed" } else { name }
+}
+
+/// How intervals come about: their confidence, and the restarts of the first stage of a run that
+/// ended by their widths.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stage {
+    pub(crate) confidence: f64,
+    pub(crate) first: Option<usize>,
+}
+
+impl Stage {
+    /// Of a run whose length is fixed.
+    #[cfg(test)]
+    pub(crate) fn fixed(confidence: f64) -> Self {
+        Self { confidence, first: None }
+    }
+
+    /// Of what a run measured beside its headline.
+    pub(crate) fn beside(settings: &Settings) -> Self {
+        let stopping = settings.stopping.filter(|plan| plan.all_ppm.is_some());
+        Self::new(stopping, settings.confidence())
+    }
+
+    /// Of one experiment of a run.
+    pub(crate) fn of(settings: &Settings, experiment: Experiment) -> Self {
+        if *experiment.design() == SIDES {
+            Self::new(settings.stopping, settings.confidence())
+        } else {
+            Self::beside(settings)
+        }
+    }
+
+    pub(crate) fn new(stopping: Option<Stopping>, confidence: f64) -> Self {
+        let first = stopping.and_then(|plan| usize::try_from(plan.first_restarts).ok());
+        Self { confidence, first }
+    }
+}
+
+/// A cell and, if need be, one of its statements.
+type Key<'a> = (&'a str, Option<u32>);
+
+/// Runs by restart and pair.
+type ByPlace<'a> = BTreeMap<(u32, u32), &'a Run>;
+
+/// Runs of a report by cell, side, and place in the run.
+pub(crate) struct Index<'a> {
+    pub(crate) report: &'a Report,
+    pub(crate) design: &'static Design,
+    /// What is held against what.
+    pub(crate) versus: Vec<Versus>,
+    /// What several cells stand for.
+    pub(crate) pools: Vec<Pool>,
+    runs: BTreeMap<(Key<'a>, &'a str), ByPlace<'a>>,
+}
+
+impl<'a> Index<'a> {
+    pub(crate) fn of(report: &'a Report) -> Self {
+        let mut runs: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+        for run in &report.runs {
+            let key = ((run.cell.as_str(), run.statement), run.side.as_str());
+            runs.entry(key).or_default().insert((run.restart, run.pair), run);
+        }
+        let (versus, pools) = (opponents(report), pools(report));
+        Self { report, design: report.experiment.design(), versus, pools, runs }
+    }
+
+    /// Log ratios of one metric, a group for each restart. Pairs of which one side lacks the value
+    /// or has a zero are left out: the clock did not tick.
+    pub(crate) fn log_ratios(
+        &self,
+        (cell, statement): Key<'_>,
+        versus: &Versus,
+        metric: Metric,
+    ) -> BTreeMap<u32, Vec<f64>> {
+        let mut groups: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        let other = versus.against_cell.as_deref().unwrap_or(cell);
+        let above = self.runs.get(&((cell, statement), versus.side.as_str()));
+        let below = self.runs.get(&((other, statement), versus.against.as_str()));
+        let Some((above, below)) = above.zip(below) else { return groups };
+        for ((restart, pair), above) in above {
+            let Some(below) = below.get(&(*restart, *pair)) else { continue };
+            if let (Some(above), Some(below)) = (above.value(metric), below.value(metric))
+                && above > 0.0
+                && below > 0.0
+            {
+                groups.entry(*restart).or_default().push((above / below).ln());
+            }
+        }
+        groups
+    }
+
+    /// The logarithm of a cell's ratio.
+    pub(crate) fn estimate(
+        &self,
+        cell: Key<'_>,
+        versus: &Versus,
+        metric: Metric,
+        stage: Stage,
+    ) -> Option<Estimate> {
+        let groups = self.log_ratios(cell, versus, metric).into_values();
+        staged_estimate(&groups.collect::<Vec<_>>(), stage.confidence, stage.first)
+    }
+
+    /// Mean of the log ratio over cells within each restart that measured all of them, then over
+    /// restarts. None when no restart did.
+    pub(crate) fn mean_over(
+        &self,
+        cells: &[String],
+        versus: &Versus,
+        metric: Metric,
+        stage: Stage,
+    ) -> Option<Estimate> {
+        let mut by_restart: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for cell in cells {
+            for (restart, ratios) in self.log_ratios((cell, None), versus, metric) {
+                by_restart.entry(restart).or_default().extend(center(&ratios));
+            }
+        }
+        let centers: Vec<f64> = by_restart
+            .into_values()
+            .filter(|centers| centers.len() == cells.len())
+            .filter_map(|centers| mean(&centers))
+            .collect();
+        staged_centers(&centers, stage.confidence, stage.first)
+    }
+
+    /// Every ratio, a cell after the other.
+    pub(crate) fn comparisons(&self, stage: Stage) -> Vec<Comparison> {
+        let mut found = Vec::new();
+        for cell in &self.report.cells {
+            let id = cell.id.as_str();
+            for versus in self.versus.iter().filter(|versus| versus.is_of(id)) {
+                for metric in self.design.ratios {
+                    found.extend(self.comparison((id, None), versus, *metric, stage));
+                }
+                let start = ((id, Some(0)), "");
+                let statements: Vec<Option<u32>> = self
+                    .runs
+                    .range(start..)
+                    .map(|((key, side), _)| (*key, *side))
+                    .take_while(|((cell, _), _)| *cell == id)
+                    .filter(|(_, side)| *side == versus.side)
+                    .map(|((_, statement), _)| statement)
+                    .collect();
+                for statement in statements {
+                    for metric in [Metric::Elapsed, Metric::Cpu] {
+                        found.extend(self.comparison((id, statement), versus, metric, stage));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// Every ratio over several cells; `comparisons` are the cells' own.
+    pub(crate) fn pooled(&self, comparisons: &[Comparison], stage: Stage) -> Vec<Pooled> {
+        let mut found = Vec::new();
+        for pool in &self.pools {
+            for versus in self.versus.iter().filter(|versus| versus.cell.is_none()) {
+                for metric in self.design.ratios {
+                    found.extend(self.pool(pool, (versus, *metric), comparisons, stage));
+                }
+            }
+        }
+        found
+    }
+
+    fn pool(
+        &self,
+        pool: &Pool,
+        (versus, metric): (&Versus, Metric),
+        comparisons: &[Comparison],
+        stage: Stage,
+    ) -> Option<Pooled> {
+        let ratios = comparisons.iter().filter(|one| {
+            one.statement.is_none()
+                && (&one.side, &one.against, one.metric) == (&versus.side, &versus.against, metric)
+                && pool.cells.contains(&one.class)
+        });
+        let ratios: Vec<f64> = ratios.map(|one| one.ratio).collect();
+        let least = ratios.iter().copied().min_by(f64::total_cmp)?;
+        let most = ratios.iter().copied().max_by(f64::total_cmp)?;
+        let found = match self.design.way {
+            Way::Mean => Some(self.mean_over(&pool.cells, versus, metric, stage)?.exp()),
+            Way::Middle => Some(self.middle_over(&pool.cells, versus, metric, stage)?.exp()),
+            Way::Median => None,
+        };
+        let ends = found.and_then(|found| found.interval);
+        Some(Pooled {
+            id: pool.id.clone(),
+            what: pool.what.clone(),
+            cells: pool.cells.clone(),
+            metric,
+            side: versus.side.clone(),
+            against: versus.against.clone(),
+            ratio: found.map_or_else(|| median(&ratios), |found| Some(found.center))?,
+            low: ends.map(|(low, _)| low),
+            high: ends.map(|(_, high)| high),
+            restarts: found.map_or(0, |found| found.groups as u64),
+            least,
+            most,
+        })
+    }
+
+    /// The logarithm of a ratio over all pairs of several cells.
+    fn middle_over(
+        &self,
+        cells: &[String],
+        versus: &Versus,
+        metric: Metric,
+        stage: Stage,
+    ) -> Option<Estimate> {
+        let mut groups: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for cell in cells {
+            for (restart, ratios) in self.log_ratios((cell, None), versus, metric) {
+                groups.entry(restart).or_default().extend(ratios);
+            }
+        }
+        staged_estimate(&groups.into_values().collect::<Vec<_>>(), stage.confidence, stage.first)
+    }
+
+    /// Cells of the headline, and what they are together; there may be none.
+    pub(crate) fn heads(&self) -> Option<&Pool> {
+        self.pools.iter().find(|pool| pool.id == HEADLINE)
+    }
+
+    fn comparison(
+        &self,
+        (cell, statement): Key<'_>,
+        versus: &Versus,
+        metric: Metric,
+        stage: Stage,
+    ) -> Option<Comparison> {
+        let estimate = self.estimate((cell, statement), versus, metric, stage)?.exp();
+        Some(Comparison {
+            class: cell.to_owned(),
+            statement,
+            metric,
+            side: versus.side.clone(),
+            against: versus.against.clone(),
+            ratio: estimate.center,
+            low: estimate.interval.map(|(low, _)| low),
+            high: estimate.interval.map(|(_, high)| high),
+            restarts: estimate.groups as u64,
+            pairs: estimate.values as u64,
+        })
+    }
+}
+
+impl Versus {
+    pub(crate) fn is_of(&self, cell: &str) -> bool {
+        self.cell.as_deref().is_none_or(|own| own == cell)
+    }
+}
+
+impl Report {
+    /// Cells that need further restarts before all that `stopping` wants is narrow enough. The
+    /// cells of the headline go on together until it is narrow, and where all are wanted until each
+    /// of them is. What was not measured is not waited for.
+    #[must_use]
+    pub fn too_wide(&self, stopping: &Stopping, confidence: f64) -> Vec<String> {
+        let stage = Stage::new(Some(*stopping), confidence);
+        let index = Index::of(self);
+        // What a side takes no part in, as peers in full backups, is not waited for.
+        let wide = |found: Option<Estimate>, ppm: u32| {
+            let wanted = (f64::from(ppm) / 1e6).ln_1p();
+            found.is_some_and(|found| found.half_width().is_none_or(|half| half > wanted))
+        };
+        let too_wide = |cells: &[String], ppm: u32| {
+            let of = |versus: &&Versus| versus.shown && cells.iter().all(|cell| versus.is_of(cell));
+            index.versus.iter().filter(of).any(|versus| {
+                let wide =
+                    |metric: &Metric| wide(index.mean_over(cells, versus, *metric, stage), ppm);
+                index.design.wanted.iter().any(wide)
+            })
+        };
+        let mut wanting: Vec<String> = stopping.all_ppm.map_or_else(Vec::new, |ppm| {
+            let ids = self.cells.iter().map(|cell| cell.id.clone());
+            ids.filter(|id| too_wide(std::slice::from_ref(id), ppm)).collect()
+        });
+        let heads = index.heads().map_or(&[][..], |pool| &pool.cells);
+        if !heads.is_empty()
+            && (too_wide(heads, stopping.headline_ppm)
+                || wanting.iter().any(|id| heads.contains(id)))
+        {
+            wanting.retain(|id| !heads.contains(id));
+            wanting.extend(heads.iter().cloned());
+        }
+        wanting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Side;
+
+    fn run(restart: u32, pair: u32, side: &str, value: Option<f64>) -> Run {
+        Run {
+            cell: "cell".to_owned(),
+            statement: None,
+            side: side.to_owned(),
+            restart,
+            pair,
+            position: 0,
+            values: value.map(|value| (Metric::Elapsed, value)).into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn only_whole_pairs_count() {
+        let mut report = Report::new(
+            Experiment::Scans,
+            vec![Side::new("base", "plain", Role::Base), Side::new("ours", "", Role::Encrypted)],
+        );
+        report.cells.push(Class {
+            id: "cell".to_owned(),
+            experiment: Experiment::Scans,
+            label: "a cell".to_owned(),
+            what: String::new(),
+            operations: 1,
+            unit: "row".to_owned(),
+            axes: BTreeMap::new(),
+        });
+        report.runs = vec![
+            run(0, 0, "base", Some(2.0)),
+            run(0, 0, "ours", Some(3.0)),
+            run(0, 0, "other", Some(50.0)),
+            run(1, 0, "ours", Some(6.0)),
+            run(1, 0, "base", Some(4.0)),
+            run(1, 1, "ours", Some(9.0)),
+            run(2, 0, "ours", Some(9.0)),
+            run(2, 0, "base", None),
+            run(3, 0, "ours", Some(9.0)),
+            run(3, 0, "base", Some(0.0)),
+        ];
+        let stage = Stage { confidence: 0.95, first: None };
+        let [found] = Index::of(&report).comparisons(stage).try_into().unwrap();
+        assert!((found.ratio - 1.5).abs() < 1e-12);
+        assert_eq!((found.restarts, found.pairs), (2, 2));
+    }
+}

@@ -1,0 +1,242 @@
+//! Charts that experiments have of their own: workloads by threads, messages beside the source's.
+
+use maud::{Markup, html};
+
+use crate::format::{As, amount, count, duration};
+use crate::model::{Class, Metric, Side};
+use crate::plot::{Bar, Bars, ChartError, Ink, Key, Lines, Point, Series, bars, lines};
+use crate::published_messages::{PUBLISHED_MESSAGES, PublishedMessages, STEPS, published_packets};
+use crate::report::float;
+use crate::table::{Item, Shown, Table};
+
+/// Inks of the sides beside the plain one. A run with more peers shows the rest in the tables.
+const INKS: [Ink; 4] = [Ink::One, Ink::Two, Ink::Three, Ink::Four];
+
+/// Throughput and latency of each workload of transactions by threads.
+///
+/// # Errors
+/// When a chart cannot be drawn.
+pub(super) fn by_threads(shown: &Shown<'_>) -> Result<Markup, ChartError> {
+    let mut drawn = Vec::new();
+    let of_transactions = |cell: &&Class| cell.unit == "transaction";
+    for workload in shown.report.along("workload") {
+        let cells = shown.report.cells.iter().filter(of_transactions);
+        let cells: Vec<&Class> = cells.filter(|cell| cell.axis("workload") == workload).collect();
+        if cells.is_empty() {
+            continue;
+        }
+        let plot = |what: &str, words: fn(f64) -> String, metric| {
+            lines(&Lines {
+                title: format!("{workload}: {what}"),
+                across: "threads".to_owned(),
+                words,
+                series: series(shown, &cells, metric),
+            })
+        };
+        drawn.push(plot("transactions a second", count, Metric::Throughput)?);
+        drawn.push(plot("latency, 95th percentile", time, Metric::P95Latency)?);
+    }
+    Ok(html! { @if !drawn.is_empty() {
+        p class="quiet" {
+            "Medians of the blocks; the tables below hold the same figures. Amounts begin at \
+             zero, threads double."
+        }
+        div class="charts" { @for chart in &drawn { (chart) } }
+    } })
+}
+
+/// A time on an axis that begins at 0.
+fn time(ns: f64) -> String {
+    if ns == 0.0 { "0".to_owned() } else { duration(ns) }
+}
+
+fn series(shown: &Shown<'_>, cells: &[&Class], metric: Metric) -> Vec<Series> {
+    let report = shown.report;
+    let base = report.base().map(|side| (Ink::Plain, side));
+    let points = |side: &Side| {
+        let found = cells.iter().filter_map(|cell| {
+            let threads: f64 = cell.axis("threads").parse().ok()?;
+            let y = report.median(&cell.id, &side.id, metric)?;
+            Some(Point { x: threads.max(1.0), y, bounds: None })
+        });
+        let mut points: Vec<Point> = found.collect();
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        points
+    };
+    base.into_iter()
+        .chain(INKS.into_iter().zip(report.others()))
+        .map(|(ink, side)| Series {
+            key: Key { ink, name: side.label.clone() },
+            points: points(side),
+        })
+        .filter(|series| !series.points.is_empty())
+        .collect()
+}
+
+/// The cell that the source has.
+const LOOP: &str = "loop";
+
+/// What a chart of messages shows.
+struct Figure {
+    title: &'static str,
+    /// The source's, and whether of the encrypted connections alone, over the plain ones.
+    published: fn(&PublishedMessages) -> f64,
+    ratio: Option<Metric>,
+    /// Ours: metric, and whether of one step.
+    ours: (Metric, bool),
+}
+
+const FIGURES: [Figure; 4] = [
+    Figure {
+        title: "Context switches of the server a packet, message loop",
+        published: |found| float(found.switches) / published_packets(),
+        ratio: None,
+        ours: (Metric::SwitchesEach, false),
+    },
+    Figure {
+        title: "Elapsed time, encrypted over plain, message loop",
+        published: |found| float(found.elapsed_ms),
+        ratio: Some(Metric::Elapsed),
+        ours: (Metric::Elapsed, false),
+    },
+    Figure {
+        title: "CPU of the server, encrypted over plain, message loop",
+        published: |found| float(found.cpu_ms),
+        ratio: Some(Metric::ServerCpu),
+        ours: (Metric::ServerCpu, false),
+    },
+    Figure {
+        title: "Elapsed time a step, message loop, ns",
+        published: |found| float(found.elapsed_ms) * 1e6 / STEPS,
+        ratio: None,
+        ours: (Metric::Elapsed, true),
+    },
+];
+
+/// A bar, and what stands for it in the table.
+type Drawn = (Bar, Item);
+
+impl Figure {
+    fn theirs(&self) -> Vec<Drawn> {
+        let bar = |name: String, value: f64| {
+            let bar = Bar { name, ink: Ink::Plain, value, bounds: None };
+            (bar, Item::Fixed(amount(value)))
+        };
+        let of = |found: &PublishedMessages| {
+            let kind = if found.encrypted { "encrypted" } else { "plain" };
+            let value = (self.published)(found);
+            if self.ratio.is_none() {
+                return Some(bar(format!("{}, {kind}", found.server), value));
+            }
+            let plain =
+                |other: &&PublishedMessages| !other.encrypted && other.server == found.server;
+            let below = PUBLISHED_MESSAGES.iter().find(plain).filter(|_| found.encrypted)?;
+            Some(bar(found.server.to_owned(), value / (self.published)(below)))
+        };
+        PUBLISHED_MESSAGES.iter().filter_map(of).collect()
+    }
+
+    fn ours(&self, shown: &Shown<'_>) -> Vec<Drawn> {
+        let base = shown.report.base().map_or("", |base| base.id.as_str());
+        let of = |side: &Side| {
+            let ink = if side.encrypts() { Ink::One } else { Ink::Three };
+            let bar = |value, bounds| Bar { name: side.label.clone(), ink, value, bounds };
+            if let Some(metric) = self.ratio {
+                let found = shown.comparison(LOOP, metric, (&side.id, base))?;
+                let value = found.item.ratio;
+                let place = format!("{}/ratio", found.at);
+                let bounds = found.item.low.zip(found.item.high);
+                return Some((bar(value, bounds), Item::Number(place, As::Amount, value)));
+            }
+            let totals = shown.totals(LOOP, &side.id)?;
+            let spread = totals.item.values.get(&self.ours.0)?;
+            let (field, value) =
+                if self.ours.1 { ("each", spread.each?) } else { ("median", spread.median) };
+            let place = format!("{}/values/{}/{field}", totals.at, self.ours.0.name());
+            Some((bar(value, None), Item::Number(place, As::Amount, value)))
+        };
+        shown.report.sides.iter().filter_map(of).collect()
+    }
+}
+
+/// The source's figures beside ours, and their numbers; nothing without the message loop.
+///
+/// # Errors
+/// When a chart cannot be drawn.
+pub(super) fn of_messages(shown: &Shown<'_>) -> Result<Markup, ChartError> {
+    if !shown.report.cells.iter().any(|cell| cell.id == LOOP) {
+        return Ok(html! {});
+    }
+    let mut charts = Vec::new();
+    let mut tables = Vec::new();
+    for figure in &FIGURES {
+        let (theirs, ours) = (figure.theirs(), figure.ours(shown));
+        charts.push(bars(&Bars {
+            title: figure.title.to_owned(),
+            words: amount,
+            bars: theirs.iter().chain(&ours).map(|(bar, _)| bar.clone()).collect(),
+        })?);
+        let whose = |all: Vec<Drawn>, whose: &'static str| {
+            all.into_iter().map(move |(bar, item)| {
+                vec![Item::Fixed(bar.name), Item::Fixed(whose.to_owned()), item]
+            })
+        };
+        tables.push(Table {
+            title: figure.title.to_owned(),
+            head: ["Connection", "Whose", "Figure"].map(str::to_owned).to_vec(),
+            rows: whose(theirs, "published").chain(whose(ours, "here")).collect(),
+        });
+    }
+    Ok(html! {
+        div class="charts" { @for chart in &charts { (chart) } }
+        details {
+            summary { "The charts' numbers" }
+            @for table in &tables {
+                p { (table.title) }
+                (table.markup())
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::examples;
+
+    fn values(drawn: &[Drawn]) -> Vec<f64> {
+        drawn.iter().map(|(bar, _)| bar.value).collect()
+    }
+
+    #[test]
+    fn a_chart_has_the_document_beside_ours() {
+        let report = examples::messages();
+        let shown = Shown::of("messages", &report);
+        let [switches, elapsed, _, step] = &FIGURES;
+        let theirs = values(&switches.theirs());
+        assert!(theirs.len() == 4 && (theirs[0] - 2.002).abs() < 1e-3, "{theirs:?}");
+        assert!((values(&switches.ours(&shown))[1] - 2.0).abs() < 1e-9);
+        assert_eq!(elapsed.theirs().len(), 2);
+        assert!((values(&elapsed.theirs())[0] - 1.605).abs() < 1e-3);
+        let ours = elapsed.ours(&shown);
+        assert!((ours[0].0.value - 1.1).abs() < 1e-4 && ours[0].0.bounds.is_some());
+        // What a step takes does not depend on their number.
+        assert!((values(&step.theirs())[1] - 621.27).abs() < 1e-6);
+        let median = report.median("loop", "off", Metric::Elapsed).unwrap();
+        assert!((values(&step.ours(&shown))[0] - median / 1000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_seen_has_no_switches() {
+        let mut report = examples::messages();
+        for run in &mut report.runs {
+            run.values.remove(&Metric::ServerCpu);
+            run.values.remove(&Metric::ServerSwitches);
+        }
+        examples::summarize(&mut report);
+        let shown = Shown::of("messages", &report);
+        assert!(FIGURES[0].ours(&shown).is_empty() && FIGURES[2].ours(&shown).is_empty());
+        assert_eq!(FIGURES[1].ours(&shown).len(), 1);
+        assert_eq!(report.median("loop", "off", Metric::ServerSwitches), None);
+    }
+}
