@@ -15,7 +15,7 @@ use crate::tally::Tally;
 /// How long the short form attacks, in `cargo xtask test`.
 const SHORT: Duration = Duration::from_secs(30);
 
-/// Attacks for as long as it is told and shows the table.
+/// Attacks for the given time and shows the table.
 ///
 /// # Errors
 /// When a build fails, or an attack had an outcome that it must not have.

@@ -52,8 +52,8 @@ pub(crate) fn check(tests: bool) -> Result<()> {
     if failed.is_empty() { Ok(()) } else { bail!("check: {} failed", failed.join(", ")) }
 }
 
-/// Runs the tests of every package, shows what they print, and counts. Without a server the
-/// tests that need one pass over it, but fail in CI.
+/// Runs the tests of every package, shows their output, and counts them. Tests that need a server
+/// are skipped without one, but fail in CI.
 ///
 /// # Errors
 /// When a test cannot be compiled, cargo cannot be started or its output cannot be read. Failing

@@ -169,7 +169,7 @@ fn beside_s3(words: &[String]) -> Result<()> {
     process::run(Command::new(program).args(arguments).envs(server.environment()))
 }
 
-/// Prints what failed and why, and the closing line.
+/// Prints the failures with their causes, and the closing line.
 fn close(tally: &tally::Tally) -> Result<()> {
     for account in &tally.accounts {
         println!("{account}");

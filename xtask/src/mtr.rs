@@ -3,7 +3,7 @@
 //!
 //! The suite and the server stay where the packages put them. Below the target directory a tree of
 //! links is made, with a copy of the encryption suite whose one include file loads our plugin, and
-//! a plugin directory that has it. docs/mariadb-mtr.md tells what differs and why;
+//! a plugin directory that has it. docs/mariadb-mtr.md explains the differences;
 //! `xtask/mtr-differs.txt` holds the same for this program.
 
 use std::fs;
@@ -161,7 +161,7 @@ enum Outcome {
     Skipped,
 }
 
-/// Runs the suite and reads what it prints.
+/// Runs the suite and reads its output.
 fn run_suite(base: &Path, suite: &Path, tests: &[String]) -> Result<Vec<(String, Outcome)>> {
     let mut command = Command::new("perl");
     command
@@ -213,7 +213,7 @@ fn known_differences() -> Result<Vec<(String, String)>> {
         .collect())
 }
 
-/// Prints every test that did not pass; fails on what is not known.
+/// Prints every test that did not pass; fails on unknown differences.
 fn judge(outcomes: &[(String, Outcome)], known: &[(String, String)], whole: bool) -> Result<()> {
     let count = |wanted| outcomes.iter().filter(|(_, outcome)| *outcome == wanted).count();
     let plain = |name: &str| name.split(' ').next().unwrap_or(name).to_owned();

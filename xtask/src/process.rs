@@ -12,7 +12,7 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
 pub(crate) fn target_dir() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => root().join(dir),
@@ -46,7 +46,7 @@ fn quoted(word: &OsStr) -> String {
     }
 }
 
-/// Shows and runs `command`; what it prints goes where our own output goes.
+/// Shows and runs `command`; its output goes where our own goes.
 ///
 /// # Errors
 /// When it cannot be started, or ends with a failure.
@@ -59,8 +59,8 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     if status.success() { Ok(()) } else { bail!("`{}` failed: {status}", shown(command)) }
 }
 
-/// Shows and runs `command`, and shows what it printed on its standard output when it has ended,
-/// well or not.
+/// Shows and runs `command`, and shows its standard output when it has ended, whether it succeeded
+/// or not.
 ///
 /// # Errors
 /// When it cannot be started, or ends with a failure; the error holds what it said.
@@ -71,7 +71,7 @@ pub(crate) fn run_kept(command: &mut Command) -> Result<()> {
     succeeded(command, &output)
 }
 
-/// Shows and runs `command`; what it prints is shown only if it fails.
+/// Shows and runs `command`; its output is shown only if it fails.
 ///
 /// # Errors
 /// When it cannot be started, or ends with a failure; the error holds what it said.
@@ -80,7 +80,7 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
     output(command).map(drop)
 }
 
-/// Runs `command` and returns what it printed, without the last line's end.
+/// Runs `command` and returns its output, without the last line's end.
 ///
 /// # Errors
 /// When it cannot be started or ends with a failure; the error holds what it said.
@@ -105,7 +105,7 @@ fn succeeded(command: &Command, output: &Output) -> Result<()> {
     bail!("`{}` failed: {}: {}", shown(command), output.status, said.trim())
 }
 
-/// Kills a process and all that it started; what ends meanwhile is no error.
+/// Kills a process and its descendants; one that ends meanwhile is no error.
 pub(crate) fn kill_tree(pid: u32) {
     // Stopped first, so that it starts nothing while its children are read.
     signal("-STOP", pid);

@@ -75,6 +75,6 @@ fn separate_symbols(path: &Path) -> Result<()> {
     let mut link = OsString::from("--add-gnu-debuglink=");
     link.push(&symbols);
     run(Command::new("objcopy").arg("--strip-unneeded").arg(link).args([path, &stripped]))?;
-    // By a new name: what stands here is a hard link to the linker's output.
+    // By a new name: the existing file is a hard link to the linker's output.
     std::fs::rename(&stripped, path).with_context(|| format!("replace {}", path.display()))
 }

@@ -102,7 +102,7 @@ impl S3Server {
         Ok(())
     }
 
-    /// The end of what the server printed.
+    /// The end of the server's output.
     fn last_words(&self) -> String {
         let log = fs::read(self.directory.join("log")).unwrap_or_default();
         let end = &log[log.len().saturating_sub(2000)..];
@@ -136,7 +136,7 @@ impl S3Server {
 
 impl Drop for S3Server {
     fn drop(&mut self) {
-        // Both fail only for what is gone already.
+        // Both fail only for a process that is gone already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.directory);
@@ -179,7 +179,7 @@ pub(crate) fn install() -> Result<PathBuf> {
     bail!("the package of the S3 server has no {}", program.display())
 }
 
-/// Removes what servers left whose starters were killed; the servers themselves died with those.
+/// Removes the files of servers whose starters were killed; the servers died with them.
 fn remove_orphans(temporary: &Path) {
     for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
         let name = entry.file_name();

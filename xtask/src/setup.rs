@@ -139,7 +139,7 @@ fn missing(purpose: Purpose) -> Vec<&'static Need> {
     NEEDS.iter().filter(|need| need.purpose <= purpose && !need.probe.is_there()).collect()
 }
 
-/// Installs what `purpose` needs and the machine does not have.
+/// Installs the packages that `purpose` needs and the machine lacks.
 ///
 /// # Errors
 /// When something is missing and cannot be installed from here; the error names it.

@@ -1,6 +1,6 @@
 //! Packages that bring a server start it when they are installed. The tests run private ones, so
 //! while packages are installed a policy (`/usr/sbin/policy-rc.d`, which `invoke-rc.d` and
-//! `deb-systemd-invoke` ask) says no. A policy that is there already stays as it is.
+//! `deb-systemd-invoke` ask) says no. An existing policy is left alone.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

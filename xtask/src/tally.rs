@@ -1,4 +1,4 @@
-//! Counting what passed and what failed.
+//! Counts of passed and failed tests.
 
 use anyhow::{Result, bail};
 
@@ -16,7 +16,7 @@ pub(crate) struct Tally {
     /// The output of failed tests, a few lines each: shown at the end, where people look in a long
     /// log.
     pub(crate) accounts: Vec<String>,
-    /// Whether the lines that come are what failed tests of one program said.
+    /// Whether the next lines are the output of one program's failed tests.
     in_accounts: bool,
 }
 
@@ -76,7 +76,7 @@ impl Tally {
     }
 }
 
-/// A name, and below it the last lines of what was said: the cause stands at the end.
+/// A name, and below it the last lines of its output: the cause is at the end.
 fn shortened<'a>(name: &str, lines: impl Iterator<Item = &'a str>) -> String {
     let lines: Vec<_> = lines.collect();
     let from = lines.len().saturating_sub(ACCOUNT_LINES);

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use support::{CERTIFICATE, one, setup_unregistered};
 use tempfile::TempDir;
 
-/// Whoever comes first registers the VFS, once: twice would seal everything twice.
+/// The first caller registers the VFS, once: registering it twice would seal everything twice.
 #[test]
 fn many_first_connections_make_one_vfs() {
     const THREADS: usize = 16;

@@ -1,4 +1,4 @@
-//! Clients that lie, stall, or speak nonsense: their own connection ends, others go on.
+//! Clients that lie, stall, or speak nonsense: their own connection ends, others continue.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;

@@ -1,4 +1,5 @@
-//! ALTER TABLE ADD and DROP of constraints: what is there stays, rows that disagree refuse them.
+//! ALTER TABLE ADD and DROP of constraints: existing rows stay, and a constraint that they violate
+//! is refused.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! docs/tsql.md lists what the code knows, no more and no less; what is not listed fails loudly.
+//! docs/tsql.md lists exactly what the code knows; anything else fails with an error.
 
 #![allow(clippy::unwrap_used)]
 

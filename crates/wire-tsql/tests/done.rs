@@ -1,5 +1,5 @@
-//! Which statements are told of by a DONE, and which of those have a count: clients take a message
-//! with a DONE behind it for a result of its own.
+//! Which statements get a DONE, and which of those have a count: clients take a message with a DONE
+//! behind it for a separate result.
 
 #![allow(clippy::unwrap_used)]
 
@@ -59,7 +59,7 @@ fn nocount_in_a_procedure_leaves_results_and_errors() {
     let results = ["# a:Int", "1", "-", "# b:Int", "2", "-", "# a:Int", "3", "-"];
     let expected = [&[first, second][..], &results, &[third, fourth, "status 0", "-"]].concat();
     assert_eq!(told(&mut *session, "EXEC said"), expected);
-    // Errors are told of, and what comes behind them.
+    // Errors are reported, and so are the statements behind them.
     run(
         &mut *session,
         "CREATE PROCEDURE failed AS SET NOCOUNT ON; RAISERROR('x', 16, 1); SELECT 1/0; \

@@ -1,4 +1,4 @@
-//! INSERT .. EXEC is one statement: what its procedure changes is kept with the rows, or not.
+//! INSERT .. EXEC is one statement: its procedure's changes are kept or undone with the rows.
 
 #![allow(clippy::unwrap_used)]
 

@@ -44,7 +44,7 @@ pub(crate) struct Row {
     pub(crate) examples: Vec<String>,
 }
 
-/// How many wrong outcomes of an attack are told.
+/// The number of wrong outcomes of an attack that are reported.
 const EXAMPLES: usize = 3;
 
 impl Row {
@@ -64,7 +64,7 @@ impl Row {
 }
 
 /// Changes bytes as damage does: a bit, a cut, a stretch of zeros, one that is repeated, taken out
-/// or moved. What comes out differs from `bytes`.
+/// or moved. The result differs from `bytes`.
 pub(crate) fn damaged(rng: &mut Rng, bytes: &[u8]) -> Vec<u8> {
     loop {
         let mut damaged = bytes.to_vec();

@@ -12,9 +12,9 @@ use crate::attack::{Attack, Outcome};
 use crate::place::{CERTIFICATE, Place};
 use crate::s3::{Server, answer_of, lay, read_request};
 
-/// The attack, where a server is at hand: one object of a media set is answered for with the bytes
-/// of another one (of the same media set, or of one more of the same database), always or now and
-/// then. Lengths and names stay as they are.
+/// The attack, if a server is available: requests for one object of a media set are answered with
+/// the bytes of another (of the same media set, or of a second one of the same database), always or
+/// now and then. Lengths and names do not change.
 ///
 /// # Errors
 /// When the line to it cannot be laid, or the media sets cannot be made.

@@ -11,11 +11,11 @@ use crate::place::{CERTIFICATE, Place};
 
 /// The key store's file.
 const KEY_STORE: &str = "keystore.tdk";
-/// The page size of the attacked databases, and what stands before their first page.
+/// The page size of the attacked databases, and the length before their first page.
 const PAGE: usize = 4096;
 const HEADER_AREA: usize = 16 * 1024;
 
-/// Attacks on an encrypted database: its rows as they are, or an error.
+/// Attacks on an encrypted database: the right rows, or an error.
 ///
 /// # Errors
 /// When the databases cannot be made.

@@ -1,4 +1,4 @@
-//! Commands that are killed, or whose files may not grow: what was there is there, what is new is
+//! Commands that are killed, or whose files may not grow: old files are unharmed, new ones are
 //! whole or absent.
 
 use std::process::{Command, Stdio};
@@ -31,7 +31,7 @@ struct Ground<'a> {
 /// The attacks.
 ///
 /// # Errors
-/// When what they work on cannot be made.
+/// When their files cannot be made.
 pub(crate) fn attacks(place: &Place) -> Result<Vec<Attack<'_>>> {
     let mut attacks = Vec::new();
     let grounds = Rc::new(grounds(place)?);

@@ -1,8 +1,8 @@
-//! Attacks on what the command says.
+//! Attacks on the command's verdicts.
 //!
-//! Each attack damages what stands around a part, or stops a command midway, and then holds exit
-//! code, JSON and the files under their final names against what was there. `cargo xtask attack`
-//! runs this with the release build; README and `docs/threat-model.md` tell of it.
+//! Each attack damages the files around a part, or stops a command midway, and then compares exit
+//! code, JSON and the files under their final names with the original. `cargo xtask attack` runs
+//! this with the release build; README and `docs/threat-model.md` tell of it.
 
 mod attack;
 mod exchange;

@@ -15,7 +15,7 @@ const RESTORED: &str = "restored.db";
 const MEDIA_HEADER: usize = 96;
 const TRAILER: usize = 256;
 
-/// Media sets of three days, and what the last day holds.
+/// Media sets of three days, and the last day's content.
 struct Media {
     single: Vec<u8>,
     mirrors: [Vec<u8>; 2],
@@ -129,7 +129,7 @@ impl Media {
     }
 }
 
-/// Holds `verify` and `restore` against what the newest set holds.
+/// Compares `verify` and `restore` with the newest set's content.
 fn judge(
     place: &Place,
     files: &[(&'static str, Vec<u8>)],
@@ -207,7 +207,7 @@ fn records_shuffled(rng: &mut Rng, media: &[u8]) -> Vec<u8> {
     let mut records: Vec<_> = records(media).into_iter().map(|(range, _)| range).collect();
     let at = rng.usize(..records.len());
     match rng.u8(..3) {
-        // The last that is taken away is what only the history tells.
+        // Only the history reveals that the last set was taken away.
         0 => drop(records.remove(at)),
         1 => records.swap(at, (at + 1) % 3),
         _ => records.insert(rng.usize(..=records.len()), records[at].clone()),

@@ -98,7 +98,7 @@ impl Place {
         Ok(output.into())
     }
 
-    /// Runs the command, which must do what it is told.
+    /// Runs the command, which must succeed.
     ///
     /// # Errors
     /// When it does not.
@@ -133,7 +133,7 @@ impl Place {
         Ok(self.read(database, encrypted)?.ok())
     }
 
-    /// As [`Self::rows`], or what the shell said instead.
+    /// As [`Self::rows`], or the shell's error.
     ///
     /// # Errors
     /// When the shell cannot be started.
@@ -165,8 +165,8 @@ impl Place {
         }
     }
 
-    /// Encrypts a database, which must then give the same `rows`: attacks on what cannot be read
-    /// anyway would prove nothing.
+    /// Encrypts a database, which must then give the same `rows`: attacks on an unreadable database
+    /// would prove nothing.
     ///
     /// # Errors
     /// When it does not.

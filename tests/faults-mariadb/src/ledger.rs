@@ -1,4 +1,4 @@
-//! Writers that note what the server acknowledged, so that a crash can be held against it.
+//! Writers that note the server's acknowledgements, to be compared with the state after a crash.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
@@ -26,7 +26,7 @@ pub struct Writers {
 }
 
 impl Writers {
-    /// Starts `count` writers, which go on from what is in the table.
+    /// Starts `count` writers, which continue from the table's content.
     pub fn start(server: &Server, count: u32) -> Self {
         server.sql("CREATE DATABASE IF NOT EXISTS test").unwrap();
         server.sql(CREATE).unwrap();

@@ -1,4 +1,4 @@
-//! Raw files of a server: what a thief of the disk would see.
+//! Raw files of a server, as a thief of the disk would see them.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

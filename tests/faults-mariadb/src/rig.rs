@@ -18,7 +18,7 @@ pub enum Keeper {
     Tdekit,
     /// The plugin under test, with keys from before logs had the online cipher.
     TdekitBefore,
-    /// The server's own plugin, which shows what ours must do better.
+    /// The server's own plugin, as a baseline that ours must improve on.
     FileKeyManagement(&'static str),
 }
 
@@ -183,14 +183,14 @@ impl Rig {
         self.include.first().map(PathBuf::as_path)
     }
 
-    /// Runs the command, which must succeed, and returns what it printed.
+    /// Runs the command, which must succeed, and returns its output.
     pub fn tdekit(&self, arguments: &[&str]) -> String {
         let (ok, said) = self.try_tdekit(arguments);
         assert!(ok, "tdekit {}: {said}", arguments.join(" "));
         said
     }
 
-    /// Runs the command; whether it succeeded, and what it printed.
+    /// Runs the command; returns whether it succeeded, and its output.
     pub fn try_tdekit(&self, arguments: &[&str]) -> (bool, String) {
         let Run { code, out, err } = self.run_tdekit(arguments);
         (code == 0, out + &err)
@@ -299,7 +299,7 @@ fn knows_mariadb() -> bool {
     command().and_then(|path| help(path).ok()).is_some_and(|output| output.status.success())
 }
 
-/// The command under test: what is named, or the newer one of the builds beside this program.
+/// The command under test: the named one, or the newer of the builds beside this program.
 pub fn command() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("TDEKIT_COMMAND") {
         return Some(named.into());

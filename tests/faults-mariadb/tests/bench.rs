@@ -20,7 +20,7 @@ fn ready() -> Option<Rig> {
     Rig::new().filter(|rig| rig.keeper == Keeper::Tdekit)
 }
 
-/// Runs the bench; whether it succeeded, and what it said.
+/// Runs the bench; returns whether it succeeded, and its output.
 fn bench(rig: &Rig, words: &[&str]) -> (bool, String) {
     let (json, html) = (rig.path("results.json"), rig.path("report.html"));
     let places = ["--json", json.to_str().unwrap(), "--html", html.to_str().unwrap()];

@@ -1,4 +1,4 @@
-//! Killed under load, and keys rotated under load: what was acknowledged is there.
+//! Killed under load, and keys rotated under load: acknowledged rows are there.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 

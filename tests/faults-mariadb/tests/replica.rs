@@ -87,7 +87,7 @@ fn an_encrypted_binary_log_is_read_offline() {
     for n in [0, 25, 49] {
         assert!(text.contains(&format!("'{MARKER} {n}'")), "row {n} is not in the log");
     }
-    // One flipped byte is an error or is told; it never becomes another statement unnoticed.
+    // One flipped byte is an error or is reported; it never silently becomes another statement.
     let begun = Instant::now();
     let mut bytes = std::fs::read(&log).unwrap();
     let middle = bytes.len() / 2;

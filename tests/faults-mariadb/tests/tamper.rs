@@ -1,5 +1,5 @@
-//! Bits flipped in files, checksums mended: detected or refused, never wrong rows. What the plugin
-//! cannot cover is shown by tests of its own, by name.
+//! Bits flipped in files, checksums corrected: detected or refused, never wrong rows. Separate
+//! tests show the cases that the plugin cannot cover.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 

@@ -1,5 +1,5 @@
-//! `tdekit mariadb verify`: what is put into the files of a server is found and named, and a server
-//! under load is not accused.
+//! `tdekit mariadb verify`: changes to a server's files are found and named, and a server under
+//! load is not accused.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -52,7 +52,7 @@ fn filled(rig: &Rig) -> PathBuf {
     data
 }
 
-/// Runs the command; its exit code, and what it says as JSON.
+/// Runs the command; returns its exit code and its JSON.
 fn verify(rig: &Rig, data: &Path, more: &[&str]) -> (i32, Value) {
     let words = ["mariadb", "verify", "--json", "--datadir", data.to_str().unwrap()];
     let run = rig.run_tdekit(&[&words[..], more].concat());

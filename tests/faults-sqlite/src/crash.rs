@@ -41,7 +41,7 @@ pub struct Report {
     pub recovered: u64,
     /// Crashes within a recovery.
     pub second_crashes: u64,
-    /// Broken promises, each with what is needed to run it again.
+    /// Broken promises, each with the data to run it again.
     pub failures: Vec<String>,
 }
 
@@ -240,7 +240,7 @@ impl Progress {
     }
 }
 
-/// Numbers of the last transaction in each database; `Err` says what is wrong with the state.
+/// Numbers of the last transaction in each database; `Err` describes the fault of the state.
 type Recovered = std::result::Result<Vec<u32>, String>;
 
 struct Run<'a> {

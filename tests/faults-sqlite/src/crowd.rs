@@ -1,4 +1,4 @@
-//! Several processes on one database: what each of them does, and what must hold afterwards.
+//! Several processes on one database: the work of each, and the conditions afterwards.
 
 use std::io::Write;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn open(top: Top, path: &Path, journal: &str, synchronous: &str) -> Result<Db> {
     Ok(db)
 }
 
-/// Adds what the encrypting VFS knows about an error to SQLite's own words.
+/// Adds the encrypting VFS's account of an error to SQLite's own words.
 fn explained(db: &Db) -> impl Fn(Error) -> Error + '_ {
     |error| match (error, db.text("SELECT tdekit_last_error()")) {
         (Error::Sql(mut sql), Ok(known)) => {

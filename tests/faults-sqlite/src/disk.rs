@@ -31,7 +31,7 @@ pub enum Cut {
         /// Bytes of the next write that still arrived.
         torn_bytes: u64,
     },
-    /// The power failed; what was not synced is lost or kept as `seed` says.
+    /// The power failed; writes that were not synced are lost or kept as `seed` says.
     Power {
         /// Names the pattern; 0 loses everything, 1 keeps everything.
         seed: u64,
@@ -204,7 +204,7 @@ impl Disk {
     }
 }
 
-/// Which share of what was not synced survives a power cut.
+/// The share of unsynced writes that survives a power cut.
 #[derive(Debug)]
 struct Luck {
     kept_percent: u64,

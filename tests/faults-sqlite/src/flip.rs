@@ -16,7 +16,7 @@ use crate::top::Top;
 /// Pages of the databases that are damaged.
 pub const PAGES: i64 = 64;
 
-/// A database at rest, and what reading it must yield.
+/// A database at rest, and the content that reading it must yield.
 pub struct Target {
     /// The layer that wrote it.
     pub top: Top,

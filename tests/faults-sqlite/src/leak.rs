@@ -19,7 +19,7 @@ pub struct Seen {
     pub writes: u64,
     /// Bytes that were scanned.
     pub bytes: u64,
-    /// Writes after which the marker stood in what was written.
+    /// Writes that contained the marker.
     pub hits: u64,
 }
 

@@ -165,7 +165,7 @@ impl Recorder {
         ACTIVE.with(|active| *active.borrow_mut() = Some(Arc::downgrade(self)));
     }
 
-    /// Starts a new log; what is in the directory now counts as durable.
+    /// Starts a new log; the directory's present content counts as durable.
     ///
     /// # Errors
     /// The file system's, from reading the directory.

@@ -347,8 +347,8 @@ fn a_log_or_journal_of_another_database_is_not_applied() {
     assert_eq!(found, Outcome::Error);
 }
 
-/// The journal of an earlier transaction, put beside the finished database. Plain SQLite rolls
-/// it back and so brings old pages back; it is said here what happens with tdekit.
+/// The journal of an earlier transaction, put beside the finished database. Plain SQLite rolls it
+/// back and so brings old pages back; this test shows the result with tdekit.
 #[test]
 fn a_journal_of_an_earlier_transaction() {
     for top in [Top::Plain, TOP] {

@@ -4,7 +4,7 @@
 //! its own, no memory beyond its limits, what decodes encodes to the same again, and a sealed unit
 //! with any bit changed does not open. libFuzzer calls them (`fuzz_targets/`), and so do the tests
 //! of this package on stable Rust.
-// A target reports a finding by panicking: that is what libFuzzer and the test harness look for.
+// A target reports a finding by panicking: libFuzzer and the test harness look for that.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 mod binlog;

@@ -1,4 +1,4 @@
-//! T-SQL: what a client's batch goes through before anything runs.
+//! T-SQL: the stages of a client's batch before anything runs.
 
 use std::cell::RefCell;
 

@@ -9,7 +9,7 @@
 //! - `<!-- not run: WHY -->` leaves the next fenced block out;
 //!   `<!-- not run "PART": WHY -->` only its commands that hold that part.
 //! - `<!-- in the background until "TEXT": PART -->`: the next block's command that holds `PART`
-//!   goes on while the others run, which begin once it has printed the text.
+//!   keeps running while the others run, which begin once it has printed the text.
 //! - `<!-- run as "B" for "A" -->`: from here on, each `A` in a command is run as `B`.
 //! - `<!-- with s3 -->`, `<!-- with mariadb -->`: the clients of either find a server on loopback.
 
@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 const COMMANDS: [&str; 6] =
     ["tdekit ", "sqlite3 ", "cargo ", "mariadb-backup ", "mariadb ", "systemctl "];
 
-/// A document's commands, and what they need.
+/// A document's commands, and their needs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Document {
     pub(super) steps: Vec<Step>,
@@ -27,7 +27,7 @@ pub(super) struct Document {
     pub(super) with_mariadb: bool,
 }
 
-/// A command and what is to come of it.
+/// A command and its expected result.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Step {
     /// Its line in the document, from 1.
@@ -39,7 +39,7 @@ pub(super) struct Step {
     pub(super) exit_code: i32,
     /// The expected output, by line, with `...` for text that may vary.
     pub(super) output: Vec<String>,
-    /// It goes on in the background once it has printed this.
+    /// It continues in the background once it has printed this.
     pub(super) background_until: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A shell on a terminal of its own, as somebody has who types what a document says.
+//! A shell on a terminal of its own, like that of a user who types a document's commands.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -18,8 +18,8 @@ const PASSWORD: &str = "a password for documents";
 const COMMAND_LIMIT: Duration = Duration::from_mins(10);
 /// A character that no command prints: it stands around the exit code.
 const MARK: char = '\u{1}';
-/// The shell's work: it reads paths of commands from the pipe that is named, apart from the
-/// terminal, so that no command can read what is meant for the shell.
+/// The shell's work: it reads paths of commands from the named pipe, apart from the terminal, so
+/// that no command can read the shell's input.
 const LOOP: &str = "exec 9<\"$1\"; set -o pipefail
 while IFS= read -r -u 9 order; do source \"$order\" 9<&-; printf '\\001%d\\001' $?; done";
 
@@ -35,7 +35,7 @@ pub(super) struct Shell {
     orders: File,
 }
 
-/// How a command ended, and what it printed.
+/// A command's exit code and output.
 pub(super) struct Ended {
     pub(super) exit_code: i32,
     pub(super) printed: String,
@@ -123,7 +123,7 @@ impl Drop for Shell {
         if let Some(pid) = self.child.process_id() {
             kill_tree(pid);
         }
-        // Fails only for what has ended.
+        // Fails only for a process that has ended.
         let _ = self.child.wait();
     }
 }

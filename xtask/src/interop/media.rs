@@ -65,7 +65,7 @@ impl Reader {
         command
     }
 
-    /// Restores a set and compares it with what it must be.
+    /// Restores a set and compares it with the expected content.
     ///
     /// # Errors
     /// When the reader refuses the set, or its content differs.
@@ -83,7 +83,7 @@ impl Reader {
 /// Reads the fixtures.
 ///
 /// # Errors
-/// When a set is not restored to what it was, or a changed one is.
+/// When a set is not restored correctly, or a changed one is restored.
 pub(super) fn fixtures(reader: &Reader, directory: &Path) -> Result<()> {
     super::empty(directory)?;
     let fixtures = root().join("tests/fixtures/1/media");
@@ -100,7 +100,7 @@ pub(super) fn fixtures(reader: &Reader, directory: &Path) -> Result<()> {
 /// then a signed differential backup of the plain one.
 ///
 /// # Errors
-/// When the command refuses, a set is not restored to what was backed up, or a changed one is.
+/// When the command refuses, a set is not restored correctly, or a changed one is restored.
 pub(super) fn backups(reader: &Reader, directory: &Path, store: &Store) -> Result<()> {
     let plain = super::seed(&directory.join("plain"))?;
     let sealed = super::seed(&directory.join("sealed"))?;

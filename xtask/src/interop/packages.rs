@@ -33,8 +33,8 @@ pub(super) const PACKAGES: &[Package] = &[
     },
 ];
 
-/// Encrypts a copy of the package's database, queries it with the stock shell, and decrypts it:
-/// at each step it holds what the original holds.
+/// Encrypts a copy of the package's database, queries it with the stock shell, and decrypts it: at
+/// each step its content equals the original's.
 ///
 /// # Errors
 /// When a step fails or anything differs.

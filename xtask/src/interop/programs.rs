@@ -120,7 +120,7 @@ fn prepare_node(build: &Path) -> Result<()> {
     std::fs::write(&stamp, wanted).context("write the stamp of the build")
 }
 
-/// Where Node.js stands, if its headers stand there too. Otherwise node-gyp fetches them.
+/// The directory of Node.js, if its headers are there too. Otherwise node-gyp fetches them.
 fn node_prefix() -> Option<PathBuf> {
     let node = find_program("node")?.canonicalize().ok()?;
     let prefix = node.parent()?.parent()?;

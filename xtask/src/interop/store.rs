@@ -103,8 +103,8 @@ impl Store {
     }
 }
 
-/// Takes every setting of tdekit out of `command`'s environment: what the user has set for
-/// databases of their own would open, or change, those of the tests.
+/// Takes every setting of tdekit out of `command`'s environment: the user's settings for their own
+/// databases would open, or change, those of the tests.
 pub(super) fn forget_tdekit(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TDEKIT_") {

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-/// The reason of what fails without encryption just the same.
+/// The reason of tests that fail without encryption, too.
 const STOCK: &str = "stock";
 
 /// Begins the line of a file that is not run.
@@ -10,8 +10,8 @@ const NOT_RUN: &str = "not-run";
 /// Begins the line of a file that may be stopped before its end.
 const SLOW: &str = "slow";
 
-/// A reason, what fails for it, and the files that it keeps from being run, or from coming to their
-/// end.
+/// A reason, the tests that fail for it, and the files that it keeps from running or from
+/// finishing.
 struct Reason {
     name: String,
     entries: Vec<Entry>,
@@ -83,7 +83,7 @@ impl Exceptions {
         Ok(Self(reasons))
     }
 
-    /// Only what fails without encryption.
+    /// Only tests that fail without encryption.
     pub(super) fn of_stock(self) -> Self {
         Self(self.0.into_iter().filter(|reason| reason.name == STOCK).collect())
     }
@@ -130,7 +130,7 @@ impl Exceptions {
     }
 }
 
-/// Whether `name` is what `pattern` says, in which `*` stands for anything.
+/// Whether `name` matches `pattern`, in which `*` stands for anything.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let Some((begin, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(name) = name.strip_prefix(begin) else { return false };

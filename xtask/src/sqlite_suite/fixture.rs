@@ -41,8 +41,7 @@ pub(super) struct Fixture {
     pub(super) tests: PathBuf,
 }
 
-/// Builds both programs from `source` in `directory`; what is there and is of the same making is
-/// kept.
+/// Builds both programs from `source` in `directory`; existing files of the same build are kept.
 ///
 /// # Errors
 /// When the source does not build.

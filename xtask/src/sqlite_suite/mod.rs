@@ -2,7 +2,7 @@
 //!
 //! The test program is built from the source of the distribution's package, with a shim that makes
 //! the VFS the default each time SQLite starts; a key store of the run's own and
-//! `TDEKIT_ENCRYPT_NEW` do the rest. docs/sqlite-suite.md tells what fails and why;
+//! `TDEKIT_ENCRYPT_NEW` do the rest. docs/sqlite-suite.md explains the failures;
 //! `xtask/sqlite-suite-exceptions.txt` holds the same for this program.
 
 mod exceptions;
@@ -33,7 +33,7 @@ pub(crate) const ZLIB_HEADER: &str = "/usr/include/zlib.h";
 const EXCEPTIONS: &str = "xtask/sqlite-suite-exceptions.txt";
 const PROBE: &str = include_str!("probe.tcl");
 const CERTIFICATE: &str = "SuiteCert";
-/// SQLite's own names of its sets: what is run before a check-in, and all there is.
+/// SQLite's own names of its sets: the one that runs before a check-in, and all tests.
 const QUICK_SET: &str = "veryquick";
 const FULL_SET: &str = "full";
 const QUICK_LIMIT: Duration = Duration::from_mins(15);
@@ -213,7 +213,7 @@ fn other_user() -> Result<Option<(u32, u32)>> {
     Ok(Some((id(&["-u", "nobody"])?, id(&["-g", "nobody"])?)))
 }
 
-/// Makes sure that what is made is what was asked for: a suite that runs plain would be clean.
+/// Makes sure that databases are made as requested: a suite that runs plain would be clean.
 fn probe(fixture: &Fixture, surroundings: &Surroundings, plain: bool) -> Result<()> {
     let directory = surroundings.work.join("probe");
     let log = surroundings.logs.join("probe.log");

@@ -1,4 +1,4 @@
-//! Runs test files, each in a process and a directory of its own, and reads what came of them.
+//! Runs test files, each in a process and a directory of its own, and reads their results.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -163,7 +163,7 @@ impl Surroundings {
     }
 }
 
-/// Reads what the test program printed, and how it ended.
+/// Reads the test program's output and exit status.
 fn read_outcome(name: &str, said: &str, ended: Option<ExitStatus>) -> Outcome {
     let Some(status) = ended else { return read_stopped(name, said) };
     let counts = said.lines().rev().find_map(read_counts);
@@ -192,8 +192,8 @@ fn read_outcome(name: &str, said: &str, ended: Option<ExitStatus>) -> Outcome {
     }
 }
 
-/// Reads what the test program printed before it was stopped: a line `NAME... Ok` for each test
-/// that passed, a line `! NAME expected: ...` for each that failed.
+/// Reads the test program's output before it was stopped: a line `NAME... Ok` for each test that
+/// passed, a line `! NAME expected: ...` for each that failed.
 fn read_stopped(name: &str, said: &str) -> Outcome {
     let passed = said.lines().filter(|line| line.ends_with("... Ok")).count();
     let failed: BTreeSet<String> = said

@@ -1,4 +1,4 @@
-//! An engine that does what a test tells it in words.
+//! An engine that follows a test's instructions in words.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};

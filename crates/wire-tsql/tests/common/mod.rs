@@ -1,4 +1,4 @@
-//! A host over a directory, a sink that keeps what it gets, and results as text.
+//! A host over a directory, a sink that keeps its input, and results as text.
 
 #![allow(clippy::unwrap_used, dead_code)]
 
@@ -268,7 +268,7 @@ impl Server {
     }
 }
 
-/// Runs a batch and gives what came of it, a line each.
+/// Runs a batch and returns its results, a line each.
 pub(crate) fn run(session: &mut dyn Session, text: &str) -> Vec<String> {
     let mut log = Log::default();
     session.batch(text, &mut log);

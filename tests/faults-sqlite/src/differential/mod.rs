@@ -11,7 +11,7 @@ pub use world::World;
 use crate::error::{Error, Result};
 use crate::top::Top;
 
-/// Runs `steps` in two worlds under `directory` and compares what each step yields.
+/// Runs `steps` in two worlds under `directory` and compares the outcome of each step.
 ///
 /// # Errors
 /// [`Error::Broken`] at the first difference.

@@ -1,4 +1,4 @@
-//! One side of the comparison: a directory, a connection, and what it has made so far.
+//! One side of the comparison: a directory, a connection, and its objects so far.
 
 use std::path::PathBuf;
 

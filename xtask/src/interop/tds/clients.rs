@@ -35,7 +35,7 @@ pub(in super::super) struct Client {
 }
 
 impl Client {
-    /// The command line without what tells of the server.
+    /// The command line without the arguments about the server.
     pub(super) fn command(&self, build: &Path) -> Command {
         (self.start)(build)
     }

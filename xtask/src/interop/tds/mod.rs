@@ -2,8 +2,8 @@
 //! driver.
 //!
 //! Each gets a server of its own on loopback, whose database was encrypted through T-SQL, and runs
-//! once for each way of encrypting the connection that it knows. A marker that stands in what it
-//! wrote must be in no raw file of that database, and is in those of a plain one beside it.
+//! once for each way of encrypting the connection that it knows. A marker in the rows that it wrote
+//! must be in no raw file of that database, and must be in those of a plain one beside it.
 
 mod clients;
 mod files;
@@ -23,7 +23,7 @@ use crate::process::run_kept;
 ///
 /// # Errors
 /// When the client cannot be installed, the server does not start, the client finds a fault, or a
-/// raw file shows what the client wrote.
+/// raw file shows the client's data.
 pub(super) fn check(client: &Client, top: &Path) -> Result<()> {
     let build = top.join(client.source);
     (client.prepare)(&build).with_context(|| format!("prepare {}", client.name))?;

@@ -61,7 +61,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Waits until the server tells its port, and keeps reading what it prints.
+    /// Waits until the server prints its port, and keeps reading its output.
     fn listen_to(&mut self, stdout: ChildStdout) -> Result<()> {
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
@@ -89,7 +89,7 @@ impl Server {
         self.directory.join("data")
     }
 
-    /// Tells a client where the server is, what it may know of it, and how it is to encrypt.
+    /// Gives a client the server's address, credentials and certificate, and the way to encrypt.
     pub(super) fn tell(&self, command: &mut Command, mode: &str) {
         forget_tdekit(command);
         command.arg(self.port.to_string()).arg(mode);
@@ -119,7 +119,7 @@ impl Server {
         }
     }
 
-    /// The end of what the server complained of.
+    /// The end of the server's error output.
     fn last_words(&self) -> String {
         let log = fs::read(self.directory.join("server.log")).unwrap_or_default();
         let end = &log[log.len().saturating_sub(2000)..];
@@ -129,7 +129,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only for what has ended already.
+        // Both fail only for a process that has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
