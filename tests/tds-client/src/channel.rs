@@ -8,7 +8,7 @@ use rustls::ClientConnection;
 
 use crate::error::TdsError;
 
-/// What is read from the socket at once: several packets or records a call of the system.
+/// Bytes read from the socket at once: several packets or records per system call.
 const READ_BYTES: usize = 64 * 1024;
 /// A silent server is waited for so long before a request to stop is looked for again.
 const LOOK_UP: Duration = Duration::from_millis(500);

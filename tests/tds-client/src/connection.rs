@@ -330,7 +330,7 @@ impl Connection {
         self.channel.address()
     }
 
-    /// What encrypts the batches; none for plain.
+    /// The encryption of the batches; none for plain.
     #[must_use]
     pub fn negotiated(&self) -> Option<&Negotiated> {
         self.negotiated.as_ref()

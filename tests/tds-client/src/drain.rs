@@ -3,12 +3,12 @@
 use crate::error::TdsError;
 use crate::frames::{END, HEADER_BYTES, PRELOGIN, RESPONSE};
 
-/// Bytes of an answer's end that are kept: the last tokens of a call, and what stands before them.
+/// Bytes of an answer's end that are kept: the last tokens of a call, and the bytes before them.
 const TAIL_BYTES: usize = 64;
 /// The longest answer that is kept whole.
 const MOST_KEPT_BYTES: usize = 1 << 20;
 
-/// What has come of an answer.
+/// The part of an answer that has come.
 #[derive(Debug)]
 pub(crate) struct Drain {
     header: [u8; HEADER_BYTES],

@@ -20,7 +20,7 @@ pub enum TdsError {
     /// A server said what its protocol does not allow.
     #[error("the server breaks the protocol: {what}")]
     Protocol {
-        /// What it said.
+        /// The fault, in words.
         what: String,
     },
     /// A server refused.
@@ -44,7 +44,7 @@ pub enum TdsError {
     /// A server does not encrypt as asked for.
     #[error("encryption {mode}: {reason}")]
     Encryption {
-        /// What was asked for.
+        /// The item that was asked for.
         mode: &'static str,
         /// Why not.
         reason: &'static str,

@@ -1,4 +1,4 @@
-//! What the client says: packets, PRELOGIN, LOGIN7, batches.
+//! The client's messages: packets, PRELOGIN, LOGIN7, batches.
 
 use zeroize::Zeroizing;
 
@@ -15,7 +15,7 @@ pub(crate) const PRELOGIN: u8 = 18;
 /// The last packet of its message.
 pub(crate) const END: u8 = 1;
 
-/// What PRELOGIN says about encryption.
+/// PRELOGIN's word on encryption.
 pub(crate) const ENCRYPT_OFF: u8 = 0;
 pub(crate) const ENCRYPT_ON: u8 = 1;
 pub(crate) const ENCRYPT_NOT_SUPPORTED: u8 = 2;
@@ -77,7 +77,7 @@ pub(crate) fn prelogin(encryption: u8) -> Vec<u8> {
     out
 }
 
-/// What the server's PRELOGIN says about encryption.
+/// The word on encryption in the server's PRELOGIN.
 pub(crate) fn answered_encryption(payload: &[u8]) -> Result<u8, TdsError> {
     let broken = |what: &str| TdsError::Protocol { what: format!("its PRELOGIN {what}") };
     for option in payload.chunks(5).take(MOST_OPTIONS) {
@@ -98,7 +98,7 @@ pub(crate) fn answered_encryption(payload: &[u8]) -> Result<u8, TdsError> {
     Err(broken("does not end"))
 }
 
-/// What LOGIN7 says.
+/// The content of LOGIN7.
 pub(crate) struct LoginFrame<'a> {
     pub(crate) version: u32,
     pub(crate) packet_bytes: u16,
@@ -180,7 +180,7 @@ pub(crate) fn batch(text: &str) -> Vec<u8> {
 /// Bytes of [`put_headers`].
 pub(crate) const HEADERS_BYTES: usize = 22;
 
-/// What stands before a request outside of a transaction: all headers, 22 bytes; one header of 18:
+/// The bytes before a request outside of a transaction: all headers, 22 bytes; one header of 18:
 /// kind 2, no transaction, one request.
 pub(crate) fn put_headers(out: &mut Vec<u8>) {
     out.extend_from_slice(&22_u32.to_le_bytes());

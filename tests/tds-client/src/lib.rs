@@ -2,7 +2,7 @@
 //! packets and bytes, looks at how an answer ends, and never parses a row. Its own cost is what
 //! reading and, where there is TLS, decrypting cost, so what it sees is the wire's share.
 //!
-//! It shares no code with the endpoint: what both have wrong would be seen by nobody.
+//! It shares no code with the endpoint: nobody would see a fault that both share.
 //!
 //! Source: MS-TDS 2.2 (packets, PRELOGIN, LOGIN7, tokens), 3.2.5 (order).
 

@@ -1,4 +1,4 @@
-//! A server in a test that says what it is told to say, and the client's tests against it.
+//! A scripted server for tests, and the client's tests against it.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -66,9 +66,9 @@ pub(crate) fn error_token(number: i32, text: &str) -> Vec<u8> {
     sized(0xAA, &body)
 }
 
-/// What the double does.
+/// The double's script.
 struct Script {
-    /// What PRELOGIN answers.
+    /// The answer to PRELOGIN.
     encryption: u8,
     strict: bool,
     /// Bytes of the answers to the login and to each batch, with their packets' headers.

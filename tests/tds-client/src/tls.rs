@@ -1,4 +1,4 @@
-//! TLS of the client: what is offered, and whom it trusts.
+//! TLS of the client: its offers, and whom it trusts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub enum Trust {
     Anyone,
 }
 
-/// What was agreed on.
+/// The agreed protocol and suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Negotiated {
     /// Such as `TLSv1.3`.
@@ -95,7 +95,7 @@ pub fn handshake_within(
     Err(TdsError::Protocol { what: "the TLS handshake does not end".to_owned() })
 }
 
-/// What every connection of a kind says of itself; worked out once for any number of them.
+/// The settings of every connection of a kind; worked out once for any number of them.
 #[derive(Clone)]
 pub struct Offer {
     config: Arc<ClientConfig>,
@@ -103,7 +103,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// What a connection of TDS 8.0 offers, or one within PRELOGIN: TLS 1.2 only, since there
+    /// The offer of a connection of TDS 8.0, or of one within PRELOGIN: TLS 1.2 only, since there
     /// servers and clients of 1.3 disagree on where the handshake ends.
     pub(crate) fn usual(host: &str, trust: &Trust, strict: bool) -> Result<Self, TdsError> {
         match strict {

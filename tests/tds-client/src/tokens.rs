@@ -1,4 +1,4 @@
-//! What is looked at of an answer: its end, and tokens before its first result.
+//! The parts of an answer that are read: its end, and tokens before its first result.
 
 use crate::error::TdsError;
 
@@ -66,7 +66,7 @@ pub(crate) fn call_end(tail: &[u8]) -> Option<(u64, i32)> {
     counted.then(|| (u64::from_le_bytes(*rows), last))
 }
 
-/// What stands before an answer's first result.
+/// The tokens before an answer's first result.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Opening {
     /// DONE tokens: messages.
@@ -160,7 +160,7 @@ fn packet_size(body: &[u8]) -> Option<u16> {
     utf16(rest.get(..usize::from(*units) * 2)?).parse().ok()
 }
 
-/// Text of the server; what is no text shows as such.
+/// Text of the server; bytes that are no text show as such.
 fn utf16(bytes: &[u8]) -> String {
     let units: Vec<u16> =
         bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
