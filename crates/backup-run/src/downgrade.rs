@@ -9,6 +9,7 @@ use tdekit_key_store::{BackupPolicy, StoreError, backup_policy};
 use tdekit_sqlite_convert::{FileKind, Form, io_error, read_area};
 
 use crate::operator::{Notice, Operator};
+use crate::signature::Signer;
 use crate::{RunError, SetInfo};
 
 /// What the user said about a restore that lowers the protection.
@@ -22,16 +23,17 @@ pub struct Consent {
     pub signed: bool,
 }
 
-/// Refuses to put a plain database, or the content of a plain set, in the place of an encrypted
-/// database: nobody knows who made that. `path` is resolved.
+/// Refuses to put a plain database, or sets that anybody can have made, in the place of an
+/// encrypted database. `is_our_own` tells whether we signed the sets; it is asked only where it
+/// matters, for every block may have to be read. `path` is resolved.
 ///
 /// # Errors
-/// `Downgrade`, `Unauthenticated`; `Io` for a file that cannot be read.
+/// `Downgrade`, `Unauthenticated`; `Io` for a file that cannot be read; those of `is_our_own`.
 pub fn refuse(
     path: &Path,
     form: &Form,
-    sets: &[&SetInfo],
     consent: Consent,
+    is_our_own: impl FnOnce() -> Result<bool, RunError>,
 ) -> Result<(), RunError> {
     if consent.plain || !is_encrypted(path)? {
         return Ok(());
@@ -40,11 +42,10 @@ pub fn refuse(
     if matches!(form, Form::Plain) {
         return Err(RunError::Downgrade { path });
     }
-    let sealed = sets.iter().all(|set| set.algorithm.is_some());
-    if !sealed && !consent.signed && !consent.unauthenticated {
-        return Err(RunError::Unauthenticated { path });
+    if consent.signed || consent.unauthenticated || is_our_own()? {
+        return Ok(());
     }
-    Ok(())
+    Err(RunError::Unauthenticated { path })
 }
 
 /// Warns of a plain database under a name at which nothing stands, and where the key store knows
@@ -99,15 +100,15 @@ pub fn refuse_plain(policy: &BackupPolicy, sets: &[&SetInfo]) -> Result<(), RunE
 /// # Errors
 /// `WouldBeRefused`.
 pub fn refuse_backup(
-    operator: &dyn Operator,
+    policy: &BackupPolicy,
     encrypted: bool,
-    signed: bool,
+    signer: Option<&Signer>,
 ) -> Result<(), RunError> {
-    let policy = policy(operator)?;
+    let wanted = policy.signed_by.as_ref();
     let lacks = if policy.encrypted && !encrypted {
         "encrypted sets: --certificate NAME makes one"
-    } else if policy.signed_by.is_some() && !signed {
-        "signed sets: --sign NAME makes one"
+    } else if wanted.is_some_and(|wanted| !signer.is_some_and(|signer| signer.is(wanted))) {
+        "sets signed by another certificate: --sign NAME makes one"
     } else {
         return Ok(());
     };

@@ -334,8 +334,8 @@ pub enum RunError {
         path: PathBuf,
     },
     /// What anybody can have made would take the place of an encrypted database.
-    #[error("the backup is plain and not signed: anybody can have made what would take the place \
-             of the encrypted database {}", .path.display())]
+    #[error("no certificate whose private key is in the key store signed the backup: anybody can \
+             have made what would take the place of the encrypted database {}", .path.display())]
     Unauthenticated {
         /// The database.
         path: PathBuf,

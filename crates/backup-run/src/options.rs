@@ -128,6 +128,8 @@ pub struct BackupJob<'a> {
     pub base_keys: Option<&'a dyn UnwrapSecret>,
     /// Whether an encrypted set may join plain ones in a media set, and the reverse.
     pub allow_mixed: bool,
+    /// Whether the set is to be signed: then the outcome holds what [`crate::sign`] needs.
+    pub to_sign: bool,
     /// Milliseconds since 1970 after which the set may be thrown away; 0 for never.
     pub expires_ms: i64,
     /// Texts.
@@ -149,6 +151,7 @@ impl<'a> BackupJob<'a> {
             encryption: None,
             base_keys: None,
             allow_mixed: false,
+            to_sign: false,
             expires_ms: 0,
             labels: Labels::default(),
         }

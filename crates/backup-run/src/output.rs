@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tdekit_backup_media::{BlockKind, IndexEntry, SetBuilder};
+use tdekit_backup_media::{BlockKind, ContentDigest, Digest, IndexEntry, SetBuilder, block_digest};
 
 use crate::{Append, RunError};
 
@@ -130,9 +130,33 @@ impl<T> InOrder<T> {
     }
 }
 
+/// A sealed block in its buffer.
+pub(crate) struct SealedBlock {
+    entry: IndexEntry,
+    bytes: Vec<u8>,
+    /// Of the whole block, in a set that is to be signed.
+    digest: Option<Digest>,
+}
+
+impl SealedBlock {
+    /// The block at the beginning of `bytes`.
+    pub(crate) fn new(entry: IndexEntry, bytes: Vec<u8>, to_sign: bool) -> Result<Self, RunError> {
+        let mut block = Self { entry, bytes, digest: None };
+        if to_sign {
+            block.digest = Some(block_digest(block.block()?));
+        }
+        Ok(block)
+    }
+
+    fn block(&self) -> Result<&[u8], RunError> {
+        let len = usize::try_from(self.entry.block_len()).unwrap_or(usize::MAX);
+        self.bytes.get(..len).ok_or(RunError::Internal("a block exceeds its buffer"))
+    }
+}
+
 /// The blocks of one record (one family), written to all its copies.
 pub(crate) struct Output {
-    order: InOrder<(IndexEntry, Vec<u8>)>,
+    order: InOrder<SealedBlock>,
     written: Mutex<Written>,
 }
 
@@ -147,12 +171,21 @@ pub(crate) struct Written {
     pub(crate) stored_bytes: u64,
     /// Data blocks.
     pub(crate) data_blocks: u64,
+    /// Of all blocks, in a set that is to be signed.
+    pub(crate) content: ContentDigest,
 }
 
 impl Output {
     /// `copies` have taken the record's header, which `builder` stands behind.
     pub(crate) fn new(copies: Vec<Box<dyn Append>>, builder: SetBuilder) -> Self {
-        let written = Written { copies, builder, data_bytes: 0, stored_bytes: 0, data_blocks: 0 };
+        let written = Written {
+            copies,
+            builder,
+            data_bytes: 0,
+            stored_bytes: 0,
+            data_blocks: 0,
+            content: ContentDigest::new(),
+        };
         Self { order: InOrder::new(), written: Mutex::new(written) }
     }
 
@@ -160,12 +193,12 @@ impl Output {
     pub(crate) fn submit(
         &self,
         index: u64,
-        block: (IndexEntry, Vec<u8>),
+        block: SealedBlock,
         pool: &Pool,
     ) -> Result<(), RunError> {
-        self.order.submit(index, block, |(entry, bytes)| {
-            let written = lock(&self.written).write(entry, &bytes);
-            pool.give(bytes);
+        self.order.submit(index, block, |block| {
+            let written = lock(&self.written).write(&block);
+            pool.give(block.bytes);
             written
         })
     }
@@ -178,10 +211,12 @@ impl Output {
 
 impl Written {
     /// Writes one block.
-    pub(crate) fn write(&mut self, entry: IndexEntry, bytes: &[u8]) -> Result<(), RunError> {
-        let len = usize::try_from(entry.block_len()).unwrap_or(usize::MAX);
-        let block = bytes.get(..len).ok_or(RunError::Internal("a block exceeds its buffer"))?;
-        self.write_all(block)?;
+    pub(crate) fn write(&mut self, block: &SealedBlock) -> Result<(), RunError> {
+        self.write_all(block.block()?)?;
+        let entry = block.entry;
+        if let Some(digest) = &block.digest {
+            self.content.push(digest);
+        }
         self.stored_bytes += entry.block_len();
         if entry.kind == BlockKind::Data {
             self.data_blocks += 1;

@@ -10,7 +10,7 @@ use tdekit_key_crypto::fingerprint::PageFingerprint;
 
 use crate::error::At;
 use crate::feed::{Feed, Job, Scratch};
-use crate::output::{Fate, Output, Pool};
+use crate::output::{Fate, Output, Pool, SealedBlock};
 use crate::progress::Meter;
 use crate::{Run, RunError};
 
@@ -26,6 +26,8 @@ pub(crate) struct Sealing<'a> {
     pub(crate) map_key: Option<&'a SecretBytes>,
     /// Whether the threads let others go first.
     pub(crate) nice: bool,
+    /// Whether the set is to be signed.
+    pub(crate) to_sign: bool,
     /// For messages.
     pub(crate) at: At<'a>,
 }
@@ -170,8 +172,10 @@ impl<'a> Worker<'a> {
         let block = Block { kind: job.kind, index: job.index, first_page: job.first_page, payload };
         let entry = self.sealer.seal(key, &block, &mut buffer);
         let entry = entry.map_err(|error| self.sealing.at.error(error))?;
-        output.submit(job.index, (entry, buffer), pool)?;
-        meter.add(job.source_bytes, entry.block_len());
+        let stored = entry.block_len();
+        let sealed = SealedBlock::new(entry, buffer, self.sealing.to_sign)?;
+        output.submit(job.index, sealed, pool)?;
+        meter.add(job.source_bytes, stored);
         Ok(())
     }
 }

@@ -6,12 +6,14 @@ use serde::Serialize;
 use tdekit_key_crypto::{sha1_thumbprint, sha256, x509};
 use tdekit_key_store::{KeyStore, StoreError, Unlocked, thumbprint};
 
+use crate::database::source::{Chosen, Wrapping};
 use crate::operator::Operator;
 use crate::{Chain, Run, RunError, SetInfo, Sign, SignatureCheck, SignatureInfo, date_of_ms};
 
 /// A certificate of the key store that signs.
 pub struct Signer {
     unlocked: Arc<Unlocked>,
+    name: String,
     selector: String,
     der: Vec<u8>,
 }
@@ -29,10 +31,37 @@ impl Signer {
     ) -> Result<Self, RunError> {
         let info = unlocked.store().find(selector)?;
         operator.tell_expiring(&info.name, info.not_after);
-        let selector = info.thumbprint();
+        let (name, selector) = (info.name.clone(), info.thumbprint());
         let der = unlocked.store().certificate_der(&selector)?.to_vec();
         unlocked.sign(&selector, b"trial")?;
-        Ok(Self { unlocked, selector, der })
+        Ok(Self { unlocked, name, selector, der })
+    }
+
+    /// Who signs a sealed set where nobody is named: the first of its certificates whose private
+    /// key is in the key store, if that is open. `None` where there is none, and for a plain set.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_sealed(
+        chosen: Option<&(Chosen, Wrapping)>,
+        operator: &dyn Operator,
+    ) -> Result<Option<Self>, RunError> {
+        let Some((chosen, Wrapping::Unlocked(unlocked))) = chosen else { return Ok(None) };
+        let own = chosen.certificates.iter().find(|info| info.has_private_key);
+        own.map(|info| Self::new(Arc::clone(unlocked), &info.thumbprint(), operator)).transpose()
+    }
+
+    /// The certificate's name in the key store.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it signs as `wanted`, a name in the key store or a thumbprint.
+    #[must_use]
+    pub fn is(&self, wanted: &str) -> bool {
+        let found = self.unlocked.store().find(wanted);
+        found.is_ok_and(|info| info.thumbprint() == self.selector)
     }
 }
 
@@ -100,6 +129,18 @@ impl Signature {
         }
     }
 
+    /// Whether it is by this certificate, a name that the key store knows or a thumbprint.
+    fn is_by(&self, certificate: &str) -> bool {
+        let digits = |text: &str| {
+            let text = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+            text.to_ascii_lowercase()
+        };
+        let wanted = digits(certificate);
+        self.certificate_name.as_deref() == Some(certificate)
+            || digits(&self.thumbprint) == wanted
+            || digits(&self.thumbprint_sha256) == wanted
+    }
+
     /// The line that is printed.
     #[must_use]
     pub fn line(&self) -> String {
@@ -121,28 +162,74 @@ impl Signature {
     }
 }
 
-/// Fails unless all sets of a chain are signed by `certificate`. Every block is read for that: a
-/// signature holds for all of them or for none, and only the blocks that it was checked on are
-/// restored then.
+/// Fails unless all sets of a chain are signed by `certificate`, a name that the key store knows or
+/// a thumbprint. Every block is read for that: a signature holds for all of them or for none, and
+/// only the blocks that it was checked on are restored then.
 ///
 /// # Errors
-/// `NotSigned`; `MirrorsDiffer`; those of reading.
+/// `NotSigned`; `WrongSignature`; `MirrorsDiffer`; those of reading.
 pub fn require_signed(
     chain: &mut Chain<'_>,
     certificate: &str,
     store: Option<&KeyStore>,
     run: &Run<'_>,
 ) -> Result<(), RunError> {
-    let checked = chain.verify(run)?;
-    for (set, report) in chain.sets().zip(checked) {
-        if report.differing_blocks > 0 {
-            return Err(RunError::MirrorsDiffer { position: set.position });
-        }
-        let signatures: Vec<_> =
-            report.signatures.iter().map(|each| Signature::checked(each, store)).collect();
+    for (set, signatures) in checked(chain, store, run)? {
         refuse_unsigned(set, &signatures, certificate)?;
     }
     Ok(())
+}
+
+/// Whether each set of a chain is signed by a certificate whose private key is in the key store,
+/// which is open, so that nobody else can have put it there. Where the sets say so, every block is
+/// read, as by [`require_signed`].
+///
+/// # Errors
+/// `WrongSignature`; `MirrorsDiffer`; those of reading.
+pub fn is_our_own(
+    chain: &mut Chain<'_>,
+    unlocked: &Unlocked,
+    run: &Run<'_>,
+) -> Result<bool, RunError> {
+    let store = unlocked.store();
+    let own: Vec<_> = store.certificates().iter().filter(|info| info.has_private_key).collect();
+    let own: Vec<_> = own.iter().map(|info| thumbprint(&info.sha256)).collect();
+    let by_us = |signature: &Signature| own.contains(&signature.thumbprint_sha256);
+    let claims = |set: &SetInfo| {
+        let told = set.signatures.iter().map(|each| Signature::unchecked(each, None));
+        state_of(set.families, &told.collect::<Vec<_>>(), by_us) != State::Missing
+    };
+    if !chain.sets().all(claims) {
+        return Ok(false);
+    }
+    for (set, signatures) in checked(chain, Some(store), run)? {
+        match state_of(set.families, &signatures, by_us) {
+            State::Holds => {}
+            State::Wrong => {
+                return Err(RunError::WrongSignature { position: set.position });
+            }
+            State::Claimed | State::Missing => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// The signatures of each set of a chain, checked on every block.
+fn checked<'a>(
+    chain: &mut Chain<'a>,
+    store: Option<&KeyStore>,
+    run: &Run<'_>,
+) -> Result<Vec<(&'a SetInfo, Vec<Signature>)>, RunError> {
+    let reports = chain.verify(run)?;
+    let mut all = Vec::with_capacity(reports.len());
+    for (set, report) in chain.sets().zip(reports) {
+        if report.differing_blocks > 0 {
+            return Err(RunError::MirrorsDiffer { position: set.position });
+        }
+        let signatures = report.signatures.iter().map(|each| Signature::checked(each, store));
+        all.push((set, signatures.collect()));
+    }
+    Ok(all)
 }
 
 /// Fails unless the set is signed by `certificate`, a name that the key store knows or a
@@ -163,26 +250,43 @@ fn refuse_without(
     signatures: &[Signature],
     certificate: &str,
 ) -> Result<(), RunError> {
-    let digits = |text: &str| {
-        let text = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
-        text.to_ascii_lowercase()
-    };
-    let by = |signature: &&Signature| {
-        signature.certificate_name.as_deref() == Some(certificate)
-            || digits(&signature.thumbprint) == digits(certificate)
-            || digits(&signature.thumbprint_sha256) == digits(certificate)
-    };
-    let holds = |family| {
-        let of_family = signatures.iter().filter(|signature| signature.family == family);
-        of_family.filter(by).any(|signature| signature.valid == Some(true))
-    };
-    if (0..families.max(1)).all(holds) {
-        return Ok(());
+    match state_of(families, signatures, |signature| signature.is_by(certificate)) {
+        State::Holds => Ok(()),
+        State::Wrong => Err(RunError::WrongSignature { position }),
+        State::Claimed | State::Missing => {
+            Err(RunError::NotSigned { position, certificate: certificate.to_owned() })
+        }
     }
-    // One that is there and wrong is no missing one.
-    match signatures.iter().filter(by).any(|signature| signature.valid == Some(false)) {
-        true => Err(RunError::WrongSignature { position }),
-        false => Err(RunError::NotSigned { position, certificate: certificate.to_owned() }),
+}
+
+/// What the signatures by somebody say of a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// One holds in each family.
+    Holds,
+    /// One that is there does not hold.
+    Wrong,
+    /// One is there in each family, and was not checked.
+    Claimed,
+    Missing,
+}
+
+fn state_of(families: u16, signatures: &[Signature], by: impl Fn(&Signature) -> bool) -> State {
+    let signatures: Vec<_> = signatures.iter().filter(|signature| by(signature)).collect();
+    let in_each = |wanted: &dyn Fn(Option<bool>) -> bool| {
+        let is =
+            |family: u16| signatures.iter().any(|each| each.family == family && wanted(each.valid));
+        (0..families.max(1)).all(is)
+    };
+    if in_each(&|valid| valid == Some(true)) {
+        State::Holds
+    } else if signatures.iter().any(|signature| signature.valid == Some(false)) {
+        // One that is there and wrong is no missing one.
+        State::Wrong
+    } else if in_each(&|valid| valid.is_none()) {
+        State::Claimed
+    } else {
+        State::Missing
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::cell::RefCell;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -110,17 +111,21 @@ fn small(encrypted: bool) -> Small {
         let range = before..fs::metadata(&bak).unwrap().len();
         records.push(range.start.try_into().unwrap()..range.end.try_into().unwrap());
     };
+    let signed = RefCell::new(None);
     let back_up = |job| {
-        back_up(plain(job), &[&bak]).unwrap();
+        let made = back_up(plain(job), &[&bak]).unwrap();
+        if !made.signable.is_empty() {
+            signed.replace(Some(made));
+        }
     };
     add(&|| back_up(job(&db)));
     open_db.execute_batch("UPDATE a SET n=7 WHERE id=1; UPDATE b SET n=7 WHERE id=1").unwrap();
-    add(&|| back_up(BackupJob { differential: true, ..job(&db) }));
+    add(&|| back_up(BackupJob { differential: true, to_sign: true, ..job(&db) }));
     add(&|| back_up(BackupJob { encryption: encryption(), ..BackupJob::new(stream(&[9; 700])) }));
     if encrypted {
         add(&|| drop(add_recipients(targets(&[&bak]), Some(1), &KEY, &Key(3)).unwrap()));
     }
-    add(&|| sign(targets(&[&bak]), Some(2), &*SIGNER, &RUN).unwrap());
+    add(&|| sign(targets(&[&bak]), signed.borrow().as_ref().unwrap(), &*SIGNER).unwrap());
     let media = open(&[&bak]).unwrap();
     let contents = media.sets().iter().map(|set| content(&media, set).unwrap()).collect();
     let bytes = fs::read(&bak).unwrap();

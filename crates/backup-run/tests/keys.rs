@@ -8,7 +8,8 @@ use std::path::Path;
 
 use common::*;
 use tdekit_backup_run::{
-    BackupJob, CertificateNames, Encryption, Mode, Run, RunError, add_recipients, sign,
+    BackupJob, BackupOutcome, CertificateNames, Encryption, Mode, Run, RunError, add_recipients,
+    sign,
 };
 use tdekit_key_crypto::rsa::RsaBits;
 use tdekit_key_crypto::{Algorithm, SecretBytes};
@@ -150,11 +151,19 @@ fn a_signature_holds_for_its_set_and_its_blocks() {
     for paths in [vec![dir.path("a")], vec![dir.path("s1"), dir.path("s2")]] {
         let paths: Vec<&Path> = paths.iter().map(|path| path.as_path()).collect();
         let text: Vec<u8> = (0..3 << 20).map(|n: u32| n.to_le_bytes()[1]).collect();
-        for _ in 0..2 {
-            let job = BackupJob { encryption: None, ..stream_job(&text) };
-            back_up(if paths.len() > 1 { striped(job) } else { job }, &paths).unwrap();
-        }
-        sign(targets(&paths), Some(1), &signer, &run).unwrap();
+        let made: Vec<_> = [true, false]
+            .into_iter()
+            .map(|to_sign| {
+                let job = BackupJob { encryption: None, to_sign, ..stream_job(&text) };
+                back_up(if paths.len() > 1 { striped(job) } else { job }, &paths).unwrap()
+            })
+            .collect();
+        sign(targets(&paths), &made[0], &signer).unwrap();
+        let refused = sign(targets(&paths), &made[1], &signer);
+        assert!(matches!(refused, Err(RunError::Option { what: "signature", .. })));
+        // Another set stands there than the one that was made.
+        let other = BackupOutcome { set_id: made[1].set_id, ..made[0].clone() };
+        assert!(matches!(sign(targets(&paths), &other, &signer), Err(RunError::NoSet { .. })));
         let media = open(&paths).unwrap();
         assert_eq!(media.sets()[0].signatures.len(), paths.len());
         assert!(media.sets()[1].signatures.is_empty());

@@ -12,10 +12,11 @@ use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::{Inherited, refuse_downgrade};
 use tdekit_backup_run::labels::{host, program, user};
 use tdekit_backup_run::place::{self, Place, targets};
+use tdekit_backup_run::signature::Signer;
 use tdekit_backup_run::uses::{forget_uses, note_uses, uses_of};
 use tdekit_backup_run::{
     BackupJob, BackupOutcome, CertificateNames, Compression, Encryption as Sealed, Labels, Layout,
-    Mode, RunError, SetKind, Source, UnwrapSecret, backup,
+    Mode, RunError, SetKind, Source, UnwrapSecret, backup, sign,
 };
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
@@ -149,7 +150,12 @@ impl Job<'_> {
         run: &tdekit_backup_run::Run<'_>,
     ) -> Result<BackupOutcome, RunError> {
         let Job { wanted, found, places, chosen, keys } = self;
-        downgrade::refuse_backup(keys.operator(), chosen.is_some(), false)?;
+        let policy = downgrade::policy(keys.operator())?;
+        let signer = match &policy.signed_by {
+            Some(name) => Some(Signer::new(keys.open()?, name, keys.operator())?),
+            None => Signer::of_sealed(*chosen, keys.operator())?,
+        };
+        downgrade::refuse_backup(&policy, chosen.is_some(), signer.as_ref())?;
         let names: Vec<_> = chosen
             .iter()
             .flat_map(|(chosen, _)| &chosen.certificates)
@@ -185,12 +191,17 @@ impl Job<'_> {
                 algorithm: chosen.algorithm,
                 recipients,
             }),
+            to_sign: signer.is_some(),
             base_keys: base_keys.as_deref().map(|keys| keys as &dyn UnwrapSecret),
             labels,
             ..BackupJob::new(Source::Database(database.source))
         };
         let expected = std::fs::metadata(&found.path).map_or(0, |file| file.len());
-        backup(job, targets(places, expected)?, run)
+        let outcome = backup(job, targets(places, expected)?, run)?;
+        if let Some(signer) = &signer {
+            sign(targets(places, 0)?, &outcome, signer)?;
+        }
+        Ok(outcome)
     }
 }
 

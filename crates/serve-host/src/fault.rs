@@ -118,6 +118,12 @@ pub(crate) fn of_run(failure: &RunError) -> Error {
             ServerError::Exclusive {}
         }
         RunError::Cancelled => ServerError::Aborted {},
+        RunError::Downgrade { .. } | RunError::Unauthenticated { .. } => ServerError::Own {
+            text: format!(
+                "{failure}. No statement takes it all the same; `tdekit restore` has options for \
+                 that."
+            ),
+        },
         other => ServerError::Own { text: other.to_string() },
     };
     error.into()

@@ -202,6 +202,10 @@ pub(crate) fn verify(
     if let Some(damage) = report.damages.first() {
         return Err(ServerError::DamagedSet { damage: damage.clone() }.into());
     }
+    if let Some(problem) = report.signatures.iter().find_map(|signature| signature.problem) {
+        let damage = format!("A signature: {problem}.");
+        return Err(ServerError::DamagedSet { damage }.into());
+    }
     if let Some(finding) = FindingReport::all(keys.operator(), &opened.media).first() {
         let device = opened.media.names().join(", ");
         let finding = finding.message.clone();

@@ -9,7 +9,7 @@ use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
 use tdekit_backup_run::history;
 use tdekit_backup_run::place::{Opened, Place, open};
-use tdekit_backup_run::signature::require_signed;
+use tdekit_backup_run::signature::{is_our_own, require_signed};
 use tdekit_backup_run::{CatalogUse, Chain, Media, RunError, SetInfo, SourceKind, UnwrapSecret};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, KeyStore, Unlocked, now_seconds};
@@ -170,7 +170,7 @@ impl Work<'_> {
         let form = self.form(&path, unlocked.as_ref())?;
         let keys = unlocked.as_deref().map(|keys| keys as &dyn UnwrapSecret);
         let mut chain = self.media.chain(Some(self.set.position), keys)?;
-        self.refuse(&mut chain, (&path, &form), run)?;
+        self.refuse((&mut chain, unlocked.as_deref()), (&path, &form), run)?;
         let wanted = Wanted {
             path,
             replace,
@@ -189,11 +189,11 @@ impl Work<'_> {
         Ok(Done { pages: outcome.pages, bytes: outcome.bytes, certificates })
     }
 
-    /// Refuses what the configuration does, and to make an encrypted database plain: no statement
-    /// can say that this is wanted.
+    /// Refuses what the configuration does, to make an encrypted database plain, and to put in its
+    /// place what anybody can have made: no statement can say that this is wanted.
     fn refuse(
         &self,
-        chain: &mut Chain<'_>,
+        (chain, unlocked): (&mut Chain<'_>, Option<&Unlocked>),
         (path, form): (&std::path::Path, &Form),
         run: &tdekit_backup_run::Run<'_>,
     ) -> Result<(), RunError> {
@@ -207,7 +207,10 @@ impl Work<'_> {
             require_signed(chain, certificate, store.as_ref(), run)?;
             consent.signed = true;
         }
-        downgrade::refuse(path, form, &sets, consent)
+        downgrade::refuse(path, form, consent, || match unlocked {
+            Some(unlocked) => is_our_own(chain, unlocked, run),
+            None => Ok(false),
+        })
     }
 
     /// What was encrypted stays so.

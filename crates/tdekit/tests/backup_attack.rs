@@ -43,8 +43,9 @@ impl Stores {
         Self { known, unknown }
     }
 
+    /// Without a signature: the attacks count records.
     fn backup(&self, database: &Path, more: &[&str]) {
-        self.known.ok([&["backup", text(database)], more].concat());
+        self.known.ok([&["backup", text(database), "--no-sign"], more].concat());
     }
 }
 
@@ -309,13 +310,17 @@ fn an_encrypted_database_does_not_become_plain_without_a_word() {
     let (database, plain, sealed) = (dir.path("app.db"), dir.path("p.bak"), dir.path("s.bak"));
     fill(&database, 50);
     place.ok(["backup", text(&database), "--to", text(&plain), "--sign", "Signer"]);
+    let unsigned = dir.path("u.bak");
+    place.ok(["backup", text(&database), "--to", text(&unsigned)]);
     place.ok(["encrypt", text(&database), "--certificate", "AppCert"]);
     place.ok(["backup", text(&database), "--to", text(&sealed)]);
     let before = fs::read(&database).unwrap();
     let onto = ["restore", text(&plain), "--to", text(&database), "--replace"];
     let with = |more: &[&'static str]| [&onto[..], more].concat();
+    let anybodys = ["restore", text(&unsigned), "--to", text(&database), "--replace"];
+    let encrypting = [&anybodys[..], &["--certificate", "AppCert"]].concat();
     assert!(place.fails(1, onto).contains("--plain restores it in the clear"));
-    assert!(place.fails(1, with(&["--certificate", "AppCert"])).contains("anybody can have made"));
+    assert!(place.fails(1, &encrypting).contains("anybody can have made"));
     assert!(place.fails(1, with(&["--allow-unauthenticated"])).contains("--certificate NAME"));
     assert!(fs::read(&database).unwrap() == before);
     // Where it stood, as far as the key store knows, it is told.
@@ -324,7 +329,10 @@ fn an_encrypted_database_does_not_become_plain_without_a_word() {
     assert!(databases::is_plain(&database));
     fs::write(&database, before).unwrap();
     let encrypted = || databases::is_encrypted(&database);
-    place.ok(with(&["--certificate", "AppCert", "--allow-unauthenticated"]));
+    place.ok([&encrypting[..], &["--allow-unauthenticated"]].concat());
+    assert!(encrypted());
+    // It is signed by a certificate whose private key is at hand.
+    place.ok(with(&["--certificate", "AppCert"]));
     assert!(encrypted());
     place.ok(with(&["--certificate", "AppCert", "--signed-by", "Signer"]));
     assert!(encrypted());

@@ -161,6 +161,8 @@ fn a_signature_tells_who_made_a_set() {
     assert_eq!(rows(&to), 2000);
     backup(&path, &media, &["--certificate", "AppCert", "--append"]);
     assert_eq!(place().run(["verify", text(&media), "--signed-by", "Second"]).code, 3);
+    // Where nobody is named, the set's own certificate signs it.
+    place().ok(["verify", text(&media), "--position", "2", "--signed-by", "AppCert"]);
     // A plain set is signed as well: whoever changes a block cannot sign it again.
     let plain = dir.path("plain.bak");
     backup(&path, &plain, &["--sign", "Second", "--compression", "none"]);

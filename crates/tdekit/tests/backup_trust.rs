@@ -4,6 +4,7 @@
 
 mod common;
 mod databases;
+mod media;
 
 use std::fs;
 use std::io::Write;
@@ -381,4 +382,106 @@ fn what_others_put_beside_backups_and_keys_is_not_written_through() {
     place().fails(1, ["key", "backup", "--out", text(&taken), CHEAP[0], CHEAP[1]]);
     assert_eq!(fs::read(&victim).unwrap(), b"mine");
     assert_eq!(away.names(), ["c.pem", "victim"]);
+}
+
+#[test]
+fn what_anybody_can_have_made_takes_no_encrypted_database_s_place() {
+    let (dir, mut ours, mut theirs) = (Dir::new(), Place::with_store(), Place::with_store());
+    theirs.set("TDEKIT_BACKUP_PASSWORD", "backup-password");
+    ours.set("TDEKIT_BACKUP_PASSWORD", "backup-password");
+    ours.ok(["cert", "create", "AppCert"]);
+    let (c, k) = (dir.path("c.pem"), dir.path("k.pem"));
+    ours.ok(["cert", "backup", "AppCert", "--out", text(&c), "--key-out", text(&k)]);
+    let (database, own) = (dir.path("app.db"), dir.path("own.bak"));
+    fill(&database, 40);
+    ours.ok(["encrypt", text(&database), "--certificate", "AppCert"]);
+    ours.ok(backup(&database, &own, &[]));
+    ours.ok(backup(&database, &own, &["--differential"]));
+    let whole = fs::read(&own).unwrap();
+    // What others make with our certificate: unsigned, and signed by one of their own.
+    theirs.ok(["cert", "restore", "AppCert", "--in", text(&c)]);
+    theirs.ok(["cert", "create", "Evil"]);
+    let evil = dir.path("evil.db");
+    fill(&evil, 3);
+    let (unsigned, foreign) = (dir.path("unsigned.bak"), dir.path("foreign.bak"));
+    let run = theirs.ok(backup(&evil, &unsigned, &["--certificate", "AppCert"]));
+    assert!(run.err.contains("not signed") && !run.out.contains("Signed by"), "{run:?}");
+    let signed = ["--certificate", "AppCert", "--sign", "Evil"];
+    theirs.ok(backup(&evil, &foreign, &signed));
+    let before = fs::read(&database).unwrap();
+    let onto = |media: &Path, more: &[&str]| {
+        let args = ["restore", text(media), "--to", text(&database), "--replace"];
+        let mut args: Vec<String> = args.iter().map(|&each| each.to_owned()).collect();
+        args.extend(more.iter().map(|&each| each.to_owned()));
+        args
+    };
+    let encrypting = ["--certificate", "AppCert"];
+    let refused = |media: &Path, code: i32, told: &str| {
+        for json in [&encrypting[..], &["--certificate", "AppCert", "--json"]] {
+            let run = ours.run(onto(media, json));
+            assert!(run.code == code && run.err.contains(told) && run.out.is_empty(), "{run:?}");
+            assert!(fs::read(&database).unwrap() == before, "{told}");
+        }
+    };
+    refused(&unsigned, 1, "anybody can have made");
+    refused(&foreign, 1, "anybody can have made");
+    // Somebody's certificate that is in the key store without its private key vouches for nothing.
+    let (e, f) = (dir.path("e.pem"), dir.path("f.pem"));
+    theirs.ok(["cert", "backup", "Evil", "--out", text(&e), "--key-out", text(&f)]);
+    ours.ok(["cert", "restore", "Partner", "--in", text(&e)]);
+    refused(&foreign, 1, "anybody can have made");
+    // Our own sets, the newer one without its signature, and the older one with a damaged one.
+    let scanned = media::scan(&whole);
+    assert_eq!(scanned.records.len(), 4);
+    let end = |record: usize| usize::try_from(scanned.records[record].end()).unwrap();
+    let cut = dir.path("cut.bak");
+    fs::write(&cut, &whole[..end(2)]).unwrap();
+    refused(&cut, 1, "anybody can have made");
+    let mut base = whole.clone();
+    base[end(0) + 300] ^= 1;
+    fs::write(&cut, &base).unwrap();
+    refused(&cut, 1, "anybody can have made");
+    // By a word of the user, and our own without one, both sets of the chain signed.
+    ours.ok(onto(&foreign, &["--certificate", "AppCert", "--signed-by", "Partner"]));
+    fs::write(&database, &before).unwrap();
+    ours.ok(onto(&unsigned, &["--certificate", "AppCert", "--allow-unauthenticated"]));
+    fs::write(&database, &before).unwrap();
+    ours.ok(onto(&own, &[]));
+    assert!(databases::is_encrypted(&database));
+    // A new name is nobody's place.
+    ours.ok(["restore", text(&unsigned), "--to", text(&dir.path("new.db"))]);
+}
+
+#[test]
+fn who_signs_is_told_and_required() {
+    let (dir, place) = (Dir::new(), Place::with_store());
+    place.ok(["cert", "create", "AppCert"]);
+    place.ok(["cert", "create", "Ann"]);
+    let database = dir.path("app.db");
+    fill(&database, 10);
+    let signers = |media: &Path| {
+        let report = place.json(["inspect", text(media), "--json"]);
+        let signatures = report["sets"][0]["signatures"].as_array().unwrap().clone();
+        let names = signatures.iter().map(|each| each["certificate_name"].clone());
+        names.collect::<Vec<_>>()
+    };
+    let sealed = ["--certificate", "AppCert"];
+    let made = |name: &str, more: &[&str]| {
+        let media = dir.path(name);
+        place.ok(backup(&database, &media, more));
+        signers(&media)
+    };
+    assert_eq!(made("a.bak", &sealed), ["AppCert"]);
+    assert!(made("b.bak", &["--certificate", "AppCert", "--no-sign"]).is_empty());
+    assert!(made("c.bak", &[]).is_empty());
+    // The one that the configuration names signs, and no other will do.
+    place.secret_file("home/config.toml", b"[backup]\nrequire = [\"signed-by Ann\"]\n");
+    assert_eq!(made("d.bak", &sealed), ["Ann"]);
+    assert_eq!(made("e.bak", &[]), ["Ann"]);
+    for more in [&["--no-sign"][..], &["--certificate", "AppCert", "--sign", "AppCert"]] {
+        let media = dir.path("f.bak");
+        let told = place.fails(1, backup(&database, &media, more));
+        assert!(told.contains("signed by another certificate"), "{told}");
+        assert!(!media.exists());
+    }
 }

@@ -28,9 +28,11 @@ fn damaged_media_are_refused_by_number() {
     let verify = |file: u32| format!("RESTORE VERIFYONLY FROM {device} WITH FILE = {file}");
     assert_eq!(error(&verify(3)), None);
     let whole = fs::read(&disk).unwrap();
-    let sets = records(&whole);
+    // Behind each stands its signature.
+    let sets: Vec<_> = records(&whole).into_iter().step_by(2).collect();
+    assert_eq!(records(&whole).len(), 6);
     // Cut out of the middle: the others say so.
-    fs::write(&disk, [&whole[..sets[1].start], &whole[sets[2].clone()]].concat()).unwrap();
+    fs::write(&disk, [&whole[..sets[1].start], &whole[sets[2].start..]].concat()).unwrap();
     assert_eq!(error(&verify(1)), Some(3241));
     assert_eq!(error(&verify(2)), Some(3203));
     assert_eq!(error(&verify(3)), Some(3241));
@@ -68,4 +70,22 @@ fn an_encrypted_database_does_not_become_plain() {
     ok(&mut client, "USE app");
     assert_eq!(int(&mut client, "SELECT n FROM t"), 7);
     assert_eq!(int(&mut client, "SELECT encryption_state FROM sys.dm_database_encryption_keys"), 3);
+    // A sealed set that nobody signed: whoever has the certificate can make one.
+    let (database, forged) = (served.place.path("forged.db"), served.place.path("forged.bak"));
+    fs::copy(served.data("app.db"), &database).unwrap();
+    let to = ["--to", forged.to_str().unwrap(), "--no-sign"];
+    served.place.ok([&["backup", database.to_str().unwrap()], &to[..]].concat());
+    ok(&mut client, "USE master");
+    let device = format!("DISK = '{}'", forged.display());
+    let answer = client.batch(&format!("RESTORE DATABASE app FROM {device} WITH REPLACE"));
+    assert_eq!(answer.errors().first(), Some(&50_000), "{answer:?}");
+    assert!(format!("{answer:?}").contains("anybody can have made"), "{answer:?}");
+    // What the server made itself needs no word.
+    let own = format!("DISK = '{}'", served.place.path("own.bak").display());
+    let sealed = format!("ENCRYPTION (ALGORITHM = AES_256, SERVER CERTIFICATE = {CERTIFICATE})");
+    ok(&mut client, &format!("BACKUP DATABASE app TO {own} WITH {sealed}"));
+    ok(&mut client, "USE app; DELETE t; USE master");
+    ok(&mut client, &format!("RESTORE DATABASE app FROM {own} WITH REPLACE"));
+    ok(&mut client, "USE app");
+    assert_eq!(int(&mut client, "SELECT n FROM t"), 7);
 }

@@ -60,8 +60,19 @@ pub struct BackupOutcome {
     pub begun_ms: i64,
     /// When it was finished.
     pub finished_ms: i64,
+    /// What a signature is over, of each family; empty where the set is not to be signed.
+    pub signable: Vec<Signable>,
     /// What was found at the targets: an unfinished tail that was cut off, damaged records.
     pub findings: Vec<Finding>,
+}
+
+/// What a signature on a set is over, as it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signable {
+    /// SHA-256 of the set's trailer.
+    pub trailer_sha256: [u8; 32],
+    /// SHA-256 over the digests of all its blocks.
+    pub content_sha256: [u8; 32],
 }
 
 /// Bytes of a full data block, before compression.
@@ -131,7 +142,7 @@ pub fn backup(
         texts: texts(&job.labels),
         recipients: recipients.clone(),
     };
-    let record = Record::begin(&mut plan, header, secret.as_ref())?;
+    let record = Record::begin(&mut plan, header, secret.as_ref(), job.to_sign)?;
     drop(secret);
     let body = record.write(source, base.as_ref(), map_key, run)?;
     let (kind, base) = (if base.is_some() { SetKind::Differential } else { SetKind::Full }, base);
@@ -152,6 +163,7 @@ pub fn backup(
         media_bytes: body.media_bytes,
         begun_ms,
         finished_ms: body.finished_ms,
+        signable: body.signable,
         findings: plan.findings,
     })
 }

@@ -1,23 +1,15 @@
 //! Records on earlier sets: more recipients, signatures.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use tdekit_backup_media::signature::{SignatureHeader, message};
+use tdekit_backup_media::{RecipientsHeader, RecordKind, RecordPlace, SetKeys, SetSecret, Trailer};
 
-use tdekit_backup_media::signature::{SignatureHeader, block_digest, message};
-use tdekit_backup_media::{
-    Digest, RecipientsHeader, RecordKind, RecordPlace, SetKeys, SetSecret, Trailer,
-};
-
-use super::now_ms;
 use super::plan::Plan;
 use super::publish::{Unpublished, publish, sync};
+use super::{BackupOutcome, Signable, now_ms};
 use crate::error::At;
-use crate::media::content_digest;
-use crate::media::opened::{BlockReader, OpenSet, unwrap};
+use crate::media::opened::unwrap;
 use crate::options::{Layout, Mode};
-use crate::output::{Fate, lock};
-use crate::pipeline::{run_threads, threads};
-use crate::{Media, Recipient, Run, RunError, SetInfo, Sign, Target, UnwrapSecret, WrapSecret};
+use crate::{Media, Recipient, RunError, SetInfo, Sign, Target, UnwrapSecret, WrapSecret};
 
 /// A record's header in one family, and its keys where it has some.
 type Header<'a> = (Vec<u8>, Option<&'a SetKeys>);
@@ -53,27 +45,31 @@ pub fn add_recipients(
     Ok(recipients)
 }
 
-/// Appends a signature record on a set, over all its blocks as they stand there.
+/// Appends a signature record on a set that was just made with `to_sign`, over the blocks as they
+/// were written. Nothing is read back: what somebody put in their place meanwhile is not signed.
 ///
 /// # Errors
-/// `NoSet`, `Store`, `Damaged` where a block is not what its checksum says, those of the targets.
+/// `NoSet` where another set stands there now, `Option` for a set that was not to be signed,
+/// `Store`, those of the targets.
 pub fn sign(
     targets: Vec<Box<dyn Target>>,
-    position: Option<u32>,
+    made: &BackupOutcome,
     signer: &dyn Sign,
-    run: &Run<'_>,
 ) -> Result<(), RunError> {
     let (mut plan, media) = open(targets)?;
-    let info = media.set(position)?;
-    let set = OpenSet::open(media.volumes(), info, None)?;
-    let digests = digests(&set, run)?;
+    let info = media.set(Some(made.position))?;
+    if info.set_id != made.set_id {
+        let sets = u32::try_from(media.sets().len()).unwrap_or(u32::MAX);
+        return Err(RunError::NoSet { position: made.position, sets });
+    }
     let at = At { media: "the new record", position: info.position };
     append(&mut plan, RecordKind::Signature, info, |place, family| {
-        const NONE: RunError = RunError::Internal("a set of no family");
-        let copies = set.families.get(family).map(|family| &family.copies).ok_or(NONE)?;
-        let (_, placed) = copies.first().ok_or(NONE)?;
-        let trailer_sha256 = placed.record.digest();
-        let content_sha256 = content_digest(digests.get(family).ok_or(NONE)?);
+        let none = || {
+            let reason = "the set was not made to be signed".to_owned();
+            RunError::Option { what: "signature", reason }
+        };
+        let Signable { trailer_sha256, content_sha256 } =
+            *made.signable.get(family).ok_or_else(none)?;
         let message = message(&place.media_id, &place.set_id, &trailer_sha256, &content_sha256);
         let header = SignatureHeader {
             time_ms: now_ms(),
@@ -132,37 +128,4 @@ fn append<'a>(
         unpublished.push(Unpublished { copies, trailer });
     }
     publish(unpublished)
-}
-
-/// The digest of each block, by family.
-fn digests(set: &OpenSet<'_>, run: &Run<'_>) -> Result<Vec<Vec<Digest>>, RunError> {
-    let mut all = Vec::new();
-    for (number, family) in set.families.iter().enumerate() {
-        let count = family.index.entries.len();
-        let digests = Mutex::new(vec![[0; 32]; count]);
-        let (next, fate) = (AtomicU64::new(0), Fate::default());
-        let work = || {
-            let mut reader = BlockReader::new(set)?;
-            loop {
-                fate.check()?;
-                run.check()?;
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let (Ok(at), Ok(index)) = (usize::try_from(index), u32::try_from(index)) else {
-                    return Ok(());
-                };
-                if at >= count {
-                    return Ok(());
-                }
-                reader.check_any(set, (number, index))?;
-                let digest = block_digest(reader.raw());
-                if let Some(place) = lock(&digests).get_mut(at) {
-                    *place = digest;
-                }
-            }
-        };
-        run_threads(threads(run), &fate, &work)?;
-        let digests = std::mem::take(&mut *lock(&digests));
-        all.push(digests);
-    }
-    Ok(all)
 }

@@ -3,17 +3,17 @@
 use tdekit_backup_media::payload::Metadata;
 use tdekit_backup_media::{
     Block, BlockKind, BlockSealer, Family, Id, RecordPlace, SetBuilder, SetHeader, SetKeys,
-    SetSecret, Source, TRAILER_LEN,
+    SetSecret, Source, TRAILER_LEN, trailer_digest,
 };
 use tdekit_key_crypto::{SecretBytes, random_bytes};
 
 use super::plan::Plan;
 use super::publish::{Unpublished, publish, sync};
-use super::{Opened, now_ms};
+use super::{Opened, Signable, now_ms};
 use crate::error::At;
 use crate::feed::{BaseMap, ChangedFeed, FullFeed, StreamFeed};
 use crate::media::base::OpenBase;
-use crate::output::{Fate, Output, Written};
+use crate::output::{Fate, Output, SealedBlock, Written};
 use crate::pipeline::{Sealing, seal_all};
 use crate::progress::Meter;
 use crate::snapshot::Snapshot;
@@ -26,6 +26,7 @@ pub(super) struct Record {
     outputs: Vec<Output>,
     keys: Vec<Option<SetKeys>>,
     header_bytes: u64,
+    to_sign: bool,
 }
 
 /// What was written.
@@ -39,14 +40,18 @@ pub(super) struct Body {
     pub(super) stored_bytes: u64,
     pub(super) media_bytes: u64,
     pub(super) finished_ms: i64,
+    /// For each family, where the set is to be signed.
+    pub(super) signable: Vec<Signable>,
 }
 
 impl Record {
-    /// Writes the header to each family, of which `header` tells all but the family.
+    /// Writes the header to each family, of which `header` tells all but the family. `to_sign` asks
+    /// for what a signature is over.
     pub(super) fn begin(
         plan: &mut Plan,
         header: SetHeader,
         secret: Option<&SetSecret>,
+        to_sign: bool,
     ) -> Result<Self, RunError> {
         let at = At { media: "the new set", position: header.position };
         let mut set_id = [0; 16];
@@ -67,7 +72,7 @@ impl Record {
             outputs.push(Output::new(copies, builder));
             keys.push(encoded.keys);
         }
-        Ok(Self { set_id, header, outputs, keys, header_bytes })
+        Ok(Self { set_id, header, outputs, keys, header_bytes, to_sign })
     }
 
     /// Writes all blocks, index and trailer, and publishes the record.
@@ -124,6 +129,7 @@ impl Record {
             payload_len: usize::try_from(payload_len).unwrap_or(usize::MAX),
             map_key,
             nice: self.header.source != Source::Stream,
+            to_sign: self.to_sign,
             at: self.at(),
         }
     }
@@ -164,6 +170,7 @@ impl Record {
             stored_bytes: 0,
             media_bytes: self.header_bytes,
             finished_ms,
+            signable: Vec::new(),
         };
         let mut written: Vec<Written> = Vec::new();
         for ((output, key), family) in self.outputs.into_iter().zip(&mut block_keys).zip(0_u16..) {
@@ -178,7 +185,7 @@ impl Record {
             };
             let mut buffer = vec![0; BlockSealer::room(payload.len())];
             let entry = sealer.seal(key, &block, &mut buffer).map_err(|error| at.error(error))?;
-            family_written.write(entry, &buffer)?;
+            family_written.write(&SealedBlock::new(entry, buffer, self.to_sign)?)?;
             written.push(family_written);
         }
         let data_blocks = written.iter().map(|family| family.data_blocks).sum();
@@ -193,6 +200,11 @@ impl Record {
             }
             body.media_bytes += family.stored_bytes + (index.len() + TRAILER_LEN) as u64;
             sync(&mut family.copies)?;
+            if self.to_sign {
+                let content_sha256 = family.content.finish();
+                let trailer_sha256 = trailer_digest(&trailer);
+                body.signable.push(Signable { trailer_sha256, content_sha256 });
+            }
             unpublished.push(Unpublished { copies: family.copies, trailer });
         }
         if let Some(snapshot) = snapshot {

@@ -10,7 +10,6 @@ mod verify;
 pub(crate) mod volume;
 
 pub use chain::Chain;
-pub(crate) use verify::content_digest;
 
 use std::io::Write;
 use std::path::PathBuf;

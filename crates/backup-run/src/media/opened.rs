@@ -337,23 +337,6 @@ impl BlockReader {
         header.check_stored(stored).map_err(|error| at.error(error))
     }
 
-    /// Checks a block without a key, in the first copy where it is whole.
-    pub(crate) fn check_any(
-        &mut self,
-        set: &OpenSet<'_>,
-        block: (usize, u32),
-    ) -> Result<(), RunError> {
-        let copies = set.families.get(block.0).map_or(0, |family| family.copies.len());
-        let mut result = Err(RunError::Internal("a block of no file"));
-        for copy in 0..copies {
-            result = self.check_copy(set, block, copy);
-            if result.is_ok() {
-                break;
-            }
-        }
-        result
-    }
-
     /// Reads a block's bytes, and checks its header against the index.
     fn fetch<'a>(
         &mut self,

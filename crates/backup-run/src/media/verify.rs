@@ -281,7 +281,7 @@ fn check_signatures(
 }
 
 /// Over the digests of a family's blocks.
-pub(crate) fn content_digest(digests: &[Digest]) -> Digest {
+fn content_digest(digests: &[Digest]) -> Digest {
     let mut content = ContentDigest::new();
     digests.iter().for_each(|digest| content.push(digest));
     content.finish()

@@ -26,7 +26,7 @@ use tdekit_backup_run::{
     RunError, SetKind, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
 };
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::{KeyStore, Unlocked};
+use tdekit_key_store::{BackupPolicy, KeyStore, Unlocked};
 
 use crate::backup::progress::{Reporter, rate, run as steer};
 use crate::backup::report::{SetReport, compression_of, ratio, size, warn_findings};
@@ -35,6 +35,9 @@ use crate::error::CommandError;
 use crate::global::GlobalArgs;
 use crate::progress::heed_signals;
 use crate::{output, session};
+
+/// What stands for standard output.
+const STANDARD: &str = "-";
 
 /// Arguments of `backup`.
 #[derive(Debug, Args)]
@@ -94,9 +97,14 @@ pub(crate) struct BackupArgs {
     /// Threads that compress and seal [default: as many as there are cores]
     #[arg(long, value_name = "COUNT", default_value = "0", hide_default_value = true)]
     threads: usize,
-    /// Sign the set with this certificate
+    /// Sign the set with this certificate [default: an encrypted set with the first of its
+    /// certificates whose private key is in the key store, where that opens by itself]
     #[arg(long, value_name = "NAME")]
     sign: Option<String>,
+    /// Do not sign the set: in the place of an encrypted database it is restored only with
+    /// --allow-unauthenticated
+    #[arg(long, conflicts_with = "sign")]
+    no_sign: bool,
     /// Let plain and encrypted sets stand in one media set: whoever has the file reads the plain
     /// ones
     #[arg(long)]
@@ -136,8 +144,9 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
         (global, || Wrapping::open(global)),
     )?;
     args.heed_downgrade(global, &places, chosen.is_some(), inherited.is_some())?;
-    downgrade::refuse_backup(global, chosen.is_some(), args.sign.is_some())?;
-    let signer = args.signer(global, database.as_ref(), chosen.as_ref())?;
+    let policy = downgrade::policy(global)?;
+    let signer = args.signer(global, &policy, database.as_ref(), chosen.as_ref())?;
+    downgrade::refuse_backup(&policy, chosen.is_some(), signer.as_ref())?;
     let replaced = if mode == Mode::Replace { uses_of(&places) } else { Vec::new() };
     let (source, labels, unlocked) = args.source(database)?;
     let base_keys = args.base_keys(global, unlocked)?;
@@ -157,6 +166,7 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
         }),
         base_keys: base_keys.as_deref().map(|keys| keys as &dyn UnwrapSecret),
         allow_mixed: args.mixed,
+        to_sign: signer.is_some(),
         expires_ms: args.expire.map_or(0, |seconds| seconds.saturating_mul(1000)),
         labels,
         ..BackupJob::new(source)
@@ -169,15 +179,12 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
         backup(job, targets(&places, expected)?, &steer(args.threads, args.throttle, &report))?;
     let elapsed = reporter.end();
     if let Some(signer) = &signer {
-        let reporter = Reporter::new("sign", None);
-        let report = |progress| reporter.at(progress);
-        let steered = steer(args.threads, args.throttle, &report);
-        sign(targets(&places, 0)?, Some(outcome.position), signer, &steered)?;
-        reporter.end();
+        sign(targets(&places, 0)?, &outcome, signer)?;
     }
     let chosen = chosen.as_ref().map(|(chosen, wrapping)| (chosen, wrapping.store()));
     forget_uses(global, &replaced);
-    args.tell(global, &places, &outcome, elapsed, chosen)
+    let made = (&outcome, elapsed, signer.as_ref());
+    args.tell(global, &places, made, chosen)
 }
 
 impl BackupArgs {
@@ -286,10 +293,25 @@ impl BackupArgs {
     fn signer(
         &self,
         global: &GlobalArgs,
+        policy: &BackupPolicy,
         database: Option<&Database>,
         chosen: Option<&(Chosen, Wrapping)>,
     ) -> Result<Option<Signer>, CommandError> {
-        let Some(selector) = &self.sign else { return Ok(None) };
+        // Nothing can be appended to what was written to standard output.
+        if self.no_sign || self.to.iter().any(|to| to.as_os_str() == STANDARD) {
+            return Ok(None);
+        }
+        let Some(selector) = self.sign.as_ref().or(policy.signed_by.as_ref()) else {
+            let signer = Signer::of_sealed(chosen, global)?;
+            if signer.is_none() && chosen.is_some() {
+                output::note(
+                    "note: the set is not signed: no private key of its certificates is at hand. \
+                     In the place of an encrypted database, restore takes it only with \
+                     --allow-unauthenticated",
+                );
+            }
+            return Ok(signer);
+        };
         let unlocked = match (database.and_then(|each| each.unlocked.as_ref()), chosen) {
             (Some(unlocked), _) | (None, Some((_, Wrapping::Unlocked(unlocked)))) => {
                 Arc::clone(unlocked)
@@ -327,8 +349,7 @@ impl BackupArgs {
         &self,
         global: &GlobalArgs,
         places: &[Place],
-        outcome: &BackupOutcome,
-        elapsed: Duration,
+        (outcome, elapsed, signer): (&BackupOutcome, Duration, Option<&Signer>),
         chosen: Option<(&Chosen, &KeyStore)>,
     ) -> Result<(), CommandError> {
         warn_findings(&outcome.findings);
@@ -336,7 +357,7 @@ impl BackupArgs {
             output::note(summary(outcome, elapsed, self.compression, chosen));
         } else {
             let opened = place::open(places)?;
-            self.print(&opened, outcome, elapsed, chosen)?;
+            self.print(&opened, (outcome, elapsed, signer), chosen)?;
             history::record(global, &opened.media, &opened.devices, &[outcome.position]);
         }
         if let Some((chosen, store)) = chosen {
@@ -349,8 +370,7 @@ impl BackupArgs {
     fn print(
         &self,
         opened: &Opened,
-        outcome: &BackupOutcome,
-        elapsed: Duration,
+        (outcome, elapsed, signer): (&BackupOutcome, Duration, Option<&Signer>),
         chosen: Option<(&Chosen, &KeyStore)>,
     ) -> Result<(), CommandError> {
         let Opened { media, devices } = opened;
@@ -377,8 +397,8 @@ impl BackupArgs {
             let at = date_of_ms(expires.saturating_mul(1000));
             output::line(format_args!("  It may be overwritten after {at}"))?;
         }
-        if let Some(certificate) = &self.sign {
-            output::line(format_args!("  Signed by certificate {certificate}"))?;
+        if let Some(signer) = signer {
+            output::line(format_args!("  Signed by certificate {}", signer.name()))?;
         }
         Ok(())
     }

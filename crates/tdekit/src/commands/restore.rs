@@ -14,11 +14,11 @@ use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
 use tdekit_backup_run::history;
 use tdekit_backup_run::place::{Opened, Place, open};
-use tdekit_backup_run::signature::require_signed;
+use tdekit_backup_run::signature::{is_our_own, require_signed};
 use tdekit_backup_run::stream::StreamFile;
 use tdekit_backup_run::{
-    CatalogUse, Chain, FindingReport, Keys, Media, Recipient, RestoreOutcome, RunError, SetInfo,
-    SourceKind, UnwrapSecret,
+    CatalogUse, Chain, FindingReport, Keys, Media, Recipient, RestoreOutcome, Run, RunError,
+    SetInfo, SourceKind, UnwrapSecret,
 };
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, KeyStore, StoreError, Unlocked, now_seconds};
@@ -63,7 +63,7 @@ pub(crate) struct RestoreArgs {
     /// encrypted database
     #[arg(long, conflicts_with = "certificate")]
     plain: bool,
-    /// Take a plain set that nobody signed in the place of an encrypted database, and sets that
+    /// Take sets that nobody you know signed in the place of an encrypted database, and sets that
     /// `require` under `[backup]` in config.toml refuses
     #[arg(long, conflicts_with = "signed_by")]
     allow_unauthenticated: bool,
@@ -217,13 +217,22 @@ impl Work<'_> {
     /// Reads every block of the sets once before anything is restored.
     fn check_signatures(&mut self, certificate: &str) -> Result<(), CommandError> {
         let store = session::open_store(&self.args.keys.for_store(self.global)).ok();
+        self.read_once(|chain, run| require_signed(chain, certificate, store.as_ref(), run))?;
+        self.signed = true;
+        Ok(())
+    }
+
+    /// Looks at the sets before they are restored, as `verify` does.
+    fn read_once<T>(
+        &mut self,
+        look: impl FnOnce(&mut Chain<'_>, &Run<'_>) -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
         let reporter = Reporter::new("verify", None);
         let report = |progress| reporter.at(progress);
         let steered = steer(self.args.threads, self.args.throttle, &report);
-        let checked = require_signed(&mut self.chain, certificate, store.as_ref(), &steered);
+        let found = look(&mut self.chain, &steered);
         reporter.end();
-        self.signed = checked.is_ok();
-        Ok(checked?)
+        found
     }
 
     /// What the user and the configuration ask of the sets, before anything is restored.
@@ -240,18 +249,26 @@ impl Work<'_> {
     }
 
     /// Refuses to lower the protection of what stands there, unless that was asked for.
-    fn refuse_downgrade(&self, path: &Path, form: &Form) -> Result<(), CommandError> {
+    fn refuse_downgrade(
+        &mut self,
+        path: &Path,
+        form: &Form,
+        unlocked: Option<&Unlocked>,
+    ) -> Result<(), CommandError> {
         let consent = Consent {
             plain: self.args.plain,
             unauthenticated: self.args.allow_unauthenticated,
             signed: self.signed,
         };
-        let sets: Vec<_> = self.chain.sets().collect();
         let store = self.args.keys.for_store(self.global);
         if !self.args.plain {
             downgrade::warn(path, form, &store);
         }
-        Ok(downgrade::refuse(path, form, &sets, consent)?)
+        let refused = downgrade::refuse(path, form, consent, || match unlocked {
+            Some(unlocked) => self.read_once(|chain, run| is_our_own(chain, unlocked, run)),
+            None => Ok(false),
+        });
+        Ok(refused?)
     }
 
     fn to_standard(&self) -> bool {
@@ -297,14 +314,14 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn database(&self, places: &[Place]) -> Result<(), CommandError> {
+    fn database(&mut self, places: &[Place]) -> Result<(), CommandError> {
         if self.to_standard() {
             let told = "a database is restored to a file, not to standard output";
             return Err(CommandError::Usage(told.to_owned()));
         }
         let path = self.destination(places)?;
         let (form, unlocked) = self.form(&path)?;
-        self.refuse_downgrade(&path, &form)?;
+        self.refuse_downgrade(&path, &form, unlocked.as_deref())?;
         let wanted = Wanted {
             path: path.clone(),
             replace: self.args.replace,
