@@ -221,7 +221,11 @@ impl Db {
         let object = name.object();
         if object.starts_with("##") {
             // data that all sessions see would lie unencrypted in a file of tempdb's
-            return Err(Error::feature("a global temporary table"));
+            return Err(Error::feature(
+                "a global temporary table (all sessions would see it, so its rows would lie \
+                 unencrypted in a file of tempdb; use a table of the database, or #t in one \
+                 session)",
+            ));
         }
         if object.starts_with('#') {
             self.connection()?;
