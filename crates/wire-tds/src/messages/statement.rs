@@ -460,7 +460,7 @@ table! {
 
 impl From<crate::memory::OutOfMemory> for Error {
     fn from(_: crate::memory::OutOfMemory) -> Error {
-        // it is told of here, and explains no other error
+        // it is reported here, and explains no other error
         crate::memory::was_refused();
         Error::OutOfMemory {}
     }
@@ -486,8 +486,8 @@ impl Error {
     }
 
     /// Whether the transaction around it is rolled back, even without XACT_ABORT. A text that
-    /// cannot be bound has done nothing: what the transaction did before stays, as clients who
-    /// ask for a description and get an error count on.
+    /// cannot be bound has done nothing: earlier changes of the transaction stay. Clients that ask
+    /// for a description and get an error rely on that.
     #[must_use]
     pub fn undoes(&self) -> bool {
         self.ends() >= Ends::Transaction

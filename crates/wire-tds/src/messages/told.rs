@@ -1,11 +1,11 @@
-//! Messages that are no errors of ours: what statements tell, and what a text raises itself.
+//! Messages that are not our errors: notes of statements, and errors that a text raises itself.
 
 use super::table;
 use crate::Message;
 
 /// The first number that is a user's.
 pub const USER: i32 = 50_000;
-/// The class of what THROW raises.
+/// The class of errors that THROW raises.
 pub const THROWN: u8 = 16;
 
 table! {
