@@ -18,7 +18,10 @@ pub(crate) struct MetricInfo {
 }
 
 macro_rules! metrics {
-    ($($(#[$note:meta])* $name:ident, $label:literal, $column:literal, $lower:literal, $shown:ident;)*) => {
+    ($(
+        $(#[$note:meta])* $name:ident, $label:literal, $column:literal, $lower:literal,
+        $shown:ident;
+    )*) => {
         /// What a value or a ratio is of.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,

@@ -59,7 +59,9 @@ fn map(shown: &Shown<'_>, action: &str, [source, target]: [&str; 2], cells: &[&C
             caption { (title) }
             thead { tr {
                 td {}
-                @for name in &compressions { th scope="col" data-fixed { (compression_words(name)) } }
+                @for name in &compressions {
+                    th scope="col" data-fixed { (compression_words(name)) }
+                }
             } }
             tbody {
                 @for side in shown.report.sides.iter().filter(|side| side.role != Role::Reference) {

@@ -89,7 +89,8 @@ fn here(shown: &Shown<'_>) -> Markup {
     let report = shown.report;
     let mut all = facts(&report.facts, &format!("{}/facts", shown.at));
     all.extend(report.settings.iter().map(|(name, value)| {
-        html! { span data-fixed { (name) } "=" (text(&format!("{}/settings/{name}", shown.at), value)) }
+        let at = format!("{}/settings/{name}", shown.at);
+        html! { span data-fixed { (name) } "=" (text(&at, value)) }
     }));
     for side in shown.sides() {
         let mut own = facts(&side.item.facts, &format!("{}/facts", side.at));
