@@ -102,7 +102,6 @@ impl Access {
         let address = self.part_address(part);
         match fault {
             ObjectFault::Exists => RunError::Exists { path: address.into() },
-            ObjectFault::Claimed => RunError::Locked { path: address.into() },
             fault => RunError::Object { action, address, fault },
         }
     }

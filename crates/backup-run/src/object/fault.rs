@@ -25,7 +25,7 @@ pub enum ObjectFault {
     #[error("something stands there already")]
     Exists,
     /// Another writer is about to publish there.
-    #[error("another process writes there")]
+    #[error("another process writes there, or one that was killed has left its claim")]
     Claimed,
     /// The object is not the one that was opened.
     #[error("it was changed or replaced meanwhile")]

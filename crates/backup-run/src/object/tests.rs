@@ -339,7 +339,8 @@ fn a_claim_keeps_others_out_until_it_is_stale() {
     bucket.put("dir/shop.bak.claim-0123456789abcdef", b"x");
     bucket.put("dir/shop.bak.0001.claim-0123456789abcdef", b"x");
     let refused = append(&mut ObjectTarget::with(client.clone()), NEW, b"first");
-    assert!(matches!(refused, Err(RunError::Locked { .. })), "{refused:?}");
+    let claimed = matches!(refused, Err(RunError::Object { fault: ObjectFault::Claimed, .. }));
+    assert!(claimed, "{refused:?}");
     let claim = Path::from("dir/shop.bak.claim-0123456789abcdef");
     bucket.client.runtime.block_on(bucket.store.delete(&claim)).unwrap();
     append(&mut ObjectTarget::with(client), NEW, b"first").unwrap();

@@ -1,6 +1,6 @@
 //! Which files of a data directory there are to look at.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,8 @@ pub(super) enum Unit {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) units: BTreeSet<Unit>,
+    /// The `.isl` files, by the path that each holds.
+    links: BTreeMap<PathBuf, PathBuf>,
     /// Files that are there and are not looked at: redo log, binary logs, Aria's log and such.
     pub(super) others: BTreeSet<PathBuf>,
 }
@@ -65,8 +67,9 @@ impl Found {
             Some("ibd") => _ = self.units.insert(of_space(path)),
             // Holds the path of a table that lies in another directory.
             Some("isl") => {
-                let target = fs::read_to_string(path).unwrap_or_default();
-                self.units.insert(of_space(Path::new(target.trim())));
+                let target = target_of(path);
+                self.units.insert(of_space(&target));
+                self.links.insert(target, path.to_owned());
             }
             Some("MAI") => _ = self.units.insert(Unit::Aria(path.to_owned())),
             Some("MAD" | "frm" | "opt" | "cfg" | "TRG" | "TRN") => {}
@@ -75,6 +78,49 @@ impl Found {
             _ => {}
         }
     }
+}
+
+/// What is left of a unit one of whose files is not there.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    /// What still stands.
+    pub(super) path: PathBuf,
+    pub(super) engine: &'static str,
+    /// What is wrong with it.
+    pub(super) told: String,
+}
+
+impl Found {
+    /// What is left of a unit one of whose files is missing. One that was dropped leaves nothing.
+    pub(super) fn left_of(&self, unit: &Unit) -> Option<Left> {
+        let stands = |path: &Path| fs::symlink_metadata(path).is_ok();
+        match unit {
+            Unit::Aria(index) => stands(index).then(|| Left {
+                path: index.clone(),
+                engine: "Aria",
+                told: "its data file, or the file that it links to, is not there".to_owned(),
+            }),
+            Unit::Tablespace(paths) => {
+                let target = paths.first()?;
+                let (path, told) = match self.links.get(target) {
+                    Some(link) if stands(link) && target_of(link) == *target => {
+                        (link, format!("it names {}, which is not there", target.display()))
+                    }
+                    _ => {
+                        let is_left = |path: &&PathBuf| stands(path) && !path.exists();
+                        let told = "it links to a file that is not there";
+                        (paths.iter().find(is_left)?, told.to_owned())
+                    }
+                };
+                Some(Left { path: path.clone(), engine: "InnoDB", told })
+            }
+        }
+    }
+}
+
+/// What an `.isl` file names; nothing where it cannot be read.
+fn target_of(link: &Path) -> PathBuf {
+    PathBuf::from(fs::read_to_string(link).unwrap_or_default().trim())
 }
 
 /// The number of a file that is named by a word and a number.
@@ -122,5 +168,33 @@ mod tests {
         assert_eq!(found.units, expected.into());
         assert_eq!(found.others, [data.join("ib_logfile0")].into());
         assert!(find(&dir.path().join("none"), None).is_err());
+    }
+
+    #[test]
+    fn what_a_missing_file_leaves_is_told_and_what_was_dropped_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path();
+        let (link, far) = (data.join("t.isl"), data.join("far").join("t.ibd"));
+        fs::write(&link, format!("{}\n", far.display())).unwrap();
+        std::os::unix::fs::symlink("nowhere", data.join("s.ibd")).unwrap();
+        fs::write(data.join("a.MAI"), "x").unwrap();
+        fs::write(data.join("empty.isl"), "").unwrap();
+        let found = find(data, None).unwrap();
+        let left: Vec<_> = found.units.iter().map(|unit| found.left_of(unit)).collect();
+        let mut names: Vec<_> = left.iter().flatten().map(|left| left.path.clone()).collect();
+        names.sort();
+        let all = ["a.MAI", "empty.isl", "s.ibd", "t.isl"].map(|name| data.join(name));
+        assert_eq!(names, all);
+        let told = |path: &Path| {
+            let mut left = left.iter().flatten();
+            left.find(|left| left.path == path).map(|left| left.told.clone()).unwrap()
+        };
+        assert!(told(&link).contains("far/t.ibd"), "{}", told(&link));
+        // Dropped: the link is gone as well, or names another file now.
+        fs::remove_file(data.join("a.MAI")).unwrap();
+        fs::remove_file(data.join("s.ibd")).unwrap();
+        fs::remove_file(data.join("empty.isl")).unwrap();
+        fs::write(&link, "/elsewhere/t.ibd").unwrap();
+        assert!(found.units.iter().all(|unit| found.left_of(unit).is_none()));
     }
 }

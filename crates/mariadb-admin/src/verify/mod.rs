@@ -6,6 +6,8 @@ mod report;
 mod scan;
 
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use tdekit_mariadb::Keyring;
 use tdekit_mariadb::binlog::FindKey;
@@ -19,6 +21,9 @@ use crate::{Progress, Untold};
 
 /// Where Debian's servers have their data.
 const DEFAULT_DATA: &str = "/var/lib/mysql";
+
+/// How long a file that is missing may be one that a server is dropping.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Where a server has its data.
 #[derive(Debug)]
@@ -165,11 +170,7 @@ fn look_at(look: &Look<'_>, found: &Found) -> Result<Report, MariadbError> {
     let mut report = Report { opened_with_keys: look.find_key.is_some(), ..Report::default() };
     let mut gone = 0_u64;
     for unit in &found.units {
-        let one = match unit {
-            Unit::Tablespace(paths) => scan::tablespace(look, paths)?,
-            Unit::Aria(index) => scan::aria(look, index)?,
-        };
-        let Some(one) = one else {
+        let Some(one) = look_at_one(look, found, unit)? else {
             gone += 1;
             continue;
         };
@@ -183,6 +184,28 @@ fn look_at(look: &Look<'_>, found: &Found) -> Result<Report, MariadbError> {
     }
     report.clean = report.findings == 0;
     Ok(report)
+}
+
+/// `None` where it was dropped meanwhile, and nothing of it is left.
+fn look_at_one(
+    look: &Look<'_>,
+    found: &Found,
+    unit: &Unit,
+) -> Result<Option<Tablespace>, MariadbError> {
+    let at = || match unit {
+        Unit::Tablespace(paths) => scan::tablespace(look, paths),
+        Unit::Aria(index) => scan::aria(look, index),
+    };
+    let one = at()?;
+    if one.is_some() || found.left_of(unit).is_none() {
+        return Ok(one);
+    }
+    // A server drops or moves a table file by file.
+    thread::sleep(LOOK_AGAIN);
+    match at()? {
+        None => Ok(found.left_of(unit).map(scan::incomplete)),
+        one => Ok(one),
+    }
 }
 
 /// The parts that were not looked at, in sentences.
@@ -264,4 +287,27 @@ fn guessed_pages(found: &Found) -> u64 {
         Unit::Aria(index) => (len(index) + len(&index.with_extension("MAD"))) / 8192,
     });
     pages.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_to_a_file_that_is_missing_is_a_finding() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("t.isl"), "/nowhere/at/all/t.ibd\n").unwrap();
+        let look = Look {
+            find_key: None,
+            sample: None,
+            allow_plain: true,
+            allow_unused: true,
+            progress: &Untold,
+        };
+        let found = files::find(dir.path(), None).unwrap();
+        let report = look_at(&look, &found).unwrap();
+        assert!(!report.clean && report.not_checked.is_empty(), "{report:?}");
+        assert_eq!((report.findings, report.tablespaces[0].findings[0].kind), (1, "missing"));
+        assert!(report.tablespaces[0].file.ends_with("t.isl"));
+    }
 }

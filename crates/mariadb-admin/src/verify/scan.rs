@@ -16,6 +16,7 @@ use tdekit_mariadb::datafile::{
 };
 use tdekit_mariadb::{PluginError, SYSTEM_KEY_ID};
 
+use super::files::Left;
 use super::pages::{CHUNK_LEN, Pages};
 use super::report::{Finding, Tablespace};
 use crate::Progress;
@@ -324,6 +325,13 @@ fn note(report: &mut Tablespace, seen: Seen, used: bool) {
 
 fn named(path: &Path, engine: &'static str) -> Tablespace {
     Tablespace { file: path.display().to_string(), engine, ..Tablespace::default() }
+}
+
+/// A table one of whose files is not there.
+pub(super) fn incomplete(left: Left) -> Tablespace {
+    let mut report = named(&left.path, left.engine);
+    report.find(Finding::whole("missing", left.told));
+    report
 }
 
 fn unreadable(path: &Path, error: LayoutError) -> Tablespace {
