@@ -175,8 +175,8 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
             "make the bucket first; AWS_ENDPOINT_URL names a server other than Amazon's"
         }
         RunError::Object { fault: ObjectFault::Claimed, .. } => {
-            "try again when it is done. A claim that was left counts for an hour; to go on at once, \
-             see that no backup runs, and delete the object NAME.claim-... beside that part"
+            "try again when it is done. A claim that was left counts for an hour; to go on at \
+             once, see that no backup runs, and delete the object NAME.claim-... beside that part"
         }
         RunError::NoSpace { .. } => "free some space, then try again; earlier sets are whole",
         RunError::SourceChanged { .. } => "find out what writes to it besides SQLite",

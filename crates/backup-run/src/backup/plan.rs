@@ -186,8 +186,8 @@ fn refuse_uneven_stripes(volumes: &Volumes) -> Result<(), RunError> {
     if let Some((oldest, newest)) = volumes.uneven_stripes() {
         let records = |volume: &Volume| volume.records.last().map_or(0, Placed::ordinal);
         let reason = format!(
-            "{} is older than {}: it has {} record(s) and the other {}. Put a whole copy of it back, \
-             or begin a new media set",
+            "{} is older than {}: it has {} record(s) and the other {}. Put a whole copy of it \
+             back, or begin a new media set",
             oldest.name,
             newest.name,
             records(oldest),
