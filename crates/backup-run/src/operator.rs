@@ -118,7 +118,7 @@ impl dyn Operator + '_ {
     /// Reads the key store and opens its master key. Asks for nothing.
     ///
     /// # Errors
-    /// Those of [`Operator::open_store`] and of [`StoreAccess::unlock`].
+    /// Those of `open_store` and of [`StoreAccess::unlock`].
     pub fn open_unlocked(&self) -> Result<Arc<Unlocked>, StoreError> {
         let store = self.open_store()?;
         self.access().unlock(&store).map(Arc::new)
