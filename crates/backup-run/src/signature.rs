@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use tdekit_key_crypto::{sha1_thumbprint, sha256, x509};
-use tdekit_key_store::{KeyStore, StoreError, Unlocked, thumbprint};
+use tdekit_key_store::{CertificateInfo, KeyStore, StoreError, Unlocked, thumbprint};
 
 use crate::database::source::{Chosen, Wrapping};
 use crate::operator::Operator;
@@ -31,6 +31,11 @@ impl Signer {
     ) -> Result<Self, RunError> {
         let info = unlocked.store().find(selector)?;
         operator.tell_expiring(&info.name, info.not_after);
+        let info = info.clone();
+        Self::by(unlocked, &info)
+    }
+
+    fn by(unlocked: Arc<Unlocked>, info: &CertificateInfo) -> Result<Self, RunError> {
         let (name, selector) = (info.name.clone(), info.thumbprint());
         let der = unlocked.store().certificate_der(&selector)?.to_vec();
         unlocked.sign(&selector, b"trial")?;
@@ -39,16 +44,14 @@ impl Signer {
 
     /// Who signs a sealed set where nobody is named: the first of its certificates whose private
     /// key is in the key store, if that is open. `None` where there is none, and for a plain set.
+    /// The choice of the certificates has told of those that expire soon.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn of_sealed(
-        chosen: Option<&(Chosen, Wrapping)>,
-        operator: &dyn Operator,
-    ) -> Result<Option<Self>, RunError> {
+    pub fn of_sealed(chosen: Option<&(Chosen, Wrapping)>) -> Result<Option<Self>, RunError> {
         let Some((chosen, Wrapping::Unlocked(unlocked))) = chosen else { return Ok(None) };
         let own = chosen.certificates.iter().find(|info| info.has_private_key);
-        own.map(|info| Self::new(Arc::clone(unlocked), &info.thumbprint(), operator)).transpose()
+        own.map(|info| Self::by(Arc::clone(unlocked), info)).transpose()
     }
 
     /// The certificate's name in the key store.

@@ -153,7 +153,7 @@ impl Job<'_> {
         let policy = downgrade::policy(keys.operator())?;
         let signer = match &policy.signed_by {
             Some(name) => Some(Signer::new(keys.open()?, name, keys.operator())?),
-            None => Signer::of_sealed(*chosen, keys.operator())?,
+            None => Signer::of_sealed(*chosen)?,
         };
         downgrade::refuse_backup(&policy, chosen.is_some(), signer.as_ref())?;
         let names: Vec<_> = chosen

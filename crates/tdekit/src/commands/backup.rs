@@ -302,7 +302,7 @@ impl BackupArgs {
             return Ok(None);
         }
         let Some(selector) = self.sign.as_ref().or(policy.signed_by.as_ref()) else {
-            let signer = Signer::of_sealed(chosen, global)?;
+            let signer = Signer::of_sealed(chosen)?;
             if signer.is_none() && chosen.is_some() {
                 output::note(
                     "note: the set is not signed: no private key of its certificates is at hand. \
