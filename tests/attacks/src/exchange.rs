@@ -39,7 +39,8 @@ pub(crate) fn attack(place: &Place) -> Result<Option<Attack<'_>>> {
         ensure!(read.is_ok(), "a media set that nobody exchanged: {read:?}");
     }
     let known = line.known()?;
-    ensure!(known.len() == 4, "two media sets of two objects: {:?}", known.keys());
+    // Of each set one object has the blocks and one the signature.
+    ensure!(known.len() == 8, "two media sets of two signed sets: {:?}", known.keys());
     let name = "S3 behind a line that answers with another object's bytes";
     Ok(Some(Attack::new(name, move |rng| {
         let objects: Vec<&String> = known.keys().collect();
