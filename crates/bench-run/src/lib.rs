@@ -16,6 +16,7 @@ mod derive;
 mod driver;
 mod environment;
 mod error;
+mod experiment;
 mod generate;
 mod instructions;
 mod interrupt;

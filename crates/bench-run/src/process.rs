@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +21,39 @@ use crate::key_store::{self, KeyEnvironment};
 const LAST_WORDS: usize = 4096;
 /// Time that a worker gets to end after its input ended.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Reads the lines that a program prints in the background, as `each` makes them. It reads to the
+/// end even where nobody waits: a program whose output nobody reads would stop some day.
+pub(crate) fn read_lines<T: Send + 'static>(
+    output: Option<ChildStdout>,
+    each: impl Fn(String) -> T + Send + 'static,
+) -> Receiver<T> {
+    let (sender, lines) = channel();
+    if let Some(output) = output {
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+                let _nobody_waits = sender.send(each(String::from_utf8_lossy(&line).into_owned()));
+            }
+        });
+    }
+    lines
+}
+
+/// Waits for the next line; none when the output has ended. A stop request ends the waiting, and so
+/// does a failure of what is done now and then.
+pub(crate) fn next_line<T>(
+    lines: &Receiver<T>,
+    meanwhile: &mut dyn FnMut() -> Result<(), BenchError>,
+) -> Result<Option<T>, BenchError> {
+    loop {
+        interrupt::check()?;
+        match lines.recv_timeout(Duration::from_millis(100)) {
+            Ok(line) => return Ok(Some(line)),
+            Err(RecvTimeoutError::Timeout) => meanwhile()?,
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+        }
+    }
+}
 
 /// A running worker. Dropping it ends the process.
 pub(crate) struct WorkerProcess {
@@ -55,16 +88,7 @@ impl WorkerProcess {
                 source,
             })?;
         let input = child.stdin.take();
-        let (sender, replies) = channel();
-        if let Some(output) = child.stdout.take() {
-            std::thread::spawn(move || {
-                for line in BufReader::new(output).lines().map_while(Result::ok) {
-                    if sender.send(line).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
+        let replies = read_lines(child.stdout.take(), |line| line);
         let errors = Arc::new(Mutex::new(Vec::new()));
         if let Some(mut stderr) = child.stderr.take() {
             let errors = Arc::clone(&errors);
@@ -107,14 +131,7 @@ impl WorkerProcess {
         &mut self,
         meanwhile: &mut dyn FnMut() -> Result<(), BenchError>,
     ) -> Result<T, BenchError> {
-        let line = loop {
-            interrupt::check()?;
-            match self.replies.recv_timeout(Duration::from_millis(100)) {
-                Ok(line) => break line,
-                Err(RecvTimeoutError::Timeout) => meanwhile()?,
-                Err(RecvTimeoutError::Disconnected) => return Err(self.lost()),
-            }
-        };
+        let Some(line) = next_line(&self.replies, meanwhile)? else { return Err(self.lost()) };
         let side = || self.side.clone();
         serde_json::from_str::<Result<T, String>>(&line)
             .map_err(|error| BenchError::WorkerLost {
@@ -195,7 +212,7 @@ impl Drop for WorkerProcess {
 }
 
 /// Waits for the end of a process without reaping it.
-fn has_ended(child: &Child, grace: Duration) -> bool {
+pub(crate) fn has_ended(child: &Child, grace: Duration) -> bool {
     let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return true };
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! What is measured: the cells, their texts and their sizes.
+//! The cells of the experiment, their texts and their sizes.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -54,18 +54,29 @@ fn driver_stream_batch() -> String {
     )
 }
 
-/// A temporary table of `rows` rows, a power of two, made by doubling.
+/// A temporary table of `rows` rows, a power of two.
 pub(super) fn fill(connection: &mut Connection, rows: u32) -> Result<(), BenchError> {
     connection.ask("CREATE TABLE #tdekit_rows (n int NOT NULL, filler varchar(200) NOT NULL)")?;
     let filler = filler();
     connection.ask(&format!("INSERT INTO #tdekit_rows (n, filler) VALUES (1, '{filler}')"))?;
-    let mut there = 1;
-    while there < rows {
+    double(connection, rows, |there| {
+        format!("INSERT INTO #tdekit_rows (n, filler) SELECT n + {there}, filler FROM #tdekit_rows")
+    })
+}
+
+/// Doubles a table of one row until it has `rows`, a power of two. `statement` adds to so many rows
+/// as many again.
+pub(super) fn double(
+    connection: &mut Connection,
+    rows: u32,
+    statement: impl Fn(u32) -> String,
+) -> Result<(), BenchError> {
+    for there in std::iter::successors(Some(1), |there| Some(there * 2)) {
+        if there >= rows {
+            break;
+        }
         interrupt::check()?;
-        connection.ask(&format!(
-            "INSERT INTO #tdekit_rows (n, filler) SELECT n + {there}, filler FROM #tdekit_rows"
-        ))?;
-        there *= 2;
+        connection.ask(&statement(there))?;
     }
     Ok(())
 }

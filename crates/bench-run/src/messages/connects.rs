@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::process::{ProcessorUse, own_thread};
+use super::process::ProcessorUse;
 use super::tds::{Connection, Dialer};
 use crate::error::BenchError;
 use crate::interrupt;
 
-/// Opens `count` connections, `threads` at a time, and gives each to `each`. Returns what the
-/// threads used.
+/// Opens `count` connections, `threads` at a time, and gives each to `each`. Returns the use that
+/// the threads made of processors.
 ///
 /// # Errors
 /// The first connection's that fails; no further one is begun then.
@@ -20,7 +20,8 @@ pub(super) fn dial(
 ) -> Result<ProcessorUse, BenchError> {
     let left = AtomicU32::new(count);
     let work = || {
-        while claim(&left) {
+        let next = |left: u32| left.checked_sub(1);
+        while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok() {
             let opened = interrupt::check().and_then(|()| Ok(dialer.open()?));
             match opened {
                 Ok(connection) => each(connection),
@@ -31,7 +32,7 @@ pub(super) fn dial(
             }
         }
         // A thread has used nothing when it begins.
-        Ok(own_thread())
+        Ok(ProcessorUse::of_this_thread())
     };
     let used: Vec<Result<ProcessorUse, BenchError>> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads.min(count)).map(|_| scope.spawn(work)).collect();
@@ -41,14 +42,9 @@ pub(super) fn dial(
     for used in used {
         let used = used?;
         sum.cpu_ns += used.cpu_ns;
-        sum.voluntary_switches += used.voluntary_switches;
-        sum.involuntary_switches += used.involuntary_switches;
+        sum.switches += used.switches;
     }
     Ok(sum)
-}
-
-fn claim(left: &AtomicU32) -> bool {
-    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
 }
 
 fn lost() -> BenchError {

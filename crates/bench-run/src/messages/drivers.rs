@@ -105,8 +105,7 @@ impl Freetds {
         let (lines, last_line) = count_lines(&result)?;
         let client = ProcessorUse {
             cpu_ns: used.cpu.user_ns + used.cpu.system_ns,
-            voluntary_switches: used.cpu.voluntary_switches,
-            involuntary_switches: used.cpu.involuntary_switches,
+            switches: used.cpu.voluntary_switches + used.cpu.involuntary_switches,
         };
         Ok(Driven { elapsed_ns, client, lines, last_line })
     }

@@ -3,18 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum};
 use zeroize::Zeroizing;
 
-use super::mode::MessagesMode;
-use super::tds::{DEFAULT_PACKET_BYTES, Trust};
+use super::tds::{DEFAULT_PACKET_BYTES, Mode, Trust};
 use crate::address::ServerUrl;
 use crate::config::{Given, MAX_TIME_S, each_once};
 use crate::error::BenchError;
 
 /// Where a password for the server may stand.
 const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
-// What `--quick` has and what is usual.
+// With `--quick`, and usually.
 /// Rows of the large result; some 14 MB.
 const STREAM_ROWS: (u32, u32) = (16_384, 131_072);
 /// Connections of a block.
@@ -28,9 +28,8 @@ const POINT_ROWS: (u32, u32) = (16_384, 131_072);
 pub(crate) struct MessagesArgs {
     /// Kinds of connections, parted by commas: `off` (the base, always measured), `on` (TLS within
     /// PRELOGIN), `strict` (TDS 8.0). Default: off,on; with a server of the bench's own all three.
-    #[arg(long, value_delimiter = ',', value_name = "MODES",
-          value_parser = ["off", "on", "strict"])]
-    mode: Vec<String>,
+    #[arg(long, value_delimiter = ',', value_name = "MODES", value_parser = modes())]
+    mode: Vec<Mode>,
     /// Parts of the experiment, parted by commas: `loop` (the message loop), `stream` (a large
     /// result), `connects` (connections made and closed again), `points` (selects of one row by a
     /// prepared statement; on a server of the bench's own beside the same call in its own process),
@@ -79,6 +78,13 @@ pub(crate) struct MessagesArgs {
     login_password_file: Option<PathBuf>,
 }
 
+fn modes() -> impl TypedValueParser<Value = Mode> {
+    let modes = [Mode::Off, Mode::On, Mode::Strict];
+    PossibleValuesParser::new(modes.map(Mode::name)).try_map(move |name| {
+        modes.into_iter().find(|mode| mode.name() == name).ok_or("no such kind of connection")
+    })
+}
+
 /// A part of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Part {
@@ -102,13 +108,13 @@ pub(super) struct Target {
     pub(super) password: Zeroizing<String>,
 }
 
-/// What the experiment is to be, with every default filled in.
+/// The experiment, with every default filled in.
 #[derive(Clone)]
 pub(crate) struct MessagesPlan {
     /// None to start a server.
     pub(super) target: Option<Target>,
     /// Those beside `off`.
-    pub(super) modes: Vec<MessagesMode>,
+    pub(super) modes: Vec<Mode>,
     pub(super) trust: Trust,
     pub(super) packet_bytes: u16,
     pub(super) parts: Vec<Part>,
@@ -146,19 +152,16 @@ impl MessagesArgs {
         given: Given,
         url: Option<&ServerUrl>,
     ) -> Result<MessagesPlan, BenchError> {
-        let target = match url {
-            Some(url) => Some(Target { url: url.clone(), password: self.password(url)? }),
-            None => None,
+        let target = |url: &ServerUrl| -> Result<_, BenchError> {
+            Ok(Target { url: url.clone(), password: self.password(url)? })
         };
-        let mut modes = each_once(self.mode.iter().filter_map(|mode| match mode.as_str() {
-            "on" => Some(MessagesMode::On),
-            "strict" => Some(MessagesMode::Strict),
-            _ => None,
-        }));
-        if modes.is_empty() && self.mode.is_empty() {
-            modes.push(MessagesMode::On);
-            modes.extend(target.is_none().then_some(MessagesMode::Strict));
-        }
+        let target = url.map(target).transpose()?;
+        let usual: &[Mode] = match target {
+            None => &[Mode::On, Mode::Strict],
+            Some(_) => &[Mode::On],
+        };
+        let named = if self.mode.is_empty() { usual } else { &self.mode };
+        let modes = each_once(named.iter().copied().filter(|mode| *mode != Mode::Off));
         if modes.is_empty() {
             let reason = "only plain connections: there is nothing to compare".to_owned();
             return Err(BenchError::Option { option: "--mode", reason });
@@ -241,10 +244,10 @@ mod tests {
     #[test]
     fn an_own_server_is_trusted_and_another_is_not() {
         let own = plan(&[], None).unwrap();
-        assert_eq!(own.modes, [MessagesMode::On, MessagesMode::Strict]);
+        assert_eq!(own.modes, [Mode::On, Mode::Strict]);
         assert_eq!((own.trust, own.stream_rows), (Trust::Anyone, 131_072));
         let other = plan(&[], Some("mssql://sa:p@host")).unwrap();
-        assert_eq!((other.modes.as_slice(), other.trust), (&[MessagesMode::On][..], Trust::System));
+        assert_eq!((other.modes.as_slice(), other.trust), (&[Mode::On][..], Trust::System));
         let trusted = plan(&["--trust", "--stream-rows", "1000"], Some("mssql://sa:p@host"));
         let trusted = trusted.unwrap();
         assert_eq!((trusted.trust, trusted.stream_rows), (Trust::Anyone, 1024));

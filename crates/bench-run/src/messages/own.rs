@@ -1,11 +1,9 @@
 //! A server of the bench's own: the shipped command, as a user starts it.
 
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,14 +13,14 @@ use zeroize::Zeroizing;
 
 use crate::command::run;
 use crate::error::BenchError;
-use crate::interrupt;
 use crate::key_store::{self, KeyEnvironment};
 use crate::private;
+use crate::process::{has_ended, next_line, read_lines};
 
 /// The login that the bench makes and uses.
 pub(super) const LOGIN: &str = "sa";
 const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
-/// What the command prints once it can be reached.
+/// The beginning of the line that the command prints once it can be reached.
 const LISTENING: &str = "listening on ";
 /// Time that a server gets to be reachable, and to end.
 const START: Duration = Duration::from_secs(60);
@@ -72,82 +70,49 @@ impl Home {
             .stderr(errors)
             // A group of its own: Ctrl-C on the terminal reaches the bench alone, which ends it.
             .process_group(0);
-        let mut server = OwnServer::spawn(&mut command, &self.tdekit)?;
-        let failed = |detail: &str| {
+        let child = die_with_parent(&mut command).spawn().map_err(|source| BenchError::Start {
+            command: format!("{} serve", self.tdekit.display()),
+            source,
+        })?;
+        let mut server = OwnServer { child, port: 0 };
+        let silent = || {
             let words = std::fs::read_to_string(&said).unwrap_or_default();
-            let detail = format!("{detail}: {}", words.trim());
-            Err(BenchError::WorkerLost { side: "tdekit serve".to_owned(), detail })
+            let detail = format!("it does not say where it listens: {}", words.trim());
+            BenchError::WorkerLost { side: "tdekit serve".to_owned(), detail }
         };
-        match server.wait_for_address()? {
-            Some(address) => {
-                server.address = address;
-                Ok(server)
+        let lines = read_lines(server.child.stdout.take(), |line| line);
+        let began = Instant::now();
+        let mut in_time = || if began.elapsed() < START { Ok(()) } else { Err(silent()) };
+        while let Some(line) = next_line(&lines, &mut in_time)? {
+            let address = line.strip_prefix(LISTENING).map(str::parse::<SocketAddr>);
+            if let Some(Ok(address)) = address {
+                server.port = address.port();
+                return Ok(server);
             }
-            None => failed("it does not say where it listens"),
         }
+        Err(silent())
     }
 }
 
 /// A running server. Dropping it ends the process.
 pub(super) struct OwnServer {
     child: Child,
-    pub(super) address: SocketAddr,
+    /// On loopback.
+    pub(super) port: u16,
 }
 
 impl OwnServer {
-    fn spawn(command: &mut Command, program: &std::path::Path) -> Result<Self, BenchError> {
-        let child = die_with_parent(command).spawn().map_err(|source| BenchError::Start {
-            command: format!("{} serve", program.display()),
-            source,
-        })?;
-        Ok(Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)) })
-    }
-
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
-    }
-
-    /// Waits until the server says where it listens; none when it ends, or says it not in time.
-    fn wait_for_address(&mut self) -> Result<Option<SocketAddr>, BenchError> {
-        let (sender, lines) = channel();
-        if let Some(output) = self.child.stdout.take() {
-            // Reads on to the end: a server whose output nobody reads would stop some day.
-            std::thread::spawn(move || {
-                for line in BufReader::new(output).lines().map_while(Result::ok) {
-                    let _nobody_waits = sender.send(line);
-                }
-            });
-        }
-        let began = Instant::now();
-        while began.elapsed() < START {
-            interrupt::check()?;
-            match lines.recv_timeout(Duration::from_millis(100)) {
-                Ok(line) => {
-                    if let Some(Ok(address)) = line.strip_prefix(LISTENING).map(str::parse) {
-                        return Ok(Some(address));
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-        }
-        Ok(None)
     }
 }
 
 impl Drop for OwnServer {
     fn drop(&mut self) {
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            let _gone = kill_process(pid, Signal::TERM);
+        let _gone = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        if !has_ended(&self.child, STOP) {
+            let _gone = self.child.kill();
         }
-        let began = Instant::now();
-        while began.elapsed() < STOP {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let _gone = self.child.kill();
         let _reaped = self.child.wait();
     }
 }

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use fastrand::Rng;
 
+use super::cells::double;
 use super::tds::{Connection, Drained};
 use crate::error::BenchError;
-use crate::interrupt;
 use crate::sqlite::{Library, SqliteError, Statement};
 
 /// The database of the bench's own server that holds the table.
 pub(super) const DATABASE: &str = "tdekit_points";
-/// What a server that is the user's own is asked from: nothing of its databases is touched.
+/// The table on a server that is the user's own: nothing of its databases is touched.
 const TEMPORARY: &str = "#tdekit_points";
 const OWN: &str = "tdekit_points.dbo.points";
 /// Bytes of text in a row.
@@ -41,12 +41,7 @@ pub(super) fn make_database(connection: &mut Connection, rows: u32) -> Result<()
     fill(connection, "points", rows)
 }
 
-/// Makes a temporary table of the connection.
-pub(super) fn make_temporary(connection: &mut Connection, rows: u32) -> Result<(), BenchError> {
-    fill(connection, TEMPORARY, rows)
-}
-
-/// `rows` is a power of two: they are made by doubling.
+/// `rows` is a power of two.
 fn fill(connection: &mut Connection, table: &str, rows: u32) -> Result<(), BenchError> {
     connection.ask(&format!(
         "CREATE TABLE {table} (id int NOT NULL PRIMARY KEY, c varchar({TEXT_BYTES}) NOT NULL, \
@@ -54,16 +49,12 @@ fn fill(connection: &mut Connection, table: &str, rows: u32) -> Result<(), Bench
     ))?;
     let text: String = ('a'..='z').cycle().take(TEXT_BYTES).collect();
     connection.ask(&format!("INSERT INTO {table} (id, c, k) VALUES (1, '{text}', {FACTOR})"))?;
-    let mut there = 1;
-    while there < rows {
-        interrupt::check()?;
-        connection.ask(&format!(
+    double(connection, rows, |there| {
+        format!(
             "INSERT INTO {table} (id, c, k) SELECT id + {there}, c, (id + {there}) * {FACTOR} \
              FROM {table}"
-        ))?;
-        there *= 2;
-    }
-    Ok(())
+        )
+    })
 }
 
 /// The statement as prepared on a connection.
@@ -76,8 +67,16 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares it, and looks at its answer for the first row.
-    pub(super) fn make(connection: &mut Connection, own: bool) -> Result<Self, BenchError> {
+    /// Prepares it, and looks at its answer for the first row. On a server that is the user's own a
+    /// temporary table of `rows` rows is made for it.
+    pub(super) fn make(
+        connection: &mut Connection,
+        own: bool,
+        rows: u32,
+    ) -> Result<Self, BenchError> {
+        if !own {
+            fill(connection, TEMPORARY, rows)?;
+        }
         let handle = connection.prepare("@id int", &statement(own))?;
         let mut made = Self { handle, answer_bytes: 0, message: Vec::new() };
         let first = connection.execute(&mut made.message, handle, &[1])?;

@@ -1,6 +1,7 @@
-//! The server's process: which it is, and what it used. And what the own thread used.
+//! The server's process: which it is, and the resources that it and the own thread use.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::net::{IpAddr, UdpSocket};
 
@@ -10,24 +11,30 @@ use crate::measure::{field, thread_ns};
 
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
-/// Programs that pass connections on to a server elsewhere: what they use says nothing.
+/// Programs that pass connections on to a server elsewhere: their own use says nothing.
 const FORWARDERS: [&str; 5] = ["docker-proxy", "rootlessport", "ssh", "socat", "slirp4netns"];
 
-/// What a process or a thread used.
+/// The use that a process or a thread makes of processors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ProcessorUse {
     /// CPU by its own clock.
     pub(super) cpu_ns: u64,
-    /// Context switches because it waited.
-    pub(super) voluntary_switches: u64,
-    /// Context switches because another was given the processor.
-    pub(super) involuntary_switches: u64,
+    /// Context switches, because it waited or because another was given the processor.
+    pub(super) switches: u64,
 }
 
 impl ProcessorUse {
-    /// Context switches of both kinds.
-    pub(super) fn switches(&self) -> u64 {
-        self.voluntary_switches.saturating_add(self.involuntary_switches)
+    /// That of the calling thread so far.
+    pub(super) fn of_this_thread() -> Self {
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+        Self { cpu_ns: thread_ns(), switches: switches_of(&status).unwrap_or(0) }
+    }
+
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            switches: self.switches.saturating_sub(before.switches),
+        }
     }
 }
 
@@ -105,59 +112,31 @@ fn owner(sockets: &[String]) -> Option<u32> {
     pids.into_iter().find(holds)
 }
 
-/// What a process had used at a moment. Switches are kept by thread: those of a thread that ends
+/// The counters of a process at a moment. Switches are kept by thread: those of a thread that ends
 /// are gone with it.
 #[derive(Debug)]
 pub(super) struct Moment {
     cpu_ns: Option<u64>,
-    switches: BTreeMap<u32, (u64, u64)>,
+    switches: BTreeMap<OsString, u64>,
 }
 
 impl Moment {
     pub(super) fn of(pid: u32) -> Self {
-        let mut switches = BTreeMap::new();
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
-        for task in tasks.flatten() {
-            let number = task.file_name().to_str().and_then(|name| name.parse().ok());
-            let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
-            if let Some((number, found)) = number.zip(switches_of(&status)) {
-                switches.insert(number, found);
-            }
-        }
-        Self { cpu_ns: processor_ns(pid), switches }
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let switches = threads.filter_map(|thread| {
+            let status = fs::read_to_string(thread.path().join("status")).ok()?;
+            Some((thread.file_name(), switches_of(&status)?))
+        });
+        Self { cpu_ns: processor_ns(pid), switches: switches.collect() }
     }
 
-    /// What was used since `before`; none where the process cannot be seen any more.
+    /// The use made since `before`; none where the process cannot be seen any more.
     pub(super) fn since(&self, before: &Self) -> Option<ProcessorUse> {
         let cpu_ns = self.cpu_ns?.saturating_sub(before.cpu_ns?);
-        if self.switches.is_empty() {
-            return None;
-        }
-        let mut used = ProcessorUse { cpu_ns, ..ProcessorUse::default() };
-        for (thread, (voluntary, involuntary)) in &self.switches {
-            let (old_voluntary, old_involuntary) =
-                before.switches.get(thread).copied().unwrap_or_default();
-            used.voluntary_switches += voluntary.saturating_sub(old_voluntary);
-            used.involuntary_switches += involuntary.saturating_sub(old_involuntary);
-        }
-        Some(used)
-    }
-}
-
-/// What the calling thread has used so far.
-pub(super) fn own_thread() -> ProcessorUse {
-    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    let (voluntary_switches, involuntary_switches) = switches_of(&status).unwrap_or_default();
-    ProcessorUse { cpu_ns: thread_ns(), voluntary_switches, involuntary_switches }
-}
-
-/// The difference of two readings.
-pub(super) fn between(before: ProcessorUse, after: ProcessorUse) -> ProcessorUse {
-    let less = |pick: fn(&ProcessorUse) -> u64| pick(&after).saturating_sub(pick(&before));
-    ProcessorUse {
-        cpu_ns: less(|used| used.cpu_ns),
-        voluntary_switches: less(|used| used.voluntary_switches),
-        involuntary_switches: less(|used| used.involuntary_switches),
+        let added = self.switches.iter().map(|(thread, count)| {
+            count.saturating_sub(before.switches.get(thread).copied().unwrap_or(0))
+        });
+        (!self.switches.is_empty()).then(|| ProcessorUse { cpu_ns, switches: added.sum() })
     }
 }
 
@@ -180,13 +159,10 @@ pub(super) fn memory_of(pid: u32) -> Memory {
     }
 }
 
-/// Voluntary and involuntary context switches in a thread's `status`.
-fn switches_of(status: &str) -> Option<(u64, u64)> {
-    let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().parse().ok()
-    };
-    Some((field("voluntary_ctxt_switches:")?, field("nonvoluntary_ctxt_switches:")?))
+/// Context switches of both kinds in a thread's `status`.
+fn switches_of(status: &str) -> Option<u64> {
+    let of = |kind: &str| status.contains(kind).then(|| field(status, kind));
+    Some(of("voluntary_ctxt_switches:")? + of("nonvoluntary_ctxt_switches:")?)
 }
 
 #[cfg(test)]
@@ -224,17 +200,16 @@ mod tests {
     #[test]
     fn switches_of_all_threads_are_added() {
         let before = Moment::of(std::process::id());
-        let own = own_thread();
+        let own = ProcessorUse::of_this_thread();
         for _ in 0..5 {
             std::thread::sleep(Duration::from_millis(2));
         }
         let used = Moment::of(std::process::id()).since(&before).unwrap();
-        assert!(used.voluntary_switches >= 5, "{used:?}");
-        let used = between(own, own_thread());
-        assert!(used.voluntary_switches >= 5, "{used:?}");
-        assert_eq!(switches_of("voluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches: 3"), {
-            Some((7, 3))
-        });
+        assert!(used.switches >= 5, "{used:?}");
+        let used = ProcessorUse::of_this_thread().since(own);
+        assert!(used.switches >= 5, "{used:?}");
+        let both = "voluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches: 3";
+        assert_eq!(switches_of(both), Some(10));
         assert_eq!(switches_of("Name:\tx"), None);
     }
 

@@ -2,20 +2,19 @@
 //! connections; then connections that wait.
 
 use fastrand::Rng;
-use tdekit_bench_report::{Experiment, Report, Role, Run, Settings, Side, Stopping};
+use tdekit_bench_report::{Experiment, Report, Role, Run, Settings, Side};
 
 use super::cells::{self, fill, loop_batch};
-use super::encryption;
 use super::idle;
-use super::mode::MessagesMode;
 use super::options::{MessagesPlan, Part, Target};
 use super::own::{Home, LOGIN, OwnServer};
 use super::points::{self, Direct, Prepared};
 use super::process::Server;
-use super::tds::{self, Connection, Dialer, Login, TdsError};
+use super::tds::{Connection, Dialer, Login, Mode, TdsError};
 use super::work::{self, Seat, Task, Wire};
 use crate::config::Config;
 use crate::error::BenchError;
+use crate::experiment::{Figures, Outcome};
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::schedule::{self, Block, Ended, Ground, Kind, Length, Place, Steering, Surroundings};
@@ -27,12 +26,6 @@ const LEAST_RESTARTS: u32 = 2;
 const TRIAL_STEPS: u64 = 1000;
 /// The side that has no connection.
 const DIRECT: &str = "direct";
-
-/// What came of it. After a failure the report holds what was measured until then.
-pub(crate) struct Outcome {
-    pub(crate) report: Report,
-    pub(crate) ended: Ended,
-}
 
 /// Runs the experiment.
 ///
@@ -68,11 +61,9 @@ pub(crate) fn run(
         progress: around.progress,
         warnings: Vec::new(),
         bed: None,
-        stopping: config.stopping_beside(),
-        confidence: reported.confidence(),
         streams: plan.stream_rows > 0,
         tasks: Vec::new(),
-        report: empty(plan, sides),
+        figures: Figures::new(empty(plan, sides), config, reported),
     };
     let Surroundings { progress, noise, steering, warnings } = around;
     let inner = Surroundings { progress, noise, steering, warnings: &mut *warnings };
@@ -80,30 +71,29 @@ pub(crate) fn run(
         Ok(reached) => Ended { failure: None, reached },
         Err(error) => Ended { failure: Some(error), reached: false },
     };
-    let ended =
-        ended.unless_empty(measuring.report.runs.is_empty() && measuring.report.idle.is_empty())?;
-    let Measuring { report, warnings: found, .. } = measuring;
-    warnings.extend(found);
-    Ok(Outcome { report, ended })
+    let outcome = measuring.figures.outcome(ended)?;
+    warnings.append(&mut measuring.warnings);
+    Ok(outcome)
 }
 
-/// The sides, and how each is encrypted.
-fn sides(plan: &MessagesPlan, control: bool) -> Vec<(Side, MessagesMode)> {
-    let side = |id: &str, label: &str, role, mode: MessagesMode| {
+/// The sides, and how each is encrypted; none for SQLite in the bench's own process, on the same
+/// database.
+fn sides(plan: &MessagesPlan, control: bool) -> Vec<(Side, Option<Mode>)> {
+    let side = |id: &str, label: &str, role, mode: Option<Mode>| {
         let mut side = Side::new(id, label, role);
-        side.facts.insert("mode".to_owned(), mode.name().into());
+        side.facts.insert("mode".to_owned(), mode.map_or(DIRECT, Mode::name).into());
         (side, mode)
     };
-    let mut sides = vec![side("off", "plain", Role::Base, MessagesMode::Off)];
+    let mut sides = vec![side("off", "plain", Role::Base, Some(Mode::Off))];
     if control {
-        sides.push(side("off-again", "plain, again", Role::Encrypted, MessagesMode::Off));
+        sides.push(side("off-again", "plain, again", Role::Encrypted, Some(Mode::Off)));
     } else {
         sides.extend(plan.modes.iter().map(|mode| {
-            side(mode.name(), &format!("TLS {}", mode.name()), Role::Encrypted, *mode)
+            side(mode.name(), &format!("TLS {}", mode.name()), Role::Encrypted, Some(*mode))
         }));
     }
     if plan.target.is_none() && plan.parts.contains(&Part::Points) {
-        sides.push(side(DIRECT, "in-process", Role::Reference, MessagesMode::Direct));
+        sides.push(side(DIRECT, "in-process", Role::Reference, None));
     }
     sides
 }
@@ -135,11 +125,9 @@ struct Measuring<'a> {
     /// One for each of the report's cells.
     tasks: Vec<Task>,
     /// One for each of the report's sides.
-    modes: Vec<MessagesMode>,
-    report: Report,
+    modes: Vec<Option<Mode>>,
+    figures: Figures,
     bed: Option<Bed>,
-    stopping: Option<Stopping>,
-    confidence: f64,
 }
 
 /// Where the sides are in a restart, by side, and the process that connections lead to.
@@ -165,7 +153,7 @@ impl Measuring<'_> {
         if let (Some(home), true) = (self.home, self.plan.parts.contains(&Part::Points)) {
             self.progress.say("rows to select from");
             let own = home.start()?;
-            let mut connection = Connection::open(&self.login(Some(&own)), tds::Mode::Off)?;
+            let mut connection = Connection::open(&self.login(Some(&own)), Mode::Off)?;
             points::make_database(&mut connection, self.plan.point_rows)?;
         }
         let paired = self.plan.parts.iter().any(|part| *part != Part::Idle);
@@ -177,7 +165,7 @@ impl Measuring<'_> {
                 max_time: self.plan.max_time,
                 least: LEAST_RESTARTS,
                 by_cell: false,
-                stopping: self.stopping,
+                stopping: self.figures.stopping,
             };
             let ended = schedule::run(self, &length, seed, around);
             reached = ended.reached;
@@ -194,71 +182,77 @@ impl Measuring<'_> {
     /// A fresh server, where it is ours, and fresh connections in random order.
     fn bed(&mut self, rng: &mut Rng) -> Result<Bed, BenchError> {
         let own = self.home.map(Home::start).transpose()?;
-        let mut order: Vec<usize> = (0..self.report.sides.len()).collect();
+        let mut order: Vec<(usize, Option<Mode>)> =
+            self.modes.iter().copied().enumerate().collect();
         rng.shuffle(&mut order);
         let mut taken: Vec<(usize, Seat)> = Vec::new();
-        for at in order {
-            let Some(mode) = self.modes.get(at) else { continue };
-            taken.push((at, self.seat(*mode, own.as_ref())?));
+        for (at, mode) in order {
+            taken.push((at, self.seat(mode, own.as_ref())?));
         }
         taken.sort_by_key(|(at, _)| *at);
-        let mut bed = Bed {
-            seats: taken.into_iter().map(|(_, seat)| seat).collect(),
-            server: None,
-            _own: None,
+        let seats = taken.into_iter().map(|(_, seat)| seat).collect();
+        let mut bed = Bed { seats, server: None, _own: None };
+        let server = match bed.wires().next() {
+            Some(wire) => self.server(own.as_ref(), &wire.connection),
+            None => Err("there is none".to_owned()),
         };
-        let address = bed.wires().next().map(|wire| wire.connection.address());
-        let server = match (&own, &self.plan.target, address) {
-            (Some(own), ..) => Ok(Server::of(own.pid())),
-            (None, Some(target), Some(address)) => Server::listening(address, target.url.port),
-            _ => Err("there is none".to_owned()),
-        };
-        if let (Err(reason), true) = (&server, self.report.runs.is_empty()) {
+        if let (Err(reason), true) = (&server, self.figures.report.runs.is_empty()) {
             let limit = format!("CPU and context switches of the server are not told: {reason}.");
-            if !self.report.limits.contains(&limit) {
-                self.report.limits.push(limit);
+            if !self.figures.report.limits.contains(&limit) {
+                self.figures.report.limits.push(limit);
             }
         }
         Ok(Bed { server: server.ok(), _own: own, ..bed })
     }
 
-    fn seat(&self, mode: MessagesMode, own: Option<&OwnServer>) -> Result<Seat, BenchError> {
-        if let (MessagesMode::Direct, Some(home)) = (mode, self.home) {
-            let database = home.data().join(format!("{}.db", points::DATABASE));
-            return Ok(Seat::Direct(Direct::open(&database)?));
+    /// The process that a connection leads to, or why it cannot be seen, in words.
+    fn server(&self, own: Option<&OwnServer>, connection: &Connection) -> Result<Server, String> {
+        match (own, &self.plan.target) {
+            (Some(own), _) => Ok(Server::of(own.pid())),
+            (None, Some(target)) => Server::listening(connection.address(), target.url.port),
+            (None, None) => Err("there is none".to_owned()),
         }
-        let dialer = Dialer::new(self.login(own), encryption(mode));
-        let connection = dialer.open()?;
-        Ok(Seat::Wire(Box::new(Wire { connection, dialer, points: None })))
+    }
+
+    fn seat(&self, mode: Option<Mode>, own: Option<&OwnServer>) -> Result<Seat, BenchError> {
+        match (mode, self.home) {
+            (None, Some(home)) => {
+                let database = home.data().join(format!("{}.db", points::DATABASE));
+                Ok(Seat::Direct(Direct::open(&database)?))
+            }
+            (mode, _) => {
+                let dialer = Dialer::new(self.login(own), mode.unwrap_or(Mode::Off));
+                let connection = dialer.open()?;
+                Ok(Seat::Wire(Box::new(Wire { connection, dialer, points: None })))
+            }
+        }
     }
 
     fn login(&self, own: Option<&OwnServer>) -> Login {
-        let (trust, packet_bytes) = (self.plan.trust.clone(), self.plan.packet_bytes);
-        match (&self.plan.target, own, self.home) {
-            (Some(Target { url, password }), ..) => Login {
+        let login = Login {
+            host: "127.0.0.1".to_owned(),
+            port: own.map_or(0, |own| own.port),
+            user: LOGIN.to_owned(),
+            password: self.home.map(|home| home.password.clone()).unwrap_or_default(),
+            database: String::new(),
+            trust: self.plan.trust.clone(),
+            packet_bytes: self.plan.packet_bytes,
+            stopped: interrupt::requested,
+        };
+        match &self.plan.target {
+            None => login,
+            Some(Target { url, password }) => Login {
                 host: url.host.clone(),
                 port: url.port,
                 user: url.user.clone(),
                 password: password.clone(),
                 database: url.database.clone(),
-                trust,
-                packet_bytes,
-                stopped: interrupt::requested,
-            },
-            (None, own, home) => Login {
-                host: "127.0.0.1".to_owned(),
-                port: own.map_or(0, |own| own.address.port()),
-                user: LOGIN.to_owned(),
-                password: home.map(|home| home.password.clone()).unwrap_or_default(),
-                database: String::new(),
-                trust,
-                packet_bytes,
-                stopped: interrupt::requested,
+                ..login
             },
         }
     }
 
-    /// What the connections tell of themselves.
+    /// Notes what the connections tell of themselves.
     fn describe(&mut self, bed: &Bed) {
         for (at, seat) in bed.seats.iter().enumerate() {
             let Seat::Wire(wire) = seat else { continue };
@@ -267,11 +261,11 @@ impl Measuring<'_> {
     }
 
     fn describe_side(&mut self, at: usize, connection: &Connection, server: Option<&Server>) {
-        self.report.set("server", connection.server());
+        self.figures.report.set("server", connection.server());
         if let Some(server) = server {
-            self.report.set("server_process", server.name.as_str());
+            self.figures.report.set("server_process", server.name.as_str());
         }
-        let Some(side) = self.report.sides.get_mut(at) else { return };
+        let Some(side) = self.figures.report.sides.get_mut(at) else { return };
         side.facts.insert("packet_bytes".to_owned(), u32::from(connection.packet_bytes()).into());
         if let Some(tls) = connection.negotiated() {
             side.facts.insert("protocol".to_owned(), tls.protocol.as_str().into());
@@ -286,7 +280,7 @@ impl Measuring<'_> {
             match fill(&mut wire.connection, self.plan.stream_rows) {
                 Ok(()) => {}
                 Err(error @ BenchError::Tds(TdsError::ServerSaid { .. }))
-                    if self.report.runs.is_empty() =>
+                    if self.figures.report.runs.is_empty() =>
                 {
                     self.streams = false;
                     self.warnings.push(format!(
@@ -305,12 +299,9 @@ impl Measuring<'_> {
         if !self.plan.parts.contains(&Part::Points) {
             return Ok(());
         }
-        let own = self.home.is_some();
+        let (own, rows) = (self.home.is_some(), self.plan.point_rows);
         for wire in bed.wires() {
-            if !own {
-                points::make_temporary(&mut wire.connection, self.plan.point_rows)?;
-            }
-            wire.points = Some(Prepared::make(&mut wire.connection, own)?);
+            wire.points = Some(Prepared::make(&mut wire.connection, own, rows)?);
         }
         Ok(())
     }
@@ -323,13 +314,13 @@ impl Measuring<'_> {
             (self.streams, sides),
             self.directory,
             &mut first.connection,
-            &mut self.report.limits,
+            &mut self.figures.report.limits,
         )?;
-        self.report.cells = self.tasks.iter().map(|task| task.cell.clone()).collect();
+        self.figures.report.cells = self.tasks.iter().map(|task| task.cell.clone()).collect();
         for (id, fact) in [("loop", "loops"), ("stream", "stream_rows")] {
-            let found = self.report.cells.iter().find(|cell| cell.id == id);
+            let found = self.figures.report.cells.iter().find(|cell| cell.id == id);
             if let Some(units) = found.map(|cell| cell.operations) {
-                self.report.set(fact, units);
+                self.figures.report.set(fact, units);
             }
         }
         Ok(())
@@ -337,35 +328,29 @@ impl Measuring<'_> {
 
     /// Connections that wait, of every kind; a fresh server for each, where it is ours.
     fn idle(&mut self) -> Result<(), BenchError> {
-        for at in 0..self.report.sides.len() {
-            let (Some(side), Some(mode)) = (self.report.sides.get(at), self.modes.get(at)) else {
-                continue;
-            };
-            let (id, mode) = (side.id.clone(), *mode);
-            if mode == MessagesMode::Direct {
-                continue;
-            }
+        let kinds: Vec<(usize, Mode)> =
+            (0..).zip(&self.modes).filter_map(|(at, mode)| Some((at, (*mode)?))).collect();
+        for (at, mode) in kinds {
+            let Some(side) = self.figures.report.sides.get(at) else { continue };
+            let id = side.id.clone();
             interrupt::check()?;
             self.progress.say(format!("{} connections that wait, {id}", self.plan.idle));
             let own = self.home.map(Home::start).transpose()?;
-            let dialer = Dialer::new(self.login(own.as_ref()), encryption(mode));
+            let dialer = Dialer::new(self.login(own.as_ref()), mode);
             let first = dialer.open()?;
-            let server = match (&own, &self.plan.target) {
-                (None, Some(target)) => Server::listening(first.address(), target.url.port),
-                (own, _) => Ok(Server::of(own.as_ref().map_or(0, OwnServer::pid))),
-            };
+            let server = self.server(own.as_ref(), &first);
             let server = match server {
                 Ok(server) => server,
                 Err(reason) => {
-                    let limit = format!("What waiting connections cost is not told: {reason}.");
-                    self.report.limits.push(limit);
+                    let limit = format!("The cost of waiting connections is not told: {reason}.");
+                    self.figures.report.limits.push(limit);
                     return Ok(());
                 }
             };
             self.describe_side(at, &first, Some(&server));
             drop(first);
             let size = (id.as_str(), self.plan.idle, self.plan.connect_threads);
-            self.report.idle.push(idle::measure(&dialer, server.pid, size)?);
+            self.figures.report.idle.push(idle::measure(&dialer, server.pid, size)?);
         }
         Ok(())
     }
@@ -377,12 +362,7 @@ impl Ground for Measuring<'_> {
     type Found = Run;
 
     fn cells(&mut self, kind: Kind) -> Vec<usize> {
-        let all = 0..self.tasks.len();
-        let Some(stopping) = self.stopping.filter(|_| kind == Kind::Wanting) else {
-            return all.collect();
-        };
-        let ids = self.report.too_wide(&stopping, self.confidence);
-        all.filter(|at| ids.contains(&self.name(at))).collect()
+        self.figures.wanted(kind, 0..self.tasks.len(), |at| vec![self.name(at)])
     }
 
     fn name(&self, at: &usize) -> String {
@@ -431,9 +411,11 @@ impl Ground for Measuring<'_> {
     ) -> Result<Block<Run>, BenchError> {
         let none = Block::Done(Vec::new());
         let Some(bed) = &mut self.bed else { return Ok(none) };
-        let (Some(seat), Some(side), Some(task)) =
-            (bed.seats.get_mut(place.side), self.report.sides.get(place.side), self.tasks.get(*at))
-        else {
+        let (Some(seat), Some(side), Some(task)) = (
+            bed.seats.get_mut(place.side),
+            self.figures.report.sides.get(place.side),
+            self.tasks.get(*at),
+        ) else {
             return Ok(none);
         };
         // The same rows on every side of the pair.
@@ -444,7 +426,7 @@ impl Ground for Measuring<'_> {
     }
 
     fn keep(&mut self, found: Vec<Run>) {
-        self.report.runs.extend(found);
+        self.figures.keep(found);
     }
 
     fn clean_up(&mut self, _kind: Kind) -> Result<(), BenchError> {

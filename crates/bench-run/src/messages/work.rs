@@ -8,7 +8,7 @@ use tdekit_bench_report::{Class, Metric, Side, measured};
 use super::connects::dial;
 use super::drivers::Freetds;
 use super::points::{Direct, Prepared, numbers};
-use super::process::{self, Moment, ProcessorUse, Server};
+use super::process::{Moment, ProcessorUse, Server};
 use super::tds::{Connection, Dialer};
 use crate::error::BenchError;
 use crate::measure::wall_ns;
@@ -19,7 +19,7 @@ pub(super) struct Task {
     pub(super) work: Work,
 }
 
-/// What a block does; its size and text are the cell's.
+/// The work of a block; its size and text are the cell's.
 pub(super) enum Work {
     /// A batch whose last value is the number of its units, or that has as many rows.
     Batch(Proof),
@@ -31,7 +31,7 @@ pub(super) enum Work {
     Driver(Freetds, Proof),
 }
 
-/// By what it is seen that a batch did all that it should.
+/// The sign that a batch did all that it should.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
     LastValue,
@@ -53,7 +53,7 @@ pub(super) struct Wire {
     pub(super) points: Option<Prepared>,
 }
 
-/// What a block cost.
+/// A block's cost.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Done {
     pub(super) elapsed_ns: u64,
@@ -72,9 +72,9 @@ impl Done {
         measured([
             (Metric::Elapsed, Some(self.elapsed_ns)),
             (Metric::ServerCpu, self.server.map(|used| used.cpu_ns)),
-            (Metric::ServerSwitches, self.server.map(|used| used.switches())),
+            (Metric::ServerSwitches, self.server.map(|used| used.switches)),
             (Metric::ClientCpu, some(self.client.cpu_ns)),
-            (Metric::ClientSwitches, Some(self.client.switches())),
+            (Metric::ClientSwitches, Some(self.client.switches)),
             (Metric::Packets, some(self.packets)),
             (Metric::Bytes, some(self.bytes)),
             (Metric::WireBytes, some(self.wire_bytes)),
@@ -171,7 +171,7 @@ fn check(cell: &Class, side: &Side, found: Option<u64>) -> Result<(), BenchError
     Err(BenchError::Mismatch { what, detail })
 }
 
-/// What is looked at before and after. The elapsed time lies innermost.
+/// Readings before and after a block. The elapsed time lies innermost.
 struct Clock {
     server: Option<(u32, Moment)>,
     client: ProcessorUse,
@@ -181,12 +181,12 @@ struct Clock {
 impl Clock {
     fn start(pid: Option<u32>) -> Self {
         let server = pid.map(|pid| (pid, Moment::of(pid)));
-        Self { server, client: process::own_thread(), wall_ns: wall_ns() }
+        Self { server, client: ProcessorUse::of_this_thread(), wall_ns: wall_ns() }
     }
 
     fn stop(self, (packets, bytes, wire_bytes): (u64, u64, u64)) -> Done {
         let elapsed_ns = wall_ns().saturating_sub(self.wall_ns);
-        let client = process::between(self.client, process::own_thread());
+        let client = ProcessorUse::of_this_thread().since(self.client);
         let server = self.server.and_then(|(pid, before)| Moment::of(pid).since(&before));
         Done { elapsed_ns, packets, bytes, wire_bytes, server, client }
     }

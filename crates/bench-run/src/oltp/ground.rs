@@ -1,23 +1,26 @@
-//! The workloads on a target, as the schedule runs them.
+//! The workloads on a target, from beginning to end.
 
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use tdekit_bench_report::{Class, Experiment, Metric, Report, Run, Stopping, measured};
+use tdekit_bench_report::{Class, Experiment, Metric, Report, Run, Settings, Side, measured};
 use tdekit_private_mariadb::ProcessUse;
 
-use super::options::{OltpPlan, Workload};
+use super::mariadb::MariaDb;
+use super::options::{OltpPlan, OltpTarget, Workload};
+use super::remote::Remote;
+use super::sqlite::Sqlite;
+use crate::config::Config;
 use crate::error::BenchError;
+use crate::experiment::{Figures, Outcome};
 use crate::latency::Percentiles;
-use crate::schedule::{Block, Ground, Kind, Length, Place, Steering};
+use crate::schedule::{self, Block, Ground, Kind, Length, Place, Steering, Surroundings};
+use crate::tools::Tools;
 
 /// Restarts that run whatever the time limit: an interval needs two.
 const LEAST_RESTARTS: u32 = 2;
 
-/// What every side was given alike, by name.
-pub(super) type Settings = BTreeMap<String, String>;
-
-/// What a block came to.
+/// The figures of a block.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Measured {
     pub(super) transactions: u64,
@@ -30,7 +33,7 @@ pub(super) struct Measured {
     pub(super) latency: Percentiles,
 }
 
-/// What a block is to do.
+/// The work of a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     pub(super) workload: Workload,
@@ -39,19 +42,88 @@ pub(super) struct Load {
     pub(super) seed: u64,
 }
 
-/// The engines of one restart, all sides. They run one at a time.
-pub(super) trait Bed {
-    /// Runs a block on a side.
+/// An engine that workloads run on, in several ways: its sides.
+pub(super) trait Target {
+    /// The report of its sides, base first, without any runs.
+    fn report(&self) -> Report;
+
+    /// Makes every side anew from its untouched data, and warms it up. `report` gets what only an
+    /// engine that runs tells.
+    fn restart(
+        &mut self,
+        number: u32,
+        rng: &mut Rng,
+        report: &mut Report,
+    ) -> Result<(), BenchError>;
+
+    /// Runs a block on a side of the restart; no other side works meanwhile.
     fn block(&mut self, side: usize, load: Load) -> Result<Measured, BenchError>;
 
     /// Ends the restart.
-    fn finish(self: Box<Self>) -> Result<(), BenchError>;
+    fn clean_up(&mut self) -> Result<(), BenchError> {
+        Ok(())
+    }
 }
 
-/// Something that workloads run on.
-pub(super) trait Target {
-    /// Makes every side anew from its untouched data, and warms it up.
-    fn restart(&self, number: u32, rng: &mut Rng) -> Result<Box<dyn Bed + '_>, BenchError>;
+/// A target's report without any runs.
+pub(super) fn report(sides: Vec<Side>, target: &str, engine: &str, driver: &str) -> Report {
+    let mut report = Report::new(Experiment::Oltp, sides);
+    for (name, fact) in [("target", target), ("engine", engine), ("driver", driver)] {
+        report.set(name, fact);
+    }
+    report
+}
+
+/// A side that a target does not have.
+pub(super) fn no_side(side: usize) -> BenchError {
+    let detail = format!("there is no side {side}");
+    BenchError::Mismatch { what: "schedule".to_owned(), detail }
+}
+
+/// Runs the workloads that `config` describes.
+///
+/// # Errors
+/// Fails when nothing could be measured.
+pub(crate) fn run(
+    config: &Config,
+    tools: &Tools,
+    reported: &Settings,
+    around: Surroundings<'_>,
+) -> Result<Outcome, BenchError> {
+    let (plan, progress) = (&config.oltp, around.progress);
+    let target: Box<dyn Target + '_> = match &plan.target {
+        OltpTarget::MariaDb => Box::new(MariaDb::prepare(config, tools, progress)?),
+        OltpTarget::Server(url) => Box::new(Remote::prepare(plan, url, progress)?),
+        OltpTarget::Sqlite => Box::new(Sqlite::prepare(config, tools, progress)?),
+        OltpTarget::SqlServer(_) => {
+            return Err(BenchError::Option {
+                option: "--target",
+                reason: "on a server of SQL Server's protocol only --experiment messages runs"
+                    .to_owned(),
+            });
+        }
+    };
+    let cells = cells(plan);
+    let mut report = target.report();
+    let block_s = plan.block_s(cells.len(), report.sides.len());
+    report.cells = cells.iter().map(|cell| cell.class.clone()).collect();
+    report.set("tables", plan.tables);
+    report.set("rows", plan.rows);
+    report.set("restarts", plan.restarts);
+    report.set("block_s", block_s);
+    let figures = Figures::new(report, config, reported);
+    let length = Length {
+        what: "the OLTP workloads",
+        restarts: plan.restarts,
+        pairs: plan.pairs,
+        max_time: plan.max_time,
+        least: LEAST_RESTARTS,
+        by_cell: false,
+        stopping: figures.stopping,
+    };
+    let mut ground = OltpGround { target, figures, cells, block_s };
+    let ended = schedule::run(&mut ground, &length, config.seed, around);
+    ground.figures.outcome(ended)
 }
 
 /// The cells of a plan: workloads that destroy rows come last within a restart.
@@ -80,56 +152,18 @@ fn cells(plan: &OltpPlan) -> Vec<Cell> {
 
 /// A workload at a number of threads.
 #[derive(Debug, Clone)]
-pub(super) struct Cell {
+struct Cell {
     class: Class,
     workload: Workload,
     threads: u32,
 }
 
 /// A target as the schedule runs it.
-pub(super) struct OltpGround<'a> {
-    plan: &'a OltpPlan,
-    target: &'a dyn Target,
-    stopping: Option<Stopping>,
-    confidence: f64,
+struct OltpGround<'a> {
+    target: Box<dyn Target + 'a>,
+    figures: Figures,
     cells: Vec<Cell>,
     block_s: f64,
-    bed: Option<Box<dyn Bed + 'a>>,
-    /// Of its sides, base first; gets the cells and what is measured.
-    report: Report,
-}
-
-impl<'a> OltpGround<'a> {
-    pub(super) fn new(
-        plan: &'a OltpPlan,
-        target: &'a dyn Target,
-        mut report: Report,
-        (stopping, confidence): (Option<Stopping>, f64),
-    ) -> Self {
-        let cells = cells(plan);
-        let block_s = plan.block_s(cells.len(), report.sides.len());
-        report.cells = cells.iter().map(|cell| cell.class.clone()).collect();
-        report.set("block_s", block_s);
-        Self { plan, target, stopping, confidence, cells, block_s, bed: None, report }
-    }
-
-    /// How long the workloads may be measured.
-    pub(super) fn length(&self) -> Length {
-        Length {
-            what: "the OLTP workloads",
-            restarts: self.plan.restarts,
-            pairs: self.plan.pairs,
-            max_time: self.plan.max_time,
-            least: LEAST_RESTARTS,
-            by_cell: false,
-            stopping: self.stopping,
-        }
-    }
-
-    /// What was measured.
-    pub(super) fn finish(self) -> Report {
-        self.report
-    }
 }
 
 impl Ground for OltpGround<'_> {
@@ -137,11 +171,8 @@ impl Ground for OltpGround<'_> {
     type Found = Run;
 
     fn cells(&mut self, kind: Kind) -> Vec<Cell> {
-        let Some(stopping) = self.stopping.filter(|_| kind == Kind::Wanting) else {
-            return self.cells.clone();
-        };
-        let ids = self.report.too_wide(&stopping, self.confidence);
-        self.cells.iter().filter(|cell| ids.contains(&cell.class.id)).cloned().collect()
+        let cells = self.cells.iter().cloned();
+        self.figures.wanted(kind, cells, |cell| vec![cell.class.id.clone()])
     }
 
     fn name(&self, cell: &Cell) -> String {
@@ -149,7 +180,7 @@ impl Ground for OltpGround<'_> {
     }
 
     fn sides(&self, _cell: &Self::Cell, _pair: u32) -> Vec<usize> {
-        (0..self.report.sides.len()).collect()
+        (0..self.figures.report.sides.len()).collect()
     }
 
     /// Deleting leaves fewer rows.
@@ -164,9 +195,7 @@ impl Ground for OltpGround<'_> {
         rng: &mut Rng,
         _steering: &mut Steering,
     ) -> Result<(), BenchError> {
-        self.bed = None;
-        self.bed = Some(self.target.restart(restart, rng)?);
-        Ok(())
+        self.target.restart(restart, rng, &mut self.figures.report)
     }
 
     fn block(
@@ -175,9 +204,6 @@ impl Ground for OltpGround<'_> {
         place: Place,
         _steering: &mut Steering,
     ) -> Result<Block<Run>, BenchError> {
-        let (Some(bed), Some(side)) = (&mut self.bed, self.report.sides.get(place.side)) else {
-            return Ok(Block::Done(Vec::new()));
-        };
         let load = Load {
             workload: cell.workload,
             threads: cell.threads,
@@ -185,16 +211,17 @@ impl Ground for OltpGround<'_> {
             // Sysbench takes a positive number of 31 bits.
             seed: 1 + (place.seed >> 34),
         };
-        let measured = bed.block(place.side, load)?;
+        let measured = self.target.block(place.side, load)?;
+        let side = self.figures.report.sides.get(place.side).ok_or_else(|| no_side(place.side))?;
         Ok(Block::Done(vec![place.run(&cell.class.id, &side.id, values(&measured))]))
     }
 
     fn keep(&mut self, found: Vec<Run>) {
-        self.report.runs.extend(found);
+        self.figures.keep(found);
     }
 
     fn clean_up(&mut self, _kind: Kind) -> Result<(), BenchError> {
-        self.bed.take().map_or(Ok(()), Bed::finish)
+        self.target.clean_up()
     }
 }
 

@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use tdekit_bench_report::Side;
+use tdekit_bench_report::{Report, Role};
 use tdekit_private_mariadb::{Programs, Server, ServerConfig, copy_tree, initialise};
+use tempfile::TempDir;
 
-use super::ground::{Bed, Load, Measured, Settings, Target};
+use super::ground::{Load, Measured, Target, no_side, report};
 use super::options::{OltpPlan, Workload};
 use super::own::{ServerSide, set_up};
 use super::sysbench::Sysbench;
+use crate::config::Config;
 use crate::environment::check_space;
 use crate::error::BenchError;
 use crate::interrupt;
@@ -20,7 +22,7 @@ use crate::private;
 use crate::progress::Progress;
 use crate::tools::Tools;
 
-pub(super) const DATABASE: &str = "sbtest";
+const DATABASE: &str = "sbtest";
 /// Bytes of a row of sysbench's tables with its index, on disk.
 const ROW_BYTES: u64 = 270;
 /// Bytes of an empty server.
@@ -39,28 +41,30 @@ const SHOWN: [&str; 8] = [
     "sync_binlog",
 ];
 
-/// Sides with their untouched data. Dropping it removes everything.
+/// Sides with their data. Dropping it ends their servers and removes everything.
 pub(super) struct MariaDb<'a> {
     plan: &'a OltpPlan,
     programs: Programs,
-    directory: tempfile::TempDir,
     sides: Vec<ServerSide>,
-    pub(super) engine: String,
-    pub(super) driver: String,
-    pub(super) data_bytes: u64,
-    pub(super) settings: Settings,
+    engine: String,
+    driver: String,
+    data_bytes: u64,
+    /// The servers of the restart, by side, all of them stopped where they stand but the one that
+    /// is measured.
+    running: Vec<(Server, Sysbench)>,
+    /// Their data.
+    copies: Option<TempDir>,
+    directory: TempDir,
 }
 
 impl<'a> MariaDb<'a> {
     /// Makes every side's data.
     pub(super) fn prepare(
-        plan: &'a OltpPlan,
+        config: &'a Config,
         tools: &Tools,
-        control: bool,
-        place: &Path,
-        seed: u64,
         progress: &Progress,
     ) -> Result<Self, BenchError> {
+        let (plan, place) = (&config.oltp, &config.directory);
         let programs = Programs::find()?;
         let driver = Sysbench::find(plan, Vec::new())?.version();
         let copies = 2 * (2 + plan.plugins.len() as u64);
@@ -68,31 +72,32 @@ impl<'a> MariaDb<'a> {
         check_space(place, each.saturating_mul(copies))?;
         let directory = private::directory(place, ".tdekit-bench-")?;
         progress.say("setting up the sides");
-        let sides = set_up(plan, tools, control, directory.path())?;
+        let sides = set_up(plan, tools, config.control, directory.path())?;
         let mut made = Self {
             plan,
             programs,
-            directory,
             sides,
             engine: String::new(),
             driver,
             data_bytes: 0,
-            settings: Settings::new(),
+            running: Vec::new(),
+            copies: None,
+            directory,
         };
         progress.say("making the system tables");
         let template = made.directory.path().join("template");
         initialise(&made.programs, &template, &[])?;
-        for side in made.sides.clone() {
+        let pristine = made.directory.path().join("pristine");
+        std::fs::create_dir(&pristine).map_err(BenchError::file("cannot make", &pristine))?;
+        for side in &made.sides {
             interrupt::check()?;
             progress.say(format!("filling the tables: {}", side.side.label));
-            made.fill(&side, &template, seed)?;
+            let (engine, bytes) = made.fill(side, &template, config.seed)?;
+            if side.side.role == Role::Base {
+                (made.engine, made.data_bytes) = (engine, bytes);
+            }
         }
         Ok(made)
-    }
-
-    /// The sides, base first.
-    pub(super) fn sides(&self) -> Vec<Side> {
-        self.sides.iter().map(|side| side.side.clone()).collect()
     }
 
     fn pristine(&self, side: &ServerSide) -> PathBuf {
@@ -137,11 +142,14 @@ impl<'a> MariaDb<'a> {
 
     /// Fills a side's tables on its own settings, waits until all is encrypted or plain as it must
     /// be, and shuts down cleanly.
-    fn fill(&mut self, side: &ServerSide, template: &Path, seed: u64) -> Result<(), BenchError> {
+    /// Tells the engine, and the size of the tables in bytes.
+    fn fill(
+        &self,
+        side: &ServerSide,
+        template: &Path,
+        seed: u64,
+    ) -> Result<(String, u64), BenchError> {
         let data = self.pristine(side);
-        if let Some(parent) = data.parent() {
-            std::fs::create_dir_all(parent).map_err(BenchError::file("cannot make", parent))?;
-        }
         copy_tree(template, &data)?;
         let mut config = self.config(side, data.clone());
         // Only while filling; every side alike.
@@ -151,29 +159,10 @@ impl<'a> MariaDb<'a> {
         server.sql(&format!("CREATE DATABASE {DATABASE}"))?;
         self.sysbench(&server)?.prepare(seed % (1 << 31))?;
         settle_encryption(&server, side, DATABASE)?;
-        if self.engine.is_empty() {
-            self.engine = format!("MariaDB {}", server.sql("SELECT VERSION()")?.trim());
-        }
+        let engine = format!("MariaDB {}", server.sql("SELECT VERSION()")?.trim());
         server.sql("SET GLOBAL innodb_fast_shutdown=0")?;
         server.stop()?;
-        if side.side.role == tdekit_bench_report::Role::Base {
-            self.data_bytes = directory_bytes(&data.join(DATABASE));
-        }
-        Ok(())
-    }
-
-    /// Reads the shown settings back from a running server.
-    pub(super) fn read_settings(&mut self) -> Result<(), BenchError> {
-        let Some(base) = self.sides.first().cloned() else { return Ok(()) };
-        let data = self.directory.path().join("settings");
-        copy_tree(&self.pristine(&base), &data)?;
-        let server = Server::start(&self.programs, &self.config(&base, data.clone()))?;
-        for name in SHOWN {
-            let value = server.sql(&format!("SELECT @@{name}"))?.trim().to_owned();
-            self.settings.insert(name.to_owned(), value);
-        }
-        server.stop()?;
-        std::fs::remove_dir_all(&data).map_err(BenchError::file("cannot remove", &data))
+        Ok((engine, directory_bytes(&data.join(DATABASE))))
     }
 }
 
@@ -223,81 +212,69 @@ fn directory_bytes(directory: &Path) -> u64 {
 }
 
 impl Target for MariaDb<'_> {
-    fn restart(&self, number: u32, rng: &mut Rng) -> Result<Box<dyn Bed + '_>, BenchError> {
-        let directory = self.directory.path().join(format!("restart-{number}"));
-        std::fs::create_dir(&directory).map_err(BenchError::file("cannot make", &directory))?;
-        let mut order: Vec<usize> = (0..self.sides.len()).collect();
+    fn report(&self) -> Report {
+        let sides = self.sides.iter().map(|side| side.side.clone()).collect();
+        let mut report = report(sides, "mariadb", &self.engine, &self.driver);
+        report.set("data_bytes", self.data_bytes);
+        report
+    }
+
+    fn restart(
+        &mut self,
+        number: u32,
+        rng: &mut Rng,
+        report: &mut Report,
+    ) -> Result<(), BenchError> {
+        self.running.clear();
+        self.copies = None;
+        let copies = private::directory(self.directory.path(), "restart-")?;
+        let mut order: Vec<(usize, &ServerSide)> = self.sides.iter().enumerate().collect();
         rng.shuffle(&mut order);
-        for index in &order {
-            let Some(side) = self.sides.get(*index) else { continue };
+        for (_, side) in &order {
             interrupt::check()?;
-            copy_tree(&self.pristine(side), &directory.join(folder(side)))?;
+            copy_tree(&self.pristine(side), &copies.path().join(folder(side)))?;
         }
         // What the copies left in the system's cache is written out now, not while measuring.
         rustix::fs::sync();
-        let mut started: Vec<(usize, Running)> = Vec::new();
-        for index in order {
-            let Some(side) = self.sides.get(index) else { continue };
-            let config = self.config(side, directory.join(folder(side)));
+        let mut started = Vec::new();
+        for (index, side) in order {
+            let config = self.config(side, copies.path().join(folder(side)));
             let server = Server::start(&self.programs, &config)?;
+            if side.side.role == Role::Base && report.settings.is_empty() {
+                for name in SHOWN {
+                    let value = server.sql(&format!("SELECT @@{name}"))?.trim().to_owned();
+                    report.settings.insert(name.to_owned(), value);
+                }
+            }
             let sysbench = self.sysbench(&server)?;
-            let warm_up = Load {
-                workload: Workload::ReadOnly,
-                threads: 4,
-                seconds: 2.0,
-                seed: u64::from(number) + 1,
-            };
-            sysbench.run(warm_up, None)?;
+            let (workload, seed) = (Workload::ReadOnly, u64::from(number) + 1);
+            sysbench.run(Load { workload, threads: 4, seconds: 2.0, seed }, None)?;
             server.pause();
-            started.push((index, Running { server, sysbench }));
+            started.push((index, (server, sysbench)));
         }
         started.sort_by_key(|(index, _)| *index);
-        let running = started.into_iter().map(|(_, running)| running).collect();
-        Ok(Box::new(Servers { tables: self.plan.tables, running, directory }))
+        self.running = started.into_iter().map(|(_, running)| running).collect();
+        self.copies = Some(copies);
+        Ok(())
     }
-}
 
-struct Running {
-    server: Server,
-    sysbench: Sysbench,
-}
-
-/// The servers of a restart, all of them stopped where they stand but the one that is measured.
-struct Servers {
-    tables: u32,
-    running: Vec<Running>,
-    directory: PathBuf,
-}
-
-impl Drop for Servers {
-    fn drop(&mut self) {
-        self.running.clear();
-        // The run's directory goes as a whole in the end; here only room is saved.
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
-impl Bed for Servers {
     fn block(&mut self, side: usize, load: Load) -> Result<Measured, BenchError> {
-        let running = self.running.get(side).ok_or_else(|| BenchError::Mismatch {
-            what: "schedule".to_owned(),
-            detail: format!("there is no side {side}"),
-        })?;
-        running.server.resume();
-        let measured = if load.workload == Workload::FullScan {
-            scan(&running.server, self.tables)
-        } else {
-            running.sysbench.run(load, Some(running.server.pid()))
+        let (server, sysbench) = self.running.get(side).ok_or_else(|| no_side(side))?;
+        server.resume();
+        let measured = match load.workload {
+            Workload::FullScan => scan(server, self.plan.tables),
+            _ => sysbench.run(load, Some(server.pid())),
         };
-        running.server.pause();
+        server.pause();
         measured
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), BenchError> {
-        for running in self.running.drain(..) {
+    fn clean_up(&mut self) -> Result<(), BenchError> {
+        for (server, _) in self.running.drain(..) {
             // A clean end would write out a buffer pool that nobody reads again.
-            running.server.kill()?;
+            server.kill()?;
         }
+        self.copies = None;
         Ok(())
     }
 }

@@ -9,12 +9,11 @@ mod mariadb;
 mod options;
 mod own;
 mod remote;
-mod run;
 mod sqlite;
 mod swap;
 mod sysbench;
 mod worker;
 
+pub(crate) use ground::run;
 pub(crate) use options::{AnyPeer, OltpArgs, OltpPlan, OltpTarget};
-pub(crate) use run::run;
 pub(crate) use worker::{Oltp, OltpShare};

@@ -25,7 +25,7 @@ const RESTARTS: (u32, u32) = (2, 4);
 const MAX_TIME_S: (u64, u64) = (20, 220);
 /// Blocks are as long as the time allows, within these.
 const BLOCK_S: std::ops::RangeInclusive<f64> = 1.0..=10.0;
-/// What a block costs beside its time: connecting, preparing statements, ending.
+/// A block's cost beside its time: connecting, preparing statements, ending.
 const BLOCK_EXTRA_S: f64 = 0.5;
 
 type Password = Option<Zeroizing<String>>;
@@ -148,7 +148,7 @@ impl Workload {
     }
 }
 
-/// What a `--workload` names: one, or all.
+/// The value of a `--workload`: one, or all.
 type Workloads = Vec<Workload>;
 
 fn workloads() -> impl TypedValueParser<Value = Workloads> {
@@ -159,28 +159,16 @@ fn workloads() -> impl TypedValueParser<Value = Workloads> {
     })
 }
 
-/// Ciphers of the server's own key plugin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum KeyPlugin {
-    Cbc,
-    Ctr,
-}
+/// Ciphers of the server's own key plugin, as the plugin's option
+/// `file_key_management_encryption_algorithm` names them.
+const PLUGIN_CIPHERS: [&str; 2] = ["AES_CBC", "AES_CTR"];
 
-impl KeyPlugin {
-    /// As the plugin's option `file_key_management_encryption_algorithm` names it.
-    pub(crate) fn algorithm(self) -> &'static str {
-        match self {
-            Self::Cbc => "AES_CBC",
-            Self::Ctr => "AES_CTR",
-        }
-    }
-}
-
-/// What `--peer` names: a SQLite library, or a key plugin of MariaDB.
+/// The value of a `--peer`: a SQLite library, or a key plugin of MariaDB.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AnyPeer {
     Library(Peer),
-    Plugins(Vec<KeyPlugin>),
+    /// By the cipher.
+    Plugins(&'static [&'static str]),
 }
 
 impl std::str::FromStr for AnyPeer {
@@ -188,9 +176,9 @@ impl std::str::FromStr for AnyPeer {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.strip_prefix("file_key_management") {
-            Some("") => Ok(Self::Plugins(vec![KeyPlugin::Cbc, KeyPlugin::Ctr])),
-            Some(":cbc") => Ok(Self::Plugins(vec![KeyPlugin::Cbc])),
-            Some(":ctr") => Ok(Self::Plugins(vec![KeyPlugin::Ctr])),
+            Some("") => Ok(Self::Plugins(&PLUGIN_CIPHERS)),
+            Some(":cbc") => Ok(Self::Plugins(&PLUGIN_CIPHERS[..1])),
+            Some(":ctr") => Ok(Self::Plugins(&PLUGIN_CIPHERS[1..])),
             Some(_) => Err("file_key_management has the ciphers `cbc` and `ctr`".to_owned()),
             None => text.parse().map(Self::Library),
         }
@@ -206,7 +194,7 @@ impl AnyPeer {
         }
     }
 
-    fn plugins(&self) -> &[KeyPlugin] {
+    fn plugins(&self) -> &[&'static str] {
         match self {
             Self::Library(_) => &[],
             Self::Plugins(plugins) => plugins,
@@ -214,7 +202,7 @@ impl AnyPeer {
     }
 }
 
-/// What the workloads are to be, with every default filled in.
+/// The workloads to run, with every default filled in.
 #[derive(Debug, Clone)]
 pub(crate) struct OltpPlan {
     pub(crate) target: OltpTarget,
@@ -226,7 +214,8 @@ pub(crate) struct OltpPlan {
     pub(crate) buffer_pool_mib: u32,
     pub(crate) binlog: bool,
     pub(crate) server_options: Vec<String>,
-    pub(crate) plugins: Vec<KeyPlugin>,
+    /// Key plugins of MariaDB, by the cipher.
+    pub(crate) plugins: Vec<&'static str>,
     pub(crate) restarts: u32,
     pub(crate) pairs: u32,
     pub(crate) max_time: Duration,
@@ -334,7 +323,7 @@ mod tests {
         let found = plan(&words, &["file_key_management"]).unwrap();
         assert_eq!(found.threads, [1, 8, 16, 32, 64, 128, 256]);
         assert_eq!(found.workloads, [Workload::ReadWrite]);
-        assert_eq!(found.plugins, [KeyPlugin::Cbc, KeyPlugin::Ctr]);
+        assert_eq!(found.plugins, PLUGIN_CIPHERS);
         assert_eq!(found.buffer_pool_mib, 64);
     }
 

@@ -1,4 +1,4 @@
-//! What encrypts on a side: nothing, the shipped plugin set up as a user does, or the key plugin
+//! The encryption of a side: none, the shipped plugin set up as a user does, or the key plugin
 //! that comes with the server.
 
 use std::ffi::OsString;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tdekit_bench_report::{Role, Side};
 
-use super::options::{KeyPlugin, OltpPlan};
+use super::options::OltpPlan;
 use crate::command::run;
 use crate::error::BenchError;
 use crate::key_store::{self, CERTIFICATE};
@@ -72,7 +72,7 @@ pub(super) fn set_up(
         sides.push(tdekit(tools, directory)?);
     }
     for plugin in &plan.plugins {
-        sides.push(file_key_management(*plugin, directory)?);
+        sides.push(file_key_management(plugin, directory)?);
     }
     Ok(sides)
 }
@@ -83,7 +83,9 @@ fn tdekit(tools: &Tools, directory: &Path) -> Result<ServerSide, BenchError> {
         ServerSide::new("tdekit", "tdekit", Role::Encrypted, Some("tdekit (HCTR2, AES-256)"));
     let keys = key_store::make(&tools.tdekit, directory)?;
     let options = directory.join("tdekit.cnf");
-    let plugins = plugin_directory(directory)?;
+    // The system's directory of plugins is left alone.
+    let plugins = directory.join("plugins");
+    std::fs::create_dir(&plugins).map_err(BenchError::file("cannot make", &plugins))?;
     let mut install = key_store::command(&tools.tdekit, &keys);
     install.args(["mariadb", "install", "--certificate", CERTIFICATE]);
     install.arg("--plugin-dir").arg(&plugins).arg("--option-file").arg(&options);
@@ -100,39 +102,25 @@ fn tdekit(tools: &Tools, directory: &Path) -> Result<ServerSide, BenchError> {
 }
 
 /// The server's own plugin, with a 256-bit key in a plain file.
-fn file_key_management(plugin: KeyPlugin, directory: &Path) -> Result<ServerSide, BenchError> {
-    let algorithm = plugin.algorithm();
+fn file_key_management(algorithm: &str, directory: &Path) -> Result<ServerSide, BenchError> {
     let id = format!("file_key_management:{}", algorithm[4..].to_lowercase());
     let label = format!("file_key_management {algorithm}");
     let mut side = ServerSide::new(&id, &label, Role::Peer, Some(algorithm));
-    let (keys, options) = (
-        directory.join(format!("fkm-{algorithm}.key")),
-        directory.join(format!("fkm-{algorithm}.cnf")),
-    );
-    let key = key_store::random_key()?;
-    let text = format!("1;{}\n", hex::encode(key));
-    private::write(&keys, text.as_bytes())?;
-    let mut text = format!(
+    let keys = directory.join(format!("fkm-{algorithm}.key"));
+    let options = directory.join(format!("fkm-{algorithm}.cnf"));
+    let key = hex::encode(key_store::random_key()?);
+    private::write(&keys, format!("1;{key}\n").as_bytes())?;
+    let text = format!(
         "[mariadbd]\nplugin-load-add=file_key_management\n\
          file-key-management-filename={}\n\
-         file-key-management-encryption-algorithm={algorithm}\n",
-        keys.display()
+         file-key-management-encryption-algorithm={algorithm}\n{}\n",
+        keys.display(),
+        ENCRYPT.join("\n")
     );
-    for line in ENCRYPT {
-        text.push_str(line);
-        text.push('\n');
-    }
     private::write(&options, text.as_bytes())?;
     side.set_options(&lines(&options)?);
     side.include.push(options);
     Ok(side)
-}
-
-/// A directory of the run's own for the plugin: the system's is left alone.
-fn plugin_directory(directory: &Path) -> Result<PathBuf, BenchError> {
-    let plugins = directory.join("plugins");
-    std::fs::create_dir(&plugins).map_err(BenchError::file("cannot make", &plugins))?;
-    Ok(plugins)
 }
 
 /// The settings of an option file, without comments, sections and paths of this machine.
@@ -154,8 +142,8 @@ mod tests {
     #[test]
     fn a_peer_gets_a_key_file_of_its_own() {
         let directory = tempfile::tempdir().unwrap();
-        let cbc = file_key_management(KeyPlugin::Cbc, directory.path()).unwrap();
-        let ctr = file_key_management(KeyPlugin::Ctr, directory.path()).unwrap();
+        let cbc = file_key_management("AES_CBC", directory.path()).unwrap();
+        let ctr = file_key_management("AES_CTR", directory.path()).unwrap();
         assert_eq!(cbc.side.id, "file_key_management:cbc");
         assert!(cbc.encrypts() && cbc.side.role == Role::Peer);
         let options = |side: &ServerSide| format!("{:?}", side.side.facts["options"]);

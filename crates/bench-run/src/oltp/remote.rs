@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use fastrand::Rng;
-use tdekit_bench_report::{Role, Side};
+use tdekit_bench_report::{Report, Role, Side};
 use tdekit_private_mariadb::Programs;
 
-use super::ground::{Bed, Load, Measured, Settings, Target};
+use super::ground::{Load, Measured, Target, no_side, report};
 use super::options::{OltpPlan, Workload};
 use super::swap::{ASIDE, TableSet};
 use super::sysbench::Sysbench;
@@ -40,10 +40,8 @@ pub(super) struct Remote<'a> {
     /// Whether the user may see which tables are encrypted.
     may_look: bool,
     sets: Vec<TableSet>,
-    pub(super) engine: String,
-    pub(super) driver: String,
-    pub(super) settings: Settings,
-    pub(super) limits: Vec<String>,
+    engine: String,
+    limits: Vec<String>,
     /// Holds the files with the password.
     _directory: tempfile::TempDir,
 }
@@ -101,36 +99,8 @@ impl<'a> Remote<'a> {
             true => vec![TableSet::Plain, TableSet::Encrypted],
             false => vec![TableSet::Plain],
         };
-        let driver = sysbench.version();
-        let settings = home.client.settings();
-        Ok(Self {
-            plan,
-            home,
-            sysbench,
-            may_look,
-            sets,
-            engine,
-            driver,
-            settings,
-            limits,
-            _directory: directory,
-        })
-    }
-
-    /// The sides, base first.
-    pub(super) fn sides(&self) -> Vec<Side> {
-        let side = |set: &TableSet| match set {
-            TableSet::Plain if self.sets.len() == 1 => ("server", "as it is", Role::Base, None),
-            TableSet::Plain => ("base", "ENCRYPTED=NO", Role::Base, None),
-            TableSet::Encrypted => {
-                ("encrypted", "ENCRYPTED=YES", Role::Encrypted, Some("the server's own"))
-            }
-        };
-        self.sets
-            .iter()
-            .map(side)
-            .map(|(id, label, role, cipher)| Side::new(id, label, role).with_cipher(cipher))
-            .collect()
+        let _directory = directory;
+        Ok(Self { plan, home, sysbench, may_look, sets, engine, limits, _directory })
     }
 }
 
@@ -158,8 +128,36 @@ impl Remote<'_> {
 }
 
 impl Target for Remote<'_> {
+    fn report(&self) -> Report {
+        let side = |set: &TableSet| {
+            let (id, label, role, cipher) = match set {
+                TableSet::Plain if self.sets.len() == 1 => ("server", "as it is", Role::Base, None),
+                TableSet::Plain => ("base", "ENCRYPTED=NO", Role::Base, None),
+                TableSet::Encrypted => {
+                    ("encrypted", "ENCRYPTED=YES", Role::Encrypted, Some("the server's own"))
+                }
+            };
+            Side::new(id, label, role).with_cipher(cipher)
+        };
+        let sides = self.sets.iter().map(side).collect();
+        let mut report = report(sides, "mysql", &self.engine, &self.sysbench.version());
+        let ask = |name: &&str| {
+            // A setting that the server does not have is left out.
+            let value = self.home.client.sql(&format!("SELECT @@{name}")).ok()?;
+            Some(((*name).to_owned(), value.trim().to_owned()))
+        };
+        report.settings = SHOWN.iter().filter_map(ask).collect();
+        report.limits.clone_from(&self.limits);
+        report
+    }
+
     /// Makes the tables of every set anew, sets in random order.
-    fn restart(&self, _number: u32, rng: &mut Rng) -> Result<Box<dyn Bed + '_>, BenchError> {
+    fn restart(
+        &mut self,
+        _number: u32,
+        rng: &mut Rng,
+        _report: &mut Report,
+    ) -> Result<(), BenchError> {
         let client = &self.home.client;
         client.sql(&TableSet::drop_all(self.plan.tables))?;
         let seed = rng.u64(1..1 << 31);
@@ -173,30 +171,15 @@ impl Target for Remote<'_> {
             client.sql(&set.put_aside(self.plan.tables))?;
             self.check(set)?;
         }
-        Ok(Box::new(Tables { remote: self }))
-    }
-}
-
-/// The tables of one restart.
-struct Tables<'a> {
-    remote: &'a Remote<'a>,
-}
-
-impl Bed for Tables<'_> {
-    fn block(&mut self, side: usize, load: Load) -> Result<Measured, BenchError> {
-        let remote = self.remote;
-        let set = remote.sets.get(side).ok_or_else(|| BenchError::Mismatch {
-            what: "schedule".to_owned(),
-            detail: format!("there is no side {side}"),
-        })?;
-        remote.home.client.sql(&set.bring_back(remote.plan.tables))?;
-        let measured = remote.sysbench.run(load, None)?;
-        remote.home.client.sql(&set.put_aside(remote.plan.tables))?;
-        Ok(measured)
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), BenchError> {
         Ok(())
+    }
+
+    fn block(&mut self, side: usize, load: Load) -> Result<Measured, BenchError> {
+        let set = self.sets.get(side).ok_or_else(|| no_side(side))?;
+        self.home.client.sql(&set.bring_back(self.plan.tables))?;
+        let measured = self.sysbench.run(load, None)?;
+        self.home.client.sql(&set.put_aside(self.plan.tables))?;
+        Ok(measured)
     }
 }
 
@@ -308,15 +291,6 @@ impl Client {
             made.is_ok()
         };
         probe("YES") && probe("NO")
-    }
-
-    /// Settings that the server tells; those that it does not have are left out.
-    fn settings(&self) -> Settings {
-        let ask = |name: &&str| {
-            let value = self.sql(&format!("SELECT @@{name}")).ok()?.trim().to_owned();
-            Some(((*name).to_owned(), value))
-        };
-        SHOWN.iter().filter_map(ask).collect()
     }
 }
 

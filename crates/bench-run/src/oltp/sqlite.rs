@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 use rusqlite::{Connection, params};
-use tdekit_bench_report::Side;
 use tdekit_bench_report::stats::median;
+use tdekit_bench_report::{Report, Side};
 use tdekit_private_mariadb::ProcessUse;
+use tempfile::TempDir;
 
-use super::ground::{Bed, Load, Measured, Settings, Target};
+use super::ground::{Load, Measured, Target, no_side, report};
 use super::options::{OltpPlan, Workload};
 use super::worker::{OltpDone, OltpShare, create, create_index, text};
 use crate::config::Config;
@@ -33,26 +34,35 @@ const NAME: &str = "sbtest.db";
 const IDLE_NS: u64 = 10_000_000;
 const IDLE_TRIES: u64 = 5;
 
-/// Sides with their untouched databases. Dropping it removes everything.
+/// Sides with their databases. Dropping it ends their processes and removes everything.
 pub(super) struct Sqlite<'a> {
-    plan: &'a OltpPlan,
     config: &'a Config,
-    directory: tempfile::TempDir,
-    sides: Vec<SideSpec>,
+    seats: Vec<Seat>,
     /// CPU of a transaction in the driver alone, ns, by workload.
     idle: Vec<(Workload, f64)>,
-    pub(super) data_bytes: u64,
+    data_bytes: u64,
+    /// The restart's copies.
+    copies: Option<TempDir>,
+    directory: TempDir,
+}
+
+struct Seat {
+    spec: SideSpec,
+    pristine: PathBuf,
+    /// The restart's copy.
+    path: PathBuf,
+    /// Those of the restart; more are started when a cell needs them.
+    workers: Vec<WorkerProcess>,
 }
 
 impl<'a> Sqlite<'a> {
     /// Makes a database with sysbench's tables, and every side's copy of it.
     pub(super) fn prepare(
-        plan: &'a OltpPlan,
         config: &'a Config,
         tools: &Tools,
         progress: &Progress,
     ) -> Result<Self, BenchError> {
-        let place = &config.directory;
+        let (plan, place) = (&config.oltp, &config.directory);
         let bytes = u64::from(plan.tables) * plan.rows * ROW_BYTES;
         check_space(place, bytes.saturating_mul(6 + 4 * config.peers.len() as u64))?;
         let directory = private::directory(place, ".tdekit-bench-")?;
@@ -67,34 +77,17 @@ impl<'a> Sqlite<'a> {
         let data_bytes =
             std::fs::metadata(&plain).map_err(BenchError::file("cannot read", &plain))?.len();
         let idle = idle_transactions(plan, config, tools)?;
-        let made = Self { plan, config, directory, sides, idle, data_bytes };
-        for side in &made.sides {
-            progress.say(format!("copying: {}", side.side.label));
-            let target = made.pristine(side);
-            if let Some(parent) = target.parent() {
-                std::fs::create_dir_all(parent).map_err(BenchError::file("cannot make", parent))?;
-            }
-            side.make_copy(&plain, &target, page_size_bytes)?;
+        let mut seats = Vec::new();
+        for spec in sides {
+            progress.say(format!("copying: {}", spec.side.label));
+            let pristine = place_for(&directory.path().join("pristine"), &spec)?;
+            spec.make_copy(&plain, &pristine, page_size_bytes)?;
+            seats.push(Seat { spec, pristine, path: PathBuf::new(), workers: Vec::new() });
         }
-        Ok(made)
+        Ok(Self { config, seats, idle, data_bytes, copies: None, directory })
     }
 
-    /// The sides, base first.
-    pub(super) fn sides(&self) -> Vec<Side> {
-        let side = |side: &Side| {
-            Side::new(&side.id, &side.label, side.role).with_cipher(side.cipher.as_deref())
-        };
-        self.sides.iter().map(|spec| side(&spec.side)).collect()
-    }
-
-    /// The library of the base.
-    pub(super) fn engine(&self) -> String {
-        self.sides.first().map_or_else(String::new, |side| {
-            format!("SQLite {} ({})", side.side.library.version, side.side.library.origin)
-        })
-    }
-
-    /// What every connection runs first.
+    /// The settings of every connection.
     fn pragmas(&self) -> Vec<(&'static str, String)> {
         vec![
             ("journal_mode", self.config.journal_mode.clone()),
@@ -104,15 +97,13 @@ impl<'a> Sqlite<'a> {
             ("temp_store", "FILE".to_owned()),
         ]
     }
+}
 
-    /// The settings as the report shows them.
-    pub(super) fn settings(&self) -> Settings {
-        self.pragmas().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-    }
-
-    fn pristine(&self, side: &SideSpec) -> PathBuf {
-        self.directory.path().join("pristine").join(&side.side.id).join(NAME)
-    }
+/// A side's database below `directory`, in a directory of its own that is made here.
+fn place_for(directory: &Path, spec: &SideSpec) -> Result<PathBuf, BenchError> {
+    let own = directory.join(&spec.side.id);
+    std::fs::create_dir_all(&own).map_err(BenchError::file("cannot make", &own))?;
+    Ok(own.join(NAME))
 }
 
 /// CPU of a transaction of each workload in the driver alone: the same loop on a library whose
@@ -169,82 +160,70 @@ fn fill(path: &Path, plan: &OltpPlan, page_bytes: u32, seed: u64) -> Result<(), 
     Ok(())
 }
 
-impl Target for Sqlite<'_> {
-    fn restart(&self, number: u32, rng: &mut Rng) -> Result<Box<dyn Bed + '_>, BenchError> {
-        let directory = self.directory.path().join(format!("restart-{number}"));
-        let mut order: Vec<usize> = (0..self.sides.len()).collect();
-        rng.shuffle(&mut order);
-        let mut paths = vec![PathBuf::new(); self.sides.len()];
-        for index in order {
-            let Some(side) = self.sides.get(index) else { continue };
-            let place = directory.join(&side.side.id);
-            std::fs::create_dir_all(&place).map_err(BenchError::file("cannot make", &place))?;
-            paths[index] = place.join(NAME);
-            copy_file(&self.pristine(side), &paths[index])?;
-        }
-        let workers = self.sides.iter().map(|_| Vec::new()).collect();
-        let mut bed = Workers { ground: self, paths, workers, directory };
-        for side in 0..self.sides.len() {
-            let warm_up = Load {
-                workload: Workload::ReadOnly,
-                threads: 1,
-                seconds: 0.3,
-                seed: u64::from(number) + 1,
-            };
-            bed.block(side, warm_up)?;
-        }
-        Ok(Box::new(bed))
-    }
-}
-
-/// The worker processes of a restart, by side; more are started when a cell needs them.
-struct Workers<'a> {
-    ground: &'a Sqlite<'a>,
-    paths: Vec<PathBuf>,
-    workers: Vec<Vec<WorkerProcess>>,
-    directory: PathBuf,
-}
-
-impl Drop for Workers<'_> {
-    fn drop(&mut self) {
-        self.workers.clear();
-        // The run's directory goes as a whole in the end; here only room is saved.
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
-impl Workers<'_> {
-    /// Starts workers of a side until there are `count`.
-    fn grow(&mut self, side: usize, count: usize) -> Result<(), BenchError> {
-        let missing = || BenchError::Mismatch {
-            what: "schedule".to_owned(),
-            detail: format!("there is no side {side}"),
-        };
-        let spec = self.ground.sides.get(side).ok_or_else(missing)?;
-        let path = self.paths.get(side).ok_or_else(missing)?;
-        let workers = self.workers.get_mut(side).ok_or_else(missing)?;
-        let pragma = |(name, value): (&str, String)| format!("PRAGMA {name} = {value}");
-        let settings: Vec<String> = self.ground.pragmas().into_iter().map(pragma).collect();
-        while workers.len() < count {
+impl Seat {
+    /// Starts workers until there are `count`.
+    fn grow(&mut self, count: usize, settings: &[String]) -> Result<(), BenchError> {
+        while self.workers.len() < count {
             interrupt::check()?;
-            let (mut worker, _) = spec.start()?;
-            worker.open(path, spec.on_open(&settings))?;
-            workers.push(worker);
+            let (mut worker, _) = self.spec.start()?;
+            worker.open(&self.path, self.spec.on_open(settings))?;
+            self.workers.push(worker);
         }
         Ok(())
     }
 }
 
-impl Bed for Workers<'_> {
+impl Target for Sqlite<'_> {
+    fn report(&self) -> Report {
+        let sides = self.seats.iter().map(|Seat { spec: SideSpec { side, .. }, .. }| {
+            Side::new(&side.id, &side.label, side.role).with_cipher(side.cipher.as_deref())
+        });
+        let engine = self.seats.first().map_or_else(String::new, |base| {
+            let library = &base.spec.side.library;
+            format!("SQLite {} ({})", library.version, library.origin)
+        });
+        let driver = "own driver, a process a thread";
+        let mut report = report(sides.collect(), "sqlite", &engine, driver);
+        report.set("data_bytes", self.data_bytes);
+        let settings = self.pragmas().into_iter();
+        report.settings = settings.map(|(name, value)| (name.to_owned(), value)).collect();
+        report.limits.push(
+            "CPU is that of the processes that drive SQLite, their own work included.".to_owned(),
+        );
+        report
+    }
+
+    fn restart(
+        &mut self,
+        number: u32,
+        rng: &mut Rng,
+        _report: &mut Report,
+    ) -> Result<(), BenchError> {
+        self.seats.iter_mut().for_each(|seat| seat.workers.clear());
+        self.copies = None;
+        let copies = private::directory(self.directory.path(), "restart-")?;
+        let mut order: Vec<&mut Seat> = self.seats.iter_mut().collect();
+        rng.shuffle(&mut order);
+        for seat in order {
+            seat.path = place_for(copies.path(), &seat.spec)?;
+            copy_file(&seat.pristine, &seat.path)?;
+        }
+        self.copies = Some(copies);
+        let (workload, seed) = (Workload::ReadOnly, u64::from(number) + 1);
+        for side in 0..self.seats.len() {
+            self.block(side, Load { workload, threads: 1, seconds: 0.3, seed })?;
+        }
+        Ok(())
+    }
+
     fn block(&mut self, side: usize, load: Load) -> Result<Measured, BenchError> {
         let count = usize::try_from(load.threads).unwrap_or(1).max(1);
-        self.grow(side, count)?;
-        let plan = self.ground.plan;
-        let Some(workers) = self.workers.get_mut(side).and_then(|all| all.get_mut(..count)) else {
-            return Ok(Measured::default());
-        };
-        let duration_ns = whole(load.seconds * 1e9);
-        for (number, worker) in (1_u64..).zip(workers.iter_mut()) {
+        let pragma = |(name, value): (&str, String)| format!("PRAGMA {name} = {value}");
+        let settings: Vec<String> = self.pragmas().into_iter().map(pragma).collect();
+        let seat = self.seats.get_mut(side).ok_or_else(|| no_side(side))?;
+        seat.grow(count, &settings)?;
+        let (plan, duration_ns) = (&self.config.oltp, whole(load.seconds * 1e9));
+        for (number, worker) in (1_u64..).zip(seat.workers.iter_mut().take(count)) {
             worker.send(&Request::Oltp(OltpShare {
                 workload: load.workload,
                 tables: plan.tables,
@@ -255,7 +234,7 @@ impl Bed for Workers<'_> {
         }
         let (mut sum, mut times) = (OltpDone::default(), Latencies::new());
         let (mut start_ns, mut end_ns) = (u64::MAX, 0);
-        for worker in workers {
+        for worker in seat.workers.iter_mut().take(count) {
             let done: OltpDone = worker.receive()?;
             start_ns = start_ns.min(done.cost.start_ns);
             end_ns = end_ns.max(done.cost.end_ns);
@@ -264,14 +243,10 @@ impl Bed for Workers<'_> {
             sum.queries += done.queries;
             times.add(&done.times);
         }
-        let idle = self.ground.idle.iter().find(|(workload, _)| *workload == load.workload);
+        let idle = self.idle.iter().find(|(workload, _)| *workload == load.workload);
         let mut measured = measured(&sum, &times, end_ns.saturating_sub(start_ns));
         measured.own_cpu_ns = idle.map_or(0, |(_, each)| whole(each * float(sum.transactions)));
         Ok(measured)
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), BenchError> {
-        Ok(())
     }
 }
 
@@ -290,8 +265,7 @@ fn measured(done: &OltpDone, times: &Latencies, elapsed_ns: u64) -> Measured {
             device_write_bytes: cost.device_write_bytes,
             context_switches: cost.voluntary_switches + cost.involuntary_switches,
         },
-        client_cpu_ns: 0,
-        own_cpu_ns: 0,
         latency: times.transactions(),
+        ..Measured::default()
     }
 }

@@ -1,11 +1,9 @@
 //! The real sysbench: how it is run, and what it says.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tdekit_private_mariadb::{ProcessUse, die_with_parent, find_program};
@@ -14,9 +12,9 @@ use super::ground::{Load, Measured};
 use super::options::OltpPlan;
 use crate::command::last_lines;
 use crate::error::BenchError;
-use crate::interrupt;
 use crate::latency::Percentiles;
 use crate::numbers::{float, whole};
+use crate::process::{next_line, read_lines};
 use crate::sys::wait_with_usage;
 
 /// Errors that a transaction is repeated after: deadlock, changed row, lock wait; and a duplicate,
@@ -116,19 +114,11 @@ fn run(command: &mut Command, server: Option<u32>) -> Result<Ran, BenchError> {
         .spawn()
         .map_err(|source| BenchError::Start { command: shown(), source })?;
     let group = Pid::from_raw(child.id().cast_signed());
-    let (sender, lines) = channel();
-    if let Some(output) = child.stdout.take() {
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-                let line = String::from_utf8_lossy(&line).into_owned();
-                let mark = line == STARTED || ENDED.iter().any(|end| line.starts_with(end));
-                let used = server.filter(|_| mark).map(ProcessUse::of);
-                if sender.send((line, used)).is_err() {
-                    break;
-                }
-            }
-        });
-    }
+    let lines = read_lines(child.stdout.take(), move |line| {
+        let mark = line == STARTED || ENDED.iter().any(|end| line.starts_with(end));
+        let used = server.filter(|_| mark).map(ProcessUse::of);
+        (line, used)
+    });
     let stderr = child.stderr.take();
     let errors = std::thread::spawn(move || {
         let mut text = Vec::new();
@@ -140,21 +130,20 @@ fn run(command: &mut Command, server: Option<u32>) -> Result<Ran, BenchError> {
     });
     let (mut text, mut marks) = (String::new(), Vec::new());
     let stopped = loop {
-        if let Err(stopped) = interrupt::check() {
-            if let Some(group) = group {
-                // It may have ended meanwhile.
-                let _ = kill_process_group(group, Signal::KILL);
-            }
-            break Some(stopped);
-        }
-        match lines.recv_timeout(Duration::from_millis(100)) {
-            Ok((line, used)) => {
+        match next_line(&lines, &mut || Ok(())) {
+            Ok(Some((line, used))) => {
                 marks.extend(used);
                 text.push_str(&line);
                 text.push('\n');
             }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break None,
+            Ok(None) => break None,
+            Err(stopped) => {
+                if let Some(group) = group {
+                    // It may have ended meanwhile.
+                    let _ = kill_process_group(group, Signal::KILL);
+                }
+                break Some(stopped);
+            }
         }
     };
     let (status, usage) =
