@@ -125,7 +125,7 @@ fn an_interrupt_keeps_what_was_measured() {
 #[test]
 fn an_early_interrupt_cleans_up_too() {
     let place = Place::new();
-    let mut child = place.command("--rows 3000000").spawn().unwrap();
+    let mut child = place.command("--rows 1000000").spawn().unwrap();
     let start = Instant::now();
     while place.names("copies").is_empty() {
         assert!(start.elapsed() < Duration::from_secs(60));

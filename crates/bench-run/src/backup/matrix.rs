@@ -1,4 +1,4 @@
-//! Which cells there are, and which belong together.
+//! The cells of the matrix, and those that belong together.
 
 use tdekit_bench_report::{Axes, Class, Experiment, Role, Side};
 
@@ -13,7 +13,7 @@ pub(super) enum Method {
         cipher: Option<String>,
         compression: String,
     },
-    Peer(PeerTool),
+    Peer(&'static PeerTool),
 }
 
 /// A kind of backup from a source to a target: a side of two cells, of its backup and its restore.
@@ -27,13 +27,12 @@ pub(super) struct Task {
     route: String,
     axes: Axes,
     pub(super) method: Method,
-    /// Place in the list of sources.
+    /// Numbers of places.
     pub(super) source: usize,
-    /// Place in the list of targets.
     pub(super) target: usize,
 }
 
-/// What a run did.
+/// The action of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     /// Database to backup.
@@ -76,7 +75,7 @@ impl Task {
         }
     }
 
-    /// What errors and onlookers call it.
+    /// Its name in errors, and for onlookers.
     pub(super) fn name(&self) -> String {
         format!("{}/{}/{}", self.side, self.what, self.route)
     }
@@ -90,7 +89,7 @@ pub(super) fn sides(tasks: &[Task]) -> Vec<Side> {
             let (cipher, options) = match &task.method {
                 Method::Tdekit { cipher, .. } => (cipher.as_deref(), None),
                 Method::Peer(tool) => {
-                    let (cipher, compression) = tool.makes();
+                    let (cipher, compression) = tool.makes;
                     let options = format!("compression {compression}");
                     (Some(cipher).filter(|cipher| *cipher != NONE), Some(options))
                 }
@@ -125,15 +124,15 @@ const CONTROL: &str = "none again";
 /// Every cell, a route after the other; within a route by compression, and peers last.
 pub(super) fn tasks(
     plan: &BackupPlan,
-    sources: &[&str],
-    targets: &[&str],
+    sources: &[(usize, &str)],
+    targets: &[(usize, &str)],
     control: bool,
 ) -> Vec<Task> {
     let mut tasks = Vec::new();
-    for (source, source_name) in sources.iter().enumerate() {
-        for (target, target_name) in targets.iter().enumerate() {
+    for (source, source_name) in sources.iter().copied() {
+        for (target, target_name) in targets.iter().copied() {
             let mut push = |side: &str, role, (axis, what): (&str, &str), method| {
-                let axes = [("source", *source_name), ("target", *target_name), (axis, what)];
+                let axes = [("source", source_name), ("target", target_name), (axis, what)];
                 tasks.push(Task {
                     side: side.to_owned(),
                     role,
@@ -161,25 +160,23 @@ pub(super) fn tasks(
                 }
             }
             for tool in &plan.peers {
-                let name = tool.name();
-                push(name, Role::Reference, ("tool", name), Method::Peer(*tool));
+                push(tool.name, Role::Reference, ("tool", tool.name), Method::Peer(tool));
             }
         }
     }
     tasks
 }
 
-/// Source, target and, unless peers run beside, compression.
-type Key<'a> = (usize, usize, Option<&'a str>);
+/// A route and, unless peers run beside, a compression.
+type Key<'a> = (&'a str, Option<&'a str>);
 
-/// What is compared with one another, and so runs without a pause between: the ciphers of a route
-/// and compression; with peers all of a route.
+/// Numbers of tasks that are compared with one another, and so run without a pause between: the
+/// ciphers of a route and compression; with peers all of a route.
 pub(super) fn groups(tasks: &[Task]) -> Vec<Vec<usize>> {
     let together = tasks.iter().any(|task| task.role == Role::Reference);
     let mut groups: Vec<(Key<'_>, Vec<usize>)> = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
-        let compression = (!together).then_some(task.what.as_str());
-        let key = (task.source, task.target, compression);
+        let key = (task.route.as_str(), (!together).then_some(task.what.as_str()));
         match groups.iter_mut().find(|(found, _)| *found == key) {
             Some((_, group)) => group.push(index),
             None => groups.push((key, vec![index])),
@@ -190,25 +187,25 @@ pub(super) fn groups(tasks: &[Task]) -> Vec<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::options::tests::plan;
     use super::*;
 
-    fn plan(peers: &[PeerTool]) -> BackupPlan {
-        BackupPlan {
-            ciphers: vec!["AES_256".to_owned(), "AEGIS_128X2".to_owned()],
-            compressions: vec!["none".to_owned(), "zstd".to_owned()],
-            targets: Vec::new(),
-            sources: Vec::new(),
-            size_bytes: 1_000_000,
-            blocks: 3,
-            cold: true,
-            restore: true,
-            peers: peers.to_vec(),
-        }
+    fn all(
+        peer: &[&str],
+        sources: &[&'static str],
+        targets: &[&'static str],
+        control: bool,
+    ) -> Vec<Task> {
+        let words = "--cipher AES_256 --cipher AEGIS_128X2 --compression none --compression zstd";
+        let words: Vec<&str> = words.split(' ').chain(peer.iter().copied()).collect();
+        let numbered =
+            |names: &[&'static str]| names.iter().copied().enumerate().collect::<Vec<_>>();
+        tasks(&plan(&words).unwrap(), &numbered(sources), &numbered(targets), control)
     }
 
     #[test]
     fn every_combination_is_a_cell_of_its_own() {
-        let tasks = tasks(&plan(&[]), &["disk", "memory"], &["hdd"], false);
+        let tasks = all(&[], &["disk", "memory"], &["hdd"], false);
         assert_eq!(tasks.len(), 3 * 2 * 2);
         let mut ids: Vec<String> = tasks.iter().map(Task::name).collect();
         assert_eq!(ids[1], "AES_256/none/disk/hdd");
@@ -230,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_control_run_repeats_the_base() {
-        let tasks = tasks(&plan(&[]), &["disk"], &["disk"], true);
+        let tasks = all(&[], &["disk"], &["disk"], true);
         assert_eq!(tasks.len(), 4);
         assert!(
             tasks.iter().all(|task| matches!(&task.method, Method::Tdekit { cipher: None, .. }))
@@ -239,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_is_compared_stays_together() {
-        let tasks = tasks(&plan(&[]), &["disk", "memory"], &["disk"], false);
+        let tasks = all(&[], &["disk", "memory"], &["disk"], false);
         let groups = groups(&tasks);
         assert_eq!(groups.len(), 4);
         for group in &groups {
@@ -257,7 +254,7 @@ mod tests {
 
     #[test]
     fn peers_run_beside_all_of_a_route() {
-        let tasks = tasks(&plan(&[PeerTool::Restic]), &["disk"], &["disk", "hdd"], false);
+        let tasks = all(&["--backup-peer", "restic"], &["disk"], &["disk", "hdd"], false);
         assert_eq!(tasks.len(), 2 * (6 + 1));
         assert_eq!(groups(&tasks).iter().map(Vec::len).collect::<Vec<_>>(), [7, 7]);
     }

@@ -7,10 +7,9 @@ mod options;
 mod own;
 mod places;
 mod run;
-
 mod tools;
 
 pub(crate) use options::{BackupArgs, BackupPlan};
 pub(crate) use own::back_up;
 pub(crate) use run::run;
-pub(crate) use tools::PeerTool;
+pub(crate) use tools::TOOLS;

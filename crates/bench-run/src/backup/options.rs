@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
-use super::tools::PeerTool;
-use crate::config::Given;
+use super::tools::{PeerTool, TOOLS};
+use crate::config::{Given, each_once};
 use crate::error::BenchError;
 
 /// Ciphers of the document and of this time. Triple DES takes ten times as long as all others.
 const CIPHERS: [&str; 5] = ["AES_128", "AES_192", "AES_256", "AEGIS_128X2", "AEGIS_256X2"];
 const LEGACY: &str = "TRIPLE_DES_3KEY";
 const COMPRESSIONS: [&str; 3] = ["none", "lz4", "zstd"];
-// What `--quick` has and what is usual: repeats of the document, and size of the database.
+// With `--quick`, and usually: repeats of the document, and size of the database.
 const BLOCKS: (u32, u32) = (3, 10);
 const SIZE_BYTES: (u64, u64) = (20_000_000, 200_000_000);
 
@@ -80,15 +80,14 @@ impl std::str::FromStr for DeviceDirectory {
     }
 }
 
-/// What `--backup-peer` names: one tool, or all that are installed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Peers {
-    One(PeerTool),
-    All,
-}
+/// The value of a `--backup-peer`: one tool, or all that are installed.
+type Peers = Vec<&'static PeerTool>;
 
 fn peer(text: &str) -> Result<Peers, String> {
-    if text == "all" { Ok(Peers::All) } else { text.parse().map(Peers::One) }
+    match text {
+        "all" => Ok(TOOLS.iter().filter(|tool| tool.is_there()).collect()),
+        name => PeerTool::find(name).map(|tool| vec![tool]),
+    }
 }
 
 fn compression(text: &str) -> Result<String, String> {
@@ -125,7 +124,7 @@ fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected a size from 100kB to 1TB, such as 200MB".to_owned())
 }
 
-/// What the matrix is to hold, with every default filled in.
+/// The matrix, with every default filled in.
 #[derive(Debug, Clone)]
 pub(crate) struct BackupPlan {
     /// Without `none`.
@@ -140,22 +139,13 @@ pub(crate) struct BackupPlan {
     pub(crate) blocks: u32,
     pub(crate) cold: bool,
     pub(crate) restore: bool,
-    pub(crate) peers: Vec<PeerTool>,
+    pub(crate) peers: Peers,
 }
 
 impl BackupArgs {
     /// The plan.
     pub(crate) fn plan(&self, given: Given) -> Result<BackupPlan, BenchError> {
-        let mut peers = Vec::new();
-        for peer in &self.backup_peer {
-            match peer {
-                Peers::One(tool) => peers.push(*tool),
-                Peers::All => {
-                    peers.extend(PeerTool::ALL.into_iter().filter(|tool| tool.is_there()))
-                }
-            }
-        }
-        peers.dedup();
+        let peers = each_once(self.backup_peer.iter().flatten().copied());
         let or_default = |named: &[String], usual: &[&str]| match named {
             [] => usual.iter().copied().map(str::to_owned).collect(),
             named => named.to_vec(),
@@ -212,11 +202,11 @@ impl BackupPlan {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::cli::tests::parsed;
 
-    fn plan(words: &[&str]) -> Result<BackupPlan, String> {
+    pub(in crate::backup) fn plan(words: &[&str]) -> Result<BackupPlan, String> {
         let args: BackupArgs = parsed(words).map_err(|error| error.to_string())?;
         args.plan(Given::default()).map_err(|error| error.to_string())
     }
@@ -238,7 +228,7 @@ mod tests {
     #[test]
     fn beside_other_tools_the_matrix_is_small() {
         let found = plan(&["--backup-peer", "cp", "--backup-peer", "zstd-age"]).unwrap();
-        assert_eq!(found.peers, [PeerTool::Cp, PeerTool::ZstdAge]);
+        assert_eq!(found.peers, ["cp", "zstd-age"].map(|name| PeerTool::find(name).unwrap()));
         assert_eq!(found.ciphers, ["AES_256"]);
         assert_eq!(found.compressions, ["lz4", "zstd"]);
     }

@@ -1,5 +1,6 @@
 //! Our command's words.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use crate::job::RunSpec;
@@ -10,36 +11,33 @@ use crate::tools::Tools;
 pub(crate) fn back_up(
     tools: &Tools,
     keys: &KeyEnvironment,
-    (source, target): (&Path, &Path),
+    paths: (&Path, &Path),
     compression: &str,
     cipher: Option<&str>,
 ) -> RunSpec {
-    let mut arguments = vec!["backup".into(), source.into(), "--to".into(), target.into()];
-    arguments.extend(["--compression", compression, "--encryption"].map(Into::into));
-    arguments.push(cipher.unwrap_or("none").into());
+    let mut spec = command(tools, keys, "backup", paths);
+    let cipher_or_none = cipher.unwrap_or("none");
+    let words = ["--compression", compression, "--encryption", cipher_or_none];
+    spec.arguments.extend(words.map(Into::into));
     if cipher.is_some() {
-        arguments.extend(["--certificate", CERTIFICATE].map(Into::into));
+        spec.arguments.extend(["--certificate", CERTIFICATE].map(Into::into));
     }
-    RunSpec {
-        program: tools.tdekit.clone(),
-        arguments,
-        environment: keys.clone(),
-        drop_cached: Vec::new(),
-        output: target.to_owned(),
-    }
+    spec
 }
 
-/// `tdekit restore` to a file that is not there yet.
-pub(super) fn restore(
+/// `tdekit WORD` from one path to another where no file is yet.
+pub(super) fn command(
     tools: &Tools,
     keys: &KeyEnvironment,
-    (backup, target): (&Path, &Path),
+    word: &str,
+    (from, to): (&Path, &Path),
 ) -> RunSpec {
+    let arguments: [OsString; 4] = [word.into(), from.into(), "--to".into(), to.into()];
     RunSpec {
         program: tools.tdekit.clone(),
-        arguments: vec!["restore".into(), backup.into(), "--to".into(), target.into()],
+        arguments: arguments.into(),
         environment: keys.clone(),
         drop_cached: Vec::new(),
-        output: target.to_owned(),
+        output: to.to_owned(),
     }
 }

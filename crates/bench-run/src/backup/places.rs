@@ -1,11 +1,13 @@
 //! Directories on the devices of the matrix. No file system is filled: room is asked for first,
 //! and again before each run.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::options::{BackupPlan, DeviceDirectory};
+use crate::config::each_once;
 use crate::environment::{available_memory_bytes, file_system, free_bytes};
 use crate::error::BenchError;
 use crate::private;
@@ -15,9 +17,8 @@ const SHARED_MEMORY: &str = "/dev/shm";
 /// Room that is left free whatever is written.
 const RESERVE_BYTES: u64 = 64 << 20;
 
-/// A directory that stands for a device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Device {
+/// A directory of the run on a device. Dropping it removes the directory.
+pub(super) struct Place {
     /// Name that the user gave, or `disk` and `memory`.
     pub(super) name: String,
     /// Type of its file system.
@@ -26,10 +27,11 @@ pub(super) struct Device {
     pub(super) source: bool,
     /// Backups are written to it.
     pub(super) target: bool,
+    pub(super) directory: PathBuf,
 }
 
-impl Device {
-    /// What a report says of it.
+impl Place {
+    /// Its description in a report.
     pub(super) fn words(&self) -> String {
         let part = match (self.source, self.target) {
             (true, true) => "source and target",
@@ -38,12 +40,6 @@ impl Device {
         };
         format!("{}, {part}", self.file_system)
     }
-}
-
-/// A directory of the run on a device. Dropping it removes the directory.
-pub(super) struct Place {
-    pub(super) device: Device,
-    pub(super) directory: PathBuf,
 }
 
 impl Drop for Place {
@@ -60,20 +56,10 @@ impl Drop for Place {
     }
 }
 
-/// All places, and which of them are sources and targets.
-pub(super) struct Places {
-    pub(super) places: Vec<Place>,
-    pub(super) sources: Vec<usize>,
-    pub(super) targets: Vec<usize>,
-}
-
-impl Places {
-    pub(super) fn names(&self, which: &[usize]) -> Vec<&str> {
-        which
-            .iter()
-            .filter_map(|index| Some(self.places.get(*index)?.device.name.as_str()))
-            .collect()
-    }
+/// Names of some places, with their numbers.
+pub(super) fn named(places: &[Place], which: impl Fn(&Place) -> bool) -> Vec<(usize, &str)> {
+    let places = places.iter().enumerate().filter(|(_, place)| which(place));
+    places.map(|(number, place)| (number, place.name.as_str())).collect()
 }
 
 /// Bytes that a run keeps on a source, and on a target: the database and its restored copy; a
@@ -92,28 +78,27 @@ pub(super) fn set_up(
     work: &Path,
     database_bytes: u64,
     warnings: &mut Vec<String>,
-) -> Result<Places, BenchError> {
+) -> Result<Vec<Place>, BenchError> {
     let (sources, targets) = devices(plan, work, database_bytes, warnings);
-    let mut all: Vec<&DeviceDirectory> = targets.iter().collect();
-    all.extend(sources.iter().filter(|source| !targets.contains(source)));
-    check_room(&all, &sources, &targets, database_bytes, plan.restore)?;
-    let mut places = Vec::new();
-    for device in &all {
-        let directory = private::directory(&device.directory, ".tdekit-bench-")?;
-        places.push(Place {
-            device: Device {
-                name: device.name.clone(),
-                file_system: file_system(&device.directory).unwrap_or_else(|| "unknown".to_owned()),
-                source: sources.contains(device),
-                target: targets.contains(device),
-            },
-            directory: directory.keep(),
-        });
-    }
-    let places_of = |wanted: &[DeviceDirectory]| {
-        wanted.iter().filter_map(|device| all.iter().position(|found| *found == device)).collect()
+    let all = each_once(targets.iter().chain(&sources));
+    let rooms: Vec<(&Path, u64)> = all
+        .iter()
+        .map(|device| {
+            let (source, target) = (sources.contains(device), targets.contains(device));
+            (device.directory.as_path(), needs(database_bytes, source, target, plan.restore))
+        })
+        .collect();
+    check_room(&rooms)?;
+    let place = |device: &DeviceDirectory| {
+        Ok(Place {
+            name: device.name.clone(),
+            file_system: file_system(&device.directory).unwrap_or_else(|| "unknown".to_owned()),
+            source: sources.contains(device),
+            target: targets.contains(device),
+            directory: private::directory(&device.directory, ".tdekit-bench-")?.keep(),
+        })
     };
-    Ok(Places { sources: places_of(&sources), targets: places_of(&targets), places })
+    all.into_iter().map(place).collect()
 }
 
 /// Sources and targets: what the user named, or the disk and, where it has room, memory. Beside
@@ -145,27 +130,16 @@ fn devices(
     (sources, targets)
 }
 
-/// Checks the room of each file system for all devices on it.
-fn check_room(
-    all: &[&DeviceDirectory],
-    sources: &[DeviceDirectory],
-    targets: &[DeviceDirectory],
-    database_bytes: u64,
-    restore: bool,
-) -> Result<(), BenchError> {
-    let mut systems: Vec<(u64, &Path, u64)> = Vec::new();
-    for device in all {
-        let directory = &device.directory;
-        let number =
-            std::fs::metadata(directory).map_err(BenchError::file("cannot read", directory))?.dev();
-        let need =
-            needs(database_bytes, sources.contains(device), targets.contains(device), restore);
-        match systems.iter_mut().find(|(found, ..)| *found == number) {
-            Some((_, _, sum)) => *sum = sum.saturating_add(need),
-            None => systems.push((number, directory, need)),
-        }
+/// Checks that each file system has room for the bytes that all directories on it need.
+fn check_room(rooms: &[(&Path, u64)]) -> Result<(), BenchError> {
+    let mut systems: BTreeMap<u64, (&Path, u64)> = BTreeMap::new();
+    for (directory, need) in rooms {
+        let state =
+            std::fs::metadata(directory).map_err(BenchError::file("cannot read", *directory))?;
+        let (_, sum) = systems.entry(state.dev()).or_insert((directory, 0));
+        *sum = sum.saturating_add(*need);
     }
-    systems.into_iter().try_for_each(|(_, directory, need)| check_space(directory, need))
+    systems.into_values().try_for_each(|(directory, need)| check_space(directory, need))
 }
 
 /// Fails unless `directory` has room for `needed_bytes` and a reserve. What lies in memory must
@@ -188,26 +162,11 @@ pub(super) fn check_space(directory: &Path, needed_bytes: u64) -> Result<(), Ben
 
 #[cfg(test)]
 mod tests {
+    use super::super::options::tests::plan;
     use super::*;
 
-    fn plan(words: &[(&str, &Path)]) -> BackupPlan {
-        BackupPlan {
-            ciphers: Vec::new(),
-            compressions: Vec::new(),
-            targets: words
-                .iter()
-                .map(|(name, directory)| DeviceDirectory {
-                    name: (*name).to_owned(),
-                    directory: directory.to_path_buf(),
-                })
-                .collect(),
-            sources: Vec::new(),
-            size_bytes: 0,
-            blocks: 1,
-            cold: true,
-            restore: true,
-            peers: Vec::new(),
-        }
+    fn device(name: &str, directory: &Path) -> String {
+        format!("{name}={}", directory.display())
     }
 
     #[test]
@@ -215,12 +174,12 @@ mod tests {
         let one = tempfile::tempdir().unwrap();
         let two = tempfile::tempdir().unwrap();
         let mut warnings = Vec::new();
-        let plan = plan(&[("a", one.path()), ("b", two.path())]);
+        let (a, b) = (device("a", one.path()), device("b", two.path()));
+        let plan = plan(&["--device", &a, "--device", &b]).unwrap();
         let places = set_up(&plan, Path::new("/"), 1000, &mut warnings).unwrap();
-        assert_eq!(places.names(&places.sources), ["a", "b"]);
-        assert_eq!(places.names(&places.targets), ["a", "b"]);
-        assert!(places.places.iter().all(|place| place.device.source && place.device.target));
-        std::fs::write(places.places[1].directory.join("x"), "y").unwrap();
+        assert_eq!(named(&places, |place| place.source), [(0, "a"), (1, "b")]);
+        assert_eq!(named(&places, |place| place.target), [(0, "a"), (1, "b")]);
+        std::fs::write(places[1].directory.join("x"), "y").unwrap();
         drop(places);
         assert_eq!(std::fs::read_dir(two.path()).unwrap().count(), 0);
         assert!(warnings.is_empty());
@@ -229,21 +188,22 @@ mod tests {
     #[test]
     fn a_source_of_its_own_is_no_target() {
         let one = tempfile::tempdir().unwrap();
-        let mut plan = plan(&[("a", one.path())]);
-        plan.sources = vec![DeviceDirectory { name: "s".to_owned(), directory: one.path().into() }];
+        let (a, s) = (device("a", one.path()), device("s", one.path()));
+        let plan = plan(&["--device", &a, "--source-device", &s]).unwrap();
         let places = set_up(&plan, Path::new("/"), 1000, &mut Vec::new()).unwrap();
-        assert_eq!(places.names(&places.sources), ["s"]);
-        assert_eq!(places.names(&places.targets), ["a"]);
+        assert_eq!(named(&places, |place| place.source), [(1, "s")]);
+        assert_eq!(named(&places, |place| place.target), [(0, "a")]);
     }
 
     #[test]
     fn a_device_without_room_is_refused_and_default_memory_left_out() {
         let one = tempfile::tempdir().unwrap();
         let huge = u64::MAX / 8;
-        let error = set_up(&plan(&[("a", one.path())]), Path::new("/"), huge, &mut Vec::new());
+        let full = plan(&["--device", &device("a", one.path())]).unwrap();
+        let error = set_up(&full, Path::new("/"), huge, &mut Vec::new());
         assert!(matches!(error.err(), Some(BenchError::Space { .. })));
         let mut warnings = Vec::new();
-        let (sources, targets) = devices(&plan(&[]), one.path(), huge, &mut warnings);
+        let (sources, targets) = devices(&plan(&[]).unwrap(), one.path(), huge, &mut warnings);
         assert_eq!((sources.len(), targets.len()), (1, 1));
         assert_eq!(std::fs::read_dir(one.path()).unwrap().count(), 0);
     }
@@ -254,14 +214,10 @@ mod tests {
         let one = tempfile::tempdir().unwrap();
         let free = free_bytes(one.path()).unwrap().saturating_sub(RESERVE_BYTES);
         // One device needs a bit over three times the database.
-        let database = free / 5;
-        let device =
-            |name: &str| DeviceDirectory { name: name.to_owned(), directory: one.path().into() };
-        let (a, b) = (device("a"), device("b"));
-        let both = [a.clone(), b.clone()];
+        let room = (one.path(), needs(free / 5, true, true, true));
         if file_system(one.path()).as_deref() != Some("tmpfs") {
-            assert!(check_room(&[&a], &both, &both, database, true).is_ok());
+            assert!(check_room(&[room]).is_ok());
         }
-        assert!(check_room(&[&a, &b], &both, &both, database, true).is_err());
+        assert!(check_room(&[room, room]).is_err());
     }
 }

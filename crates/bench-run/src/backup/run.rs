@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
-use tdekit_bench_report::{Experiment, Metric, Report, Run, Settings, Stopping, Subject, measured};
+use tdekit_bench_report::{Experiment, Metric, Report, Run, Settings, Subject, measured};
 
 use super::check::{check_cipher, check_restored};
 use super::matrix::{self, Action, Method, Task};
 use super::options::BackupPlan;
 use super::own;
-use super::places::{self, Place as Device, Places, check_space};
-use super::tools::{ReadyTool, ShellCommand};
+use super::places::{self, Place, check_space};
+use super::tools::ReadyTool;
 use crate::config::Config;
 use crate::error::BenchError;
+use crate::experiment::{Figures, Outcome};
 use crate::generate::generate;
 use crate::interrupt;
 use crate::job::{Ran, RunSpec};
@@ -21,7 +22,7 @@ use crate::key_store::{self, KeyEnvironment};
 use crate::private;
 use crate::process::WorkerProcess;
 use crate::progress::Progress;
-use crate::schedule::{self, Block, Ended, Ground, Kind, Length, Place, Steering, Surroundings};
+use crate::schedule::{self, Block, Ground, Kind, Length, Place as At, Steering, Surroundings};
 use crate::subject::{beside, copy_database, page_size};
 use crate::tools::Tools;
 
@@ -35,13 +36,6 @@ const DEFAULT_PAGE_SIZE: u32 = 4096;
 /// Bytes of a row of each generated table with its indexes, together.
 const ROW_BYTES: u64 = 340;
 
-/// What came of it. After a failure the report holds what was measured until then.
-pub(crate) struct Outcome {
-    pub(crate) report: Report,
-    pub(crate) subject: Subject,
-    pub(crate) ended: Ended,
-}
-
 /// Runs the matrix that `config` describes.
 ///
 /// # Errors
@@ -51,7 +45,7 @@ pub(crate) fn run(
     tools: &Tools,
     reported: &Settings,
     around: Surroundings<'_>,
-) -> Result<Outcome, BenchError> {
+) -> Result<(Outcome, Subject), BenchError> {
     let plan = &config.backup;
     let Surroundings { progress, noise, steering, warnings } = around;
     let prepared = Prepared::new(config, tools, progress, warnings)?;
@@ -62,9 +56,7 @@ pub(crate) fn run(
         groups: matrix::groups(&prepared.tasks),
         position: 0,
         checked: Vec::new(),
-        stopping: config.stopping_beside(),
-        confidence: reported.confidence(),
-        report: prepared.report(config),
+        figures: Figures::new(prepared.report(config), config, reported),
     };
     let length = Length {
         what: "the backup matrix",
@@ -73,13 +65,12 @@ pub(crate) fn run(
         max_time: config.max_time,
         least: LEAST_BLOCKS,
         by_cell: true,
-        stopping: config.stopping_beside(),
+        stopping: ground.figures.stopping,
     };
     let ended = schedule::run(&mut ground, &length, config.seed, inner);
-    let report = ground.report;
-    let ended = ended.unless_empty(report.runs.is_empty())?;
-    warnings.extend(doubts(&prepared, &report));
-    Ok(Outcome { report, subject: prepared.subject.clone(), ended })
+    let outcome = ground.figures.outcome(ended)?;
+    warnings.extend(doubts(&prepared, &outcome.report));
+    Ok((outcome, prepared.subject.clone()))
 }
 
 /// Everything that the runs need. Dropping it removes every file.
@@ -90,7 +81,7 @@ struct Prepared<'a> {
     tasks: Vec<Task>,
     ready: Vec<ReadyTool>,
     subject: Subject,
-    places: Places,
+    places: Vec<Place>,
     /// Holds the key store.
     _directory: tempfile::TempDir,
 }
@@ -109,18 +100,15 @@ impl<'a> Prepared<'a> {
         let ready = plan
             .peers
             .iter()
-            .map(|tool| ReadyTool::new(*tool, directory.path()))
+            .map(|tool| ReadyTool::new(tool, directory.path()))
             .collect::<Result<_, _>>()?;
         let keys = key_store::make(&tools.tdekit, directory.path())?;
         interrupt::check()?;
         progress.say("making the database");
         let subject = make_sources(config, &places)?;
-        let tasks = matrix::tasks(
-            plan,
-            &places.names(&places.sources),
-            &places.names(&places.targets),
-            config.control,
-        );
+        let sources = places::named(&places, |place| place.source);
+        let targets = places::named(&places, |place| place.target);
+        let tasks = matrix::tasks(plan, &sources, &targets, config.control);
         Ok(Self { plan, tools, keys, tasks, ready, subject, places, _directory: directory })
     }
 
@@ -128,11 +116,9 @@ impl<'a> Prepared<'a> {
     fn report(&self, config: &Config) -> Report {
         let mut sides = matrix::sides(&self.tasks);
         for side in &mut sides {
-            let ready = self.ready.iter().find(|ready| ready.tool().name() == side.id);
-            let version = ready.map_or_else(
-                || format!("tdekit {}", config.version),
-                |ready| ready.tool().version(),
-            );
+            let ready = self.ready.iter().find(|ready| ready.tool.name == side.id);
+            let version = ready
+                .map_or_else(|| format!("tdekit {}", config.version), |ready| ready.tool.version());
             side.facts.insert("version".to_owned(), version.into());
         }
         let mut report = Report::new(Experiment::Backup, sides);
@@ -142,15 +128,46 @@ impl<'a> Prepared<'a> {
         report.set("cold", self.plan.cold);
         report.set("restored", self.plan.restore);
         report.set("restarts", self.plan.blocks);
-        let devices = self.places.places.iter().map(|place| &place.device);
-        report.settings = devices.map(|device| (device.name.clone(), device.words())).collect();
+        let places = self.places.iter();
+        report.settings = places.map(|place| (place.name.clone(), place.words())).collect();
         report
     }
 
-    fn place(&self, which: &[usize], number: usize) -> Result<&Device, BenchError> {
-        which.get(number).and_then(|index| self.places.places.get(*index)).ok_or_else(|| {
-            BenchError::Option { option: "--device", reason: "no device is there".to_owned() }
+    fn place(&self, number: usize) -> Result<&Place, BenchError> {
+        self.places.get(number).ok_or_else(|| BenchError::Option {
+            option: "--device",
+            reason: "no device is there".to_owned(),
         })
+    }
+
+    /// The command of an action, which reads one path and makes the other.
+    fn spec(
+        &self,
+        task: &Task,
+        action: Action,
+        (from, to): (&Path, &Path),
+    ) -> Result<RunSpec, BenchError> {
+        let spec = match (&task.method, action) {
+            (Method::Tdekit { cipher, compression }, Action::Backup) => {
+                own::back_up(self.tools, &self.keys, (from, to), compression, cipher.as_deref())
+            }
+            (Method::Tdekit { .. }, Action::Restore) => {
+                own::command(self.tools, &self.keys, "restore", (from, to))
+            }
+            (Method::Peer(tool), action) => {
+                let ready = self.ready.iter().find(|ready| ready.tool == *tool);
+                let ready = ready.ok_or_else(|| BenchError::Option {
+                    option: "--backup-peer",
+                    reason: format!("{} is not set up", tool.name),
+                })?;
+                match action {
+                    Action::Backup => ready.backup(from, to)?,
+                    Action::Restore => ready.restore(from, to),
+                }
+            }
+        };
+        let drop_cached = if self.plan.cold { vec![from.to_owned()] } else { Vec::new() };
+        Ok(RunSpec { drop_cached, ..spec })
     }
 }
 
@@ -163,10 +180,9 @@ fn database_bytes(config: &Config) -> Result<u64, BenchError> {
 }
 
 /// Puts the same database onto every source.
-fn make_sources(config: &Config, places: &Places) -> Result<Subject, BenchError> {
+fn make_sources(config: &Config, places: &[Place]) -> Result<Subject, BenchError> {
     let mut paths: Vec<PathBuf> = Vec::new();
-    for index in &places.sources {
-        let Some(place) = places.places.get(*index) else { continue };
+    for place in places.iter().filter(|place| place.source) {
         let path = place.directory.join(DATABASE);
         match paths.first() {
             None => make_database(config, &path)?,
@@ -236,9 +252,51 @@ struct BackupGround<'a> {
     position: u32,
     /// Kinds of backup that were looked at already.
     checked: Vec<Method>,
-    stopping: Option<Stopping>,
-    confidence: f64,
-    report: Report,
+    figures: Figures,
+}
+
+impl BackupGround<'_> {
+    /// Backs up and restores once. What was measured before a failure is kept.
+    fn task(&mut self, task: &Task, at: At) -> Result<(), BenchError> {
+        let prepared = self.prepared;
+        let (read, written) = (prepared.place(task.source)?, prepared.place(task.target)?);
+        let source = read.directory.join(DATABASE);
+        let backup = written.directory.join(BACKUP);
+        let check = !self.checked.contains(&task.method);
+        check_space(&written.directory, prepared.subject.bytes)?;
+        self.measure(task, Action::Backup, (&source, &backup), at)?;
+        if let (true, Method::Tdekit { cipher, .. }) = (check, &task.method) {
+            check_cipher(prepared.tools, &backup, &task.name(), cipher.as_deref())?;
+        }
+        if prepared.plan.restore {
+            let directory = read.directory.join(RESTORED);
+            let restored = directory.join(DATABASE);
+            check_space(&read.directory, prepared.subject.bytes)?;
+            std::fs::create_dir(&directory)
+                .map_err(BenchError::file("cannot create", &directory))?;
+            self.measure(task, Action::Restore, (&backup, &restored), at)?;
+            if check {
+                check_restored(&source, &restored, &task.name())?;
+            }
+            remove(&directory)?;
+        }
+        if check {
+            self.checked.push(task.method.clone());
+        }
+        remove(&backup)
+    }
+
+    fn measure(
+        &mut self,
+        task: &Task,
+        action: Action,
+        paths: (&Path, &Path),
+        at: At,
+    ) -> Result<(), BenchError> {
+        let ran = self.runner.run(&self.prepared.spec(task, action, paths)?)?;
+        self.figures.keep(vec![at.run(&task.cell(action), &task.side, values(&ran))]);
+        Ok(())
+    }
 }
 
 impl Ground for BackupGround<'_> {
@@ -247,17 +305,11 @@ impl Ground for BackupGround<'_> {
     type Found = Run;
 
     fn cells(&mut self, kind: Kind) -> Vec<usize> {
-        let all = 0..self.groups.len();
-        let Some(stopping) = self.stopping.filter(|_| kind == Kind::Wanting) else {
-            return all.collect();
-        };
-        let ids = self.report.too_wide(&stopping, self.confidence);
-        let wanted = |task: &Task| Action::ALL.iter().any(|one| ids.contains(&task.cell(*one)));
-        all.filter(|at| {
-            let mut group = self.groups.get(*at).into_iter().flatten();
-            group.any(|task| self.prepared.tasks.get(*task).is_some_and(wanted))
+        self.figures.wanted(kind, 0..self.groups.len(), |at| {
+            let tasks = self.groups.get(*at).into_iter().flatten();
+            let tasks = tasks.filter_map(|task| self.prepared.tasks.get(*task));
+            tasks.flat_map(|task| Action::ALL.map(|action| task.cell(action))).collect()
         })
-        .collect()
     }
 
     fn name(&self, at: &usize) -> String {
@@ -282,132 +334,23 @@ impl Ground for BackupGround<'_> {
 
     fn block(
         &mut self,
-        _at: &usize,
-        place: Place,
+        _cell: &usize,
+        at: At,
         _steering: &mut Steering,
     ) -> Result<Block<Run>, BenchError> {
-        if let Some(task) = self.prepared.tasks.get(place.side) {
-            let at = Place { position: self.position, ..place };
-            let runs = &mut self.report.runs;
-            // What was measured before a failure is kept.
-            cell(self.prepared, &mut self.runner, task, at, &mut self.checked, runs)?;
+        if let Some(task) = self.prepared.tasks.get(at.side) {
+            self.task(task, At { position: self.position, ..at })?;
             self.position += 1;
         }
         Ok(Block::Done(Vec::new()))
     }
 
     fn keep(&mut self, found: Vec<Run>) {
-        self.report.runs.extend(found);
+        self.figures.keep(found);
     }
 
     fn clean_up(&mut self, _kind: Kind) -> Result<(), BenchError> {
         Ok(())
-    }
-}
-
-/// Backs up and restores once. `checked` holds the kinds of backup that were looked at already.
-fn cell(
-    prepared: &Prepared<'_>,
-    runner: &mut WorkerProcess,
-    task: &Task,
-    at: Place,
-    checked: &mut Vec<Method>,
-    runs: &mut Vec<Run>,
-) -> Result<(), BenchError> {
-    let source_place = prepared.place(&prepared.places.sources, task.source)?;
-    let target_place = prepared.place(&prepared.places.targets, task.target)?;
-    let source = source_place.directory.join(DATABASE);
-    let backup = target_place.directory.join(BACKUP);
-    let restored = source_place.directory.join(RESTORED);
-    check_space(&target_place.directory, prepared.subject.bytes)?;
-    let files = Files { source: &source, backup: &backup, restored: &restored.join(DATABASE) };
-    let mut add =
-        |action, ran: &Ran| runs.push(at.run(&task.cell(action), &task.side, values(ran)));
-    let spec = files.backup_spec(prepared, task)?;
-    add(Action::Backup, &runner.run(&spec)?);
-    let check = !checked.contains(&task.method);
-    if let (true, Method::Tdekit { cipher, .. }) = (check, &task.method) {
-        check_cipher(prepared.tools, &backup, &task.name(), cipher.as_deref())?;
-    }
-    if prepared.plan.restore {
-        check_space(&source_place.directory, prepared.subject.bytes)?;
-        std::fs::create_dir(&restored).map_err(BenchError::file("cannot create", &restored))?;
-        let spec = files.restore_spec(prepared, task)?;
-        add(Action::Restore, &runner.run(&spec)?);
-        if check {
-            check_restored(&source, files.restored, &task.name())?;
-        }
-        remove(&restored)?;
-    }
-    if check {
-        checked.push(task.method.clone());
-    }
-    remove(&backup)
-}
-
-/// What a cell reads and makes.
-struct Files<'a> {
-    source: &'a Path,
-    backup: &'a Path,
-    restored: &'a Path,
-}
-
-impl Files<'_> {
-    fn backup_spec(&self, prepared: &Prepared<'_>, task: &Task) -> Result<RunSpec, BenchError> {
-        let mut spec = match &task.method {
-            Method::Tdekit { cipher, compression } => own::back_up(
-                prepared.tools,
-                &prepared.keys,
-                (self.source, self.backup),
-                compression,
-                cipher.as_deref(),
-            ),
-            Method::Peer(tool) => {
-                let ready = ready(prepared, *tool)?;
-                ready.prepare(self.backup)?;
-                shell(ready.backup(self.source, self.backup), self.backup)
-            }
-        };
-        spec.drop_cached = self.cold(prepared, self.source);
-        Ok(spec)
-    }
-
-    fn restore_spec(&self, prepared: &Prepared<'_>, task: &Task) -> Result<RunSpec, BenchError> {
-        let mut spec = match &task.method {
-            Method::Tdekit { .. } => {
-                own::restore(prepared.tools, &prepared.keys, (self.backup, self.restored))
-            }
-            Method::Peer(tool) => {
-                let ready = ready(prepared, *tool)?;
-                shell(ready.restore(self.restored, self.backup), self.restored)
-            }
-        };
-        spec.drop_cached = self.cold(prepared, self.backup);
-        Ok(spec)
-    }
-
-    fn cold(&self, prepared: &Prepared<'_>, path: &Path) -> Vec<PathBuf> {
-        if prepared.plan.cold { vec![path.to_owned()] } else { Vec::new() }
-    }
-}
-
-fn ready<'a>(
-    prepared: &'a Prepared<'_>,
-    tool: super::tools::PeerTool,
-) -> Result<&'a ReadyTool, BenchError> {
-    prepared.ready.iter().find(|ready| ready.tool() == tool).ok_or_else(|| BenchError::Option {
-        option: "--backup-peer",
-        reason: format!("{} is not set up", tool.name()),
-    })
-}
-
-fn shell(shell: ShellCommand, output: &Path) -> RunSpec {
-    RunSpec {
-        program: "sh".into(),
-        arguments: shell.arguments,
-        environment: shell.environment,
-        drop_cached: Vec::new(),
-        output: output.to_owned(),
     }
 }
 
@@ -433,17 +376,17 @@ fn remove(path: &Path) -> Result<(), BenchError> {
     removed.map_err(BenchError::file("cannot remove", path))
 }
 
-/// What makes figures doubtful.
+/// A reason to doubt the figures.
 fn doubts(prepared: &Prepared<'_>, report: &Report) -> Option<String> {
     let lasting = |cell: &str| {
-        let task = prepared.tasks.iter().find(|task| task.cell(Action::Backup) == cell)?;
-        let place = prepared.place(&prepared.places.sources, task.source).ok()?;
-        (place.device.file_system != "tmpfs").then_some(())
+        let task = prepared.tasks.iter().find(|task| task.cell(Action::Backup) == cell);
+        let place = task.and_then(|task| prepared.places.get(task.source));
+        place.is_some_and(|place| place.file_system != "tmpfs")
     };
     let mut reads = report
         .runs
         .iter()
-        .filter(|run| lasting(&run.cell).is_some())
+        .filter(|run| lasting(&run.cell))
         .filter_map(|run| run.value(Metric::DeviceRead))
         .peekable();
     let cached = prepared.plan.cold && reads.peek().is_some() && reads.all(|bytes| bytes <= 0.0);

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::write::print;
-use crate::backup::PeerTool;
+use crate::backup::TOOLS;
 use crate::error::BenchError;
 use crate::peers::{Peer, PeerLibrary};
 
@@ -48,9 +48,9 @@ pub(super) fn run(command: &PeersCommand) -> Result<(), BenchError> {
             for library in PeerLibrary::ALL {
                 row(library.name(), library.locate().is_ok(), library.origin())?;
             }
-            for tool in PeerTool::ALL {
+            for tool in &TOOLS {
                 let from = format!("backup tool, apt-get install {}", tool.packages());
-                row(tool.name(), tool.is_there(), &from)?;
+                row(tool.name, tool.is_there(), &from)?;
             }
             Ok(())
         }
@@ -61,9 +61,9 @@ fn rows() -> Vec<serde_json::Value> {
     let libraries = PeerLibrary::ALL.map(|library| {
         json!({"name": library.name(), "from": library.origin(), "path": library.locate().ok()})
     });
-    let tools = PeerTool::ALL.map(|tool| {
+    let tools = TOOLS.each_ref().map(|tool| {
         let from = format!("Debian {}", tool.packages());
-        json!({"name": tool.name(), "from": from, "installed": tool.is_there()})
+        json!({"name": tool.name, "from": from, "installed": tool.is_there()})
     });
     libraries.into_iter().chain(tools).collect()
 }

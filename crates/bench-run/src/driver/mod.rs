@@ -128,10 +128,10 @@ fn run_backup(
     around: Surroundings<'_>,
     results: &mut Results,
 ) -> Result<Ended, BenchError> {
-    let outcome = backup::run(config, tools, &results.settings, around)?;
+    let (outcome, subject) = backup::run(config, tools, &results.settings, around)?;
     if results.sides.is_empty() {
-        results.settings.page_size_bytes = outcome.subject.page_size_bytes;
-        results.subject = outcome.subject;
+        results.settings.page_size_bytes = subject.page_size_bytes;
+        results.subject = subject;
     }
     results.backup = Some(outcome.report);
     Ok(outcome.ended)
