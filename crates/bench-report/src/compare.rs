@@ -11,7 +11,6 @@ use crate::layout::{FACTS, fact_words};
 use crate::model::{Class, Metric, Results};
 use crate::report::Report;
 use crate::stats::{Estimate, welch_difference};
-use crate::summary::every_report;
 use crate::table::new_table;
 
 /// Name and version of the document's shape.
@@ -131,20 +130,16 @@ pub fn compare(old: &Results, new: &Results) -> Changes {
         warnings: differences(old, new),
     };
     let confidence = changes.confidence;
-    let (old_reports, new_reports) = (every_report(old), every_report(new));
-    let same = |one: &Report, other: &Report| one.experiment == other.experiment;
-    for newer in &new_reports {
+    for (name, newer) in new.reports() {
         let stages = [old, new]
             .map(|results| Stage { confidence, ..Stage::of(&results.settings, newer.experiment) });
-        match old_reports.iter().find(|older| same(older, newer)) {
+        match of_name(old, name) {
             Some(older) => Both::of((older, newer), stages).compare(&mut changes),
             None => changes.not_compared.extend(cells_of(newer, "newer")),
         }
     }
-    for old in &old_reports {
-        if !new_reports.iter().any(|new| same(old, new)) {
-            changes.not_compared.extend(cells_of(old, "older"));
-        }
+    for (_, old) in old.reports().filter(|(name, _)| of_name(new, name).is_none()) {
+        changes.not_compared.extend(cells_of(old, "older"));
     }
     for found in &changes.changes {
         changes.compared += u64::from(found.direction != Direction::NoInterval);
@@ -152,6 +147,10 @@ pub fn compare(old: &Results, new: &Results) -> Changes {
         changes.cheaper += u64::from(found.direction == Direction::Cheaper);
     }
     changes
+}
+
+fn of_name<'a>(results: &'a Results, name: &str) -> Option<&'a Report> {
+    results.reports().find(|(known, _)| *known == name).map(|(_, report)| report)
 }
 
 /// Tells that the cells of one run's experiment are nothing that the other has.
@@ -262,8 +261,7 @@ impl<'a> Both<'a> {
 }
 
 fn described(results: &Results) -> ComparedRun {
-    let reports = every_report(results);
-    let runs = reports.iter().flat_map(|report| &report.runs);
+    let runs = results.reports().flat_map(|(_, report)| &report.runs);
     let restarts = runs.map(|run| u64::from(run.restart) + 1).max();
     ComparedRun {
         started: results.started.clone(),
@@ -318,15 +316,6 @@ fn differences(old: &Results, new: &Results) -> Vec<String> {
     unequal("The think time", &format!("{:?}", one.think_time), &format!("{:?}", other.think_time));
     unequal("The database", &old.subject.label, &new.subject.label);
     unequal("Its size", &old.subject.bytes.to_string(), &new.subject.bytes.to_string());
-    for side in &new.sides {
-        if let Some(other) = old.sides.iter().find(|other| other.id == side.id) {
-            let what = format!("The library of side {}", side.id);
-            unequal(&what, &other.library.source_id, &side.library.source_id);
-        }
-    }
-    if old.statements != new.statements {
-        found.push("The lists of statements differ: their classes do other work.".to_owned());
-    }
     unequal_parts(old, new, &mut found);
     for (results, which) in [(old, "older"), (new, "newer")] {
         if results.control {
@@ -344,22 +333,30 @@ fn differences(old: &Results, new: &Results) -> Vec<String> {
 
 /// What is not equal of servers, tables and devices.
 fn unequal_parts(old: &Results, new: &Results, found: &mut Vec<String>) {
-    let parts = |results: &Results, name: &str| {
-        results.reports().find(|(known, _)| *known == name).map(|(_, report)| report.clone())
-    };
     for (name, new) in new.reports() {
-        let Some(old) = parts(old, name) else { continue };
+        let Some(old) = of_name(old, name) else { continue };
         let label = new.experiment.label();
         for fact in FACTS.iter().filter(|fact| fact.compared) {
             let [then, now] =
-                [&old, new].map(|report| fact_words(&report.facts, fact).unwrap_or_default());
+                [old, new].map(|report| fact_words(&report.facts, fact).unwrap_or_default());
             if then != now {
                 let what = fact.words;
                 found.push(format!("Of the {label} {what} differs: {then} then, {now} now."));
             }
         }
+        for side in &new.sides {
+            let known = old.sides.iter().find(|other| other.id == side.id);
+            let libraries = known.map(|old| (&old.library.source_id, &side.library.source_id));
+            if let Some((then, now)) = libraries.filter(|(then, now)| then != now) {
+                let id = &side.id;
+                found.push(format!("The library of side {id} differs: {then} then, {now} now."));
+            }
+        }
+        if old.statements != new.statements {
+            found.push("The lists of statements differ: their classes do other work.".to_owned());
+        }
         if old.settings != new.settings {
-            let [then, now] = [&old, new].map(|report| {
+            let [then, now] = [old, new].map(|report| {
                 let each = report.settings.iter().map(|(name, value)| format!("{name}={value}"));
                 each.collect::<Vec<_>>().join(", ")
             });
@@ -413,6 +410,7 @@ pub fn changes_text(changes: &Changes) -> String {
 pub(crate) mod tests {
     use super::*;
     use crate::json::tests::example;
+    use crate::report::float;
 
     /// Two runs of which the newer one is dearer.
     pub(crate) fn changed() -> Changes {
@@ -426,11 +424,12 @@ pub(crate) mod tests {
     fn run(per_mille: u64, seed: u64) -> Results {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut results = example();
-        for sample in &mut results.samples {
-            if sample.side == "encrypted" {
-                sample.elapsed_ns = sample.elapsed_ns * per_mille / 1000 + rng.u64(..500);
-                sample.cpu_ns += rng.u64(..500);
-            }
+        let embedded = results.embedded.as_mut().unwrap();
+        for run in embedded.runs.iter_mut().filter(|run| run.side == "encrypted") {
+            let mut noise = || float(rng.u64(..500));
+            let elapsed = run.values.get_mut(&Metric::Elapsed).unwrap();
+            *elapsed = *elapsed * float(per_mille) / 1000.0 + noise();
+            *run.values.get_mut(&Metric::Cpu).unwrap() += noise();
         }
         results
     }
@@ -523,8 +522,9 @@ pub(crate) mod tests {
         let mut new = example();
         new.environment.cpu = "another".to_owned();
         new.settings.synchronous = "full".to_owned();
-        new.classes[0].id = "crud/10-0-0".to_owned();
-        new.sides.retain(|side| side.id != "peer");
+        let report = new.embedded.as_mut().unwrap();
+        report.cells[0].id = "crud/10-0-0".to_owned();
+        report.sides.retain(|side| side.id != "peer");
         new.control = true;
         let changes = compare(&old, &new);
         let told = format!("{:?} {:?}", changes.warnings, changes.not_compared);
@@ -543,7 +543,7 @@ pub(crate) mod tests {
     #[test]
     fn one_restart_gives_no_interval() {
         let mut old = run(1000, 1);
-        old.samples.retain(|sample| sample.restart == 0);
+        old.embedded.as_mut().unwrap().runs.retain(|run| run.restart == 0);
         let changes = compare(&old, &run(1000, 2));
         assert!(changes.changes.iter().all(|found| found.direction == Direction::NoInterval));
     }

@@ -6,7 +6,6 @@ use crate::figures::HEADLINE;
 use crate::metric::Metric;
 use crate::model::{Class, Comparison, Results};
 use crate::report::Report;
-use crate::summary::every_report;
 
 /// One line for each ratio of every experiment: what the report's tables show. Empty where there is
 /// no interval.
@@ -25,8 +24,8 @@ pub fn ratios_csv(results: &Results) -> String {
         "restarts",
         "pairs",
     ]);
-    let headlines = results.summary.pooled.iter().filter(|found| found.id == HEADLINE);
-    for found in headlines {
+    let pooled = results.reports().flat_map(|(_, report)| &report.summary.pooled);
+    for found in pooled.filter(|found| found.id == HEADLINE) {
         text.push_str(&ratio(
             [HEADLINE, &found.what, ""],
             [found.metric.label(), &found.side, &found.against],
@@ -34,11 +33,11 @@ pub fn ratios_csv(results: &Results) -> String {
             (found.restarts, None),
         ));
     }
-    let summaries = results.reports().map(|(_, report)| (&report.cells, &report.summary));
-    for (cells, summary) in std::iter::once((&results.classes, &results.summary)).chain(summaries) {
-        for found in &summary.comparisons {
+    for (_, report) in results.reports() {
+        for found in &report.summary.comparisons {
+            let experiment = experiment(&report.cells, &found.class);
             text.push_str(&ratio(
-                [experiment(cells, &found.class), &found.class, &statement(results, found)],
+                [experiment, &found.class, &statement(report, found)],
                 [found.metric.label(), &found.side, &found.against],
                 (found.ratio, found.low, found.high),
                 (found.restarts, Some(found.pairs)),
@@ -52,12 +51,11 @@ pub fn ratios_csv(results: &Results) -> String {
 /// column for each metric that was measured. Empty where a block has no such value.
 #[must_use]
 pub fn blocks_csv(results: &Results) -> String {
-    let reports = every_report(results);
     let blocks = || {
         let of = |report| move |run| (report, run);
-        let reports = reports.iter().map(AsRef::as_ref);
+        let reports = results.reports();
         reports
-            .flat_map(move |report: &Report| report.runs.iter().map(of(report)))
+            .flat_map(move |(_, report)| report.runs.iter().map(of(report)))
             .filter(|(_, run)| run.statement.is_none())
     };
     let known = |metric: &&Metric| blocks().any(|(_, run)| run.value(**metric).is_some());
@@ -88,12 +86,11 @@ fn experiment(cells: &[Class], cell: &str) -> &'static str {
     cells.iter().find(|found| found.id == cell).map_or("", |found| found.experiment.label())
 }
 
-fn statement(results: &Results, found: &Comparison) -> String {
+fn statement(report: &Report, found: &Comparison) -> String {
     let Some(index) = found.statement else { return String::new() };
     let operation = found.class.split('/').nth(1).unwrap_or_default();
-    results
-        .statements
-        .iter()
+    let mut known = report.statements.iter();
+    known
         .find(|info| info.index == index && info.operation == operation)
         .map_or_else(|| index.to_string(), |info| format!("{index}: {}", info.what))
 }
@@ -149,11 +146,12 @@ mod tests {
     fn every_ratio_and_block_is_a_line() {
         let results = example();
         let text = ratios_csv(&results);
-        let wanted = 1 + results.summary.pooled.len() + results.summary.comparisons.len();
+        let report = results.embedded.as_ref().unwrap();
+        let wanted = 1 + report.summary.pooled.len() + report.summary.comparisons.len();
         assert_eq!(text.lines().count(), wanted);
         assert!(text.contains("CRUD mixes,crud/4-3-3,,elapsed,encrypted,base,1.1"), "{text}");
         let text = blocks_csv(&results);
-        assert_eq!(text.lines().count(), 1 + results.samples.len());
+        assert_eq!(text.lines().count(), 1 + report.runs.len());
         let fields = text.lines().next().unwrap().split(',').count();
         assert!(text.lines().all(|line| line.split(',').count() == fields));
         assert!(text.contains("\r\nCRUD mixes,crud/4-3-3,base,0,0,0,1000000,"), "{text}");
@@ -162,9 +160,7 @@ mod tests {
     #[test]
     fn backups_workloads_and_messages_have_lines_too() {
         let mut results = example();
-        results.samples.clear();
-        results.classes.clear();
-        results.sides.clear();
+        results.embedded = None;
         results.backup = Some(crate::examples::backup());
         results.oltp = Some(crate::examples::oltp());
         results.messages = Some(crate::examples::messages());

@@ -2,23 +2,22 @@
 //! had been too short and cost one side more than the other.
 
 use crate::index::{Index, Versus};
-use crate::model::{Metric, Results, Role, WarmUp};
+use crate::model::{Metric, Role, WarmUp};
+use crate::report::Report;
 use crate::stats::{center, grouped_estimate};
-use crate::summary::sides_report;
 
 /// Of that many classes a false alarm must be rare.
 const CONFIDENCE: f64 = 0.999;
 
-/// Notes for each class by which factor its first pairs' overhead differs from the later ones'.
-pub fn note_first_pairs(results: &mut Results) {
-    let base = results.sides.iter().find(|side| side.role == Role::Base);
-    let side = results.sides.iter().find(|side| side.role == Role::Encrypted);
-    let Some((base, side)) = base.zip(side) else { return };
-    let (base, side) = (base.id.clone(), side.id.clone());
-    let sides = sides_report(&results.sides, &results.classes, &results.samples);
-    let index = Index::of(&sides);
-    let versus = Versus { cell: None, side, against: base, against_cell: None, shown: true };
-    for class in &results.classes {
+/// Notes for each cell by which factor its first pairs' overhead differs from the later ones'.
+pub fn note_first_pairs(report: &mut Report) {
+    let side = report.sides.iter().find(|side| side.role == Role::Encrypted);
+    let Some((base, side)) = report.base().zip(side) else { return };
+    let (against, side) = (base.id.clone(), side.id.clone());
+    let versus = Versus { cell: None, side, against, against_cell: None, shown: true };
+    let index = Index::of(report);
+    let mut notes = Vec::new();
+    for class in &report.cells {
         let groups: Vec<Vec<f64>> = index
             .log_ratios((&class.id, None), &versus, Metric::Elapsed)
             .into_values()
@@ -28,24 +27,21 @@ pub fn note_first_pairs(results: &mut Results) {
             })
             .collect();
         let Some(found) = grouped_estimate(&groups, CONFIDENCE) else { continue };
-        let found = found.exp();
-        let note = |warm_up: &mut WarmUp| {
-            warm_up.first_pair = Some(found.center);
-            warm_up.first_pair_interval = found.interval;
-        };
-        match results.warm_up.iter_mut().find(|known| known.class == class.id) {
-            Some(known) => note(known),
-            None => {
-                let mut new = WarmUp {
-                    class: class.id.clone(),
-                    tried: 0,
-                    needed: 0,
-                    first_pair: None,
-                    first_pair_interval: None,
-                };
-                note(&mut new);
-                results.warm_up.push(new);
+        notes.push((class.id.clone(), found.exp()));
+    }
+    for (class, found) in notes {
+        let (first_pair, first_pair_interval) = (Some(found.center), found.interval);
+        match report.warm_up.iter_mut().find(|known| known.class == class) {
+            Some(known) => {
+                (known.first_pair, known.first_pair_interval) = (first_pair, first_pair_interval);
             }
+            None => report.warm_up.push(WarmUp {
+                class,
+                tried: 0,
+                needed: 0,
+                first_pair,
+                first_pair_interval,
+            }),
         }
     }
 }
@@ -53,20 +49,20 @@ pub fn note_first_pairs(results: &mut Results) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::tests::example;
+    use crate::json::tests::embedded;
 
     #[test]
     fn slower_first_pairs_are_seen() {
-        let mut results = example();
-        note_first_pairs(&mut results);
-        assert!((results.warm_up[0].first_pair.unwrap() - 1.0).abs() < 1e-4);
-        for sample in &mut results.samples {
-            if sample.side == "encrypted" && sample.pair == 0 {
-                sample.elapsed_ns = sample.elapsed_ns * 3 / 2;
+        let mut report = embedded();
+        note_first_pairs(&mut report);
+        assert!((report.warm_up[0].first_pair.unwrap() - 1.0).abs() < 1e-4);
+        for run in &mut report.runs {
+            if run.side == "encrypted" && run.pair == 0 {
+                *run.values.get_mut(&Metric::Elapsed).unwrap() *= 1.5;
             }
         }
-        note_first_pairs(&mut results);
-        let [found] = results.warm_up.as_slice() else { panic!("{:?}", results.warm_up) };
+        note_first_pairs(&mut report);
+        let [found] = report.warm_up.as_slice() else { panic!("{:?}", report.warm_up) };
         assert!((found.first_pair.unwrap() - 1.5).abs() < 1e-3, "{found:?}");
         let (low, high) = found.first_pair_interval.unwrap();
         assert!(low > 1.0 && high < 2.0, "{found:?}");

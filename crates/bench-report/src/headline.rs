@@ -39,33 +39,30 @@ pub fn headline_classes(classes: &[Class]) -> (String, Vec<&Class>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::tests::example;
-    use crate::model::{Metric, Results, Sample, Stopping};
-    use crate::summary::sides_report;
+    use crate::examples::summarize;
+    use crate::json::tests::embedded;
+    use crate::metric::Metric;
+    use crate::model::Stopping;
+    use crate::report::{Report, Run};
 
     #[test]
     fn the_headline_is_the_mean_over_the_mixes() {
-        let mut results = example();
-        let mut other = results.classes[0].clone();
+        let mut report = embedded();
+        let mut other = report.cells[0].clone();
         other.id = "crud/0-5-5".to_owned();
-        results.classes.push(other);
-        let more: Vec<Sample> = results
-            .samples
-            .iter()
-            // The third restart lacks the second mix, and is left out.
-            .filter(|sample| sample.restart < 2)
-            .map(|sample| {
-                let mut sample = sample.clone();
-                sample.class = "crud/0-5-5".to_owned();
-                if sample.side == "encrypted" {
-                    sample.elapsed_ns = sample.elapsed_ns / 110 * 130;
-                }
-                sample
-            })
-            .collect();
-        results.samples.extend(more);
-        crate::summarize(&mut results);
-        let found = results.summary.headline(Metric::Elapsed, "encrypted", "base").unwrap();
+        report.cells.push(other);
+        // The third restart lacks the second mix, and is left out.
+        let more = report.runs.iter().filter(|run| run.restart < 2).map(|run| {
+            let mut run = Run { cell: "crud/0-5-5".to_owned(), ..run.clone() };
+            if run.side == "encrypted" {
+                *run.values.get_mut(&Metric::Elapsed).unwrap() *= 1.3 / 1.1;
+            }
+            run
+        });
+        let more: Vec<Run> = more.collect();
+        report.runs.extend(more);
+        summarize(&mut report);
+        let found = report.summary.headline(Metric::Elapsed, "encrypted", "base").unwrap();
         let wanted = (1.1_f64.ln() + 1.3_f64.ln()) / 2.0;
         assert!((found.ratio.ln() - wanted).abs() < 1e-4, "{}", found.ratio);
         assert_eq!((found.restarts, found.cells.len()), (2, 2));
@@ -73,27 +70,24 @@ mod tests {
 
     #[test]
     fn what_is_too_wide_goes_on() {
-        let mut results = example();
+        let mut report = embedded();
         let stopping = Stopping {
             first_restarts: 2,
             headline_ppm: 20_000,
             all_ppm: Some(10_000),
             reached: false,
         };
-        let wide = |results: &Results| {
-            let sides = sides_report(&results.sides, &results.classes, &results.samples);
-            sides.too_wide(&stopping, 0.95)
-        };
-        assert_eq!(wide(&results), Vec::<String>::new());
-        let noisy = results.samples.iter_mut().find(|sample| sample.side == "encrypted").unwrap();
-        noisy.cpu_ns *= 2;
-        assert_eq!(wide(&results), ["crud/4-3-3"]);
+        let wide = |report: &Report| report.too_wide(&stopping, 0.95);
+        assert_eq!(wide(&report), Vec::<String>::new());
+        let noisy = report.runs.iter_mut().find(|run| run.side == "encrypted").unwrap();
+        *noisy.values.get_mut(&Metric::Cpu).unwrap() *= 2.0;
+        assert_eq!(wide(&report), ["crud/4-3-3"]);
         // A class that a side takes no part in is not waited for.
-        let mut without = results.clone();
-        without.samples.retain(|sample| sample.side != "encrypted");
+        let mut without = report.clone();
+        without.runs.retain(|run| run.side != "encrypted");
         assert_eq!(wide(&without), Vec::<String>::new());
         // One restart gives no interval, so all goes on.
-        results.samples.retain(|sample| sample.restart == 0);
-        assert_eq!(wide(&results), ["crud/4-3-3"]);
+        report.runs.retain(|run| run.restart == 0);
+        assert_eq!(wide(&report), ["crud/4-3-3"]);
     }
 }

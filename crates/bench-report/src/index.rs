@@ -32,7 +32,7 @@ enum Way {
     Median,
 }
 
-const SIDES: Design = Design {
+const EMBEDDED: Design = Design {
     ratios: &[
         Metric::Elapsed,
         Metric::Cpu,
@@ -100,7 +100,9 @@ impl Experiment {
     /// Which ratios it has.
     pub(crate) fn design(self) -> &'static Design {
         match self {
-            Self::Crud | Self::Operations | Self::Scans | Self::Script => &SIDES,
+            Self::Embedded | Self::Crud | Self::Operations | Self::Scans | Self::Script => {
+                &EMBEDDED
+            }
             Self::Backup => &BACKUP,
             Self::Oltp => &OLTP,
             Self::Messages => &MESSAGES,
@@ -214,7 +216,7 @@ impl Stage {
 
     /// Of one experiment of a run.
     pub(crate) fn of(settings: &Settings, experiment: Experiment) -> Self {
-        if *experiment.design() == SIDES {
+        if *experiment.design() == EMBEDDED {
             Self::new(settings.stopping, settings.confidence())
         } else {
             Self::beside(settings)

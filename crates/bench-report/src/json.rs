@@ -70,7 +70,10 @@ pub fn from_json(text: &str) -> Result<Results, JsonError> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::figures::Comparison;
+    use crate::metric::Metric;
     use crate::model::*;
+    use crate::report::{Report, Run, measured};
     use crate::summary::summarize;
 
     fn side(id: &str, role: Role, plain: Option<&str>) -> Side {
@@ -90,28 +93,30 @@ pub(crate) mod tests {
         }
     }
 
-    fn sample(side: &str, restart: u32, pair: u32, scale: (u64, u64)) -> Sample {
+    /// `scale`: elapsed time and CPU in hundredths of the base's.
+    fn run(side: &str, restart: u32, pair: u32, scale: (u64, u64)) -> Run {
         let level = 1_000_000 + u64::from(restart) * 50_000 + u64::from(pair) * 10_000;
-        Sample {
-            class: "crud/4-3-3".to_owned(),
+        let values = [
+            (Metric::Elapsed, level * scale.0 / 100),
+            (Metric::Cpu, level * scale.1 / 100),
+            (Metric::User, level * scale.1 / 200),
+            (Metric::System, level * scale.1 / 200),
+            (Metric::PagesRead, 10),
+            (Metric::PagesWritten, 20),
+            (Metric::DeviceRead, 0),
+            (Metric::DeviceWrite, 4096),
+            (Metric::VoluntarySwitches, 3),
+            (Metric::InvoluntarySwitches, 1),
+            (Metric::Instructions, level * 3 * scale.1 / 100),
+        ];
+        Run {
+            cell: "crud/4-3-3".to_owned(),
+            statement: None,
             side: side.to_owned(),
             restart,
             pair,
             position: 0,
-            elapsed_ns: level * scale.0 / 100,
-            cpu_ns: level * scale.1 / 100,
-            user_ns: level * scale.1 / 200,
-            system_ns: level * scale.1 / 200,
-            logical_reads: 10,
-            logical_writes: 20,
-            device_read_bytes: 0,
-            device_write_bytes: 4096,
-            retries: 0,
-            voluntary_switches: 3,
-            involuntary_switches: 1,
-            instructions: Some(level * 3 * scale.1 / 100),
-            latency: None,
-            statements: Vec::new(),
+            values: measured(values.map(|(metric, value)| (metric, Some(value)))),
         }
     }
 
@@ -139,17 +144,22 @@ pub(crate) mod tests {
     /// Three restarts of two pairs; encrypted takes 1.1 times as long with 1.2 times the CPU, the
     /// peer 3 times the base and 2.5 times its own plain side.
     pub(crate) fn example() -> Results {
-        let mut samples = Vec::new();
-        let mut probes = Vec::new();
+        let sides = vec![
+            side("base", Role::Base, None),
+            side("encrypted", Role::Encrypted, None),
+            side("peer", Role::Peer, Some("peer-plain")),
+            side("peer-plain", Role::PeerPlain, None),
+        ];
+        let mut report = Report::new(Experiment::Embedded, sides);
         for restart in 0..3 {
             for pair in 0..2 {
-                samples.push(sample("base", restart, pair, (100, 100)));
-                samples.push(sample("encrypted", restart, pair, (110, 120)));
-                samples.push(sample("peer-plain", restart, pair, (120, 120)));
-                samples.push(sample("peer", restart, pair, (300, 300)));
+                report.runs.push(run("base", restart, pair, (100, 100)));
+                report.runs.push(run("encrypted", restart, pair, (110, 120)));
+                report.runs.push(run("peer-plain", restart, pair, (120, 120)));
+                report.runs.push(run("peer", restart, pair, (300, 300)));
             }
             for (side, value) in [("base", 3e6), ("encrypted", 4e6)] {
-                probes.push(Probe {
+                report.probes.push(Probe {
                     kind: ProbeKind::ProcessMemory,
                     side: side.to_owned(),
                     restart,
@@ -157,6 +167,15 @@ pub(crate) mod tests {
                 });
             }
         }
+        report.cells.push(Class {
+            id: "crud/4-3-3".to_owned(),
+            experiment: Experiment::Crud,
+            label: "mix 4/3/3".to_owned(),
+            what: "4 reads, 3 updates, 3 inserts of every 10 loops".to_owned(),
+            operations: 400,
+            unit: "loop".to_owned(),
+            axes: std::collections::BTreeMap::new(),
+        });
         let mut results = Results {
             schema: SCHEMA.to_owned(),
             tool: Tool { name: "tdekit".to_owned(), version: "0.1.0".to_owned() },
@@ -177,35 +196,19 @@ pub(crate) mod tests {
                 indexes: 6,
                 notes: Vec::new(),
             },
-            sides: vec![
-                side("base", Role::Base, None),
-                side("encrypted", Role::Encrypted, None),
-                side("peer", Role::Peer, Some("peer-plain")),
-                side("peer-plain", Role::PeerPlain, None),
-            ],
-            statements: Vec::new(),
-            classes: vec![Class {
-                id: "crud/4-3-3".to_owned(),
-                experiment: Experiment::Crud,
-                label: "mix 4/3/3".to_owned(),
-                what: "4 reads, 3 updates, 3 inserts of every 10 loops".to_owned(),
-                operations: 400,
-                unit: "loop".to_owned(),
-                axes: std::collections::BTreeMap::new(),
-            }],
-            samples,
-            probes,
-            summary: Summary::default(),
+            embedded: Some(report),
             backup: None,
             oltp: None,
             messages: None,
-            latencies: Vec::new(),
             noise: None,
-            warm_up: Vec::new(),
-            driver: Vec::new(),
         };
         summarize(&mut results);
         results
+    }
+
+    /// The report of the example.
+    pub(crate) fn embedded() -> Report {
+        example().embedded.unwrap()
     }
 
     #[test]
@@ -237,11 +240,12 @@ pub(crate) mod tests {
             assert_eq!(results.schema, SCHEMA);
             let before: Value = serde_json::from_str(text).unwrap();
             let before = &before["summary"];
-            assert!(before.get("headlines").is_none() && !results.summary.pooled.is_empty());
+            let summary = &results.embedded.as_ref().unwrap().summary;
+            assert!(before.get("headlines").is_none() && !summary.pooled.is_empty());
             let old: Vec<Comparison> =
                 serde_json::from_value(before["comparisons"].clone()).unwrap();
             assert!(!old.is_empty());
-            for (old, new) in old.iter().zip(&results.summary.comparisons) {
+            for (old, new) in old.iter().zip(&summary.comparisons) {
                 assert_eq!((old.metric, &old.side), (new.metric, &new.side), "{name}");
                 assert!((old.ratio - new.ratio).abs() < 1e-12, "{name}");
             }

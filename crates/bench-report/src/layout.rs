@@ -1,5 +1,4 @@
-//! How experiments with sides of their own are shown: names of their circumstances, and columns of
-//! their tables.
+//! How experiments are shown: names of their circumstances, and columns of their tables.
 
 use crate::format::As;
 use crate::metric::Metric;
@@ -98,6 +97,25 @@ pub(crate) struct Layout {
     pub(crate) figures_note: &'static str,
 }
 
+const EMBEDDED: Layout = Layout {
+    title: "SQLite in the process",
+    cell: "Class",
+    pooled: &[],
+    pooled_note: "",
+    costs: &[Metric::Elapsed, Metric::Cpu, Metric::User, Metric::System, Metric::Instructions],
+    costs_in_terminal: false,
+    figures: &[
+        column("Pages read", Metric::PagesRead, Of::Median),
+        column("Pages written", Metric::PagesWritten, Of::Median),
+        column("Read from the device", Metric::DeviceRead, Of::Median),
+        column("Written to the device", Metric::DeviceWrite, Of::Median),
+        column("Context switches, waiting", Metric::VoluntarySwitches, Of::Median),
+        column("Context switches, forced", Metric::InvoluntarySwitches, Of::Median),
+    ],
+    figures_note: "Medians of a block. Pages are SQLite's own count (not found in its cache; \
+                   written); device bytes are the kernel's, for the measured processes.",
+};
+
 const BACKUP: Layout = Layout {
     title: "Backups: cipher, compression, source, target",
     cell: "Backup",
@@ -186,12 +204,15 @@ const MESSAGES: Layout = Layout {
 };
 
 impl Experiment {
-    /// How it is shown where it has sides of its own.
+    /// How it is shown.
     pub(crate) fn layout(self) -> &'static Layout {
         match self {
+            Self::Embedded | Self::Crud | Self::Operations | Self::Scans | Self::Script => {
+                &EMBEDDED
+            }
             Self::Backup => &BACKUP,
             Self::Messages => &MESSAGES,
-            _ => &OLTP,
+            Self::Oltp => &OLTP,
         }
     }
 }

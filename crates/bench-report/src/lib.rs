@@ -25,6 +25,7 @@ mod plot;
 mod published;
 mod published_messages;
 mod report;
+mod shown;
 pub mod stats;
 mod summary;
 mod table;
@@ -42,9 +43,9 @@ pub use headline::headline_classes;
 pub use json::{JsonError, from_json, to_json};
 pub use metric::Metric;
 pub use model::{
-    Axes, Class, DriverShare, Environment, Experiment, Latency, LatencySample, Library, Noise,
-    Probe, ProbeKind, Results, Role, SCHEMA, Sample, Settings, Side, StatementInfo,
-    StatementSample, Stopping, Subject, ThinkTime, Tool, WarmUp,
+    Axes, Class, DriverShare, Environment, Experiment, Latency, Library, Noise, Probe, ProbeKind,
+    Results, Role, SCHEMA, Settings, Side, StatementInfo, Stopping, Subject, ThinkTime, Tool,
+    WarmUp,
 };
 pub use page::{calibration_html, changes_html, html};
 pub use published::{
@@ -55,6 +56,6 @@ pub use published_messages::{
     published_reckoning,
 };
 pub use report::{Fact, Facts, Idle, Report, Run, measured};
-pub use summary::{sides_report, summarize};
+pub use summary::summarize;
 pub use terminal::terminal;
 pub use verdict::verdict;

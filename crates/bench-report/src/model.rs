@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use crate::figures::{Comparison, Difference, Spread, Summary, Totals};
+pub(crate) use crate::figures::{Comparison, Difference};
 pub(crate) use crate::metric::Metric;
 use crate::report::{Facts, Report};
 
@@ -12,9 +12,9 @@ use crate::report::{Facts, Report};
 /// shape would misread the newer one.
 pub const SCHEMA: &str = "tdekit-bench/4";
 
-/// Older shapes that are read too. 1 lacks [`Results::backup`], and always has sides and classes; 2
-/// lacks latencies, headlines, noise, warm-up, the driver's share, switches and instructions; up to
-/// 3 backups, OLTP workloads and messages had shapes of their own.
+/// Older shapes that are read too. 1 lacks [`Results::backup`]; 2 lacks latencies, headlines,
+/// noise, warm-up, the driver's share, switches and instructions; up to 3 no experiment was a
+/// [`Report`].
 pub(crate) const OLDER_SCHEMAS: &[&str] = &["tdekit-bench/1", "tdekit-bench/2", "tdekit-bench/3"];
 
 /// A whole run: how it was made, every measured block, and the summary.
@@ -42,18 +42,9 @@ pub struct Results {
     pub settings: Settings,
     /// The database measured on.
     pub subject: Subject,
-    /// Base first, then what is compared with it; empty when only backups were measured.
-    pub sides: Vec<Side>,
-    /// Derived statements of the operations experiment, in order of their `index`.
-    pub statements: Vec<StatementInfo>,
-    /// Everything that was measured as a unit, in order of the report.
-    pub classes: Vec<Class>,
-    /// Every measured block.
-    pub samples: Vec<Sample>,
-    /// Single measured values beside the blocks.
-    pub probes: Vec<Probe>,
-    /// Computed from `samples` and `probes`, as each report's own is from its runs.
-    pub summary: Summary,
+    /// The mixes, operations, scans and a script, which share their sides, when one was run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embedded: Option<Report>,
     /// The backup matrix, when it was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<Report>,
@@ -63,29 +54,26 @@ pub struct Results {
     /// Messages over TDS, when they were run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Report>,
-    /// Latencies of single operations, all blocks of a class and side together.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub latencies: Vec<Latency>,
     /// What else the machine did meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
-    /// What it took to warm each class up.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub warm_up: Vec<WarmUp>,
-    /// What the driver itself costs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub driver: Vec<DriverShare>,
 }
 
 impl Results {
-    /// The experiments that have sides of their own, each with its name in the document.
+    /// The reports of what was run, each with its name in the document.
     pub fn reports(&self) -> impl Iterator<Item = (&'static str, &Report)> {
-        let all = [("oltp", &self.oltp), ("messages", &self.messages), ("backup", &self.backup)];
+        let all = [
+            ("embedded", &self.embedded),
+            ("oltp", &self.oltp),
+            ("messages", &self.messages),
+            ("backup", &self.backup),
+        ];
         all.into_iter().filter_map(|(name, report)| Some((name, report.as_ref()?)))
     }
 
     pub(crate) fn reports_mut(&mut self) -> impl Iterator<Item = &mut Report> {
-        [&mut self.oltp, &mut self.messages, &mut self.backup].into_iter().flatten()
+        let all = [&mut self.embedded, &mut self.oltp, &mut self.messages, &mut self.backup];
+        all.into_iter().flatten()
     }
 }
 
@@ -308,7 +296,7 @@ impl Side {
 /// A derived statement. Its text holds placeholders, never a value of the user's data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatementInfo {
-    /// Position in a sample's `statements`, counted within its class.
+    /// [`Run::statement`](crate::Run::statement), counted within its class.
     pub index: u32,
     /// Operation it belongs to: `select`, `insert`, `update`, `delete`, `reindex`.
     pub operation: String,
@@ -324,6 +312,9 @@ pub struct StatementInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Experiment {
+    /// [`Crud`](Self::Crud), [`Operations`](Self::Operations), [`Scans`](Self::Scans) and
+    /// [`Script`](Self::Script) as one report: they share sides and restarts.
+    Embedded,
     /// Mixes of reads, updates and inserts by several processes.
     Crud,
     /// Statements by type with emptied caches, and rebuild of every index.
@@ -345,6 +336,7 @@ impl Experiment {
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
+            Self::Embedded => "SQLite in the process",
             Self::Crud => "CRUD mixes",
             Self::Operations => "operations",
             Self::Scans => "scans",
@@ -386,77 +378,6 @@ impl Class {
     pub fn axis(&self, name: &str) -> &str {
         self.axes.get(name).map_or("", String::as_str)
     }
-}
-
-/// One measured block of one side.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sample {
-    /// [`Class::id`].
-    pub class: String,
-    /// [`Side::id`].
-    pub side: String,
-    /// Restart it belongs to, from 0.
-    pub restart: u32,
-    /// Pair within the restart and class, from 0.
-    pub pair: u32,
-    /// Place of this side in the random order of the pair, from 0.
-    pub position: u32,
-    /// Wall clock from the first process's start to the last one's end.
-    pub elapsed_ns: u64,
-    /// CPU of all its processes, from the process clock.
-    pub cpu_ns: u64,
-    /// User part by `getrusage`.
-    pub user_ns: u64,
-    /// System part by `getrusage`.
-    pub system_ns: u64,
-    /// Pages that were not in SQLite's cache.
-    pub logical_reads: u64,
-    /// Pages that SQLite wrote.
-    pub logical_writes: u64,
-    /// Bytes fetched from the device.
-    pub device_read_bytes: u64,
-    /// Bytes sent towards the device.
-    pub device_write_bytes: u64,
-    /// Times a connection found the database locked.
-    pub retries: u64,
-    /// Context switches because the process waited.
-    #[serde(default)]
-    pub voluntary_switches: u64,
-    /// Context switches because another process was given the processor.
-    #[serde(default)]
-    pub involuntary_switches: u64,
-    /// Instructions retired, where they may be counted; see [`Environment::instructions`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instructions: Option<u64>,
-    /// Latency of the block's operations, where they are timed singly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latency: Option<LatencySample>,
-    /// Each derived statement's share, in order of [`StatementInfo::index`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub statements: Vec<StatementSample>,
-}
-
-/// One derived statement's share of a block, all its variants together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StatementSample {
-    /// Wall clock.
-    pub elapsed_ns: u64,
-    /// CPU.
-    pub cpu_ns: u64,
-}
-
-/// Latency of a block's operations. With a rate it counts from when an operation was due, else
-/// from when it began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LatencySample {
-    /// Median.
-    pub p50_ns: u64,
-    /// 95 of 100 are faster.
-    pub p95_ns: u64,
-    /// 99 of 100 are faster.
-    pub p99_ns: u64,
-    /// The slowest.
-    pub max_ns: u64,
 }
 
 /// Latencies of all operations of a class and side, from a histogram of three significant digits.

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::figures::Summary;
 use crate::metric::Metric;
-use crate::model::{Class, Experiment, Role, Side};
+use crate::model::{
+    Class, DriverShare, Experiment, Latency, Probe, Role, Side, StatementInfo, WarmUp,
+};
 
 /// Circumstances by name.
 pub type Facts = BTreeMap<String, Fact>;
@@ -60,7 +62,7 @@ impl From<String> for Fact {
     }
 }
 
-/// An experiment with its own sides: the OLTP workloads, messages, or the backup matrix.
+/// What was measured on the same sides: an experiment, or the four of [`Experiment::Embedded`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Which one.
@@ -81,7 +83,22 @@ pub struct Report {
     /// What connections cost that do nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle: Vec<Idle>,
-    /// Computed from `runs`.
+    /// Derived statements of the operations, in order of their `index`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub statements: Vec<StatementInfo>,
+    /// Single measured values beside the blocks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<Probe>,
+    /// Latencies of single operations, all blocks of a cell and side together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latencies: Vec<Latency>,
+    /// What it took to warm each cell up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warm_up: Vec<WarmUp>,
+    /// What the driver itself costs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub driver: Vec<DriverShare>,
+    /// Computed from `runs` and `probes`.
     pub summary: Summary,
 }
 
@@ -137,6 +154,11 @@ impl Report {
             cells: Vec::new(),
             runs: Vec::new(),
             idle: Vec::new(),
+            statements: Vec::new(),
+            probes: Vec::new(),
+            latencies: Vec::new(),
+            warm_up: Vec::new(),
+            driver: Vec::new(),
             summary: Summary::default(),
         }
     }

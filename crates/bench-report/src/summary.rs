@@ -1,19 +1,15 @@
 //! From blocks to ratios: every comparison, total, pooled ratio and difference of a run.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::figures::{Difference, Spread, Summary, Totals};
 use crate::index::{Index, Stage};
-use crate::model::{Class, Experiment, Metric, ProbeKind, Results, Role, Sample, Side};
-use crate::report::{Report, Run, float, measured};
+use crate::model::{Class, Metric, ProbeKind, Results, Role, Side};
+use crate::report::{Report, Run, float};
 use crate::stats::{grouped_estimate, mean, median};
 
 /// Computes everything that a report shows from blocks and probes, of every experiment.
 pub fn summarize(results: &mut Results) {
-    let sides = sides_report(&results.sides, &results.classes, &results.samples);
-    results.summary = summary(&sides, Stage::of(&results.settings, sides.experiment));
-    results.summary.differences = differences(results);
     let settings = results.settings.clone();
     for report in results.reports_mut() {
         report.summary = summary(report, Stage::of(&settings, report.experiment));
@@ -35,7 +31,7 @@ pub(crate) fn summary(report: &Report, stage: Stage) -> Summary {
         };
         totals.extend(report.sides.iter().filter_map(of));
     }
-    Summary { comparisons, totals, pooled, differences: Vec::new() }
+    Summary { comparisons, totals, pooled, differences: differences(report, stage.confidence) }
 }
 
 fn totals_of(cell: &Class, side: &Side, runs: &[&Run]) -> Totals {
@@ -68,73 +64,18 @@ fn totals_of(cell: &Class, side: &Side, runs: &[&Run]) -> Totals {
     }
 }
 
-fn differences(results: &Results) -> Vec<Difference> {
-    let confidence = results.settings.confidence();
-    let opponents = shown_opponents(&results.sides);
+fn differences(report: &Report, confidence: f64) -> Vec<Difference> {
+    let opponents = shown_opponents(&report.sides);
     let of = |kind| {
-        let found = opponents.iter().filter_map(move |(side, against)| {
-            difference(results, kind, side, against, confidence)
-        });
+        let found = opponents
+            .iter()
+            .filter_map(move |(side, against)| difference(report, kind, side, against, confidence));
         found.collect::<Vec<_>>()
     };
     [ProbeKind::OpenOther, ProbeKind::OpenAgain, ProbeKind::ProcessMemory, ProbeKind::FileBytes]
         .into_iter()
         .flat_map(of)
         .collect()
-}
-
-/// What compares sides of SQLite, as every experiment is seen.
-#[must_use]
-pub fn sides_report(sides: &[Side], classes: &[Class], samples: &[Sample]) -> Report {
-    Report {
-        cells: classes.to_vec(),
-        runs: samples.iter().flat_map(runs).collect(),
-        ..Report::new(Experiment::Crud, sides.to_vec())
-    }
-}
-
-/// Every experiment of a run.
-pub(crate) fn every_report(results: &Results) -> Vec<Cow<'_, Report>> {
-    let sides = (!results.sides.is_empty())
-        .then(|| Cow::Owned(sides_report(&results.sides, &results.classes, &results.samples)));
-    sides.into_iter().chain(results.reports().map(|(_, one)| Cow::Borrowed(one))).collect()
-}
-
-/// The block, and the share of each of its statements.
-fn runs(sample: &Sample) -> impl Iterator<Item = Run> {
-    let run = |statement, values| Run {
-        cell: sample.class.clone(),
-        statement,
-        side: sample.side.clone(),
-        restart: sample.restart,
-        pair: sample.pair,
-        position: sample.position,
-        values,
-    };
-    let statements = (0..).zip(&sample.statements).map(move |(index, part)| {
-        let values = [(Metric::Elapsed, part.elapsed_ns), (Metric::Cpu, part.cpu_ns)];
-        run(Some(index), measured(values.map(|(metric, value)| (metric, Some(value)))))
-    });
-    let latency = sample.latency;
-    let values = [
-        (Metric::Elapsed, Some(sample.elapsed_ns)),
-        (Metric::Cpu, Some(sample.cpu_ns)),
-        (Metric::User, Some(sample.user_ns)),
-        (Metric::System, Some(sample.system_ns)),
-        (Metric::PagesRead, Some(sample.logical_reads)),
-        (Metric::PagesWritten, Some(sample.logical_writes)),
-        (Metric::DeviceRead, Some(sample.device_read_bytes)),
-        (Metric::DeviceWrite, Some(sample.device_write_bytes)),
-        (Metric::Retries, Some(sample.retries)),
-        (Metric::VoluntarySwitches, Some(sample.voluntary_switches)),
-        (Metric::InvoluntarySwitches, Some(sample.involuntary_switches)),
-        (Metric::Instructions, sample.instructions),
-        (Metric::MedianLatency, latency.map(|found| found.p50_ns)),
-        (Metric::P95Latency, latency.map(|found| found.p95_ns)),
-        (Metric::TailLatency, latency.map(|found| found.p99_ns)),
-        (Metric::MaxLatency, latency.map(|found| found.max_ns)),
-    ];
-    std::iter::once(run(None, measured(values))).chain(statements)
 }
 
 /// For single values only what encryption adds: each encrypted side against its own plain one.
@@ -150,7 +91,7 @@ fn shown_opponents(sides: &[Side]) -> Vec<(String, String)> {
 }
 
 fn difference(
-    results: &Results,
+    report: &Report,
     kind: ProbeKind,
     side: &str,
     against: &str,
@@ -158,7 +99,7 @@ fn difference(
 ) -> Option<Difference> {
     let by_restart = |id: &str| {
         let mut values: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        for probe in results.probes.iter().filter(|probe| probe.kind == kind && probe.side == id) {
+        for probe in report.probes.iter().filter(|probe| probe.kind == kind && probe.side == id) {
             values.entry(probe.restart).or_default().push(probe.value);
         }
         values
@@ -187,11 +128,11 @@ fn difference(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::tests::example;
+    use crate::json::tests::{embedded, example};
 
     #[test]
     fn ratios_come_from_pairs_and_restarts() {
-        let summary = example().summary;
+        let summary = embedded().summary;
         let elapsed = summary.comparison("crud/4-3-3", Metric::Elapsed, "encrypted", "base");
         let elapsed = elapsed.unwrap();
         // Every encrypted block of the example takes 10 % longer than its base block.
@@ -205,20 +146,17 @@ mod tests {
     #[test]
     fn a_lost_half_of_a_pair_is_left_out() {
         let mut results = example();
-        let lost = results
-            .samples
-            .iter()
-            .position(|sample| sample.side == "base" && sample.restart == 2 && sample.pair == 1);
-        results.samples.remove(lost.unwrap());
+        let report = results.embedded.as_mut().unwrap();
+        report.runs.retain(|run| run.side != "base" || (run.restart, run.pair) != (2, 1));
         summarize(&mut results);
-        let summary = results.summary;
+        let summary = results.embedded.unwrap().summary;
         let elapsed = summary.comparison("crud/4-3-3", Metric::Elapsed, "encrypted", "base");
         assert_eq!(elapsed.unwrap().pairs, 5);
     }
 
     #[test]
     fn a_peer_is_held_against_the_base_and_its_own_plain_library() {
-        let summary = example().summary;
+        let summary = embedded().summary;
         let base = summary.comparison("crud/4-3-3", Metric::Elapsed, "peer", "base").unwrap();
         let plain =
             summary.comparison("crud/4-3-3", Metric::Elapsed, "peer", "peer-plain").unwrap();
@@ -229,17 +167,17 @@ mod tests {
     #[test]
     fn zero_ticks_are_no_ratio() {
         let mut results = example();
-        for sample in &mut results.samples {
-            sample.system_ns = 0;
+        for run in &mut results.embedded.as_mut().unwrap().runs {
+            run.values.insert(Metric::System, 0.0);
         }
         summarize(&mut results);
-        let summary = results.summary;
+        let summary = results.embedded.unwrap().summary;
         assert!(summary.comparison("crud/4-3-3", Metric::System, "encrypted", "base").is_none());
     }
 
     #[test]
     fn differences_of_probes() {
-        let summary = example().summary;
+        let summary = embedded().summary;
         let memory = summary
             .differences
             .iter()

@@ -1,16 +1,14 @@
-//! Tables of the experiments that have sides of their own: made once, written for the terminal and
-//! for the page. Each item knows its place in the document.
+//! Tables: made once, written for the terminal and for the page. Each item knows its place in the
+//! document.
 
 use comfy_table::{CellAlignment, LineStyle, presets};
 use maud::{Markup, html};
 
-use crate::figures::{Comparison, Pooled, Spread, Totals};
+use crate::figures::{Comparison, Difference, Pooled};
 use crate::format::As;
-use crate::layout::{Column, Layout, Of};
 use crate::metric::Metric;
-use crate::model::{Role, Side};
-use crate::page::cell::{Found, each, find, number, text, wide};
-use crate::report::{Report, float};
+use crate::model::ProbeKind;
+use crate::page::cell::{Found, number, number_per, text, wide};
 
 /// What stands in a table.
 #[derive(Debug, Clone)]
@@ -22,6 +20,10 @@ pub(crate) enum Item {
     Names(Vec<(String, String)>),
     /// An amount, with its place.
     Number(String, As, f64),
+    /// Nanoseconds of one operation, with their place, and the operation's name.
+    Each(String, f64, String),
+    /// How much more a side takes than what it is held against, with the difference's place.
+    More(String, Difference),
     /// A ratio, with the place of what it belongs to, and two ends by their names there.
     Ratio(String, As, f64, Ends),
 }
@@ -46,14 +48,14 @@ pub(crate) struct Table {
 
 impl Item {
     /// The cost of a side, or what it takes of another way's.
-    fn of(found: &Found<'_, Comparison>, times: bool) -> Self {
+    pub(crate) fn of(found: &Found<'_, Comparison>, times: bool) -> Self {
         let item = found.item;
         let kind = if times { As::Times } else { ratio_kind(item.metric) };
         Self::Ratio(found.at.clone(), kind, item.ratio, ends(item.low, item.high, kind))
     }
 
     /// The same over several cells; of a median the least and the largest.
-    fn over(found: &Found<'_, Pooled>) -> Self {
+    pub(crate) fn over(found: &Found<'_, Pooled>) -> Self {
         let item = found.item;
         let kind = ratio_kind(item.metric);
         let ends = if item.restarts == 0 {
@@ -72,6 +74,8 @@ impl Item {
                 names.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(", ")
             }
             Self::Number(_, kind, value) => kind.words(*value),
+            Self::Each(_, each_ns, unit) => format!("{}/{unit}", As::Duration.words(*each_ns)),
+            Self::More(_, difference) => more_words(difference),
             Self::Ratio(_, kind, ratio, ends) => {
                 let ratio = kind.words(*ratio);
                 match ends {
@@ -98,6 +102,10 @@ impl Item {
                 }
             } },
             Self::Number(at, kind, value) => html! { td { (number(at, *kind, *value)) } },
+            Self::Each(at, each_ns, unit) => {
+                html! { td { (number(at, As::Duration, *each_ns)) "/" (unit) } }
+            }
+            Self::More(at, difference) => html! { td { (more(at, difference)) } },
             Self::Ratio(at, kind, ratio, ends) => html! { td {
                 (number(&format!("{at}/ratio"), *kind, *ratio))
                 @match ends {
@@ -113,6 +121,52 @@ impl Item {
                     },
                 }
             } },
+        }
+    }
+}
+
+/// How a probe's value is written.
+pub(crate) fn probe_kind(kind: ProbeKind) -> As {
+    match kind {
+        ProbeKind::OpenOther | ProbeKind::OpenAgain => As::Duration,
+        ProbeKind::ProcessMemory | ProbeKind::FileBytes => As::Bytes,
+    }
+}
+
+fn plus(difference: f64) -> &'static str {
+    if difference > 0.0 { "+" } else { "" }
+}
+
+/// The difference with its interval; growth of a file as a percentage.
+fn more_words(found: &Difference) -> String {
+    let of = |value| format!("{}{}", plus(value), probe_kind(found.kind).words(value));
+    match (found.kind, found.low, found.high) {
+        (ProbeKind::FileBytes, ..) if found.against_value > 0.0 => {
+            As::Growth.words(found.difference / found.against_value)
+        }
+        (_, Some(low), Some(high)) => {
+            format!("{} ({} to {})", of(found.difference), of(low), of(high))
+        }
+        _ => of(found.difference),
+    }
+}
+
+/// The same for the page; `at` is the difference's place.
+pub(crate) fn more(at: &str, found: &Difference) -> Markup {
+    let of = |field: &str, value| number(&format!("{at}/{field}"), probe_kind(found.kind), value);
+    html! {
+        @match (found.kind, found.low, found.high) {
+            (ProbeKind::FileBytes, ..) if found.against_value > 0.0 => (number_per(
+                &format!("{at}/difference"),
+                As::Growth,
+                found.difference,
+                (&format!("{at}/against_value"), found.against_value),
+            )),
+            (_, Some(low), Some(high)) => {
+                (plus(found.difference)) (of("difference", found.difference)) br;
+                small { (of("low", low)) " to " (of("high", high)) }
+            },
+            _ => { (plus(found.difference)) (of("difference", found.difference)) },
         }
     }
 }
@@ -179,267 +233,4 @@ pub(crate) fn new_table(header: Vec<String>) -> comfy_table::Table {
         }
     }
     table
-}
-
-/// A report with its place in the document.
-#[derive(Clone, Copy)]
-pub(crate) struct Shown<'a> {
-    pub(crate) at: &'a str,
-    pub(crate) report: &'a Report,
-    pub(crate) layout: &'static Layout,
-}
-
-impl<'a> Shown<'a> {
-    pub(crate) fn of(at: &'a str, report: &'a Report) -> Self {
-        Self { at, report, layout: report.experiment.layout() }
-    }
-
-    fn place(&self, list: &str) -> String {
-        format!("{}/{list}", self.at)
-    }
-
-    pub(crate) fn sides(&self) -> Vec<Found<'a, Side>> {
-        each(&self.report.sides, &self.place("sides")).collect()
-    }
-
-    fn side(&self, id: &str) -> (String, String) {
-        match self.sides().iter().find(|side| side.item.id == id) {
-            Some(side) => (format!("{}/label", side.at), side.item.label.clone()),
-            None => (self.place("sides"), id.to_owned()),
-        }
-    }
-
-    pub(crate) fn comparison(
-        &self,
-        cell: &str,
-        metric: Metric,
-        (side, against): (&str, &str),
-    ) -> Option<Found<'a, Comparison>> {
-        find(&self.report.summary.comparisons, &self.place("summary/comparisons"), |found| {
-            found.class == cell
-                && found.metric == metric
-                && found.side == side
-                && found.against == against
-        })
-    }
-
-    pub(crate) fn totals(&self, cell: &str, side: &str) -> Option<Found<'a, Totals>> {
-        find(&self.report.summary.totals, &self.place("summary/totals"), |found| {
-            found.class == cell && found.side == side
-        })
-    }
-
-    /// Ratios over several cells, where there are some.
-    pub(crate) fn pooled(&self) -> Option<Table> {
-        let all = &self.report.summary.pooled;
-        let at = self.place("summary/pooled");
-        let mut rows: Vec<Vec<Item>> = Vec::new();
-        let mut known: Vec<(&str, &str)> = Vec::new();
-        for first in each(all, &at) {
-            let key = (first.item.id.as_str(), first.item.side.as_str());
-            if known.contains(&key) {
-                continue;
-            }
-            known.push(key);
-            let name = (format!("{}/what", first.at), first.item.what.clone());
-            let mut row = vec![Item::Names(vec![name, self.side(key.1)])];
-            row.extend(self.layout.pooled.iter().map(|metric| {
-                let of = |found: &Pooled| {
-                    (found.id.as_str(), found.side.as_str()) == key && found.metric == *metric
-                };
-                find(all, &at, of).map_or(Item::Nothing, |found| Item::over(&found))
-            }));
-            rows.push(row);
-        }
-        let title = self.layout.pooled_note.to_owned();
-        (!rows.is_empty()).then(|| Table { title, head: self.head(self.layout.pooled), rows })
-    }
-
-    /// A table for each side and what it is held against.
-    pub(crate) fn costs(&self) -> Vec<(Table, bool)> {
-        let mut pairs: Vec<(&str, &str)> = Vec::new();
-        for found in &self.report.summary.comparisons {
-            let pair = (found.side.as_str(), found.against.as_str());
-            if !pairs.contains(&pair) {
-                pairs.push(pair);
-            }
-        }
-        pairs.into_iter().map(|pair| self.cost(pair)).collect()
-    }
-
-    /// The table, and whether it tells of other ways to the same end.
-    fn cost(&self, (side, against): (&str, &str)) -> (Table, bool) {
-        let other = self.report.sides.iter().find(|side| side.id == against);
-        let reference = other.is_some_and(|side| side.role == Role::Reference);
-        let mut rows = Vec::new();
-        for cell in each(&self.report.cells, &self.place("cells")) {
-            let of = |metric: &Metric| {
-                let found = self.comparison(&cell.item.id, *metric, (side, against));
-                found.map_or(Item::Nothing, |found| Item::of(&found, reference))
-            };
-            let items: Vec<Item> = self.layout.costs.iter().map(of).collect();
-            if items.iter().all(|item| matches!(item, Item::Nothing)) {
-                continue;
-            }
-            let name = (format!("{}/label", cell.at), cell.item.label.clone());
-            let mut row = vec![Item::Names(vec![name, self.side(side)])];
-            row.extend(items);
-            rows.push(row);
-        }
-        let title = format!("{} against {}", self.report.label(side), self.report.label(against));
-        (Table { title, head: self.head(self.layout.costs), rows }, reference)
-    }
-
-    fn head(&self, metrics: &[Metric]) -> Vec<String> {
-        let names = metrics.iter().map(|metric| metric.label().to_owned());
-        std::iter::once(self.layout.cell.to_owned()).chain(names).collect()
-    }
-
-    /// Figures of every side.
-    pub(crate) fn figures(&self) -> Table {
-        let mut rows = Vec::new();
-        for cell in each(&self.report.cells, &self.place("cells")) {
-            for side in self.sides() {
-                let Some(found) = self.totals(&cell.item.id, &side.item.id) else { continue };
-                let names = [
-                    (format!("{}/label", cell.at), cell.item.label.clone()),
-                    (format!("{}/label", side.at), side.item.label.clone()),
-                ];
-                let mut row = vec![Item::Names(names.to_vec())];
-                row.extend(self.layout.figures.iter().map(|column| figure(&found, column)));
-                rows.push(row);
-            }
-        }
-        let heads = self.layout.figures.iter().map(|column| column.head.to_owned());
-        let head = std::iter::once(self.layout.cell.to_owned()).chain(heads).collect();
-        Table { title: "Figures of every side".to_owned(), head, rows }
-    }
-
-    /// What connections cost that do nothing.
-    pub(crate) fn idle(&self) -> Option<Table> {
-        let row = |found: Found<'_, crate::report::Idle>| {
-            let item = found.item;
-            let value = |field: &str, kind, amount| {
-                Item::Number(format!("{}/{field}", found.at), kind, float(amount))
-            };
-            let each = float(item.after_bytes.saturating_sub(item.before_bytes))
-                / float(item.connections.max(1));
-            vec![
-                Item::Names(vec![(format!("{}/side", found.at), item.side.clone())]),
-                value("connections", As::Count, item.connections),
-                value("before_bytes", As::Bytes, item.before_bytes),
-                value("after_bytes", As::Bytes, item.after_bytes),
-                Item::Fixed(As::Bytes.words(each)),
-                value("peak_bytes", As::Bytes, item.peak_bytes),
-                value("threads", As::Count, item.threads),
-                value("opened_ns", As::Duration, item.opened_ns),
-            ]
-        };
-        let rows: Vec<_> = each(&self.report.idle, &self.place("idle")).map(row).collect();
-        let head = [
-            "Kind",
-            "Connections",
-            "Memory before",
-            "Memory then",
-            "Each",
-            "At most",
-            "Threads",
-            "Opened in",
-        ];
-        let title = "Idle connections".to_owned();
-        (!rows.is_empty()).then(|| Table { title, head: head.map(str::to_owned).to_vec(), rows })
-    }
-}
-
-fn figure(found: &Found<'_, Totals>, column: &Column) -> Item {
-    if column.of == Of::Blocks {
-        let at = format!("{}/blocks", found.at);
-        return Item::Number(at, As::Count, float(found.item.blocks));
-    }
-    let Some(Spread { median, mean, least, most, each }) = found.item.values.get(&column.metric)
-    else {
-        return Item::Nothing;
-    };
-    let (field, value) = match column.of {
-        Of::Blocks | Of::Median => ("median", Some(*median)),
-        Of::Each => ("each", *each),
-        Of::Mean => ("mean", Some(*mean)),
-        Of::Least => ("least", Some(*least)),
-        Of::Most => ("most", Some(*most)),
-    };
-    let info = column.metric.info();
-    // Counts of one operation are small.
-    let kind = match (info.shown, column.of) {
-        (As::Count, Of::Each) => As::Amount,
-        (kind, _) => kind,
-    };
-    let at = format!("{}/values/{}/{field}", found.at, column.metric.name());
-    value.map_or(Item::Nothing, |value| Item::Number(at, kind, value))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::examples;
-
-    fn text(report: &Report) -> String {
-        let shown = Shown::of("oltp", report);
-        let costs: String = shown.costs().iter().map(|(table, _)| table.words()).collect();
-        let whole = [shown.pooled(), Some(shown.figures()), shown.idle()];
-        costs + &whole.into_iter().flatten().map(|table| table.words()).collect::<String>()
-    }
-
-    fn holds(text: &str, all: &[&str]) {
-        for wanted in all {
-            assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
-        }
-    }
-
-    #[test]
-    fn backups_show_costs_durations_and_other_tools() {
-        let wanted = [
-            "backup, zstd, AES_256",
-            "+19.6 % (+19.6 to +19.6)",
-            "+0.020 %",
-            "backup, zstd, disk to memory, AES_256",
-            "1.21 s",
-            "AES_256 against restic",
-            "backup, uncompressed, disk to disk, none",
-            "x0.28 (x0.28 to x0.28)",
-            "restore, all together",
-        ];
-        holds(&text(&examples::backup()), &wanted);
-        let mut plain = examples::backup();
-        plain.runs.retain(|run| run.cell.starts_with("backup"));
-        examples::summarize(&mut plain);
-        assert!(!text(&plain).contains("restore"));
-    }
-
-    #[test]
-    fn workloads_show_overheads_and_figures_of_every_side() {
-        let wanted = [
-            "tdekit against base",
-            "oltp_read_write, 1 thread",
-            "oltp_read_write, 8 threads",
-            "2 workloads and numbers of threads, tdekit",
-            "peer against base",
-            "-20.0 %",
-            "2.00 ms",
-        ];
-        holds(&text(&examples::oltp()), &wanted);
-    }
-
-    #[test]
-    fn messages_show_overheads_other_ways_and_what_waits() {
-        holds(&text(&examples::messages()), &["message loop, on", "+10.0 %", "+25.0 %"]);
-        assert!(!text(&examples::messages()).contains("Idle connections"));
-        let wanted = [
-            "in-process",
-            "point selects, off",
-            "x2.50 (x2.50 to x2.50)",
-            "Memory then",
-            "30.0 kB",
-        ];
-        holds(&text(&examples::messages_with_everything()), &wanted);
-    }
 }

@@ -1,16 +1,16 @@
 //! The tables that a terminal shows.
 
-use crate::format::{bytes, count, duration, interval, percent};
+use crate::format::{bytes, count, duration};
 use crate::layout::{FACTS, FactInfo, fact_words};
-use crate::model::{
-    Class, Comparison, Difference, Experiment, Metric, ProbeKind, Results, Role, Side,
-};
+use crate::metric::Metric;
+use crate::model::{Experiment, Results, Role};
 use crate::oltp::own_share;
 use crate::published_messages::{
     PUBLISHED_MESSAGES, PUBLISHED_MESSAGES_SOURCE, STEPS, published_packets, published_reckoning,
 };
 use crate::report::{Facts, Report, float};
-use crate::table::{Shown, new_table};
+use crate::shown::Shown;
+use crate::table::new_table;
 use crate::verdict::verdict;
 
 /// The report as plain text, ending in a newline.
@@ -21,20 +21,11 @@ pub fn terminal(results: &Results) -> String {
         text.push_str(&line);
         text.push('\n');
     }
-    if let Some(base) = results.sides.iter().find(|side| side.role == Role::Base) {
-        if let Some(side) = results.sides.iter().find(|side| side.role == Role::Encrypted) {
-            text.push_str(&main_table(results, side, base));
-        }
-        let peers: Vec<&Side> =
-            results.sides.iter().filter(|side| side.role == Role::Peer).collect();
-        if !peers.is_empty() {
-            text.push_str(&peer_table(results, &peers, base));
-        }
+    if let Some(report) = &results.embedded {
+        text.push_str(&embedded(results, report));
     }
-    text.push_str(&latency_table(results));
-    text.push_str(&probe_table(results));
     text.push_str(&circumstances(results));
-    for (name, report) in results.reports() {
+    for (name, report) in results.reports().filter(|(name, _)| *name != "embedded") {
         text.push_str(&own(name, report));
     }
     for warning in &results.warnings {
@@ -43,6 +34,38 @@ pub fn terminal(results: &Results) -> String {
     for reason in &results.incomplete {
         text.push_str(&format!("\nincomplete: {reason}\n"));
     }
+    text
+}
+
+/// What compares databases in the process: the cost of our side, of peers, latencies and probes.
+fn embedded(results: &Results, report: &Report) -> String {
+    let shown = Shown::of("embedded", report);
+    let metrics = [Metric::Elapsed, Metric::Cpu];
+    let confidence = f64::from(results.settings.confidence_permille) / 10.0;
+    let mut text = String::new();
+    for side in report.others() {
+        let plain = side.plain.as_deref().or(report.base().map(|base| base.id.as_str()));
+        let Some(plain) = report.sides.iter().find(|known| plain == Some(&known.id)) else {
+            continue;
+        };
+        let mut cells = shown.cells("");
+        let mut title = format!("{} against {}", side.label, plain.label);
+        if side.role == Role::Peer {
+            let pair = (side.id.as_str(), plain.id.as_str());
+            cells.retain(|cell| shown.comparison(&cell.item.id, metrics[0], pair).is_some());
+        } else {
+            title = format!("{title}, {confidence} % intervals");
+        }
+        text.push_str(&shown.overheads(&title, &cells, (side, plain), &metrics).words());
+    }
+    if let Some(table) = shown.latencies() {
+        let meaning = match results.settings.rate_per_s {
+            Some(rate) => format!("from when it was due, at {rate} a second"),
+            None => "from when it began".to_owned(),
+        };
+        text.push_str(&format!("\nLatency {meaning}:{}", table.words()));
+    }
+    text.extend(shown.probes().map(|table| table.words()));
     text
 }
 
@@ -112,7 +135,7 @@ fn published_table() -> String {
 
 fn heading(results: &Results) -> String {
     let subject = &results.subject;
-    let Some(side) = results.sides.first() else {
+    let Some(side) = results.embedded.as_ref().and_then(|report| report.sides.first()) else {
         let size = bytes(float(subject.bytes));
         let page = match subject.page_size_bytes {
             0 => String::new(),
@@ -133,76 +156,6 @@ fn heading(results: &Results) -> String {
     )
 }
 
-fn cell(comparison: Option<&Comparison>) -> String {
-    comparison.map_or_else(
-        || "-".to_owned(),
-        |comparison| {
-            format!("{} ({})", percent(comparison.ratio), interval(comparison.low, comparison.high))
-        },
-    )
-}
-
-fn main_table(results: &Results, side: &Side, base: &Side) -> String {
-    let confidence = f64::from(results.settings.confidence_permille) / 10.0;
-    let mut table = new_table(vec![
-        "overhead".to_owned(),
-        format!("elapsed ({confidence} %)"),
-        format!("CPU ({confidence} %)"),
-        "each, base".to_owned(),
-        format!("each, {}", side.label),
-    ]);
-    for class in &results.classes {
-        let of = |metric| results.summary.comparison(&class.id, metric, &side.id, &base.id);
-        table.add_row(vec![
-            format!("{}: {}", class.experiment.label(), class.label),
-            cell(of(Metric::Elapsed)),
-            cell(of(Metric::Cpu)),
-            each(results, class, &base.id),
-            each(results, class, &side.id),
-        ]);
-    }
-    format!("\n{table}\n")
-}
-
-/// Elapsed time of one operation of a class.
-fn each(results: &Results, class: &Class, side: &str) -> String {
-    results.summary.totals(&class.id, side).map_or_else(
-        || "-".to_owned(),
-        |totals| {
-            let each = totals.values.get(&Metric::Elapsed).and_then(|found| found.each);
-            format!("{}/{}", duration(each.unwrap_or(0.0)), class.unit)
-        },
-    )
-}
-
-/// Latencies of single operations, where they were timed.
-fn latency_table(results: &Results) -> String {
-    if results.latencies.is_empty() {
-        return String::new();
-    }
-    let mut table = new_table(
-        ["latency of an operation", "side", "50 %", "95 %", "99 %", "99.9 %", "slowest"]
-            .map(str::to_owned)
-            .to_vec(),
-    );
-    for found in &results.latencies {
-        let class = results.classes.iter().find(|class| class.id == found.class);
-        let side = results.sides.iter().find(|side| side.id == found.side);
-        let mut row = vec![
-            class.map_or_else(|| found.class.clone(), |class| class.label.clone()),
-            side.map_or_else(|| found.side.clone(), |side| side.label.clone()),
-        ];
-        let points = [found.p50_ns, found.p95_ns, found.p99_ns, found.p999_ns, found.max_ns];
-        row.extend(points.map(|point| duration(float(point))));
-        table.add_row(row);
-    }
-    let meaning = match results.settings.rate_per_s {
-        Some(rate) => format!("from when it was due, at {rate} a second"),
-        None => "from when it began".to_owned(),
-    };
-    format!("\nLatency {meaning}:\n{table}\n")
-}
-
 /// What a reader should know of the run: its noise, its warm-up, the driver's own share.
 fn circumstances(results: &Results) -> String {
     let mut lines = Vec::new();
@@ -216,7 +169,9 @@ fn circumstances(results: &Results) -> String {
             noise.load_end
         ));
     }
-    let driver = results.driver.iter().max_by(|one, other| one.share.total_cmp(&other.share));
+    let warm_ups = results.reports().flat_map(|(_, report)| &report.warm_up);
+    let drivers = results.reports().flat_map(|(_, report)| &report.driver);
+    let driver = drivers.max_by(|one, other| one.share.total_cmp(&other.share));
     if let Some(most) = driver {
         lines.push(format!(
             "The driver's own share: {:.1} % at most ({} of {} of CPU an operation in {}).",
@@ -226,7 +181,7 @@ fn circumstances(results: &Results) -> String {
             most.class
         ));
     }
-    let warm_up = results.warm_up.iter().max_by_key(|found| found.needed);
+    let warm_up = warm_ups.max_by_key(|found| found.needed);
     if let Some(most) = warm_up.filter(|most| most.tried > 0) {
         lines.push(format!(
             "Warm-up: {} of {} short blocks at most until a class settled ({}).",
@@ -247,86 +202,6 @@ fn circumstances(results: &Results) -> String {
     if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("\n")) }
 }
 
-fn peer_table(results: &Results, peers: &[&Side], base: &Side) -> String {
-    let shown: Vec<&Side> = results
-        .sides
-        .iter()
-        .filter(|side| side.role == Role::Encrypted)
-        .chain(peers.iter().copied())
-        .collect();
-    let mut header = vec!["elapsed, CPU".to_owned()];
-    header.extend(shown.iter().map(|side| side.label.clone()));
-    let mut table = new_table(header);
-    for class in &results.classes {
-        let mut row = vec![format!("{}: {}", class.experiment.label(), class.label)];
-        for side in &shown {
-            let against = side.plain.as_ref().unwrap_or(&base.id);
-            let of = |metric| {
-                results
-                    .summary
-                    .comparison(&class.id, metric, &side.id, against)
-                    .map_or_else(|| "-".to_owned(), |found| percent(found.ratio))
-            };
-            row.push(format!("{}, {}", of(Metric::Elapsed), of(Metric::Cpu)));
-        }
-        table.add_row(row);
-    }
-    format!("\nEach encrypting library against its own plain database:\n{table}\n")
-}
-
-fn probe_table(results: &Results) -> String {
-    if results.summary.differences.is_empty() {
-        return String::new();
-    }
-    let label = |id: &str| {
-        results
-            .sides
-            .iter()
-            .find(|side| side.id == id)
-            .map_or_else(|| id.to_owned(), |side| side.label.clone())
-    };
-    let mut table =
-        new_table(["", "side", "plain", "encrypted", "more"].map(str::to_owned).to_vec());
-    for difference in &results.summary.differences {
-        table.add_row(vec![
-            difference.kind.label().to_owned(),
-            format!("{} vs {}", label(&difference.side), label(&difference.against)),
-            probe_value(difference.kind, difference.against_value),
-            probe_value(difference.kind, difference.value),
-            more(difference),
-        ]);
-    }
-    format!("\n{table}\n")
-}
-
-/// A probe's value in its unit.
-pub(crate) fn probe_value(kind: ProbeKind, value: f64) -> String {
-    match kind {
-        ProbeKind::OpenOther | ProbeKind::OpenAgain => duration(value),
-        ProbeKind::ProcessMemory | ProbeKind::FileBytes => bytes(value),
-    }
-}
-
-/// The difference with its interval; growth of a file as a percentage.
-pub(crate) fn more(difference: &Difference) -> String {
-    let plus = |value: f64| {
-        let sign = if value > 0.0 { "+" } else { "" };
-        format!("{sign}{}", probe_value(difference.kind, value))
-    };
-    match difference.kind {
-        ProbeKind::FileBytes if difference.against_value > 0.0 => {
-            let growth = difference.difference / difference.against_value * 100.0;
-            format!("{growth:+.2} %")
-        }
-        _ => match (difference.low, difference.high) {
-            (Some(low), Some(high)) => {
-                format!("{} ({} to {})", plus(difference.difference), plus(low), plus(high))
-            }
-            _ => plus(difference.difference),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -341,8 +216,8 @@ mod tests {
         for wanted in [
             "+10.0 % (+10.0 to +10.0)",
             "+20.0 %",
-            "+150 %, +150 %",
-            "own plain database",
+            "+150 % (+150 to +150)",
+            "peer against peer-plain",
             "+1.00 MB",
             "incomplete: a worker was killed",
             "warning: load average is 7",
@@ -354,9 +229,7 @@ mod tests {
     #[test]
     fn experiments_with_sides_of_their_own_are_a_report() {
         let mut results = example();
-        results.sides.clear();
-        results.samples.clear();
-        results.classes.clear();
+        results.embedded = None;
         results.backup = Some(crate::examples::backup());
         results.oltp = Some(crate::examples::oltp());
         results.messages = Some(crate::examples::messages_with_everything());
@@ -386,8 +259,9 @@ mod tests {
     #[test]
     fn nothing_measured_is_still_a_report() {
         let mut results = example();
-        results.samples.clear();
-        results.probes.clear();
+        let report = results.embedded.as_mut().unwrap();
+        report.runs.clear();
+        report.probes.clear();
         crate::summarize(&mut results);
         let text = terminal(&results);
         assert!(text.contains("mix 4/3/3"), "{text}");

@@ -3,13 +3,14 @@
 use crate::figures::Pooled;
 use crate::format::{interval, percent};
 use crate::model::{Class, Comparison, Experiment, Metric, Results, Role, Side};
-use crate::report::float;
+use crate::report::{Report, float};
 use crate::{backup, messages, oltp};
 
 /// The answer in sentences, most important first. Empty when nothing was compared.
 #[must_use]
 pub fn verdict(results: &Results) -> Vec<String> {
-    let mut sentences = of_sides(results);
+    let embedded = results.embedded.as_ref();
+    let mut sentences = embedded.map_or_else(Vec::new, |report| of_embedded(results, report));
     if let Some(matrix) = &results.backup {
         let costs = backup::verdict(matrix, &results.settings.algorithm);
         if results.control && sentences.is_empty() && !costs.is_empty() {
@@ -28,48 +29,39 @@ pub fn verdict(results: &Results) -> Vec<String> {
 
 const CONTROL: &str = "Base against base, a control: the true overhead is 0 %. Found were:";
 
-fn of_sides(results: &Results) -> Vec<String> {
-    let Some(base) = results.sides.iter().find(|side| side.role == Role::Base) else {
-        return Vec::new();
-    };
-    let Some(side) = results.sides.iter().find(|side| side.role == Role::Encrypted) else {
-        return Vec::new();
-    };
+fn of_embedded(results: &Results, report: &Report) -> Vec<String> {
+    let side = report.sides.iter().find(|side| side.role == Role::Encrypted);
+    let Some((base, side)) = report.base().zip(side) else { return Vec::new() };
     let mut sentences = Vec::new();
     if results.control {
         sentences.push(CONTROL.to_owned());
     }
-    sentences.extend(headline(results, side, base));
+    sentences.extend(headline(report, side, base));
     if sentences.is_empty() {
         sentences.push(format!("Encryption with {} costs:", results.settings.algorithm));
     }
-    for peer in results.sides.iter().filter(|side| side.role == Role::Peer) {
-        sentences.extend(headline(results, peer, base));
+    for peer in report.sides.iter().filter(|side| side.role == Role::Peer) {
+        sentences.extend(headline(report, peer, base));
     }
     for (group, fits) in GROUPS {
         let span = |metric| {
-            let ratios: Vec<&Comparison> = results
-                .classes
-                .iter()
-                .filter(|class| fits(class))
-                .filter_map(|class| {
-                    results.summary.comparison(&class.id, metric, &side.id, &base.id)
-                })
-                .collect();
-            span(&ratios)
+            let of =
+                |class: &Class| report.summary.comparison(&class.id, metric, &side.id, &base.id);
+            let classes = report.cells.iter().filter(|class| fits(class));
+            span(&classes.filter_map(of).collect::<Vec<_>>())
         };
         if let (Some(elapsed), Some(cpu)) = (span(Metric::Elapsed), span(Metric::Cpu)) {
             sentences.push(format!("{group}: elapsed time {elapsed}, CPU {cpu}."));
         }
     }
-    sentences.extend(significance(results, side, base));
+    sentences.extend(significance(report, (side, base), results.settings.confidence()));
     sentences
 }
 
 /// What a side costs over the classes of the headline, elapsed time and CPU with their intervals.
-fn headline(results: &Results, side: &Side, base: &Side) -> Option<String> {
+fn headline(report: &Report, side: &Side, base: &Side) -> Option<String> {
     let against = side.plain.as_ref().unwrap_or(&base.id);
-    let find = |metric| results.summary.headline(metric, &side.id, against);
+    let find = |metric| report.summary.headline(metric, &side.id, against);
     let (elapsed, cpu) = (find(Metric::Elapsed)?, find(Metric::Cpu)?);
     let shown =
         |found: &Pooled| format!("{} ({})", percent(found.ratio), interval(found.low, found.high));
@@ -110,8 +102,8 @@ fn span(ratios: &[&Comparison]) -> Option<String> {
     Some(format!("{mean} (classes from {} to {})", bare(low), bare(high)))
 }
 
-fn significance(results: &Results, side: &Side, base: &Side) -> Option<String> {
-    let whole: Vec<&Comparison> = results
+fn significance(report: &Report, (side, base): (&Side, &Side), confidence: f64) -> Option<String> {
+    let whole: Vec<&Comparison> = report
         .summary
         .comparisons
         .iter()
@@ -134,7 +126,7 @@ fn significance(results: &Results, side: &Side, base: &Side) -> Option<String> {
         "Of {} ratios, {slower} are above 0 % and {faster} below it with {} % confidence; the \
          others cannot be told from 0 %.",
         bounded.len(),
-        f64::from(results.settings.confidence_permille) / 10.0
+        confidence * 100.0
     ))
 }
 

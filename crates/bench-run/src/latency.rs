@@ -1,7 +1,7 @@
 //! Latencies of single operations: a histogram in each worker, put together by the driver.
 
 use hdrhistogram::Histogram;
-use tdekit_bench_report::{Latency, LatencySample};
+use tdekit_bench_report::Latency;
 
 use crate::numbers::whole;
 
@@ -12,7 +12,7 @@ const MOST_NS: u64 = 3_600_000_000_000;
 /// Significant digits.
 const DIGITS: u8 = 3;
 
-/// Points of the distribution of transactions, in nanoseconds.
+/// Points of a distribution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Percentiles {
     pub(crate) min_ns: u64,
@@ -60,28 +60,17 @@ impl Latencies {
     }
 
     /// Points of the distribution, `None` when empty.
-    pub(crate) fn sample(&self) -> Option<LatencySample> {
+    pub(crate) fn percentiles(&self) -> Option<Percentiles> {
         let histogram = self.filled()?;
-        Some(LatencySample {
-            p50_ns: histogram.value_at_quantile(0.5),
-            p95_ns: histogram.value_at_quantile(0.95),
-            p99_ns: histogram.value_at_quantile(0.99),
-            max_ns: histogram.max(),
-        })
-    }
-
-    /// Points of the distribution of transactions; zeros when empty.
-    pub(crate) fn transactions(&self) -> Percentiles {
-        let Some(histogram) = self.filled() else { return Percentiles::default() };
         let at = |share| histogram.value_at_quantile(share);
-        Percentiles {
+        Some(Percentiles {
             min_ns: histogram.min(),
             avg_ns: whole(histogram.mean()),
             p50_ns: at(0.5),
             p95_ns: at(0.95),
             p99_ns: at(0.99),
             max_ns: histogram.max(),
-        }
+        })
     }
 
     /// The distribution of all blocks of a class and side, `None` when empty.
@@ -113,7 +102,7 @@ mod tests {
     #[test]
     fn counts_travel_and_add_up() {
         let mut worker = Latencies::new();
-        assert!(worker.sample().is_none() && worker.counts().is_empty());
+        assert!(worker.percentiles().is_none() && worker.counts().is_empty());
         (1..=1000_u64).for_each(|number| worker.record(number * 1_000));
         worker.record(u64::MAX);
         let mut driver = Latencies::new();
@@ -124,12 +113,10 @@ mod tests {
         let close = |found: u64, wanted: u64| found.abs_diff(wanted) * 500 <= wanted;
         assert!(close(found.p50_ns, 501_000) && close(found.p99_ns, 991_000), "{found:?}");
         assert!(close(found.max_ns, MOST_NS), "{found:?}");
-        let all = driver.transactions();
+        let all = driver.percentiles().unwrap();
         assert!((984..=1_000).contains(&all.min_ns) && close(all.p95_ns, 951_000), "{all:?}");
         // The hour weighs: 2 of 2,002.
         assert!(close(all.avg_ns, whole(found.mean_ns)) && all.avg_ns > 3_000_000_000, "{all:?}");
-        assert_eq!(Latencies::new().transactions(), Percentiles::default());
-        let sample = driver.sample().unwrap();
-        assert_eq!((sample.p50_ns, sample.p99_ns), (found.p50_ns, found.p99_ns));
+        assert_eq!((all.p50_ns, all.p99_ns), (found.p50_ns, found.p99_ns));
     }
 }

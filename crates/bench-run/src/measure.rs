@@ -1,11 +1,14 @@
 //! Clocks and counters of the own process.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 use serde::{Deserialize, Serialize};
+use tdekit_bench_report::{Metric, measured};
 
 use crate::instructions;
+use crate::latency::Percentiles;
 use crate::sqlite::{Connection, retries};
 use crate::sys::cpu_split;
 
@@ -67,6 +70,28 @@ impl Cost {
         };
         self.operations += other.operations;
         self.latencies.extend(&other.latencies);
+    }
+
+    /// The values that a report holds, by metric.
+    pub(crate) fn values(&self, latency: Option<Percentiles>) -> BTreeMap<Metric, f64> {
+        measured([
+            (Metric::Elapsed, Some(self.elapsed_ns)),
+            (Metric::Cpu, Some(self.cpu_ns)),
+            (Metric::User, Some(self.user_ns)),
+            (Metric::System, Some(self.system_ns)),
+            (Metric::PagesRead, Some(self.logical_reads)),
+            (Metric::PagesWritten, Some(self.logical_writes)),
+            (Metric::DeviceRead, Some(self.device_read_bytes)),
+            (Metric::DeviceWrite, Some(self.device_write_bytes)),
+            (Metric::Retries, Some(self.retries)),
+            (Metric::VoluntarySwitches, Some(self.voluntary_switches)),
+            (Metric::InvoluntarySwitches, Some(self.involuntary_switches)),
+            (Metric::Instructions, self.instructions),
+            (Metric::MedianLatency, latency.map(|found| found.p50_ns)),
+            (Metric::P95Latency, latency.map(|found| found.p95_ns)),
+            (Metric::TailLatency, latency.map(|found| found.p99_ns)),
+            (Metric::MaxLatency, latency.map(|found| found.max_ns)),
+        ])
     }
 }
 

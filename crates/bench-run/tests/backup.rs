@@ -85,7 +85,7 @@ fn the_matrix_runs_every_cell_in_every_block() {
     place.nothing_is_left();
     let results = place.results();
     assert_eq!(results.incomplete, Vec::<String>::new());
-    assert!(results.sides.is_empty() && results.classes.is_empty());
+    assert!(results.embedded.is_none());
     let matrix = results.backup.as_ref().unwrap();
     // Two ciphers, two compressions, two sources, two targets.
     let restored = matrix.cells.iter().filter(|cell| cell.axis("action") == "restore").count();
@@ -179,9 +179,9 @@ fn full_backups_are_rows_of_the_operations() {
     let (table, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
     assert!(table.contains("full backup, zstd"), "{table}");
-    let results = place.results();
+    let report = place.results().embedded.unwrap();
     for id in ["operations/backup-compressed/warm", "operations/backup-plain/warm"] {
-        let found = results.summary.comparison(id, Metric::Elapsed, "control", "base").unwrap();
+        let found = report.summary.comparison(id, Metric::Elapsed, "control", "base").unwrap();
         assert_eq!(found.restarts, 2, "{id}");
     }
     place.nothing_is_left();

@@ -39,9 +39,10 @@ fn a_quick_run_reports_and_cleans_up() {
     let results = place.results();
     assert_eq!(results.incomplete, Vec::<String>::new());
     assert!(results.control && results.subject.generated);
-    assert_eq!(results.classes.len(), 4 + 2 * 6 + 3);
-    for class in &results.classes {
-        let found = results.summary.comparison(&class.id, Metric::Elapsed, "control", "base");
+    let report = results.embedded.as_ref().unwrap();
+    assert_eq!(report.cells.len(), 4 + 2 * 6 + 3);
+    for class in &report.cells {
+        let found = report.summary.comparison(&class.id, Metric::Elapsed, "control", "base");
         let found = found.unwrap_or_else(|| panic!("{} was not compared", class.id));
         assert_eq!(found.restarts, 2, "{}", class.id);
         assert!(found.low.unwrap() <= found.ratio && found.ratio <= found.high.unwrap());
@@ -50,7 +51,7 @@ fn a_quick_run_reports_and_cleans_up() {
     for operation in ["select", "insert", "update", "delete"] {
         let pages = |side| {
             let totals =
-                results.summary.totals(&format!("operations/{operation}/warm"), side).unwrap();
+                report.summary.totals(&format!("operations/{operation}/warm"), side).unwrap();
             (totals.values[&Metric::PagesRead].median, totals.values[&Metric::PagesWritten].median)
         };
         assert_eq!(pages("base"), pages("control"), "{operation}");
@@ -82,9 +83,9 @@ fn the_users_database_is_only_read() {
         place.names("."),
         ["app.db", "copies", "report.html", "results.json", "tdekit-bench"]
     );
-    let results = place.results();
-    assert_eq!(results.statements.len(), 10 + 5 + 8 + 5 + 1);
-    assert!(results.classes.iter().all(|class| !class.id.starts_with("crud/")));
+    let report = place.results().embedded.unwrap();
+    assert_eq!(report.statements.len(), 10 + 5 + 8 + 5 + 1);
+    assert!(report.cells.iter().all(|class| !class.id.starts_with("crud/")));
 }
 
 #[test]
@@ -93,7 +94,7 @@ fn json_to_standard_output_replaces_the_table() {
     let output = place.command("--quick --experiment scans --rows 100 --json -").output().unwrap();
     let (document, errors) = text(&output);
     assert!(output.status.success(), "{errors}");
-    assert_eq!(from_json(&document).unwrap().classes.len(), 3);
+    assert_eq!(from_json(&document).unwrap().embedded.unwrap().cells.len(), 3);
     assert!(!place.path("results.json").exists());
 }
 
@@ -165,7 +166,8 @@ fn partial(place: &Place, reason: &str) {
     let results = place.results();
     let [found] = results.incomplete.as_slice() else { panic!("{:?}", results.incomplete) };
     assert!(found.contains(reason), "{found}");
-    assert!(results.samples.len() >= 2, "{}", results.samples.len());
+    let runs = results.embedded.unwrap().runs.len();
+    assert!(runs >= 2, "{runs}");
     let page = std::fs::read_to_string(place.path("report.html")).unwrap();
     assert!(page.contains("Incomplete: "));
     assert_eq!(place.names("copies"), Vec::<String>::new());

@@ -7,7 +7,7 @@ mod common;
 
 use common::{ENDLESS, Place, Running, signal, text, wait_until};
 use rusqlite::Connection;
-use tdekit_bench_report::{Calibration, Experiment, Metric, Truth};
+use tdekit_bench_report::{Calibration, Experiment, Metric, Results, Truth};
 
 /// Options that make any run of the mixes short.
 const SMALL: &str = "--experiment crud --rows 200 --processes 2 --loops 100";
@@ -38,7 +38,8 @@ fn restarts_go_on_until_the_intervals_are_narrow() {
     let results = place.results();
     let stopping = results.settings.stopping.unwrap();
     assert_eq!((stopping.first_restarts, stopping.all_ppm), (3, Some(1_000_000)));
-    let head = results.summary.headline(Metric::Cpu, "control", "base").unwrap();
+    let report = results.embedded.as_ref().unwrap();
+    let head = report.summary.headline(Metric::Cpu, "control", "base").unwrap();
     let width = head.high.unwrap() / head.low.unwrap();
     if stopping.reached {
         assert!(head.restarts >= 3 && width <= 4.000_001, "{head:?}");
@@ -48,14 +49,14 @@ fn restarts_go_on_until_the_intervals_are_narrow() {
         assert!(table.contains("The time limit ended the run"), "{table}");
     }
     // Every loop of every block was timed, and the driver's share was found.
-    let [base, control] = results.latencies.as_slice() else { panic!("{:?}", results.latencies) };
-    assert_eq!(base.operations, 200 * results.summary.totals("crud/4-3-3", "base").unwrap().blocks);
+    let [base, control] = report.latencies.as_slice() else { panic!("{:?}", report.latencies) };
+    assert_eq!(base.operations, 200 * report.summary.totals("crud/4-3-3", "base").unwrap().blocks);
     assert_eq!(base.operations, control.operations);
-    let [driver] = results.driver.as_slice() else { panic!("{:?}", results.driver) };
+    let [driver] = report.driver.as_slice() else { panic!("{:?}", report.driver) };
     assert!(driver.share > 0.0 && driver.share < 1.0, "{driver:?}");
     assert!(results.noise.is_some() && results.environment.clock_step_ns > 0);
     let blocks = std::fs::read_to_string(place.path("b.csv")).unwrap();
-    assert_eq!(blocks.lines().count(), 1 + results.samples.len());
+    assert_eq!(blocks.lines().count(), 1 + report.runs.len());
     let ratios = std::fs::read_to_string(place.path("r.csv")).unwrap();
     assert!(ratios.contains("headline,CRUD mix 4/3/3,,CPU,control,base,"), "{ratios}");
 }
@@ -68,13 +69,18 @@ fn a_rate_is_kept_and_thinking_takes_its_time() {
         assert!(place.command(&line).output().unwrap().status.success());
         place.results()
     };
+    let all_last = |results: &Results, least_ns: f64| {
+        let runs = &results.embedded.as_ref().unwrap().runs;
+        runs.iter().all(|run| run.value(Metric::Elapsed).unwrap() >= least_ns)
+    };
     let results = run("--rate 1000");
     // 100 loops of two processes at 1,000 a second: the last is due after 198 ms.
-    assert!(results.samples.iter().all(|sample| sample.elapsed_ns >= 198_000_000));
+    assert!(all_last(&results, 198e6));
     assert!(results.warnings.iter().any(|warning| warning.contains("fixed rate")));
     let results = run("--think-time 10/5ms");
-    assert!(results.samples.iter().all(|sample| sample.elapsed_ns >= 50_000_000));
-    assert!(results.latencies.iter().all(|latency| latency.p50_ns < 5_000_000));
+    assert!(all_last(&results, 50e6));
+    let latencies = results.embedded.unwrap().latencies;
+    assert!(latencies.iter().all(|latency| latency.p50_ns < 5_000_000));
 }
 
 #[test]
@@ -96,18 +102,19 @@ fn a_running_test_is_changed_and_stopped() {
     assert_eq!(child.0.wait().unwrap().code(), Some(130));
     let results = place.results();
     assert_eq!(results.incomplete, ["stopped by `--control stop`"]);
-    let ids: Vec<&str> = results.classes.iter().map(|class| class.id.as_str()).collect();
+    let report = results.embedded.as_ref().unwrap();
+    let ids: Vec<&str> = report.cells.iter().map(|class| class.id.as_str()).collect();
     assert_eq!(ids, ["crud/4-3-3", "crud/2-4-4"]);
     for id in ids {
         for side in ["base", "control"] {
-            let blocks = results.summary.totals(id, side).map(|totals| totals.blocks);
+            let blocks = report.summary.totals(id, side).map(|totals| totals.blocks);
             assert!(blocks >= Some(1), "{id} {side}");
         }
     }
     assert!(results.warnings.iter().any(|note| note.contains("`--control` set the mix 2/4/4")));
     // 20 loops with a millisecond of thinking every 5, on both sides.
-    let slow = results.samples.iter().filter(|sample| sample.class == "crud/2-4-4");
-    assert!(slow.clone().all(|sample| sample.elapsed_ns >= 4_000_000));
+    let mut slow = report.runs.iter().filter(|run| run.cell == "crud/2-4-4");
+    assert!(slow.all(|run| run.value(Metric::Elapsed).unwrap() >= 4e6));
     assert_eq!(place.names("copies"), Vec::<String>::new());
     assert!(ask("stop").1.contains("no bench is running"));
 }
@@ -165,16 +172,17 @@ fn a_script_is_priced_on_copies() {
         assert!(table.contains("over your statements"), "{table}");
         assert_eq!(std::fs::read(place.path("app.db")).unwrap(), before);
         let results = place.results();
-        assert_eq!(results.statements.len(), 6);
-        assert_eq!(results.classes.len(), 7);
-        assert!(results.classes.iter().all(|class| class.experiment == Experiment::Script));
+        let report = results.embedded.as_ref().unwrap();
+        assert_eq!(report.statements.len(), 6);
+        assert_eq!(report.cells.len(), 7);
+        assert!(report.cells.iter().all(|class| class.experiment == Experiment::Script));
         for id in ["script/all", "script/1", "script/6"] {
-            let found = results.summary.comparison(id, Metric::Elapsed, "control", "base");
+            let found = report.summary.comparison(id, Metric::Elapsed, "control", "base");
             assert_eq!(found.unwrap().restarts, 2, "{id}");
         }
         // Were the rows not put back, later times would delete none.
         let writes =
-            results.summary.totals("script/6", "base").unwrap().median(Metric::PagesWritten);
+            report.summary.totals("script/6", "base").unwrap().median(Metric::PagesWritten);
         assert!(writes >= 1.0, "{writes}");
         assert_eq!(place.names("copies"), Vec::<String>::new());
     }

@@ -7,7 +7,8 @@ use crate::model::{Class, Metric, Side};
 use crate::plot::{Bar, Bars, ChartError, Ink, Key, Lines, Point, Series, bars, lines};
 use crate::published_messages::{PUBLISHED_MESSAGES, PublishedMessages, STEPS, published_packets};
 use crate::report::float;
-use crate::table::{Item, Shown, Table};
+use crate::shown::Shown;
+use crate::table::{Item, Table};
 
 /// Inks of the sides beside the plain one. A run with more peers shows the rest in the tables.
 const INKS: [Ink; 4] = [Ink::One, Ink::Two, Ink::Three, Ink::Four];

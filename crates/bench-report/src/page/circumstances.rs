@@ -2,73 +2,16 @@
 
 use maud::{Markup, html};
 
-use super::cell::{As, Found, each, float, number, number_per, text, wide};
-use crate::model::{Difference, Environment, ProbeKind, Results, Side};
+use super::cell::{As, Found, each, float, number, text};
+use crate::model::{Environment, Results, Side};
+use crate::report::Report;
+use crate::shown::Shown;
 
 /// Single values beside the blocks.
-pub(super) fn probes(results: &Results) -> Markup {
-    if results.summary.differences.is_empty() {
-        return html! {};
-    }
+pub(super) fn probes(report: &Report) -> Markup {
     html! {
-        section id="opening" {
-            h2 { "Opening, memory, size" }
-            (wide("Opening, memory, size", &html! { table {
-                thead { tr {
-                    th scope="col" { "What" }
-                    th scope="col" { "Side" }
-                    th scope="col" { "Value" }
-                    th scope="col" { "Against" }
-                    th scope="col" { "Value" }
-                    th scope="col" { "More" }
-                } }
-                tbody { @for found in each(&results.summary.differences, "summary/differences") {
-                    tr {
-                        th scope="row" { (found.item.kind.label()) }
-                        td { (label(results, &found.item.side)) }
-                        td { (probe(&found, "value", found.item.value)) }
-                        td { (label(results, &found.item.against)) }
-                        td { (probe(&found, "against_value", found.item.against_value)) }
-                        td { (more(&found)) }
-                    }
-                } }
-            } }))
-        }
-    }
-}
-
-fn label(results: &Results, id: &str) -> Markup {
-    match each(&results.sides, "sides").find(|side| side.item.id == id) {
-        Some(side) => text(&format!("{}/label", side.at), &side.item.label),
-        None => html! { "?" },
-    }
-}
-
-fn probe(found: &Found<'_, Difference>, field: &str, value: f64) -> Markup {
-    let kind = match found.item.kind {
-        ProbeKind::OpenOther | ProbeKind::OpenAgain => As::Duration,
-        ProbeKind::ProcessMemory | ProbeKind::FileBytes => As::Bytes,
-    };
-    number(&format!("{}/{field}", found.at), kind, value)
-}
-
-/// The difference with its interval; growth of a file as a percentage.
-pub(super) fn more(found: &Found<'_, Difference>) -> Markup {
-    let difference = found.item;
-    let plus = if difference.difference > 0.0 { "+" } else { "" };
-    html! {
-        @match (difference.kind, difference.low, difference.high) {
-            (ProbeKind::FileBytes, ..) if difference.against_value > 0.0 => (number_per(
-                &format!("{}/difference", found.at),
-                As::Growth,
-                difference.difference,
-                (&format!("{}/against_value", found.at), difference.against_value),
-            )),
-            (_, Some(low), Some(high)) => {
-                (plus) (probe(found, "difference", difference.difference)) br;
-                small { (probe(found, "low", low)) " to " (probe(found, "high", high)) }
-            },
-            _ => { (plus) (probe(found, "difference", difference.difference)) },
+        @if let Some(table) = Shown::of("embedded", report).probes() {
+            section id="opening" { h2 { (table.title) } (table.markup()) }
         }
     }
 }
@@ -107,7 +50,7 @@ pub(super) fn environment(results: &Results) -> Markup {
         ("Page size", count("page_size_bytes", f64::from(given.page_size_bytes))),
         ("Seed", text("settings/seed", &given.seed.to_string())),
     ]);
-    if !results.sides.is_empty() {
+    if results.embedded.is_some() {
         rows.extend([
             ("journal_mode", text("settings/journal_mode", &given.journal_mode)),
             ("synchronous", text("settings/synchronous", &given.synchronous)),
@@ -133,9 +76,11 @@ pub(super) fn environment(results: &Results) -> Markup {
             h2 { "Environment and settings" }
             p { "The same on every side." }
             dl { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } }
-            @if !results.sides.is_empty() {
+            @if let Some(report) = &results.embedded {
                 h3 { "Sides" }
-                ul class="sides" { @for side in each(&results.sides, "sides") { (library(&side)) } }
+                ul class="sides" {
+                    @for side in each(&report.sides, "embedded/sides") { (library(&side)) }
+                }
             }
         }
     }
@@ -208,7 +153,7 @@ pub(super) fn method(results: &Results) -> Markup {
     html! {
         section id="method" {
             h2 { "Method" }
-            @if !results.classes.is_empty() { (of_sides(results)) }
+            @if results.embedded.is_some() { (of_sides(results)) }
             @if let Some(matrix) = &results.backup { (super::own::backup_method(matrix)) }
             h3 { "Run it again" }
             pre tabindex="0" { code { (text("command", &results.command)) } }

@@ -146,7 +146,7 @@ fn ours(book: &Book<'_>, figure: &Published, metric: Metric) -> Markup {
     let found: Vec<Markup> = figure
         .classes
         .iter()
-        .flat_map(|id| book.classes(id).into_iter().filter(|class| class.item.id == *id))
+        .flat_map(|id| book.shown.cells(id).into_iter().filter(|class| class.item.id == *id))
         .filter_map(|class| {
             let found = book.overhead(class.item, metric)?;
             let label = text(&format!("{}/label", class.at), &class.item.label);

@@ -3,14 +3,14 @@
 use maud::{Markup, html};
 
 use super::book::Book;
-use super::cell::{As, Found, number, text};
+use super::cell::{As, Found, number};
 use super::documents::{MIXES, OPERATIONS, beside, provenance};
 use super::{overhead, statements};
-use crate::model::{Class, Metric};
+use crate::model::Class;
 
 /// Sections of the experiments that were run.
 pub(super) fn sections(book: &Book<'_>) -> Markup {
-    let classes = |start: &str| book.classes(start);
+    let classes = |start: &str| book.shown.cells(start);
     html! {
         @if !classes("script/").is_empty() { (script(book, &classes("script/"))) }
         @if !classes("crud/").is_empty() { (crud(book, &classes("crud/"))) }
@@ -30,13 +30,19 @@ fn pairs(book: &Book<'_>) -> Markup {
     }
 }
 
+/// Overheads of some classes, and the time of one operation.
+fn table(book: &Book<'_>, title: &str, classes: &[Found<'_, Class>]) -> Markup {
+    let metrics = book.shown.layout.costs;
+    book.shown.overheads(title, classes, (book.side, book.base), metrics).markup()
+}
+
 fn script(book: &Book<'_>, classes: &[Found<'_, Class>]) -> Markup {
     let here = html! { "statements of your own, in the order of your script; " (pairs(book)) };
     html! {
         section id="script" {
             h2 { "Your statements" }
             (provenance(book.results, "script", None, &here))
-            (overhead::table(book, "Overhead of your statements", classes))
+            (table(book, "Overhead of your statements", classes))
             (overhead::what(classes))
         }
     }
@@ -52,7 +58,7 @@ fn crud(book: &Book<'_>, classes: &[Found<'_, Class>]) -> Markup {
         section id="crud" {
             h2 { "CRUD mixes" }
             (provenance(book.results, "crud", Some(&MIXES), &here))
-            (overhead::table(book, "Overhead of the mixes: reads/updates/inserts", classes))
+            (table(book, "Overhead of the mixes: reads/updates/inserts", classes))
             (beside(book, "crud/"))
             (overhead::what(classes))
         }
@@ -69,7 +75,7 @@ fn operations(book: &Book<'_>, classes: &[Found<'_, Class>]) -> Markup {
         section id="operations" {
             h2 { "Operations of a DBA" }
             (provenance(book.results, "operations", Some(&OPERATIONS), &here))
-            (overhead::table(book, "Overhead by type of statement", classes))
+            (table(book, "Overhead by type of statement", classes))
             (statements::by_type(book))
             (beside(book, "operations/"))
             (statements::derived(book))
@@ -87,67 +93,19 @@ fn scans(book: &Book<'_>, classes: &[Found<'_, Class>]) -> Markup {
         section id="scans" {
             h2 { "Scans and copies" }
             (provenance(book.results, "scans", None, &here))
-            (overhead::table(book, "Overhead of scans and copies", classes))
+            (table(book, "Overhead of scans and copies", classes))
             (overhead::what(classes))
         }
     }
 }
 
-/// Metrics of a block's reads and writes, and what they are called.
-const VOLUMES: [(Metric, &str); 6] = [
-    (Metric::PagesRead, "Pages read"),
-    (Metric::PagesWritten, "Pages written"),
-    (Metric::DeviceRead, "Read from the device"),
-    (Metric::DeviceWrite, "Written to the device"),
-    (Metric::VoluntarySwitches, "Context switches, waiting"),
-    (Metric::InvoluntarySwitches, "Context switches, forced"),
-];
-
 /// Reads and writes of every class.
 pub(super) fn volumes(book: &Book<'_>) -> Markup {
-    let name = "Reads and writes of a block, medians";
-    let totals = &book.results.summary.totals;
-    let counted = |metric: Metric| {
-        totals.iter().any(|found| found.median(metric) > 0.0) || !is_switch(metric)
-    };
-    let shown: Vec<_> = VOLUMES.into_iter().filter(|(metric, _)| counted(*metric)).collect();
     html! {
         section id="volumes" {
             h2 { "Reads and writes" }
-            p {
-                "Medians of a block. Pages are SQLite's own count (not found in its cache; \
-                 written); device bytes are the kernel's, for the measured processes."
-            }
-            (super::cell::wide(name, &html! { table {
-                thead {
-                    tr {
-                        th scope="col" rowspan="2" { "Class" }
-                        @for (_, name) in &shown { th scope="colgroup" colspan="2" { (name) } }
-                    }
-                    tr { @for _ in &shown {
-                        th scope="col" { "plain" }
-                        th scope="col" { "encrypted" }
-                    } }
-                }
-                tbody { @for class in book.classes("") {
-                    @let measured = |side| {
-                        book.figure(class.item, side, Metric::Elapsed).is_some()
-                    };
-                    @if measured(book.base) && measured(book.side) { tr {
-                        th scope="row" {
-                            (text(&format!("{}/label", class.at), &class.item.label))
-                        }
-                        @for (metric, _) in &shown { @for side in [book.base, book.side] {
-                            (book.median(class.item, side, *metric))
-                        } }
-                    } }
-                } }
-            } }))
+            p { (book.shown.layout.figures_note) }
+            (book.shown.figures().markup())
         }
     }
-}
-
-/// Documents of old do not know them.
-fn is_switch(metric: Metric) -> bool {
-    matches!(metric, Metric::VoluntarySwitches | Metric::InvoluntarySwitches)
 }

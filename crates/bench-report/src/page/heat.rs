@@ -7,7 +7,7 @@ use super::cell::{As, Found, number, ratio};
 use crate::figures::Comparison;
 use crate::index::compression_words;
 use crate::model::{Class, Metric, Role, Side};
-use crate::table::Shown;
+use crate::shown::Shown;
 
 /// Classes of the colour by how far a ratio is from 0 %; below the first there is none.
 const STEPS: [(f64, &str); 4] = [(0.30, "s4"), (0.10, "s3"), (0.03, "s2"), FAINT];

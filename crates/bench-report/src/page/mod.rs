@@ -26,7 +26,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 
 use crate::json::JsonError;
-use crate::model::Results;
+use crate::model::{Results, Role, Side};
 use crate::plot::ChartError;
 use book::Book;
 
@@ -81,7 +81,7 @@ fn body(results: &Results) -> Result<Markup, ChartError> {
         None => (html! {}, html! {}),
     };
     let mut own = Vec::new();
-    for (name, report) in results.reports() {
+    for (name, report) in results.reports().filter(|(name, _)| *name != "embedded") {
         own.push(own::section(results, name, report)?);
     }
     Ok(html! {
@@ -92,7 +92,7 @@ fn body(results: &Results) -> Result<Markup, ChartError> {
             (peers)
             @if let Some(book) = &book { (experiments::sections(book)) }
             @for section in &own { (section) }
-            (circumstances::probes(results))
+            @if let Some(report) = &results.embedded { (circumstances::probes(report)) }
             @if let Some(book) = &book { (quality::latency(book)) (experiments::volumes(book)) }
             (quality::section(results))
             (circumstances::environment(results))
@@ -103,9 +103,15 @@ fn body(results: &Results) -> Result<Markup, ChartError> {
 
 /// Links to the sections that the page has.
 fn contents(results: &Results) -> Markup {
-    let sides = !results.classes.is_empty();
-    let has = |start: &str| results.classes.iter().any(|class| class.id.starts_with(start));
-    let has_peers = results.sides.iter().any(|side| side.role == crate::model::Role::Peer);
+    let embedded = results.embedded.as_ref();
+    let sides = embedded.is_some_and(|report| !report.cells.is_empty());
+    let has = |start: &str| {
+        embedded.is_some_and(|one| one.cells.iter().any(|class| class.id.starts_with(start)))
+    };
+    let is_peer = |side: &Side| side.role == Role::Peer;
+    let has_peers = embedded.is_some_and(|report| report.sides.iter().any(is_peer));
+    let differences = embedded.is_some_and(|report| !report.summary.differences.is_empty());
+    let timed = embedded.is_some_and(|report| !report.latencies.is_empty());
     let links = [
         ("overhead", "At a glance", sides),
         ("peers", "Other libraries", sides && has_peers),
@@ -116,8 +122,8 @@ fn contents(results: &Results) -> Markup {
         ("oltp", "OLTP by threads", results.oltp.is_some()),
         ("messages", "Messages", results.messages.is_some()),
         ("backup", "Backups", results.backup.is_some()),
-        ("opening", "Opening, memory, size", !results.summary.differences.is_empty()),
-        ("latency", "Latency", sides && !results.latencies.is_empty()),
+        ("opening", "Opening, memory, size", differences),
+        ("latency", "Latency", sides && timed),
         ("volumes", "Reads and writes", sides),
         ("quality", "How far to trust it", quality::measured(results)),
         ("environment", "Environment", true),

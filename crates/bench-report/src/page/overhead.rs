@@ -1,9 +1,9 @@
-//! Overheads: the plot of all classes, and the table of an experiment's.
+//! Overheads: the plot of all classes.
 
 use maud::{Markup, html};
 
 use super::book::Book;
-use super::cell::{As, Found, number, ratio_cell, text, wide};
+use super::cell::{As, Found, number, text};
 use crate::model::{Class, Comparison, Experiment, Metric};
 use crate::plot::{ChartError, Forest, Ink, Key, Line, Mark, forest};
 
@@ -29,8 +29,7 @@ const GROUPS: [Group; 5] = [
 pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
     let mut lines = Vec::new();
     for (name, fits) in GROUPS {
-        let classes: Vec<&Class> =
-            book.results.classes.iter().filter(|class| fits(class)).collect();
+        let classes: Vec<&Class> = book.report.cells.iter().filter(|class| fits(class)).collect();
         if !classes.is_empty() {
             lines.push(Line::Heading(name.to_owned()));
         }
@@ -75,43 +74,6 @@ pub(super) fn mark_of(found: &Comparison) -> Mark {
 /// A label without what its group says already.
 fn short(label: &str) -> String {
     label.trim_end_matches(", warm").trim_end_matches(", cold").to_owned()
-}
-
-/// The table of some classes: overheads, and the time of one operation.
-pub(super) fn table(book: &Book<'_>, name: &str, classes: &[Found<'_, Class>]) -> Markup {
-    let counted =
-        classes.iter().any(|class| book.overhead(class.item, Metric::Instructions).is_some());
-    wide(
-        name,
-        &html! {
-            table {
-                caption { (name) }
-                thead { tr {
-                    th scope="col" { "Class" }
-                    th scope="col" { "Elapsed" }
-                    th scope="col" { "CPU" }
-                    th scope="col" { "User CPU" }
-                    th scope="col" { "System CPU" }
-                    @if counted { th scope="col" { "Instructions" } }
-                    th scope="col" { "Plain, each" }
-                    th scope="col" { "Encrypted, each" }
-                } }
-                tbody { @for class in classes { tr {
-                    th scope="row" title=(class.item.what) {
-                        (text(&format!("{}/label", class.at), &class.item.label))
-                    }
-                    @for metric in [Metric::Elapsed, Metric::Cpu, Metric::User, Metric::System] {
-                        (ratio_cell(book.overhead(class.item, metric).as_ref()))
-                    }
-                    @if counted {
-                        (ratio_cell(book.overhead(class.item, Metric::Instructions).as_ref()))
-                    }
-                    td { (book.each(class, book.base)) }
-                    td { (book.each(class, book.side)) }
-                } } }
-            }
-        },
-    )
 }
 
 /// What each class does, in words.

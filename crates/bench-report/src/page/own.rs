@@ -9,7 +9,7 @@ use crate::layout::FACTS;
 use crate::model::{Experiment, Results};
 use crate::plot::ChartError;
 use crate::report::{Fact, Report};
-use crate::table::Shown;
+use crate::shown::Shown;
 
 fn document(experiment: Experiment) -> &'static Document {
     match experiment {

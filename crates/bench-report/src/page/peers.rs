@@ -3,7 +3,6 @@
 use maud::{Markup, html};
 
 use super::book::Book;
-use super::cell::{As, Found, ends, ratio, text, wide};
 use super::overhead::mark_of;
 use crate::model::{Class, Metric, Role, Side};
 use crate::plot::{ChartError, Forest, Ink, Key, Line, forest};
@@ -16,13 +15,14 @@ const INKS: [Ink; 4] = [Ink::One, Ink::Two, Ink::Three, Ink::Four];
 /// # Errors
 /// When the plot cannot be drawn.
 pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
-    let sides = &book.results.sides;
+    let sides = &book.report.sides;
     let mut shown: Vec<&Side> = vec![book.side];
     shown.extend(sides.iter().filter(|side| side.role == Role::Peer));
     if shown.len() == 1 {
         return Ok(html! {});
     }
     let drawn = forest(&plot(book, &shown))?;
+    let table = book.shown.libraries("Overhead of each encrypting library", &shown, book.base);
     Ok(html! {
         section id="peers" {
             h2 { "Beside other encrypting libraries" }
@@ -32,23 +32,7 @@ pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
             }
             h3 { "Elapsed time" }
             (drawn)
-            (wide("Overhead of each encrypting library", &html! { table {
-                caption {
-                    "Elapsed and CPU against the same library without encryption; in brackets, \
-                     elapsed against "
-                    (text(&book.label_at(book.base), &book.base.label))
-                }
-                thead { tr {
-                    th scope="col" { "Class" }
-                    @for side in &shown {
-                        th scope="col" { (text(&book.label_at(side), &side.label)) }
-                    }
-                } }
-                tbody { @for class in book.classes("") { tr {
-                    th scope="row" { (text(&format!("{}/label", class.at), &class.item.label)) }
-                    @for side in &shown { (cell(book, &class, side)) }
-                } } }
-            } }))
+            (table.markup())
         }
     })
 }
@@ -63,7 +47,8 @@ fn plot(book: &Book<'_>, shown: &[&Side]) -> Forest {
     // A row says something where a peer was measured too.
     let row = |class: &Class| {
         let mark = |side: &Side| {
-            book.comparison(class, None, Metric::Elapsed, &side.id, own(book, side))
+            book.shown
+                .comparison(&class.id, Metric::Elapsed, (&side.id, own(book, side)))
                 .map(|found| mark_of(found.item))
         };
         let marks: Vec<_> = drawn.iter().map(|(_, side)| mark(side)).collect();
@@ -78,28 +63,6 @@ fn plot(book: &Book<'_>, shown: &[&Side]) -> Forest {
             .iter()
             .map(|(ink, side)| Key { ink: *ink, name: side.label.clone() })
             .collect(),
-        lines: book.results.classes.iter().filter_map(row).collect(),
-    }
-}
-
-/// Elapsed time with its interval, CPU, and where it is another library elapsed over the base.
-fn cell(book: &Book<'_>, class: &Found<'_, Class>, side: &Side) -> Markup {
-    let of = |metric, against| book.comparison(class.item, None, metric, &side.id, against);
-    let plain = own(book, side);
-    html! {
-        @match of(Metric::Elapsed, plain) {
-            None => td { "–" },
-            Some(elapsed) => td {
-                (ratio(&elapsed, As::Percent)) br;
-                small { (ends(&elapsed, As::Bare)) }
-                @if let Some(cpu) = of(Metric::Cpu, plain) {
-                    br; small { "CPU " (ratio(&cpu, As::Percent)) }
-                }
-                @let over_base = of(Metric::Elapsed, &book.base.id);
-                @if let Some(found) = over_base.filter(|_| side.plain.is_some()) {
-                    br; small { "(" (ratio(&found, As::Percent)) ")" }
-                }
-            },
-        }
+        lines: book.report.cells.iter().filter_map(row).collect(),
     }
 }

@@ -8,7 +8,7 @@ use crate::format::count;
 use crate::model::Metric;
 use crate::published::PUBLISHED_BACKUP;
 use crate::published_messages::{PUBLISHED_MESSAGES, published_reckoning};
-use crate::table::Shown;
+use crate::shown::Shown;
 
 /// Bertrand's figures.
 pub(super) fn of_backups(shown: &Shown<'_>) -> Markup {

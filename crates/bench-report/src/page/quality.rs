@@ -4,12 +4,13 @@
 use maud::{Markup, html};
 
 use super::book::Book;
-use super::cell::{As, Found, each, float, number, ratio_cell, text, wide};
-use crate::model::{Class, Latency, Metric, Noise, Results};
+use super::cell::{As, each, float, number, text, wide};
+use crate::model::{Metric, Noise, Results};
+use crate::report::Report;
 
 /// The name of a class, with its place.
-fn label(results: &Results, id: &str) -> Markup {
-    match each(&results.classes, "classes").find(|class| class.item.id == id) {
+fn label(report: &Report, id: &str) -> Markup {
+    match each(&report.cells, "embedded/cells").find(|class| class.item.id == id) {
         Some(class) => text(&format!("{}/label", class.at), &class.item.label),
         None => html! { "–" },
     }
@@ -18,9 +19,7 @@ fn label(results: &Results, id: &str) -> Markup {
 /// Latency of single operations by class and side; nothing where none were timed.
 pub(super) fn latency(book: &Book<'_>) -> Markup {
     let results = book.results;
-    if results.latencies.is_empty() {
-        return html! {};
-    }
+    let Some(table) = book.shown.latencies() else { return html! {} };
     html! {
         section id="latency" {
             h2 { "Latency of single operations" }
@@ -35,44 +34,8 @@ pub(super) fn latency(book: &Book<'_>) -> Markup {
                     "Operations follow one another at once, so latency counts from when one began."
                 }
             }
-            (wide("Latency of single operations", &html! { table {
-                thead { tr {
-                    th scope="col" { "Class" }
-                    th scope="col" { "Side" }
-                    th scope="col" { "Mean" }
-                    th scope="col" { "Median" }
-                    @for name in ["90 %", "95 %", "99 %", "99.9 %"] {
-                        th scope="col" data-fixed { (name) }
-                    }
-                    th scope="col" { "Slowest" }
-                } }
-                tbody { @for found in each(&results.latencies, "latencies") {
-                    (latency_row(results, &found))
-                } }
-            } }))
+            (table.markup())
             (latency_costs(book))
-        }
-    }
-}
-
-fn latency_row(results: &Results, found: &Found<'_, Latency>) -> Markup {
-    let item = found.item;
-    let time =
-        |field: &str, ns: u64| number(&format!("{}/{field}", found.at), As::Duration, float(ns));
-    html! {
-        tr {
-            th scope="row" { (label(results, &item.class)) }
-            td { @match each(&results.sides, "sides").find(|side| side.item.id == item.side) {
-                Some(side) => (text(&format!("{}/label", side.at), &side.item.label)),
-                None => "–",
-            } }
-            td { (number(&format!("{}/mean_ns", found.at), As::Duration, item.mean_ns)) }
-            td { (time("p50_ns", item.p50_ns)) }
-            td { (time("p90_ns", item.p90_ns)) }
-            td { (time("p95_ns", item.p95_ns)) }
-            td { (time("p99_ns", item.p99_ns)) }
-            td { (time("p999_ns", item.p999_ns)) }
-            td { (time("max_ns", item.max_ns)) }
         }
     }
 }
@@ -80,29 +43,17 @@ fn latency_row(results: &Results, found: &Found<'_, Latency>) -> Markup {
 /// What encryption costs in latency.
 fn latency_costs(book: &Book<'_>) -> Markup {
     let metrics = [Metric::MedianLatency, Metric::TailLatency];
-    let timed: Vec<Found<'_, Class>> = book
-        .classes("")
-        .into_iter()
-        .filter(|class| metrics.iter().any(|metric| book.overhead(class.item, *metric).is_some()))
-        .collect();
-    html! {
-        @if !timed.is_empty() { (wide("Cost in latency", &html! { table {
-            thead { tr {
-                th scope="col" { "Class" }
-                th scope="col" { "Cost in median latency" }
-                th scope="col" { "In the latency that one in a hundred exceeds" }
-            } }
-            tbody { @for class in &timed { tr {
-                th scope="row" { (text(&format!("{}/label", class.at), &class.item.label)) }
-                @for metric in metrics { (ratio_cell(book.overhead(class.item, metric).as_ref())) }
-            } } }
-        } })) }
-    }
+    let mut timed = book.shown.cells("");
+    timed.retain(|class| metrics.iter().any(|one| book.overhead(class.item, *one).is_some()));
+    let sides = (book.side, book.base);
+    let table = book.shown.overheads("Cost in latency", &timed, sides, &metrics);
+    html! { @if !timed.is_empty() { (table.markup()) } }
 }
 
 /// Whether a run tells how far to trust it.
 pub(super) fn measured(results: &Results) -> bool {
-    results.noise.is_some() || !results.warm_up.is_empty() || !results.driver.is_empty()
+    let tells = |report: &Report| !(report.warm_up.is_empty() && report.driver.is_empty());
+    results.noise.is_some() || results.embedded.as_ref().is_some_and(tells)
 }
 
 /// What else the machine did, warm-up and the driver's share; nothing where none was measured.
@@ -114,8 +65,7 @@ pub(super) fn section(results: &Results) -> Markup {
         section id="quality" {
             h2 { "How far to trust it" }
             @if let Some(found) = &results.noise { (noise(found)) }
-            (driver(results))
-            (warm_up(results))
+            @if let Some(report) = &results.embedded { (driver(report)) (warm_up(report)) }
         }
     }
 }
@@ -143,9 +93,9 @@ pub(super) fn noise(noise: &Noise) -> Markup {
     }
 }
 
-fn driver(results: &Results) -> Markup {
+fn driver(report: &Report) -> Markup {
     html! {
-        @if !results.driver.is_empty() {
+        @if !report.driver.is_empty() {
             h3 { "What the driver itself costs" }
             p class="quiet" {
                 "CPU of the same code on a library whose calls do nothing, a part of the base's."
@@ -157,8 +107,8 @@ fn driver(results: &Results) -> Markup {
                     th scope="col" { "Driver and SQLite, each" }
                     th scope="col" { "Share" }
                 } }
-                tbody { @for found in each(&results.driver, "driver") { tr {
-                    th scope="row" { (label(results, &found.item.class)) }
+                tbody { @for found in each(&report.driver, "embedded/driver") { tr {
+                    th scope="row" { (label(report, &found.item.class)) }
                     td { (number(
                         &format!("{}/driver_ns", found.at), As::Duration, found.item.driver_ns)) }
                     td { (number(
@@ -170,9 +120,9 @@ fn driver(results: &Results) -> Markup {
     }
 }
 
-fn warm_up(results: &Results) -> Markup {
+fn warm_up(report: &Report) -> Markup {
     html! {
-        @if !results.warm_up.is_empty() {
+        @if !report.warm_up.is_empty() {
             h3 { "Warm-up" }
             p class="quiet" {
                 "Short blocks that a class took to settle after its processes began, off the \
@@ -186,8 +136,8 @@ fn warm_up(results: &Results) -> Markup {
                     th scope="col" { "Tried" }
                     th scope="col" { "First pairs over later ones" }
                 } }
-                tbody { @for found in each(&results.warm_up, "warm_up") { tr {
-                    th scope="row" { (label(results, &found.item.class)) }
+                tbody { @for found in each(&report.warm_up, "embedded/warm_up") { tr {
+                    th scope="row" { (label(report, &found.item.class)) }
                     td { (number(
                         &format!("{}/needed", found.at), As::Count, float(found.item.needed))) }
                     td { (number(

@@ -59,7 +59,7 @@ const COLUMNS: [Metric; 4] =
 /// The source's table, with ours above it.
 pub(super) fn by_type(book: &Book<'_>) -> Markup {
     let name = "CPU, reads, writes and duration by type of statement, as the source's table";
-    let classes = book.classes("operations/");
+    let classes = book.shown.cells("operations/");
     let of =
         |end: &str| classes.iter().filter(|class| class.item.id.ends_with(end)).collect::<Vec<_>>();
     html! {
@@ -107,12 +107,13 @@ pub(super) fn by_type(book: &Book<'_>) -> Markup {
 
 /// Every derived statement with its overhead.
 pub(super) fn derived(book: &Book<'_>) -> Markup {
-    let results = book.results;
-    if results.statements.is_empty() {
+    let (results, statements) = (book.results, &book.report.statements);
+    if statements.is_empty() {
         return html! {};
     }
+    let pair = (book.side.id.as_str(), book.base.id.as_str());
     let classes = |operation: &str| -> Vec<Found<'_, Class>> {
-        book.classes(&format!("operations/{operation}/"))
+        book.shown.cells(&format!("operations/{operation}/"))
     };
     html! {
         h3 { "Derived statements" }
@@ -129,7 +130,7 @@ pub(super) fn derived(book: &Book<'_>) -> Markup {
                     th scope="col" { "Elapsed" }
                     th scope="col" { "CPU" }
                 } }
-                tbody { @for statement in each(&results.statements, "statements") {
+                tbody { @for statement in each(statements, "embedded/statements") {
                     @let item = statement.item;
                     @let words = |field: &str, words: &str| {
                         text(&format!("{}/{field}", statement.at), words)
@@ -147,9 +148,8 @@ pub(super) fn derived(book: &Book<'_>) -> Markup {
                         )) }
                         td { (text(&format!("{}/label", class.at), &class.item.label)) }
                         @for metric in [Metric::Elapsed, Metric::Cpu] {
-                            (ratio_cell(
-                                book.of_statement(class.item, item.index, metric).as_ref(),
-                            ))
+                            @let of = (class.item.id.as_str(), Some(item.index));
+                            (ratio_cell(book.shown.statement(of, metric, pair).as_ref()))
                         }
                     } }
                 } }

@@ -13,7 +13,8 @@ fn embedded(page: &str) -> Results {
 fn the_page_holds_the_documents_numbers() {
     let results = example();
     let page = html(&results).unwrap();
-    let found = results.summary.comparison("crud/4-3-3", Metric::Cpu, "encrypted", "base");
+    let summary = &results.embedded.as_ref().unwrap().summary;
+    let found = summary.comparison("crud/4-3-3", Metric::Cpu, "encrypted", "base");
     let found = found.unwrap();
     for wanted in [
         percent(found.ratio),
@@ -51,14 +52,15 @@ fn every_pointer_leads_somewhere() {
 fn names_from_a_database_cannot_break_the_page() {
     let mut results = example();
     results.subject.label = "</script><script>alert(1)</script>.db".to_owned();
-    results.statements.push(StatementInfo {
+    let report = results.embedded.as_mut().unwrap();
+    report.statements.push(StatementInfo {
         index: 0,
         operation: "select".to_owned(),
         what: "<b>".to_owned(),
         sql: "SELECT * FROM \"</code><img src=x>\"".to_owned(),
         variants: 1,
     });
-    results.classes[0].label = "<text><i>".to_owned();
+    report.cells[0].label = "<text><i>".to_owned();
     let page = html(&results).unwrap();
     assert!(!page.contains("<script>alert") && !page.contains("<img src=x>"));
     assert!(!page.contains("<i>"));
@@ -99,11 +101,7 @@ fn contents_link_to_sections_that_are_there() {
 #[test]
 fn backups_alone_are_a_page() {
     let mut results = example();
-    results.sides.clear();
-    results.samples.clear();
-    results.classes.clear();
-    results.probes.clear();
-    crate::summarize(&mut results);
+    results.embedded = None;
     results.backup = Some(crate::examples::backup());
     let page = html(&results).unwrap();
     assert!(page.contains("id=\"backup\"") && !page.contains("id=\"overhead\""));

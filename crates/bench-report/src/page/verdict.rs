@@ -3,14 +3,15 @@
 use maud::{Markup, html};
 
 use super::cell::{As, Found, Ratio, each, ends, find, float, number, ratio, text};
-use super::circumstances::more;
 use crate::backup::cipher_of;
 use crate::figures::{HEADLINE, Pooled};
 use crate::model::{Difference, Metric, ProbeKind, Results, Role, Side};
+use crate::report::Report;
+use crate::table::more;
 
 /// Title, verdict, and what a reader should know before trusting it.
 pub(super) fn head(results: &Results) -> Markup {
-    let mut answers = of_sides(results);
+    let mut answers = results.embedded.as_ref().map_or_else(Vec::new, of_embedded);
     answers.extend(of_threads(results));
     answers.extend(of_backups(results));
     html! {
@@ -50,10 +51,9 @@ pub(super) fn head(results: &Results) -> Markup {
 }
 
 /// The headline of a side against its own library without encryption.
-fn headline<'a>(results: &'a Results, side: &Side, metric: Metric) -> Option<Found<'a, Pooled>> {
-    let base = results.sides.iter().find(|side| side.role == Role::Base)?;
-    let against = side.plain.as_ref().unwrap_or(&base.id);
-    find(&results.summary.pooled, "summary/pooled", |found| {
+fn headline<'a>(report: &'a Report, side: &Side, metric: Metric) -> Option<Found<'a, Pooled>> {
+    let against = side.plain.as_ref().unwrap_or(&report.base()?.id);
+    find(&report.summary.pooled, "embedded/summary/pooled", |found| {
         found.id == HEADLINE
             && found.metric == metric
             && found.side == side.id
@@ -67,14 +67,14 @@ fn with_ends<T: Ratio>(found: &Found<'_, T>) -> Markup {
 }
 
 /// Ours first, then each peer.
-fn of_sides(results: &Results) -> Vec<Markup> {
-    let encrypting = each(&results.sides, "sides").filter(|side| side.item.encrypts());
+fn of_embedded(report: &Report) -> Vec<Markup> {
+    let encrypting = each(&report.sides, "embedded/sides").filter(|side| side.item.encrypts());
     let mut answers = Vec::new();
     for side in encrypting {
-        let Some(elapsed) = headline(results, side.item, Metric::Elapsed) else { continue };
+        let Some(elapsed) = headline(report, side.item, Metric::Elapsed) else { continue };
         let label = text(&format!("{}/label", side.at), &side.item.label);
         let what = text(&format!("{}/what", elapsed.at), &elapsed.item.what);
-        answers.push(match (side.item.role, headline(results, side.item, Metric::Cpu)) {
+        answers.push(match (side.item.role, headline(report, side.item, Metric::Cpu)) {
             (Role::Encrypted, _) => html! {
                 (label) " costs " (with_ends(&elapsed)) " of elapsed time over " (what)
             },
@@ -143,16 +143,17 @@ fn of_backups(results: &Results) -> Vec<Markup> {
 
 /// CPU, and what encryption adds beside time, each in a box.
 fn facts(results: &Results) -> Markup {
-    let Some(side) = results.sides.iter().find(|side| side.role == Role::Encrypted) else {
+    let Some(report) = &results.embedded else { return html! {} };
+    let Some(side) = report.sides.iter().find(|side| side.role == Role::Encrypted) else {
         return html! {};
     };
     let metrics = [(Metric::Cpu, "CPU time"), (Metric::Instructions, "Instructions")];
     let heads: Vec<(&str, Found<'_, Pooled>)> = metrics
         .into_iter()
-        .filter_map(|(metric, name)| Some((name, headline(results, side, metric)?)))
+        .filter_map(|(metric, name)| Some((name, headline(report, side, metric)?)))
         .collect();
     let found: Vec<Found<'_, Difference>> =
-        each(&results.summary.differences, "summary/differences")
+        each(&report.summary.differences, "embedded/summary/differences")
             .filter(|found| found.item.side == side.id)
             .collect();
     html! {
@@ -163,7 +164,7 @@ fn facts(results: &Results) -> Markup {
             } }
             @for found in &found { div {
                 dt { (short(found.item.kind)) }
-                dd { (more(found)) }
+                dd { (more(&found.at, found.item)) }
             } }
         } }
     }

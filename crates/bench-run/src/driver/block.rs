@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tdekit_bench_report::{Sample, StatementSample};
+use tdekit_bench_report::{Metric, Run, measured};
 
 use super::classes::{SCRIPT, Task, Work, checkpoint_id, script_id};
 use super::prepare::Backups;
@@ -17,9 +17,11 @@ use crate::process::WorkerProcess;
 use crate::schedule::{Block, Place, Steering};
 use crate::subject::remove;
 
-/// A block's figures, and the latencies of its operations where those are timed.
+/// A block's figures, those of its statements, and the latencies of its operations where those are
+/// timed.
 pub(super) struct Measured {
-    pub(super) sample: Sample,
+    pub(super) run: Run,
+    pub(super) statements: Vec<Run>,
     pub(super) latencies: Vec<(u64, u64)>,
 }
 
@@ -28,8 +30,7 @@ type Costs = Vec<(Option<String>, Cost)>;
 
 impl Restart<'_> {
     /// Runs one block of a class on a side: first its own figures, then those of classes that came
-    /// with it. An index rebuild also gives its checkpoint, a script
-    /// each of its statements.
+    /// with it. An index rebuild also gives its checkpoint, a script each of its statements.
     pub(super) fn block(
         &mut self,
         task: &Task,
@@ -58,32 +59,22 @@ impl Restart<'_> {
     fn measured(&self, class: String, side: String, place: Place, cost: Cost) -> Measured {
         let mut latencies = Latencies::new();
         latencies.add(&cost.latencies);
-        let statements = cost.statements.iter().map(|(elapsed_ns, cpu_ns)| StatementSample {
-            elapsed_ns: *elapsed_ns,
-            cpu_ns: *cpu_ns,
-        });
-        let sample = Sample {
-            class,
+        let run = Run {
+            cell: class,
+            statement: None,
             side,
             restart: self.number,
             pair: place.pair,
             position: place.position,
-            elapsed_ns: cost.elapsed_ns,
-            cpu_ns: cost.cpu_ns,
-            user_ns: cost.user_ns,
-            system_ns: cost.system_ns,
-            logical_reads: cost.logical_reads,
-            logical_writes: cost.logical_writes,
-            device_read_bytes: cost.device_read_bytes,
-            device_write_bytes: cost.device_write_bytes,
-            retries: cost.retries,
-            voluntary_switches: cost.voluntary_switches,
-            involuntary_switches: cost.involuntary_switches,
-            instructions: cost.instructions,
-            latency: latencies.sample(),
-            statements: statements.collect(),
+            values: cost.values(latencies.percentiles()),
         };
-        Measured { sample, latencies: cost.latencies }
+        let statement = |(index, (elapsed, cpu)): (u32, &(u64, u64))| Run {
+            statement: Some(index),
+            values: measured([(Metric::Elapsed, Some(*elapsed)), (Metric::Cpu, Some(*cpu))]),
+            ..run.clone()
+        };
+        let statements = (0..).zip(&cost.statements).map(statement).collect();
+        Measured { run, statements, latencies: cost.latencies }
     }
 
     /// What a block cost, `None` when an order disturbed it.

@@ -228,9 +228,7 @@ fn one(
     let (_, measured) = ground.finish();
     let environment = environment::describe(&config.directory);
     let mut found = results::empty(config, environment, now());
-    found.classes = results::ordered_classes(prepared, &[], &measured.samples);
-    found.sides = prepared.sides.iter().map(|side| side.side.clone()).collect();
-    found.samples = measured.samples;
+    found.embedded = Some(results::report(prepared, &[], measured.runs));
     summarize(&mut found);
     Ok((found, measured.added))
 }
@@ -241,10 +239,10 @@ fn add(calibration: &mut Calibration, run: u32, found: &Results) {
         use Metric::{Cpu, CpuEach, Elapsed, ServerCpu, Throughput};
         matches!(metric, Elapsed | Cpu | Throughput | CpuEach | ServerCpu)
     };
-    let own = found.reports().map(|(_, report)| (&report.sides, &report.summary));
-    let summaries = std::iter::once((&found.sides, &found.summary)).chain(own);
-    for (sides, summary) in summaries {
-        let has = |id: &str, role| sides.iter().any(|side| side.id == id && side.role == role);
+    for (_, report) in found.reports() {
+        let summary = &report.summary;
+        let has =
+            |id: &str, role| report.sides.iter().any(|side| side.id == id && side.role == role);
         let heads = summary.pooled.iter().map(|one| {
             let found = (one.ratio, one.low.zip(one.high), one.restarts);
             (one.id.as_str(), one.metric, (&one.side, &one.against), found)

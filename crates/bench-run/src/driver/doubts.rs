@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tdekit_bench_report::{Environment, Noise, Results, Sample};
+use tdekit_bench_report::{Environment, Metric, Noise, Report, Results, Run};
 
 /// Load (one minute) over processors from which a reader is warned.
 const BUSY_LOAD: f64 = 0.5;
@@ -23,8 +23,21 @@ pub(super) fn doubts(results: &Results, block_time: Duration) -> Vec<String> {
     doubts.extend(busy(&results.environment));
     doubts.extend(results.noise.iter().flat_map(noisy));
     doubts.extend(coarse(&results.environment, block_time));
-    doubts.extend(warm(&results.samples));
-    for found in &results.warm_up {
+    doubts.extend(results.embedded.iter().flat_map(of_blocks));
+    if results.settings.rate_per_s.is_some() {
+        doubts.push(
+            "Operations came at a fixed rate, so elapsed time says nothing: look at CPU and \
+             latency."
+                .to_owned(),
+        );
+    }
+    doubts
+}
+
+/// Cold files that were warm, first pairs that were not, and a driver that weighs.
+fn of_blocks(report: &Report) -> Vec<String> {
+    let mut doubts: Vec<String> = warm(&report.runs).into_iter().collect();
+    for found in &report.warm_up {
         if let Some((low, high)) = found.first_pair_interval
             && !(low..=high).contains(&1.0)
         {
@@ -36,7 +49,7 @@ pub(super) fn doubts(results: &Results, block_time: Duration) -> Vec<String> {
             ));
         }
     }
-    if let Some(most) = results.driver.iter().max_by(|one, other| one.share.total_cmp(&other.share))
+    if let Some(most) = report.driver.iter().max_by(|one, other| one.share.total_cmp(&other.share))
         && most.share > DRIVER_SHARE
     {
         doubts.push(format!(
@@ -45,13 +58,6 @@ pub(super) fn doubts(results: &Results, block_time: Duration) -> Vec<String> {
             most.share * 100.0,
             most.class
         ));
-    }
-    if results.settings.rate_per_s.is_some() {
-        doubts.push(
-            "Operations came at a fixed rate, so elapsed time says nothing: look at CPU and \
-             latency."
-                .to_owned(),
-        );
     }
     doubts
 }
@@ -107,9 +113,10 @@ fn coarse(environment: &Environment, block_time: Duration) -> Option<String> {
     })
 }
 
-fn warm(samples: &[Sample]) -> Option<String> {
-    let mut cold = samples.iter().filter(|sample| sample.class.ends_with("select/cold")).peekable();
-    (cold.peek().is_some() && cold.all(|sample| sample.device_read_bytes == 0)).then(|| {
+fn warm(runs: &[Run]) -> Option<String> {
+    let mut cold = runs.iter().filter(|run| run.cell.ends_with("select/cold")).peekable();
+    let unread = |run: &Run| run.value(Metric::DeviceRead).unwrap_or(0.0) == 0.0;
+    (cold.peek().is_some() && cold.filter(|run| run.statement.is_none()).all(unread)).then(|| {
         "The file system kept its cache: the cold classes read nothing from a device. \
          --drop-caches (as root) empties the system's cache, or --dir names a directory on a disk."
             .to_owned()

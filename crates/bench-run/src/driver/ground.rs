@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use tdekit_bench_report::{Class, Probe, Sample, WarmUp, headline_classes, sides_report};
+use tdekit_bench_report::{Class, Probe, Run, WarmUp, headline_classes};
 
 use super::block::Measured as Blocks;
 use super::classes::{self, Task, Work};
@@ -36,7 +36,7 @@ pub(super) fn length(config: &Config) -> Length {
 /// What was measured so far.
 #[derive(Default)]
 pub(super) struct Measured {
-    pub(super) samples: Vec<Sample>,
+    pub(super) runs: Vec<Run>,
     pub(super) probes: Vec<Probe>,
     pub(super) warm_up: Vec<WarmUp>,
     /// By class and side.
@@ -78,10 +78,7 @@ impl<'a> SidesGround<'a> {
     /// Tasks whose intervals are not narrow enough yet.
     fn wanting(&self) -> Vec<Task> {
         let Some(stopping) = self.config.stopping else { return Vec::new() };
-        let sides: Vec<_> = self.prepared.sides.iter().map(|side| side.side.clone()).collect();
-        let samples = &self.measured.samples;
-        let classes = results::ordered_classes(self.prepared, &self.brought, samples);
-        let report = sides_report(&sides, &classes, samples);
+        let report = results::report(self.prepared, &self.brought, self.measured.runs.clone());
         let ids = report.too_wide(&stopping, results::confidence());
         let tasks = self.prepared.tasks.iter();
         tasks.filter(|task| ids.iter().any(|id| results::task_gives(task, id))).cloned().collect()
@@ -157,13 +154,14 @@ impl Ground for SidesGround<'_> {
     }
 
     fn keep(&mut self, found: Vec<Blocks>) {
-        for Blocks { sample, latencies } in found {
+        for Blocks { run, statements, latencies } in found {
             if !latencies.is_empty() {
-                let key = (sample.class.clone(), sample.side.clone());
+                let key = (run.cell.clone(), run.side.clone());
                 let known = self.measured.latencies.entry(key).or_insert_with(Latencies::new);
                 known.add(&latencies);
             }
-            self.measured.samples.push(sample);
+            self.measured.runs.push(run);
+            self.measured.runs.extend(statements);
         }
     }
 

@@ -87,7 +87,7 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results, BenchError>
     results.noise = noise.finish();
     results.duration_s = start.elapsed().as_secs_f64();
     summarize(&mut results);
-    note_first_pairs(&mut results);
+    results.embedded.iter_mut().for_each(note_first_pairs);
     let doubts = doubts::doubts(&results, config.block_time);
     results.warnings.extend(doubts);
     Ok(results)
@@ -116,7 +116,7 @@ fn run_sides(
     around.steering.has_mixes = config.experiments.crud;
     let ended = schedule::run(&mut ground, &ground::length(config), config.seed, around);
     let (brought, measured) = ground.finish();
-    let ended = ended.unless_empty(measured.samples.is_empty())?;
+    let ended = ended.unless_empty(measured.runs.is_empty())?;
     results::add_sides(results, prepared, &brought, measured);
     Ok(ended)
 }
@@ -129,7 +129,7 @@ fn run_backup(
     results: &mut Results,
 ) -> Result<Ended, BenchError> {
     let (outcome, subject) = backup::run(config, tools, &results.settings, around)?;
-    if results.sides.is_empty() {
+    if results.embedded.is_none() {
         results.settings.page_size_bytes = subject.page_size_bytes;
         results.subject = subject;
     }

@@ -1,7 +1,8 @@
 //! From what was measured to the results document.
 
 use tdekit_bench_report::{
-    Class, Environment, Probe, ProbeKind, Results, SCHEMA, Sample, Settings, Subject, Summary, Tool,
+    Class, Environment, Experiment, Probe, ProbeKind, Report, Results, Run, SCHEMA, Settings,
+    Subject, Tool,
 };
 
 use super::classes::{self, Task, Work, checkpoint_id};
@@ -59,20 +60,19 @@ pub(super) fn empty(config: &Config, environment: Environment, started: String) 
             indexes: 0,
             notes: Vec::new(),
         },
-        sides: Vec::new(),
-        statements: Vec::new(),
-        classes: Vec::new(),
-        samples: Vec::new(),
-        probes: Vec::new(),
-        summary: Summary::default(),
+        embedded: None,
         backup: None,
         oltp: None,
         messages: None,
-        latencies: Vec::new(),
         noise: None,
-        warm_up: Vec::new(),
-        driver: Vec::new(),
     }
+}
+
+/// What the sides, their classes and their blocks are in a report.
+pub(super) fn report(prepared: &Prepared, brought: &[Class], runs: Vec<Run>) -> Report {
+    let sides = prepared.sides.iter().map(|side| side.side.clone()).collect();
+    let cells = ordered_classes(prepared, brought, &runs);
+    Report { cells, runs, ..Report::new(Experiment::Embedded, sides) }
 }
 
 /// Puts what was measured on the sides into the results.
@@ -82,31 +82,26 @@ pub(super) fn add_sides(
     brought: &[Class],
     measured: Measured,
 ) {
-    results.probes = measured.probes;
-    for (side, bytes) in &prepared.file_bytes {
-        results.probes.push(Probe {
-            kind: ProbeKind::FileBytes,
-            side: side.clone(),
-            restart: 0,
-            value: *bytes,
-        });
+    let mut report = report(&prepared, brought, measured.runs);
+    report.probes = measured.probes;
+    report.probes.extend(prepared.file_bytes.iter().map(|(side, bytes)| Probe {
+        kind: ProbeKind::FileBytes,
+        side: side.clone(),
+        restart: 0,
+        value: *bytes,
+    }));
+    report.warm_up = measured.warm_up;
+    for class in &report.cells {
+        for side in &report.sides {
+            let found = measured.latencies.get(&(class.id.clone(), side.id.clone()));
+            report.latencies.extend(found.and_then(|found| found.report(&class.id, &side.id)));
+        }
     }
-    results.classes = ordered_classes(&prepared, brought, &measured.samples);
-    results.samples = measured.samples;
-    results.warm_up = measured.warm_up;
-    results.latencies = results
-        .classes
-        .iter()
-        .flat_map(|class| prepared.sides.iter().map(move |side| (class, side)))
-        .filter_map(|(class, side)| {
-            let key = (class.id.clone(), side.side.id.clone());
-            measured.latencies.get(&key)?.report(&key.0, &key.1)
-        })
-        .collect();
-    results.driver = share::shares(&prepared, &results.samples);
+    report.driver = share::shares(&prepared, &report.runs);
+    report.statements = prepared.statements;
     results.settings.page_size_bytes = prepared.page_size_bytes;
     results.settings.rows = prepared.generated_rows;
-    results.environment.instructions.clone_from(&prepared.instructions);
+    results.environment.instructions = prepared.instructions;
     results.subject = Subject {
         label: prepared.label,
         bytes: prepared.bytes,
@@ -114,20 +109,15 @@ pub(super) fn add_sides(
         tables: prepared.tables,
         indexes: prepared.indexes,
         notes: prepared.notes,
-        ..results.subject.clone()
+        generated: results.subject.generated,
     };
-    results.sides = prepared.sides.into_iter().map(|side| side.side).collect();
-    results.statements = prepared.statements;
+    results.embedded = Some(report);
 }
 
 /// Classes in the order of the report; those that come with another only when they were measured,
 /// and those that an order brought after the run's own mixes.
-pub(super) fn ordered_classes(
-    prepared: &Prepared,
-    brought: &[Class],
-    samples: &[Sample],
-) -> Vec<Class> {
-    let measured = |class: &Class| samples.iter().any(|sample| sample.class == class.id);
+pub(super) fn ordered_classes(prepared: &Prepared, brought: &[Class], runs: &[Run]) -> Vec<Class> {
+    let measured = |class: &Class| runs.iter().any(|run| run.cell == class.id);
     let mut classes = Vec::new();
     let mut brought = brought.to_vec();
     for task in &prepared.tasks {

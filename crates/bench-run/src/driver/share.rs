@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tdekit_bench_report::stats::median;
-use tdekit_bench_report::{DriverShare, Sample};
+use tdekit_bench_report::{DriverShare, Metric, Run};
 
 use super::block::crud_loops;
 use super::prepare::Prepared;
@@ -48,17 +48,18 @@ pub(super) fn idle_loops(config: &Config, tools: &Tools) -> Result<Vec<(String, 
 }
 
 /// The share in what a loop costs the base.
-pub(super) fn shares(prepared: &Prepared, samples: &[Sample]) -> Vec<DriverShare> {
+pub(super) fn shares(prepared: &Prepared, runs: &[Run]) -> Vec<DriverShare> {
     prepared
         .idle_loops
         .iter()
         .filter_map(|(class, driver_ns)| {
             let task = prepared.tasks.iter().find(|task| task.class.id == *class)?;
             let base = prepared.sides.first()?;
-            let costs: Vec<f64> = samples
+            let operations = float(task.class.operations.max(1));
+            let costs: Vec<f64> = runs
                 .iter()
-                .filter(|sample| sample.class == *class && sample.side == base.side.id)
-                .map(|sample| float(sample.cpu_ns) / float(task.class.operations.max(1)))
+                .filter(|run| run.cell == *class && run.side == base.side.id)
+                .filter_map(|run| Some(run.value(Metric::Cpu)? / operations))
                 .collect();
             let base_ns = median(&costs).filter(|cost| *cost > 0.0)?;
             let share = driver_ns / base_ns;

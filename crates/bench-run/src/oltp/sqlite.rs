@@ -265,7 +265,7 @@ fn measured(done: &OltpDone, times: &Latencies, elapsed_ns: u64) -> Measured {
             device_write_bytes: cost.device_write_bytes,
             context_switches: cost.voluntary_switches + cost.involuntary_switches,
         },
-        latency: times.transactions(),
+        latency: times.percentiles().unwrap_or_default(),
         ..Measured::default()
     }
 }
