@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use crate::error::BenchError;
 
-/// What a server speaks.
+/// The protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Mysql,
@@ -38,7 +38,7 @@ impl Protocol {
     }
 }
 
-/// Where a server listens, and as whom to come.
+/// The address of a server, and the user to come as.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ServerUrl {
     pub(crate) protocol: Protocol,
@@ -115,10 +115,8 @@ impl ServerUrl {
     pub(crate) fn set_password(&mut self, password: Zeroizing<String>) -> Result<(), BenchError> {
         // It becomes a line of option files.
         if password.chars().any(char::is_control) {
-            return Err(BenchError::Option {
-                option: "--login-password-file",
-                reason: "the password holds a control character".to_owned(),
-            });
+            let reason = "the password holds a control character";
+            return Err(BenchError::option("--login-password-file", reason));
         }
         self.password = Some(password);
         Ok(())

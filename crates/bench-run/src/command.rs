@@ -1,25 +1,44 @@
 //! Commands that the bench runs to prepare its sides.
 
+use std::io::Read;
 use std::process::{Command, Stdio};
 
 use crate::address::without_password;
 use crate::error::BenchError;
 use crate::interrupt;
 
+/// Bytes that are kept of what a command says.
+const LAST_WORDS: usize = 4096;
+
 /// Runs a command to its end, without input. Fails with its last words.
 pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>, BenchError> {
     let shown = shown(command);
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|source| BenchError::Start { command: shown.clone(), source })?;
+    let output =
+        command.stdin(Stdio::null()).output().map_err(BenchError::start(shown.as_str()))?;
     if output.status.success() {
         return Ok(output.stdout);
     }
     // Ctrl-C reaches the command as well; then its failure is not the cause.
     interrupt::check()?;
-    let stderr = last_lines(&String::from_utf8_lossy(&output.stderr));
-    Err(BenchError::Command { command: shown, status: output.status.to_string(), stderr })
+    Err(failed(shown, output.status, &String::from_utf8_lossy(&output.stderr)))
+}
+
+/// The failure of a command that ended so and said this.
+pub(crate) fn failed(command: impl Into<String>, status: impl ToString, said: &str) -> BenchError {
+    let (command, status) = (command.into(), status.to_string());
+    BenchError::Command { command, status, stderr: last_lines(said) }
+}
+
+/// Reads to the end and keeps the end.
+pub(crate) fn last_words(mut from: impl Read) -> String {
+    let mut kept = Vec::new();
+    let mut buffer = [0; 512];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        kept.extend_from_slice(&buffer[..count]);
+        let surplus = kept.len().saturating_sub(LAST_WORDS);
+        kept.drain(..surplus);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
 }
 
 /// The end of what a command said.

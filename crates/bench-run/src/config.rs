@@ -1,4 +1,4 @@
-//! What a run is to do, checked and with every default filled in.
+//! The plan of a run, checked and with every default filled in.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -56,7 +56,7 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// What `--quick` has, or what is usual.
+    /// The first with `--quick`, else the second.
     pub(crate) fn by_quick<T>(self, (quick, usual): (T, T)) -> T {
         if self.quick { quick } else { usual }
     }
@@ -82,7 +82,7 @@ impl Given {
     }
 }
 
-/// What was named, each once, in the order of its first naming.
+/// The values that were named, each once, in the order of its first naming.
 pub(crate) fn each_once<T: PartialEq>(named: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut once = Vec::new();
     for one in named {
@@ -93,7 +93,7 @@ pub(crate) fn each_once<T: PartialEq>(named: impl IntoIterator<Item = T>) -> Vec
     once
 }
 
-/// What a run is to do.
+/// The plan of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     /// The user's database; none to generate one.

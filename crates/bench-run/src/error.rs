@@ -1,4 +1,4 @@
-//! Why a bench could not run, or not to its end.
+//! The reasons for which a bench cannot run, or not to its end.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use tdekit_bench_report::JsonError;
 use tdekit_private_mariadb::ServerError;
 use tdekit_tds_client::TdsError;
 
-/// Why a bench could not run, or not to its end.
+/// The reason for which a bench could not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
     /// A file or directory could not be used.
@@ -105,7 +105,7 @@ impl From<TdsError> for BenchError {
 }
 
 impl BenchError {
-    /// What the user can do about it.
+    /// The remedy, where the user has one.
     pub(crate) fn hint(&self) -> Option<String> {
         let said = |text: &str| Some(text.to_owned());
         match self {
@@ -149,6 +149,19 @@ impl BenchError {
             | Self::Report(_)
             | Self::Interrupted => None,
         }
+    }
+
+    pub(crate) fn option(option: &'static str, reason: impl Into<String>) -> Self {
+        Self::Option { option, reason: reason.into() }
+    }
+
+    pub(crate) fn start(command: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let command = command.into();
+        move |source| Self::Start { command, source }
+    }
+
+    pub(crate) fn mismatch(what: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::Mismatch { what: what.into(), detail: detail.into() }
     }
 
     pub(crate) fn file(

@@ -1,10 +1,12 @@
 //! The report of an experiment that has one of its own, from its first block to its end.
 
+use std::time::Duration;
+
 use tdekit_bench_report::{Report, Run, Settings, Stopping};
 
 use crate::config::Config;
 use crate::error::BenchError;
-use crate::schedule::{Ended, Kind};
+use crate::schedule::{Ended, Kind, Length};
 
 /// The result of an experiment. After a failure the report holds what was measured until then.
 pub(crate) struct Outcome {
@@ -15,7 +17,7 @@ pub(crate) struct Outcome {
 /// A report that grows, and when its figures suffice.
 pub(crate) struct Figures {
     pub(crate) report: Report,
-    pub(crate) stopping: Option<Stopping>,
+    stopping: Option<Stopping>,
     confidence: f64,
 }
 
@@ -42,12 +44,24 @@ impl Figures {
         }
     }
 
+    /// The length of a run of so many restarts and pairs. Two restarts run whatever the time limit:
+    /// an interval needs them.
+    pub(crate) fn length(
+        &self,
+        what: &'static str,
+        (restarts, pairs): (u32, u32),
+        max_time: Duration,
+    ) -> Length {
+        let stopping = self.stopping;
+        Length { what, restarts, pairs, max_time, least: 2, by_cell: false, stopping }
+    }
+
     pub(crate) fn keep(&mut self, found: Vec<Run>) {
         self.report.runs.extend(found);
     }
 
     /// # Errors
-    /// What ended the run, where nothing was measured.
+    /// The failure that ended the run, where nothing was measured.
     pub(crate) fn outcome(self, ended: Ended) -> Result<Outcome, BenchError> {
         let ended =
             ended.unless_empty(self.report.runs.is_empty() && self.report.idle.is_empty())?;

@@ -1,5 +1,5 @@
-//! What the driver asks of a worker, one JSON document a line on standard input, and what the
-//! worker answers, one line each on standard output.
+//! The driver's requests to a worker, one JSON document a line on standard input, and the worker's
+//! answers, one line each on standard output.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::measure::Cost;
 use crate::oltp::OltpShare;
 use crate::value::Value;
 
-/// Where a worker takes SQLite from.
+/// The SQLite that a worker uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LibraryChoice {
     /// The library linked into this program.
@@ -79,7 +79,7 @@ pub(crate) struct CrudRequest {
     pub(crate) interval_ns: Option<u64>,
 }
 
-/// How a script's changes are undone.
+/// The way to undo a script's changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Undo {
     /// It makes none.
@@ -98,7 +98,7 @@ pub(crate) struct RunSpec {
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// Files and directories that it reads: their pages are dropped from the system's cache first.
     pub(crate) drop_cached: Vec<PathBuf>,
-    /// What it makes, a file or a directory: written out to the device on the clock.
+    /// Its output, a file or a directory: written out to the device on the clock.
     pub(crate) output: PathBuf,
 }
 
@@ -110,7 +110,7 @@ impl RunSpec {
     }
 }
 
-/// What a command cost, from its start until its output was on the device.
+/// The cost of a command, from its start until its output was on the device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ran {
     pub(crate) elapsed_ns: u64,
@@ -121,7 +121,7 @@ pub(crate) struct Ran {
     pub(crate) device_write_bytes: u64,
     /// Size of its output, of a directory that of all files in it.
     pub(crate) output_bytes: u64,
-    /// How it ended, unless it succeeded.
+    /// The status in which it ended, unless it succeeded.
     pub(crate) failure: Option<String>,
     /// The end of what it said.
     pub(crate) stderr: String,
@@ -190,7 +190,7 @@ pub(crate) struct Planned {
     pub(crate) operation: Operation,
     /// Table it works on.
     pub(crate) table: String,
-    /// What it does, in words.
+    /// A description, in words.
     pub(crate) what: String,
     pub(crate) sql: String,
     /// Statement that takes back one row's change.
@@ -218,7 +218,7 @@ pub(crate) struct Variant {
     pub(crate) undo: Vec<Vec<Value>>,
 }
 
-/// How a statement fared when it was tried.
+/// The result of trying a statement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rehearsal {
     /// For each variant: why it cannot be measured, if so.

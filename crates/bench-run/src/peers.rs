@@ -122,7 +122,7 @@ impl PeerLibrary {
         Self::ALL.map(Self::name).join(", ")
     }
 
-    /// Where it comes from, as shown in reports.
+    /// Its origin, as shown in reports.
     pub(crate) fn origin(self) -> &'static str {
         match self {
             Self::Sqlcipher => "PyPI sqlcipher3-wheels",
@@ -176,7 +176,7 @@ impl PeerLibrary {
     }
 }
 
-/// Where installed peers live: `$TDEKIT_PEERS`, or below the user's cache directory.
+/// The directory of installed peers: `$TDEKIT_PEERS`, or below the user's cache directory.
 fn cache_directory() -> Result<PathBuf, BenchError> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = variable("TDEKIT_PEERS") {
@@ -185,10 +185,9 @@ fn cache_directory() -> Result<PathBuf, BenchError> {
     let cache = variable("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".cache")))
-        .ok_or_else(|| BenchError::Option {
-            option: "HOME",
-            reason: "no home directory; TDEKIT_PEERS names a directory for peer libraries"
-                .to_owned(),
+        .ok_or_else(|| {
+            let reason = "no home directory; TDEKIT_PEERS names a directory for peer libraries";
+            BenchError::option("HOME", reason)
         })?;
     Ok(cache.join("tdekit").join("peers"))
 }
@@ -204,22 +203,9 @@ fn pip(directory: &Path, package: &str) -> Result<(), BenchError> {
 
 /// Options as Debian builds its library, as far as they matter here: threads, optimisation,
 /// extensions that a database may need.
-const COMPILE: [&str; 14] = [
-    "-O2",
-    "-fPIC",
-    "-shared",
-    "-w",
-    "-DSQLITE_THREADSAFE=1",
-    "-DSQLITE_ENABLE_COLUMN_METADATA",
-    "-DSQLITE_ENABLE_DBSTAT_VTAB",
-    "-DSQLITE_ENABLE_FTS3",
-    "-DSQLITE_ENABLE_FTS4",
-    "-DSQLITE_ENABLE_FTS5",
-    "-DSQLITE_ENABLE_MATH_FUNCTIONS",
-    "-DSQLITE_ENABLE_RTREE",
-    "-DSQLITE_USE_URI=1",
-    "-DHAVE_USLEEP=1",
-];
+const COMPILE: &str = "-O2 -fPIC -shared -w -DSQLITE_THREADSAFE=1 -DSQLITE_ENABLE_COLUMN_METADATA \
+     -DSQLITE_ENABLE_DBSTAT_VTAB -DSQLITE_ENABLE_FTS3 -DSQLITE_ENABLE_FTS4 -DSQLITE_ENABLE_FTS5 \
+     -DSQLITE_ENABLE_MATH_FUNCTIONS -DSQLITE_ENABLE_RTREE -DSQLITE_USE_URI=1 -DHAVE_USLEEP=1";
 
 fn compile_sqlite3mc(directory: &Path) -> Result<PathBuf, BenchError> {
     run(Command::new("npm")
@@ -229,7 +215,7 @@ fn compile_sqlite3mc(directory: &Path) -> Result<PathBuf, BenchError> {
     run(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(directory))?;
     let source = find(directory, &|name| name == "sqlite3.c")?;
     let library = directory.join("built.so");
-    run(Command::new("cc").args(COMPILE).arg(source).arg("-o").arg(&library).args([
+    run(Command::new("cc").args(COMPILE.split(' ')).arg(source).arg("-o").arg(&library).args([
         "-lm",
         "-lpthread",
         "-ldl",

@@ -1,24 +1,22 @@
 //! Worker processes as those see them who drive them.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde::de::DeserializeOwned;
 
-use crate::command::last_lines;
+use crate::command::{failed, last_words};
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::job::{DatabaseState, Ran, Request, RunSpec};
 use crate::key_store::{self, KeyEnvironment};
 
-/// Last words of a worker that are kept for an error.
-const LAST_WORDS: usize = 4096;
 /// Time that a worker gets to end after its input ended.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -61,7 +59,8 @@ pub(crate) struct WorkerProcess {
     child: Child,
     input: Option<ChildStdin>,
     replies: Receiver<String>,
-    errors: Arc<Mutex<Vec<u8>>>,
+    /// Reads its error output, and tells the end of it.
+    errors: Option<JoinHandle<String>>,
     reaped: bool,
     /// Whose instructions it counts, or why none are; known once it is set up.
     pub(crate) instructions: String,
@@ -83,25 +82,10 @@ impl WorkerProcess {
             // decides what to keep.
             .process_group(0)
             .spawn()
-            .map_err(|source| BenchError::Start {
-                command: format!("{} bench-worker", program.display()),
-                source,
-            })?;
+            .map_err(BenchError::start(format!("{} bench-worker", program.display())))?;
         let input = child.stdin.take();
         let replies = read_lines(child.stdout.take(), |line| line);
-        let errors = Arc::new(Mutex::new(Vec::new()));
-        if let Some(mut stderr) = child.stderr.take() {
-            let errors = Arc::clone(&errors);
-            std::thread::spawn(move || {
-                let mut buffer = [0; 512];
-                while let Ok(count @ 1..) = stderr.read(&mut buffer) {
-                    let mut kept = errors.lock().unwrap_or_else(PoisonError::into_inner);
-                    kept.extend_from_slice(&buffer[..count]);
-                    let surplus = kept.len().saturating_sub(LAST_WORDS);
-                    kept.drain(..surplus);
-                }
-            });
-        }
+        let errors = child.stderr.take().map(|stderr| std::thread::spawn(|| last_words(stderr)));
         let (side, instructions) = (side.to_owned(), String::new());
         Ok(Self { side, child, input, replies, errors, reaped: false, instructions })
     }
@@ -166,19 +150,16 @@ impl WorkerProcess {
         let ran: Ran = self.ask(&Request::Run(spec.clone()))?;
         match ran.failure {
             None => Ok(ran),
-            Some(status) => Err(BenchError::Command {
-                command: spec.shown(),
-                status,
-                stderr: last_lines(&ran.stderr),
-            }),
+            Some(status) => Err(failed(spec.shown(), status, &ran.stderr)),
         }
     }
 
     fn lost(&mut self) -> BenchError {
         self.input = None;
         let status = self.end(GRACE);
-        let words = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
-        let words = String::from_utf8_lossy(&words).trim().to_owned();
+        // All processes that could write there have ended.
+        let words = self.errors.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
+        let words = words.trim();
         let ended = status.unwrap_or_else(|| "it does not answer".to_owned());
         let detail = if words.is_empty() { ended } else { format!("{ended}; {words}") };
         BenchError::WorkerLost { side: self.side.clone(), detail }

@@ -1,4 +1,4 @@
-//! What is going on, on a terminal only.
+//! Progress, shown on a terminal only.
 
 use indicatif::{ProgressBar, ProgressStyle};
 

@@ -27,7 +27,7 @@ pub(crate) fn copy_database(
     Ok(note)
 }
 
-/// What changes when somebody writes to a database.
+/// The marks that change when somebody writes to a database.
 #[derive(PartialEq, Eq)]
 struct Stamp {
     bytes: u64,
@@ -148,51 +148,44 @@ pub(crate) fn remove(path: &Path) -> Result<(), BenchError> {
 mod tests {
     use super::*;
 
-    fn names(directory: &Path) -> Vec<String> {
-        let mut names: Vec<String> = std::fs::read_dir(directory)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn a_quiet_wal_database_is_copied_without_a_trace() {
-        let directory = tempfile::tempdir().unwrap();
-        let source = directory.path().join("odd %3f? name#.db");
-        let connection = Connection::open(&source).unwrap();
-        connection
-            .execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t(a); INSERT INTO t VALUES (7)")
-            .unwrap();
-        drop(connection);
-        let bytes = std::fs::read(&source).unwrap();
-        let target = directory.path().join("copy.db");
-        assert_eq!(copy_database(&source, &target, Some(8192)).unwrap(), None);
-        assert_eq!(std::fs::read(&source).unwrap(), bytes);
-        assert_eq!(names(directory.path()), ["copy.db", "odd %3f? name#.db"]);
-        let copy = Connection::open(&target).unwrap();
-        assert_eq!(page_size(&copy).unwrap(), 8192);
-        let value: i64 = copy.query_row("SELECT a FROM t", [], |row| row.get(0)).unwrap();
-        assert_eq!(value, 7);
-    }
-
-    #[test]
-    fn a_live_database_is_copied_with_its_log() {
-        let directory = tempfile::tempdir().unwrap();
-        let source = directory.path().join("live.db");
-        let connection = Connection::open(&source).unwrap();
+    /// A database in WAL mode with a row in it, still open.
+    fn open(source: &Path) -> Connection {
+        let connection = Connection::open(source).unwrap();
         connection
             .execute_batch(
                 "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t(a); \
                  INSERT INTO t VALUES (7)",
             )
             .unwrap();
+        connection
+    }
+
+    fn number(database: &Path, sql: &str) -> i64 {
+        Connection::open(database).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn a_quiet_wal_database_is_copied_without_a_trace() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("odd %3f? name#.db");
+        drop(open(&source));
+        let bytes = std::fs::read(&source).unwrap();
+        let target = directory.path().join("copy.db");
+        assert_eq!(copy_database(&source, &target, Some(8192)).unwrap(), None);
+        assert_eq!(std::fs::read(&source).unwrap(), bytes);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
+        assert_eq!(number(&target, "PRAGMA page_size"), 8192);
+        assert_eq!(number(&target, "SELECT a FROM t"), 7);
+    }
+
+    #[test]
+    fn a_live_database_is_copied_with_its_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("live.db");
+        let _writer = open(&source);
         let target = directory.path().join("copy.db");
         copy_database(&source, &target, None).unwrap();
-        let copy = Connection::open(&target).unwrap();
-        let value: i64 = copy.query_row("SELECT a FROM t", [], |row| row.get(0)).unwrap();
-        assert_eq!(value, 7);
+        assert_eq!(number(&target, "SELECT a FROM t"), 7);
     }
 
     #[test]
@@ -226,8 +219,6 @@ mod tests {
         let target = directory.path().join("copy.db");
         let note = copy_database(&source, &target, None).unwrap();
         assert!(note.is_some_and(|note| note.contains("page by page")));
-        let copy = Connection::open(&target).unwrap();
-        let count: i64 = copy.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
-        assert_eq!(count, 1);
+        assert_eq!(number(&target, "SELECT count(*) FROM t"), 1);
     }
 }

@@ -55,7 +55,7 @@ fn split(usage: &libc::rusage) -> CpuSplit {
     }
 }
 
-/// What a process and its reaped descendants used.
+/// The use that a process and its reaped descendants made of the machine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
     pub(crate) cpu: CpuSplit,

@@ -1,4 +1,4 @@
-//! What the bench drives: the command and the extension as shipped.
+//! The programs that the bench drives: the command and the extension as shipped.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -8,7 +8,7 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{signal, text, wait_until};
+use common::{done, refused, signal, text, wait_until};
 use rusqlite::Connection;
 use tdekit_bench_report::{Metric, Report, Role};
 
@@ -62,14 +62,8 @@ impl Place {
     fn is_partial(&self, output: &Output, code: i32, reason: &str) {
         let (table, errors) = text(output);
         assert_eq!(output.status.code(), Some(code), "{errors}");
-        let results = self.results();
-        let [found] = results.incomplete.as_slice() else { panic!("{:?}", results.incomplete) };
-        assert!(found.contains(reason), "{found}");
         assert!(table.contains("incomplete: "), "{table}");
-        assert!(!results.backup.unwrap().runs.is_empty());
-        assert!(
-            std::fs::read_to_string(self.path("report.html")).unwrap().contains("Incomplete: ")
-        );
+        assert!(!self.partial(reason).backup.unwrap().runs.is_empty());
         self.nothing_is_left();
     }
 }
@@ -78,10 +72,7 @@ impl Place {
 fn the_matrix_runs_every_cell_in_every_block() {
     let place = Place::new();
     let two = format!("two={}", place.path("two").display());
-    let output = place.command(&format!("--device {two} --restarts 3")).output().unwrap();
-    let (table, errors) = text(&output);
-    assert!(output.status.success(), "{errors}");
-    assert_eq!(errors, "");
+    let table = done(&mut place.command(&format!("--device {two} --restarts 3")));
     place.nothing_is_left();
     let results = place.results();
     assert_eq!(results.incomplete, Vec::<String>::new());
@@ -125,8 +116,7 @@ fn the_users_database_is_only_read() {
         .execute_batch("CREATE TABLE t(v); INSERT INTO t VALUES (zeroblob(300000))")
         .unwrap();
     let before = std::fs::read(&database).unwrap();
-    let output = place.command("app.db --restarts 2 --no-restore").output().unwrap();
-    assert!(output.status.success(), "{}", text(&output).1);
+    done(&mut place.command("app.db --restarts 2 --no-restore"));
     assert_eq!(std::fs::read(&database).unwrap(), before);
     let matrix = place.matrix();
     assert_eq!(matrix.text("label"), "app.db");
@@ -137,9 +127,7 @@ fn the_users_database_is_only_read() {
 #[test]
 fn other_tools_run_in_the_same_blocks() {
     let place = Place::new();
-    let output = place.command("--backup-peer cp --restarts 2 --warm").output().unwrap();
-    let (table, errors) = text(&output);
-    assert!(output.status.success(), "{errors}");
+    let table = done(&mut place.command("--backup-peer cp --restarts 2 --warm"));
     assert!(table.contains("AES_256 against cp"), "{table}");
     let matrix = place.matrix();
     assert_eq!(matrix.cells.len(), 2 * (2 + 1));
@@ -155,9 +143,7 @@ fn other_tools_run_in_the_same_blocks() {
 #[test]
 fn base_against_base_is_a_control() {
     let place = Place::new();
-    let output = place.command("--aa --restarts 2").output().unwrap();
-    let (table, errors) = text(&output);
-    assert!(output.status.success(), "{errors}");
+    let table = done(&mut place.command("--aa --restarts 2"));
     assert!(table.contains("the true overhead is 0 %"), "{table}");
     assert!(place.matrix().sides.iter().all(|side| side.id.starts_with("none")));
 }
@@ -169,15 +155,11 @@ fn full_backups_are_rows_of_the_operations() {
     let mut command = place.library("--aa --quick --rows 300 --restarts 2 --experiment operations");
     command.env("TDEKIT_COMMAND", STAND_IN);
     // A command that refuses leaves them out, and the report says why.
-    let output = command.env("STAND_IN_REFUSE", "1").output().unwrap();
-    let (table, errors) = text(&output);
-    assert!(output.status.success(), "{errors}");
+    let table = done(command.env("STAND_IN_REFUSE", "1"));
     assert!(!table.contains("full backup"), "{table}");
     let notes = place.results().subject.notes;
     assert!(notes.iter().any(|note| note.contains("error: refused")), "{notes:?}");
-    let output = command.env_remove("STAND_IN_REFUSE").output().unwrap();
-    let (table, errors) = text(&output);
-    assert!(output.status.success(), "{errors}");
+    let table = done(command.env_remove("STAND_IN_REFUSE"));
     assert!(table.contains("full backup, zstd"), "{table}");
     let report = place.results().embedded.unwrap();
     for id in ["operations/backup-compressed/warm", "operations/backup-plain/warm"] {
@@ -251,19 +233,16 @@ fn parent_of(process: &str) -> i32 {
 #[test]
 fn what_cannot_be_run_is_named() {
     let place = Place::new();
-    let output = place.command("").env("STAND_IN_HELP", "2").output().unwrap();
-    assert!(text(&output).1.contains("has no command `backup`"), "{}", text(&output).1);
+    let errors = refused(place.command("").env("STAND_IN_HELP", "2"));
+    assert!(errors.contains("has no command `backup`"), "{errors}");
     let missing = place.path("not-there").display().to_string();
     let device = format!("three={missing}");
-    let output = place.command(&format!("--device {device}")).output().unwrap();
-    assert!(text(&output).1.contains(&missing), "{}", text(&output).1);
-    let output = place.sized("1000GB", "").output().unwrap();
-    let (_, errors) = text(&output);
+    let errors = refused(&mut place.command(&format!("--device {device}")));
+    assert!(errors.contains(&missing), "{errors}");
+    let errors = refused(&mut place.sized("1000GB", ""));
     assert!(errors.contains("bytes in") && errors.contains("--size"), "{errors}");
-    let output = place.command("--backup-peer restic").env("PATH", &missing).output().unwrap();
-    let (_, errors) = text(&output);
+    let errors = refused(place.command("--backup-peer restic").env("PATH", &missing));
     assert!(errors.contains("hint: apt-get install restic"), "{errors}");
-    assert_eq!(output.status.code(), Some(1));
     place.nothing_is_left();
     assert!(!place.path("results.json").exists());
 }

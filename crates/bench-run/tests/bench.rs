@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{ENDLESS, PROGRAM, Place, embedded, signal, text};
+use common::{ENDLESS, PROGRAM, Place, done, embedded, refused, signal, text};
 use rusqlite::Connection;
 use tdekit_bench_report::{Metric, from_json};
 
@@ -28,10 +28,7 @@ fn workers(parent: &Child) -> Vec<i32> {
 #[test]
 fn a_quick_run_reports_and_cleans_up() {
     let place = Place::new();
-    let output = place.command("--quick --rows 2000 --restarts 2 --seed 3").output().unwrap();
-    let (table, errors) = text(&output);
-    assert!(output.status.success(), "{errors}");
-    assert_eq!(errors, "", "no progress bar when piped");
+    let table = done(&mut place.command("--quick --rows 2000 --restarts 2 --seed 3"));
     assert!(table.contains("the true overhead is 0 %"), "{table}");
     assert_eq!(place.names("copies"), Vec::<String>::new());
     assert_eq!(place.names("."), ["copies", "report.html", "results.json", "tdekit-bench"]);
@@ -74,9 +71,7 @@ fn the_users_database_is_only_read() {
         )
         .unwrap();
     let before = std::fs::read(&database).unwrap();
-    let output = place.command("--quick app.db --restarts 2").output().unwrap();
-    let (table, errors) = text(&output);
-    assert!(output.status.success(), "{errors}");
+    let table = done(&mut place.command("--quick app.db --restarts 2"));
     assert!(table.contains("app.db"), "{table}");
     assert_eq!(std::fs::read(&database).unwrap(), before);
     assert_eq!(
@@ -91,9 +86,7 @@ fn the_users_database_is_only_read() {
 #[test]
 fn json_to_standard_output_replaces_the_table() {
     let place = Place::new();
-    let output = place.command("--quick --experiment scans --rows 100 --json -").output().unwrap();
-    let (document, errors) = text(&output);
-    assert!(output.status.success(), "{errors}");
+    let document = done(&mut place.command("--quick --experiment scans --rows 100 --json -"));
     assert_eq!(from_json(&document).unwrap().embedded.unwrap().cells.len(), 3);
     assert!(!place.path("results.json").exists());
 }
@@ -163,35 +156,25 @@ fn a_full_disk_leaves_partial_results() {
 }
 
 fn partial(place: &Place, reason: &str) {
-    let results = place.results();
-    let [found] = results.incomplete.as_slice() else { panic!("{:?}", results.incomplete) };
-    assert!(found.contains(reason), "{found}");
-    let runs = results.embedded.unwrap().runs.len();
+    let runs = place.partial(reason).embedded.unwrap().runs.len();
     assert!(runs >= 2, "{runs}");
-    let page = std::fs::read_to_string(place.path("report.html")).unwrap();
-    assert!(page.contains("Incomplete: "));
-    assert_eq!(place.names("copies"), Vec::<String>::new());
 }
 
 #[test]
 fn what_cannot_be_benched_is_named() {
     let place = Place::new();
     std::fs::write(place.path("x.db"), [7_u8; 8192]).unwrap();
-    let output = place.command("x.db").output().unwrap();
-    let (_, errors) = text(&output);
-    assert_eq!(output.status.code(), Some(1));
+    let errors = refused(&mut place.command("x.db"));
     assert!(errors.contains("error: x.db is not a plain SQLite database"), "{errors}");
     assert!(errors.contains("hint: "), "{errors}");
     assert!(!place.path("results.json").exists());
 
     let missing = place.path("not there");
-    let output = place.command("--peer sqlcipher").env("TDEKIT_PEERS", missing).output();
-    let (_, errors) = text(&output.unwrap());
+    let errors = refused(place.command("--peer sqlcipher").env("TDEKIT_PEERS", missing));
     assert!(errors.contains("hint: tdekit bench peers install sqlcipher"), "{errors}");
 
     Connection::open(place.path("bare.db")).unwrap().execute_batch("CREATE TABLE t(a)").unwrap();
-    let output = place.command("bare.db").output().unwrap();
-    let (_, errors) = text(&output);
+    let errors = refused(&mut place.command("bare.db"));
     assert!(errors.contains("no table that statements could be derived from"), "{errors}");
     assert_eq!(place.names("copies"), Vec::<String>::new());
 }

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{ENDLESS, Place, Running, signal, text, wait_until};
+use common::{ENDLESS, Place, Running, done, refused, signal, text, wait_until};
 use rusqlite::Connection;
 use tdekit_bench_report::{Calibration, Experiment, Metric, Results, Truth};
 
@@ -32,9 +32,7 @@ fn restarts_go_on_until_the_intervals_are_narrow() {
         "{SMALL} --mix 4/3/3 --restarts 3 --pairs 1 --precision 100% --max-time 60 --csv r.csv \
          --csv-blocks b.csv"
     );
-    let output = place.command(&line).output().unwrap();
-    let (table, errors) = text(&output);
-    assert!(output.status.success(), "{errors}");
+    let table = done(&mut place.command(&line));
     let results = place.results();
     let stopping = results.settings.stopping.unwrap();
     assert_eq!((stopping.first_restarts, stopping.all_ppm), (3, Some(1_000_000)));
@@ -66,7 +64,7 @@ fn a_rate_is_kept_and_thinking_takes_its_time() {
     let place = Place::new();
     let run = |line: &str| {
         let line = format!("{SMALL} --mix 10/0/0 --restarts 1 --pairs 1 {line}");
-        assert!(place.command(&line).output().unwrap().status.success());
+        done(&mut place.command(&line));
         place.results()
     };
     let all_last = |results: &Results, least_ns: f64| {
@@ -123,9 +121,7 @@ fn a_running_test_is_changed_and_stopped() {
 fn calibration_counts_intervals_and_keeps_what_it_has() {
     let place = Place::new();
     let line = "--calibrate --seconds 1 --restarts 2 --rows 200 --runs";
-    let output = place.library(line).arg("2").output().unwrap();
-    let (table, errors) = text(&output);
-    assert!(output.status.success(), "{errors}");
+    let table = done(place.library(line).arg("2"));
     assert!(table.contains("2 of 2 runs") && table.contains("+3.0 %"), "{table}");
     let read = || -> Calibration {
         let document = std::fs::read_to_string(place.path("calibration.json")).unwrap();
@@ -166,9 +162,7 @@ fn a_script_is_priced_on_copies() {
             CREATE TABLE u AS SELECT * FROM t; DELETE FROM t WHERE id % 2";
         std::fs::write(place.path("my.sql"), script).unwrap();
         let line = "app.db --script my.sql --restarts 2 --pairs 1 --journal-mode";
-        let output = place.command(line).arg(journal_mode).output().unwrap();
-        let (table, errors) = text(&output);
-        assert!(output.status.success(), "{errors}");
+        let table = done(place.command(line).arg(journal_mode));
         assert!(table.contains("over your statements"), "{table}");
         assert_eq!(std::fs::read(place.path("app.db")).unwrap(), before);
         let results = place.results();
@@ -194,9 +188,7 @@ fn a_script_is_priced_on_copies() {
         ("ATTACH 'app.db' AS real", "another file"),
     ] {
         std::fs::write(place.path("my.sql"), script).unwrap();
-        let output = place.command("app.db --script my.sql").output().unwrap();
-        let (_, errors) = text(&output);
-        assert_eq!(output.status.code(), Some(1));
+        let errors = refused(&mut place.command("app.db --script my.sql"));
         assert!(errors.contains(reason), "{errors}");
     }
 }
@@ -206,11 +198,9 @@ fn two_runs_are_compared() {
     let place = Place::new();
     for name in ["old.json", "new.json"] {
         let line = format!("{SMALL} --mix 10/0/0 --restarts 2 --pairs 1 --json {name}");
-        assert!(place.command(&line).output().unwrap().status.success());
+        done(&mut place.command(&line));
     }
-    let output = place.bare("compare old.json new.json").output().unwrap();
-    let (table, errors) = text(&output);
-    assert!(output.status.success(), "{errors}");
+    let table = done(&mut place.bare("compare old.json new.json"));
     assert!(table.contains("read 10/0/0") && table.contains("base against base"), "{table}");
     let page = std::fs::read_to_string(place.path("comparison.html")).unwrap();
     assert!(page.contains("Did the cost of encryption change?"), "{page}");
@@ -218,7 +208,6 @@ fn two_runs_are_compared() {
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["changes"].as_array().unwrap().len(), 4);
     std::fs::write(place.path("bad.json"), "{}").unwrap();
-    let output = place.bare("compare old.json bad.json").output().unwrap();
-    assert!(text(&output).1.contains("bad.json: not a results document"), "{}", text(&output).1);
-    assert_eq!(output.status.code(), Some(1));
+    let errors = refused(&mut place.bare("compare old.json bad.json"));
+    assert!(errors.contains("bad.json: not a results document"), "{errors}");
 }

@@ -5,14 +5,12 @@
 
 mod common;
 
-use common::{Place, embedded, text};
+use common::{Place, done, embedded};
 use tdekit_bench_report::{Metric, Report};
 
 fn run(place: &Place, line: &str) -> Report {
     let line = format!("--experiment oltp --tables 2 --rows 400 --block-time 1 {line}");
-    let output = place.command(&line).output().unwrap();
-    let (table, errors) = text(&output);
-    assert!(output.status.success(), "{errors}");
+    let table = done(&mut place.command(&line));
     assert!(table.contains("own driver") && table.contains("The bench's own share"), "{table}");
     let results = place.results();
     assert_eq!(results.incomplete, Vec::<String>::new());

@@ -1,5 +1,6 @@
-//! Whether a backup is what was asked for, and a restored database what was backed up. A figure of
-//! a backup that is silently plain, or lost data, would be worse than none.
+//! Checks of a backup against what was asked for, and of a restored database against the one that
+//! was backed up. A figure of a backup that is silently plain, or lost data, would be worse than
+//! none.
 
 use std::fs::File;
 use std::io::Read;
@@ -26,7 +27,7 @@ pub(super) fn check_cipher(
 ) -> Result<(), BenchError> {
     let mut command = key_store::command(&tools.tdekit, &Vec::new());
     let said = run(command.arg("inspect").arg(backup).arg("--json"))?;
-    let wrong = |detail: String| BenchError::Mismatch { what: what.to_owned(), detail };
+    let wrong = |detail: String| BenchError::mismatch(what, detail);
     let facts: Value = serde_json::from_slice(&said)
         .map_err(|error| wrong(format!("inspect --json said no JSON: {error}")))?;
     match (cipher, named_cipher(&facts)) {
@@ -59,7 +60,7 @@ pub(super) fn check_restored(source: &Path, restored: &Path, what: &str) -> Resu
     let length = |file: &File, path: &Path| {
         file.metadata().map(|state| state.len()).map_err(BenchError::file("cannot read", path))
     };
-    let wrong = |detail: String| Err(BenchError::Mismatch { what: what.to_owned(), detail });
+    let wrong = |detail: String| Err(BenchError::mismatch(what, detail));
     let (mut one, mut two) = (open(source)?, open(restored)?);
     let lengths = (length(&one, source)?, length(&two, restored)?);
     if lengths.0 != lengths.1 {

@@ -5,7 +5,7 @@ use tdekit_bench_report::{Axes, Class, Experiment, Role, Side};
 use super::options::BackupPlan;
 use super::tools::PeerTool;
 
-/// How a cell is made.
+/// The way to make a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Method {
     /// Our command, with a cipher or without.

@@ -186,15 +186,14 @@ impl BackupPlan {
         ] {
             let mut seen = HashSet::new();
             if let Some(name) = names.iter().find(|name| !seen.insert(*name)) {
-                let reason = format!("{name} is given twice");
-                return Err(BenchError::Option { option, reason });
+                return Err(BenchError::option(option, format!("{name} is given twice")));
             }
         }
         for source in &self.sources {
             // One name for two directories would put their times together.
             if self.targets.iter().any(|target| target.name == source.name && target != source) {
                 let reason = format!("{} is also another --device", source.name);
-                return Err(BenchError::Option { option: "--source-device", reason });
+                return Err(BenchError::option("--source-device", reason));
             }
         }
         Ok(())

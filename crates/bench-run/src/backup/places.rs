@@ -12,7 +12,7 @@ use crate::environment::{available_memory_bytes, file_system, free_bytes};
 use crate::error::BenchError;
 use crate::private;
 
-/// Where the second default device lies.
+/// The second default device.
 const SHARED_MEMORY: &str = "/dev/shm";
 /// Room that is left free whatever is written.
 const RESERVE_BYTES: u64 = 64 << 20;

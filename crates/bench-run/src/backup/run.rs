@@ -26,8 +26,6 @@ use crate::schedule::{self, Block, Ground, Kind, Length, Place as At, Steering, 
 use crate::subject::{beside, copy_database, page_size};
 use crate::tools::Tools;
 
-/// Blocks that run whatever the time limit: every cell once.
-const LEAST_BLOCKS: u32 = 1;
 /// The database's name on each source; restored databases have the same, in a directory.
 const DATABASE: &str = "source.db";
 const RESTORED: &str = "restored";
@@ -58,15 +56,9 @@ pub(crate) fn run(
         checked: Vec::new(),
         figures: Figures::new(prepared.report(config), config, reported),
     };
-    let length = Length {
-        what: "the backup matrix",
-        restarts: plan.blocks,
-        pairs: 1,
-        max_time: config.max_time,
-        least: LEAST_BLOCKS,
-        by_cell: true,
-        stopping: ground.figures.stopping,
-    };
+    let length = ground.figures.length("the backup matrix", (plan.blocks, 1), config.max_time);
+    // Every cell runs once whatever the time limit.
+    let length = Length { least: 1, by_cell: true, ..length };
     let ended = schedule::run(&mut ground, &length, config.seed, inner);
     let outcome = ground.figures.outcome(ended)?;
     warnings.extend(doubts(&prepared, &outcome.report));
@@ -134,10 +126,8 @@ impl<'a> Prepared<'a> {
     }
 
     fn place(&self, number: usize) -> Result<&Place, BenchError> {
-        self.places.get(number).ok_or_else(|| BenchError::Option {
-            option: "--device",
-            reason: "no device is there".to_owned(),
-        })
+        let none = || BenchError::option("--device", "no device is there");
+        self.places.get(number).ok_or_else(none)
     }
 
     /// The command of an action, which reads one path and makes the other.
@@ -156,9 +146,8 @@ impl<'a> Prepared<'a> {
             }
             (Method::Peer(tool), action) => {
                 let ready = self.ready.iter().find(|ready| ready.tool == *tool);
-                let ready = ready.ok_or_else(|| BenchError::Option {
-                    option: "--backup-peer",
-                    reason: format!("{} is not set up", tool.name),
+                let ready = ready.ok_or_else(|| {
+                    BenchError::option("--backup-peer", format!("{} is not set up", tool.name))
                 })?;
                 match action {
                     Action::Backup => ready.backup(from, to)?,

@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(PeerTool::find("zstd-age").unwrap().packages(), "zstd age");
     }
 
-    /// What each installed tool backs up it restores, with paths that a shell would take apart.
+    /// Each installed tool restores its own backups, with paths that a shell would take apart.
     #[test]
     fn installed_tools_restore_what_they_backed_up() {
         let directory = tempfile::tempdir().unwrap();

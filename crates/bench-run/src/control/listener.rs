@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use super::order::Order;
 
-/// How long somebody who asks waits for the driver: a block may be long.
+/// Somebody who asks waits so long for the driver: a block may be long.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What is read of an order, at most.
+/// The longest order that is read.
 const MOST_BYTES: u64 = 4096;
 
 /// An order on its way to the driver.

@@ -1,11 +1,11 @@
-//! What a running test can be asked.
+//! Orders to a running test.
 
 use serde::{Deserialize, Serialize};
 use tdekit_bench_report::ThinkTime;
 
 use crate::generate::Mix;
 
-/// What a running test is asked.
+/// An order to a running test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Go on with another mix, another think time, or both.

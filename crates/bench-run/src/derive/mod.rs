@@ -16,38 +16,18 @@ use crate::job::{Operation, Planned, Rehearsal};
 use build::Kind;
 
 /// Statements wanted of each type, as its source has.
-const QUOTA: [(Operation, &[Kind]); 4] = [
-    (
-        Operation::Select,
-        &[
-            Kind::Key,
-            Kind::Index,
-            Kind::Key,
-            Kind::Index,
-            Kind::Key,
-            Kind::Index,
-            Kind::Range,
-            Kind::IndexRange,
-            Kind::Join,
-            Kind::Scan,
-        ],
-    ),
-    (Operation::Insert, &[Kind::Key, Kind::Key, Kind::Key, Kind::Key, Kind::Key]),
-    (
-        Operation::Update,
-        &[
-            Kind::Key,
-            Kind::IndexedColumn,
-            Kind::Key,
-            Kind::IndexedColumn,
-            Kind::Key,
-            Kind::IndexedColumn,
-            Kind::Range,
-            Kind::Index,
-        ],
-    ),
-    (Operation::Delete, &[Kind::Key, Kind::Key, Kind::Key, Kind::Range, Kind::Index]),
-];
+const QUOTA: [(Operation, &[Kind]); 4] = {
+    use Kind::{Index, IndexRange, IndexedColumn, Join, Key, Range, Scan};
+    [
+        (Operation::Select, &[Key, Index, Key, Index, Key, Index, Range, IndexRange, Join, Scan]),
+        (Operation::Insert, &[Key; 5]),
+        (
+            Operation::Update,
+            &[Key, IndexedColumn, Key, IndexedColumn, Key, IndexedColumn, Range, Index],
+        ),
+        (Operation::Delete, &[Key, Key, Key, Range, Index]),
+    ]
+};
 
 /// A statement that may be measured.
 #[derive(Debug, Clone)]
@@ -56,7 +36,7 @@ pub(crate) struct Candidate {
     pub(crate) planned: Planned,
 }
 
-/// What a database offers.
+/// The offer of a database.
 #[derive(Debug, Default)]
 pub(crate) struct Derived {
     pub(crate) candidates: Vec<Candidate>,
@@ -68,7 +48,7 @@ pub(crate) struct Derived {
     pub(crate) indexes: u64,
     /// The schema declares foreign keys, so an application is taken to enforce them.
     pub(crate) foreign_keys: bool,
-    /// What was left out, and why.
+    /// The parts that were left out, and why.
     pub(crate) notes: Vec<String>,
 }
 

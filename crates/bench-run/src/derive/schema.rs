@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-/// What was found, and what was left out.
+/// The tables of a database, and notes on those that were left out.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
     pub(super) tables: Vec<Table>,
@@ -27,7 +27,7 @@ pub(super) struct Column {
     pub(super) generated: bool,
 }
 
-/// What names one row.
+/// The name of one row.
 #[derive(Debug)]
 pub(super) struct Key {
     /// Column names; for a rowid without a column of its own one of its built-in names.

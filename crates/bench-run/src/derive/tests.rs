@@ -91,7 +91,7 @@ fn ask(requests: &[Request]) -> Vec<serde_json::Value> {
         .collect()
 }
 
-/// How statements fare.
+/// The rehearsal of statements.
 fn rehearse(path: &Path, statements: Vec<Planned>) -> Vec<Rehearsal> {
     let mut requests = opening(path);
     requests.push(Request::Rehearse { statements });

@@ -1,7 +1,7 @@
 //! A real driver: the user's share, which is the driver's own work and the wire's together.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::process::ProcessorUse;
 use super::tds::{Login, Mode, Trust};
-use crate::command::last_lines;
+use crate::command::{failed, last_words};
 use crate::error::BenchError;
 use crate::measure::wall_ns;
 use crate::private;
@@ -80,27 +80,21 @@ impl Freetds {
         if !login.database.is_empty() {
             command.args(["-D", &login.database]);
         }
-        let start = |source| BenchError::Start { command: PROGRAM.to_owned(), source };
         let began = wall_ns();
-        let mut child = without_terminal(die_with_parent(&mut command)).spawn().map_err(start)?;
+        let mut child = without_terminal(die_with_parent(&mut command))
+            .spawn()
+            .map_err(BenchError::start(PROGRAM))?;
         if let Some(mut input) = child.stdin.take() {
             // A program that does not want it, or is gone, says so itself.
             let _taken = writeln!(input, "{}", login.password.as_str());
         }
-        let mut said = Vec::new();
-        if let Some(mut errors) = child.stderr.take() {
-            errors.read_to_end(&mut said).map_err(start)?;
-        }
-        let (status, used) = wait_with_usage(child).map_err(start)?;
+        let said = child.stderr.take().map(last_words).unwrap_or_default();
+        let (status, used) = wait_with_usage(child).map_err(BenchError::start(PROGRAM))?;
         let elapsed_ns = wall_ns().saturating_sub(began);
         // It asks for the password there.
-        let said = String::from_utf8_lossy(&said).replace("Password: ", "");
+        let said = said.replace("Password: ", "");
         if !status.success() || !said.trim().is_empty() {
-            return Err(BenchError::Command {
-                command: PROGRAM.to_owned(),
-                status: status.to_string(),
-                stderr: last_lines(&said),
-            });
+            return Err(failed(PROGRAM, status, &said));
         }
         let (lines, last_line) = count_lines(&result)?;
         let client = ProcessorUse {

@@ -1,4 +1,4 @@
-//! What connections cost that do nothing: memory of the server's process before they come, and
+//! The cost of connections that do nothing: memory of the server's process before they come, and
 //! while they wait.
 
 use std::sync::{Mutex, PoisonError};
@@ -34,14 +34,12 @@ pub(super) fn make_room(connections: u32) -> Result<(), BenchError> {
             return Ok(());
         }
     }
-    Err(BenchError::Option {
-        option: "--idle",
-        reason: format!(
-            "the system lets this process have only {} files: `ulimit -Hn` tells, fewer \
-             connections fit",
-            limit.maximum.unwrap_or(0)
-        ),
-    })
+    let reason = format!(
+        "the system lets this process have only {} files: `ulimit -Hn` tells, fewer connections \
+         fit",
+        limit.maximum.unwrap_or(0)
+    );
+    Err(BenchError::option("--idle", reason))
 }
 
 /// Opens the connections, looks at the server, and lets them go.

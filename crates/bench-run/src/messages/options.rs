@@ -12,7 +12,7 @@ use crate::address::ServerUrl;
 use crate::config::{Given, MAX_TIME_S, each_once};
 use crate::error::BenchError;
 
-/// Where a password for the server may stand.
+/// May hold the password for the server.
 const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
 // With `--quick`, and usually.
 /// Rows of the large result; some 14 MB.
@@ -163,8 +163,8 @@ impl MessagesArgs {
         let named = if self.mode.is_empty() { usual } else { &self.mode };
         let modes = each_once(named.iter().copied().filter(|mode| *mode != Mode::Off));
         if modes.is_empty() {
-            let reason = "only plain connections: there is nothing to compare".to_owned();
-            return Err(BenchError::Option { option: "--mode", reason });
+            let reason = "only plain connections: there is nothing to compare";
+            return Err(BenchError::option("--mode", reason));
         }
         let rows = self.stream_rows.unwrap_or(given.by_quick(STREAM_ROWS));
         let parts = match self.part.as_slice() {
@@ -200,11 +200,9 @@ impl MessagesArgs {
     }
 
     fn password(&self, url: &ServerUrl) -> Result<Zeroizing<String>, BenchError> {
-        self.password_beside(url.password.as_ref())?.ok_or_else(|| BenchError::Option {
-            option: "--target",
-            reason: format!(
-                "no password for {url}: give --login-password-file or {PASSWORD_VARIABLE}"
-            ),
+        self.password_beside(url.password.as_ref())?.ok_or_else(|| {
+            let ways = format!("give --login-password-file or {PASSWORD_VARIABLE}");
+            BenchError::option("--target", format!("no password for {url}: {ways}"))
         })
     }
 

@@ -70,10 +70,8 @@ impl Home {
             .stderr(errors)
             // A group of its own: Ctrl-C on the terminal reaches the bench alone, which ends it.
             .process_group(0);
-        let child = die_with_parent(&mut command).spawn().map_err(|source| BenchError::Start {
-            command: format!("{} serve", self.tdekit.display()),
-            source,
-        })?;
+        let shown = format!("{} serve", self.tdekit.display());
+        let child = die_with_parent(&mut command).spawn().map_err(BenchError::start(shown))?;
         let mut server = OwnServer { child, port: 0 };
         let silent = || {
             let words = std::fs::read_to_string(&said).unwrap_or_default();

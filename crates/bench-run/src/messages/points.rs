@@ -164,7 +164,7 @@ impl Direct {
 }
 
 fn mismatch(detail: &str) -> BenchError {
-    BenchError::Mismatch { what: "point selects".to_owned(), detail: detail.to_owned() }
+    BenchError::mismatch("point selects", detail)
 }
 
 fn failed(error: SqliteError) -> BenchError {

@@ -55,7 +55,7 @@ impl Server {
     /// The process that listens on a port of this machine.
     ///
     /// # Errors
-    /// Why it cannot be seen, in words.
+    /// The reason for which it cannot be seen, in words.
     pub(super) fn listening(address: IpAddr, port: u16) -> Result<Self, String> {
         if !is_own(address) {
             return Err("the server is on another machine".to_owned());

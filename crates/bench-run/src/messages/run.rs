@@ -17,11 +17,9 @@ use crate::error::BenchError;
 use crate::experiment::{Figures, Outcome};
 use crate::interrupt;
 use crate::progress::Progress;
-use crate::schedule::{self, Block, Ended, Ground, Kind, Length, Place, Steering, Surroundings};
+use crate::schedule::{self, Block, Ended, Ground, Kind, Place, Steering, Surroundings};
 use crate::tools::Tools;
 
-/// Restarts that run whatever the time limit: an interval needs two.
-const LEAST_RESTARTS: u32 = 2;
 /// Steps whose answer is looked at whole, before anything is measured.
 const TRIAL_STEPS: u64 = 1000;
 /// The side that has no connection.
@@ -39,8 +37,8 @@ pub(crate) fn run(
 ) -> Result<Outcome, BenchError> {
     let plan = &config.messages;
     if plan.loops.is_some_and(|loops| i32::try_from(loops).is_err()) {
-        let reason = "the message loop counts in an INT: at most 2,147,483,647".to_owned();
-        return Err(BenchError::Option { option: "--loops", reason });
+        let reason = "the message loop counts in an INT: at most 2,147,483,647";
+        return Err(BenchError::option("--loops", reason));
     }
     if plan.parts.contains(&Part::Idle) {
         idle::make_room(plan.idle)?;
@@ -116,7 +114,7 @@ fn empty(plan: &MessagesPlan, sides: Vec<Side>) -> Report {
 struct Measuring<'a> {
     plan: &'a MessagesPlan,
     home: Option<&'a Home>,
-    /// Where files are put that are removed in the end.
+    /// For files that are removed in the end.
     directory: &'a std::path::Path,
     progress: &'a Progress,
     warnings: Vec<String>,
@@ -130,7 +128,7 @@ struct Measuring<'a> {
     bed: Option<Bed>,
 }
 
-/// Where the sides are in a restart, by side, and the process that connections lead to.
+/// The seats of a restart, by side, and the process that connections lead to.
 struct Bed {
     seats: Vec<Seat>,
     server: Option<Server>,
@@ -158,15 +156,8 @@ impl Measuring<'_> {
         }
         let paired = self.plan.parts.iter().any(|part| *part != Part::Idle);
         if paired || !self.plan.drivers.is_empty() {
-            let length = Length {
-                what: "the message experiment",
-                restarts: self.plan.restarts,
-                pairs: self.plan.pairs,
-                max_time: self.plan.max_time,
-                least: LEAST_RESTARTS,
-                by_cell: false,
-                stopping: self.figures.stopping,
-            };
+            let MessagesPlan { restarts, pairs, max_time, .. } = *self.plan;
+            let length = self.figures.length("the message experiment", (restarts, pairs), max_time);
             let ended = schedule::run(self, &length, seed, around);
             reached = ended.reached;
             if let Some(error) = ended.failure {

@@ -38,7 +38,7 @@ pub(super) enum Proof {
     Rows,
 }
 
-/// Where blocks of a side are done.
+/// The place of the blocks of a side.
 pub(super) enum Seat {
     Wire(Box<Wire>),
     /// In the bench's own process.
@@ -166,9 +166,10 @@ fn check(cell: &Class, side: &Side, found: Option<u64>) -> Result<(), BenchError
         return Ok(());
     }
     let found = found.map_or_else(|| "nothing".to_owned(), |found| found.to_string());
-    let what = format!("{}, {}", cell.label, side.label);
-    let detail = format!("{found} instead of {} {}s", cell.operations, cell.unit);
-    Err(BenchError::Mismatch { what, detail })
+    Err(BenchError::mismatch(
+        format!("{}, {}", cell.label, side.label),
+        format!("{found} instead of {} {}s", cell.operations, cell.unit),
+    ))
 }
 
 /// Readings before and after a block. The elapsed time lies innermost.

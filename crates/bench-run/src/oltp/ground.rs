@@ -14,11 +14,8 @@ use crate::config::Config;
 use crate::error::BenchError;
 use crate::experiment::{Figures, Outcome};
 use crate::latency::Percentiles;
-use crate::schedule::{self, Block, Ground, Kind, Length, Place, Steering, Surroundings};
+use crate::schedule::{self, Block, Ground, Kind, Place, Steering, Surroundings};
 use crate::tools::Tools;
-
-/// Restarts that run whatever the time limit: an interval needs two.
-const LEAST_RESTARTS: u32 = 2;
 
 /// The figures of a block.
 #[derive(Debug, Clone, Default)]
@@ -76,8 +73,7 @@ pub(super) fn report(sides: Vec<Side>, target: &str, engine: &str, driver: &str)
 
 /// A side that a target does not have.
 pub(super) fn no_side(side: usize) -> BenchError {
-    let detail = format!("there is no side {side}");
-    BenchError::Mismatch { what: "schedule".to_owned(), detail }
+    BenchError::mismatch("schedule", format!("there is no side {side}"))
 }
 
 /// Runs the workloads that `config` describes.
@@ -96,11 +92,8 @@ pub(crate) fn run(
         OltpTarget::Server(url) => Box::new(Remote::prepare(plan, url, progress)?),
         OltpTarget::Sqlite => Box::new(Sqlite::prepare(config, tools, progress)?),
         OltpTarget::SqlServer(_) => {
-            return Err(BenchError::Option {
-                option: "--target",
-                reason: "on a server of SQL Server's protocol only --experiment messages runs"
-                    .to_owned(),
-            });
+            let reason = "on a server of SQL Server's protocol only --experiment messages runs";
+            return Err(BenchError::option("--target", reason));
         }
     };
     let cells = cells(plan);
@@ -112,15 +105,7 @@ pub(crate) fn run(
     report.set("restarts", plan.restarts);
     report.set("block_s", block_s);
     let figures = Figures::new(report, config, reported);
-    let length = Length {
-        what: "the OLTP workloads",
-        restarts: plan.restarts,
-        pairs: plan.pairs,
-        max_time: plan.max_time,
-        least: LEAST_RESTARTS,
-        by_cell: false,
-        stopping: figures.stopping,
-    };
+    let length = figures.length("the OLTP workloads", (plan.restarts, plan.pairs), plan.max_time);
     let mut ground = OltpGround { target, figures, cells, block_s };
     let ended = schedule::run(&mut ground, &length, config.seed, around);
     ground.figures.outcome(ended)

@@ -200,10 +200,10 @@ fn settle_encryption(server: &Server, side: &ServerSide, database: &str) -> Resu
     if encrypted == wanted && tables > 0 {
         return Ok(());
     }
-    Err(BenchError::Mismatch {
-        what: side.side.label.clone(),
-        detail: format!("{encrypted} of {tables} tables are encrypted, and {wanted} should be"),
-    })
+    Err(BenchError::mismatch(
+        side.side.label.as_str(),
+        format!("{encrypted} of {tables} tables are encrypted, and {wanted} should be"),
+    ))
 }
 
 fn directory_bytes(directory: &Path) -> u64 {
@@ -234,7 +234,7 @@ impl Target for MariaDb<'_> {
             interrupt::check()?;
             copy_tree(&self.pristine(side), &copies.path().join(folder(side)))?;
         }
-        // What the copies left in the system's cache is written out now, not while measuring.
+        // Pages of the copies in the system's cache are written out now, not while measuring.
         rustix::fs::sync();
         let mut started = Vec::new();
         for (index, side) in order {

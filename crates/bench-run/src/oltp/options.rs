@@ -11,12 +11,12 @@ use crate::config::{Given, each_once};
 use crate::error::BenchError;
 use crate::peers::Peer;
 
-/// Where MariaDB's client programs take a password.
+/// MariaDB's client programs take a password from here.
 const CLIENT_PASSWORD_VARIABLE: &str = "MYSQL_PWD";
 /// Threads of the source are 1, 8, 16, 32, 64, 128, 256; the default keeps the run short.
 const THREADS: [u32; 3] = [1, 8, 32];
 const TABLES: u32 = 4;
-// Below, what `--quick` has and what is usual.
+// Below: with `--quick`, and usually.
 /// Rows of each table: together some 150 MB, more than twice the default buffer pool.
 const ROWS: (u64, u64) = (20_000, 150_000);
 const BUFFER_POOL_MIB: (u32, u32) = (16, 64);
@@ -33,7 +33,7 @@ type Password = Option<Zeroizing<String>>;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of --experiment oltp")]
 pub(crate) struct OltpArgs {
-    /// What to price: `sqlite`; `mariadb`, private servers started from the system's packages; or
+    /// The target: `sqlite`; `mariadb`, private servers started from the system's packages; or
     /// a server that is there, `mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE`, whose password may
     /// stand in $TDEKIT_LOGIN_PASSWORD or $MYSQL_PWD instead. For `--experiment messages` one that
     /// speaks SQL Server's protocol, `mssql://USER[:PASSWORD]@HOST[:PORT][/DATABASE]`.
@@ -74,7 +74,7 @@ fn server_option(text: &str) -> Result<String, String> {
     }
 }
 
-/// Where the workloads run.
+/// The engine that the workloads run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OltpTarget {
     Sqlite,
@@ -247,8 +247,7 @@ impl OltpArgs {
         }
         threads.sort_unstable();
         let plugins = each_once(peers.iter().flat_map(AnyPeer::plugins).copied());
-        let refuse =
-            |option, reason: &str| Err(BenchError::Option { option, reason: reason.to_owned() });
+        let refuse = |option, reason| Err(BenchError::option(option, reason));
         if self.target != OltpTarget::MariaDb && !plugins.is_empty() {
             return refuse("--peer", "file_key_management needs --target mariadb");
         }

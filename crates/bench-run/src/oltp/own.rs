@@ -31,7 +31,7 @@ pub(super) struct ServerSide {
     pub(super) side: Side,
     /// Option files that its servers read.
     pub(super) include: Vec<PathBuf>,
-    /// Where its plugin is, if not where the packages have theirs.
+    /// The directory of its plugin, if not that of the packages.
     pub(super) plugins: Option<PathBuf>,
     /// Variables of its servers' environment.
     pub(super) environment: Vec<(OsString, OsString)>,

@@ -29,7 +29,7 @@ const SHOWN: [&str; 5] = [
 
 /// The server's error for a user who may not make a database.
 const ACCESS_DENIED: &str = "ERROR 1044";
-/// What `localhost` means to sysbench is a socket.
+/// For `localhost`, which sysbench takes for a socket.
 const LOOPBACK: &str = "127.0.0.1";
 
 /// The server and what it can do.
@@ -54,10 +54,8 @@ impl<'a> Remote<'a> {
         progress: &Progress,
     ) -> Result<Self, BenchError> {
         if plan.workloads.contains(&Workload::FullScan) {
-            return Err(BenchError::Option {
-                option: "--workload",
-                reason: "full_scan counts pages of a private server: --target mariadb".to_owned(),
-            });
+            let reason = "full_scan counts pages of a private server: --target mariadb";
+            return Err(BenchError::option("--workload", reason));
         }
         progress.say("asking the server");
         let directory = private::directory(&std::env::temp_dir(), "tdekit-bench-")?;
@@ -117,13 +115,11 @@ impl Remote<'_> {
         if found == wanted {
             return Ok(());
         }
-        Err(BenchError::Mismatch {
-            what: format!("{set:?} tables").to_lowercase(),
-            detail: format!(
-                "{found} of {} are encrypted, and {wanted} should be",
-                self.plan.tables
-            ),
-        })
+        let all = self.plan.tables;
+        Err(BenchError::mismatch(
+            format!("{set:?} tables").to_lowercase(),
+            format!("{found} of {all} are encrypted, and {wanted} should be"),
+        ))
     }
 }
 
@@ -197,7 +193,7 @@ fn look(tables: &[String], database: &str) -> String {
     )
 }
 
-/// Where the run's tables are. Dropping it drops them; a server that is gone keeps them.
+/// The place of the run's tables. Dropping it drops them; a server that is gone keeps them.
 struct Home {
     client: Client,
     /// Whether the database is the run's own.
@@ -221,14 +217,11 @@ impl Home {
              AND (table_name LIKE 'sbtest%' OR table_name LIKE '{ASIDE}%')"
         ))?;
         if taken.trim() != "0" {
-            return Err(BenchError::Option {
-                option: "--target",
-                reason: format!(
-                    "the user may not make a database, and {} holds tables named sbtest* or \
-                     {ASIDE}*",
-                    client.database
-                ),
-            });
+            let reason = format!(
+                "the user may not make a database, and {} holds tables named sbtest* or {ASIDE}*",
+                client.database
+            );
+            return Err(BenchError::option("--target", reason));
         }
         Ok(Self { client, own: false, tables })
     }

@@ -8,7 +8,7 @@ pub(super) enum TableSet {
     Encrypted,
 }
 
-/// What the names of tables put aside begin with.
+/// The beginning of the names of tables put aside.
 pub(super) const ASIDE: &str = "tdekit_bench_";
 
 impl TableSet {

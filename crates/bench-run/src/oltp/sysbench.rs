@@ -1,6 +1,5 @@
 //! The real sysbench: how it is run, and what it says.
 
-use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -10,13 +9,14 @@ use tdekit_private_mariadb::{ProcessUse, die_with_parent, find_program};
 
 use super::ground::{Load, Measured};
 use super::options::OltpPlan;
-use crate::command::last_lines;
+use crate::command::{failed, last_lines, last_words};
 use crate::error::BenchError;
 use crate::latency::Percentiles;
 use crate::numbers::{float, whole};
 use crate::process::{next_line, read_lines};
 use crate::sys::wait_with_usage;
 
+const PROGRAM: &str = "sysbench";
 /// Errors that a transaction is repeated after: deadlock, changed row, lock wait; and a duplicate,
 /// which two threads make that delete and insert the same row.
 const IGNORED_ERRORS: &str = "1213,1020,1205,1062";
@@ -37,8 +37,8 @@ pub(super) struct Sysbench {
 impl Sysbench {
     /// Finds the program. `connection` holds its options that lead to the server.
     pub(super) fn find(plan: &OltpPlan, connection: Vec<String>) -> Result<Self, BenchError> {
-        let program = find_program("sysbench").ok_or_else(|| BenchError::ToolMissing {
-            name: "sysbench".to_owned(),
+        let program = find_program(PROGRAM).ok_or_else(|| BenchError::ToolMissing {
+            name: PROGRAM.to_owned(),
             remedy: "apt-get install sysbench".to_owned(),
         })?;
         Ok(Self { program, connection, tables: plan.tables, rows: plan.rows })
@@ -89,9 +89,9 @@ impl Sysbench {
         let own = ProcessUse::of(std::process::id());
         let ran = run(&mut command, server)?;
         let own = ProcessUse::of(std::process::id()).since(&own);
-        let mut measured = parse(&ran.text).ok_or_else(|| BenchError::Mismatch {
-            what: "sysbench".to_owned(),
-            detail: format!("it told no result: {}", last_lines(&ran.text)),
+        let mut measured = parse(&ran.text).ok_or_else(|| {
+            let detail = format!("it told no result: {}", last_lines(&ran.text));
+            BenchError::mismatch(PROGRAM, detail)
         })?;
         measured.engine = ran.engine;
         measured.client_cpu_ns = ran.client_cpu_ns;
@@ -102,32 +102,21 @@ impl Sysbench {
 
 struct Ran {
     text: String,
-    /// What the server used between the first and the last transaction.
+    /// The use that the server made of the machine between the first and the last transaction.
     engine: ProcessUse,
     client_cpu_ns: u64,
 }
 
 /// Runs sysbench to its end, and reads the server's counters when the transactions begin and end.
 fn run(command: &mut Command, server: Option<u32>) -> Result<Ran, BenchError> {
-    let shown = || "sysbench".to_owned();
-    let mut child = die_with_parent(command)
-        .spawn()
-        .map_err(|source| BenchError::Start { command: shown(), source })?;
-    let group = Pid::from_raw(child.id().cast_signed());
+    let mut child = die_with_parent(command).spawn().map_err(BenchError::start(PROGRAM))?;
+    let group = Pid::from_child(&child);
     let lines = read_lines(child.stdout.take(), move |line| {
         let mark = line == STARTED || ENDED.iter().any(|end| line.starts_with(end));
         let used = server.filter(|_| mark).map(ProcessUse::of);
         (line, used)
     });
-    let stderr = child.stderr.take();
-    let errors = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        if let Some(mut stderr) = stderr {
-            // What was read until a failure is all there is to tell.
-            let _ = stderr.by_ref().take(1 << 16).read_to_end(&mut text);
-        }
-        String::from_utf8_lossy(&text).into_owned()
-    });
+    let errors = child.stderr.take().map(|stderr| std::thread::spawn(|| last_words(stderr)));
     let (mut text, mut marks) = (String::new(), Vec::new());
     let stopped = loop {
         match next_line(&lines, &mut || Ok(())) {
@@ -138,27 +127,19 @@ fn run(command: &mut Command, server: Option<u32>) -> Result<Ran, BenchError> {
             }
             Ok(None) => break None,
             Err(stopped) => {
-                if let Some(group) = group {
-                    // It may have ended meanwhile.
-                    let _ = kill_process_group(group, Signal::KILL);
-                }
+                // It may have ended meanwhile.
+                let _ = kill_process_group(group, Signal::KILL);
                 break Some(stopped);
             }
         }
     };
-    let (status, usage) =
-        wait_with_usage(child).map_err(|source| BenchError::Start { command: shown(), source })?;
+    let (status, usage) = wait_with_usage(child).map_err(BenchError::start(PROGRAM))?;
     if let Some(stopped) = stopped {
         return Err(stopped);
     }
     if !status.success() {
-        let said = errors.join().unwrap_or_default();
-        let words = if said.trim().is_empty() { text } else { format!("{text}{said}") };
-        return Err(BenchError::Command {
-            command: shown(),
-            status: status.to_string(),
-            stderr: last_lines(&words),
-        });
+        let said = errors.and_then(|reader| reader.join().ok()).unwrap_or_default();
+        return Err(failed(PROGRAM, status, &format!("{text}{said}")));
     }
     let engine = match marks.as_slice() {
         [first, last, ..] => last.since(first),

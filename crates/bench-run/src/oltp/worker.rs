@@ -27,7 +27,7 @@ pub(crate) struct OltpShare {
     pub(crate) seed: u64,
 }
 
-/// What a process did of it.
+/// The share of it that a process did.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct OltpDone {
     pub(crate) cost: Cost,

@@ -3,7 +3,6 @@
 //! the process that started it.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -11,12 +10,10 @@ use rustix::fs::{Advice, fadvise, fdatasync};
 use tdekit_private_mariadb::die_with_parent;
 
 use super::WorkerError;
+use crate::command::last_words;
 use crate::job::{Ran, RunSpec};
 use crate::measure::wall_ns;
 use crate::sys::wait_with_usage;
-
-/// What is kept of what a command says.
-const LAST_WORDS: usize = 4096;
 
 pub(super) fn run(spec: &RunSpec) -> Result<Ran, WorkerError> {
     for path in &spec.drop_cached {
@@ -65,18 +62,6 @@ pub(super) fn failed(
 ) -> impl FnOnce(std::io::Error) -> WorkerError {
     let path = path.into();
     move |source| WorkerError::File { doing, path, source }
-}
-
-/// Reads to the end and keeps the end.
-fn last_words(mut from: impl Read) -> String {
-    let mut kept = Vec::new();
-    let mut buffer = [0; 512];
-    while let Ok(count @ 1..) = from.read(&mut buffer) {
-        kept.extend_from_slice(&buffer[..count]);
-        let surplus = kept.len().saturating_sub(LAST_WORDS);
-        kept.drain(..surplus);
-    }
-    String::from_utf8_lossy(&kept).into_owned()
 }
 
 /// Does something with a file, or with all files below a directory.

@@ -59,6 +59,17 @@ impl Place {
         from_json(&std::fs::read_to_string(self.path("results.json")).unwrap()).unwrap()
     }
 
+    /// The results of a run that did not get to its end, marked in the page, the copies gone.
+    pub(crate) fn partial(&self, reason: &str) -> Results {
+        let results = self.results();
+        let [found] = results.incomplete.as_slice() else { panic!("{:?}", results.incomplete) };
+        assert!(found.contains(reason), "{found}");
+        let page = std::fs::read_to_string(self.path("report.html")).unwrap();
+        assert!(page.contains("Incomplete: "));
+        assert_eq!(self.names("copies"), Vec::<String>::new());
+        results
+    }
+
     /// Entries of a directory of this place.
     pub(crate) fn names(&self, name: &str) -> Vec<String> {
         let mut names: Vec<String> = std::fs::read_dir(self.path(name))
@@ -93,6 +104,23 @@ pub(crate) fn wait_until(reproach: &str, mut fits: impl FnMut() -> bool) {
         assert!(start.elapsed() < Duration::from_secs(60), "{reproach}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// What a command prints that succeeds and has nothing else to say.
+pub(crate) fn done(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let (printed, errors) = text(&output);
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(errors, "", "no progress bar when piped");
+    printed
+}
+
+/// The errors of a command that fails.
+pub(crate) fn refused(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let errors = text(&output).1;
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    errors
 }
 
 pub(crate) fn text(output: &Output) -> (String, String) {

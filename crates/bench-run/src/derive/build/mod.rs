@@ -6,7 +6,7 @@ mod write;
 use fastrand::Rng;
 use rusqlite::{Connection, params_from_iter};
 
-use super::sample::{Drawn, Sampled, key_list, read_drawn};
+use super::sample::{Drawn, Sampled, key_condition, key_list, read_drawn};
 use super::schema::{Table, quote};
 use super::{Candidate, Scans};
 use crate::job::{Operation, Planned, Variant};
@@ -23,7 +23,7 @@ const RANGE_ROWS: usize = 50;
 /// Rows that a full scan statement reads, at most.
 const SCAN_ROWS: u32 = 1_000_000;
 
-/// How a statement finds its rows.
+/// The way in which a statement finds its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// One row by its key.
@@ -48,6 +48,30 @@ struct Builder<'a> {
     candidates: Vec<(usize, Candidate)>,
     /// Order among candidates of the same table.
     turn: usize,
+}
+
+/// A way for a statement to find rows.
+struct Finder {
+    kind: Kind,
+    /// Such as `a row of T by its key`.
+    what: String,
+    /// The indexed column.
+    column: Option<String>,
+    /// Values of the condition, and the rows that it finds with them.
+    sets: Vec<(Vec<Value>, Vec<Drawn>)>,
+}
+
+impl Finder {
+    /// The condition, its parameters counted from `first`.
+    fn condition(&self, table: &Table, first: usize) -> String {
+        match (&self.column, self.kind) {
+            (Some(column), _) => format!("{} = ?{first}", quote(column)),
+            (None, Kind::Range) => {
+                format!("{} BETWEEN ?{first} AND ?{}", key_list(table), first + 1)
+            }
+            (None, _) => key_condition(table, first),
+        }
+    }
 }
 
 /// Every candidate, those of different tables taking turns, the largest table first. What cannot be
@@ -182,13 +206,21 @@ impl Builder<'_> {
         columns
     }
 
-    /// Ranges of a single-column key, from drawn rows on: first and last key, and the rows. Empty
-    /// for a key of several columns.
-    fn key_ranges(&self) -> rusqlite::Result<Vec<(Value, Value, Vec<Drawn>)>> {
-        let table = &self.sampled.table;
-        if table.key.columns.len() != 1 {
-            return Ok(Vec::new());
+    /// Single rows by their keys.
+    fn by_key(&self) -> Finder {
+        let rows = self.sampled.rows.iter().take(POINT_VARIANTS);
+        Finder {
+            kind: Kind::Key,
+            what: format!("a row of {} by its key", self.sampled.table.name),
+            column: None,
+            sets: rows.map(|row| (row.key.clone(), vec![row.clone()])).collect(),
         }
+    }
+
+    /// Ranges of a single-column key, from drawn rows on: first and last key. No range for a key of
+    /// several columns.
+    fn by_range(&self) -> rusqlite::Result<Finder> {
+        let table = &self.sampled.table;
         let key = key_list(table);
         // Half of a small table at most, so that the other half still stands.
         let most = (table.rows / 2).clamp(1, RANGE_ROWS as u64);
@@ -197,48 +229,43 @@ impl Builder<'_> {
             Sampled::row_columns(table),
             table.quoted()
         );
-        let mut ranges = Vec::new();
-        for row in self.sampled.rows.iter().take(RANGE_VARIANTS) {
+        let from = if table.key.columns.len() == 1 { RANGE_VARIANTS } else { 0 };
+        let mut sets = Vec::new();
+        for row in self.sampled.rows.iter().take(from) {
             let Some(rows) = self.rows_of(&sql, &row.key)? else { continue };
-            let ends = rows.first().zip(rows.last());
-            if let Some((Some(low), Some(high))) =
-                ends.map(|(first, last)| (first.key.first(), last.key.first()))
-            {
-                ranges.push((low.clone(), high.clone(), rows));
+            if let Some((first, last)) = rows.first().zip(rows.last()) {
+                sets.push(([first.key.clone(), last.key.clone()].concat(), rows));
             }
         }
-        Ok(ranges)
+        let what = format!("up to {RANGE_ROWS} rows of {} by key range", table.name);
+        Ok(Finder { kind: Kind::Range, what, column: None, sets })
     }
 
-    /// Values of an indexed column that few rows share, each with its rows.
-    fn index_groups(
-        &self,
-        (column, position): (&str, usize),
-    ) -> rusqlite::Result<Vec<(Value, Vec<Drawn>)>> {
+    /// Values of an indexed column, at this place in a drawn row, that few rows share.
+    fn by_index(&self, (column, position): (String, usize)) -> rusqlite::Result<Finder> {
         let table = &self.sampled.table;
         let sql = format!(
             "SELECT {} FROM {} WHERE {} = ?1 LIMIT {}",
             Sampled::row_columns(table),
             table.quoted(),
-            quote(column),
+            quote(&column),
             RANGE_ROWS + 1
         );
-        let mut groups: Vec<(Value, Vec<Drawn>)> = Vec::new();
-        for row in &self.sampled.rows {
-            let Some(value) = row.values.get(position).filter(|value| **value != Value::Null)
-            else {
-                continue;
-            };
-            if groups.len() == RANGE_VARIANTS || groups.iter().any(|(known, _)| known == value) {
+        let mut sets: Vec<(Vec<Value>, Vec<Drawn>)> = Vec::new();
+        let values = self.sampled.rows.iter().filter_map(|row| row.values.get(position));
+        for value in values.filter(|value| **value != Value::Null) {
+            let value = std::slice::from_ref(value);
+            if sets.len() == RANGE_VARIANTS || sets.iter().any(|(known, _)| known == value) {
                 continue;
             }
-            if let Some(rows) = self.rows_of(&sql, std::slice::from_ref(value))?
+            if let Some(rows) = self.rows_of(&sql, value)?
                 && (1..=RANGE_ROWS).contains(&rows.len())
             {
-                groups.push((value.clone(), rows));
+                sets.push((value.to_vec(), rows));
             }
         }
-        Ok(groups)
+        let what = format!("rows of {} by index on {column}", table.name);
+        Ok(Finder { kind: Kind::Index, what, column: Some(column), sets })
     }
 
     /// Rows of a query; `None` when one cannot travel.

@@ -11,13 +11,9 @@ impl Builder<'_> {
         self.turn = 0;
         let table = &self.sampled.table;
         let (name, label) = (table.quoted(), table.name.clone());
-        let select = |builder: &Self, what, sql, variants| {
-            builder.plan(Operation::Select, what, sql, None, variants)
-        };
         let by_key = self.variants(POINT_VARIANTS, |row| Some(row.key.clone()));
         let sql = format!("SELECT * FROM {name} WHERE {}", key_condition(table, 1));
-        let key = select(self, format!("a row of {label} by its key"), sql, by_key);
-        self.push(Kind::Key, key);
+        self.select(Kind::Key, format!("a row of {label} by its key"), sql, by_key);
         for (column, position) in self.index_columns() {
             let values = |row: &Drawn| {
                 row.values.get(position).filter(|value| **value != Value::Null).cloned()
@@ -26,18 +22,21 @@ impl Builder<'_> {
             let sql = format!("SELECT * FROM {name} WHERE {quoted} = ?1 LIMIT 100");
             let variants = self.variants(POINT_VARIANTS, |row| Some(vec![values(row)?]));
             let what = format!("rows of {label} by index on {column}");
-            let planned = select(self, what, sql, variants);
-            self.push(Kind::Index, planned);
+            self.select(Kind::Index, what, sql, variants);
             let sql = format!(
                 "SELECT count(*), min({quoted}), max({quoted}) FROM (SELECT {quoted} FROM {name} \
                  WHERE {quoted} >= ?1 ORDER BY {quoted} LIMIT 1000)"
             );
             let variants = self.variants(RANGE_VARIANTS, |row| Some(vec![values(row)?]));
             let what = format!("aggregate over 1,000 entries of the index on {column} of {label}");
-            let planned = select(self, what, sql, variants);
-            self.push(Kind::IndexRange, planned);
+            self.select(Kind::IndexRange, what, sql, variants);
         }
         self.select_ranges(tables);
+    }
+
+    fn select(&mut self, kind: Kind, what: String, sql: String, variants: Vec<Variant>) {
+        let planned = self.plan(Operation::Select, what, sql, None, variants);
+        self.push(kind, planned);
     }
 
     fn select_ranges(&mut self, tables: &[Sampled]) {
@@ -52,14 +51,12 @@ impl Builder<'_> {
         );
         let variants = self.variants(RANGE_VARIANTS, |row| Some(row.key.clone()));
         let what = format!("100 rows of {label} from a key on");
-        let planned = self.plan(Operation::Select, what, sql, None, variants);
-        self.push(Kind::Range, planned);
+        self.select(Kind::Range, what, sql, variants);
         for foreign_key in &table.foreign_keys {
             if let Some((what, sql)) = join(table, foreign_key, tables) {
                 let variants = self
                     .variants(RANGE_VARIANTS, |row| row.key.first().cloned().map(|key| vec![key]));
-                let planned = self.plan(Operation::Select, what, sql, None, variants);
-                self.push(Kind::Join, planned);
+                self.select(Kind::Join, what, sql, variants);
             }
         }
         if let Some((expression, column)) = scan_expression(self.sampled) {
@@ -68,8 +65,7 @@ impl Builder<'_> {
                  (SELECT {column} FROM {name} NOT INDEXED LIMIT {SCAN_ROWS})"
             );
             let what = format!("aggregate over all rows of {label}, up to 1,000,000");
-            let planned = self.plan(Operation::Select, what, sql, None, vec![Variant::default()]);
-            self.push(Kind::Scan, planned);
+            self.select(Kind::Scan, what, sql, vec![Variant::default()]);
         }
     }
 }

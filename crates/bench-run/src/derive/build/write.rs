@@ -2,9 +2,9 @@
 
 use fastrand::Rng;
 
-use super::{Builder, Kind, POINT_VARIANTS, RANGE_ROWS};
+use super::{Builder, Finder, Kind, POINT_VARIANTS};
 use crate::derive::change::{different, fresh};
-use crate::derive::sample::{Drawn, key_condition, key_list};
+use crate::derive::sample::{Drawn, key_condition};
 use crate::derive::schema::{Table, quote};
 use crate::job::{Operation, Planned, Variant};
 use crate::value::Value;
@@ -57,22 +57,22 @@ impl Builder<'_> {
             .filter(|(_, column)| !table.is_unique(&column.name))
             .map(|(position, column)| (position, column.name.clone()))
             .partition(|(_, name)| !table.is_indexed(name));
-        let groups = [(Kind::Key, &plain), (Kind::IndexedColumn, &indexed)];
+        let by_key = self.by_key();
         for round in 0..4 {
-            for (kind, columns) in groups {
-                if let Some((position, column)) = columns.get(round % columns.len().max(1)) {
-                    let planned = self.update_by_key(*position, column, rng);
+            for (kind, columns) in [(Kind::Key, &plain), (Kind::IndexedColumn, &indexed)] {
+                if let Some(column) = columns.get(round % columns.len().max(1)) {
+                    let planned = self.update(column, &by_key, rng);
                     self.push(kind, planned);
                 }
             }
         }
-        let Some((position, column)) = plain.first().or(indexed.first()) else { return Ok(()) };
-        let planned = self.update_range(*position, column, rng)?;
+        let Some(column) = plain.first().or(indexed.first()) else { return Ok(()) };
+        let planned = self.update(column, &self.by_range()?, rng);
         self.push(Kind::Range, planned);
-        for (condition, place) in self.index_columns() {
+        for indexed in self.index_columns() {
             // A condition on the changed column would not find the rows again.
-            if condition != *column {
-                let planned = self.update_by_index(*position, column, (&condition, place), rng)?;
+            if indexed.0 != column.1 {
+                let planned = self.update(column, &self.by_index(indexed)?, rng);
                 self.push(Kind::Index, planned);
             }
         }
@@ -94,115 +94,49 @@ impl Builder<'_> {
             .unwrap_or_else(|| different(old, rng))
     }
 
-    fn set(&self, column: &str, condition: &str) -> String {
-        let (table, column) = (self.sampled.table.quoted(), quote(column));
-        format!("UPDATE {table} SET {column} = ?1 WHERE {condition}")
-    }
-
-    fn set_by_key(&self, column: &str) -> String {
-        self.set(column, &key_condition(&self.sampled.table, 2))
-    }
-
-    fn update_by_key(&self, position: usize, column: &str, rng: &mut Rng) -> Planned {
-        let sql = self.set_by_key(column);
-        let mut variants = Vec::new();
-        for row in self.sampled.rows.iter().take(POINT_VARIANTS) {
-            let Some(old) = row.values.get(position) else { continue };
-            let with_key = |value: Value| {
-                std::iter::once(value).chain(row.key.iter().cloned()).collect::<Vec<_>>()
-            };
-            let parameters = with_key(self.other_value(position, old, rng));
-            variants.push(Variant { parameters, undo: vec![with_key(old.clone())] });
-        }
-        let what = format!("{column} of a row of {} by its key", self.sampled.table.name);
-        self.plan(Operation::Update, what, sql.clone(), Some(sql), variants)
-    }
-
-    fn update_range(
+    /// An update of one column of rows that are found so; its undo sets each row by its key.
+    fn update(
         &self,
-        position: usize,
-        column: &str,
+        (position, column): &(usize, String),
+        finder: &Finder,
         rng: &mut Rng,
-    ) -> rusqlite::Result<Planned> {
+    ) -> Planned {
         let table = &self.sampled.table;
-        let groups =
-            self.key_ranges()?.into_iter().map(|(low, high, rows)| (vec![low, high], rows));
-        let variants = self.updates_of(position, groups, rng);
-        let sql = self.set(column, &format!("{} BETWEEN ?2 AND ?3", key_list(table)));
-        let what = format!("{column} of up to {RANGE_ROWS} rows of {} by key range", table.name);
-        Ok(self.plan(Operation::Update, what, sql, Some(self.set_by_key(column)), variants))
-    }
-
-    fn update_by_index(
-        &self,
-        position: usize,
-        column: &str,
-        condition: (&str, usize),
-        rng: &mut Rng,
-    ) -> rusqlite::Result<Planned> {
-        let table = &self.sampled.table;
-        let groups = self.index_groups(condition)?;
-        let groups = groups.into_iter().map(|(value, rows)| (vec![value], rows));
-        let variants = self.updates_of(position, groups, rng);
-        let sql = self.set(column, &format!("{} = ?2", quote(condition.0)));
-        let what = format!("{column} of rows of {} by index on {}", table.name, condition.0);
-        Ok(self.plan(Operation::Update, what, sql, Some(self.set_by_key(column)), variants))
-    }
-
-    /// A variant for each condition's values: another value for its rows, and the old ones back.
-    fn updates_of(
-        &self,
-        position: usize,
-        groups: impl Iterator<Item = (Vec<Value>, Vec<Drawn>)>,
-        rng: &mut Rng,
-    ) -> Vec<Variant> {
-        let variant = |(condition, rows): (Vec<Value>, Vec<Drawn>)| {
-            let old = rows.first().and_then(|row| row.values.get(position)).unwrap_or(&Value::Null);
-            let new = self.other_value(position, old, rng);
-            let parameters = std::iter::once(new).chain(condition).collect();
-            Variant { parameters, undo: old_values(position, &rows) }
+        let set = |condition: String| {
+            format!("UPDATE {} SET {} = ?1 WHERE {condition}", table.quoted(), quote(column))
         };
-        groups.map(variant).collect()
+        let mut variants = Vec::new();
+        for (condition, rows) in &finder.sets {
+            let old = rows.first().and_then(|row| row.values.get(*position));
+            let new = self.other_value(*position, old.unwrap_or(&Value::Null), rng);
+            let parameters = std::iter::once(new).chain(condition.iter().cloned()).collect();
+            variants.push(Variant { parameters, undo: old_values(*position, rows) });
+        }
+        let what = format!("{column} of {}", finder.what);
+        let (sql, undo) = (set(finder.condition(table, 2)), set(key_condition(table, 2)));
+        self.plan(Operation::Update, what, sql, Some(undo), variants)
     }
 
     pub(super) fn deletes(&mut self) -> rusqlite::Result<()> {
         self.turn = 0;
         let table = &self.sampled.table;
-        let (name, label) = (table.quoted(), table.name.clone());
-        let columns = insert_columns(table);
-        let undo_sql = Some(insert_sql(table, &columns));
-        let whole = |row: &Drawn| insert_values(table, row);
-        let all = |rows: &[Drawn]| rows.iter().map(whole).collect();
-        let sql = format!("DELETE FROM {name} WHERE {}", key_condition(table, 1));
-        let rows = self.sampled.rows.iter().take(POINT_VARIANTS);
-        let variants = rows
-            .map(|row| Variant { parameters: row.key.clone(), undo: vec![whole(row)] })
-            .collect();
-        let what = format!("a row of {label} by its key");
-        let by_key = self.plan(Operation::Delete, what, sql, undo_sql.clone(), variants);
-        let ranges = self.key_ranges()?;
-        let variants = ranges
-            .into_iter()
-            .map(|(low, high, rows)| Variant { parameters: vec![low, high], undo: all(&rows) })
-            .collect();
-        let key = key_list(table);
-        let sql = format!("DELETE FROM {name} WHERE {key} BETWEEN ?1 AND ?2");
-        let what = format!("up to {RANGE_ROWS} rows of {label} by key range");
-        let range = self.plan(Operation::Delete, what, sql, undo_sql.clone(), variants);
-        let mut by_index = Vec::new();
-        for (column, position) in self.index_columns() {
-            let groups = self.index_groups((&column, position))?;
-            let variants = groups
-                .into_iter()
-                .map(|(value, rows)| Variant { parameters: vec![value], undo: all(&rows) })
-                .collect();
-            let sql = format!("DELETE FROM {name} WHERE {} = ?1", quote(&column));
-            let what = format!("rows of {label} by index on {column}");
-            by_index.push(self.plan(Operation::Delete, what, sql, undo_sql.clone(), variants));
+        let undo = insert_sql(table, &insert_columns(table));
+        let mut finders = vec![self.by_key(), self.by_range()?];
+        for indexed in self.index_columns() {
+            finders.push(self.by_index(indexed)?);
         }
-        self.push(Kind::Key, by_key);
-        self.push(Kind::Range, range);
-        by_index.into_iter().for_each(|planned| self.push(Kind::Index, planned));
+        for finder in finders {
+            let sql =
+                format!("DELETE FROM {} WHERE {}", table.quoted(), finder.condition(table, 1));
+            let variant = |(parameters, rows): (Vec<Value>, Vec<Drawn>)| {
+                let undo = rows.iter().map(|row| insert_values(table, row)).collect();
+                Variant { parameters, undo }
+            };
+            let variants = finder.sets.into_iter().map(variant).collect();
+            let planned =
+                self.plan(Operation::Delete, finder.what, sql, Some(undo.clone()), variants);
+            self.push(finder.kind, planned);
+        }
         Ok(())
     }
 }
