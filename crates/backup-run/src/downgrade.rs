@@ -1,5 +1,5 @@
-//! What keeps an encrypted database from becoming plain, or from being replaced by what anybody can
-//! have made, without a word.
+//! Guards against downgrade: no encrypted database becomes plain, or is replaced by a set of
+//! unproven origin, unless the user says so.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use crate::operator::{Notice, Operator};
 use crate::signature::Signer;
 use crate::{RunError, SetInfo};
 
-/// What the user said about a restore that lowers the protection.
+/// The user's consent to a restore that lowers the protection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Consent {
     /// `--plain`.
@@ -72,7 +72,7 @@ fn is_encrypted(path: &Path) -> Result<bool, RunError> {
     }
 }
 
-/// What `[backup] require` in the configuration asks of each set; nothing where there is no store.
+/// The demands of `[backup] require` in the configuration; none where there is no store.
 ///
 /// # Errors
 /// `Store` for a configuration that cannot be read.

@@ -11,17 +11,17 @@ use tdekit_sqlite_convert::{DatabaseError, sqlite_kind};
 
 use crate::ObjectFault;
 
-/// What stopped a backup, a restore or a reading of media. No variant carries a secret.
+/// Why a backup, a restore or a reading of media stopped. No variant carries a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A file or device failed.
     #[error("cannot {action} {}: {source}", .path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The action that failed, as a verb.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The target has no room left.
@@ -64,7 +64,7 @@ pub enum RunError {
         /// Where the bytes that were asked for end.
         end: u64,
     },
-    /// What stands there is no media set.
+    /// The file there is no media set.
     #[error("{media} is no media set of tdekit")]
     NotMedia {
         /// The media.
@@ -85,7 +85,7 @@ pub enum RunError {
         media: String,
         /// Which part of it, such as "block 7 of set 2".
         what: String,
-        /// What is wrong.
+        /// The fault in words.
         reason: String,
     },
     /// Bytes of the media set were changed by somebody who has not the key, or the key is wrong.
@@ -95,7 +95,7 @@ pub enum RunError {
         media: String,
         /// Which part of it.
         what: String,
-        /// What does not hold.
+        /// The condition that does not hold.
         reason: String,
     },
     /// The certificate unwraps a secret, and it is not that of the set under this header.
@@ -126,7 +126,7 @@ pub enum RunError {
     NewestUnknown {
         /// The media.
         media: String,
-        /// What is wrong at its end.
+        /// The fault at its end.
         reason: String,
     },
     /// Files of different media sets were given together.
@@ -148,7 +148,7 @@ pub enum RunError {
     /// Targets do not fit the media set: another number of stripes, or mirrors that differ.
     #[error("the targets do not fit the media set: {reason}")]
     TargetsDiffer {
-        /// What does not fit.
+        /// The part that does not fit.
         reason: String,
     },
     /// The base of a differential set is not there or cannot serve.
@@ -170,7 +170,7 @@ pub enum RunError {
     WrongSource {
         /// The set.
         position: u32,
-        /// What it holds.
+        /// The kind of its content.
         holds: &'static str,
         /// As what it was to be restored.
         wanted: &'static str,
@@ -178,11 +178,11 @@ pub enum RunError {
     /// The database cannot be read.
     #[error("cannot {action} database {}: {source}", .path.display())]
     Database {
-        /// What was tried, as a verb.
+        /// The action that failed, as a verb.
         action: &'static str,
         /// The database.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
     /// The database's file was replaced, cut or written past SQLite's locks during the backup.
@@ -190,19 +190,19 @@ pub enum RunError {
     SourceChanged {
         /// The database.
         path: PathBuf,
-        /// What was seen.
+        /// The observation.
         reason: String,
     },
     /// The stream that is backed up failed.
     #[error("cannot read the stream: {source}")]
     Stream {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// An object store did not do what was asked.
     #[error("cannot {action} {address}: {fault}")]
     Object {
-        /// What was tried, as a verb.
+        /// The action that failed, as a verb.
         action: &'static str,
         /// The object.
         address: String,
@@ -223,7 +223,7 @@ pub enum RunError {
     /// The system gives no thread.
     #[error("cannot start a thread: {source}")]
     Thread {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A thread of the run failed in a way that is a fault of the program.
@@ -305,7 +305,7 @@ pub enum RunError {
     LacksNewest {
         /// The media.
         media: String,
-        /// What the history knows.
+        /// The record in the history.
         told: String,
     },
     /// An append would cut off what is left of a set that the history knows.
@@ -333,7 +333,7 @@ pub enum RunError {
         /// The database.
         path: PathBuf,
     },
-    /// What anybody can have made would take the place of an encrypted database.
+    /// A set of unproven origin would take the place of an encrypted database.
     #[error("no certificate whose private key is in the key store signed the backup: anybody can \
              have made what would take the place of the encrypted database {}", .path.display())]
     Unauthenticated {
@@ -400,7 +400,7 @@ fn more(findings: usize) -> String {
 }
 
 impl From<DatabaseError> for RunError {
-    /// What the key store and the system say is the same wherever it was said.
+    /// Errors of the key store and of the system keep their own variants.
     fn from(error: DatabaseError) -> Self {
         match error {
             DatabaseError::Store(error) => Self::Store(error),
@@ -446,7 +446,7 @@ impl At<'_> {
 }
 
 impl RunError {
-    /// What it means to whoever asked.
+    /// The kind of the error, which decides exit codes and hints.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

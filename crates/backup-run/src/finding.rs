@@ -1,4 +1,4 @@
-//! What is wrong with a media set beside its sets, as it is told.
+//! Faults of a media set beside its sets, as users are told.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::{CatalogSet, Finding, Media};
 pub struct FindingReport {
     /// Such as `unfinished_tail`.
     pub kind: &'static str,
-    /// What a user reads.
+    /// The text for the user.
     pub message: String,
 }
 

@@ -1,20 +1,20 @@
-//! What a media set tells of its sets, without a key.
+//! The description of a media set's sets that needs no key.
 
 use tdekit_backup_media::Recipient;
 use tdekit_key_crypto::Algorithm;
 
 use crate::Compression;
 
-/// What a set holds.
+/// The content of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetKind {
     /// Everything.
     Full,
-    /// What changed since its base.
+    /// The pages that changed since its base.
     Differential,
 }
 
-/// What a set was made of.
+/// The kind of a set's source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceKind {
     /// An SQLite database.
@@ -37,9 +37,9 @@ pub struct SignatureInfo {
     pub signature: Vec<u8>,
     /// The bytes that are signed.
     pub message: Vec<u8>,
-    /// What `message` says of the set's trailer: SHA-256.
+    /// SHA-256 of the set's trailer, as `message` has it.
     pub trailer_sha256: [u8; 32],
-    /// What `message` says of the set's blocks: SHA-256 over their SHA-256s.
+    /// SHA-256 over the SHA-256s of the set's blocks, as `message` has it.
     pub content_sha256: [u8; 32],
 }
 
@@ -54,7 +54,7 @@ pub struct SetInfo {
     pub set_id: [u8; 16],
     /// Full or differential.
     pub kind: SetKind,
-    /// What it was made of.
+    /// The kind of its source.
     pub source: SourceKind,
     /// Compression.
     pub compression: Compression,
@@ -110,7 +110,7 @@ pub struct SetInfo {
     pub record_bytes: u64,
     /// Files that it is split over.
     pub families: u16,
-    /// What is wrong with its header, trailer or index; `None` where nothing is. Blocks are seen
+    /// A fault of its header, trailer or index; `None` where there is none. Blocks are seen
     /// by verifying only.
     pub damage: Option<String>,
 }
@@ -136,7 +136,7 @@ pub enum Finding {
         ordinal: Option<u32>,
         /// Where it begins.
         offset: u64,
-        /// What is wrong.
+        /// The fault in words.
         reason: String,
     },
     /// A record says what the one before it was, and another one stands there.
@@ -150,7 +150,7 @@ pub enum Finding {
     UnreadableFile {
         /// The file or object.
         media: String,
-        /// What is wrong.
+        /// The fault in words.
         reason: String,
     },
     /// A file of a striped media set is not at hand: its sets cannot be restored.
@@ -195,7 +195,7 @@ pub enum Finding {
     WrongPosition {
         /// Where it stands.
         position: u32,
-        /// What its header says.
+        /// The number in its header.
         says: u32,
     },
     /// There is no set, though a media set is made with its first one.

@@ -1,4 +1,4 @@
-//! What a set that is appended takes over from the media set: its encryption and its recipients.
+//! Inheritance: an appended set takes encryption and recipients from its media set.
 
 use std::path::PathBuf;
 

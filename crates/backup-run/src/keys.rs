@@ -16,7 +16,7 @@ pub trait WrapSecret {
     /// One entry for each recipient, 1 to 64.
     ///
     /// # Errors
-    /// What the key store says: no such certificate, expired, not readable.
+    /// Errors of the key store: no such certificate, expired, not readable.
     fn wrap_secret(&self, secret: &SecretBytes) -> Result<Vec<Recipient>, StoreError>;
 }
 
@@ -26,7 +26,7 @@ pub trait UnwrapSecret: Sync {
     /// commitment of the set, so a wrong secret does no harm.
     ///
     /// # Errors
-    /// What the key store says, [`StoreError::CertificateMissing`] with all thumbprints where no
+    /// Errors of the key store; [`StoreError::CertificateMissing`] with all thumbprints where no
     /// recipient is known.
     fn unwrap_secret(&self, wrapped: &[WrappedDek]) -> Result<SecretBytes, StoreError>;
 }
@@ -70,7 +70,7 @@ pub trait Sign {
     /// The signature over `message`.
     ///
     /// # Errors
-    /// What the key store says.
+    /// Errors of the key store.
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, StoreError>;
 }
 

@@ -33,7 +33,7 @@ pub fn user() -> String {
     name_of(uid, &users).unwrap_or_else(|| format!("uid {uid}"))
 }
 
-/// What writes media sets.
+/// Name and version of the program that writes media sets.
 #[must_use]
 pub fn program() -> String {
     concat!("tdekit ", env!("CARGO_PKG_VERSION")).to_owned()

@@ -16,7 +16,7 @@ pub trait Operator: Send + Sync {
     fn tell(&self, notice: &Notice<'_>);
 }
 
-/// What an operator is told.
+/// A notice for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum Notice<'a> {
     /// Others can change what stands in the key store's directory.

@@ -1,4 +1,4 @@
-//! What to back up, and how.
+//! Options of a backup.
 
 use std::fmt;
 use std::io::Read;
@@ -23,7 +23,7 @@ pub enum Compression {
     },
 }
 
-/// What is backed up.
+/// The source of a backup.
 pub enum Source {
     /// An SQLite database, by an open connection.
     Database(DatabaseSource),
@@ -63,7 +63,7 @@ pub enum Layout {
     Stripes,
 }
 
-/// What happens with what stands at the targets.
+/// The treatment of files that stand at the targets already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// Nothing may stand there.
@@ -107,11 +107,11 @@ pub struct Labels {
 
 /// A backup to make.
 pub struct BackupJob<'a> {
-    /// What is backed up.
+    /// The source of a backup.
     pub source: Source,
     /// How several targets share the set.
     pub layout: Layout,
-    /// What happens with what stands at the targets.
+    /// The treatment of files that stand at the targets already.
     pub mode: Mode,
     /// A set of the pages that changed since the last full set of the same media set that is not
     /// copy-only.

@@ -40,12 +40,12 @@ impl Fate {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// What became of the run.
+    /// The outcome of the run.
     pub(crate) fn result(&self) -> Result<(), RunError> {
         lock(&self.error).take().map_or(Ok(()), Err)
     }
 
-    /// What a thread that is stopped returns; [`Self::result`] has the cause.
+    /// The value that a stopped thread returns; [`Self::result`] has the cause.
     pub(crate) fn check(&self) -> Result<(), RunError> {
         if self.failed() { Err(RunError::Cancelled) } else { Ok(()) }
     }
@@ -89,7 +89,7 @@ pub(crate) struct InOrder<T> {
 }
 
 struct Queue<T> {
-    /// What came before its turn.
+    /// Blocks that came before their turn.
     ready: BTreeMap<u64, T>,
     /// Number of what is due.
     due: u64,
@@ -160,7 +160,7 @@ pub(crate) struct Output {
     written: Mutex<Written>,
 }
 
-/// What stands in a record so far.
+/// The content of a record so far.
 pub(crate) struct Written {
     /// The copies, equal to the byte.
     pub(crate) copies: Vec<Box<dyn Append>>,
@@ -203,7 +203,7 @@ impl Output {
         })
     }
 
-    /// What was written.
+    /// The result of writing.
     pub(crate) fn into_written(self) -> Written {
         self.written.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -14,7 +14,7 @@ use crate::{
     ObjectMedia, ObjectOptions, ObjectTarget, RunError, Target, is_object_address,
 };
 
-/// What stands for standard output and input.
+/// The name of standard output and input.
 const STANDARD: &str = "-";
 
 /// A place of a media set, as the user named it.
@@ -61,7 +61,7 @@ impl Place {
         Ok(places)
     }
 
-    /// What writes there.
+    /// The sink that writes there.
     ///
     /// # Errors
     /// `Option` for an address that no store is known for, `Object` for one without credentials.
@@ -76,7 +76,7 @@ impl Place {
         })
     }
 
-    /// What reads from there.
+    /// The source that reads from there.
     ///
     /// # Errors
     /// `Io`, those of a store; `StandardInput` for that, which cannot be read twice.
@@ -168,7 +168,7 @@ pub fn is_media(path: &Path) -> bool {
             .is_ok_and(|()| MediaHeader::decode(&head).is_ok())
 }
 
-/// What writes to each of `places`, `expected_bytes` at most where that is known, else 0.
+/// A sink for each of `places`; `expected_bytes` is the most that will come, 0 where unknown.
 ///
 /// # Errors
 /// As [`Place::source`].

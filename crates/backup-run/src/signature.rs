@@ -96,7 +96,7 @@ pub struct Signature {
     pub certificate_name: Option<String>,
     /// Whether it holds for header, index and every block; null where that was not looked at.
     pub valid: Option<bool>,
-    /// What is wrong with it.
+    /// The fault.
     pub problem: Option<String>,
 }
 
@@ -262,7 +262,7 @@ fn refuse_without(
     }
 }
 
-/// What the signatures by somebody say of a set.
+/// The state of a set's signatures by one signer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// One holds in each family.

@@ -8,7 +8,7 @@ use crate::place::{Place, open};
 /// The id of a media set, and the SHA-256 of a certificate that opens a set of it.
 pub type Use = ([u8; 16], [u8; 32]);
 
-/// What the sets at `places` need. What cannot be read there is not known to any key store.
+/// The certificates that the sets at `places` need. A set that cannot be read is left out.
 #[must_use]
 pub fn uses_of(places: &[Place]) -> Vec<Use> {
     let opened = places.iter().filter_map(|place| open(std::slice::from_ref(place)).ok());

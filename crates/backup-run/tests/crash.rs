@@ -75,7 +75,7 @@ impl Fuse {
 
 fn files(dir: &Path) -> Files {
     let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    // What is being made is in a directory of its own.
+    // Files being made are in a directory of their own.
     let within = |path: std::path::PathBuf| match fs::read_dir(&path) {
         Ok(entries) => entries.map(|entry| entry.unwrap().path()).collect(),
         Err(_) => vec![path],
@@ -192,7 +192,7 @@ fn every_point(names: &[&str], dies: bool, stripes: bool) {
             restore_bytes(&media, Some(position)).unwrap();
         }
         drop(media);
-        // What counts in one stripe only is finished: nothing that was published is cut off.
+        // A set that counts in one stripe only is finished: nothing that was published is cut off.
         half_published += u32::from(stripes && sets == 3);
         back_up(job(4), &paths).unwrap();
         holds(&paths, if sets == 2 { &[1, 2, 4] } else { &[1, 2, 3, 4] });
@@ -236,7 +236,7 @@ fn new_media_that_fail_anywhere_leave_nothing_or_the_old() {
                         let _ = fs::remove_file(path);
                     }
                     back_up(stream_job(1), &paths).unwrap();
-                    // What the last one left is gone.
+                    // The leavings of the last one are gone.
                     assert_eq!(dir.names(), ["m1", "m2"], "{steps}");
                 }
                 let fuse = Fuse::new(steps, dies.then_some(dir.0.path()));

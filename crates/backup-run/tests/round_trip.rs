@@ -1,4 +1,4 @@
-//! What is backed up comes back: page sizes, journal modes, compressions, algorithms, layouts.
+//! Backups come back as they were: page sizes, journal modes, compressions, algorithms, layouts.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -17,7 +17,7 @@ pub(crate) use crate::figures::HEADLINE;
 /// Quantile of the normal distribution below which 8 of 10 values lie.
 const EIGHT_OF_TEN: f64 = 0.841_621;
 
-/// What the intervals of all runs say. Figures can be put together from several documents.
+/// The result of a calibration. Figures can be put together from several documents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// [`CALIBRATION_SCHEMA`].
@@ -42,7 +42,7 @@ pub struct Calibration {
     pub confidence: f64,
     /// Why there are fewer runs than asked for; empty when there are not.
     pub incomplete: Vec<String>,
-    /// What else the machine did meanwhile.
+    /// The machine's other work meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
     /// Share of its elapsed time that the dearer base was really made dearer by, all runs together.
@@ -77,16 +77,16 @@ impl Truth {
     }
 }
 
-/// What one run found.
+/// The interval that one run found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CalibratedInterval {
     /// Run, from 0.
     pub run: u32,
     /// Class, or `headline`.
     pub class: String,
-    /// What the ratio is of.
+    /// The metric compared.
     pub metric: Metric,
-    /// What is true.
+    /// The true cost.
     pub truth: Truth,
     /// Ratio found.
     pub ratio: f64,
@@ -105,14 +105,14 @@ impl CalibratedInterval {
     }
 }
 
-/// What many runs of one class, metric and truth say.
+/// The figures of many runs of one class, metric and truth.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CalibrationRow {
     /// Class, or `headline`.
     pub class: String,
-    /// What the ratios are of.
+    /// The metric compared.
     pub metric: Metric,
-    /// What is true.
+    /// The true cost.
     pub truth: Truth,
     /// Runs.
     pub runs: u64,

@@ -49,7 +49,7 @@ pub struct Change {
     pub class: String,
     /// Name shown.
     pub label: String,
-    /// What the ratios are of.
+    /// The metric compared.
     pub metric: Metric,
     /// Side, held against its plain one.
     pub side: String,
@@ -65,7 +65,7 @@ pub struct Change {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
-    /// What the interval says.
+    /// The verdict of the interval.
     pub direction: Direction,
 }
 
@@ -78,7 +78,7 @@ pub struct ComparedRun {
     pub version: String,
     /// The command line that repeats it.
     pub command: String,
-    /// What was measured on.
+    /// The database.
     pub subject: String,
     /// The processor.
     pub cpu: String,
@@ -109,7 +109,7 @@ pub struct Changes {
     pub changes: Vec<Change>,
     /// Classes and sides that only one of the runs has.
     pub not_compared: Vec<String>,
-    /// What makes the comparison doubtful: unequal machines, settings, statements.
+    /// Reasons to doubt the comparison: unequal machines, settings, statements.
     pub warnings: Vec<String>,
 }
 
@@ -287,7 +287,7 @@ fn only(one: &Report, other: &Report, which: &str) -> Vec<String> {
         .collect()
 }
 
-/// What is not equal and may move a cost by itself.
+/// Differences between the runs that may move a cost by themselves.
 fn differences(old: &Results, new: &Results) -> Vec<String> {
     let mut found = Vec::new();
     let mut unequal = |what: &str, one: &str, other: &str| {
@@ -331,7 +331,7 @@ fn differences(old: &Results, new: &Results) -> Vec<String> {
     found
 }
 
-/// What is not equal of servers, tables and devices.
+/// The same of sides, servers, tables and devices.
 fn unequal_parts(old: &Results, new: &Results, found: &mut Vec<String>) {
     for (name, new) in new.reports() {
         let Some(old) = of_name(old, name) else { continue };
@@ -502,7 +502,7 @@ pub(crate) mod tests {
             1_f64.to_bits()
         );
         assert!((find("loop", Metric::ServerCpu, "on").ratio - 1.0).abs() < 1e-12);
-        // What is held against other tools, or against calls, is no cost of encryption.
+        // A comparison with another tool, or with direct calls, is no cost of encryption.
         assert!(changes.changes.iter().all(|found| found.side != "restic"));
         assert!(
             changes

@@ -1,4 +1,4 @@
-//! What is computed from a run: ratios with their intervals, medians, ratios over several cells.
+//! Figures computed from a run: ratios with their intervals, medians, ratios over several cells.
 
 use std::collections::BTreeMap;
 
@@ -26,11 +26,11 @@ pub struct Summary {
 pub struct Pooled {
     /// Which cells: `headline` for what a run is about, `all`, or such as `backup/zstd`.
     pub id: String,
-    /// What it is over, in words.
+    /// The cells in words.
     pub what: String,
     /// Cells that it is over.
     pub cells: Vec<String>,
-    /// What the ratio is of.
+    /// The metric compared.
     pub metric: Metric,
     /// The numerator's side.
     pub side: String,
@@ -60,7 +60,7 @@ pub struct Comparison {
     /// the whole class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statement: Option<u32>,
-    /// What the ratio is of.
+    /// The metric compared.
     pub metric: Metric,
     /// The numerator's side.
     pub side: String,
@@ -110,7 +110,7 @@ pub struct Spread {
 /// A probe of one side held against the base.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// What it is of.
+    /// The quantity.
     pub kind: ProbeKind,
     /// [`Side::id`](crate::Side::id).
     pub side: String,
@@ -166,7 +166,7 @@ impl Summary {
         })
     }
 
-    /// What a run is about, of `side` against `against`.
+    /// The headline of `side` against `against`.
     #[must_use]
     pub fn headline(&self, metric: Metric, side: &str, against: &str) -> Option<&Pooled> {
         self.pooled(HEADLINE, metric, side, against)

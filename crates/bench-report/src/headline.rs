@@ -1,4 +1,4 @@
-//! What a run is about: the mean over the classes that stand for its work.
+//! The headline of a run: the mean over the classes that stand for its work.
 
 use crate::model::{Class, Experiment};
 

@@ -110,8 +110,8 @@ impl Experiment {
     }
 }
 
-/// What is held against what: all against the base, a peer also against its own library without a
-/// cipher, and all against what is a reference. For a backup tool that is its cell of the same
+/// The pairs of sides that are compared: all against the base, a peer also against its own library
+/// without a cipher, and all against each reference. For a backup tool that is its cell of the same
 /// action, source and target.
 fn opponents(report: &Report) -> Vec<Versus> {
     let mut found = Vec::new();
@@ -239,9 +239,9 @@ type ByPlace<'a> = BTreeMap<(u32, u32), &'a Run>;
 pub(crate) struct Index<'a> {
     pub(crate) report: &'a Report,
     pub(crate) design: &'static Design,
-    /// What is held against what.
+    /// The pairs of sides that are compared.
     pub(crate) versus: Vec<Versus>,
-    /// What several cells stand for.
+    /// Cells that stand for something together.
     pub(crate) pools: Vec<Pool>,
     runs: BTreeMap<(Key<'a>, &'a str), ByPlace<'a>>,
 }
@@ -454,7 +454,7 @@ impl Report {
     pub fn too_wide(&self, stopping: &Stopping, confidence: f64) -> Vec<String> {
         let stage = Stage::new(Some(*stopping), confidence);
         let index = Index::of(self);
-        // What a side takes no part in, as peers in full backups, is not waited for.
+        // A cell that a side takes no part in, as peers in full backups, is not waited for.
         let wide = |found: Option<Estimate>, ppm: u32| {
             let wanted = (f64::from(ppm) / 1e6).ln_1p();
             found.is_some_and(|found| found.half_width().is_none_or(|half| half > wanted))

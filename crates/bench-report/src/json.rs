@@ -23,7 +23,7 @@ pub enum JsonError {
     /// A chart of the page.
     #[error("a chart cannot be drawn: {reason}")]
     Chart {
-        /// What the chart library says.
+        /// The chart library's message.
         reason: String,
     },
 }

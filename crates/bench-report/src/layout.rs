@@ -82,18 +82,18 @@ const fn column(head: &'static str, metric: Metric, of: Of) -> Column {
 pub(crate) struct Layout {
     /// Its heading.
     pub(crate) title: &'static str,
-    /// What a cell is called.
+    /// Name of a cell, as a column's heading.
     pub(crate) cell: &'static str,
     /// Columns of ratios over several cells; none where there are no such ratios.
     pub(crate) pooled: &'static [Metric],
-    /// What these ratios are, in words.
+    /// An explanation of these ratios.
     pub(crate) pooled_note: &'static str,
     /// Columns of single cells' ratios.
     pub(crate) costs: &'static [Metric],
     /// The terminal shows single cells' costs too.
     pub(crate) costs_in_terminal: bool,
     pub(crate) figures: &'static [Column],
-    /// What these figures are, in words.
+    /// An explanation of these figures.
     pub(crate) figures_note: &'static str,
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::As;
 
-/// What every report knows of a metric. Its ratios are those of a side over another one.
+/// How a metric is named, shown and judged. Ratios are those of a side over another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MetricInfo {
     /// Name shown.
@@ -22,7 +22,7 @@ macro_rules! metrics {
         $(#[$note:meta])* $name:ident, $label:literal, $column:literal, $lower:literal,
         $shown:ident;
     )*) => {
-        /// What a value or a ratio is of.
+        /// A measured quantity.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
         )]
@@ -47,7 +47,7 @@ macro_rules! metrics {
                 name
             }
 
-            /// What every report knows of it.
+            /// How it is named, shown and judged.
             #[must_use]
             pub(crate) fn info(self) -> MetricInfo {
                 match self {

@@ -1,4 +1,4 @@
-//! What a run measured. Together with what is computed from it this is the JSON document's shape.
+//! The results of a run, measured and computed, in the shape of the JSON document.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub struct Results {
     pub command: String,
     /// The machine.
     pub environment: Environment,
-    /// What both sides were given alike.
+    /// Settings that all sides share.
     pub settings: Settings,
     /// The database measured on.
     pub subject: Subject,
@@ -54,7 +54,7 @@ pub struct Results {
     /// Messages over TDS, when they were run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Report>,
-    /// What else the machine did meanwhile.
+    /// The machine's other work meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
 }
@@ -103,7 +103,7 @@ pub struct Environment {
     pub file_system: String,
     /// Load average (one minute) at the start.
     pub load_average: String,
-    /// What counts time: the kernel's clock source.
+    /// The kernel's clock source.
     #[serde(default)]
     pub clock_source: String,
     /// Smallest step that the wall clock was seen to make.
@@ -114,7 +114,7 @@ pub struct Environment {
     pub instructions: String,
 }
 
-/// What every side was given alike.
+/// Settings that all sides share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// `PRAGMA journal_mode`.
@@ -203,7 +203,7 @@ pub struct Subject {
     pub tables: u64,
     /// Indexes on them.
     pub indexes: u64,
-    /// What was left out of the derivation, and why.
+    /// Tables and columns left out of the derivation, and why.
     pub notes: Vec<String>,
 }
 
@@ -260,7 +260,7 @@ pub struct Side {
     /// The side with the same library and no cipher, when it is not the base.
     #[serde(default)]
     pub plain: Option<String>,
-    /// What else tells it from the others.
+    /// Other facts that tell it from the other sides.
     #[serde(default, skip_serializing_if = "Facts::is_empty")]
     pub facts: Facts,
 }
@@ -300,7 +300,7 @@ pub struct StatementInfo {
     pub index: u32,
     /// Operation it belongs to: `select`, `insert`, `update`, `delete`, `reindex`.
     pub operation: String,
-    /// What it does, in words.
+    /// The statement in words.
     pub what: String,
     /// SQL with placeholders.
     pub sql: String,
@@ -360,13 +360,13 @@ pub struct Class {
     pub experiment: Experiment,
     /// Name shown.
     pub label: String,
-    /// What one block does, in words.
+    /// The work of one block, in words.
     pub what: String,
     /// Operations a block, all processes together; 0 where they follow from its length.
     pub operations: u64,
     /// Name of one operation.
     pub unit: String,
-    /// What it stands for in an experiment of several dimensions, such as `threads` or
+    /// Its values in an experiment of several dimensions, such as `threads` or
     /// `compression`, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub axes: Axes,
@@ -405,7 +405,7 @@ pub struct Latency {
     pub max_ns: u64,
 }
 
-/// What else the machine did while it measured. Shares are of all processors' time, 0 to 1.
+/// The machine's other work during a run. Shares are of all processors' time, 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
     /// Time that the host gave to other machines.
@@ -454,7 +454,7 @@ pub struct DriverShare {
     pub share: f64,
 }
 
-/// What a probe measures.
+/// The quantity that a probe measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeKind {
@@ -484,7 +484,7 @@ impl ProbeKind {
 /// A single measured value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
-    /// What it is.
+    /// The quantity.
     pub kind: ProbeKind,
     /// [`Side::id`].
     pub side: String,

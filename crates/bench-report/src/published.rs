@@ -3,7 +3,7 @@
 /// One published figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Published {
-    /// What was measured there.
+    /// The operation measured there.
     pub operation: &'static str,
     /// Our classes that do the same kind of work.
     pub classes: &'static [&'static str],
@@ -84,7 +84,7 @@ pub const PUBLISHED: &[Published] = &[
 /// One published figure on backups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PublishedBackup {
-    /// What it is of.
+    /// The quantity.
     pub what: &'static str,
     /// The figure as the source gives it.
     pub there: &'static str,
@@ -92,7 +92,7 @@ pub struct PublishedBackup {
     pub compressed: Option<bool>,
 }
 
-/// What the figures on backups were measured on.
+/// The source of the figures on backups, with its machine.
 pub const PUBLISHED_BACKUP_SOURCE: &str = "Aaron Bertrand, SQL Server 2014: Native backup \
      encryption, SQLPerformance: data file of 1,553,408 KB; none, AES_128, AES_192, AES_256, \
      TRIPLE_DES_3KEY, with and without compression, from and to HDD and SSD, 10 runs each.";

@@ -17,7 +17,7 @@ pub struct PublishedMessages {
     pub switches: u64,
 }
 
-/// What the figures were measured on.
+/// The source of the figures.
 pub const PUBLISHED_MESSAGES_SOURCE: &str = "Nenad Noveljic, Excessive Context Switching due to \
      TDS Encryption, 6 September 2018: a T-SQL loop of 100,000,000 steps, a message for each";
 
@@ -61,7 +61,7 @@ pub const PUBLISHED_MESSAGES: [PublishedMessages; 4] = [
 pub(crate) const STEPS: f64 = 1e8;
 /// A step's answer: two DONE tokens of 13 bytes, of the loop's condition and of SET.
 const STEP_BYTES: f64 = 26.0;
-/// What a packet of the usual 4,096 bytes holds behind its header.
+/// Payload of a packet of the usual 4,096 bytes.
 const PACKET_PAYLOAD_BYTES: f64 = 4088.0;
 
 /// Packets that the source's batch was answered with, by reckoning: it does not tell.
@@ -70,7 +70,7 @@ pub fn published_packets() -> f64 {
     STEPS * STEP_BYTES / PACKET_PAYLOAD_BYTES
 }
 
-/// What the source's context switches are: a sentence of which every number follows from its
+/// An explanation of the source's context switches, of which every number follows from its
 /// table.
 #[must_use]
 pub fn published_reckoning() -> String {

@@ -1,4 +1,4 @@
-//! What an experiment measured: sides, cells, and runs of a cell on a side, each a map from metrics
+//! The report of an experiment: sides, cells, and runs of a cell on a side, each a map from metrics
 //! to values. Ratios, medians, tables and pages come from this shape alone.
 
 use std::collections::BTreeMap;
@@ -62,17 +62,17 @@ impl From<String> for Fact {
     }
 }
 
-/// What was measured on the same sides: an experiment, or the four of [`Experiment::Embedded`].
+/// Everything measured on the same sides: an experiment, or the four of [`Experiment::Embedded`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Which one.
     pub experiment: Experiment,
     /// Its circumstances: `engine`, `rows`, `restarts` and so on.
     pub facts: Facts,
-    /// What every side was given alike, by name; of backups the devices.
+    /// Settings that all sides share, by name; of backups the devices.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
-    /// What cannot be told here, or less well.
+    /// Figures that this experiment cannot give here, or less well, and why.
     pub limits: Vec<String>,
     /// Base first.
     pub sides: Vec<Side>,
@@ -80,7 +80,7 @@ pub struct Report {
     pub cells: Vec<Class>,
     /// Every measured block.
     pub runs: Vec<Run>,
-    /// What connections cost that do nothing.
+    /// The cost of idle connections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle: Vec<Idle>,
     /// Derived statements of the operations, in order of their `index`.
@@ -92,10 +92,10 @@ pub struct Report {
     /// Latencies of single operations, all blocks of a cell and side together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latencies: Vec<Latency>,
-    /// What it took to warm each cell up.
+    /// The warm-up of each cell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warm_up: Vec<WarmUp>,
-    /// What the driver itself costs.
+    /// The driver's own cost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub driver: Vec<DriverShare>,
     /// Computed from `runs` and `probes`.
@@ -118,7 +118,7 @@ pub struct Run {
     pub pair: u32,
     /// Place in the random order of the pair, from 0.
     pub position: u32,
-    /// What was measured. What cannot be told is not there.
+    /// Measured values. A quantity that could not be measured is absent.
     pub values: BTreeMap<Metric, f64>,
 }
 

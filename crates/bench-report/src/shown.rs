@@ -285,7 +285,7 @@ impl<'a> Shown<'a> {
         (!rows.is_empty()).then(|| Table { title, head: head.map(str::to_owned).to_vec(), rows })
     }
 
-    /// What connections cost that do nothing.
+    /// The cost of idle connections.
     pub(crate) fn idle(&self) -> Option<Table> {
         let row = |found: Found<'_, crate::report::Idle>| {
             let item = found.item;

@@ -16,7 +16,7 @@ pub fn summarize(results: &mut Results) {
     }
 }
 
-/// What a report shows of one experiment.
+/// Computes the summary of one report.
 pub(crate) fn summary(report: &Report, stage: Stage) -> Summary {
     let index = Index::of(report);
     let comparisons = index.comparisons(stage);

@@ -10,7 +10,7 @@ use crate::metric::Metric;
 use crate::model::ProbeKind;
 use crate::page::cell::{Found, number, number_per, text, wide};
 
-/// What stands in a table.
+/// An item of a table.
 #[derive(Debug, Clone)]
 pub(crate) enum Item {
     Nothing,
@@ -28,7 +28,7 @@ pub(crate) enum Item {
     Ratio(String, As, f64, Ends),
 }
 
-/// What stands behind a ratio.
+/// The interval behind a ratio.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ends {
     /// Nothing.

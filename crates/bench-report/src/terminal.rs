@@ -37,7 +37,7 @@ pub fn terminal(results: &Results) -> String {
     text
 }
 
-/// What compares databases in the process: the cost of our side, of peers, latencies and probes.
+/// Databases in the process: the cost of our side and of peers, latencies and probes.
 fn embedded(results: &Results, report: &Report) -> String {
     let shown = Shown::of("embedded", report);
     let metrics = [Metric::Elapsed, Metric::Cpu];
@@ -156,7 +156,7 @@ fn heading(results: &Results) -> String {
     )
 }
 
-/// What a reader should know of the run: its noise, its warm-up, the driver's own share.
+/// How far to trust the run: its noise, its warm-up, the driver's own share.
 fn circumstances(results: &Results) -> String {
     let mut lines = Vec::new();
     if let Some(noise) = &results.noise {

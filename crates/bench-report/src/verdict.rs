@@ -58,7 +58,7 @@ fn of_embedded(results: &Results, report: &Report) -> Vec<String> {
     sentences
 }
 
-/// What a side costs over the classes of the headline, elapsed time and CPU with their intervals.
+/// The cost of a side over the headline's classes: elapsed time and CPU with their intervals.
 fn headline(report: &Report, side: &Side, base: &Side) -> Option<String> {
     let against = side.plain.as_ref().unwrap_or(&base.id);
     let find = |metric| report.summary.headline(metric, &side.id, against);

@@ -72,7 +72,7 @@ impl From<Outcome> for ExitCode {
         match outcome {
             Outcome::Complete => Self::SUCCESS,
             Outcome::Incomplete => Self::FAILURE,
-            // What a shell reports for a program that Ctrl-C ended.
+            // The code that a shell reports for a program that Ctrl-C ended.
             Outcome::Interrupted => Self::from(130),
         }
     }

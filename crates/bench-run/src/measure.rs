@@ -20,7 +20,7 @@ const MOST_READINGS: u32 = 20_000_000;
 /// Makes the clocks coarse, so that runs can be tested on such.
 const STEP_VARIABLE: &str = "TDEKIT_BENCH_CLOCK_STEP_NS";
 
-/// What a block cost one process.
+/// The cost of a block to one process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cost {
     /// Monotonic clock at the start, comparable between processes.

@@ -1,4 +1,4 @@
-//! What else the machine does while it measures.
+//! The machine's other work during a run.
 
 use std::path::Path;
 use std::time::Instant;
@@ -47,7 +47,7 @@ impl NoiseMeter {
         }
     }
 
-    /// What there was; `None` where the system does not tell. Every worker must have ended.
+    /// The noise of the run; `None` where the system does not tell. Every worker must have ended.
     pub(crate) fn finish(mut self) -> Option<Noise> {
         self.look();
         let (before, after) = self.times.zip(Times::now())?;

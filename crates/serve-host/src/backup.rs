@@ -102,7 +102,7 @@ pub(crate) fn places(base: &Path, devices: &[Device<String>]) -> Result<Vec<Plac
     devices.iter().map(place).collect()
 }
 
-/// What a media set cannot hold, or a set not be.
+/// Refuses options that no media set or set can have.
 fn check(wanted: &Backup) -> Result<(), Error> {
     if wanted.media_name.is_some() || wanted.media_description.is_some() {
         return Err(fault::feature("BACKUP WITH MEDIANAME or MEDIADESCRIPTION"));

@@ -89,7 +89,7 @@ pub(crate) fn backup(keys: &Keys, base: &Path, wanted: &CertificateBackup) -> Re
         let mut written = Written::default();
         written.write(&file, &der)?;
         written.write(&key_file, pem.private_key.as_bytes())?;
-        // What does not open is no backup.
+        // A copy that does not open is no backup.
         from_files(&file, &der, Some((&key_file, pem.private_key.as_bytes())), Some(&password))?;
         store.mark_backed_up(&info.sha256).map_err(of_store)?;
         written.keep();
@@ -116,7 +116,7 @@ fn backup_pfx(
         let bytes = store.export_pkcs12(&wanted.name, &password).map_err(&of_store)?;
         let mut written = Written::default();
         written.write(&file, &bytes)?;
-        // What does not open is no backup.
+        // A copy that does not open is no backup.
         let kept = read_certificate_file(&file).map_err(|_| not_written(&file))?;
         Read::from_pkcs12(&kept, &file, &password).map_err(not_read)?;
         store.mark_backed_up(&info.sha256).map_err(&of_store)?;

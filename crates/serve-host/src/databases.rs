@@ -22,7 +22,7 @@ use super::{fault, kept};
 const SYSTEM: [(&str, i32); 4] = [("master", 1), ("tempdb", 2), ("model", 3), ("msdb", 4)];
 /// The number of the first database of a user.
 const FIRST_ID: i32 = 5;
-/// What names of databases' files end in. The first is that of new ones.
+/// Extensions of database files. The first is that of new ones.
 const EXTENSIONS: [&str; 3] = ["db", "sqlite", "sqlite3"];
 /// SQL Server's bound on a database's name, in characters.
 const MAX_NAME_CHARS: usize = 123;
@@ -59,7 +59,7 @@ impl Databases {
     /// Serves what is at `path`, to `sessions`.
     ///
     /// # Errors
-    /// What the system says of `path`.
+    /// The system's metadata of `path`.
     pub(crate) fn new(path: &Path, sessions: Sessions) -> std::io::Result<Self> {
         let path = fs::canonicalize(path)?;
         let place = match fs::metadata(&path)?.is_dir() {
@@ -134,7 +134,7 @@ impl Databases {
             .collect();
         for Found { name, id, path } in self.found()? {
             let encrypted = kind(&path) == FileKind::Encrypted;
-            // What was dropped meanwhile must not come back, empty.
+            // A database that was dropped meanwhile must not come back empty.
             let uri = file_uri(&path) + "?mode=rw";
             all.push(Database { name, id, uri, encrypted });
         }
@@ -248,7 +248,7 @@ impl Databases {
     }
 }
 
-/// What the file is; nothing where it cannot be read.
+/// The kind of the file; `Other` where it cannot be read.
 pub(crate) fn kind(path: &Path) -> FileKind {
     kept::area(path).map_or(FileKind::Other, |area| FileKind::of(&area))
 }

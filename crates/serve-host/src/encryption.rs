@@ -41,7 +41,7 @@ pub(crate) struct Encryption {
 }
 
 impl Encryption {
-    /// What is noted of a database.
+    /// The note of a database.
     pub(crate) fn noted(&self, name: &str) -> Option<Noted> {
         self.notes().get(&name.to_lowercase()).cloned()
     }

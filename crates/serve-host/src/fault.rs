@@ -34,7 +34,7 @@ pub(crate) fn no_certificate(verb: &'static str, name: &str) -> Error {
     ServerError::NoCertificate { verb, name: name.to_owned() }.into()
 }
 
-/// What the key store says.
+/// Errors of the key store.
 pub(crate) fn of_store(failure: &StoreError) -> Error {
     let error = match failure {
         StoreError::Missing { .. }
@@ -78,7 +78,7 @@ pub(crate) fn device(path: &str, source: &io::Error) -> ServerError {
     ServerError::Device { path: path.to_owned(), code, words }
 }
 
-/// What the engine of backups says, of databases too.
+/// Errors of the backup engine, those of databases included.
 pub(crate) fn of_run(failure: &RunError) -> Error {
     let error = match failure {
         RunError::Io { path, source, .. } => device(&path.display().to_string(), source),

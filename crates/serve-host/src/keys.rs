@@ -16,7 +16,7 @@ use super::fault;
 /// The key store, and what opens it.
 pub(crate) struct Keys {
     operator: Arc<dyn Operator>,
-    /// What a client opened it with, until CLOSE MASTER KEY or the server's end.
+    /// The secret that a client opened it with, until CLOSE MASTER KEY or the server's end.
     given: Mutex<Option<Arc<Unlock>>>,
     /// The store as it was opened last.
     current: Mutex<Option<Arc<Unlocked>>>,
@@ -137,7 +137,7 @@ impl Keys {
             let failed = |failure: StoreError| fault::of_store(&failure);
             let bytes = store.backup(&secret, self.cost).map_err(failed)?;
             write_new(&file, &bytes).map_err(|_| not_written(&file))?;
-            // What does not open is no backup.
+            // A copy that does not open is no backup.
             let read = KeyStore::from_backup(store.store().dir(), bytes);
             let opened = read.and_then(|backup| backup.unlock(&secret)).map_err(failed);
             match opened {

@@ -1,7 +1,7 @@
-//! What T-SQL asks of the server, answered by the key store, the backup engine and the databases:
-//! the planes do not know each other.
+//! Statements of T-SQL about keys, backups and databases, carried out by the key store, the backup
+//! engine and the databases: the planes do not know each other.
 //!
-//! `docs/wire-statements.md` says of each statement what it does here.
+//! `docs/wire-statements.md` describes each statement.
 
 mod backup;
 mod certificates;

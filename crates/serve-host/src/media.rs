@@ -1,4 +1,4 @@
-//! What `RESTORE HEADERONLY`, `FILELISTONLY`, `LABELONLY` and `VERIFYONLY` tell of a media set.
+//! Answers to `RESTORE HEADERONLY`, `FILELISTONLY`, `LABELONLY` and `VERIFYONLY`.
 
 use tdekit_backup_run::FindingReport;
 use tdekit_backup_run::history;

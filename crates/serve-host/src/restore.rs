@@ -140,7 +140,7 @@ struct Work<'a> {
     places: &'a [Place],
 }
 
-/// What was restored.
+/// The result of a restore.
 struct Done {
     pages: u64,
     bytes: u64,
@@ -213,7 +213,7 @@ impl Work<'_> {
         })
     }
 
-    /// What was encrypted stays so.
+    /// Encrypted if the database was, else plain.
     fn form(
         &self,
         path: &std::path::Path,

@@ -19,7 +19,7 @@ const MATRIX: &str = include_str!("../../wire-tsql/tests/scripts/b-backups.sql")
 const HISTORY: &str = include_str!("../../wire-tsql/tests/scripts/b-history.sql");
 const MESSAGES: &str = include_str!("../../wire-tsql/tests/scripts/d-messages.sql");
 
-/// What a script gave.
+/// The result of a script.
 #[derive(Default)]
 struct Heard {
     results: Vec<(Vec<String>, Vec<Vec<Value<'static>>>)>,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::sync::{Mutex, PoisonError};
 
-/// What was seen of threads so far.
+/// The state of the threads so far.
 #[derive(Default)]
 struct Seen {
     /// Of threads that have ended, as far as they were seen.

@@ -244,7 +244,7 @@ fn a_new_master_key_has_a_new_password() {
     host.close_master_key().unwrap();
     assert_eq!(number(host.open_master_key(PASSWORD)), 15313);
     host.open_master_key("another one").unwrap();
-    // What the old key sealed opens under the new one.
+    // Data sealed under the old key opens under the new one.
     served.database("a");
     served.backup(&sealed("a", "a.bak", "AES_256")).0.unwrap();
     assert_eq!(number(host.alter_master_key(PASSWORD, true)), 40512);

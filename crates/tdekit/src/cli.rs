@@ -1,4 +1,4 @@
-//! What the command line takes. Each plane's own arguments stand beside its code.
+//! The command line. Each plane's own arguments stand beside its code.
 
 use std::ffi::OsString;
 
@@ -84,7 +84,7 @@ pub(crate) enum Command {
     /// Tell what encryption costs, on a database of yours or on one made for it
     #[command(disable_help_flag = true)]
     Bench {
-        /// What the bench takes; `tdekit bench --help` shows it
+        /// Arguments of the bench; `tdekit bench --help` shows them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },

@@ -15,7 +15,7 @@ use tdekit_wire_endpoint::EndpointError;
 use crate::hint::{database_hint, endpoint_hint, mariadb_hint, run_hint, store_hint};
 use crate::output;
 
-/// What stops a command.
+/// Why a command stopped.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
     /// The key store.
@@ -54,7 +54,7 @@ pub(crate) enum CommandError {
     /// A password is needed and there is no terminal to ask for it.
     #[error("there is no {what}")]
     NoSecret {
-        /// What is needed, such as "password for the backup".
+        /// The missing secret, such as "password for the backup".
         what: &'static str,
         /// The ways to give it.
         ways: &'static str,
@@ -62,7 +62,7 @@ pub(crate) enum CommandError {
     /// A file could not be read or written.
     #[error("cannot {action} {}: {source}", .path.display())]
     Io {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// On which file.
         path: PathBuf,
@@ -117,7 +117,7 @@ pub(crate) fn report(error: &CommandError) -> ExitCode {
 }
 
 impl CommandError {
-    /// What it means to whoever asked.
+    /// The kind of the error, which decides exit codes and hints.
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Self::Store(error) => error.kind(),
@@ -134,7 +134,7 @@ impl CommandError {
 }
 
 impl From<DatabaseError> for CommandError {
-    /// What the key store and the system say is the same wherever it was said.
+    /// Errors of the key store and of the system keep their own variants.
     fn from(error: DatabaseError) -> Self {
         match error {
             DatabaseError::Store(error) => Self::Store(error),
@@ -145,7 +145,7 @@ impl From<DatabaseError> for CommandError {
 }
 
 impl From<RunError> for CommandError {
-    /// What the key store and the system say is the same wherever it was said.
+    /// Errors of the key store and of the system keep their own variants.
     fn from(error: RunError) -> Self {
         match error {
             RunError::Store(error) => Self::Store(error),
@@ -157,7 +157,7 @@ impl From<RunError> for CommandError {
 }
 
 impl From<MariadbError> for CommandError {
-    /// What the key store and the system say is the same wherever it was said.
+    /// Errors of the key store and of the system keep their own variants.
     fn from(error: MariadbError) -> Self {
         match error {
             MariadbError::Store(error) => Self::Store(error),
@@ -182,7 +182,7 @@ impl From<Kind> for Exit {
     }
 }
 
-/// What the user may do about it.
+/// The remedy, where there is one.
 pub(crate) fn hint(error: &CommandError) -> Option<String> {
     match error {
         CommandError::Store(error) => store_hint(error),

@@ -1,4 +1,4 @@
-//! What the user may do about an error of a library. The libraries know no command, so the words
+//! Hints for errors of the libraries. The libraries know no command, so the words
 //! that name its options stand here.
 
 use tdekit_backup_run::{Notice, ObjectFault, RunError};
@@ -8,7 +8,7 @@ use tdekit_sqlite_convert::DatabaseError;
 use tdekit_sqlite_page::PageError;
 use tdekit_wire_endpoint::EndpointError;
 
-/// What the user may do about what the key store says.
+/// Hints for errors of the key store.
 pub(crate) fn store_hint(error: &StoreError) -> Option<String> {
     let hint = match error {
         StoreError::NoHome => "name the directory with --store or TDEKIT_HOME",
@@ -74,7 +74,7 @@ pub(crate) fn store_hint(error: &StoreError) -> Option<String> {
     Some(hint.to_owned())
 }
 
-/// What the user may do about what is wrong with a database.
+/// Hints for errors of databases.
 pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
     let hint = match error {
         DatabaseError::NotADatabase { .. } => {
@@ -113,7 +113,7 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
     Some(hint.to_owned())
 }
 
-/// What the user may do about what is wrong with a MariaDB server.
+/// Hints for errors of MariaDB servers.
 pub(crate) fn mariadb_hint(error: &MariadbError) -> Option<String> {
     let hint = match error {
         MariadbError::NoPlugin { .. } => {
@@ -158,7 +158,7 @@ pub(crate) fn mariadb_hint(error: &MariadbError) -> Option<String> {
     Some(hint.to_owned())
 }
 
-/// What the user may do about what the engine of backups says.
+/// Hints for errors of the backup engine.
 // One line an error: a table, complete by the compiler.
 #[allow(clippy::too_many_lines)]
 pub(crate) fn run_hint(error: &RunError) -> Option<String> {
@@ -270,7 +270,7 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
     Some(hint.to_owned())
 }
 
-/// What the user may do about what the endpoint says.
+/// Hints for errors of the endpoint.
 pub(crate) fn endpoint_hint(error: &EndpointError) -> Option<&'static str> {
     use std::io::ErrorKind;
     Some(match error {
@@ -299,7 +299,7 @@ pub(crate) fn endpoint_hint(error: &EndpointError) -> Option<&'static str> {
     })
 }
 
-/// What the user may do about what the engine tells beside its work.
+/// Hints for notices of the backup engine.
 pub(crate) fn notice_hint(notice: &Notice<'_>) -> Option<String> {
     Some(match notice {
         Notice::StoreExposed { dir, .. } => format!("chmod go-w {}", dir.display()),

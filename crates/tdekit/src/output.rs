@@ -1,4 +1,4 @@
-//! What commands print: lines, tables and JSON on standard output, warnings on standard error.
+//! Output of commands: lines, tables and JSON on standard output, warnings on standard error.
 //!
 //! Names of files and texts of media are others'. No control character of theirs reaches the
 //! terminal.

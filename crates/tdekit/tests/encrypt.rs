@@ -290,7 +290,7 @@ fn two_certificates_and_each_alone_opens_it() {
     }
 }
 
-/// What the stock shell says, without the extension.
+/// The stock shell's output, without the extension.
 fn stock(path: &std::path::Path, sql: &str) -> String {
     let output = Command::new("sqlite3").arg(path).arg(sql).output().unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -370,7 +370,7 @@ fn a_full_disk_leaves_all_as_it_was() {
     assert!(told.contains("the disk is full") && told.contains("is as it was"), "{told}");
     let names = || fs::read_dir(&disk).unwrap().count();
     assert_eq!((fs::read(&path).unwrap(), names()), (before.clone(), 1));
-    // What is known not to fit is not begun.
+    // A conversion that cannot fit is not begun.
     fs::write(disk.join("ballast"), vec![1; 4 << 20]).unwrap();
     let told = encrypt_fails(7, &path, &[]);
     assert!(told.contains("the copy needs about"), "{told}");

@@ -57,7 +57,7 @@ fn a_rotated_certificate_wraps_anew_what_the_store_knows() {
     assert_eq!(left.len(), 2, "{run}");
     assert_eq!(openers(&place, &path), [("First".to_owned(), 2)]);
     assert_eq!(pages(&path), sealed, "only the header is written");
-    // What it did not find opens by the old generation, until it is told where it is.
+    // A database that it did not find opens by the old generation until it is told where it is.
     let elsewhere = dir.path("elsewhere.db");
     assert_eq!(openers(&place, &elsewhere), [("First".to_owned(), 1)]);
     let run = place.ok(["rewrap", elsewhere.to_str().unwrap(), replaced.to_str().unwrap()]);

@@ -80,7 +80,7 @@ fn an_encrypted_database_does_not_become_plain() {
     let answer = client.batch(&format!("RESTORE DATABASE app FROM {device} WITH REPLACE"));
     assert_eq!(answer.errors().first(), Some(&50_000), "{answer:?}");
     assert!(format!("{answer:?}").contains("anybody can have made"), "{answer:?}");
-    // What the server made itself needs no word.
+    // A backup that the server made itself needs no option.
     let own = format!("DISK = '{}'", served.place.path("own.bak").display());
     let sealed = format!("ENCRYPTION (ALGORITHM = AES_256, SERVER CERTIFICATE = {CERTIFICATE})");
     ok(&mut client, &format!("BACKUP DATABASE app TO {own} WITH {sealed}"));

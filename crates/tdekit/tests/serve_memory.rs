@@ -1,4 +1,4 @@
-//! What sessions of `tdekit serve` may hold in memory.
+//! The memory that sessions of `tdekit serve` may hold.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;

@@ -117,7 +117,7 @@ fn the_stock_shell_opens_an_encrypted_database_through_either_text() {
     assert_eq!(run.code, 1, "{run:?}");
 }
 
-/// What the shell function does with a file that does not open, beside what the stock shell does.
+/// The shell function beside the stock shell, on files that do not open.
 #[test]
 fn the_shell_function_fails_as_the_stock_shell_fails() {
     let dir = Dir::new();

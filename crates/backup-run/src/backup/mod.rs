@@ -25,7 +25,7 @@ use crate::options::{BackupJob, Compression, Labels, Mode, Source};
 use crate::snapshot::Snapshot;
 use crate::{Finding, Media, Recipient, Run, RunError, SetKind, Target, UnwrapSecret};
 
-/// What a backup made.
+/// The outcome of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupOutcome {
     /// The media set.
@@ -60,13 +60,13 @@ pub struct BackupOutcome {
     pub begun_ms: i64,
     /// When it was finished.
     pub finished_ms: i64,
-    /// What a signature is over, of each family; empty where the set is not to be signed.
+    /// The bytes that a signature covers, of each family; empty where the set is not to be signed.
     pub signable: Vec<Signable>,
-    /// What was found at the targets: an unfinished tail that was cut off, damaged records.
+    /// Findings at the targets: an unfinished tail that was cut off, damaged records.
     pub findings: Vec<Finding>,
 }
 
-/// What a signature on a set is over, as it was written.
+/// The bytes that a signature on a set covers, as they were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signable {
     /// SHA-256 of the set's trailer.

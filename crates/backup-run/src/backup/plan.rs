@@ -1,4 +1,4 @@
-//! What stands at the targets, and where the next record goes.
+//! The state of the targets, and the place of the next record.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct Plan {
     /// Position of the next set.
     pub(super) position: u32,
     pub(super) families: Vec<FamilyPlan>,
-    /// What stood there; `None` for a new media set.
+    /// The media set that stood there; `None` for a new one.
     pub(super) media: Option<Media>,
     pub(super) findings: Vec<Finding>,
 }

@@ -29,7 +29,7 @@ pub(super) struct Record {
     to_sign: bool,
 }
 
-/// What was written.
+/// The result of writing.
 pub(super) struct Body {
     pub(super) set_id: Id,
     pub(super) pages: u64,

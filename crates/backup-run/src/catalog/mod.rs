@@ -93,7 +93,7 @@ const UPSERT: &str = "
         ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)
     ON CONFLICT(backup_set_uuid) DO UPDATE SET is_signed = max(is_signed, excluded.is_signed)";
 
-/// What was done with a set of the media, for [`Catalog::record_use`].
+/// The use made of a set of the media, for [`Catalog::record_use`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CatalogUse {
     /// A database was restored.

@@ -96,11 +96,11 @@ fn replace_old(
     Ok(synced.err().map(Into::into))
 }
 
-/// What is replaced.
+/// The part that is replaced.
 enum Old {
     /// A database, recovered, and locked until this is dropped.
     Locked(Source),
-    /// What SQLite does not open here: damaged, of a key that is not at hand, no database.
+    /// A file that SQLite does not open here: damaged, without its key at hand, or no database.
     Unopened(File),
 }
 

@@ -30,7 +30,7 @@ const EXTRA_BYTES: u64 = 1 << 20;
 /// Bytes 18 and 19 of a database whose journal is a write-ahead log (SQLite file format, 1.3.3).
 const WAL_VERSIONS: &[u8] = &[2, 2];
 
-/// What a restored database shall become.
+/// The form of a restored database.
 pub struct Wanted {
     /// Its final path, resolved.
     pub path: PathBuf,
@@ -44,7 +44,7 @@ pub struct Wanted {
     pub check: bool,
 }
 
-/// What was made.
+/// The result of a backup.
 #[derive(Debug)]
 pub struct Published {
     /// Why the new name may not be on disk yet, if it may not.
@@ -277,7 +277,7 @@ impl PageSink for DatabaseSink<'_> {
     }
 }
 
-/// What the VFS's own code says of the database at `path`.
+/// The VFS's own error for the database at `path`.
 fn vfs_error(path: &Path, error: tdekit_sqlite::VfsError) -> RunError {
     use tdekit_sqlite::VfsError;
     match error {

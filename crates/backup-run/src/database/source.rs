@@ -1,4 +1,4 @@
-//! What is backed up, and whether its backup is encrypted.
+//! The databases that are backed up, and whether their backups are encrypted.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ const MAX_RECIPIENTS: usize = 64;
 
 /// A database to back up.
 pub struct Database {
-    /// What the engine reads.
+    /// The source that the engine reads.
     pub source: DatabaseSource,
     /// Of an encrypted one: SHA-256 of the certificates that wrap its key.
     pub certificates: Option<Vec<[u8; 32]>>,
@@ -30,7 +30,7 @@ pub struct Database {
     pub unlocked: Option<Arc<Unlocked>>,
 }
 
-/// What a user says of encryption.
+/// The user's choice of encryption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EncryptionChoice {
     /// Plaintext, on purpose.

@@ -84,7 +84,7 @@ struct State {
     ended: bool,
 }
 
-/// What a range of pages holds.
+/// The pages of a range.
 struct Found {
     prints: Vec<Print>,
     numbers: Vec<u32>,

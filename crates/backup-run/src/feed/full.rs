@@ -24,7 +24,7 @@ pub(crate) struct FullFeed<'a> {
     fate: &'a Fate,
 }
 
-/// What is given out next.
+/// The next piece of work.
 struct Claim {
     next_page: u32,
     next_group: u32,

@@ -21,7 +21,7 @@ const _: () = assert!(GROUP as usize == MAP_PAGES_PER_BLOCK);
 /// The fingerprint of a page.
 pub(crate) type Print = [u8; FINGERPRINT_LEN];
 
-/// What one worker keeps between blocks.
+/// Buffers that one worker keeps between blocks.
 pub(crate) struct Scratch {
     /// The payload of the block.
     pub(crate) payload: Vec<u8>,

@@ -19,7 +19,7 @@ use tdekit_key_store::StoreError;
 
 use crate::RunError;
 
-/// What the making of a file means here.
+/// The error of making a file, as one of this crate.
 fn made(error: StoreError) -> RunError {
     match error {
         StoreError::BeingWritten { path } => RunError::Locked { path },

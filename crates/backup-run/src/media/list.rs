@@ -1,4 +1,4 @@
-//! What the files of a media set hold together: families, mirrors, sets.
+//! The files of a media set taken together: families, mirrors, sets.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::{
 pub(super) struct Sets {
     /// Those whose header can be read, in order.
     pub(super) sets: Vec<SetInfo>,
-    /// What is wrong with their positions.
+    /// Faults of their positions.
     pub(super) findings: Vec<Finding>,
     /// The last position, readable or not; 0 without a set.
     pub(super) last: u32,
@@ -152,7 +152,7 @@ impl Volumes {
         self.all.iter().map(|volume| volume.header.family.index).min().unwrap_or(0)
     }
 
-    /// What is wrong with the files and their records; [`Self::sets`] tells of positions.
+    /// Faults of the files and their records; [`Self::sets`] tells of positions.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let mut findings: Vec<_> = self.all.iter().flat_map(Volume::findings).collect();
         findings.extend(self.unreadable.iter().map(|(media, error)| Finding::UnreadableFile {

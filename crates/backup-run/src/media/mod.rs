@@ -31,7 +31,7 @@ pub struct Media {
     findings: Vec<Finding>,
 }
 
-/// What verifying found. Damage is an entry, not an error.
+/// The result of verifying. Damage is an entry, not an error.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VerifyReport {
     /// Position of the set.
@@ -43,7 +43,7 @@ pub struct VerifyReport {
     pub blocks: u64,
     /// Bytes of whole data blocks before compression; without a key, as the headers say.
     pub payload_bytes: u64,
-    /// What is wrong; empty when nothing is.
+    /// Damages found; empty when there are none.
     pub damages: Vec<String>,
     /// Blocks that are damaged in one mirror and whole in another.
     pub healed_blocks: u64,
@@ -51,7 +51,7 @@ pub struct VerifyReport {
     pub lost_blocks: u64,
     /// Blocks that are whole in two mirrors and not the same there.
     pub differing_blocks: u64,
-    /// What became of the set's signatures.
+    /// The state of the set's signatures.
     pub signatures: Vec<SignatureCheck>,
 }
 
@@ -66,11 +66,11 @@ pub struct SignatureCheck {
     pub certificate_der: Vec<u8>,
     /// Its subject.
     pub subject: String,
-    /// What is wrong; `None` where the signature holds.
+    /// The fault; `None` where the signature holds.
     pub problem: Option<&'static str>,
 }
 
-/// What a restore did.
+/// The outcome of a restore.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RestoreOutcome {
     /// Positions of the sets that were used: a full one, then perhaps a differential one.
@@ -141,7 +141,7 @@ impl Media {
         &self.sets
     }
 
-    /// What a reader should know: unfinished tails, damaged records, missing stripes.
+    /// Findings: unfinished tails, damaged records, missing stripes.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings

@@ -130,7 +130,7 @@ impl<'a> OpenSet<'a> {
         Metadata::decode(&payload).map_err(|error| at.error(error))
     }
 
-    /// What the index says of a block.
+    /// The index entry of a block.
     pub(crate) fn entry(&self, (family, index): (usize, u32)) -> Option<&IndexEntry> {
         let index = usize::try_from(index).ok()?;
         self.families.get(family)?.index.entries.get(index)

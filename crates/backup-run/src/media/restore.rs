@@ -19,7 +19,7 @@ use crate::{PageSink, Run, RunError};
 /// Place of "reserved bytes" in page 1.
 const RESERVED_AT: usize = 20;
 
-/// What threads share while pages are restored.
+/// State that threads share while pages are restored.
 struct Restoring<'a> {
     set: &'a OpenSet<'a>,
     sink: &'a dyn PageSink,

@@ -176,7 +176,7 @@ impl<'a> Worker<'a> {
         self.check_payload(block, entry.kind, entry.first_page)
     }
 
-    /// What an opened block holds must be what the index says of it.
+    /// Checks the content of an opened block against its index entry.
     fn check_payload(
         &self,
         block: (usize, u32),

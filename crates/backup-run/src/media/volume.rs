@@ -54,7 +54,7 @@ pub(crate) struct Prepared {
     pub(crate) set_id: Id,
 }
 
-/// What the next record is appended behind.
+/// The record that the next one is appended to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) part: u32,
@@ -169,7 +169,7 @@ impl Volume {
         gaps.any(|place| is_behind(place) && !begins(place)) || strays.any(is_behind)
     }
 
-    /// What is wrong here, or should be known.
+    /// Faults and facts of this file that a reader should know.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (_, gap) in &self.gaps {

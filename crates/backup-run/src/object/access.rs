@@ -203,7 +203,7 @@ impl Access {
     pub(super) async fn delete(&self, key: &Path) -> Result<(), ObjectFault> {
         let delete = || async { self.connection.store.delete(key).await };
         match self.tries(0).make(delete).await {
-            // What is gone is deleted; S3 says so by itself.
+            // An object that is gone counts as deleted; S3 says so by itself.
             Err(ObjectFault::NoObject) => Ok(()),
             result => result,
         }

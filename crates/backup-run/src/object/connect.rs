@@ -18,7 +18,7 @@ use object_store::{ClientConfigKey, ClientOptions, HeaderValue, ObjectStore, Ret
 use super::address::{Address, Scheme};
 use super::{ObjectFault, ObjectOptions};
 
-/// What every store of the crate does.
+/// The operations of every store.
 pub(super) trait Store: ObjectStore + MultipartStore {}
 
 impl<T: ObjectStore + MultipartStore> Store for T {}
@@ -87,7 +87,7 @@ pub(super) fn connect(
     }
 }
 
-/// What is set beside the environment: our limits, and the caller's variables.
+/// Settings beside the environment: our limits, and the caller's variables.
 fn settings<K: FromStr>(
     options: &ObjectOptions,
     client: impl Fn(ClientConfigKey) -> K,

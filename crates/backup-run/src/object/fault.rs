@@ -1,4 +1,4 @@
-//! What an object store answered, as facts that a user can act on.
+//! Answers of an object store, as facts that a user can act on.
 
 use std::error::Error as _;
 
@@ -33,13 +33,13 @@ pub enum ObjectFault {
     /// The credentials are wrong, or not enough.
     #[error("access denied: {reason}")]
     Denied {
-        /// What the store said.
+        /// The store's answer.
         reason: String,
     },
     /// No connection, or one that was dropped each time.
     #[error("the store cannot be reached: {reason}")]
     Unreachable {
-        /// What happened last.
+        /// The last event.
         reason: String,
     },
     /// No answer in time.
@@ -53,25 +53,25 @@ pub enum ObjectFault {
     Failed {
         /// The HTTP status.
         status: u16,
-        /// What the store said.
+        /// The store's answer.
         reason: String,
     },
     /// The store does not do this.
     #[error("the store refused: {reason}")]
     Refused {
-        /// What it said.
+        /// Its message.
         reason: String,
     },
     /// The address, the credentials' settings or the endpoint's are not usable.
     #[error("{reason}")]
     Configuration {
-        /// What is wrong, and what to do.
+        /// The fault, and the remedy.
         reason: String,
     },
-    /// What was uploaded so far could not be removed.
+    /// The parts uploaded so far could not be removed.
     #[error("{fault}; what was uploaded so far could not be removed: {hint}")]
     Leftover {
-        /// What went wrong first.
+        /// The first error.
         fault: Box<ObjectFault>,
         /// How to find what is left.
         hint: String,
@@ -79,7 +79,7 @@ pub enum ObjectFault {
 }
 
 impl ObjectFault {
-    /// What it means to whoever asked.
+    /// The kind of the error, which decides exit codes and hints.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -137,7 +137,7 @@ impl ObjectFault {
     }
 }
 
-/// What the innermost cause of an error tells.
+/// The text of an error's innermost cause.
 struct Said {
     status: Option<u16>,
     /// Whether the connection failed, not the store.

@@ -17,7 +17,7 @@ use crate::{Append, AppendAt, MediaSource, RunError, Target};
 #[derive(Debug)]
 pub struct ObjectTarget {
     client: Client,
-    /// What stood there when the target was opened.
+    /// The file that stood there when the target was opened.
     parts: Option<Vec<Part>>,
 }
 

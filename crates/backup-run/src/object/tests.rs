@@ -371,7 +371,7 @@ fn replacing_takes_the_old_parts_away() {
     assert_eq!(bucket.keys(), [KEY, "dir/shop.bak.0001"]);
     append.publish(TRAILER).unwrap();
     assert_eq!(bucket.keys(), [KEY]);
-    // What was replaced cannot come back, so the new one stays.
+    // The file that was replaced cannot come back, so the new one stays.
     let kept = append.withdraw();
     assert!(matches!(kept, Err(RunError::Object { fault: ObjectFault::Refused { .. }, .. })));
     assert_eq!(bucket.keys(), [KEY]);

@@ -22,7 +22,7 @@ const ABORT_PATIENCE: Duration = Duration::from_secs(20);
 /// A store may take long to put an object's pieces together, or to copy it.
 const LONG_TRY: Duration = Duration::from_mins(30);
 
-/// What an upload makes.
+/// The object that an upload makes.
 pub(super) struct Goal {
     /// Number of the part.
     pub(super) part: u32,
@@ -141,7 +141,7 @@ impl Upload {
             };
             let done = self.make(trailer).await;
             let made = Made { key: &self.key, bytes: self.total_bytes, end: trailer };
-            // What is told as published is what was read back.
+            // Only a set that was read back is told as published.
             let done = match done {
                 Ok(()) => access.is_there(&made).await.and_then(|there| match there {
                     true => Ok(()),

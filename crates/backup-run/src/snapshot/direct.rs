@@ -38,7 +38,7 @@ pub(super) struct Direct {
     pages: u32,
 }
 
-/// What a page is read by.
+/// The way that pages are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
     /// The main file.

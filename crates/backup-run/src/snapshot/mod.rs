@@ -46,7 +46,7 @@ pub(crate) struct Snapshot {
     seen: Seen,
 }
 
-/// What a reader may want to know of the database.
+/// Facts about the database.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub(crate) tables: Vec<String>,
@@ -204,7 +204,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// What no restored database may depend on is zeros: the page of the lock bytes, and the
+    /// Zeros bytes that no restored database may depend on: the page of the lock bytes, and the
     /// reserved bytes of an encrypted database.
     fn blank(&self, first: u32, pages: &mut [u8]) {
         blank(first, pages, self.page_len(), self.zeroed);

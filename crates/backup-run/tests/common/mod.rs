@@ -1,4 +1,4 @@
-//! What the tests share: databases, keys without RSA, backups in one call.
+//! Shared by the tests: databases, keys without RSA, backups in one call.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;

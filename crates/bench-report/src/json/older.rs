@@ -304,12 +304,12 @@ fn backup(old: &Object) -> Value {
     new
 }
 
-/// What tells a cell from those of the same compression and devices.
+/// The tool or cipher, which tells a cell from others of the same compression and devices.
 fn side_of(cell: &Object) -> &str {
     words(cell, if words(cell, "role") == "peer" { "tool" } else { "cipher" })
 }
 
-/// What a cell shares with them.
+/// The identifier that cells of one compression and the same devices share.
 fn cell_id(cell: &Object, action: &str) -> String {
     let peer = words(cell, "role") == "peer";
     let what = words(cell, if peer { "tool" } else { "compression" });

@@ -104,7 +104,7 @@ fn head(changes: &Changes) -> Markup {
     }
 }
 
-/// What became of one cost.
+/// How one cost changed, as a sentence.
 fn sentence(found: &Found<'_, Change>) -> Markup {
     let what = match found.item.metric {
         Metric::Elapsed => "elapsed time",

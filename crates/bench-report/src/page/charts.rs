@@ -77,7 +77,7 @@ fn series(shown: &Shown<'_>, cells: &[&Class], metric: Metric) -> Vec<Series> {
 /// The cell that the source has.
 const LOOP: &str = "loop";
 
-/// What a chart of messages shows.
+/// A chart of messages.
 struct Figure {
     title: &'static str,
     /// The source's, and whether of the encrypted connections alone, over the plain ones.
@@ -221,7 +221,7 @@ mod tests {
         assert!((values(&elapsed.theirs())[0] - 1.605).abs() < 1e-3);
         let ours = elapsed.ours(&shown);
         assert!((ours[0].0.value - 1.1).abs() < 1e-4 && ours[0].0.bounds.is_some());
-        // What a step takes does not depend on their number.
+        // The time of a step does not depend on the number of steps.
         assert!((values(&step.theirs())[1] - 621.27).abs() < 1e-6);
         let median = report.median("loop", "off", Metric::Elapsed).unwrap();
         assert!((values(&step.ours(&shown))[0] - median / 1000.0).abs() < 1e-9);

@@ -1,4 +1,4 @@
-//! What the tests of every page ask.
+//! Checks that the tests of every page share.
 
 use super::STYLE;
 

@@ -1,4 +1,4 @@
-//! What stands beside the overheads: opening, memory and size; the machine, settings and method.
+//! Sections beside the overheads: opening, memory and size; the machine, settings and method.
 
 use maud::{Markup, html};
 

@@ -12,11 +12,11 @@ use crate::published::{PUBLISHED, Published};
 pub(crate) struct Document {
     /// Author, title, place and time.
     pub(crate) citation: &'static str,
-    /// What it measured on.
+    /// The machine and software of the source.
     pub(crate) environment: &'static str,
     /// How it measured.
     pub(crate) method: &'static str,
-    /// What it found.
+    /// The source's result.
     pub(crate) result: &'static str,
 }
 

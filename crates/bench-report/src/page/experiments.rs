@@ -19,7 +19,7 @@ pub(super) fn sections(book: &Book<'_>) -> Markup {
     }
 }
 
-/// What every experiment of this kind does the same.
+/// How often and in which order blocks ran, the same for all classes.
 fn pairs(book: &Book<'_>) -> Markup {
     let settings = &book.results.settings;
     html! {

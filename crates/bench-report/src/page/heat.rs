@@ -124,7 +124,7 @@ fn shade(found: Option<&Comparison>) -> String {
     format!("{direction} {}{frame}", strength(found))
 }
 
-/// What cannot be told from 0 % gets the faintest.
+/// A cost that cannot be told from 0 % gets the faintest shade.
 fn strength(found: &Comparison) -> &'static str {
     let size = found.ratio.ln().abs();
     if !is_certain(found) && size >= FAINT.0 {

@@ -76,7 +76,7 @@ fn short(label: &str) -> String {
     label.trim_end_matches(", warm").trim_end_matches(", cold").to_owned()
 }
 
-/// What each class does, in words.
+/// The work of each class, in words.
 pub(super) fn what(classes: &[Found<'_, Class>]) -> Markup {
     html! {
         details {

@@ -1,4 +1,4 @@
-//! What sources of experiments with sides of their own published, beside ours.
+//! Published figures beside ours: backups and messages.
 
 use maud::{Markup, html};
 

@@ -40,7 +40,7 @@ pub(super) fn latency(book: &Book<'_>) -> Markup {
     }
 }
 
-/// What encryption costs in latency.
+/// The cost of encryption in latency.
 fn latency_costs(book: &Book<'_>) -> Markup {
     let metrics = [Metric::MedianLatency, Metric::TailLatency];
     let mut timed = book.shown.cells("");
@@ -56,7 +56,7 @@ pub(super) fn measured(results: &Results) -> bool {
     results.noise.is_some() || results.embedded.as_ref().is_some_and(tells)
 }
 
-/// What else the machine did, warm-up and the driver's share; nothing where none was measured.
+/// Noise, warm-up and the driver's share; nothing where none was measured.
 pub(super) fn section(results: &Results) -> Markup {
     if !measured(results) {
         return html! {};
@@ -70,7 +70,7 @@ pub(super) fn section(results: &Results) -> Markup {
     }
 }
 
-/// What else the machine did, which stands under `noise` in every document.
+/// The machine's other work, which stands under `noise` in every document.
 pub(super) fn noise(noise: &Noise) -> Markup {
     html! {
         h3 { "What else the machine did" }

@@ -52,7 +52,7 @@ const DOCUMENT: [Row; 7] = [
     },
 ];
 
-/// What the source's columns are.
+/// The source's columns.
 const COLUMNS: [Metric; 4] =
     [Metric::Cpu, Metric::PagesRead, Metric::PagesWritten, Metric::Elapsed];
 

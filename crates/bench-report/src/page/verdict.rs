@@ -109,7 +109,7 @@ fn of_threads(results: &Results) -> Vec<Markup> {
         .collect()
 }
 
-/// What the run's cipher, or the last one, costs in backups: a sentence a compression.
+/// The cost in backups of the run's cipher, or of the last one: a sentence for each compression.
 fn of_backups(results: &Results) -> Vec<Markup> {
     let Some(report) = &results.backup else { return Vec::new() };
     let Some(cipher) = cipher_of(report, &results.settings.algorithm) else { return Vec::new() };

@@ -17,7 +17,7 @@ pub(crate) struct Band {
     pub(crate) high: f64,
 }
 
-/// What is plotted.
+/// The content of a plot.
 #[derive(Debug, Clone)]
 pub(crate) struct Bands {
     /// Shown above, and names the plot for those who do not see it.

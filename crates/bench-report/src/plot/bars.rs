@@ -19,7 +19,7 @@ pub(crate) struct Bar {
     pub(crate) bounds: Option<(f64, f64)>,
 }
 
-/// What is plotted.
+/// The content of a plot.
 #[derive(Debug, Clone)]
 pub(crate) struct Bars {
     /// Shown above, and names the plot for those who do not see it.

@@ -29,7 +29,7 @@ pub(crate) enum Line {
     Row(String, Vec<Option<Mark>>),
 }
 
-/// What is plotted. Series are told apart by shape and colour.
+/// The content of a plot. Series are told apart by shape and colour.
 #[derive(Debug, Clone)]
 pub(crate) struct Forest {
     /// Names the plot for those who do not see it.

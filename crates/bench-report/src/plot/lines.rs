@@ -30,12 +30,12 @@ pub(crate) struct Series {
     pub(crate) points: Vec<Point>,
 }
 
-/// What is plotted.
+/// The content of a plot.
 #[derive(Debug, Clone)]
 pub(crate) struct Lines {
     /// Shown above, and names the plot for those who do not see it.
     pub(crate) title: String,
-    /// What stands on the lower axis.
+    /// Title of the lower axis.
     pub(crate) across: String,
     /// How an amount is written on the left axis.
     pub(crate) words: fn(f64) -> String,

@@ -28,7 +28,7 @@ pub(crate) type ChartError = DrawingAreaErrorKind<fmt::Error>;
 
 type Area<'a> = DrawingArea<Paint<'a>, Shift>;
 
-/// What a legend names: the ink, whose mark has a shape of its own, and the words.
+/// An entry of a legend: the ink, whose mark has a shape of its own, and the words.
 #[derive(Debug, Clone)]
 pub(crate) struct Key {
     pub(crate) ink: Ink,

@@ -14,7 +14,7 @@ use plotters_backend::{
 /// plotters counts in whole units; one of them is this part of a CSS pixel.
 pub(super) const UNITS: i32 = 10;
 
-/// What a stroke or a text stands for. Each is a class of the style sheet.
+/// The role of a stroke or a text. Each is a class of the style sheet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ink {
     Text,

@@ -187,14 +187,14 @@ pub(super) enum ExperimentName {
     All,
 }
 
-/// What a `--mix` names: one, or all.
+/// The mixes that a `--mix` names: one, or all.
 pub(super) type Mixes = Vec<Mix>;
 
 fn mixes(text: &str) -> Result<Mixes, String> {
     if text == "all" { Ok(Mix::all()) } else { text.parse().map(|mix| vec![mix]) }
 }
 
-/// What `--think-time` names.
+/// The value of `--think-time`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Thinking(pub(super) Option<ThinkTime>);
 

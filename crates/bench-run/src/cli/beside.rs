@@ -1,4 +1,4 @@
-//! What `tdekit bench` does beside a run: orders to one, comparison of two, calibration of many.
+//! Work of `tdekit bench` beside a run: orders to one, comparison of two, calibration of many.
 
 use std::path::Path;
 

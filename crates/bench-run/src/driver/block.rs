@@ -77,7 +77,7 @@ impl Restart<'_> {
         Measured { run, statements, latencies: cost.latencies }
     }
 
-    /// What a block cost, `None` when an order disturbed it.
+    /// The cost of a block, `None` when an order disturbed it.
     pub(super) fn costs(
         &mut self,
         work: &Work,

@@ -126,7 +126,7 @@ pub(crate) fn calibrate(
     Ok(calibration)
 }
 
-/// What the runs of a calibration are.
+/// The kind of a calibration's runs.
 enum Way {
     /// The mixes on sides that are made once.
     Mixes(Box<Prepared>),

@@ -1,4 +1,4 @@
-//! What a run measures, as classes with the work that each block of them does.
+//! The classes of a run, with the work that each block of them does.
 
 use tdekit_bench_report::{Axes, Class, Experiment, StatementInfo};
 

@@ -1,4 +1,4 @@
-//! What makes figures doubtful, and what can be done about it.
+//! Doubts about figures, and remedies.
 
 use std::time::Duration;
 

@@ -33,7 +33,7 @@ pub(super) fn length(config: &Config) -> Length {
     }
 }
 
-/// What was measured so far.
+/// The measurements so far.
 #[derive(Default)]
 pub(super) struct Measured {
     pub(super) runs: Vec<Run>,
@@ -41,7 +41,7 @@ pub(super) struct Measured {
     pub(super) warm_up: Vec<WarmUp>,
     /// By class and side.
     pub(super) latencies: BTreeMap<(String, String), Latencies>,
-    /// What was added to sides that were made dearer.
+    /// The work added to sides that were made dearer.
     pub(super) added: Added,
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results, BenchError>
             warnings: &mut warnings,
         };
         let ended = match run(config, tools, around, &mut results) {
-            // What was measured before is kept.
+            // Figures measured before are kept.
             Err(error) if begun => Ended { failure: Some(error), reached: false },
             outcome => outcome?,
         };

@@ -45,7 +45,7 @@ pub(super) const SUBJECT: &str = "subject.db";
 pub(super) struct Prepared {
     pub(super) directory: TempDir,
     pub(super) sides: Vec<SideSpec>,
-    /// What full backups need, where the command can back up.
+    /// The needs of full backups, where the command can back up.
     pub(super) backups: Option<Backups>,
     pub(super) tasks: Vec<Task>,
     pub(super) plan: Vec<Planned>,

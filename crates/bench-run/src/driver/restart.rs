@@ -47,7 +47,7 @@ pub(super) struct SideWorkers {
     /// On a copy of its own, whose changes are thrown away.
     pub(super) script: Option<WorkerProcess>,
     pub(super) directory: PathBuf,
-    /// What blocks of the mixes owe where their side is made dearer, by control row.
+    /// The debts of the mixes' blocks where their side is made dearer, by control row.
     pub(super) debts: BTreeMap<i64, Debt>,
 }
 
@@ -211,7 +211,7 @@ pub(super) fn plan_script(
 }
 
 impl Restart<'_> {
-    /// What was added to the work of sides that were made dearer.
+    /// The work added to sides that were made dearer.
     pub(super) fn added(&self) -> Added {
         let mut sum = Added::default();
         for debt in self.workers.iter().flat_map(|workers| workers.debts.values()) {

@@ -68,7 +68,7 @@ pub(super) fn empty(config: &Config, environment: Environment, started: String) 
     }
 }
 
-/// What the sides, their classes and their blocks are in a report.
+/// The report of the sides, their classes and their blocks.
 pub(super) fn report(prepared: &Prepared, brought: &[Class], runs: Vec<Run>) -> Report {
     let sides = prepared.sides.iter().map(|side| side.side.clone()).collect();
     let cells = ordered_classes(prepared, brought, &runs);

@@ -39,7 +39,7 @@ pub(crate) struct SideSpec {
     worker: PathBuf,
 }
 
-/// What decides which sides there are.
+/// The choices that decide which sides there are.
 pub(crate) struct SideChoice<'a> {
     pub(crate) config: &'a Config,
     pub(crate) tools: &'a Tools,

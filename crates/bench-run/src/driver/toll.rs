@@ -13,7 +13,7 @@ use crate::process::WorkerProcess;
 
 use super::block::at_once;
 
-/// What blocks of one class owe. A payment is never exact; what it lacks or exceeds is carried to
+/// The debt of one class's blocks. A payment is never exact; the difference is carried to
 /// the next, so that the share of several blocks is.
 pub(super) struct Debt {
     per_mille: u64,
@@ -22,7 +22,7 @@ pub(super) struct Debt {
     added: Added,
 }
 
-/// What was added to what was worked, all blocks together.
+/// Work and the work added to it, all blocks together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Added {
     worked_cpu_ns: u64,
@@ -55,7 +55,7 @@ impl Debt {
         Self { per_mille, cpu_ns: 0, elapsed_ns: 0, added: Added::default() }
     }
 
-    /// What was added so far.
+    /// The work added so far.
     pub(super) fn added(&self) -> Added {
         self.added
     }

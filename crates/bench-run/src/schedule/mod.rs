@@ -51,15 +51,15 @@ impl Place {
 
 /// How a block came out.
 pub(crate) enum Block<F> {
-    /// What was measured.
+    /// Measured.
     Done(Vec<F>),
     /// An order changed the test in the middle of it.
     Disturbed,
 }
 
-/// What experiments run on. Dropping one ends its processes and removes its files.
+/// The ground that experiments run on. Dropping one ends its processes and removes its files.
 pub(crate) trait Ground {
-    /// What is measured as a unit, on several sides.
+    /// A unit of measurement, run on several sides.
     type Cell: Clone;
     /// A block's figures.
     type Found;
@@ -112,12 +112,12 @@ pub(crate) trait Ground {
     fn clean_up(&mut self, kind: Kind) -> Result<(), BenchError>;
 }
 
-/// What a run has around it.
+/// The surroundings of a run.
 pub(crate) struct Surroundings<'a> {
     pub(crate) progress: &'a Progress,
     pub(crate) noise: &'a mut NoiseMeter,
     pub(crate) steering: &'a mut Steering,
-    /// What a reader of the report must know.
+    /// Warnings for the reader of the report.
     pub(crate) warnings: &'a mut Vec<String>,
 }
 

@@ -18,7 +18,7 @@ const MOST_RESTARTS: u32 = 5_000;
 /// How long a run of an experiment may be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Length {
-    /// What is so long, as a warning names it.
+    /// The name of the thing that is so long, in a warning.
     pub(crate) what: &'static str,
     pub(crate) restarts: u32,
     pub(crate) pairs: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Length {
     pub(crate) stopping: Option<Stopping>,
 }
 
-/// What a restart runs.
+/// The cells that a restart runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Every class.
@@ -85,7 +85,7 @@ impl Plan {
         self.first
     }
 
-    /// What a restart runs. The second one runs the headline alone, so that the plan knows early
+    /// The cells of a restart. The second one runs the headline alone, so that the plan knows early
     /// how long that takes.
     pub(super) fn kind(&self, number: u32) -> Kind {
         match number {
@@ -132,7 +132,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// What a restart of so many tasks will take, at most.
+    /// The time that a restart of so many tasks will take, at most.
     pub(super) fn expected(&self, tasks: usize) -> Duration {
         match self.longest.range(tasks..).next() {
             Some((known, longest)) if *known == tasks => *longest,
@@ -162,13 +162,13 @@ pub(super) fn affordable_pairs(
     (1..=length.pairs).rev().find(|pairs| f64::from(*pairs) <= most).unwrap_or(1)
 }
 
-/// What to tell a reader of a run that has only so many pairs a restart.
+/// The warning of a run that has only so many pairs a restart.
 pub(super) fn fewer_pairs(length: &Length, pairs: u32) -> Option<String> {
     (pairs < length.pairs)
         .then(|| format!("The time limit left {pairs} of {} pairs a restart.", length.pairs))
 }
 
-/// What to tell a reader of a run that the time limit ended before restart `number`, from 0.
+/// The warning of a run that the time limit ended before restart `number`, from 0.
 pub(super) fn time_is_up(length: &Length, plan: &Plan, number: u32) -> String {
     if number < plan.first() {
         format!("The time limit ended {} after {number} of {} restarts.", length.what, plan.first())
@@ -181,7 +181,7 @@ pub(super) fn time_is_up(length: &Length, plan: &Plan, number: u32) -> String {
     }
 }
 
-/// What to tell a reader of a run that the time limit ended within restart `number`, from 0.
+/// The warning of a run that the time limit ended within restart `number`, from 0.
 pub(super) fn cut_short(length: &Length, number: u32) -> String {
     if number >= length.restarts {
         return format!(

@@ -17,7 +17,7 @@ pub(crate) struct Steering {
     version: u64,
     /// Version that each side's control table is at.
     applied: Vec<u64>,
-    /// What a reader must know of the run.
+    /// Notes that a reader of the run must know.
     pub(crate) notes: Vec<String>,
     /// Where the run stands, for whoever asks.
     pub(crate) place: String,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a ground is to do at a block, by its number.
+/// The action of a ground at a block, by its number.
 type Script = fn(usize, &mut Steering) -> Result<Block<Place>, BenchError>;
 
 struct Noting {

@@ -26,7 +26,7 @@ pub(crate) fn retries() -> u64 {
     RETRIES.load(Ordering::Relaxed)
 }
 
-/// What SQLite answered.
+/// SQLite's error.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message} (SQLite code {code}) at: {doing}")]
 pub(crate) struct SqliteError {

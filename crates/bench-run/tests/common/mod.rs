@@ -1,4 +1,4 @@
-//! What the tests of the program share.
+//! Shared by the tests of the program.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 

@@ -80,18 +80,18 @@ impl Found {
     }
 }
 
-/// What is left of a unit one of whose files is not there.
+/// The rest of a unit one of whose files is missing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Left {
-    /// What still stands.
+    /// A file of it that is there.
     pub(super) path: PathBuf,
     pub(super) engine: &'static str,
-    /// What is wrong with it.
+    /// The fault.
     pub(super) told: String,
 }
 
 impl Found {
-    /// What is left of a unit one of whose files is missing. One that was dropped leaves nothing.
+    /// The rest of a unit one of whose files is missing. One that was dropped leaves nothing.
     pub(super) fn left_of(&self, unit: &Unit) -> Option<Left> {
         let stands = |path: &Path| fs::symlink_metadata(path).is_ok();
         match unit {
@@ -118,7 +118,7 @@ impl Found {
     }
 }
 
-/// What an `.isl` file names; nothing where it cannot be read.
+/// The file that an `.isl` file names; nothing where it cannot be read.
 fn target_of(link: &Path) -> PathBuf {
     PathBuf::from(fs::read_to_string(link).unwrap_or_default().trim())
 }

@@ -48,7 +48,7 @@ impl KeyArgs {
         }
     }
 
-    /// What opens the key store beside these: `--key-file` names the private key's file where
+    /// The arguments that open the key store: `--key-file` names the private key's file where
     /// there is a certificate's file without `--private-key`.
     pub(crate) fn for_store(&self, global: &GlobalArgs) -> GlobalArgs {
         let mut global = global.clone();
@@ -61,7 +61,7 @@ impl KeyArgs {
     /// The key of the files that are named, if any are.
     ///
     /// # Errors
-    /// What the files say; `Secret` when there is no password for them.
+    /// The keys in the files; `Secret` when there is no password for them.
     pub(crate) fn files_key(&self, global: &GlobalArgs) -> Result<Option<Keys>, CommandError> {
         let file = self.backup_password_file.as_deref();
         let password = || session::backup_password(file, Ask::Existing);

@@ -1,4 +1,4 @@
-//! What the commands on backups share: arguments, progress, what is printed.
+//! Shared parts of the commands on backups: arguments, progress, output.
 
 pub(crate) mod keys;
 pub(crate) mod progress;

@@ -1,4 +1,4 @@
-//! What is told of a media set and its sets, as lines and as JSON.
+//! The report of a media set and its sets, as lines and as JSON.
 
 use serde::Serialize;
 use tdekit_backup_run::place::Opened;
@@ -19,7 +19,7 @@ pub(crate) struct MediaReport {
     /// Always false: what a header says is checked against its MAC by `verify` and `restore` only.
     pub(crate) verified: bool,
     pub(crate) devices: Vec<CatalogDevice>,
-    /// What a reader should know: unfinished tails, damaged records, missing stripes.
+    /// Findings: unfinished tails, damaged records, missing stripes.
     pub(crate) findings: Vec<FindingReport>,
     pub(crate) sets: Vec<SetReport>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct SetReport {
     /// Whether a differential set may stand on it.
     pub(crate) has_page_map: bool,
     pub(crate) signatures: Vec<Signature>,
-    /// What is wrong with its header, trailer or index.
+    /// A fault of its header, trailer or index.
     pub(crate) damage: Option<String>,
 }
 

@@ -36,7 +36,7 @@ use crate::global::GlobalArgs;
 use crate::progress::heed_signals;
 use crate::{output, session};
 
-/// What stands for standard output.
+/// The name of standard output.
 const STANDARD: &str = "-";
 
 /// Arguments of `backup`.
@@ -188,7 +188,7 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
 }
 
 impl BackupArgs {
-    /// What the parser cannot know.
+    /// Rules that the parser cannot check.
     fn check(&self, places: &[Place]) -> Result<(), CommandError> {
         let usage = |told: &str| Err(CommandError::Usage(told.to_owned()));
         if places.contains(&Place::Standard) {
@@ -321,7 +321,7 @@ impl BackupArgs {
         Ok(Some(Signer::new(unlocked, selector, global)?))
     }
 
-    /// What opens the base of a differential set, where that is encrypted: the key store, if it
+    /// The key of a differential set's base, where that is encrypted: the key store, if it
     /// opens.
     fn base_keys(
         &self,
@@ -404,7 +404,7 @@ impl BackupArgs {
     }
 }
 
-/// What was made, as JSON.
+/// The result of a backup, as JSON.
 #[derive(Serialize)]
 struct Made {
     #[serde(flatten)]

@@ -42,7 +42,7 @@ pub(crate) struct AddArgs {
     json: bool,
 }
 
-/// What was done with a set, as JSON.
+/// The change of a set, as JSON.
 #[derive(Serialize)]
 struct Added {
     position: u32,

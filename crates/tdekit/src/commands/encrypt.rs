@@ -15,7 +15,7 @@ use crate::global::GlobalArgs;
 use crate::progress::{Shown, StopAfter, heed_signals};
 use crate::{output, session};
 
-/// What the name of a kept original adds to the database's.
+/// The suffix of a kept original's name.
 const KEEP_SUFFIX: &str = ".plain";
 
 /// Arguments of `encrypt`.

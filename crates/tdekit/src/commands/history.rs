@@ -33,7 +33,7 @@ pub(crate) struct HistoryArgs {
     json: bool,
 }
 
-/// What a scan found, as JSON.
+/// The result of a scan, as JSON.
 #[derive(Default, Serialize)]
 struct Scanned {
     /// Files of media sets.

@@ -63,7 +63,7 @@ pub(crate) struct StatusArgs {
     verify: bool,
 }
 
-/// What shall open the key store from now on.
+/// The secret that opens the key store from now on.
 #[derive(Debug, Args)]
 pub(crate) struct NewSecretArgs {
     /// Have the password in this file open the key store from now on
@@ -197,7 +197,7 @@ fn backup(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let secret = Unlock::Password(password);
     let bytes = store.backup(&secret, args.cost.over(PasswordParams::default())?)?;
     write_new(&args.out, &bytes)?;
-    // What does not open is no backup.
+    // A copy that does not open is no backup.
     let opened = read_backup(&args.out)
         .and_then(|bytes| Ok(KeyStore::from_backup(store.store().dir(), bytes)?.unlock(&secret)?));
     let opened = match opened {

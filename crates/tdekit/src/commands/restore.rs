@@ -35,7 +35,7 @@ use crate::global::GlobalArgs;
 use crate::progress::{Shown, heed_signals};
 use crate::{output, session};
 
-/// What stands for standard output.
+/// The name of standard output.
 const STANDARD: &str = "-";
 
 /// Arguments of `restore`.
@@ -98,7 +98,7 @@ pub(crate) struct RestoreArgs {
     stats: Option<u8>,
 }
 
-/// What was restored, as JSON.
+/// The result of a restore, as JSON.
 #[derive(Serialize)]
 struct Restored {
     path: Option<PathBuf>,
@@ -114,7 +114,7 @@ struct Restored {
     certificates: Vec<String>,
     healed_blocks: u64,
     elapsed_s: f64,
-    /// What is wrong with the media set, beside the set that was restored.
+    /// Faults of the media set, beside the set that was restored.
     findings: Vec<FindingReport>,
     /// Newer sets that --latest-readable could not read.
     passed_over: Vec<PassedOver>,
@@ -235,7 +235,7 @@ impl Work<'_> {
         found
     }
 
-    /// What the user and the configuration ask of the sets, before anything is restored.
+    /// Checks the demands of the user and the configuration before anything is restored.
     fn check_policy(&mut self) -> Result<(), CommandError> {
         let policy = downgrade::policy(&self.args.keys.for_store(self.global))?;
         if self.args.allow_unauthenticated {
@@ -354,7 +354,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What the restored database becomes, and the store that encrypts it. What was encrypted stays
+    /// The form of the restored database, and the store that encrypts it. An encrypted one stays
     /// so unless `--plain` says otherwise.
     fn form(&self, path: &Path) -> Result<(Form, Option<Arc<Unlocked>>), CommandError> {
         let args = self.args;

@@ -41,7 +41,7 @@ pub(crate) struct ServeArgs {
     /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:1433")]
     listen: SocketAddr,
-    /// What is encrypted
+    /// How much of the connection is encrypted
     #[arg(long, value_enum, default_value_t = Encrypt::On)]
     encrypt: Encrypt,
     /// Certificate, PEM, with those that vouch for it [default: one made on the first start]
@@ -58,12 +58,12 @@ pub(crate) struct ServeArgs {
     session_memory_mib: Option<u32>,
 }
 
-/// What is encrypted on the wire.
+/// How much of the connection is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Encrypt {
     /// Nothing, not even passwords
     Off,
-    /// What the client asks for; passwords where it can
+    /// As the client asks; passwords at least, where it can
     On,
     /// All: clients that cannot are refused
     Required,
@@ -211,7 +211,7 @@ fn run_endpoint(
     Ok(())
 }
 
-/// What runs the clients' requests on the databases of `path`, a directory or one file. `sessions`
+/// The engine that runs requests on the databases of `path`, a directory or one file. `sessions`
 /// are those of the endpoint.
 fn engine(
     path: &Path,
@@ -270,7 +270,7 @@ fn identity(args: &ServeArgs, dir: &Path) -> Result<Option<IdentityFiles>, Comma
     Ok(Some(files))
 }
 
-/// What clients may call this machine.
+/// Names that clients may call this machine by.
 fn own_names(listen: SocketAddr) -> Vec<String> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     if let Ok(host) = rustix::system::uname().nodename().to_str()

@@ -1,6 +1,6 @@
 //! `tdekit shell-init`: how each shell and language loads the SQLite extension.
 //!
-//! What is printed are the files under `tests/interop/`, which the interoperability tests run.
+//! It prints the files under `tests/interop/`, which the interoperability tests run.
 
 use clap::{Args, ValueEnum};
 
@@ -55,7 +55,7 @@ const JAVA_USE: &str = "\
 // and call Tdekit.load() first in main (or in a static block of the main class).
 ";
 
-/// What can load the extension.
+/// A program that can load the extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Host {
     /// A bash or zsh function around the stock sqlite3 shell
@@ -75,7 +75,7 @@ pub(crate) enum Host {
 /// Arguments of `shell-init`.
 #[derive(Debug, Args)]
 pub(crate) struct ShellInitArgs {
-    /// What shall load the extension
+    /// The program that shall load the extension
     #[arg(value_enum, default_value = "bash")]
     host: Host,
 }

@@ -21,7 +21,7 @@ pub(crate) struct StatusArgs {
     json: bool,
 }
 
-/// What is printed for a file.
+/// The output for a file.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Listed<'a> {

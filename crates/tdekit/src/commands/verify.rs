@@ -51,13 +51,13 @@ pub(crate) struct VerifyArgs {
     json: bool,
 }
 
-/// What verifying found, as JSON.
+/// The result of verifying, as JSON.
 #[derive(Serialize)]
 struct Verified {
     media_uuid: String,
     /// `whole`, `damaged` (with findings, too) or `not_verified` (there was no key).
     verdict: &'static str,
-    /// What is wrong beside the sets: any of these makes the media set damaged.
+    /// Faults beside the sets: any of these makes the media set damaged.
     findings: Vec<FindingReport>,
     sets: Vec<VerifiedSet>,
 }
@@ -254,7 +254,7 @@ impl VerifyArgs {
     }
 }
 
-/// What is said of all that was looked at. A set that is damaged or wrongly signed is not ok.
+/// The verdict on all that was checked. A set that is damaged or wrongly signed is not ok.
 fn verdict(findings: &[FindingReport], sets: &[VerifiedSet]) -> &'static str {
     if !findings.is_empty() || sets.iter().any(|set| !set.ok) {
         "damaged"

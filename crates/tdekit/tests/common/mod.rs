@@ -99,7 +99,7 @@ impl Place {
     }
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Run {
     pub code: i32,

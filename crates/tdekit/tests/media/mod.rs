@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use tdekit_backup_media::{Scan, Scanned};
 
-/// What stands in the bytes of a media file.
+/// Scans the bytes of a media file.
 pub fn scan(bytes: &[u8]) -> Scanned {
     let mut scan = Scan::new(bytes.len() as u64);
     while let Some(range) = scan.wanted() {

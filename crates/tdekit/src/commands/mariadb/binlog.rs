@@ -35,7 +35,7 @@ pub(crate) fn run(args: &BinlogArgs, global: &GlobalArgs) -> Result<(), CommandE
     let Some(path) = &args.output else {
         let mut out = BufWriter::new(io::stdout().lock());
         let read = binlog::decrypt(&mut input, &mut out, &keyring);
-        // What was whole before an error is worth having.
+        // Everything whole before an error is worth having.
         out.flush()?;
         return Ok(read.map(drop).map_err(MariadbError::from)?);
     };

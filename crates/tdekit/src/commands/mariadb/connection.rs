@@ -26,7 +26,7 @@ pub(crate) struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    /// What was named.
+    /// The connection that the arguments name.
     pub(crate) fn connection(&self) -> Connection {
         let Self { defaults_file, socket, host, port, user } = self.clone();
         Connection { defaults_file, socket, host, port, user }
