@@ -5,28 +5,27 @@ use std::path::Path;
 use tdekit_bench_report::Environment;
 
 use crate::error::BenchError;
-use crate::measure::clock_step_ns;
+use crate::measure::{clock_step_ns, field};
 
 /// Describes the machine; fields that the system does not tell are `unknown`.
 pub(crate) fn describe(directory: &Path) -> Environment {
     let uname = rustix::system::uname();
-    let os = read("/etc/os-release")
-        .and_then(|text| value_of(&text, "PRETTY_NAME=").map(|name| name.replace('"', "")));
-    let cpu = read("/proc/cpuinfo").and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("model name"))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    });
+    let value = |path: &str, name: &str| {
+        let text = read(path)?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.replace([':', '"'], "").trim().to_owned())
+    };
     let load =
         read("/proc/loadavg").and_then(|text| text.split_whitespace().next().map(str::to_owned));
     let unknown = || "unknown".to_owned();
     Environment {
-        os: os.unwrap_or_else(unknown),
+        os: value("/etc/os-release", "PRETTY_NAME=").unwrap_or_else(unknown),
         kernel: format!(
             "{} {}",
             uname.sysname().to_string_lossy(),
             uname.release().to_string_lossy()
         ),
-        cpu: cpu.unwrap_or_else(unknown),
+        cpu: value("/proc/cpuinfo", "model name").unwrap_or_else(unknown),
         cpus: processors() as u64,
         memory_bytes: memory_bytes("MemTotal:"),
         file_system: file_system(directory).unwrap_or_else(unknown),
@@ -68,10 +67,8 @@ pub(crate) fn available_memory_bytes() -> u64 {
     memory_bytes("MemAvailable:")
 }
 
-fn memory_bytes(field: &str) -> u64 {
-    let line = read("/proc/meminfo").and_then(|text| value_of(&text, field));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0).saturating_mul(1024)
+fn memory_bytes(name: &str) -> u64 {
+    field(&read("/proc/meminfo").unwrap_or_default(), name).saturating_mul(1024)
 }
 
 /// Bytes that this user may still write to the file system of `directory`.
@@ -97,10 +94,6 @@ pub(crate) fn check_space(directory: &Path, needed_bytes: u64) -> Result<(), Ben
 
 fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
-}
-
-fn value_of(text: &str, key: &str) -> Option<String> {
-    text.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use tdekit_bench_report::{Report, Run, Settings, Stopping};
+use tdekit_bench_report::{Report, Results, Run, Settings, Stopping};
 
 use crate::config::Config;
 use crate::error::BenchError;
-use crate::schedule::{Ended, Kind, Length};
+use crate::schedule::{Ended, Kind, Length, Surroundings};
+use crate::tools::Tools;
 
-/// The result of an experiment. After a failure the report holds what was measured until then.
-pub(crate) struct Outcome {
-    pub(crate) report: Report,
-    pub(crate) ended: Ended,
-}
+/// Runs an experiment that the plan asks for, and puts its figures into the results, after a
+/// failure those until then. Fails when nothing could be measured.
+pub(crate) type RunExperiment =
+    fn(&Config, &Tools, Surroundings<'_>, &mut Results) -> Result<Ended, BenchError>;
 
 /// A report that grows, and when its figures suffice.
 pub(crate) struct Figures {
@@ -60,11 +60,18 @@ impl Figures {
         self.report.runs.extend(found);
     }
 
+    /// Leaves the report in its place in the results.
+    ///
     /// # Errors
     /// The failure that ended the run, where nothing was measured.
-    pub(crate) fn outcome(self, ended: Ended) -> Result<Outcome, BenchError> {
+    pub(crate) fn finish(
+        self,
+        ended: Ended,
+        place: &mut Option<Report>,
+    ) -> Result<Ended, BenchError> {
         let ended =
             ended.unless_empty(self.report.runs.is_empty() && self.report.idle.is_empty())?;
-        Ok(Outcome { report: self.report, ended })
+        *place = Some(self.report);
+        Ok(ended)
     }
 }

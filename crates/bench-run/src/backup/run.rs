@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
-use tdekit_bench_report::{Experiment, Metric, Report, Run, Settings, Subject, measured};
+use tdekit_bench_report::{Experiment, Metric, Report, Results, Run, Subject, measured};
 
 use super::check::{check_cipher, check_restored};
 use super::matrix::{self, Action, Method, Task};
@@ -14,7 +14,7 @@ use super::places::{self, Place, check_space};
 use super::tools::ReadyTool;
 use crate::config::Config;
 use crate::error::BenchError;
-use crate::experiment::{Figures, Outcome};
+use crate::experiment::Figures;
 use crate::generate::generate;
 use crate::interrupt;
 use crate::job::{Ran, RunSpec};
@@ -22,7 +22,9 @@ use crate::key_store::{self, KeyEnvironment};
 use crate::private;
 use crate::process::WorkerProcess;
 use crate::progress::Progress;
-use crate::schedule::{self, Block, Ground, Kind, Length, Place as At, Steering, Surroundings};
+use crate::schedule::{
+    self, Block, Ended, Ground, Kind, Length, Place as At, Steering, Surroundings,
+};
 use crate::subject::{beside, copy_database, page_size};
 use crate::tools::Tools;
 
@@ -34,16 +36,13 @@ const DEFAULT_PAGE_SIZE: u32 = 4096;
 /// Bytes of a row of each generated table with its indexes, together.
 const ROW_BYTES: u64 = 340;
 
-/// Runs the matrix that `config` describes.
-///
-/// # Errors
-/// Fails when nothing could be measured.
+/// Runs the matrix: a [`crate::experiment::RunExperiment`].
 pub(crate) fn run(
     config: &Config,
     tools: &Tools,
-    reported: &Settings,
     around: Surroundings<'_>,
-) -> Result<(Outcome, Subject), BenchError> {
+    results: &mut Results,
+) -> Result<Ended, BenchError> {
     let plan = &config.backup;
     let Surroundings { progress, noise, steering, warnings } = around;
     let prepared = Prepared::new(config, tools, progress, warnings)?;
@@ -54,15 +53,19 @@ pub(crate) fn run(
         groups: matrix::groups(&prepared.tasks),
         position: 0,
         checked: Vec::new(),
-        figures: Figures::new(prepared.report(config), config, reported),
+        figures: Figures::new(prepared.report(config), config, &results.settings),
     };
     let length = ground.figures.length("the backup matrix", (plan.blocks, 1), config.max_time);
     // Every cell runs once whatever the time limit.
     let length = Length { least: 1, by_cell: true, ..length };
     let ended = schedule::run(&mut ground, &length, config.seed, inner);
-    let outcome = ground.figures.outcome(ended)?;
-    warnings.extend(doubts(&prepared, &outcome.report));
-    Ok((outcome, prepared.subject.clone()))
+    let ended = ground.figures.finish(ended, &mut results.backup)?;
+    warnings.extend(results.backup.as_ref().and_then(|report| doubts(&prepared, report)));
+    if results.embedded.is_none() {
+        results.settings.page_size_bytes = prepared.subject.page_size_bytes;
+        results.subject = prepared.subject.clone();
+    }
+    Ok(ended)
 }
 
 /// Everything that the runs need. Dropping it removes every file.

@@ -9,16 +9,19 @@ use tdekit_bench_report::{
 };
 
 use super::ground::{self, SidesGround};
+use super::now;
 use super::prepare::{self, Prepared};
 use super::results;
 use super::toll::Added;
-use super::{RunExperiment, now, run_backup, run_messages, run_oltp};
+use crate::backup;
 use crate::config::{Config, Experiments};
 use crate::environment;
 use crate::error::BenchError;
+use crate::experiment::RunExperiment;
 use crate::interrupt;
+use crate::messages;
 use crate::noise::NoiseMeter;
-use crate::oltp::OltpTarget;
+use crate::oltp::{self, OltpTarget};
 use crate::progress::Progress;
 use crate::schedule::{self, Steering, Surroundings};
 use crate::tools::Tools;
@@ -138,9 +141,9 @@ enum Way {
 fn own_experiments(config: &Config) -> Vec<(Experiment, RunExperiment)> {
     let experiments = config.experiments;
     let all = [
-        (experiments.oltp, Experiment::Oltp, run_oltp as RunExperiment),
-        (experiments.messages, Experiment::Messages, run_messages),
-        (experiments.backup, Experiment::Backup, run_backup),
+        (experiments.oltp, Experiment::Oltp, oltp::run as RunExperiment),
+        (experiments.messages, Experiment::Messages, messages::run),
+        (experiments.backup, Experiment::Backup, backup::run),
     ];
     all.into_iter().filter(|(wanted, ..)| *wanted).map(|(_, name, run)| (name, run)).collect()
 }

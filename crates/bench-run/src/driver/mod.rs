@@ -24,10 +24,10 @@ use crate::backup;
 use crate::config::Config;
 use crate::environment;
 use crate::error::BenchError;
+use crate::experiment::RunExperiment;
 use crate::interrupt;
 use crate::messages;
 use crate::noise::NoiseMeter;
-use crate::numbers::whole;
 use crate::oltp;
 use crate::progress::Progress;
 use crate::schedule::{self, Ended, Steering, Surroundings};
@@ -52,9 +52,9 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results, BenchError>
     }
     let experiments = [
         (config.experiments.needs_sides(), run_sides as RunExperiment),
-        (config.experiments.backup, run_backup),
-        (config.experiments.oltp, run_oltp),
-        (config.experiments.messages, run_messages),
+        (config.experiments.backup, backup::run),
+        (config.experiments.oltp, oltp::run),
+        (config.experiments.messages, messages::run),
     ];
     let (mut begun, mut reached) = (false, true);
     for (_, run) in experiments.into_iter().filter(|(wanted, _)| *wanted) {
@@ -93,11 +93,6 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results, BenchError>
     Ok(results)
 }
 
-/// Runs an experiment and puts what it found into the results. Fails when nothing could be
-/// measured.
-type RunExperiment =
-    fn(&Config, &Tools, Surroundings<'_>, &mut Results) -> Result<Ended, BenchError>;
-
 /// The time, RFC 3339, in seconds.
 fn now() -> String {
     let now = OffsetDateTime::now_utc();
@@ -119,52 +114,4 @@ fn run_sides(
     let ended = ended.unless_empty(measured.runs.is_empty())?;
     results::add_sides(results, prepared, &brought, measured);
     Ok(ended)
-}
-
-/// The backup matrix.
-fn run_backup(
-    config: &Config,
-    tools: &Tools,
-    around: Surroundings<'_>,
-    results: &mut Results,
-) -> Result<Ended, BenchError> {
-    let (outcome, subject) = backup::run(config, tools, &results.settings, around)?;
-    if results.embedded.is_none() {
-        results.settings.page_size_bytes = subject.page_size_bytes;
-        results.subject = subject;
-    }
-    results.backup = Some(outcome.report);
-    Ok(outcome.ended)
-}
-
-/// The OLTP workloads.
-fn run_oltp(
-    config: &Config,
-    tools: &Tools,
-    around: Surroundings<'_>,
-    results: &mut Results,
-) -> Result<Ended, BenchError> {
-    let outcome = oltp::run(config, tools, &results.settings, around)?;
-    if results.subject.label.is_empty() {
-        outcome.report.text("engine").clone_into(&mut results.subject.label);
-        results.subject.bytes = whole(outcome.report.number("data_bytes"));
-        results.subject.tables = config.oltp.tables.into();
-    }
-    results.oltp = Some(outcome.report);
-    Ok(outcome.ended)
-}
-
-/// Messages over TDS.
-fn run_messages(
-    config: &Config,
-    tools: &Tools,
-    around: Surroundings<'_>,
-    results: &mut Results,
-) -> Result<Ended, BenchError> {
-    let outcome = messages::run(config, tools, &results.settings, around)?;
-    if results.subject.label.is_empty() {
-        outcome.report.text("server").clone_into(&mut results.subject.label);
-    }
-    results.messages = Some(outcome.report);
-    Ok(outcome.ended)
 }

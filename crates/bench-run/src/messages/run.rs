@@ -2,7 +2,7 @@
 //! connections; then connections that wait.
 
 use fastrand::Rng;
-use tdekit_bench_report::{Experiment, Report, Role, Run, Settings, Side};
+use tdekit_bench_report::{Experiment, Report, Results, Role, Run, Side};
 
 use super::cells::{self, fill, loop_batch};
 use super::idle;
@@ -14,7 +14,7 @@ use super::tds::{Connection, Dialer, Login, Mode, TdsError};
 use super::work::{self, Seat, Task, Wire};
 use crate::config::Config;
 use crate::error::BenchError;
-use crate::experiment::{Figures, Outcome};
+use crate::experiment::Figures;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::schedule::{self, Block, Ended, Ground, Kind, Place, Steering, Surroundings};
@@ -25,16 +25,13 @@ const TRIAL_STEPS: u64 = 1000;
 /// The side that has no connection.
 const DIRECT: &str = "direct";
 
-/// Runs the experiment.
-///
-/// # Errors
-/// Fails when nothing could be measured.
+/// Runs the experiment: a [`crate::experiment::RunExperiment`].
 pub(crate) fn run(
     config: &Config,
     tools: &Tools,
-    reported: &Settings,
     around: Surroundings<'_>,
-) -> Result<Outcome, BenchError> {
+    results: &mut Results,
+) -> Result<Ended, BenchError> {
     let plan = &config.messages;
     if plan.loops.is_some_and(|loops| i32::try_from(loops).is_err()) {
         let reason = "the message loop counts in an INT: at most 2,147,483,647";
@@ -61,7 +58,7 @@ pub(crate) fn run(
         bed: None,
         streams: plan.stream_rows > 0,
         tasks: Vec::new(),
-        figures: Figures::new(empty(plan, sides), config, reported),
+        figures: Figures::new(empty(plan, sides), config, &results.settings),
     };
     let Surroundings { progress, noise, steering, warnings } = around;
     let inner = Surroundings { progress, noise, steering, warnings: &mut *warnings };
@@ -69,9 +66,12 @@ pub(crate) fn run(
         Ok(reached) => Ended { failure: None, reached },
         Err(error) => Ended { failure: Some(error), reached: false },
     };
-    let outcome = measuring.figures.outcome(ended)?;
+    let ended = measuring.figures.finish(ended, &mut results.messages)?;
     warnings.append(&mut measuring.warnings);
-    Ok(outcome)
+    if let (Some(report), true) = (&results.messages, results.subject.label.is_empty()) {
+        report.text("server").clone_into(&mut results.subject.label);
+    }
+    Ok(ended)
 }
 
 /// The sides, and how each is encrypted; none for SQLite in the bench's own process, on the same

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use tdekit_bench_report::{Class, Experiment, Metric, Report, Run, Settings, Side, measured};
+use tdekit_bench_report::{Class, Experiment, Metric, Report, Results, Run, Side, measured};
 use tdekit_private_mariadb::ProcessUse;
 
 use super::mariadb::MariaDb;
@@ -12,9 +12,10 @@ use super::remote::Remote;
 use super::sqlite::Sqlite;
 use crate::config::Config;
 use crate::error::BenchError;
-use crate::experiment::{Figures, Outcome};
+use crate::experiment::Figures;
 use crate::latency::Percentiles;
-use crate::schedule::{self, Block, Ground, Kind, Place, Steering, Surroundings};
+use crate::numbers::whole;
+use crate::schedule::{self, Block, Ended, Ground, Kind, Place, Steering, Surroundings};
 use crate::tools::Tools;
 
 /// The figures of a block.
@@ -76,16 +77,13 @@ pub(super) fn no_side(side: usize) -> BenchError {
     BenchError::mismatch("schedule", format!("there is no side {side}"))
 }
 
-/// Runs the workloads that `config` describes.
-///
-/// # Errors
-/// Fails when nothing could be measured.
+/// Runs the workloads: a [`crate::experiment::RunExperiment`].
 pub(crate) fn run(
     config: &Config,
     tools: &Tools,
-    reported: &Settings,
     around: Surroundings<'_>,
-) -> Result<Outcome, BenchError> {
+    results: &mut Results,
+) -> Result<Ended, BenchError> {
     let (plan, progress) = (&config.oltp, around.progress);
     let target: Box<dyn Target + '_> = match &plan.target {
         OltpTarget::MariaDb => Box::new(MariaDb::prepare(config, tools, progress)?),
@@ -104,11 +102,17 @@ pub(crate) fn run(
     report.set("rows", plan.rows);
     report.set("restarts", plan.restarts);
     report.set("block_s", block_s);
-    let figures = Figures::new(report, config, reported);
+    let figures = Figures::new(report, config, &results.settings);
     let length = figures.length("the OLTP workloads", (plan.restarts, plan.pairs), plan.max_time);
     let mut ground = OltpGround { target, figures, cells, block_s };
     let ended = schedule::run(&mut ground, &length, config.seed, around);
-    ground.figures.outcome(ended)
+    let ended = ground.figures.finish(ended, &mut results.oltp)?;
+    if let (Some(report), true) = (&results.oltp, results.subject.label.is_empty()) {
+        report.text("engine").clone_into(&mut results.subject.label);
+        results.subject.bytes = whole(report.number("data_bytes"));
+        results.subject.tables = plan.tables.into();
+    }
+    Ok(ended)
 }
 
 /// The cells of a plan: workloads that destroy rows come last within a restart.

@@ -218,20 +218,16 @@ impl<'a> Hand<'a> {
                 let table = self.table();
                 self.point(table)
             }
-            Workload::ReadOnly => {
-                self.ask(&oltp.begin)?;
-                self.reads()?;
-                self.ask(&oltp.commit)
-            }
-            Workload::ReadWrite => {
-                self.ask(&oltp.begin_write)?;
-                self.reads()?;
-                self.writes()?;
-                self.ask(&oltp.commit)
-            }
-            Workload::WriteOnly => {
-                self.ask(&oltp.begin_write)?;
-                self.writes()?;
+
+            Workload::ReadOnly | Workload::ReadWrite | Workload::WriteOnly => {
+                let writes = workload != Workload::ReadOnly;
+                self.ask(if writes { &oltp.begin_write } else { &oltp.begin })?;
+                if workload != Workload::WriteOnly {
+                    self.reads()?;
+                }
+                if writes {
+                    self.writes()?;
+                }
                 self.ask(&oltp.commit)
             }
             Workload::UpdateIndex => self.update_index(),
@@ -331,6 +327,10 @@ mod tests {
         connection
     }
 
+    fn share(workload: Workload, duration_ns: u64) -> OltpShare {
+        OltpShare { workload, tables: 2, rows: 200, duration_ns, seed: 5 }
+    }
+
     #[test]
     fn every_workload_runs_with_sysbenchs_numbers_of_statements() {
         let connection = filled();
@@ -339,9 +339,7 @@ mod tests {
             if workload == Workload::FullScan {
                 continue;
             }
-            let share =
-                OltpShare { workload, tables: 2, rows: 200, duration_ns: 3_000_000, seed: 5 };
-            let done = oltp.run(&connection, &share).unwrap();
+            let done = oltp.run(&connection, &share(workload, 3_000_000)).unwrap();
             let each = match workload {
                 Workload::ReadOnly => 16,
                 Workload::ReadWrite => 20,
@@ -365,14 +363,7 @@ mod tests {
     fn reads_and_writes_leave_as_many_rows() {
         let connection = filled();
         let oltp = Oltp::prepare(&connection, 2).unwrap();
-        let share = OltpShare {
-            workload: Workload::WriteOnly,
-            tables: 2,
-            rows: 200,
-            duration_ns: 20_000_000,
-            seed: 9,
-        };
-        oltp.run(&connection, &share).unwrap();
+        oltp.run(&connection, &share(Workload::WriteOnly, 20_000_000)).unwrap();
         let count = connection.query_text("SELECT COUNT(*) FROM sbtest1").unwrap();
         assert_eq!(count.as_deref(), Some("200"));
     }
