@@ -8,9 +8,10 @@ mod common;
 use std::fs;
 use std::process::Command;
 
-use bench::{Bench, SMALL, signal, wait_until};
+use bench::{Bench, SMALL, signal, wait_until, whole_blocks};
 use common::Run;
 use rusqlite::Connection;
+use serde_json::Value;
 
 /// Goes on until it is disturbed.
 const ENDLESS: [&str; 2] = ["--pairs", "1000"];
@@ -25,7 +26,9 @@ fn an_interrupt_keeps_what_was_measured() {
     signal(running.0.id(), "INT");
     assert_eq!(running.0.wait().unwrap().code(), Some(130));
     let results = bench.partial("interrupted");
-    assert!(results["sides"].as_array().unwrap().iter().any(|side| side["id"] == "tdekit"));
+    assert!(
+        results["embedded"]["sides"].as_array().unwrap().iter().any(|side| side["id"] == "tdekit")
+    );
     assert_eq!(fs::read(bench.path("app.db")).unwrap(), before);
 }
 
@@ -81,7 +84,7 @@ fn a_second_terminal_changes_and_stops_a_run() {
     assert!(bench.ok(["--control", "stop", "--run", &process]).out.contains("stopping"));
     assert_eq!(running.0.wait().unwrap().code(), Some(130));
     let results = bench.partial("stopped by `--control stop`");
-    let classes: Vec<&str> = results["classes"]
+    let classes: Vec<&str> = results["embedded"]["cells"]
         .as_array()
         .unwrap()
         .iter()
@@ -107,7 +110,7 @@ fn a_coarse_clock_is_told() {
     let warnings = results["warnings"].to_string();
     assert!(warnings.contains("moves in steps of"), "{warnings}");
     // Where the clock did not tick there is no ratio; where there is one it is a number.
-    let comparisons = results["summary"]["comparisons"].as_array().unwrap();
+    let comparisons = results["embedded"]["summary"]["comparisons"].as_array().unwrap();
     assert!(!comparisons.is_empty());
     assert!(comparisons.iter().all(|found| found["ratio"].as_f64().is_some_and(|it| it > 0.0)));
 }
@@ -120,16 +123,16 @@ fn every_mix_at_a_rate_with_tables() {
     let tables = ["--csv", "ratios.csv", "--csv-blocks", "blocks.csv"];
     bench.ok(words.iter().chain(&length).chain(&tables));
     let results = bench.results();
-    assert_eq!(results["classes"].as_array().unwrap().len(), 17);
+    assert_eq!(results["embedded"]["cells"].as_array().unwrap().len(), 17);
     assert_eq!(results["settings"]["rate_per_s"], 4000);
-    let samples = results["samples"].as_array().unwrap();
-    assert_eq!(samples.len(), 17 * 2 * 2);
+    let blocks: Vec<&Value> = whole_blocks(&results).collect();
+    assert_eq!(blocks.len(), 17 * 2 * 2);
     // 10 loops of two processes at 4,000 a second: the last is due after 4.5 ms.
-    assert!(samples.iter().all(|sample| sample["elapsed_ns"].as_u64().unwrap() >= 4_500_000));
+    assert!(blocks.iter().all(|block| block["values"]["elapsed"].as_f64().unwrap() >= 4_500_000.0));
     let lines = |name: &str| fs::read_to_string(bench.path(name)).unwrap().lines().count();
-    assert_eq!(lines("blocks.csv"), 1 + samples.len());
+    assert_eq!(lines("blocks.csv"), 1 + blocks.len());
     assert!(lines("ratios.csv") > 17 * 2);
-    assert_eq!(results["driver"].as_array().unwrap().len(), 17);
+    assert_eq!(results["embedded"]["driver"].as_array().unwrap().len(), 17);
     let page = fs::read_to_string(bench.path("report.html")).unwrap();
     assert!(page.contains("What the driver itself costs"));
 }
@@ -144,12 +147,12 @@ fn thinking_as_in_the_document() {
     let results = bench.results();
     let thinking = &results["settings"]["think_time"];
     assert_eq!((&thinking["every_loops"], &thinking["pause_ms"]), (&1000.into(), &1000.into()));
-    for sample in results["samples"].as_array().unwrap() {
-        assert!(sample["elapsed_ns"].as_u64().unwrap() >= 1_000_000_000, "{sample}");
-        assert!(sample["cpu_ns"].as_u64().unwrap() < 500_000_000, "{sample}");
+    for block in whole_blocks(&results) {
+        assert!(block["values"]["elapsed"].as_f64().unwrap() >= 1e9, "{block}");
+        assert!(block["values"]["cpu"].as_f64().unwrap() < 5e8, "{block}");
     }
     // Thinking is no operation's latency.
-    for latency in results["latencies"].as_array().unwrap() {
+    for latency in results["embedded"]["latencies"].as_array().unwrap() {
         assert!(latency["max_ns"].as_u64().unwrap() < 1_000_000_000, "{latency}");
     }
 }
@@ -167,7 +170,7 @@ fn a_script_runs_until_it_is_known_or_time_is_up() {
     let run = bench.ok(words.iter().chain(&["--precision", "1%", "--max-time", "4"]));
     assert_eq!(fs::read(bench.path("app.db")).unwrap(), before);
     let results = bench.results();
-    assert_eq!(results["statements"].as_array().unwrap().len(), 3);
+    assert_eq!(results["embedded"]["statements"].as_array().unwrap().len(), 3);
     let stopping = &results["settings"]["stopping"];
     assert_eq!((&stopping["headline_ppm"], &stopping["all_ppm"]), (&10_000.into(), &10_000.into()));
     // Two restarts never know it to 1 %, unless a miracle makes them.
@@ -226,7 +229,7 @@ fn a_file_of_any_name_is_priced() {
     let mut command = bench.command(["--experiment", "scans", "--quick", "--restarts", "1"]);
     let run = Run::of(&command.arg(odd).output().unwrap());
     assert_eq!(run.code, 0, "{run:?}");
-    assert_eq!(bench.results()["classes"].as_array().unwrap().len(), 3);
+    assert_eq!(bench.results()["embedded"]["cells"].as_array().unwrap().len(), 3);
     let state: String = Connection::open(bench.path("").join(odd))
         .unwrap()
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))

@@ -78,7 +78,7 @@ fn a_schema_full_of_everything_is_priced() {
         }
     }
     let used = |name: &str| {
-        let statements = results["statements"].as_array().unwrap();
+        let statements = results["embedded"]["statements"].as_array().unwrap();
         statements.iter().any(|statement| statement["sql"].as_str().unwrap().contains(name))
     };
     assert!(used("\"quo\"\"ted 'na;me'\"") && used("\"pairs\"") && used("\"exact\""));
