@@ -14,27 +14,16 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// Its schemes, the first of which is shown.
-    fn schemes(self) -> &'static [&'static str] {
+    /// Its schemes, the first of which is shown; the usual port; the last part of an address.
+    fn facts(self) -> (&'static [&'static str], u16, &'static str) {
         match self {
-            Self::Mysql => &["mysql://", "mariadb://"],
-            Self::Mssql => &["mssql://"],
+            Self::Mysql => (&["mysql://", "mariadb://"], 3306, "/DATABASE"),
+            Self::Mssql => (&["mssql://"], 1433, "[/DATABASE]"),
         }
     }
 
-    fn usual_port(self) -> u16 {
-        match self {
-            Self::Mysql => 3306,
-            Self::Mssql => 1433,
-        }
-    }
-
-    fn shape(self) -> String {
-        let database = match self {
-            Self::Mysql => "/DATABASE",
-            Self::Mssql => "[/DATABASE]",
-        };
-        format!("expected {}USER[:PASSWORD]@HOST[:PORT]{database}", self.schemes()[0])
+    fn scheme(self) -> &'static str {
+        self.facts().0[0]
     }
 }
 
@@ -54,7 +43,7 @@ pub(crate) struct ServerUrl {
 impl fmt::Display for ServerUrl {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (open, close) = if self.host.contains(':') { ("[", "]") } else { ("", "") };
-        let (scheme, host) = (self.protocol.schemes()[0], &self.host);
+        let (scheme, host) = (self.protocol.scheme(), &self.host);
         write!(formatter, "{scheme}{}@{open}{host}{close}:{}", self.user, self.port)?;
         if self.database.is_empty() { Ok(()) } else { write!(formatter, "/{}", self.database) }
     }
@@ -73,11 +62,13 @@ impl std::str::FromStr for ServerUrl {
         let (protocol, rest) = [Protocol::Mysql, Protocol::Mssql]
             .into_iter()
             .find_map(|protocol| {
-                let mut schemes = protocol.schemes().iter();
+                let mut schemes = protocol.facts().0.iter();
                 Some((protocol, schemes.find_map(|scheme| text.strip_prefix(scheme))?))
             })
             .ok_or("expected mysql:// or mssql://")?;
-        let wrong = || protocol.shape();
+        let (_, usual_port, database) = protocol.facts();
+        let wrong =
+            || format!("expected {}USER[:PASSWORD]@HOST[:PORT]{database}", protocol.scheme());
         let (who, place) = rest.rsplit_once('@').ok_or_else(wrong)?;
         let (address, database) = place.split_once('/').unwrap_or((place, ""));
         let (user, password) = match who.split_once(':') {
@@ -92,7 +83,7 @@ impl std::str::FromStr for ServerUrl {
             None => address.split_once(':').map_or((address, Some("")), |(h, p)| (h, Some(p))),
         };
         let port = match port.ok_or_else(wrong)? {
-            "" => protocol.usual_port(),
+            "" => usual_port,
             digits => digits.parse().map_err(|_| wrong())?,
         };
         let (user, database) = (decode(user)?, decode(database)?);

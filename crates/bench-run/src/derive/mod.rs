@@ -147,31 +147,25 @@ pub(crate) fn choose(derived: &Derived, rehearsals: &[Rehearsal]) -> (Vec<Planne
     (plan, notes)
 }
 
+type Group<'a> = (Operation, &'a str);
+
 /// One note for each table and operation whose candidates all failed.
 fn refusals(derived: &Derived, rehearsals: &[Rehearsal]) -> Vec<String> {
-    let mut notes: Vec<String> = Vec::new();
-    let mut seen: Vec<(Operation, &str)> = Vec::new();
-    for candidate in &derived.candidates {
+    let mut groups: Vec<(Group<'_>, Vec<&Option<String>>)> = Vec::new();
+    for (candidate, rehearsal) in derived.candidates.iter().zip(rehearsals) {
         let group = (candidate.planned.operation, candidate.planned.table.as_str());
-        if seen.contains(&group) {
-            continue;
-        }
-        seen.push(group);
-        let failures: Vec<&Option<String>> = derived
-            .candidates
-            .iter()
-            .zip(rehearsals)
-            .filter(|(other, _)| (other.planned.operation, other.planned.table.as_str()) == group)
-            .flat_map(|(_, rehearsal)| &rehearsal.failures)
-            .collect();
-        if let (true, Some(Some(reason))) =
-            (failures.iter().all(|failure| failure.is_some()), failures.first())
-        {
-            // SQLite's message may hold the statement, but never a value.
-            notes.push(format!("No {} on {}: {reason}.", group.0.name(), group.1));
+        match groups.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, failures)) => failures.extend(&rehearsal.failures),
+            None => groups.push((group, rehearsal.failures.iter().collect())),
         }
     }
-    notes
+    let note = |((operation, table), failures): (Group<'_>, Vec<&Option<String>>)| {
+        let all = failures.iter().all(|failure| failure.is_some());
+        let reason = failures.first()?.as_ref().filter(|_| all)?;
+        // SQLite's message may hold the statement, but never a value.
+        Some(format!("No {} on {table}: {reason}.", operation.name()))
+    };
+    groups.into_iter().filter_map(note).collect()
 }
 
 #[cfg(test)]
