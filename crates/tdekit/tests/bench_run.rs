@@ -139,10 +139,10 @@ fn every_mix_at_a_rate_with_tables() {
 
 /// 1 s before each 1,000 loops; so each short block of the warm-up has one too.
 #[test]
-fn thinking_as_in_the_document() {
+fn thinking_takes_its_time() {
     let bench = Bench::new();
     let words = ["--experiment", "crud", "--mix", "10/0/0", "--rows", "60", "--processes", "1"];
-    let length = ["--loops", "4", "--restarts", "1", "--pairs", "1", "--think-time", "document"];
+    let length = ["--loops", "4", "--restarts", "1", "--pairs", "1", "--think-time", "1000/1s"];
     bench.ok(words.iter().chain(&length));
     let results = bench.results();
     let thinking = &results["settings"]["think_time"];

@@ -45,10 +45,7 @@ impl Order {
 const NONE: ThinkTime = ThinkTime { every_loops: 0, pause_ms: 0 };
 const USAGE: &str = "expected `set mix=R/U/I`, `set delay=LOOPS/PAUSE` such as 1000/1s or none, \
      `stop` or `status`";
-/// Garrison's: 1 s every 1,000 loops.
-const GARRISON: ThinkTime = ThinkTime { every_loops: 1000, pause_ms: 1000 };
-
-/// `none` or `LOOPS/PAUSE`, the pause in `ms` or `s`; `document` is an older name of 1000/1s.
+/// `none` or `LOOPS/PAUSE`, the pause in `ms` or `s`.
 pub(crate) fn think_time(text: &str) -> Result<Option<ThinkTime>, String> {
     let parse = || -> Option<ThinkTime> {
         let (loops, pause) = text.split_once('/')?;
@@ -60,13 +57,12 @@ pub(crate) fn think_time(text: &str) -> Result<Option<ThinkTime>, String> {
         let every_loops = loops.parse().ok().filter(|loops| (1..=1 << 40).contains(loops))?;
         (pause_ms <= 3_600_000).then_some(ThinkTime { every_loops, pause_ms })
     };
-    match text {
-        "none" => Ok(None),
-        "document" => Ok(Some(GARRISON)),
-        _ => parse().map(Some).ok_or_else(|| {
-            "expected LOOPS/PAUSE such as 1000/1s or 500/20ms, or `none`".to_owned()
-        }),
+    if text == "none" {
+        return Ok(None);
     }
+    parse()
+        .map(Some)
+        .ok_or_else(|| "expected LOOPS/PAUSE such as 1000/1s or 500/20ms, or `none`".to_owned())
 }
 
 #[cfg(test)]
@@ -108,9 +104,9 @@ mod tests {
 
     #[test]
     fn think_time_as_given_or_none() {
-        assert_eq!(think_time("document"), Ok(Some(GARRISON)));
-        assert_eq!(think_time("1000/1s"), Ok(Some(GARRISON)));
+        let second = ThinkTime { every_loops: 1000, pause_ms: 1000 };
+        assert_eq!(think_time("1000/1s"), Ok(Some(second)));
         assert_eq!(think_time("none"), Ok(None));
-        assert!(think_time("1000/1h").is_err());
+        assert!(think_time("1000/1h").is_err() && think_time("document").is_err());
     }
 }
