@@ -6,6 +6,7 @@ mod documents;
 mod fuzz;
 mod interop;
 mod mtr;
+mod package;
 mod plane;
 mod process;
 mod release;
@@ -103,6 +104,8 @@ enum Task {
         #[arg(long)]
         stock: bool,
     },
+    /// Make packages of the shipped programs, or make them and prove each in an empty environment.
+    Package(package::Arguments),
     /// Run SQLite's own tests with every database encrypted, and tell what differs from what is
     /// known.
     SqliteSuite(sqlite_suite::Arguments),
@@ -146,6 +149,7 @@ fn run(task: Task) -> Result<()> {
         }
         Task::S3 { command } => beside_s3(&command),
         Task::Mtr { tests, stock } => mtr::mtr(&tests, stock),
+        Task::Package(arguments) => package::package(&arguments),
         Task::SqliteSuite(arguments) => sqlite_suite::sqlite_suite(&arguments),
         Task::Fuzz { target, seconds } => fuzz::fuzz(target.as_deref(), seconds),
     }

@@ -4,7 +4,8 @@
 //! program runs on both and checks itself; then the encrypted one is decrypted, and both must
 //! hold the same. Then databases from Debian packages: encrypted, queried by the stock shell,
 //! decrypted. And backup sets, restored by a reader that knows nothing of tdekit; the bench's
-//! report page, read in a browser; and clients of SQL Server against `tdekit serve`.
+//! report page, read in a browser; clients of SQL Server against `tdekit serve`; and the Python
+//! packages, installed from their files.
 
 mod media;
 mod packages;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::package;
 use crate::process::{output, run, target_dir};
 use crate::release;
 use crate::tally::Tally;
@@ -28,6 +30,9 @@ use store::Store;
 
 /// Stands in each seed and in all that the programs write; no raw file may show it.
 const MARKER: &str = "marker-7d1f40c2-planted";
+
+/// The Python packages, installed from their files.
+const WHEELS: &str = "python-packages";
 
 /// Runs every program and package, or the one called `name`, and counts.
 ///
@@ -40,12 +45,13 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
     let clients: Vec<_> = tds::CLIENTS.iter().filter(|client| chosen(client.name)).collect();
     let media_reader = chosen(media::NAME);
     let report_page = chosen(report_page::NAME);
+    let wheels = chosen(WHEELS);
     let none = programs.is_empty() && packages.is_empty() && clients.is_empty();
-    if none && !media_reader && !report_page {
+    if none && !media_reader && !report_page && !wheels {
         let names = PROGRAMS.iter().map(|each| each.name);
         let names = names.chain(PACKAGES.iter().map(|each| each.name));
         let names = names.chain(tds::CLIENTS.iter().map(|each| each.name));
-        let names: Vec<_> = names.chain([media::NAME, report_page::NAME]).collect();
+        let names: Vec<_> = names.chain([media::NAME, report_page::NAME, WHEELS]).collect();
         bail!("nothing is called that; there are: {}", names.join(", "));
     }
     let top = target_dir().join("interop");
@@ -67,6 +73,11 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
         }
         for client in clients {
             count(&mut tally, client.name, tds::check(client, &top));
+        }
+        if wheels {
+            let built = target_dir().join("release");
+            let result = package::make(&built).and_then(|made| package::python::prove(&made));
+            count(&mut tally, WHEELS, result);
         }
     }
     if report_page {

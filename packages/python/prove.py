@@ -1,0 +1,73 @@
+"""Proves installed wheels as a user meets them: ``prove.py``, by the environment's own Python.
+
+It begins with nothing but the packages: a home of its own, a key store, a certificate, a database
+that is encrypted, opened again, tampered with and refused. It prints a line and exits with 0 or 1.
+"""
+
+import os
+import pathlib
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+MARKER = "a name that no raw file may show"
+
+
+def main():
+    with tempfile.TemporaryDirectory() as home:
+        os.chdir(home)
+        for name in [name for name in os.environ if name.startswith("TDEKIT_")]:
+            del os.environ[name]
+        os.environ.update(HOME=home, TDEKIT_PASSWORD="only for this proof")
+        os.environ.pop("XDG_DATA_HOME", None)
+        prove(pathlib.Path(home) / "app.db")
+    print("python packages: ok")
+
+
+def prove(path):
+    command = str(pathlib.Path(sys.executable).parent / "tdekit")
+    expect(run([command, "--version"]).returncode == 0, "the command runs")
+    plain = sqlite3.connect(path)
+    plain.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT)")
+    plain.executemany("INSERT INTO t VALUES(?, ?)", ((i, MARKER) for i in range(500)))
+    plain.commit()
+    plain.close()
+    expect(MARKER.encode() in path.read_bytes(), "the plain file shows the marker")
+    for words in (["key", "init"], ["cert", "create", "Proof"],
+                  ["encrypt", str(path), "--certificate", "Proof"]):
+        done = run([command, *words])
+        expect(done.returncode == 0, f"tdekit {' '.join(words)}: {done.stderr}")
+    expect(MARKER.encode() not in path.read_bytes(), "the encrypted file shows nothing")
+    count = "import {0}; c = {0}.connect('app.db'); print(c.execute('{1}').fetchone()[0])"
+    select = "SELECT count(*) FROM t WHERE name LIKE \"a name%\""
+    by_package = [sys.executable, "-c", count.format("tdekit", select)]
+    expect(run(by_package).stdout == "500\n", f"tdekit.connect: {run(by_package)}")
+    # The autoload package is there: no program needs a change.
+    stock = [sys.executable, "-c", count.format("sqlite3", select)]
+    expect(run(stock).stdout == "500\n", f"sqlite3.connect: {run(stock)}")
+    # Without site-packages nothing loads, so that the file is what it is.
+    bare = run([sys.executable, "-S", *stock[1:]])
+    expect("not a database" in bare.stderr, f"without the extension: {bare}")
+    wrong = run(stock, TDEKIT_PASSWORD="another one")
+    expect(wrong.returncode != 0 and "authorization denied" in wrong.stderr, f"wrong key: {wrong}")
+    content = bytearray(path.read_bytes())
+    for offset in range(16384, len(content), 1024):
+        content[offset] ^= 1
+    path.write_bytes(content)
+    tampered = run(stock)
+    expect(tampered.returncode != 0 and MARKER not in tampered.stdout, f"tampered: {tampered}")
+
+
+def run(command, **variables):
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def expect(holds, what):
+    if not holds:
+        sys.exit(f"python packages: {what}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+//! `cargo xtask package`: the shipped programs as packages, and their proof. A package is built
+//! twice from the same programs, and must come out with the same bytes.
+
+mod glibc;
+pub(crate) mod python;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
+
+use crate::process::{output, target_dir};
+use crate::release;
+
+/// Arguments of `package`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[arg(value_enum)]
+    action: Action,
+    /// Package the programs in this directory and build none.
+    #[arg(long)]
+    built: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Action {
+    /// Makes every package in `target/packages`, with checksums
+    All,
+    /// Makes them and proves each as a user meets it: installed from its file into an empty
+    /// environment
+    Prove,
+}
+
+/// Makes packages, and proves them if that is wanted.
+///
+/// # Errors
+/// When the build fails, two builds differ, or a proof fails.
+pub(crate) fn package(arguments: &Arguments) -> Result<()> {
+    let built = match &arguments.built {
+        Some(built) => std::path::absolute(built)?,
+        None => {
+            release::build()?;
+            target_dir().join("release")
+        }
+    };
+    let packages = make(&built)?;
+    if arguments.action == Action::Prove {
+        python::prove(&packages)?;
+    }
+    Ok(())
+}
+
+/// Makes every package of the programs in `built`; gives the directory.
+///
+/// # Errors
+/// When a package cannot be made, or two builds of it differ.
+pub(crate) fn make(built: &Path) -> Result<PathBuf> {
+    let packages = target_dir().join("packages");
+    let again = target_dir().join("packages-again");
+    for to in [&packages, &again] {
+        if to.exists() {
+            fs::remove_dir_all(to).with_context(|| format!("remove {}", to.display()))?;
+        }
+        python::make(built, to)?;
+    }
+    let mut sums = String::new();
+    for name in names(&packages)? {
+        let of = |dir: &Path| fs::read(dir.join(&name)).with_context(|| name.clone());
+        ensure!(of(&packages)? == of(&again)?, "{name} is not reproducible: two builds differ");
+        let sum = output(Command::new("sha256sum").arg(&name).current_dir(&packages))?;
+        sums.push_str(&sum);
+        if !sum.ends_with('\n') {
+            sums.push('\n');
+        }
+    }
+    fs::remove_dir_all(&again)?;
+    fs::write(packages.join("SHA256SUMS"), sums)?;
+    Ok(packages)
+}
+
+fn names(dir: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}

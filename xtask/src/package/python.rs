@@ -1,0 +1,61 @@
+//! The Python packages: `tdekit`, `tdekit-bench`, `tdekit-autoload`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{glibc, names};
+use crate::process::{find_program, root, run, target_dir};
+
+/// A wheel may be so large.
+const MOST_BYTES: u64 = 12_000_000;
+
+/// Builds the wheels of the programs in `built` into `to`.
+///
+/// # Errors
+/// When a program is missing, or a wheel cannot be built or is too large.
+pub(super) fn make(built: &Path, to: &Path) -> Result<()> {
+    let programs = ["tdekit", "tdekit-bench", "libtdekit_sqlite.so"].map(|name| built.join(name));
+    let (major, minor) = glibc::needed(&programs.each_ref().map(PathBuf::as_path))?;
+    let tag = format!("manylinux_{major}_{minor}_{}", std::env::consts::ARCH);
+    let mut wheel = Command::new("python3");
+    wheel.arg(root().join("packages/python/wheel.py")).args([env!("CARGO_PKG_VERSION"), &tag]);
+    wheel.arg(built).arg(root().join("tests/interop/python/tdekit.py")).arg(to);
+    run(&mut wheel)?;
+    for name in names(to)?.iter().filter(|name| name.ends_with(".whl")) {
+        let bytes = fs::metadata(to.join(name))?.len();
+        ensure!(bytes < MOST_BYTES, "{name} has {bytes} bytes, {MOST_BYTES} at most");
+    }
+    Ok(())
+}
+
+/// Installs the wheels in `packages` into an empty environment of each Python that is here, by pip
+/// and without an index, and has them encrypt, reopen and refuse.
+///
+/// # Errors
+/// When they cannot be installed, or do not do what they should.
+pub(crate) fn prove(packages: &Path) -> Result<()> {
+    // The distribution's own loads by its module; one from elsewhere may have to load by ctypes.
+    let own = "/usr/bin/python3";
+    let mut pythons = vec!["python3"];
+    if find_program("python3").is_some_and(|first| first != Path::new(own)) {
+        pythons.extend(Some(own).filter(|own| Path::new(own).is_file()));
+    }
+    for (number, python) in pythons.into_iter().enumerate() {
+        let environment = target_dir().join(format!("proofs/python-{number}"));
+        if environment.exists() {
+            fs::remove_dir_all(&environment)
+                .with_context(|| format!("remove {}", environment.display()))?;
+        }
+        run(Command::new(python).args(["-m", "venv", "--without-pip"]).arg(&environment))?;
+        let inside = environment.join("bin/python");
+        let mut install = Command::new("python3");
+        install.args(["-m", "pip", "--python"]).arg(&inside).args(["install", "--quiet"]);
+        install.args(["--disable-pip-version-check", "--no-index", "--find-links"]).arg(packages);
+        run(install.args(["tdekit-autoload", "tdekit-bench"]))?;
+        run(Command::new(&inside).arg(root().join("packages/python/prove.py")))?;
+    }
+    Ok(())
+}
