@@ -211,6 +211,12 @@ pub enum StoreError {
     /// The master key was changed since this process opened the store.
     #[error("the master key was rotated since the key store was opened")]
     MasterKeyChanged,
+    /// The store has several protectors, and a change would keep only one of them.
+    #[error("{count} secrets open the key store, and all but one would be lost")]
+    SeveralProtectors {
+        /// Number of protectors.
+        count: usize,
+    },
     /// A backup belongs to another store than the one that is here.
     #[error("the backup is of another key store than {}", .path.display())]
     DifferentStore {
@@ -242,6 +248,7 @@ impl StoreError {
             | Self::Exists { .. }
             | Self::CertificateExists { .. }
             | Self::DifferentStore { .. }
+            | Self::SeveralProtectors { .. }
             | Self::Crypto(_) => Kind::Refused,
             Self::Missing { .. }
             | Self::WrongPassword

@@ -15,6 +15,7 @@ mod error;
 mod file;
 mod lock;
 mod manage;
+mod protectors;
 mod provider;
 mod server_keys;
 mod store;

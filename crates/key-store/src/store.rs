@@ -244,11 +244,11 @@ impl KeyStore {
         if !self.accepts().contains(&offered) {
             return Err(StoreError::ProviderMismatch { offered, accepts: self.accepts() });
         }
-        let master_key =
+        let (master_key, protector) =
             source.with_provider(PasswordParams::default(), |provider| self.open_with(provider))?;
         let keys = StoreKeys::derive(&master_key, &self.file.store_id, &self.file.master_key.id)?;
         keys.verify(&self.bytes)?;
-        Ok(Unlocked::new(self.clone(), master_key, keys))
+        Ok(Unlocked::new(self.clone(), master_key, keys).with_opened_by(protector))
     }
 
     /// Opens the store with the secret that the environment or the store's configuration file
@@ -270,7 +270,8 @@ impl KeyStore {
         }
     }
 
-    fn open_with(&self, provider: &dyn Provider) -> Result<SecretBytes, StoreError> {
+    /// The master key, with the identifier of the protector that opened.
+    fn open_with(&self, provider: &dyn Provider) -> Result<(SecretBytes, [u8; 16]), StoreError> {
         let mut refusal = None;
         let of_kind = |protector: &&Protector| protector.kind == provider.kind();
         for protector in self.file.master_key.protectors.iter().filter(of_kind) {
@@ -281,7 +282,7 @@ impl KeyStore {
                 created_at: protector.created_at,
             };
             match provider.open(protector, &binding) {
-                Ok(master_key) => return Ok(master_key),
+                Ok(master_key) => return Ok((master_key, protector.id)),
                 Err(error) => refusal = Some(error),
             }
         }

@@ -28,12 +28,24 @@ pub struct Unlocked {
     keys: StoreKeys,
     private_keys: Mutex<HashMap<[u8; 32], Arc<RsaPrivateKey>>>,
     on_step: StepHook,
+    /// The protector that opened the master key.
+    opened_by: Option<[u8; 16]>,
 }
 
 impl Unlocked {
     pub(crate) fn new(store: KeyStore, master_key: SecretBytes, keys: StoreKeys) -> Self {
         let private_keys = Mutex::new(HashMap::new());
-        Self { store, master_key, keys, private_keys, on_step: Box::new(disk::go_on) }
+        let on_step = Box::new(disk::go_on);
+        Self { store, master_key, keys, private_keys, on_step, opened_by: None }
+    }
+
+    pub(crate) fn with_opened_by(mut self, protector: [u8; 16]) -> Self {
+        self.opened_by = Some(protector);
+        self
+    }
+
+    pub(crate) fn opened_by(&self) -> Option<[u8; 16]> {
+        self.opened_by
     }
 
     /// The store, whose MAC was checked.
@@ -127,19 +139,22 @@ impl Unlocked {
     /// `secret` opens the store. Wrapped keys and certificates do not change.
     ///
     /// # Errors
-    /// `BadSecret`, `InsecureFile`, `Locked`, `MasterKeyChanged`, `Corrupt`, `Io`.
+    /// `SeveralProtectors` when another secret opens the store as well; `BadSecret`,
+    /// `InsecureFile`, `Locked`, `MasterKeyChanged`, `Corrupt`, `Io`.
     pub fn rotate_master_key(
         &mut self,
         secret: &Unlock,
         cost: PasswordParams,
     ) -> Result<(), StoreError> {
         let store_id = self.store.file().store_id;
+        refuse_several(self.store.file())?;
         let master_key = SecretBytes::random(MASTER_KEY_LEN)?;
         let record = new_master_key_record(&master_key, store_id, secret, cost)?;
         let keys = StoreKeys::derive(&master_key, &store_id, &record.id)?;
         let _lock = WriterLock::acquire(self.store.dir(), lock::WAIT)?;
         let current = self.read_current()?;
         let mut file = current.file().clone();
+        refuse_several(&file)?;
         let old_id = file.master_key.id;
         for (certificate, info) in file.certificates.iter_mut().zip(current.certificates()) {
             let Some(sealed) = &mut certificate.sealed_private_key else { continue };
@@ -170,8 +185,10 @@ impl Unlocked {
         secret: &Unlock,
         cost: PasswordParams,
     ) -> Result<(), StoreError> {
+        refuse_several(self.store.file())?;
         let protector = self.protector(secret, cost)?;
         self.update(|file, _| {
+            refuse_several(file)?;
             file.master_key.protectors = vec![protector];
             Ok(())
         })
@@ -271,6 +288,14 @@ impl Unlocked {
         let store = KeyStore::from_bytes(self.store.dir(), bytes)?;
         disk::replace(&store.path(), store.bytes(), &self.on_step)?;
         Ok(store)
+    }
+}
+
+/// Refuses to replace the one protector of a store that has others, which would be lost.
+fn refuse_several(file: &StoreFile) -> Result<(), StoreError> {
+    match file.master_key.protectors.len() {
+        0 | 1 => Ok(()),
+        count => Err(StoreError::SeveralProtectors { count }),
     }
 }
 

@@ -54,6 +54,9 @@ pub(crate) fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::FutureVersion { .. } => "use the newer tdekit that wrote it",
         StoreError::Locked { .. } | StoreError::BeingWritten { .. } => "try again when it is done",
         StoreError::MasterKeyChanged => "run the command again",
+        StoreError::SeveralProtectors { .. } => {
+            "remove the others (`tdekit key provider list`, `remove ID`), then add them again"
+        }
         StoreError::DifferentStore { .. } => {
             "it may also be of the same store, from before its master key was rotated; --replace \
              puts the backup in its place and keeps the store that is there under another name"

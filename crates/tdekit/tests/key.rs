@@ -146,6 +146,54 @@ fn rotation_of_master_key_and_secret() {
 }
 
 #[test]
+fn several_providers_open_the_store() {
+    let mut place = Place::with_store();
+    place.ok(["cert", "create", "AppCert"]);
+    let ids = |place: &Place| -> Vec<String> {
+        let list = place.json(["key", "provider", "list", "--json"]);
+        list.as_array().unwrap().iter().map(|p| p["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let before = ids(&place);
+    assert_eq!(before.len(), 1);
+    let last = place.fails(2, ["key", "provider", "remove", &before[0]]);
+    assert!(last.contains("is the last one"), "{last}");
+
+    place.ok(["key", "provider", "add", "key-file", "key", "--generate"]);
+    place.secret_file("second", b"a second password");
+    let add = ["key", "provider", "add", "password", "--new-password-file", "second"];
+    place.ok([&add[..], &CHEAP[..]].concat());
+    let providers = ids(&place);
+    assert_eq!((providers.len(), &providers[0]), (3, &before[0]));
+    // Each opens by itself, and all the store's private keys with it.
+    place.ok(["key", "status", "--verify"]);
+    place.ok(["key", "status", "--verify", "--key-file", "key"]);
+    place.ok(["key", "status", "--verify", "--password-file", "second"]);
+
+    // What would drop the others is refused, and writes nothing.
+    let kept = fs::read(place.store_file()).unwrap();
+    for rotate in [&["key", "rotate"][..], &["key", "rotate", "--password-only"]] {
+        let new = ["--new-key-file", "third", "--generate-key-file"];
+        let refused = place.run([rotate, &new].concat());
+        assert!(refused.code == 1 && refused.err.contains("key provider list"), "{refused:?}");
+        assert!(!place.path("third").exists());
+    }
+    for wrong in ["", &providers[0][..3], "ffffffffffffffffffffffffffffffffff", &providers[0]] {
+        place.fails(2, ["key", "provider", "remove", wrong]);
+    }
+    assert_eq!(fs::read(place.store_file()).unwrap(), kept);
+
+    // The first password is removed by way of the key file, and opens no more.
+    place.ok(["--key-file", "key", "key", "provider", "remove", &providers[0][..8]]);
+    assert_eq!(ids(&place), providers[1..]);
+    place.fails(3, ["key", "status", "--verify"]);
+    place.set("TDEKIT_PASSWORD", "a second password");
+    place.ok(["key", "status", "--verify"]);
+    place.ok(["key", "provider", "remove", &providers[1]]);
+    place.fails(3, ["--key-file", "key", "key", "status", "--verify"]);
+    place.ok(["key", "rotate"]);
+}
+
+#[test]
 fn a_backup_sets_a_new_password_and_moves_to_another_machine() {
     let mut place = Place::with_store();
     place.ok(["cert", "create", "AppCert"]);

@@ -11,6 +11,7 @@ use tdekit_key_store::{
     write_new,
 };
 
+use super::key_provider::{self, ProviderCommand};
 use crate::error::CommandError;
 use crate::global::GlobalArgs;
 use crate::output;
@@ -25,6 +26,9 @@ pub(crate) enum KeyCommand {
     Status(StatusArgs),
     /// Make a new master key, or change what opens it
     Rotate(RotateArgs),
+    /// Have several passwords or keys open the key store
+    #[command(subcommand)]
+    Provider(ProviderCommand),
     /// Write the whole key store to a backup file under a password of its own
     Backup(BackupArgs),
     /// Take a key store from a backup file, or set a new password with its help
@@ -127,6 +131,7 @@ pub(crate) fn run(command: &KeyCommand, global: &GlobalArgs) -> Result<(), Comma
         KeyCommand::Init(args) => init(args, global),
         KeyCommand::Status(args) => status(args, global),
         KeyCommand::Rotate(args) => rotate(args, global),
+        KeyCommand::Provider(command) => key_provider::run(command, global),
         KeyCommand::Backup(args) => backup(args, global),
         KeyCommand::Restore(args) => restore_backup(args, global),
     }
@@ -274,7 +279,9 @@ struct MasterKeyStatus {
 }
 
 #[derive(Serialize)]
-struct ProtectorStatus {
+pub(super) struct ProtectorStatus {
+    /// Identifier, in hexadecimal digits.
+    pub(super) id: String,
     kind: String,
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -342,7 +349,7 @@ impl Status {
 }
 
 impl ProtectorStatus {
-    fn of(protector: &Protector) -> Self {
+    pub(super) fn of(protector: &Protector) -> Self {
         let kind = match protector.kind {
             ProtectorKind::Password => "password".to_owned(),
             ProtectorKind::KeyMaterial => "key file".to_owned(),
@@ -353,7 +360,8 @@ impl ProtectorStatus {
             passes: cost.passes(),
             lanes: cost.lanes(),
         });
-        Self { kind, created_at: iso8601(protector.created_at), argon2 }
+        let id = hex(&protector.id);
+        Self { id, kind, created_at: iso8601(protector.created_at), argon2 }
     }
 }
 
@@ -371,7 +379,7 @@ impl std::fmt::Display for ProtectorStatus {
 
 impl CostArgs {
     /// The cost, where arguments say nothing that of `otherwise`. Warns of a low one.
-    fn over(&self, otherwise: PasswordParams) -> Result<PasswordParams, CommandError> {
+    pub(super) fn over(&self, otherwise: PasswordParams) -> Result<PasswordParams, CommandError> {
         /// The least that OWASP recommends (2023): 19 MiB and 2 passes.
         const ADVISED: (u32, u32) = (19 * 1024, 2);
         let memory_kib = match self.argon2_memory {
@@ -406,7 +414,7 @@ fn current_cost(store: &KeyStore) -> PasswordParams {
 }
 
 /// Makes a key file where one is asked for.
-fn generated(path: Option<&Path>) -> Result<Option<&Path>, CommandError> {
+pub(super) fn generated(path: Option<&Path>) -> Result<Option<&Path>, CommandError> {
     if let Some(path) = path {
         generate_key_file(path)?;
         output::line(format_args!("Made the key file {}", path.display()))?;
@@ -415,7 +423,10 @@ fn generated(path: Option<&Path>) -> Result<Option<&Path>, CommandError> {
 }
 
 /// Removes a key file that was made for something that failed: it opens nothing.
-fn keep_if_ok<T>(made: Option<&Path>, result: Result<T, StoreError>) -> Result<T, CommandError> {
+pub(super) fn keep_if_ok<T>(
+    made: Option<&Path>,
+    result: Result<T, StoreError>,
+) -> Result<T, CommandError> {
     if let (Some(path), Err(_)) = (made, &result) {
         let _ = fs::remove_file(path);
     }
@@ -443,7 +454,7 @@ fn name_backup(error: StoreError, path: &Path) -> StoreError {
     }
 }
 
-fn shown(secret: &Unlock) -> String {
+pub(super) fn shown(secret: &Unlock) -> String {
     match secret {
         Unlock::Password(_) => "a password".to_owned(),
         Unlock::PasswordFile(path) => format!("the password in {}", path.display()),

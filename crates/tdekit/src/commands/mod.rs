@@ -9,6 +9,7 @@ pub(crate) mod encrypt;
 pub(crate) mod history;
 pub(crate) mod inspect;
 pub(crate) mod key;
+pub(crate) mod key_provider;
 pub(crate) mod mariadb;
 pub(crate) mod restore;
 pub(crate) mod rewrap;

@@ -1,0 +1,139 @@
+//! `tdekit key provider`: the secrets that open the key store, each by itself.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use tdekit_key_store::{PasswordParams, Protector, Unlock};
+
+use super::key::{CostArgs, ProtectorStatus, generated, keep_if_ok, shown};
+use crate::error::CommandError;
+use crate::global::GlobalArgs;
+use crate::output;
+use crate::session::{self, Ask};
+
+/// The verbs of `tdekit key provider`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProviderCommand {
+    /// Have another password or key open the key store too
+    #[command(subcommand)]
+    Add(AddCommand),
+    /// Show what opens the key store
+    List(ListArgs),
+    /// Take away one of several; the key store must be opened with another
+    Remove(RemoveArgs),
+}
+
+/// The kinds of provider that `key provider add` makes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AddCommand {
+    /// A password
+    Password(PasswordArgs),
+    /// A key file
+    KeyFile(KeyFileArgs),
+}
+
+/// Arguments of `key provider add password`.
+#[derive(Debug, Args)]
+pub(crate) struct PasswordArgs {
+    /// File with the password [default: a prompt]
+    #[arg(long, value_name = "FILE")]
+    new_password_file: Option<PathBuf>,
+    #[command(flatten)]
+    cost: CostArgs,
+}
+
+/// Arguments of `key provider add key-file`.
+#[derive(Debug, Args)]
+pub(crate) struct KeyFileArgs {
+    /// The key file
+    file: PathBuf,
+    /// Make the key file
+    #[arg(long)]
+    generate: bool,
+}
+
+/// Arguments of `key provider list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `key provider remove`.
+#[derive(Debug, Args)]
+pub(crate) struct RemoveArgs {
+    /// Identifier, or at least its first 4 digits: see `tdekit key provider list`
+    id: String,
+}
+
+/// Runs a verb.
+pub(crate) fn run(command: &ProviderCommand, global: &GlobalArgs) -> Result<(), CommandError> {
+    match command {
+        ProviderCommand::Add(AddCommand::Password(args)) => add_password(args, global),
+        ProviderCommand::Add(AddCommand::KeyFile(args)) => add_key_file(args, global),
+        ProviderCommand::List(args) => list(args, global),
+        ProviderCommand::Remove(args) => remove(args, global),
+    }
+}
+
+fn add_password(args: &PasswordArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let cost = args.cost.over(PasswordParams::default())?;
+    let mut store = session::open_unlocked_store(global)?;
+    let secret = match &args.new_password_file {
+        Some(path) => {
+            let secret = Unlock::PasswordFile(path.clone());
+            session::warn_weak(&secret)?;
+            secret
+        }
+        None if session::on_terminal() => {
+            Unlock::Password(session::prompt("New password of the key store", Ask::New)?)
+        }
+        None => {
+            return Err(CommandError::NoSecret {
+                what: "new password",
+                ways: "give it with --new-password-file, or on a terminal",
+            });
+        }
+    };
+    tell_added(&store.add_protector(&secret, cost)?, &secret)
+}
+
+fn add_key_file(args: &KeyFileArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let mut store = session::open_unlocked_store(global)?;
+    let made = generated(Some(args.file.as_path()).filter(|_| args.generate))?;
+    let secret = Unlock::KeyFile(args.file.clone());
+    let added = store.add_protector(&secret, PasswordParams::default());
+    tell_added(&keep_if_ok(made, added)?, &secret)
+}
+
+fn tell_added(added: &Protector, secret: &Unlock) -> Result<(), CommandError> {
+    let id = ProtectorStatus::of(added).id;
+    output::line(format_args!(
+        "The key store is opened with {} too (provider {id}).",
+        shown(secret)
+    ))
+}
+
+fn list(args: &ListArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let store = session::open_store(global)?;
+    let protectors = &store.file().master_key.protectors;
+    let providers: Vec<_> = protectors.iter().map(ProtectorStatus::of).collect();
+    if args.json {
+        return output::json(&providers);
+    }
+    for provider in &providers {
+        output::line(format_args!("{}  {provider}", provider.id))?;
+    }
+    Ok(())
+}
+
+fn remove(args: &RemoveArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let mut store = session::open_unlocked_store(global)?;
+    let removed = ProtectorStatus::of(&store.remove_protector(&args.id)?);
+    output::line(format_args!("Removed {} ({removed}).", removed.id))?;
+    output::line(
+        "Older copies and backups of the key store still open with it: after a leak, run \
+         `tdekit key rotate`.",
+    )
+}
