@@ -4,6 +4,7 @@
 use std::cell::LazyCell;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 use tdekit_key_store::{
@@ -99,7 +100,7 @@ pub struct Store<'a> {
     /// The store as anyone may read it, or why it cannot be read.
     pub store: Lazy<'a, KeyStore>,
     /// The store with its master key open, or why it does not open.
-    pub unlocked: Lazy<'a, Unlocked>,
+    pub unlocked: Lazy<'a, Arc<Unlocked>>,
 }
 
 /// A value that is made on first use, or the reason why it cannot be, in words.

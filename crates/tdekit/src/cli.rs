@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::backup::BackupArgs;
 use crate::commands::backup_key::BackupKeyCommand;
 use crate::commands::decrypt::DecryptArgs;
+use crate::commands::doctor::DoctorArgs;
 use crate::commands::encrypt::EncryptArgs;
 use crate::commands::history::HistoryArgs;
 use crate::commands::inspect::InspectArgs;
@@ -56,6 +57,8 @@ pub(crate) enum Command {
     Decrypt(DecryptArgs),
     /// Show whether and how databases are encrypted
     Status(StatusArgs),
+    /// Examine databases: every page, the header, keys and certificates
+    Doctor(DoctorArgs),
     /// Wrap databases' keys by other certificates, such as one that was rotated
     Rewrap(RewrapArgs),
     /// Make a backup set of a database or of standard input

@@ -33,6 +33,16 @@ pub(crate) enum CommandError {
     /// The engine of backups.
     #[error(transparent)]
     Run(RunError),
+    /// An examination has findings.
+    #[error("{findings} finding(s) in {databases} database(s)")]
+    Findings {
+        /// The worst kind of them.
+        kind: Kind,
+        /// All of them.
+        findings: usize,
+        /// Databases that have some.
+        databases: usize,
+    },
     /// MariaDB.
     #[error(transparent)]
     Mariadb(MariadbError),
@@ -125,6 +135,7 @@ impl CommandError {
             Self::Run(error) => error.kind(),
             Self::Mariadb(error) => error.kind(),
             Self::Endpoint(error) => error.kind(),
+            Self::Findings { kind, .. } => *kind,
             Self::NoBench { .. } | Self::NoExtension { .. } => Kind::Refused,
             Self::Usage(_) => Kind::Usage,
             Self::PasswordsDiffer | Self::NoSecret { .. } => Kind::Key,
@@ -199,6 +210,7 @@ pub(crate) fn hint(error: &CommandError) -> Option<String> {
         CommandError::NoSecret { ways, .. } => Some((*ways).to_owned()),
         CommandError::Endpoint(error) => endpoint_hint(error).map(str::to_owned),
         CommandError::Usage(_)
+        | CommandError::Findings { .. }
         | CommandError::PasswordsDiffer
         | CommandError::Io { .. }
         | CommandError::Output(_) => None,

@@ -5,6 +5,7 @@ pub(crate) mod backup_key;
 pub(crate) mod bench;
 pub(crate) mod cert;
 pub(crate) mod decrypt;
+pub(crate) mod doctor;
 pub(crate) mod encrypt;
 pub(crate) mod history;
 pub(crate) mod inspect;
@@ -33,6 +34,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Encrypt(args) => encrypt::run(args, &cli.global),
         Command::Decrypt(args) => decrypt::run(args, &cli.global),
         Command::Status(args) => status::run(args, &cli.global),
+        Command::Doctor(args) => doctor::run(args, &cli.global),
         Command::Rewrap(args) => rewrap::run(args, &cli.global),
         Command::Backup(args) => backup::run(args, &cli.global),
         Command::Restore(args) => restore::run(args, &cli.global),

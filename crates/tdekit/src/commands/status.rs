@@ -1,6 +1,7 @@
 //! `tdekit status`: whether and how databases are encrypted.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
@@ -31,14 +32,7 @@ enum Listed<'a> {
 
 /// Runs the command. It asks for nothing and needs no key.
 pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let store = Store {
-        store: Lazy::new(Box::new(|| {
-            session::open_store(global).map_err(|error| error.to_string())
-        })),
-        unlocked: Lazy::new(Box::new(|| {
-            session::open_unlocked_store_unasked(global).map_err(|error| error.to_string())
-        })),
-    };
+    let store = lazy_store(global);
     let mut errors = Vec::new();
     let mut listed = Vec::new();
     for database in &args.database {
@@ -62,6 +56,17 @@ pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandE
         }
     }
     errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// The key store of the command, opened when it is first needed and without a prompt.
+pub(crate) fn lazy_store(global: &GlobalArgs) -> Store<'_> {
+    let said = |error: CommandError| error.to_string();
+    Store {
+        store: Lazy::new(Box::new(move || session::open_store(global).map_err(said))),
+        unlocked: Lazy::new(Box::new(move || {
+            session::open_unlocked_store_unasked(global).map(Arc::new).map_err(said)
+        })),
+    }
 }
 
 fn print(listed: &Listed<'_>) -> Result<(), CommandError> {

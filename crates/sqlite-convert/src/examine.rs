@@ -1,0 +1,279 @@
+//! The examination of a database: header, keys, certificates, and every page as its users read it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+use serde::{Serialize, Serializer};
+use tdekit_key_crypto::Kind;
+use tdekit_sqlite::keyring;
+use tdekit_sqlite_page::HEADER_AREA_LEN;
+
+use crate::copy::stand_in_for_collations;
+use crate::error::{DatabaseError, io_error};
+use crate::ffi::{last_vfs_error, register};
+use crate::inspect::{FileKind, read_area};
+use crate::source::{file_uri, pragma};
+use crate::status::{Encryption, Status, Store, status};
+use crate::watch::{Phase, Watch, go_on, interruptible};
+
+/// Pages that are named one by one.
+const MOST_NAMED: u64 = 20;
+/// Faults of the structure that SQLite names.
+const MOST_STRUCTURE: u32 = 10;
+/// Where a page's key version stands, from its end (docs/format/page.md, "Page").
+const VERSION_FROM_END: usize = 8;
+
+/// The result of an examination.
+#[derive(Debug, Serialize)]
+pub struct Examination {
+    /// The facts that are known without opening the database.
+    #[serde(flatten)]
+    pub status: Status,
+    /// Pages read through SQLite, in the log or in the file; none where the key does not open.
+    pub pages: u64,
+    /// Pages of these that do not open.
+    pub damaged_pages: u64,
+    /// Pages of an encrypted file by the version of the key that sealed them.
+    pub pages_by_key_version: BTreeMap<u32, u64>,
+    /// Faults and risks.
+    pub findings: Vec<Finding>,
+}
+
+/// A fault, or a risk that somebody should know of.
+#[derive(Debug, Serialize)]
+pub struct Finding {
+    /// Its name, for programs: `page`, `structure`, `header`, `key`, `certificate`, `unreadable`.
+    pub what: &'static str,
+    /// Its weight: damage, a key that does not open, input or output, or a risk
+    /// ([`Kind::Refused`]).
+    #[serde(serialize_with = "weight")]
+    pub kind: Kind,
+    /// The fault in words.
+    pub message: String,
+}
+
+fn weight<S: Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(match kind {
+        Kind::Damaged => "damaged",
+        Kind::Key => "key",
+        Kind::Io => "io",
+        Kind::Busy => "busy",
+        Kind::Refused | Kind::Usage | Kind::NotVerified => "risk",
+    })
+}
+
+/// Examines the database `name`. It is only read; others may use it meanwhile.
+///
+/// # Errors
+/// As [`status()`]; `Interrupted`; errors of opening the database with a key that opens it.
+pub fn examine(
+    name: &Path,
+    store: &Store<'_>,
+    watch: &dyn Watch,
+) -> Result<Examination, DatabaseError> {
+    let status = status(name, store)?;
+    let mut found = Examination {
+        findings: status.encryption.as_ref().map_or_else(Vec::new, risks),
+        status,
+        pages: 0,
+        damaged_pages: 0,
+        pages_by_key_version: BTreeMap::new(),
+    };
+    let opens = found.status.encryption.as_ref().is_none_or(|encryption| encryption.key_opens);
+    if opens {
+        if let Ok(unlocked) = &*store.unlocked {
+            keyring::set_unlocked(unlocked.clone());
+        }
+        read_pages(&mut found, watch)?;
+    }
+    if found.status.encryption.is_some() {
+        count_versions(&mut found, watch)?;
+    }
+    Ok(found)
+}
+
+/// The databases in `directory` and below it, by name: plain and encrypted ones. Links are not
+/// followed.
+///
+/// # Errors
+/// `Io` of a directory or file that cannot be read.
+pub fn databases_in(directory: &Path) -> Result<Vec<(PathBuf, FileKind)>, DatabaseError> {
+    let mut found = Vec::new();
+    let mut left = vec![directory.to_owned()];
+    while let Some(directory) = left.pop() {
+        let entries = fs::read_dir(&directory).map_err(io_error("read", &directory))?;
+        for entry in entries {
+            let entry = entry.map_err(io_error("read", &directory))?;
+            let path = entry.path();
+            let kind = entry.file_type().map_err(io_error("examine", &path))?;
+            if kind.is_dir() {
+                left.push(path);
+            } else if kind.is_file() {
+                let file = File::open(&path).map_err(io_error("open", &path))?;
+                let area = read_area(&file).map_err(io_error("read", &path))?;
+                match FileKind::of(&area) {
+                    FileKind::Empty | FileKind::Other => {}
+                    kind => found.push((path, kind)),
+                }
+            }
+        }
+    }
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    Ok(found)
+}
+
+impl Examination {
+    fn add(&mut self, what: &'static str, kind: Kind, message: String) {
+        self.findings.push(Finding { what, kind, message });
+    }
+}
+
+/// Faults and risks that header and key store show.
+fn risks(encryption: &Encryption) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut add = |what, kind, message| findings.push(Finding { what, kind, message });
+    if encryption.intact_header_slots < 2 {
+        let message = "one of the header's two copies is damaged; the other serves".to_owned();
+        add("header", Kind::Damaged, message);
+    }
+    if let Some(problem) = &encryption.key_problem {
+        add("key", Kind::Key, format!("the key does not open here: {problem}"));
+    }
+    for certificate in &encryption.certificates {
+        let Some(name) = &certificate.name else {
+            let thumbprint = &certificate.thumbprint;
+            let message = format!("certificate {thumbprint} is not in the key store");
+            add("certificate", Kind::Refused, message);
+            continue;
+        };
+        if certificate.has_private_key && certificate.backed_up_at.is_none() {
+            let message = format!("certificate {name} was never backed up");
+            add("certificate", Kind::Refused, message);
+        }
+        if let (Some(days), Some(at)) = (certificate.expires_in_days, &certificate.expires_at) {
+            let message = format!("certificate {name} expires in {days} day(s), at {at}");
+            add("certificate", Kind::Refused, message);
+        }
+        if certificate.active == Some(false) {
+            let message = format!("certificate {name} was rotated since: rewrap the database");
+            add("certificate", Kind::Refused, message);
+        }
+    }
+    findings
+}
+
+/// Reads every page through SQLite, and has SQLite check the structure where all of them open.
+fn read_pages(found: &mut Examination, watch: &dyn Watch) -> Result<(), DatabaseError> {
+    let path = found.status.path.clone();
+    register().map_err(DatabaseError::sqlite("prepare to open", &path, None))?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(file_uri(&path), flags)
+        .map_err(DatabaseError::sqlite("open", &path, None))?;
+    let failed = || DatabaseError::sqlite("read", &path, Some(&db));
+    stand_in_for_collations(&db).map_err(failed())?;
+    let begin = || db.execute_batch("BEGIN");
+    begin().map_err(failed())?;
+    let count: u32 = match pragma(&db, "page_count") {
+        Ok(count) => count,
+        Err(error) => {
+            let error = DatabaseError::sqlite("read", &path, Some(&db))(error);
+            if error.kind() != Kind::Damaged {
+                return Err(error);
+            }
+            found.damaged_pages = 1;
+            found.add("page", Kind::Damaged, format!("page 1 does not open: {error}"));
+            return Ok(());
+        }
+    };
+    let phase = Phase::begin(watch, "reading pages", Some(u64::from(count)));
+    let sql = "SELECT length(data) FROM sqlite_dbpage('main') WHERE pgno = ?1";
+    for page in 1..=count {
+        go_on(watch)?;
+        // An error of input or output ends the transaction.
+        if db.is_autocommit() {
+            begin().map_err(failed())?;
+        }
+        let read = db
+            .prepare_cached(sql)
+            .and_then(|mut one| one.query_row([page], |row| row.get::<_, i64>(0)));
+        found.pages += 1;
+        if let Err(error) = read {
+            found.damaged_pages += 1;
+            if found.damaged_pages <= MOST_NAMED {
+                let why = last_vfs_error(Some(&db)).unwrap_or_else(|| error.to_string());
+                found.add("page", Kind::Damaged, format!("page {page} does not open: {why}"));
+            }
+        }
+        phase.at(u64::from(page));
+    }
+    drop(phase);
+    if let Some(more) = found.damaged_pages.checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+        found.add("page", Kind::Damaged, format!("{more} more pages do not open"));
+    }
+    if found.damaged_pages == 0 {
+        check_structure(&db, found, watch)?;
+    }
+    Ok(())
+}
+
+fn check_structure(
+    db: &Connection,
+    found: &mut Examination,
+    watch: &dyn Watch,
+) -> Result<(), DatabaseError> {
+    let path = found.status.path.clone();
+    let phase = Phase::begin(watch, "checking the structure", None);
+    let check = || -> rusqlite::Result<Vec<String>> {
+        let mut check = db.prepare(&format!("PRAGMA main.quick_check({MOST_STRUCTURE})"))?;
+        check.query_map([], |row| row.get(0))?.collect()
+    };
+    let lines = interruptible(db, watch, || 0, check);
+    drop(phase);
+    match lines {
+        Ok(lines) if lines == ["ok"] => {}
+        Ok(lines) => {
+            lines.into_iter().for_each(|line| found.add("structure", Kind::Damaged, line));
+        }
+        Err(error) => {
+            go_on(watch)?;
+            let error = DatabaseError::sqlite("check", &path, Some(db))(error);
+            match error.kind() {
+                Kind::Damaged => found.add("structure", Kind::Damaged, error.to_string()),
+                // A function or virtual table that only the application has.
+                _ => found.add("structure", Kind::Refused, format!("not checked: {error}")),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Counts the pages in the file by the key version that each names. Nobody is kept from writing
+/// meanwhile.
+fn count_versions(found: &mut Examination, watch: &dyn Watch) -> Result<(), DatabaseError> {
+    let path = &found.status.path;
+    let Some(page_len) = found.status.page_size.and_then(|size| usize::try_from(size).ok()) else {
+        return Ok(());
+    };
+    let file = File::open(path).map_err(io_error("open", path))?;
+    let mut chunk = vec![0; page_len.max(1 << 20)];
+    let mut at = HEADER_AREA_LEN;
+    loop {
+        go_on(watch)?;
+        let read = file.read_at(&mut chunk, at).map_err(io_error("read", path))?;
+        let whole = read - read % page_len;
+        for page in chunk[..whole].chunks_exact(page_len) {
+            let version = &page[page_len - VERSION_FROM_END..][..4];
+            let version = version.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
+            *found.pages_by_key_version.entry(version).or_default() += 1;
+        }
+        if whole == 0 {
+            return Ok(());
+        }
+        at += whole as u64;
+    }
+}
