@@ -1,13 +1,14 @@
-//! Inheritance: an appended set takes encryption and recipients from its media set.
+//! Inheritance: an appended set takes encryption and recipients from its media set, a restored
+//! database its certificates from the database that was backed up.
 
 use std::path::PathBuf;
 
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::{KeyStore, thumbprint};
+use tdekit_key_store::{KeyStore, now_seconds, thumbprint};
 
-use crate::RunError;
 use crate::operator::{Notice, Operator};
 use crate::place::{Place, is_missing, open};
+use crate::{RunError, SetInfo};
 
 /// How the newest encrypted set of a media set is encrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,5 +70,27 @@ pub fn refuse_downgrade(operator: &dyn Operator, places: &[Place]) -> Result<(),
     match places.iter().find(|place| place.recorded().as_ref().is_some_and(known)) {
         Some(place) => Err(RunError::WasEncrypted { media: place.shown() }),
         None => Ok(()),
+    }
+}
+
+/// Thumbprints of the certificates that a restored database is encrypted for where the user names
+/// none: those of the database that was backed up, as far as the store knows them; else those that
+/// open the set. Each stands for the active certificate of its name, which counts unless it has
+/// expired.
+#[must_use]
+pub fn certificates_for(set: &SetInfo, store: &KeyStore) -> Vec<String> {
+    let active = |sha256: &[u8; 32]| {
+        let active = store.find(&store.by_sha256(sha256)?.name).ok()?;
+        (active.not_after >= now_seconds()).then(|| active.thumbprint())
+    };
+    let uses = store.uses().unwrap_or_default();
+    let of_database = uses
+        .iter()
+        .filter(|known| set.database_id != [0; 16] && known.file_id == set.database_id)
+        .filter_map(|known| active(&known.sha256));
+    let own: Vec<_> = of_database.collect();
+    match own.is_empty() {
+        false => own,
+        true => set.recipients.iter().filter_map(|each| active(&each.wrapped.sha256)).collect(),
     }
 }

@@ -29,6 +29,7 @@ mod output;
 mod pipeline;
 pub mod place;
 mod progress;
+pub mod rescan;
 pub mod signature;
 mod sink;
 mod snapshot;

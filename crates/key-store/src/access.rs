@@ -73,13 +73,6 @@ impl StoreAccess {
     /// # Errors
     /// `NoProvider` where there is no secret; those of [`KeyStore::unlock`].
     pub fn unlock(&self, store: &KeyStore) -> Result<Unlocked, StoreError> {
-        let accepts = store.accepts();
-        let secrets = self.secrets()?;
-        let fitting = secrets.iter().find(|secret| accepts.contains(&secret.kind()));
-        // One of the wrong kind is tried, too: opening says so.
-        match fitting.or(secrets.first()) {
-            Some(secret) => store.unlock(secret),
-            None => Err(StoreError::NoProvider { accepts }),
-        }
+        store.unlock_with_one_of(self.secrets()?)
     }
 }

@@ -251,6 +251,18 @@ impl KeyStore {
         Ok(Unlocked::new(self.clone(), master_key, keys).with_opened_by(protector))
     }
 
+    /// The secret of `secrets` that is to open the store: the first of a kind that it accepts. Else
+    /// the first of all, so that [`Self::unlock`] names the mismatch. `None` where there is none.
+    #[must_use]
+    pub fn choose(&self, mut secrets: Vec<Unlock>) -> Option<Unlock> {
+        if secrets.is_empty() {
+            return None;
+        }
+        let accepts = self.accepts();
+        let fitting = secrets.iter().position(|secret| accepts.contains(&secret.kind()));
+        Some(secrets.swap_remove(fitting.unwrap_or(0)))
+    }
+
     /// Opens the store with the secret that the environment or the store's configuration file
     /// names, in the order of [`unlocks_from_environment`]: the first of a kind that the store
     /// accepts. Never asks on a terminal.
@@ -259,14 +271,17 @@ impl KeyStore {
     /// `NoProvider` when nothing is configured, `ProviderMismatch` when nothing of it is of a kind
     /// that the store accepts; those of [`Self::unlock`].
     pub fn unlock_from_environment(&self) -> Result<Unlocked, StoreError> {
-        let accepts = self.accepts();
-        let unlocks = unlocks_from_environment(&self.dir)?;
-        match unlocks.iter().find(|unlock| accepts.contains(&unlock.kind())) {
-            Some(unlock) => self.unlock(unlock),
-            None => Err(match unlocks.first() {
-                Some(unlock) => StoreError::ProviderMismatch { offered: unlock.kind(), accepts },
-                None => StoreError::NoProvider { accepts },
-            }),
+        self.unlock_with_one_of(unlocks_from_environment(&self.dir)?)
+    }
+
+    /// Opens the store with the secret that [`Self::choose`] takes.
+    ///
+    /// # Errors
+    /// `NoProvider` where `secrets` is empty; those of [`Self::unlock`].
+    pub(crate) fn unlock_with_one_of(&self, secrets: Vec<Unlock>) -> Result<Unlocked, StoreError> {
+        match self.choose(secrets) {
+            Some(secret) => self.unlock(&secret),
+            None => Err(StoreError::NoProvider { accepts: self.accepts() }),
         }
     }
 

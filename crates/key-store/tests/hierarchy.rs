@@ -57,6 +57,20 @@ fn a_wrapped_key_comes_back_through_password_key_and_key_file() {
 }
 
 #[test]
+fn the_first_secret_of_a_kind_that_the_store_accepts_is_chosen() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store_with(dir.path(), &[]).store().clone();
+    assert!(store.choose(Vec::new()).is_none());
+    let fits = store.choose(vec![password("a"), key(1), key(2)]).unwrap();
+    assert!(store.unlock(&fits).is_ok());
+    let mismatch = store.choose(vec![password("a"), password("b")]).unwrap();
+    assert!(matches!(
+        store.unlock(&mismatch),
+        Err(StoreError::ProviderMismatch { offered: ProtectorKind::Password, .. })
+    ));
+}
+
+#[test]
 fn wrong_secrets_are_told_apart() {
     let dir = tempfile::tempdir().unwrap();
     let missing = KeyStore::open(dir.path()).unwrap_err();

@@ -8,11 +8,12 @@ use tdekit_backup_run::database::publish::destination;
 use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
 use tdekit_backup_run::history;
+use tdekit_backup_run::inherit::certificates_for;
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::signature::{is_our_own, require_signed};
 use tdekit_backup_run::{CatalogUse, Chain, Media, RunError, SetInfo, SourceKind, UnwrapSecret};
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::{CertificateInfo, KeyStore, Unlocked, now_seconds};
+use tdekit_key_store::{CertificateInfo, Unlocked};
 use tdekit_sqlite_convert::{CancelledBy, DatabaseError, Form, Watch, find_certificates};
 use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tsql::{Error, Progress, Restore};
@@ -229,24 +230,5 @@ impl Work<'_> {
         }
         let certificates = find_certificates(unlocked, &selectors)?;
         Ok(Form::Encrypted { certificates, algorithm: Algorithm::Aes256 })
-    }
-}
-
-/// Thumbprints of those that the restored database is encrypted for: as far as they are known those
-/// of the database itself, else those that open the set.
-fn certificates_for(set: &SetInfo, store: &KeyStore) -> Vec<String> {
-    let active = |sha256: &[u8; 32]| {
-        let active = store.find(&store.by_sha256(sha256)?.name).ok()?;
-        (active.not_after >= now_seconds()).then(|| active.thumbprint())
-    };
-    let known = store.uses().unwrap_or_default();
-    let of_database = known
-        .iter()
-        .filter(|known| set.database_id != [0; 16] && known.file_id == set.database_id)
-        .filter_map(|known| active(&known.sha256));
-    let own: Vec<_> = of_database.collect();
-    match own.is_empty() {
-        false => own,
-        true => set.recipients.iter().filter_map(|each| active(&each.wrapped.sha256)).collect(),
     }
 }

@@ -48,18 +48,12 @@ pub(crate) fn open_unlocked_store(global: &GlobalArgs) -> Result<Unlocked, Comma
 pub(crate) fn open_with_secret(global: &GlobalArgs) -> Result<(Unlocked, Unlock), CommandError> {
     let store = open_store(global)?;
     let accepts = store.accepts();
-    let mut configured = global.access().secrets()?;
-    let fitting = configured.iter().position(|secret| accepts.contains(&secret.kind()));
-    let secret = match fitting {
-        Some(at) => configured.swap_remove(at),
-        None => match configured.into_iter().next() {
-            // Of the wrong kind: opening says so.
-            Some(secret) => secret,
-            None if accepts.contains(&ProtectorKind::Password) && on_terminal() => {
-                Unlock::Password(prompt("Password of the key store", Ask::Existing)?)
-            }
-            None => return Err(StoreError::NoProvider { accepts }.into()),
-        },
+    let secret = match store.choose(global.access().secrets()?) {
+        Some(secret) => secret,
+        None if accepts.contains(&ProtectorKind::Password) && on_terminal() => {
+            Unlock::Password(prompt("Password of the key store", Ask::Existing)?)
+        }
+        None => return Err(StoreError::NoProvider { accepts }.into()),
     };
     Ok((store.unlock(&secret)?, secret))
 }

@@ -7,7 +7,7 @@
 mod row;
 
 use std::collections::HashSet;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -243,6 +243,23 @@ impl Catalog {
     /// `Database`.
     pub fn sets(&self, filter: &CatalogFilter) -> Result<Vec<CatalogSet>, RunError> {
         self.read_sets(filter).map_err(failed("read", &self.path))
+    }
+
+    /// The sets of a database by its path as the system resolves it; where there are none, those by
+    /// `database` as it stands: a path or a name.
+    ///
+    /// # Errors
+    /// `Database`.
+    pub fn sets_of(&self, database: &Path) -> Result<Vec<CatalogSet>, RunError> {
+        let resolved = fs::canonicalize(database).or_else(|_| std::path::absolute(database));
+        for name in [resolved.ok().as_deref(), Some(database)].into_iter().flatten() {
+            let database = Some(name.to_string_lossy().into_owned());
+            let found = self.sets(&CatalogFilter { database })?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+        Ok(Vec::new())
     }
 
     /// The sets of a media set that are not among `present`, the ones that stand there now, and are

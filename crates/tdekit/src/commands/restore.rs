@@ -13,6 +13,7 @@ use tdekit_backup_run::database::publish::destination;
 use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
 use tdekit_backup_run::history;
+use tdekit_backup_run::inherit::certificates_for;
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::signature::{is_our_own, require_signed};
 use tdekit_backup_run::stream::StreamFile;
@@ -21,7 +22,7 @@ use tdekit_backup_run::{
     SetInfo, SourceKind, UnwrapSecret,
 };
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::{CertificateInfo, KeyStore, StoreError, Unlocked, now_seconds};
+use tdekit_key_store::{StoreError, Unlocked};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_convert::{Form, find_certificates};
 
@@ -48,22 +49,22 @@ pub(crate) struct RestoreArgs {
     /// newest that was ever finished there]
     #[arg(long, value_name = "NUMBER")]
     position: Option<u32>,
-    /// Take the newest set that can still be read whole, and tell what is passed over
+    /// Restore the newest set that can still be read whole, and name those that are passed over
     #[arg(long, conflicts_with = "position")]
     latest_readable: bool,
-    /// The file that is made; - writes a stream to standard output
+    /// The file to make; - writes a stream to standard output
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
-    /// Put it in the place of what stands there
+    /// Replace the file that is there
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
     keys: KeyArgs,
-    /// Restore the backup of an encrypted database in the clear, or a plain one in the place of an
-    /// encrypted database
+    /// Restore the backup of an encrypted database in the clear, or a plain database over an
+    /// encrypted one
     #[arg(long, conflicts_with = "certificate")]
     plain: bool,
-    /// Take sets that nobody you know signed in the place of an encrypted database, and sets that
+    /// Restore sets without a signature that you trust over an encrypted database, and sets that
     /// `require` under `[backup]` in config.toml refuses
     #[arg(long, conflicts_with = "signed_by")]
     allow_unauthenticated: bool,
@@ -76,7 +77,7 @@ pub(crate) struct RestoreArgs {
         value_parser = PossibleValuesParser::new(page_algorithms()), ignore_case = true,
         conflicts_with = "plain")]
     algorithm: String,
-    /// Have SQLite check the whole database before it gets its name
+    /// Have SQLite check the whole database before the file gets its name
     #[arg(long)]
     check: bool,
     /// Fail unless the set, and its base, are signed by this certificate: its name in the key
@@ -92,7 +93,7 @@ pub(crate) struct RestoreArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Tell on standard error each time that so many percents are done
+    /// Report on standard error after every PERCENT of the work
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true,
         default_missing_value = "10", value_parser = clap::value_parser!(u8).range(1..=100))]
     stats: Option<u8>,
@@ -248,7 +249,7 @@ impl Work<'_> {
         }
     }
 
-    /// Refuses to lower the protection of what stands there, unless that was asked for.
+    /// Refuses to lower the protection of the file that is there, unless the user asks for it.
     fn refuse_downgrade(
         &mut self,
         path: &Path,
@@ -377,10 +378,7 @@ impl Work<'_> {
         keyring::set_unlocked(Arc::clone(&unlocked));
         let selectors = match args.certificate.is_empty() {
             false => args.certificate.clone(),
-            true => certificates_for(self.set, unlocked.store())
-                .iter()
-                .map(CertificateInfo::thumbprint)
-                .collect(),
+            true => certificates_for(self.set, unlocked.store()),
         };
         if selectors.is_empty() {
             return Err(RunError::NoCertificate { path: path.to_owned() }.into());
@@ -444,26 +442,6 @@ impl Work<'_> {
         }
         Ok(())
     }
-}
-
-/// The certificates of the store that the restored database is encrypted for when nobody says: as
-/// far as they are known those of the database itself, else those that open the set.
-fn certificates_for(set: &SetInfo, store: &KeyStore) -> Vec<CertificateInfo> {
-    let active = |sha256: &[u8; 32]| {
-        let info = store.by_sha256(sha256)?;
-        let active = store.find(&info.name).ok()?;
-        (active.not_after >= now_seconds()).then(|| active.clone())
-    };
-    let uses = store.uses().unwrap_or_default();
-    let of_database = uses
-        .iter()
-        .filter(|known| set.database_id != [0; 16] && known.file_id == set.database_id)
-        .filter_map(|known| active(&known.sha256));
-    let own: Vec<_> = of_database.collect();
-    if !own.is_empty() {
-        return own;
-    }
-    set.recipients.iter().filter_map(|recipient| active(&recipient.wrapped.sha256)).collect()
 }
 
 fn warn_not_synced(error: Option<&RunError>) {

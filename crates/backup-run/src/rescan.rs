@@ -1,0 +1,133 @@
+//! The history made anew from the media sets that are found in directories.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader};
+use tdekit_sqlite_convert::{Watch, go_on};
+
+use crate::place::{Opened, Place, open};
+use crate::{Catalog, CatalogSet, Finding, RunError};
+
+/// The result of a scan.
+#[derive(Debug, Default, Serialize)]
+pub struct Scanned {
+    /// Files of media sets.
+    pub files: usize,
+    /// Media sets, each with its mirrors and stripes.
+    pub media_sets: usize,
+    /// Sets in them.
+    pub sets: usize,
+    /// Sets that the history did not have.
+    pub new: usize,
+    /// Files that could not be read as media sets, and why.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A file or directory that could not be read.
+#[derive(Debug, Serialize)]
+pub struct Unreadable {
+    /// Its path.
+    pub path: PathBuf,
+    /// The reason.
+    pub error: String,
+}
+
+/// Records every set of the media sets in `dirs` and below them. Symbolic links below them are not
+/// followed. `tell` gets the findings of each media set. `watch` can stop the search for files.
+///
+/// # Errors
+/// Those of `Catalog::record`; `Io` where one of `dirs` is not there; `Interrupted`.
+pub fn scan(
+    catalog: &mut Catalog,
+    dirs: &[PathBuf],
+    watch: &dyn Watch,
+    tell: &mut dyn FnMut(&[Finding]),
+) -> Result<Scanned, RunError> {
+    let mut search = Search { watch, found: Scanned::default(), media: BTreeMap::new() };
+    for dir in dirs {
+        let dir = fs::canonicalize(dir).map_err(RunError::io("open", dir))?;
+        search.find_media(&dir)?;
+    }
+    let Search { mut found, media, .. } = search;
+    for paths in media.into_values() {
+        found.media_sets += 1;
+        for Opened { media, devices } in open_group(&paths, &mut found) {
+            tell(media.findings());
+            for set in media.sets() {
+                let row = CatalogSet::of(set, &media.id(), &devices);
+                found.sets += 1;
+                found.new += usize::from(catalog.record(&row)?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A search for files of media sets.
+struct Search<'a> {
+    watch: &'a dyn Watch,
+    found: Scanned,
+    /// The files of each media set, by its identifier.
+    media: BTreeMap<[u8; 16], Vec<PathBuf>>,
+}
+
+impl Search<'_> {
+    /// Finds files that begin as media sets do. A directory that may not be read is noted.
+    fn find_media(&mut self, dir: &Path) -> Result<(), RunError> {
+        go_on(self.watch)?;
+        let entries = match fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.found.note(dir, &error);
+                return Ok(());
+            }
+        };
+        let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        for path in paths {
+            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+            if metadata.is_dir() {
+                self.find_media(&path)?;
+            } else if metadata.is_file()
+                && let Some(header) = header_of(&path)
+            {
+                self.found.files += 1;
+                self.media.entry(header.media_id).or_default().push(path);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Scanned {
+    fn note(&mut self, path: &Path, error: &dyn std::error::Error) {
+        self.unreadable.push(Unreadable { path: path.to_owned(), error: error.to_string() });
+    }
+}
+
+/// Opens the files of one media set together, as its mirrors and stripes. Files that do not fit
+/// together, such as a copy of an earlier state that went on by itself, are opened one by one.
+fn open_group(paths: &[PathBuf], found: &mut Scanned) -> Vec<Opened> {
+    let place = |path: &PathBuf| Place::File(path.clone());
+    if let Ok(opened) = open(&paths.iter().map(place).collect::<Vec<_>>()) {
+        return vec![opened];
+    }
+    let mut each = Vec::new();
+    for path in paths {
+        match open(&[place(path)]) {
+            Ok(opened) => each.push(opened),
+            Err(error) => found.note(path, &error),
+        }
+    }
+    each
+}
+
+fn header_of(path: &Path) -> Option<MediaHeader> {
+    let mut head = [0; MEDIA_HEADER_LEN];
+    File::open(path).ok()?.read_exact(&mut head).ok()?;
+    MediaHeader::decode(&head).ok()
+}
