@@ -1,4 +1,4 @@
-//! Which set of a media set is restored.
+//! The choice of the set to restore.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ pub struct PassedOver {
     pub position: u32,
     /// Its id, in hexadecimal digits.
     pub backup_set_uuid: String,
-    /// Why it was not taken.
+    /// The reason.
     pub reason: String,
 }
 

@@ -60,7 +60,7 @@ pub fn warn(path: &Path, form: &Form, operator: &dyn Operator) {
     }
 }
 
-/// Whether an encrypted database stands there.
+/// Whether an encrypted database is there.
 fn is_encrypted(path: &Path) -> Result<bool, RunError> {
     match File::open(path) {
         Ok(file) => {

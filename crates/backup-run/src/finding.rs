@@ -96,7 +96,7 @@ impl FindingReport {
         media.findings().iter().map(Self::of).chain(newer.iter().map(Self::newer)).collect()
     }
 
-    /// Whether it is that a newer set is known.
+    /// Whether it says that the history knows a newer set.
     #[must_use]
     pub fn is_newer(&self) -> bool {
         self.kind == "newer_in_history"

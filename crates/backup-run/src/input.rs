@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// How long silent input is waited for before the reader can look whether to go on.
+/// Longest wait for silent input before the reader checks whether to go on.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Input that may be silent for long. Reading it then ends as if a signal had come, again and

@@ -1,4 +1,4 @@
-//! Who wraps and unwraps a set's secret, and who signs.
+//! Keys that wrap and unwrap a set's secret, and keys that sign.
 
 use std::fmt;
 use std::sync::Arc;

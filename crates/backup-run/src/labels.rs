@@ -1,4 +1,4 @@
-//! Who backs up, and where.
+//! The user and the machine that a set's header names.
 
 use std::env;
 use std::fs;

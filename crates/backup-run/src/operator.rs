@@ -1,4 +1,4 @@
-//! Who runs the engine: whose key store it uses, and who hears what stops nothing.
+//! The operator of the engine: names the key store, and hears warnings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

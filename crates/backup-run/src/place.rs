@@ -93,7 +93,7 @@ impl Place {
         })
     }
 
-    /// How it is told to users.
+    /// The name that users see.
     #[must_use]
     pub fn shown(&self) -> String {
         match self {
@@ -151,7 +151,7 @@ pub fn open(places: &[Place]) -> Result<Opened, RunError> {
     Ok(Opened { media: Media::open(sources)?, devices })
 }
 
-/// Whether it says that nothing stands there.
+/// Whether the error says that nothing is there.
 #[must_use]
 pub fn is_missing(error: &RunError) -> bool {
     let no_object = matches!(error, RunError::Object { fault: ObjectFault::NoObject, .. });

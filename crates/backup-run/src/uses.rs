@@ -1,4 +1,4 @@
-//! Which media sets need certificates of the key store, so that none of them is dropped.
+//! Notes in the key store of media sets that need its certificates, so that none is dropped.
 
 use tdekit_key_store::{CertificateInfo, KeyStore, StoreError};
 

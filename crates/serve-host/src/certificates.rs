@@ -19,9 +19,9 @@ use super::{fault, files};
 
 /// Days that a certificate is valid when nobody says: as in SQL Server, a year.
 const DEFAULT_DAYS: i64 = 365;
-/// How Windows' private key files begin: a form that this program does not read.
+/// First bytes of Windows' private key files, a form that this program does not read.
 const PVK_MAGIC: [u8; 4] = [0x1E, 0xF1, 0xB5, 0xB0];
-/// How DER of a certificate or a key begins: a SEQUENCE.
+/// First byte of a certificate or a key in DER: a SEQUENCE.
 const DER: u8 = 0x30;
 
 /// `CREATE CERTIFICATE`.

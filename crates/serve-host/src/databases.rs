@@ -27,7 +27,7 @@ const EXTENSIONS: [&str; 3] = ["db", "sqlite", "sqlite3"];
 /// SQL Server's bound on a database's name, in characters.
 const MAX_NAME_CHARS: usize = 123;
 
-/// How long a session that is about to be at rest may hold up who wants its database.
+/// Longest wait for a session that is about to become idle, by one that wants its database.
 const ENDING: Duration = Duration::from_secs(1);
 
 /// Where the databases are.
@@ -253,7 +253,7 @@ pub(crate) fn kind(path: &Path) -> FileKind {
     kept::area(path).map_or(FileKind::Other, |area| FileKind::of(&area))
 }
 
-/// Whether it is one of the databases that every server has.
+/// Whether the name is of a database that every server has.
 pub(crate) fn is_system(name: &str) -> bool {
     SYSTEM.iter().any(|(system, _)| system.eq_ignore_ascii_case(name))
 }

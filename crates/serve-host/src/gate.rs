@@ -1,4 +1,4 @@
-//! Who opens a database's file, and who replaces it: never both at a time.
+//! A gate for each database file: opening it and replacing it exclude each other.
 //!
 //! A file is replaced by a rename. Whoever opened the old one just before would go on writing to
 //! it, and nobody would ever read that.
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::Error;
 
-/// How long somebody who opens a file waits for who replaces it, and the other way round.
+/// Longest wait of an opening for a replacement, and the reverse.
 const WAIT: Duration = Duration::from_secs(3);
 
 /// Databases by their names in lower case.
@@ -110,7 +110,7 @@ mod tests {
         let second = gate.open("a").unwrap();
         let other = gate.replace("b").unwrap();
         assert!(gate.replace("B").is_none(), "two at a time");
-        // Who replaces waits for those who open.
+        // A replacement waits until nobody is opening the file.
         let replacing = thread::scope(|scope| {
             let replaced = scope.spawn(|| gate.replace("A"));
             drop((first, second));

@@ -29,7 +29,7 @@ impl Keys {
         Self { operator, given, current, cost }
     }
 
-    /// Who names the store and hears warnings.
+    /// Names the key store and hears warnings.
     pub(crate) fn operator(&self) -> &dyn Operator {
         &*self.operator
     }

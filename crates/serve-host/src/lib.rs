@@ -87,7 +87,7 @@ impl ServeHost {
         Ok(Self { databases, keys, encryption: Encryption::default(), sessions, locked })
     }
 
-    /// Whether there is a key store that nothing given at the start opens.
+    /// Whether a key store exists that no secret given at the start opens.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked

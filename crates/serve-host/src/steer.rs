@@ -10,7 +10,7 @@ use tdekit_backup_run::{Progress as At, Run, RunError};
 use tdekit_wire_tds::messages::Told;
 use tdekit_wire_tsql::Progress;
 
-/// How often it is looked whether the client has cancelled.
+/// Interval between checks whether the client has cancelled.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs `work`. Each time that `stats` percents more are done, `out` is told. The work is cancelled
@@ -52,7 +52,7 @@ pub(crate) fn steer<T: Send>(
     })
 }
 
-/// Which percents are told.
+/// Percentages that the client is told of.
 struct Steps {
     step: u64,
     next: u64,

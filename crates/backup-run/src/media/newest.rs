@@ -1,4 +1,4 @@
-//! Which set was the last one that was ever finished in a media set.
+//! The set that was finished last in a media set.
 //!
 //! A set that cannot be read must never make the one before it the newest: what stands behind the
 //! last readable set, in any file, has to be known to be none.

@@ -49,7 +49,7 @@ pub(crate) struct BackupArgs {
     /// Back up the bytes of standard input
     #[arg(long, requires = "name", conflicts_with_all = ["differential", "copy_only"])]
     stdin: bool,
-    /// Name of the set; with --stdin also of what the bytes are of
+    /// Name of the set; with --stdin also the name under which the bytes are listed
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// The media set: a file, an address such as s3://BUCKET/NAME, or - for standard output; given
@@ -59,13 +59,13 @@ pub(crate) struct BackupArgs {
     /// Split the set over the files of --to
     #[arg(long)]
     stripe: bool,
-    /// Add the set to the media set that is there; where there is none, make one
+    /// Append the set to the media set, which is made if it does not exist
     #[arg(long)]
     append: bool,
     /// Make a new media set in place of one whose sets have all expired
     #[arg(long)]
     init: bool,
-    /// With --init: whatever is there
+    /// With --init: replace whatever is there, expired or not
     #[arg(long, requires = "init")]
     replace: bool,
     /// none, lz4, zstd or zstd:LEVEL (-7 to 19)
@@ -75,20 +75,20 @@ pub(crate) struct BackupArgs {
     /// [default: AES_256 for an encrypted database or with --certificate, else none]
     #[arg(long, value_name = "ALGORITHM", value_parser = parse_encryption)]
     encryption: Option<EncryptionChoice>,
-    /// Certificate that opens the set, by name or thumbprint; may be given repeatedly: then each of
-    /// them does [default: those of the encrypted database]
+    /// Certificate that opens the set, by name or thumbprint; may be given repeatedly, and then
+    /// each opens it [default: those of the encrypted database]
     #[arg(long, value_name = "NAME")]
     certificate: Vec<String>,
-    /// Text that the set's header tells
+    /// Description, kept in the set's header, which anyone can read
     #[arg(long, value_name = "TEXT", default_value = "")]
     description: String,
     /// When the set may be overwritten: a number of days, 90d, 2y, 2036-11-21 [default: never]
     #[arg(long, value_name = "WHEN", value_parser = parse_expire)]
     expire: Option<i64>,
-    /// The set is no base of differential ones
+    /// Make a set that differential sets do not build on
     #[arg(long, conflicts_with = "differential")]
     copy_only: bool,
-    /// Only the pages that changed since the last full set of the same media set; appends
+    /// Back up only the pages that changed since the last full set of the same media set; appends
     #[arg(long, conflicts_with = "init")]
     differential: bool,
     /// Most bytes of the source to read in a second, such as 50MB
@@ -101,18 +101,18 @@ pub(crate) struct BackupArgs {
     /// certificates whose private key is in the key store, where that opens by itself]
     #[arg(long, value_name = "NAME")]
     sign: Option<String>,
-    /// Do not sign the set: in the place of an encrypted database it is restored only with
+    /// Do not sign the set; to restore it over an encrypted database then takes
     /// --allow-unauthenticated
     #[arg(long, conflicts_with = "sign")]
     no_sign: bool,
-    /// Let plain and encrypted sets stand in one media set: whoever has the file reads the plain
+    /// Allow plain and encrypted sets in one media set; anyone who has the file can read the plain
     /// ones
     #[arg(long)]
     mixed: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Tell on standard error each time that so many percents are done
+    /// Report on standard error after every PERCENT of the work
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true,
         default_missing_value = "10", value_parser = clap::value_parser!(u8).range(1..=100))]
     stats: Option<u8>,
@@ -214,7 +214,7 @@ impl BackupArgs {
         Ok(())
     }
 
-    /// What happens with what stands at the places.
+    /// The fate of the files that are at the places already.
     fn mode(&self, places: &[Place]) -> Result<Mode, CommandError> {
         if self.append || self.differential {
             return Ok(Mode::Append);
@@ -241,7 +241,7 @@ impl BackupArgs {
         Ok(Mode::Replace)
     }
 
-    /// Sees to it that no set becomes plain among encrypted ones that was not asked to.
+    /// Makes sure that no set becomes plain among encrypted ones unless the user asks for it.
     fn heed_downgrade(
         &self,
         global: &GlobalArgs,

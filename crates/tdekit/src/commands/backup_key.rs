@@ -19,7 +19,7 @@ use crate::output;
 /// The verbs of `tdekit backup-key`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BackupKeyCommand {
-    /// Let another certificate open existing sets; their data is not touched
+    /// Let another certificate open existing sets; their data is not rewritten
     Add(AddArgs),
 }
 

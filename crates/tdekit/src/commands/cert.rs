@@ -28,9 +28,9 @@ pub(crate) enum CertCommand {
     List(ListArgs),
     /// Write a certificate and its private key to PEM files or a PKCS#12 file
     Backup(BackupArgs),
-    /// Take a certificate from PEM files or a PKCS#12 file
+    /// Import a certificate from PEM files or a PKCS#12 file
     Restore(RestoreArgs),
-    /// Make a new key pair and certificate under the same name; the old one goes on unwrapping
+    /// Make a new key pair and certificate under the same name; the old one can still unwrap
     Rotate(CreateArgs),
     /// Remove a certificate that no known file needs
     Drop(DropArgs),
@@ -72,7 +72,7 @@ pub(crate) struct ListArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Open the master key and check that nothing was tampered with
+    /// Open the master key and check the key store for tampering
     #[arg(long)]
     verify: bool,
 }
@@ -122,7 +122,7 @@ pub(crate) struct RestoreArgs {
 pub(crate) struct DropArgs {
     /// Name, for all its generations, or the thumbprint of one
     certificate: String,
-    /// Drop it although files need it or it is in no backup
+    /// Drop it even if files need it or it has no backup
     #[arg(long)]
     force: bool,
 }
@@ -208,8 +208,8 @@ fn rotate(args: &CreateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
 }
 
 /// Wraps the keys of databases, and the keys of servers in the store's own directory, for the
-/// active generation of the certificate `name`; gives the paths of those that are, and the others
-/// with what stopped it. They open as before.
+/// active generation of the certificate `name`. Gives the paths of those that it wrapped, and those
+/// that it could not with the reason; these open as before.
 fn rewrap_files<'a>(
     files: &'a [Use],
     name: &str,
@@ -419,7 +419,7 @@ impl KnownUse {
     }
 }
 
-/// Files that were written and go again unless they are kept.
+/// Files that were written, and are removed unless they are kept.
 #[derive(Default)]
 struct Written(Vec<PathBuf>);
 

@@ -17,7 +17,7 @@ use tdekit_sqlite_convert::{Form, Options, convert};
 pub(crate) struct DecryptArgs {
     /// The database
     database: PathBuf,
-    /// Before the original goes, check the copy's structure and compare every row
+    /// Check the copy's structure and compare every row before the original is replaced
     #[arg(long)]
     verify: bool,
     #[command(flatten)]

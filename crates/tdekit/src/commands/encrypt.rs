@@ -23,8 +23,8 @@ const KEEP_SUFFIX: &str = ".plain";
 pub(crate) struct EncryptArgs {
     /// The database
     database: PathBuf,
-    /// Certificate that wraps the database's key, by name or thumbprint; may be given repeatedly:
-    /// then each of them opens it
+    /// Certificate that wraps the database's key, by name or thumbprint; may be given repeatedly,
+    /// and then each opens the database
     #[arg(long, value_name = "NAME", required = true)]
     certificate: Vec<String>,
     /// Algorithm that seals its pages
@@ -37,7 +37,7 @@ pub(crate) struct EncryptArgs {
     /// Page size of the encrypted database, bytes [default: as it is, at least 1024]
     #[arg(long, value_name = "BYTES", value_parser = parse_page_size)]
     page_size: Option<PageSize>,
-    /// Before the original goes, check the copy's structure and compare every row
+    /// Check the copy's structure and compare every row before the original is replaced
     #[arg(long)]
     verify: bool,
     #[command(flatten)]
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), Command
     Ok(())
 }
 
-/// Says what `--verify` left out.
+/// Names the checks that `--verify` left out.
 pub(crate) fn warn_unchecked(verify: bool, unknown: &Unknown) {
     let names = [unknown.functions.as_slice(), unknown.collations.as_slice()].concat().join(", ");
     if verify && !unknown.functions.is_empty() {

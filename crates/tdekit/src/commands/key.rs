@@ -31,7 +31,7 @@ pub(crate) enum KeyCommand {
     Provider(ProviderCommand),
     /// Write the whole key store to a backup file under a password of its own
     Backup(BackupArgs),
-    /// Take a key store from a backup file, or set a new password with its help
+    /// Restore a key store from a backup file, or use the file to set a new password
     Restore(RestoreArgs),
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Open the master key and check that nothing was tampered with
+    /// Open the master key and check the key store for tampering
     #[arg(long)]
     verify: bool,
 }
@@ -118,7 +118,7 @@ pub(crate) struct RestoreArgs {
     /// File with the password of the backup [default: $TDEKIT_BACKUP_PASSWORD, else a prompt]
     #[arg(long, value_name = "FILE")]
     backup_password_file: Option<PathBuf>,
-    /// Put the backup in the place of another key store, which is kept under another name
+    /// Replace another key store, which is kept under another name
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
@@ -378,7 +378,7 @@ impl std::fmt::Display for ProtectorStatus {
 }
 
 impl CostArgs {
-    /// The cost, where arguments say nothing that of `otherwise`. Warns of a low one.
+    /// The cost, by default that of `otherwise`. Warns of a low one.
     pub(super) fn over(&self, otherwise: PasswordParams) -> Result<PasswordParams, CommandError> {
         /// The least that OWASP recommends (2023): 19 MiB and 2 passes.
         const ADVISED: (u32, u32) = (19 * 1024, 2);
@@ -444,7 +444,7 @@ fn read_backup(path: &Path) -> Result<Vec<u8>, CommandError> {
     }
 }
 
-/// Says of a wrong password that it is the backup's.
+/// Makes a wrong password an error about the backup's password.
 fn name_backup(error: StoreError, path: &Path) -> StoreError {
     match error {
         StoreError::WrongPassword => {

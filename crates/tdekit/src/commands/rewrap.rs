@@ -17,8 +17,8 @@ pub(crate) struct RewrapArgs {
     /// The databases
     #[arg(required = true)]
     database: Vec<PathBuf>,
-    /// Certificate that shall open it, by name or thumbprint; may be given repeatedly. Those that
-    /// are not given open it no more [default: the active generations of those that open it]
+    /// Certificate that will open it, by name or thumbprint; may be given repeatedly. Any other no
+    /// longer opens it [default: the active generations of those that open it]
     #[arg(long, value_name = "NAME")]
     certificate: Vec<String>,
     #[command(flatten)]

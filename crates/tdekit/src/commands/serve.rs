@@ -22,7 +22,7 @@ use crate::global::GlobalArgs;
 use crate::output;
 use crate::session::{self, Ask};
 
-/// Where the endpoint's own files are, below the key store's directory.
+/// Directory of the endpoint's own files, below that of the key store.
 const OWN_DIR: &str = "serve";
 const LOGINS_FILE: &str = "logins.json";
 const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
@@ -44,7 +44,7 @@ pub(crate) struct ServeArgs {
     /// How much of the connection is encrypted
     #[arg(long, value_enum, default_value_t = Encrypt::On)]
     encrypt: Encrypt,
-    /// Certificate, PEM, with those that vouch for it [default: one made on the first start]
+    /// TLS certificate and its chain, PEM [default: one made on the first start]
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// Private key of --tls-cert, PEM, not encrypted
@@ -85,7 +85,7 @@ impl Encrypt {
 /// The verbs beside serving.
 #[derive(Debug, Subcommand)]
 enum ServeCommand {
-    /// Who may log in
+    /// Manage the logins
     #[command(subcommand)]
     Login(LoginCommand),
 }
@@ -232,7 +232,7 @@ fn engine(
     Ok(Arc::new(TsqlEngine::new(Arc::new(host))))
 }
 
-/// Sets what sessions may hold; comes before anything is asked of SQLite.
+/// Sets the memory limits of sessions. Must precede the first use of SQLite.
 fn limit_memory(args: &ServeArgs) -> Result<(), CommandError> {
     tdekit_wire_tsql::count_sqlite_memory().map_err(|error| {
         CommandError::Usage(format!("SQLite's memory cannot be counted: {error}"))

@@ -33,7 +33,7 @@ pub(crate) struct VerifyArgs {
     position: Option<u32>,
     #[command(flatten)]
     keys: KeyArgs,
-    /// Check structure and checksums only, without a key: they tell damage, and no forger
+    /// Check structure and checksums only, without a key; this finds damage, not forgery
     #[arg(long, conflicts_with_all = ["certificate_file", "pkcs12"])]
     checksums_only: bool,
     /// Fail unless each set is signed by this certificate: its name in the key store, or its

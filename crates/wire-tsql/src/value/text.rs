@@ -239,7 +239,8 @@ pub(crate) fn prefix_range(pattern: &str, escape: Option<char>) -> Option<(Strin
     }
     let last = last?;
     let (below, above) = neighbours(last)?;
-    // what begins with the letter below is left out but for what none has
+    // The lower bound rules out the texts that begin with the letter below, except those that go
+    // on with the last character of all.
     Some((format!("{prefix}{below}{}", char::MAX), format!("{prefix}{above}")))
 }
 
