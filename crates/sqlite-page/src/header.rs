@@ -145,6 +145,11 @@ pub fn commitment(
     Ok(out)
 }
 
+/// The bytes of a slot that hold its sequence number.
+pub const fn slot_sequence() -> std::ops::Range<usize> {
+    24..32
+}
+
 /// Whether a file that starts with `bytes` (16 or more) is an encrypted database.
 pub fn is_encrypted(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)

@@ -137,6 +137,11 @@ impl JournalCodec {
         Self { ring: KeyRing::new(keys, Purpose::Journal), nonces: NonceSource::new() }
     }
 
+    /// Goes on with other keys of the same file: a version was added or dropped.
+    pub fn set_keys(&mut self, keys: FileKeys) {
+        self.ring.set_file(keys);
+    }
+
     /// The header of a new journal, with a fresh salt.
     pub fn new_header(&mut self) -> Result<JournalHeader, PageError> {
         let mut salt = [0; 16];

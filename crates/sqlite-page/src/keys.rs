@@ -102,6 +102,12 @@ impl KeyRing {
         &self.keys
     }
 
+    /// Goes on with other keys of the same file.
+    pub(crate) fn set_file(&mut self, keys: FileKeys) {
+        self.keys = keys;
+        self.prepared.clear();
+    }
+
     pub(crate) fn get(&mut self, version: u32) -> Result<&mut SealingKey, PageError> {
         let at = match self.prepared.iter().position(|(v, _)| *v == version) {
             Some(at) => at,

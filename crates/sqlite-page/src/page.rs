@@ -32,6 +32,11 @@ impl PageCodec {
         self.ring.file()
     }
 
+    /// Goes on with other keys of the same file: a version was added or dropped.
+    pub fn set_keys(&mut self, keys: FileKeys) {
+        self.ring.set_file(keys);
+    }
+
     /// Seals `plain` (a whole page whose last `RESERVE_LEN` bytes are zero) into `sealed`, of the
     /// same length, as page `page` under the current key.
     pub fn seal(&mut self, page: u32, plain: &[u8], sealed: &mut [u8]) -> Result<(), PageError> {
@@ -89,6 +94,11 @@ impl PageCodec {
 /// The seal of a page: its reserved bytes, which are unique to one sealing of one page.
 pub fn seal_of(sealed: &[u8]) -> Option<&[u8; RESERVE_LEN]> {
     sealed.last_chunk::<RESERVE_LEN>()
+}
+
+/// The key version that a sealed page names; nothing vouches for it before the page opens.
+pub fn key_version(sealed: &[u8]) -> Option<u32> {
+    seal_of(sealed).map(|seal| le32(seal, 40))
 }
 
 impl Reserve {

@@ -81,6 +81,11 @@ impl WalCodec {
         Self { ring: KeyRing::new(keys, Purpose::Wal), nonces: NonceSource::new() }
     }
 
+    /// Goes on with other keys of the same file: a version was added or dropped.
+    pub fn set_keys(&mut self, keys: FileKeys) {
+        self.ring.set_file(keys);
+    }
+
     /// Seals SQLite's 32-byte header into both slots: `WAL_HEADER_AREA_LEN` bytes.
     pub fn seal_header(
         &mut self,

@@ -175,6 +175,14 @@ impl BaseFile {
         Ok(())
     }
 
+    /// A reader of the same open file.
+    ///
+    /// # Safety
+    /// The reader is dropped before the file, and both are used by one thread at a time.
+    pub(crate) unsafe fn reader(&self) -> HeaderReader {
+        HeaderReader { file: self.file, methods: self.methods }
+    }
+
     /// Cuts the file to `len` bytes.
     pub(crate) fn truncate(&mut self, len: u64) -> Result<(), VfsError> {
         if len < self.mapping.len {
@@ -287,6 +295,25 @@ impl BaseFile {
     /// Takes back a mapped range from SQLite.
     pub(crate) fn unfetch(&mut self, offset: i64, bytes: *mut c_void) -> c_int {
         method!(self.unfetch(offset, bytes))
+    }
+}
+
+/// Reads an open file beside its owner.
+pub(crate) struct HeaderReader {
+    file: *mut File,
+    methods: &'static IoMethods,
+}
+
+impl HeaderReader {
+    /// Fills `out` from `offset`; at most `MAX_TRANSFER_LEN` bytes.
+    pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
+        let at = signed(offset)?;
+        let len = c_int::try_from(out.len()).map_err(|_| VfsError::Base(ffi::IOERR_READ))?;
+        match method!(self.read(out.as_mut_ptr().cast(), len, at)) {
+            ffi::OK => Ok(Read::Full),
+            ffi::IOERR_SHORT_READ => Ok(Read::Short),
+            code => Err(VfsError::Base(code)),
+        }
     }
 }
 

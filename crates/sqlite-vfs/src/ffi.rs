@@ -41,9 +41,12 @@ pub(crate) const LOCK_SHARED: c_int = 1;
 pub(crate) const LOCK_RESERVED: c_int = 2;
 
 pub(crate) const SHM_UNLOCK: c_int = 1;
+pub(crate) const SHM_LOCK: c_int = 2;
 pub(crate) const SHM_EXCLUSIVE: c_int = 8;
 /// The slot of the WAL index's locks that a writer holds (SQLite's WAL format, 2.3.1).
 pub(crate) const WAL_WRITE_LOCK: c_int = 0;
+/// The last of the three slots for who writes the log, copies it, or recovers it.
+pub(crate) const WAL_RECOVER_LOCK: c_int = 2;
 
 pub(crate) const IOCAP_ATOMIC_ALL: c_int = 0x1ff;
 pub(crate) const IOCAP_SAFE_APPEND: c_int = 0x200;

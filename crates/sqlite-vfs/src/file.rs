@@ -514,13 +514,9 @@ unsafe extern "C" fn shm_map(
 }
 
 unsafe extern "C" fn shm_lock(file: *mut File, offset: c_int, n: c_int, flags: c_int) -> c_int {
-    let act = |kind: &mut Kind| {
-        let releases = flags == ffi::SHM_UNLOCK | ffi::SHM_EXCLUSIVE;
-        if let (Kind::Main(main), true) = (&*kind, releases && offset == ffi::WAL_WRITE_LOCK) {
-            let ended = &main.shared.write_transactions;
-            ended.set(ended.get().wrapping_add(1));
-        }
-        kind.base(|base| base.shm_lock(offset, n, flags))
+    let act = |kind: &mut Kind| match kind {
+        Kind::Main(main) => main.shm_lock(offset, n, flags),
+        other => other.base(|base| base.shm_lock(offset, n, flags)),
     };
     // SAFETY: SQLite calls methods on our open file.
     unsafe { with(file, false, act) }

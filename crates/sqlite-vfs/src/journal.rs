@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::rc::Rc;
 
-use tdekit_sqlite_page::FileKeys;
 use tdekit_sqlite_page::journal::{
     ExtentPlace, JOURNAL_HEADER_LEN, JournalCodec, JournalHeader, MAX_EXTENT_LEN, Prefix,
     SECTOR_LEN, extent_span, looks_torn, read_prefix,
@@ -13,6 +12,7 @@ use tdekit_sqlite_page::journal::{
 
 use crate::VfsError;
 use crate::base::{BaseFile, MAX_TRANSFER_LEN, Read};
+use crate::live_keys::LiveKeys;
 
 /// Bytes that SQLite zeroes at the start of a journal to end a transaction (`PERSIST` mode).
 const ENDING_LEN: usize = 28;
@@ -29,6 +29,9 @@ const MAX_LOST_EXTENTS: u32 = 1 << 20;
 pub(crate) struct JournalFile {
     base: BaseFile,
     codec: JournalCodec,
+    /// The keys of the file, and the generation of them that `codec` has.
+    live: Rc<LiveKeys>,
+    generation: u64,
     file_id: [u8; 16],
     header: Option<JournalHeader>,
     /// Whether the file's content at opening is known.
@@ -66,11 +69,14 @@ impl Extent {
 
 impl JournalFile {
     /// A journal that tells in `lost` when it goes with something still gathered.
-    pub(crate) fn new(base: BaseFile, keys: FileKeys, lost: Rc<Cell<u64>>) -> Self {
+    pub(crate) fn new(base: BaseFile, live: Rc<LiveKeys>, lost: Rc<Cell<u64>>) -> Self {
+        let keys = live.keys();
         Self {
             base,
             file_id: keys.file_id,
             codec: JournalCodec::new(keys),
+            generation: live.generation(),
+            live,
             header: None,
             loaded: false,
             extents: Vec::new(),
@@ -195,6 +201,7 @@ impl JournalFile {
             let header = match self.header {
                 Some(header) => header,
                 None => {
+                    self.renew_keys();
                     let header = self.codec.new_header()?;
                     out.extend_from_slice(&header.encode());
                     header
@@ -220,6 +227,14 @@ impl JournalFile {
             }
         }
         Ok(())
+    }
+
+    /// Has the codec use the keys as they are known now.
+    fn renew_keys(&mut self) {
+        let generation = self.live.generation();
+        if std::mem::replace(&mut self.generation, generation) != generation {
+            self.codec.set_keys(self.live.keys());
+        }
     }
 
     fn next_index(&self) -> u32 {
@@ -338,6 +353,10 @@ impl JournalFile {
         if header.file_id != self.file_id {
             return Err(VfsError::Journal);
         }
+        // An extent under a key that is not known would look like the journal's end.
+        self.live.learn()?;
+        self.renew_keys();
+        self.live.keys().dek(header.key_version)?;
         self.header = Some(header);
         self.next_offset = JOURNAL_HEADER_LEN as u64;
         let mut plain = Vec::new();

@@ -23,6 +23,7 @@ pub struct NewDatabase {
 }
 
 /// A header with its unwrapped keys.
+#[derive(Clone)]
 pub struct OpenedHeader {
     /// The header.
     pub header: Header,
@@ -38,8 +39,8 @@ struct Keyring {
     given: Option<Arc<Unlocked>>,
     /// Keys by their commitment, which no two keys share.
     deks: HashMap<[u8; 32], Arc<SecretBytes>>,
-    /// Keys of the files that this process has opened, by file id.
-    files: HashMap<[u8; 16], FileKeys>,
+    /// Headers of the files that this process has opened, as it read them last, by file id.
+    files: HashMap<[u8; 16], OpenedHeader>,
 }
 
 impl Keyring {
@@ -89,8 +90,7 @@ fn open_slot(header: Header, area: &[u8]) -> Result<OpenedHeader, VfsError> {
         versions,
     };
     header.verify(keys.dek(header.current)?, area)?;
-    with_keyring(|ring| ring.files.insert(keys.file_id, keys.clone()));
-    Ok(OpenedHeader { header, keys })
+    Ok(note(OpenedHeader { header, keys }))
 }
 
 /// Draws a key for a new database, wraps it, and encodes the header area.
@@ -120,13 +120,17 @@ pub fn create_header(
     with_keyring(|ring| ring.deks.insert(commitment, dek.clone()));
     let versions = vec![DekVersion { version: 1, dek }];
     let keys = FileKeys { file_id, algorithm: new.algorithm, current: 1, versions };
-    with_keyring(|ring| ring.files.insert(file_id, keys.clone()));
-    Ok((OpenedHeader { header, keys }, area))
+    Ok((note(OpenedHeader { header, keys }), area))
 }
 
-/// The keys of the file `file_id`, when this process has opened it.
-pub fn keys_of(file_id: &[u8; 16]) -> Option<FileKeys> {
+/// The header of the file `file_id` as this process read it last, if it has opened it.
+pub fn known_header(file_id: &[u8; 16]) -> Option<OpenedHeader> {
     with_keyring(|ring| ring.files.get(file_id).cloned())
+}
+
+fn note(opened: OpenedHeader) -> OpenedHeader {
+    with_keyring(|ring| ring.files.insert(opened.header.file_id, opened.clone()));
+    opened
 }
 
 /// The thumbprints (SHA-256, hexadecimal) of the certificates that wrap the current key.

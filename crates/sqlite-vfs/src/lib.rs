@@ -16,6 +16,7 @@ mod functions;
 mod guard;
 mod journal;
 pub mod keyring;
+mod live_keys;
 mod main_db;
 mod mapping;
 mod new_db;

@@ -1,4 +1,5 @@
 //! The main file of an encrypted database.
+#![allow(unsafe_code)]
 
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -62,6 +63,9 @@ impl MainFile {
     /// Takes over a file on which the connection holds the lock `level`.
     pub(crate) fn new(mut base: BaseFile, shared: Rc<Shared>, level: c_int) -> Self {
         base.allow_mapping();
+        // SAFETY: `drop` takes the reader back before the file closes; SQLite serialises all calls
+        // on the files of a connection.
+        shared.live.attach(Some(unsafe { base.reader() }));
         Self {
             base,
             shared,
@@ -80,6 +84,10 @@ impl MainFile {
     /// another connection may change it (by making the database anew) whenever we hold no lock.
     pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
         let result = match self.read_range(out, offset) {
+            Err(VfsError::Page(_)) if self.shared.live.learn()? => self.read_range(out, offset),
+            other => other,
+        };
+        let result = match result {
             Err(VfsError::Page(_) | VfsError::Truncated { .. }) if self.find_size()? => {
                 self.read_range(out, offset)
             }
@@ -181,9 +189,39 @@ impl MainFile {
         self.base.lock(level)?;
         if self.level < ffi::LOCK_RESERVED {
             self.shared.forget_journal();
+            if level >= ffi::LOCK_RESERVED
+                && let Err(error) = self.shared.live.learn()
+            {
+                self.base.unlock(self.level)?;
+                return Err(error);
+            }
         }
         self.level = level;
         Ok(())
+    }
+
+    /// Takes or gives back a lock of the WAL index. Under those of who writes the log, copies it or
+    /// recovers it the keys are those of the header.
+    pub(crate) fn shm_lock(
+        &mut self,
+        slot: c_int,
+        n: c_int,
+        flags: c_int,
+    ) -> Result<c_int, VfsError> {
+        if flags == ffi::SHM_UNLOCK | ffi::SHM_EXCLUSIVE && slot == ffi::WAL_WRITE_LOCK {
+            let ended = &self.shared.write_transactions;
+            ended.set(ended.get().wrapping_add(1));
+        }
+        let code = self.base.shm_lock(slot, n, flags);
+        if code == ffi::OK
+            && flags == ffi::SHM_LOCK | ffi::SHM_EXCLUSIVE
+            && slot <= ffi::WAL_RECOVER_LOCK
+            && let Err(error) = self.shared.live.learn()
+        {
+            self.base.shm_lock(slot, n, ffi::SHM_UNLOCK | ffi::SHM_EXCLUSIVE);
+            return Err(error);
+        }
+        Ok(code)
     }
 
     /// Steps down to a lock. SQLite has flushed what it commits (`FCNTL_SYNC`); the gathered pages
@@ -381,6 +419,7 @@ impl MainFile {
 
 impl Drop for MainFile {
     fn drop(&mut self) {
+        self.shared.live.attach(None);
         // The gathered pages do not belong to a committed transaction yet.
         self.plain.fill(0);
     }

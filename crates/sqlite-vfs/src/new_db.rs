@@ -173,7 +173,8 @@ impl NewFile {
         let allowed = matches!(self.request, Request::Plain);
         let base = self.base.take().ok_or(VfsError::Base(ffi::IOERR))?;
         Ok(match opened {
-            Some(opened) => encrypted(base, opened, level),
+            // The header may be another by now than the one that was begun with.
+            Some(opened) => encrypted(base, opened, level, true)?,
             None => Kind::Plain(PlainFile::main(base, allowed)),
         })
     }
@@ -202,8 +203,8 @@ impl NewFile {
             let source = unsafe { shared_of(self.api.file_of(db, c"main")) };
             if let Some(source) = source {
                 self.request = Request::Encrypt(NewDatabase {
-                    certificates: recipients_of(&source.header),
-                    algorithm: source.header.algorithm,
+                    certificates: recipients_of(&source.live.header()),
+                    algorithm: source.live.header().algorithm,
                 });
             }
         }
@@ -253,7 +254,7 @@ fn existing(
         if without_pages {
             return Ok(Kind::New(NewFile::new(base, Request::Begun(Rc::new(opened)), api)));
         }
-        return Ok(encrypted(base, opened, level));
+        return encrypted(base, opened, level, false);
     }
     Ok(Kind::Plain(PlainFile::main(base, matches!(request, Request::Plain))))
 }
@@ -269,7 +270,16 @@ fn write_header(base: &mut BaseFile, area: &[u8]) -> Result<(), VfsError> {
     Ok(())
 }
 
-fn encrypted(base: BaseFile, opened: OpenedHeader, level: c_int) -> Kind {
-    let shared = Rc::new(Shared::new(opened.header, opened.keys));
-    Kind::Main(MainFile::new(base, shared, level))
+fn encrypted(
+    base: BaseFile,
+    opened: OpenedHeader,
+    level: c_int,
+    learn: bool,
+) -> Result<Kind, VfsError> {
+    let shared = Rc::new(Shared::new(opened));
+    let main = MainFile::new(base, shared, level);
+    if learn {
+        main.shared.live.learn()?;
+    }
+    Ok(Kind::Main(main))
 }

@@ -1,21 +1,23 @@
 //! The state that the main file, WAL and journal of one connection share.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::rc::{Rc, Weak};
 
 use tdekit_sqlite_page::page::seal_of;
-use tdekit_sqlite_page::{FileKeys, Header, PageCodec, PageError, PageSize};
+use tdekit_sqlite_page::{PageCodec, PageError, PageSize};
 
 use crate::VfsError;
 use crate::cache::PageCache;
 use crate::journal::JournalFile;
+use crate::keyring::OpenedHeader;
+use crate::live_keys::LiveKeys;
 use crate::mapping::prefetch_start;
 
 /// State of one connection to one encrypted database. SQLite serialises all calls on the files
 /// of a connection by the connection's (or the shared cache's) mutex, so nothing here is atomic.
 pub(crate) struct Shared {
-    /// The header as it was read when the database was opened.
-    pub(crate) header: Header,
+    /// The keys of the file.
+    pub(crate) live: Rc<LiveKeys>,
     /// The page size in force; at first the header's hint.
     pub(crate) page_size: Cell<PageSize>,
     /// A checkpoint is running: sealed pages go from the WAL to the main file unchanged.
@@ -30,14 +32,19 @@ pub(crate) struct Shared {
     /// gathered before cannot be undone, and must not be written.
     pub(crate) journals_lost: Rc<Cell<u64>>,
     pages: RefCell<PageCodec>,
+    /// The generation of `live` that `pages` has.
+    pages_generation: Cell<u64>,
     cache: RefCell<PageCache>,
 }
 
 impl Shared {
-    pub(crate) fn new(header: Header, keys: FileKeys) -> Self {
+    pub(crate) fn new(opened: OpenedHeader) -> Self {
+        let (page_size, keys) = (opened.header.page_size, opened.keys.clone());
+        let live = LiveKeys::new(opened);
         Self {
-            page_size: Cell::new(header.page_size),
-            header,
+            page_size: Cell::new(page_size),
+            pages_generation: Cell::new(live.generation()),
+            live: Rc::new(live),
             checkpoint: Cell::new(false),
             sealed_page: Cell::new(0),
             write_transactions: Cell::new(0),
@@ -46,11 +53,6 @@ impl Shared {
             pages: RefCell::new(PageCodec::new(keys)),
             cache: RefCell::new(PageCache::new()),
         }
-    }
-
-    /// The keys of the file.
-    pub(crate) fn keys(&self) -> FileKeys {
-        self.pages.borrow().keys().clone()
     }
 
     /// Opens a sealed page, or finds it opened before under the same seal.
@@ -66,7 +68,7 @@ impl Shared {
             return Ok(());
         }
         prefetch_start(sealed.as_ptr() as usize);
-        self.pages.borrow_mut().open(page, sealed, out)?;
+        self.pages().open(page, sealed, out)?;
         // A mapped page may change under us: keep the plaintext only under the seal it had.
         if seal_of(sealed) == Some(&seal) {
             cache.offer(page, &seal, out);
@@ -81,7 +83,7 @@ impl Shared {
         sealed: &[u8],
         out: &mut [u8],
     ) -> Result<(), PageError> {
-        self.pages.borrow_mut().open(page, sealed, out)
+        self.pages().open(page, sealed, out)
     }
 
     /// Seals a page under the current key.
@@ -91,11 +93,21 @@ impl Shared {
         plain: &[u8],
         sealed: &mut [u8],
     ) -> Result<(), PageError> {
-        self.pages.borrow_mut().seal(page, plain, sealed)?;
+        self.pages().seal(page, plain, sealed)?;
         if let Some(seal) = seal_of(sealed) {
             self.cache.borrow_mut().note_sealed(page, seal);
         }
         Ok(())
+    }
+
+    /// The codec, with the keys as they are known now.
+    fn pages(&self) -> RefMut<'_, PageCodec> {
+        let mut pages = self.pages.borrow_mut();
+        let generation = self.live.generation();
+        if self.pages_generation.replace(generation) != generation {
+            pages.set_keys(self.live.keys());
+        }
+        pages
     }
 
     /// Has a journal that stays open between transactions (a VFS below may want that) look at

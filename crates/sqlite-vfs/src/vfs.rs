@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
+use tdekit_sqlite_page::HEADER_AREA_LEN;
 use tdekit_sqlite_page::journal::{JOURNAL_HEADER_LEN, JournalHeader};
-use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN};
 
 use crate::VfsError;
 use crate::api::Api;
@@ -17,7 +17,8 @@ use crate::ffi::{self, File, Sqlite3, Syscall, Vfs};
 use crate::file::{Kind, State, TdeFile, db_of, install, may_reserve, report, shared_of};
 use crate::guard;
 use crate::journal::JournalFile;
-use crate::keyring::{keys_of, open_header};
+use crate::keyring::{OpenedHeader, known_header, open_header};
+use crate::live_keys::LiveKeys;
 use crate::new_db::{Request, open_main};
 use crate::opened;
 use crate::plain::PlainFile;
@@ -196,7 +197,7 @@ unsafe fn kind_of(
         Some(shared) if wal => Kind::Wal(WalFile::new(base, shared)),
         Some(shared) => {
             let lost = shared.journals_lost.clone();
-            let journal = Rc::new(RefCell::new(JournalFile::new(base, shared.keys(), lost)));
+            let journal = Rc::new(RefCell::new(JournalFile::new(base, shared.live.clone(), lost)));
             *shared.journal.borrow_mut() = Rc::downgrade(&journal);
             Kind::Journal(journal)
         }
@@ -234,7 +235,7 @@ unsafe fn named_kind(
         // SAFETY: SQLite passes a terminated name.
         let path = unsafe { CStr::from_ptr(name) }.to_string_lossy();
         if let Some(keys) = child_keys(&mut base, &path)? {
-            let journal = JournalFile::new(base, keys, Rc::default());
+            let journal = JournalFile::new(base, Rc::new(LiveKeys::new(keys)), Rc::default());
             return Ok(Kind::Journal(Rc::new(RefCell::new(journal))));
         }
     }
@@ -243,14 +244,14 @@ unsafe fn named_kind(
 
 /// SQLite opens the journals named in a super-journal as if they were super-journals themselves,
 /// to see whether they still name it. The keys of such a journal, when it is a sealed one.
-fn child_keys(base: &mut BaseFile, path: &str) -> Result<Option<FileKeys>, VfsError> {
+fn child_keys(base: &mut BaseFile, path: &str) -> Result<Option<OpenedHeader>, VfsError> {
     let mut sector = [0; JOURNAL_HEADER_LEN];
     if base.size()? < JOURNAL_HEADER_LEN as u64 || base.read(&mut sector, 0)? == Read::Short {
         return Ok(None);
     }
     let Some(header) = JournalHeader::decode(&sector) else { return Ok(None) };
-    if let Some(keys) = keys_of(&header.file_id) {
-        return Ok(Some(keys));
+    if let Some(known) = known_header(&header.file_id) {
+        return Ok(Some(known));
     }
     // This process never opened the database, so opening and closing its file drops no lock.
     let Some(main) = path.strip_suffix(JOURNAL_SUFFIX) else { return Ok(None) };
@@ -259,7 +260,7 @@ fn child_keys(base: &mut BaseFile, path: &str) -> Result<Option<FileKeys>, VfsEr
     let file = std::fs::File::open(main).map_err(unreadable)?;
     std::io::Read::read_to_end(&mut std::io::Read::take(file, HEADER_AREA_LEN), &mut area)
         .map_err(unreadable)?;
-    Ok(Some(open_header(&area)?.keys))
+    Ok(Some(open_header(&area)?))
 }
 
 /// Defines a method that calls the same method of the VFS below.

@@ -26,6 +26,8 @@ pub(crate) struct WalFile {
     pub(crate) base: BaseFile,
     shared: Rc<Shared>,
     codec: WalCodec,
+    /// The generation of the keys that `codec` has.
+    generation: u64,
     /// Page size of the log; unknown before its header is read or written.
     size: Option<PageSize>,
     /// Salts of the generation that we write or read.
@@ -66,9 +68,10 @@ enum Place {
 impl WalFile {
     pub(crate) fn new(mut base: BaseFile, shared: Rc<Shared>) -> Self {
         base.allow_mapping();
-        let codec = WalCodec::new(shared.keys());
+        let codec = WalCodec::new(shared.live.keys());
         Self {
             base,
+            generation: shared.live.generation(),
             shared,
             codec,
             size: None,
@@ -89,6 +92,13 @@ impl WalFile {
 
     /// Reads plaintext at SQLite's offset.
     pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
+        match self.read_known(out, offset) {
+            Err(VfsError::Page(_)) if self.shared.live.learn()? => self.read_known(out, offset),
+            other => other,
+        }
+    }
+
+    fn read_known(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
         self.flush_stash()?;
         if offset < SQLITE_WAL_HEADER_LEN as u64 {
             return self.read_header(out, offset);
@@ -244,7 +254,7 @@ impl WalFile {
 
     fn write_header(&mut self, header: &[u8; SQLITE_WAL_HEADER_LEN]) -> Result<(), VfsError> {
         self.settle()?;
-        let area = self.codec.seal_header(header)?;
+        let area = self.codec().seal_header(header)?;
         self.base.write(&area, 0)?;
         self.forget_written();
         self.note_header(header);
@@ -273,7 +283,9 @@ impl WalFile {
     fn load_header(&mut self) -> Result<Option<PageSize>, VfsError> {
         let mut area = [0; WAL_HEADER_AREA_LEN];
         self.base.read(&mut area, 0)?;
-        if let Some(header) = self.codec.open_header(&area) {
+        // A header under a key that is not known would look as if there were no log.
+        self.shared.live.learn()?;
+        if let Some(header) = self.codec().open_header(&area) {
             self.note_header(&header);
         }
         Ok(self.size)
@@ -283,7 +295,8 @@ impl WalFile {
         let mut area = [0; WAL_HEADER_AREA_LEN];
         self.base.read(&mut area, 0)?;
         out.fill(0);
-        let Some(header) = self.codec.open_header(&area) else { return Ok(Read::Short) };
+        self.shared.live.learn()?;
+        let Some(header) = self.codec().open_header(&area) else { return Ok(Read::Short) };
         self.note_header(&header);
         let start = usize::try_from(offset).unwrap_or(SQLITE_WAL_HEADER_LEN);
         let n = out.len().min(SQLITE_WAL_HEADER_LEN - start.min(SQLITE_WAL_HEADER_LEN));
@@ -330,7 +343,11 @@ impl WalFile {
             return Ok(Read::Short);
         }
         let sealed = std::mem::take(&mut self.sealed);
-        let opened = self.open_frame(frame, &sealed, out);
+        let mut opened = self.open_frame(frame, &sealed, out);
+        // A frame under a key that is not known would look like the log's end.
+        if opened.is_err() && self.shared.live.learn()? {
+            opened = self.open_frame(frame, &sealed, out);
+        }
         let result = match opened {
             Ok(_) => Ok(Read::Full),
             Err(error) if self.is_damage(frame, size, &sealed)? => Err(error.into()),
@@ -351,7 +368,7 @@ impl WalFile {
     ) -> Result<FrameHeader, PageError> {
         let (prefix, page) = sealed.split_at(FRAME_PREFIX_LEN);
         let seal = seal_of(page).ok_or(PageError::Frame { frame })?;
-        let header = self.codec.open_frame(frame, prefix, seal)?;
+        let header = self.codec().open_frame(frame, prefix, seal)?;
         out[..SQLITE_FRAME_HEADER_LEN].copy_from_slice(&header.sqlite);
         self.shared.try_page(header.page(), page, &mut out[SQLITE_FRAME_HEADER_LEN..])?;
         Ok(header)
@@ -490,6 +507,7 @@ impl WalFile {
         start: usize,
     ) -> Result<(), VfsError> {
         let broken = PageError::Frame { frame };
+        self.renew_keys();
         let Some((prefix, page)) = self.pending[start..].split_first_chunk_mut() else {
             return Err(broken.into());
         };
@@ -538,6 +556,7 @@ impl WalFile {
         }
         let header = self.frame_header(frame, sqlite);
         let mut prefix = [0; FRAME_PREFIX_LEN];
+        self.renew_keys();
         self.codec.seal_frame(frame, &header, &self.sealed[FRAME_PREFIX_LEN..], &mut prefix)?;
         self.base.write(&prefix, frame_offset(size, frame))
     }
@@ -556,9 +575,23 @@ impl WalFile {
     }
 
     fn header_of(&mut self, frame: u32) -> Result<FrameHeader, VfsError> {
+        self.renew_keys();
         let (prefix, page) = self.sealed.split_at(FRAME_PREFIX_LEN);
         let seal = seal_of(page).ok_or(PageError::Frame { frame })?;
         Ok(self.codec.open_frame(frame, prefix, seal)?)
+    }
+
+    /// The codec, with the keys as they are known now.
+    fn codec(&mut self) -> &mut WalCodec {
+        self.renew_keys();
+        &mut self.codec
+    }
+
+    fn renew_keys(&mut self) {
+        let generation = self.shared.live.generation();
+        if std::mem::replace(&mut self.generation, generation) != generation {
+            self.codec.set_keys(self.shared.live.keys());
+        }
     }
 
     fn flush(&mut self) -> Result<(), VfsError> {

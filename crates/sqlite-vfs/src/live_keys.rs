@@ -1,0 +1,122 @@
+//! The keys of one database as a connection knows them, and how it learns of others.
+//!
+//! Another process may add a version of the key, make it the current one, and drop a version that
+//! no unit needs any more. It writes the header under SQLite's write lock. So a connection looks at
+//! the header when it gets that lock, before it seals anything, and when a unit does not open.
+
+use std::cell::{Cell, Ref, RefCell};
+
+use tdekit_sqlite_page::header::{read_all_slots, slot_sequence};
+use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, Header, PageError, SLOT_COUNT, SLOT_LEN};
+
+use crate::VfsError;
+use crate::base::{HeaderReader, Read};
+use crate::keyring::{OpenedHeader, open_header};
+
+/// Where a slot's sequence number stands, and its length.
+const SEQUENCE_AT: u64 = slot_sequence().start as u64;
+const SEQUENCE_LEN: usize = slot_sequence().end - slot_sequence().start;
+
+type Sequences = [[u8; SEQUENCE_LEN]; SLOT_COUNT];
+
+/// The keys of one database, shared by the files of a connection.
+pub(crate) struct LiveKeys {
+    /// The main file, as long as it is open.
+    file: RefCell<Option<HeaderReader>>,
+    header: RefCell<Header>,
+    keys: RefCell<FileKeys>,
+    /// Rises with each change of the keys.
+    generation: Cell<u64>,
+    /// The slots' sequence numbers when the header was read last and both slots were whole.
+    seen: Cell<Option<Sequences>>,
+}
+
+impl LiveKeys {
+    /// The keys that a header gave. Nothing more is learned before `attach`.
+    pub(crate) fn new(opened: OpenedHeader) -> Self {
+        Self {
+            file: RefCell::new(None),
+            header: RefCell::new(opened.header),
+            keys: RefCell::new(opened.keys),
+            generation: Cell::new(0),
+            seen: Cell::new(None),
+        }
+    }
+
+    /// From now on the header is read from `file`; `None` when the main file closes.
+    pub(crate) fn attach(&self, file: Option<HeaderReader>) {
+        *self.file.borrow_mut() = file;
+    }
+
+    /// The keys.
+    pub(crate) fn keys(&self) -> FileKeys {
+        self.keys.borrow().clone()
+    }
+
+    /// The header that the keys are from.
+    pub(crate) fn header(&self) -> Ref<'_, Header> {
+        self.header.borrow()
+    }
+
+    /// Rises with each change of the keys: who prepared something from them does it anew.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.get()
+    }
+
+    /// Reads the header again if it was written since, and tells whether the keys are others now.
+    ///
+    /// # Errors
+    /// The key store's, where a key that is new does not open: to go on with the old one could
+    /// write pages that nobody can read later.
+    pub(crate) fn learn(&self) -> Result<bool, VfsError> {
+        let mut file = self.file.borrow_mut();
+        let Some(file) = file.as_mut() else { return Ok(false) };
+        let Some(sequences) = sequences(file)? else { return Ok(false) };
+        if self.seen.get() == Some(sequences) {
+            return Ok(false);
+        }
+        let mut area = vec![0; usize::try_from(HEADER_AREA_LEN).unwrap_or(0)];
+        if file.read(&mut area, 0)? == Read::Short {
+            return Ok(false);
+        }
+        let opened = open_header(&area)?;
+        let known = self.header.borrow().clone();
+        if (opened.header.file_id, opened.header.algorithm) != (known.file_id, known.algorithm) {
+            return Err(PageError::KeyMismatch.into());
+        }
+        // A slot that is being written has its new number before it is whole.
+        let whole = read_all_slots(&area)?.len() == SLOT_COUNT;
+        self.seen.set(sequences_of(&area).filter(|_| whole));
+        let changed = versions_of(&opened.header) != versions_of(&known);
+        *self.header.borrow_mut() = opened.header;
+        if changed {
+            *self.keys.borrow_mut() = opened.keys;
+            self.generation.set(self.generation.get().wrapping_add(1));
+        }
+        Ok(changed)
+    }
+}
+
+/// The current version, and all with their commitments.
+fn versions_of(header: &Header) -> (u32, Vec<(u32, [u8; 32])>) {
+    (header.current, header.deks.iter().map(|dek| (dek.version, dek.commitment)).collect())
+}
+
+/// The slots' sequence numbers in the file; `None` where it ends before them.
+fn sequences(file: &mut HeaderReader) -> Result<Option<Sequences>, VfsError> {
+    let mut found = Sequences::default();
+    for (slot, sequence) in (0..).zip(&mut found) {
+        if file.read(sequence, slot * SLOT_LEN as u64 + SEQUENCE_AT)? == Read::Short {
+            return Ok(None);
+        }
+    }
+    Ok(Some(found))
+}
+
+fn sequences_of(area: &[u8]) -> Option<Sequences> {
+    let mut found = Sequences::default();
+    for (slot, sequence) in area.chunks_exact(SLOT_LEN).zip(&mut found) {
+        sequence.copy_from_slice(slot.get(slot_sequence())?);
+    }
+    Some(found)
+}
