@@ -80,7 +80,8 @@ pub fn rewrap(
     Ok(Rewrapped { path, certificates: known, changed, not_recorded: recorded.err() })
 }
 
-fn check(
+/// The header area of an encrypted database, with its header and keys.
+pub(crate) fn check(
     path: &Path,
     file: &std::fs::File,
     unlocked: &Unlocked,
@@ -142,7 +143,7 @@ fn wrap_entry(
 
 /// Writes the slot that is not in force and waits until it is on disk; it is in force then. Then
 /// the other one.
-fn write_slots(
+pub(crate) fn write_slots(
     source: &Source,
     area: &[u8],
     header: &Header,

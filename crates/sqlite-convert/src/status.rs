@@ -15,12 +15,14 @@ use tdekit_sqlite_page::{PageCodec, PageSize, SLOT_COUNT, SLOT_LEN};
 
 use crate::error::{DatabaseError, io_error};
 use crate::inspect::{FileKind, header_of, open_header, read_area, wrapped_of};
+use crate::rotate::sealed_pages;
 use crate::source::database_path;
 use crate::target::with_suffix;
 
 /// Numbers and names of `encryption_state` in `sys.dm_database_encryption_keys`.
 const UNENCRYPTED: (u8, &str) = (1, "UNENCRYPTED");
 const ENCRYPTED: (u8, &str) = (3, "ENCRYPTED");
+const KEY_CHANGE: (u8, &str) = (4, "KEY_CHANGE_IN_PROGRESS");
 
 /// The state of one database.
 #[derive(Debug, Serialize)]
@@ -31,7 +33,8 @@ pub struct Status {
     pub encryption_state: u8,
     /// Its name.
     pub encryption_state_desc: &'static str,
-    /// Of a running scan; 0 where none runs, as SQL Server shows it.
+    /// Of a change of the key: pages of the main file that are sealed under the new one. 0 where
+    /// there is none, as SQL Server shows it.
     pub percent_complete: u8,
     /// Bytes of a page, where the file has pages.
     pub page_size: Option<u32>,
@@ -115,11 +118,18 @@ pub fn status(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
     let file = fs::File::open(&path).map_err(io_error("open", &path))?;
     let area = read_area(&file).map_err(io_error("read", &path))?;
     let size_bytes = file.metadata().map_err(io_error("examine", &path))?.len();
+    let mut percent_complete = 0;
     let ((encryption_state, encryption_state_desc), page_size, encryption) =
         match FileKind::of(&area) {
             FileKind::Encrypted => {
                 let (encryption, page_size) = describe(&path, &area, &file, store)?;
-                (ENCRYPTED, Some(page_size.bytes()), Some(encryption))
+                let mut state = ENCRYPTED;
+                if encryption.key_versions.len() > 1 {
+                    state = KEY_CHANGE;
+                    percent_complete =
+                        sealed_pages(&path, &file, page_size, encryption.key_version)?.percent();
+                }
+                (state, Some(page_size.bytes()), Some(encryption))
             }
             FileKind::Plain => (UNENCRYPTED, plain_page_size(&area), None),
             FileKind::Empty => (UNENCRYPTED, None, None),
@@ -129,7 +139,7 @@ pub fn status(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
     Ok(Status {
         encryption_state,
         encryption_state_desc,
-        percent_complete: 0,
+        percent_complete,
         page_size,
         encryption,
         wal_bytes: beside("-wal"),

@@ -25,10 +25,14 @@ pub enum Step {
     Renamed,
     /// That is on disk, too.
     Settled,
-    /// `rewrap`: the older header slot is written and on disk.
+    /// `rewrap` and `rotate`: the older header slot is written and on disk.
     FirstSlot,
     /// `rewrap`: the other one, too.
     SecondSlot,
+    /// `rotate`: every page that named an older version was written again.
+    Swept,
+    /// `rotate`: nothing needs the older versions, and what shows that is on disk.
+    Proved,
 }
 
 impl FromStr for Step {
@@ -48,6 +52,8 @@ impl FromStr for Step {
             "settled" => Self::Settled,
             "first-slot" => Self::FirstSlot,
             "second-slot" => Self::SecondSlot,
+            "swept" => Self::Swept,
+            "proved" => Self::Proved,
             other => return Err(format!("{other} is no step")),
         })
     }

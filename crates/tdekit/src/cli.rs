@@ -14,6 +14,7 @@ use crate::commands::inspect::InspectArgs;
 use crate::commands::mariadb::MariadbCommand;
 use crate::commands::restore::RestoreArgs;
 use crate::commands::rewrap::RewrapArgs;
+use crate::commands::rotate::RotateArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::shell_init::ShellInitArgs;
 use crate::commands::sqlite::SqliteCommand;
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Wrap databases' keys by other certificates, such as one that was rotated
     Rewrap(RewrapArgs),
+    /// Give a database a new key, under its readers and writers
+    Rotate(RotateArgs),
     /// Make a backup set of a database or of standard input
     Backup(Box<BackupArgs>),
     /// Restore a database or a stream from a backup set

@@ -14,6 +14,7 @@ pub(crate) mod key_provider;
 pub(crate) mod mariadb;
 pub(crate) mod restore;
 pub(crate) mod rewrap;
+pub(crate) mod rotate;
 pub(crate) mod serve;
 pub(crate) mod shell_init;
 pub(crate) mod sqlite;
@@ -36,6 +37,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Status(args) => status::run(args, &cli.global),
         Command::Doctor(args) => doctor::run(args, &cli.global),
         Command::Rewrap(args) => rewrap::run(args, &cli.global),
+        Command::Rotate(args) => rotate::run(args, &cli.global),
         Command::Backup(args) => backup::run(args, &cli.global),
         Command::Restore(args) => restore::run(args, &cli.global),
         Command::Verify(args) => verify::run(args, &cli.global),

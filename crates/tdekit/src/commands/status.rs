@@ -84,6 +84,9 @@ fn print_status(status: &Status) -> Result<(), CommandError> {
     output::line(status.path.display())?;
     let (number, name) = (status.encryption_state, status.encryption_state_desc);
     fact("State", &format!("{number} {name}"))?;
+    if status.percent_complete > 0 {
+        fact("Changed", &format!("{} % of its pages", status.percent_complete))?;
+    }
     if let Some(encryption) = &status.encryption {
         print_encryption(encryption, &fact)?;
     }

@@ -1,0 +1,514 @@
+//! Gives an encrypted database a new key while others use it: each page is sealed anew.
+//!
+//! The header gets a second version of the key, made current under SQLite's write lock; from then
+//! on every connection seals under it. A sweep has SQLite write each page again that names an older
+//! version. What no page needs any more is dropped from the header. A run that was cut short leaves
+//! a header with both versions, and the next one goes on.
+//!
+//! Before a version is dropped, a checkpoint with `TRUNCATE` has emptied the log: its frames were
+//! copied, and no reader needs one of them. All that was written later is under the new version,
+//! and so is what a checkpoint copies later. A journal that is older than the header was gone when
+//! the header was written, and the directory is synced then.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rusqlite::{ErrorCode, TransactionBehavior};
+use tdekit_key_crypto::SecretBytes;
+use tdekit_key_store::Unlocked;
+use tdekit_sqlite::keyring;
+use tdekit_sqlite_page::header::{commitment, read_all_slots};
+use tdekit_sqlite_page::keys::DEK_LEN;
+use tdekit_sqlite_page::page::key_version;
+use tdekit_sqlite_page::{
+    DekEntry, DekVersion, FileKeys, HEADER_AREA_LEN, Header, PageCodec, PageError, PageSize,
+    SLOT_COUNT,
+};
+
+use crate::error::{DatabaseError, io_error};
+use crate::inspect::wrapped_of;
+use crate::rewrap::{check, write_slots};
+use crate::source::{Hold, Source, database_path, open_file, pragma};
+use crate::step::Step;
+use crate::target::{sync_directory, with_suffix};
+use crate::watch::{Phase, Watch, go_on};
+
+/// How long the write lock is waited for before the header is written.
+const LOCK_WAIT: Duration = Duration::from_secs(30);
+/// How long one statement of the sweep waits for a lock. Who commits keeps new readers out.
+const SWEEP_WAIT: Duration = Duration::from_millis(20);
+/// Pages of a transaction: while others write, and at most.
+const FEWEST_PAGES: usize = 16;
+const MOST_PAGES: usize = 1024;
+/// Bytes that are read at once to find pages of an older version.
+const CHUNK_LEN: usize = 1 << 20;
+/// Pause after a transaction while others write, in times of its length: fewer than one in a
+/// hundred of their transactions then meets one of ours.
+const YIELD: u32 = 100;
+const SHORTEST_YIELD: Duration = Duration::from_millis(5);
+const LONGEST_YIELD: Duration = Duration::from_millis(250);
+/// Frames in the log that are not copied yet, at which the sweep waits.
+const MOST_FRAMES: i64 = 8192;
+/// Pause while readers keep the log from being emptied.
+const LOG_WAIT: Duration = Duration::from_millis(50);
+/// SQLite's view of a file has its locks here; the page that holds this byte is never used.
+const LOCK_BYTE: u64 = 1 << 30;
+
+/// The outcome of a rotation.
+#[derive(Debug)]
+pub struct Rotated {
+    /// The database's resolved path.
+    pub path: PathBuf,
+    /// The version of the key in force.
+    pub version: u32,
+    /// The versions that are gone.
+    pub dropped: Vec<u32>,
+    /// Whether it went on with a rotation that had begun before.
+    pub resumed: bool,
+}
+
+/// How far the pages of a database are sealed under the key in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sealed {
+    /// Pages under the version in force.
+    pub current: u64,
+    /// All pages in the main file.
+    pub pages: u64,
+}
+
+impl Sealed {
+    /// Less than 100: the versions before are still in the header.
+    #[must_use]
+    pub fn percent(self) -> u8 {
+        let percent = self.current.saturating_mul(100) / self.pages.max(1);
+        u8::try_from(percent).unwrap_or(99).min(99)
+    }
+}
+
+/// Gives the database `name` a new key for the certificates that wrap the present one, and seals
+/// every page under it. A rotation that was cut short is brought to its end instead.
+///
+/// # Errors
+/// `NotEncrypted`, `InUse` when the write lock cannot be had, `Interrupted` when `watch` stops it:
+/// the header then has both versions and a later call goes on. Errors of the key store.
+pub fn rotate(
+    name: &Path,
+    unlocked: &Arc<Unlocked>,
+    watch: &dyn Watch,
+) -> Result<Rotated, DatabaseError> {
+    keyring::set_unlocked(Arc::clone(unlocked));
+    let path = database_path(name)?;
+    check(&path, &open_file(&path)?, unlocked)?;
+    let source = open_locked(&path)?;
+    let (area, header, keys) = check(&path, &source.file, unlocked)?;
+    let resumed = header.deks.len() > 1;
+    let version = if resumed {
+        let slots = read_all_slots(&area).map_err(bad_header(&path))?;
+        let same = |slot: &Header| (slot.current, &slot.deks) == (header.current, &header.deks);
+        if slots.len() < SLOT_COUNT || !slots.iter().all(same) {
+            write_slots(&source, &area, &header, &keys, unlocked, watch)?;
+        }
+        header.current
+    } else {
+        let (new, keys) = with_new_version(&path, &header, &keys, unlocked)?;
+        write_slots(&source, &area, &new, &keys, unlocked, watch)?;
+        new.current
+    };
+    // That of an older journal must stay gone: it may need a version that will be dropped.
+    sync_directory(&path)?;
+    source.db.execute_batch("COMMIT").map_err(source.failed("commit"))?;
+    source.db.busy_timeout(SWEEP_WAIT).map_err(source.failed("rotate"))?;
+    if source.wal {
+        // No sync while the write lock is held; the last checkpoint syncs.
+        source
+            .db
+            .execute_batch("PRAGMA main.synchronous=NORMAL")
+            .map_err(source.failed("rotate"))?;
+    }
+    let size = PageSize::new(pragma::<u32>(&source.db, "page_size").map_or(0, u64::from))
+        .map_err(bad_header(&path))?;
+    let sweep = Sweep { source: &source, size, version, watch };
+    loop {
+        sweep.rewrite()?;
+        watch.done(Step::Swept);
+        sweep.empty_log()?;
+        // From here on nothing writes a page under an older version.
+        let stale = sweep.stale_in_file()?;
+        if let Some(dropped) = sweep.drop_versions(&stale, unlocked)? {
+            return Ok(Rotated { path, version, dropped, resumed });
+        }
+        sleep(SHORTEST_YIELD);
+    }
+}
+
+/// Counts pages by their stored version, in the main file alone. Takes no lock and needs no key.
+///
+/// # Errors
+/// `Io`.
+pub fn sealed_pages(
+    path: &Path,
+    file: &File,
+    size: PageSize,
+    version: u32,
+) -> Result<Sealed, DatabaseError> {
+    let pages = pages_in(file, size).map_err(io_error("examine", path))?;
+    let mut stale = 0u64;
+    let mut first = 1;
+    while first <= pages {
+        let (found, next) =
+            stale_pages(file, size, version, first, pages).map_err(io_error("read", path))?;
+        stale += found.len() as u64;
+        first = next;
+    }
+    Ok(Sealed { current: u64::from(pages) - stale, pages: u64::from(pages) })
+}
+
+fn bad_header(path: &Path) -> impl FnOnce(PageError) -> DatabaseError + '_ {
+    move |source| DatabaseError::Header { path: path.to_owned(), source }
+}
+
+fn open_locked(path: &Path) -> Result<Source, DatabaseError> {
+    let end = Instant::now() + LOCK_WAIT;
+    loop {
+        match Source::open(path, Hold::Writers) {
+            Err(DatabaseError::InUse { .. }) if Instant::now() < end => sleep(LOG_WAIT),
+            other => return other,
+        }
+    }
+}
+
+/// The header with one more version, for the certificates of the present one.
+fn with_new_version(
+    path: &Path,
+    header: &Header,
+    keys: &FileKeys,
+    unlocked: &Unlocked,
+) -> Result<(Header, FileKeys), DatabaseError> {
+    let missing = || bad_header(path)(PageError::UnknownKeyVersion { version: header.current });
+    let present = header.dek(header.current).ok_or_else(missing)?;
+    let newest = header.deks.iter().map(|dek| dek.version).max().unwrap_or(0);
+    let version = newest.checked_add(1).ok_or_else(missing)?;
+    let dek = SecretBytes::random(DEK_LEN).map_err(|e| bad_header(path)(e.into()))?;
+    let mut recipients = Vec::with_capacity(present.recipients.len());
+    for wrapped in wrapped_of(&present.recipients)? {
+        let info = match unlocked.store().by_sha256(&wrapped.sha256) {
+            Some(info) => info,
+            // It is not there: the store's own error names it.
+            None => unlocked.store().find(&wrapped.thumbprint())?,
+        };
+        let anew = unlocked.wrap_dek(&info.thumbprint(), &dek)?;
+        recipients.push(anew.encode()?);
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let commitment =
+        commitment(&dek, &header.file_id, header.algorithm).map_err(bad_header(path))?;
+    let mut new = Header { current: version, ..header.clone() };
+    new.deks.push(DekEntry { version, created_unix_s: now, commitment, recipients });
+    let mut keys = FileKeys { current: version, ..keys.clone() };
+    keys.versions.push(DekVersion { version, dek: Arc::new(dek) });
+    Ok((new, keys))
+}
+
+/// The work on the pages of one database.
+struct Sweep<'a> {
+    source: &'a Source,
+    size: PageSize,
+    /// The version that all pages get.
+    version: u32,
+    watch: &'a dyn Watch,
+}
+
+impl Sweep<'_> {
+    /// Has SQLite write each page again that has an older version in the main file.
+    fn rewrite(&self) -> Result<(), DatabaseError> {
+        let path = &self.source.path;
+        let mut pages = self.pages()?;
+        let length = u64::from(pages) * u64::from(self.size.bytes());
+        let phase = Phase::begin(self.watch, "rotating", Some(length));
+        let mut pace = Pace::new();
+        let mut first = 1;
+        while first <= pages {
+            go_on(self.watch)?;
+            let (stale, next) =
+                stale_pages(&self.source.file, self.size, self.version, first, pages)
+                    .map_err(io_error("read", path))?;
+            let mut rest = stale.as_slice();
+            while !rest.is_empty() {
+                go_on(self.watch)?;
+                let (now, later) = rest.split_at(pace.pages.min(rest.len()));
+                if self.rewrite_run(now, &mut pace)? {
+                    rest = later;
+                }
+                self.bound_log()?;
+            }
+            phase.at(u64::from(next) * u64::from(self.size.bytes()));
+            first = next;
+            pages = self.pages()?;
+        }
+        Ok(())
+    }
+
+    /// Writes pages again in one transaction; false where others keep it from that.
+    fn rewrite_run(&self, run: &[u32], pace: &mut Pace) -> Result<bool, DatabaseError> {
+        let begun = Instant::now();
+        let written = self.try_run(run);
+        if written.is_err() && !self.source.db.is_autocommit() {
+            self.source.db.execute_batch("ROLLBACK").map_err(self.source.failed("rotate"))?;
+        }
+        let done = match written {
+            Ok(()) => true,
+            Err(error) if is_busy(&error) => false,
+            Err(error) => return Err(self.source.failed("rotate")(error)),
+        };
+        let version: i64 =
+            pragma(&self.source.db, "data_version").map_or(pace.data_version, |now: i64| now);
+        let others = !done || std::mem::replace(&mut pace.data_version, version) != version;
+        pace.adapt(others, begun.elapsed());
+        Ok(done)
+    }
+
+    fn try_run(&self, run: &[u32]) -> rusqlite::Result<()> {
+        let transaction =
+            rusqlite::Transaction::new_unchecked(&self.source.db, TransactionBehavior::Immediate)?;
+        {
+            let mut write = transaction.prepare_cached(
+                "UPDATE sqlite_dbpage SET data = data WHERE schema = 'main' AND pgno = ?1",
+            )?;
+            for page in run {
+                write.execute([page])?;
+            }
+        }
+        transaction.commit()
+    }
+
+    /// Waits while the log holds more than the checkpoints could copy.
+    fn bound_log(&self) -> Result<(), DatabaseError> {
+        loop {
+            let (log, copied) = self.checkpoint_if_long()?;
+            if log - copied < MOST_FRAMES {
+                return Ok(());
+            }
+            go_on(self.watch)?;
+            sleep(LOG_WAIT);
+        }
+    }
+
+    /// Frames in the log, and how many of them are copied.
+    fn checkpoint_if_long(&self) -> Result<(i64, i64), DatabaseError> {
+        let log = std::fs::metadata(with_suffix(&self.source.path, "-wal")).map_or(0, |m| m.len());
+        let frames = i64::try_from(log / u64::from(self.size.bytes())).unwrap_or(i64::MAX);
+        if frames < MOST_FRAMES {
+            return Ok((0, 0));
+        }
+        let asked = self.source.db.query_row("PRAGMA main.wal_checkpoint(PASSIVE)", [], |row| {
+            Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+        });
+        match asked {
+            Err(error) if is_busy(&error) => Ok((frames, 0)),
+            other => other.map_err(self.source.failed("checkpoint")),
+        }
+    }
+
+    /// Copies the whole log into the main file and empties it, once no reader needs it.
+    fn empty_log(&self) -> Result<(), DatabaseError> {
+        loop {
+            go_on(self.watch)?;
+            let busy =
+                self.source.db.query_row("PRAGMA main.wal_checkpoint(TRUNCATE)", [], |row| {
+                    row.get::<_, i64>(0)
+                });
+            match busy {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error) if is_busy(&error) => {}
+                Err(error) => return Err(self.source.failed("checkpoint")(error)),
+            }
+            sleep(LOG_WAIT);
+        }
+    }
+
+    /// The first pages that name an older version; none where there are none.
+    fn stale_in_file(&self) -> Result<Vec<u32>, DatabaseError> {
+        let pages = self.pages()?;
+        let mut first = 1;
+        while first <= pages {
+            let (stale, next) =
+                stale_pages(&self.source.file, self.size, self.version, first, pages)
+                    .map_err(io_error("read", &self.source.path))?;
+            if !stale.is_empty() {
+                return Ok(stale);
+            }
+            first = next;
+        }
+        Ok(Vec::new())
+    }
+
+    /// Drops the older versions from the header, under the write lock; `None` where something came
+    /// between that needs them.
+    fn drop_versions(
+        &self,
+        stale: &[u32],
+        unlocked: &Unlocked,
+    ) -> Result<Option<Vec<u32>>, DatabaseError> {
+        let source = self.source;
+        match source.db.execute_batch("BEGIN IMMEDIATE; SELECT 1 FROM sqlite_schema") {
+            Ok(()) => {}
+            Err(error) if is_busy(&error) => return Ok(None),
+            Err(error) => return Err(source.failed("lock")(error)),
+        }
+        let dropped = self.drop_locked(stale, unlocked);
+        source.db.execute_batch("ROLLBACK").map_err(source.failed("unlock"))?;
+        dropped
+    }
+
+    fn drop_locked(
+        &self,
+        stale: &[u32],
+        unlocked: &Unlocked,
+    ) -> Result<Option<Vec<u32>>, DatabaseError> {
+        let (source, path) = (self.source, &self.source.path);
+        let (area, header, keys) = check(path, &source.file, unlocked)?;
+        if header.current != self.version {
+            return Err(DatabaseError::InUse { path: path.clone(), holders: Vec::new() });
+        }
+        if !stale.is_empty() {
+            // Behind the database's end. With an empty log nobody sees another end than we do.
+            let used: u32 = pragma(&source.db, "page_count").map_err(source.failed("read"))?;
+            if stale.iter().all(|page| *page > used) && self.log_is_empty()? {
+                stale.iter().try_for_each(|page| self.blank(*page, &keys))?;
+            }
+            return Ok(None);
+        }
+        self.blank_lock_page(&keys)?;
+        // The pages before the header: they must not need what it lacks.
+        source.file.sync_all().map_err(io_error("sync", path))?;
+        if source.wal {
+            match File::open(with_suffix(path, "-wal")).and_then(|log| log.sync_all()) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(io_error("sync", path)(error));
+                }
+                _ => {}
+            }
+        }
+        let (kept, dropped): (Vec<_>, Vec<_>) =
+            header.deks.iter().cloned().partition(|dek| dek.version == self.version);
+        if !dropped.is_empty() {
+            let new = Header { deks: kept, ..header };
+            self.watch.done(Step::Proved);
+            write_slots(source, &area, &new, &keys, unlocked, self.watch)?;
+        }
+        Ok(Some(dropped.iter().map(|dek| dek.version).collect()))
+    }
+
+    fn log_is_empty(&self) -> Result<bool, DatabaseError> {
+        match std::fs::metadata(with_suffix(&self.source.path, "-wal")) {
+            Ok(metadata) => Ok(metadata.len() == 0),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(io_error("examine", &self.source.path)(error)),
+        }
+    }
+
+    /// Seals the page that SQLite never uses under the new version, where the file has it.
+    fn blank_lock_page(&self, keys: &FileKeys) -> Result<(), DatabaseError> {
+        let page = lock_page(self.size);
+        if self.pages()? < page {
+            return Ok(());
+        }
+        let mut sealed = vec![0; self.size.len()];
+        self.source
+            .file
+            .read_exact_at(&mut sealed, self.size.page_offset(page))
+            .map_err(io_error("read", &self.source.path))?;
+        if key_version(&sealed) == Some(self.version) {
+            return Ok(());
+        }
+        self.blank(page, keys)
+    }
+
+    /// Writes a page of zeros where SQLite has none.
+    fn blank(&self, page: u32, keys: &FileKeys) -> Result<(), DatabaseError> {
+        let path = &self.source.path;
+        let (zeros, mut sealed) = (vec![0; self.size.len()], vec![0; self.size.len()]);
+        PageCodec::new(keys.clone()).seal(page, &zeros, &mut sealed).map_err(bad_header(path))?;
+        self.source
+            .file
+            .write_all_at(&sealed, self.size.page_offset(page))
+            .map_err(io_error("write", path))
+    }
+
+    fn pages(&self) -> Result<u32, DatabaseError> {
+        pages_in(&self.source.file, self.size).map_err(io_error("examine", &self.source.path))
+    }
+}
+
+/// How much the sweep does at a time, and how long it lets others work.
+struct Pace {
+    pages: usize,
+    data_version: i64,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self { pages: FEWEST_PAGES, data_version: 0 }
+    }
+
+    /// Yields to others after a transaction that took `taken`; alone it does more at a time.
+    fn adapt(&mut self, others: bool, taken: Duration) {
+        if others {
+            self.pages = FEWEST_PAGES;
+            sleep((taken * YIELD).clamp(SHORTEST_YIELD, LONGEST_YIELD));
+        } else {
+            self.pages = (self.pages * 2).min(MOST_PAGES);
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+fn lock_page(size: PageSize) -> u32 {
+    u32::try_from(LOCK_BYTE / u64::from(size.bytes()) + 1).unwrap_or(u32::MAX)
+}
+
+fn pages_in(file: &File, size: PageSize) -> io::Result<u32> {
+    let bytes = file.metadata()?.len().saturating_sub(HEADER_AREA_LEN);
+    Ok(u32::try_from(bytes / u64::from(size.bytes())).unwrap_or(u32::MAX))
+}
+
+/// Of a stretch from page `first` on, at most to page `last`: the pages that do not name `version`,
+/// and the page after the stretch. The page that SQLite never uses does not count.
+fn stale_pages(
+    file: &File,
+    size: PageSize,
+    version: u32,
+    first: u32,
+    last: u32,
+) -> io::Result<(Vec<u32>, u32)> {
+    let most = u32::try_from(CHUNK_LEN / size.len()).unwrap_or(1);
+    let count = most.min(last.saturating_sub(first).saturating_add(1));
+    let mut bytes = vec![0; count as usize * size.len()];
+    match file.read_exact_at(&mut bytes, size.page_offset(first)) {
+        // Somebody cut the file.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return match pages_in(file, size)?.min(last) {
+                end if end < first => Ok((Vec::new(), last.saturating_add(1))),
+                end => stale_pages(file, size, version, first, end.min(first + count / 2)),
+            };
+        }
+        other => other?,
+    }
+    let next = first.saturating_add(count);
+    let unused = lock_page(size);
+    let stale = (first..)
+        .zip(bytes.chunks_exact(size.len()))
+        .filter(|(page, bytes)| *page != unused && key_version(bytes) != Some(version))
+        .map(|(page, _)| page)
+        .collect();
+    Ok((stale, next))
+}

@@ -1,0 +1,163 @@
+//! `rotate`: a new key for a database that others use meanwhile.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+mod databases;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use databases::{Dir, dump, fill, one, open, place};
+use rusqlite::Connection;
+
+const PAGE_LEN: usize = 4096;
+const HEADER_LEN: usize = 16384;
+
+fn database(dir: &Dir, mode: &str) -> PathBuf {
+    let path = dir.path("app.db");
+    fill(&path, 3000);
+    place().ok(["encrypt", path.to_str().unwrap(), "--certificate", "AppCert"]);
+    let db = open(&path);
+    db.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
+    // Some pages are on the freelist.
+    db.execute_batch("CREATE TABLE gone(x); INSERT INTO gone VALUES (zeroblob(200000))").unwrap();
+    db.execute_batch("DROP TABLE gone").unwrap();
+    path
+}
+
+/// The key version that each page of the main file names (docs/format/page.md).
+fn versions_in(path: &Path) -> Vec<u32> {
+    let bytes = fs::read(path).unwrap();
+    let version = |page: &[u8]| u32::from_le_bytes(page[4088..4092].try_into().unwrap());
+    bytes[HEADER_LEN..].chunks_exact(PAGE_LEN).map(version).collect()
+}
+
+fn state(path: &Path) -> (u64, Vec<u64>) {
+    let told = place().json(["status", path.to_str().unwrap(), "--json"]);
+    let encryption = &told[0]["encryption"];
+    assert_eq!(encryption["key_opens"], true, "{told}");
+    assert_eq!(encryption["intact_header_slots"], 2, "{told}");
+    let versions = encryption["key_versions"].as_array().unwrap();
+    let state = told[0]["encryption_state"].as_u64().unwrap();
+    (state, versions.iter().map(|v| v.as_u64().unwrap()).collect())
+}
+
+fn rotate(path: &Path) -> String {
+    place().ok(["rotate", path.to_str().unwrap()]).out
+}
+
+#[test]
+fn every_page_is_sealed_under_the_new_key_and_the_old_one_is_gone() {
+    for mode in ["delete", "persist", "wal"] {
+        let dir = Dir::new();
+        let path = database(&dir, mode);
+        let before = open(&path);
+        let content = dump(&before);
+        assert!(rotate(&path).contains("key version 2"), "{mode}");
+        assert_eq!(state(&path), (3, vec![2]), "{mode}");
+        assert!(rotate(&path).contains("key version 3"), "{mode}");
+        assert_eq!(state(&path), (3, vec![3]), "{mode}");
+        assert_eq!(dump(&before), content, "{mode}: the connection that was open");
+        before.execute_batch("INSERT INTO t(a) VALUES ('later')").unwrap();
+        drop(before);
+        assert!(versions_in(&path).iter().all(|&version| version == 3), "{mode}");
+        let after = open(&path);
+        assert_eq!(one::<String>(&after, "PRAGMA integrity_check"), "ok");
+        assert_eq!(one::<i64>(&after, "SELECT count(*) FROM t WHERE a = 'later'"), 1);
+    }
+}
+
+#[test]
+fn a_rotation_that_was_killed_leaves_a_database_that_opens_and_goes_on() {
+    for mode in ["delete", "wal"] {
+        for step in ["first-slot", "second-slot", "swept", "proved"] {
+            let dir = Dir::new();
+            let path = database(&dir, mode);
+            let content = dump(&open(&path));
+            let stop = format!("--stop-after={step}");
+            let run = place().run(["rotate", path.to_str().unwrap(), &stop]);
+            assert_eq!(run.code, -1, "{mode} {step}: {run:?}");
+            let (shown, versions) = state(&path);
+            assert_eq!((shown, versions), (4, vec![1, 2]), "{mode} {step}");
+            let db = open(&path);
+            assert_eq!(dump(&db), content, "{mode} {step}");
+            db.execute_batch("INSERT INTO t(a) VALUES ('between')").unwrap();
+            drop(db);
+            assert!(rotate(&path).contains("from where it was"), "{mode} {step}");
+            assert_eq!(state(&path), (3, vec![2]), "{mode} {step}");
+            assert!(versions_in(&path).iter().all(|&version| version == 2), "{mode} {step}");
+            let db = open(&path);
+            assert_eq!(one::<i64>(&db, "SELECT count(*) FROM t WHERE a = 'between'"), 1);
+            assert_eq!(one::<String>(&db, "PRAGMA integrity_check"), "ok");
+        }
+    }
+}
+
+fn write_until(stop: &AtomicBool, path: &Path, writer: i64) -> i64 {
+    let db = Connection::open(path).unwrap();
+    db.busy_timeout(Duration::from_secs(30)).unwrap();
+    db.execute_batch("PRAGMA cache_size=10; PRAGMA wal_autocheckpoint=30").unwrap();
+    let mut n = 0;
+    while !stop.load(Ordering::Relaxed) {
+        n += 1;
+        db.execute_batch(&format!(
+            "BEGIN IMMEDIATE; INSERT INTO log VALUES ({writer}, {n}, randomblob(3000));
+             DELETE FROM log WHERE writer = {writer} AND n = {n} - 40; COMMIT"
+        ))
+        .unwrap_or_else(|error| panic!("writer {writer}, {n}: {error}"));
+        let last: i64 = one(&db, &format!("SELECT max(n) FROM log WHERE writer = {writer}"));
+        assert_eq!(last, n);
+        thread::sleep(Duration::from_millis(2));
+    }
+    n
+}
+
+/// Connections that were open before go on through rotations that are killed at any time.
+#[test]
+fn writers_lose_nothing_while_rotations_are_killed() {
+    for mode in ["delete", "wal"] {
+        let dir = Dir::new();
+        let path = database(&dir, mode);
+        open(&path).execute_batch("CREATE TABLE log(writer, n, body)").unwrap();
+        let stop = AtomicBool::new(false);
+        let written = thread::scope(|scope| {
+            let writers: Vec<_> = (0..3)
+                .map(|writer| {
+                    let (stop, path) = (&stop, &path);
+                    scope.spawn(move || write_until(stop, path, writer))
+                })
+                .collect();
+            for millis in [60, 150, 300, 450, 600] {
+                let mut command = place().command(["rotate", path.to_str().unwrap()]);
+                let mut child =
+                    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                thread::sleep(Duration::from_millis(millis));
+                let _ = child.kill();
+                child.wait().unwrap();
+            }
+            for _ in 0..2 {
+                rotate(&path);
+            }
+            stop.store(true, Ordering::Relaxed);
+            writers.into_iter().map(|w| w.join().unwrap()).collect::<Vec<_>>()
+        });
+        let db = open(&path);
+        assert_eq!(one::<String>(&db, "PRAGMA integrity_check"), "ok", "{mode}");
+        for (writer, n) in (0..).zip(written) {
+            let sql = format!("SELECT count(*) FROM log WHERE writer = {writer}");
+            assert!(n > 40, "{mode}: writer {writer} came to {n}");
+            assert_eq!(one::<i64>(&db, &sql), 40, "{mode}");
+            let sql = format!("SELECT max(n) FROM log WHERE writer = {writer}");
+            assert_eq!(one::<i64>(&db, &sql), n, "{mode}");
+        }
+        drop(db);
+        let (shown, versions) = state(&path);
+        assert_eq!((shown, versions.len()), (3, 1), "{mode}");
+        let current = u32::try_from(versions[0]).unwrap();
+        assert!(versions_in(&path).iter().all(|&version| version == current), "{mode}");
+    }
+}
