@@ -33,6 +33,7 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("status", "app.db", 0),
     ("doctor", "app.db", 0),
     ("doctor", "sealed.db", 3),
+    ("rotate", "sealed.db", 3),
     ("rewrap", "sealed.db --certificate AppCert", 3),
     ("backup", "app.db --to new.bak", 0),
     ("restore", "app.bak --to restored.db", 0),
