@@ -12,8 +12,8 @@ use tdekit_sqlite_convert::{
 use crate::commands::status::lazy_store;
 use crate::error::CommandError;
 use crate::global::GlobalArgs;
-use crate::output;
 use crate::progress::{Shown, heed_signals};
+use crate::{output, session};
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
@@ -34,10 +34,10 @@ enum Listed {
     Failed { path: PathBuf, error: String, findings: Vec<Finding> },
 }
 
-/// Runs the command. It asks for nothing, and changes nothing.
+/// Runs the command. It changes nothing; a key store that does not open is a finding.
 pub(crate) fn run(args: &DoctorArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     heed_signals();
-    let store = lazy_store(global);
+    let store = lazy_store(global, session::open_unlocked_store);
     let (paths, plain) = wanted(&args.database)?;
     let mut listed = Vec::new();
     for path in paths {

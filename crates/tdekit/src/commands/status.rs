@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::error::CommandError;
 use crate::global::GlobalArgs;
 use crate::{output, session};
+use tdekit_key_store::Unlocked;
 use tdekit_sqlite_convert::{Certificate, Encryption, Lazy, Status, Store, status};
 
 /// Arguments of `status`.
@@ -32,7 +33,7 @@ enum Listed<'a> {
 
 /// Runs the command. It asks for nothing and needs no key.
 pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let store = lazy_store(global);
+    let store = lazy_store(global, session::open_unlocked_store_unasked);
     let mut errors = Vec::new();
     let mut listed = Vec::new();
     for database in &args.database {
@@ -58,14 +59,15 @@ pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandE
     errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// The key store of the command, opened when it is first needed and without a prompt.
-pub(crate) fn lazy_store(global: &GlobalArgs) -> Store<'_> {
+/// The key store of the command, read and opened by `open` when that is first needed.
+pub(crate) fn lazy_store(
+    global: &GlobalArgs,
+    open: fn(&GlobalArgs) -> Result<Unlocked, CommandError>,
+) -> Store<'_> {
     let said = |error: CommandError| error.to_string();
     Store {
         store: Lazy::new(Box::new(move || session::open_store(global).map_err(said))),
-        unlocked: Lazy::new(Box::new(move || {
-            session::open_unlocked_store_unasked(global).map(Arc::new).map_err(said)
-        })),
+        unlocked: Lazy::new(Box::new(move || open(global).map(Arc::new).map_err(said))),
     }
 }
 
