@@ -305,6 +305,15 @@ pub(crate) struct HeaderReader {
 }
 
 impl HeaderReader {
+    /// Bytes of the file.
+    pub(crate) fn size(&mut self) -> Result<u64, VfsError> {
+        let mut size: i64 = 0;
+        match method!(self.file_size(&mut size)) {
+            ffi::OK => u64::try_from(size).map_err(|_| VfsError::Base(ffi::IOERR)),
+            code => Err(VfsError::Base(code)),
+        }
+    }
+
     /// Fills `out` from `offset`; at most `MAX_TRANSFER_LEN` bytes.
     pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
         let at = signed(offset)?;

@@ -71,6 +71,10 @@ impl LiveKeys {
     pub(crate) fn learn(&self) -> Result<bool, VfsError> {
         let mut file = self.file.borrow_mut();
         let Some(file) = file.as_mut() else { return Ok(false) };
+        // The VFS below may read from a mapping, which must not outlive the bytes.
+        if file.size()? < HEADER_AREA_LEN {
+            return Ok(false);
+        }
         let Some(sequences) = sequences(file)? else { return Ok(false) };
         if self.seen.get() == Some(sequences) {
             return Ok(false);

@@ -161,3 +161,16 @@ fn writers_lose_nothing_while_rotations_are_killed() {
         assert!(versions_in(&path).iter().all(|&version| version == current), "{mode}");
     }
 }
+
+/// A connection looks at the header when it takes a lock; the header may be gone by then.
+#[test]
+fn a_file_that_somebody_cut_short_is_an_error_and_no_crash() {
+    let dir = Dir::new();
+    let path = database(&dir, "wal");
+    let db = open(&path);
+    db.execute_batch("INSERT INTO t(a) VALUES ('later')").unwrap();
+    assert!(one::<i64>(&db, "SELECT sum(length(b)) FROM t") > 0);
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(2048).unwrap();
+    let copied = db.query_row("PRAGMA wal_checkpoint", [], |row| row.get::<_, i64>(0));
+    assert!(copied.is_err(), "{copied:?}");
+}
