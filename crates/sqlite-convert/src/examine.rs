@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 use serde::{Serialize, Serializer};
 use tdekit_key_crypto::Kind;
 use tdekit_sqlite::keyring;
-use tdekit_sqlite_page::HEADER_AREA_LEN;
+use tdekit_sqlite_page::PageSize;
 
 use crate::copy::stand_in_for_collations;
 use crate::error::{DatabaseError, io_error};
@@ -17,14 +16,13 @@ use crate::ffi::{last_vfs_error, register};
 use crate::inspect::{FileKind, read_area};
 use crate::source::{file_uri, pragma};
 use crate::status::{Encryption, Status, Store, status};
+use crate::versions::pages_by_key_version;
 use crate::watch::{Phase, Watch, go_on, interruptible};
 
 /// Pages that are named one by one.
 const MOST_NAMED: u64 = 20;
 /// Faults of the structure that SQLite names.
 const MOST_STRUCTURE: u32 = 10;
-/// Where a page's key version stands, from its end (docs/format/page.md, "Page").
-const VERSION_FROM_END: usize = 8;
 
 /// The result of an examination.
 #[derive(Debug, Serialize)]
@@ -89,8 +87,11 @@ pub fn examine(
         }
         read_pages(&mut found, watch)?;
     }
-    if found.status.encryption.is_some() {
-        count_versions(&mut found, watch)?;
+    let size = found.status.page_size.map(|bytes| PageSize::new(bytes.into()));
+    if let (Some(Ok(size)), true) = (size, found.status.encryption.is_some()) {
+        let path = &found.status.path;
+        let file = File::open(path).map_err(io_error("open", path))?;
+        found.pages_by_key_version = pages_by_key_version(path, &file, size, watch)?;
     }
     Ok(found)
 }
@@ -250,30 +251,4 @@ fn check_structure(
         }
     }
     Ok(())
-}
-
-/// Counts the pages in the file by the key version that each names. Nobody is kept from writing
-/// meanwhile.
-fn count_versions(found: &mut Examination, watch: &dyn Watch) -> Result<(), DatabaseError> {
-    let path = &found.status.path;
-    let Some(page_len) = found.status.page_size.and_then(|size| usize::try_from(size).ok()) else {
-        return Ok(());
-    };
-    let file = File::open(path).map_err(io_error("open", path))?;
-    let mut chunk = vec![0; page_len.max(1 << 20)];
-    let mut at = HEADER_AREA_LEN;
-    loop {
-        go_on(watch)?;
-        let read = file.read_at(&mut chunk, at).map_err(io_error("read", path))?;
-        let whole = read - read % page_len;
-        for page in chunk[..whole].chunks_exact(page_len) {
-            let version = &page[page_len - VERSION_FROM_END..][..4];
-            let version = version.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
-            *found.pages_by_key_version.entry(version).or_default() += 1;
-        }
-        if whole == 0 {
-            return Ok(());
-        }
-        at += whole as u64;
-    }
 }

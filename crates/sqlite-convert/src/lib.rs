@@ -21,6 +21,7 @@ mod status;
 mod step;
 mod target;
 mod verify;
+mod versions;
 mod watch;
 
 pub use certificates::find_certificates;
@@ -32,7 +33,7 @@ pub use ffi::register;
 pub use holders::Holder;
 pub use inspect::{FileKind, certificates_of, header_of, open_header, read_area, wrapped_of};
 pub use rewrap::{Rewrapped, rewrap};
-pub use rotate::{Rotated, Sealed, rotate, sealed_pages};
+pub use rotate::{Rotated, rotate};
 pub use source::{Hold, Source, check_alone, database_path, file_uri, open_file, pragma};
 pub use status::{Certificate, Encryption, Lazy, Status, Store, status};
 pub use step::Step;

@@ -72,24 +72,6 @@ pub struct Rotated {
     pub resumed: bool,
 }
 
-/// How far the pages of a database are sealed under the key in force.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sealed {
-    /// Pages under the version in force.
-    pub current: u64,
-    /// All pages in the main file.
-    pub pages: u64,
-}
-
-impl Sealed {
-    /// Less than 100: the versions before are still in the header.
-    #[must_use]
-    pub fn percent(self) -> u8 {
-        let percent = self.current.saturating_mul(100) / self.pages.max(1);
-        u8::try_from(percent).unwrap_or(99).min(99)
-    }
-}
-
 /// Gives the database `name` a new key for the certificates that wrap the present one, and seals
 /// every page under it. A rotation that was cut short is brought to its end instead.
 ///
@@ -144,28 +126,6 @@ pub fn rotate(
         }
         sleep(SHORTEST_YIELD);
     }
-}
-
-/// Counts pages by their stored version, in the main file alone. Takes no lock and needs no key.
-///
-/// # Errors
-/// `Io`.
-pub fn sealed_pages(
-    path: &Path,
-    file: &File,
-    size: PageSize,
-    version: u32,
-) -> Result<Sealed, DatabaseError> {
-    let pages = pages_in(file, size).map_err(io_error("examine", path))?;
-    let mut stale = 0u64;
-    let mut first = 1;
-    while first <= pages {
-        let (found, next) =
-            stale_pages(file, size, version, first, pages).map_err(io_error("read", path))?;
-        stale += found.len() as u64;
-        first = next;
-    }
-    Ok(Sealed { current: u64::from(pages) - stale, pages: u64::from(pages) })
 }
 
 fn bad_header(path: &Path) -> impl FnOnce(PageError) -> DatabaseError + '_ {

@@ -2,6 +2,7 @@
 //! `sys.dm_database_encryption_keys` and `sys.certificates` show them.
 
 use std::cell::LazyCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,9 +16,10 @@ use tdekit_sqlite_page::{PageCodec, PageSize, SLOT_COUNT, SLOT_LEN};
 
 use crate::error::{DatabaseError, io_error};
 use crate::inspect::{FileKind, header_of, open_header, read_area, wrapped_of};
-use crate::rotate::sealed_pages;
 use crate::source::database_path;
 use crate::target::with_suffix;
+use crate::versions::pages_by_key_version;
+use crate::watch::Unwatched;
 
 /// Numbers and names of `encryption_state` in `sys.dm_database_encryption_keys`.
 const UNENCRYPTED: (u8, &str) = (1, "UNENCRYPTED");
@@ -126,8 +128,8 @@ pub fn status(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
                 let mut state = ENCRYPTED;
                 if encryption.key_versions.len() > 1 {
                     state = KEY_CHANGE;
-                    percent_complete =
-                        sealed_pages(&path, &file, page_size, encryption.key_version)?.percent();
+                    let pages = pages_by_key_version(&path, &file, page_size, &Unwatched)?;
+                    percent_complete = percent(&pages, encryption.key_version);
                 }
                 (state, Some(page_size.bytes()), Some(encryption))
             }
@@ -147,6 +149,14 @@ pub fn status(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
         size_bytes,
         path,
     })
+}
+
+/// The part of the pages that has the version in force. Less than 100: the header still has the
+/// versions before.
+fn percent(pages: &BTreeMap<u32, u64>, current: u32) -> u8 {
+    let all = pages.values().sum::<u64>().max(1);
+    let percent = pages.get(&current).copied().unwrap_or(0).saturating_mul(100) / all;
+    u8::try_from(percent).unwrap_or(99).min(99)
 }
 
 fn describe(
