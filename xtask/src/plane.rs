@@ -37,7 +37,12 @@ impl Plane {
                 "tdekit-wire-endpoint",
                 "tdekit-serve-host",
             ],
-            Self::Bench => &["tdekit-bench-report", "tdekit-bench-run", "tdekit-tds-client"],
+            Self::Bench => &[
+                "tdekit-bench-report",
+                "tdekit-bench-run",
+                "tdekit-sqlite-client",
+                "tdekit-tds-client",
+            ],
             Self::Command => &["tdekit"],
             Self::Tools => &["xtask", "tdekit-attacks"],
         }

@@ -34,7 +34,6 @@ mod process;
 mod progress;
 mod schedule;
 mod script;
-mod sqlite;
 mod subject;
 mod sys;
 mod tools;

@@ -9,8 +9,8 @@ use tdekit_bench_report::{Metric, measured};
 
 use crate::instructions;
 use crate::latency::Percentiles;
-use crate::sqlite::{Connection, retries};
 use crate::sys::cpu_split;
+use tdekit_sqlite_client::{Connection, retries};
 
 /// Readings of the clock that tell its step, steps among them at least (one may hold the time that
 /// another process had), and how many readings are made where it stands still.
@@ -238,7 +238,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::sqlite::Library;
+    use tdekit_sqlite_client::Library;
 
     #[test]
     fn fields_of_proc() {

@@ -81,7 +81,7 @@ fn add(statements: &mut Vec<String>, text: &str) {
 
 fn complete(text: &str) -> Result<bool, String> {
     let text = CString::new(text).map_err(|_| "it holds a zero byte".to_owned())?;
-    Ok(crate::sqlite::is_complete(&text))
+    Ok(tdekit_sqlite_client::is_complete(&text))
 }
 
 /// The first words of a statement, in the text's own case, without comments and semicolons.

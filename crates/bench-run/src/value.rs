@@ -37,17 +37,21 @@ impl Value {
             Self::Blob(bytes) => bytes.len() * 2,
         }
     }
-}
 
-impl rusqlite::ToSql for Value {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        let value = match self {
+    /// The same, to be bound.
+    pub(crate) fn borrowed(&self) -> ValueRef<'_> {
+        match self {
             Self::Null => ValueRef::Null,
             Self::Integer(number) => ValueRef::Integer(*number),
             Self::Real(number) => ValueRef::Real(*number),
             Self::Text(text) => ValueRef::Text(text.as_bytes()),
             Self::Blob(bytes) => ValueRef::Blob(bytes),
-        };
-        Ok(rusqlite::types::ToSqlOutput::Borrowed(value))
+        }
+    }
+}
+
+impl rusqlite::ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        Ok(rusqlite::types::ToSqlOutput::Borrowed(self.borrowed()))
     }
 }

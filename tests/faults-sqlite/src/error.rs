@@ -3,12 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tdekit_sqlite_client::SqliteError;
+
 /// An error that stops a suite.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// SQLite refused a call.
     #[error("SQLite: {0}")]
-    Sql(#[from] SqlError),
+    Sql(#[from] SqliteError),
     /// The file system refused a call that the harness made itself.
     #[error("{path}: {source}")]
     Io {
@@ -27,24 +29,6 @@ pub enum Error {
 
 /// Result of the harness.
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// An error code of SQLite with its message.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message} (extended code {extended})")]
-pub struct SqlError {
-    /// Extended result code; the primary one is its low byte.
-    pub extended: i32,
-    /// Text of `sqlite3_errmsg`.
-    pub message: String,
-}
-
-impl SqlError {
-    /// Primary result code.
-    #[must_use]
-    pub fn primary(&self) -> i32 {
-        self.extended & 0xff
-    }
-}
 
 impl Error {
     /// Primary SQLite code, when SQLite gave the error.

@@ -194,18 +194,15 @@ fn insert(db: &Db, schema: &str, n: u32, config: &Config, rng: &mut Rng) -> Resu
     let page = usize::try_from(config.page_size).unwrap_or(4096);
     let rows = if config.spill { 8 } else { 3 };
     let sql = format!("INSERT INTO {schema}.items(n, tag, body) VALUES(?1, ?2, ?3)");
-    let mut statement = db.prepare(&sql)?;
+    let statement = db.prepare(&sql)?;
     for _ in 0..1 + rng.below(rows) {
         // Every fourth row overflows its page.
         let size = if rng.percent(25) { page + rng.below(page) } else { rng.below(page / 4) };
         let tag = format!("tag-{}", rng.below(1000));
-        statement.bind(&[
-            Value::Int(i64::from(n)),
-            Value::from(tag.as_str()),
-            Value::Blob(rng.bytes(size)),
-        ])?;
-        while statement.step()?.is_some() {}
-        statement.reset();
+        let row =
+            [Value::Int(i64::from(n)), Value::from(tag.as_str()), Value::Blob(rng.bytes(size))];
+        statement.bind_all(row.iter().map(Value::borrowed))?;
+        statement.run()?;
     }
     Ok(())
 }
@@ -226,9 +223,9 @@ pub fn digest(db: &Db, schema: &str) -> Result<u64> {
         {
             let (name, sql) = (String::from_utf8_lossy(name), String::from_utf8_lossy(sql));
             let rowid = if sql.contains("WITHOUT ROWID") { "" } else { "rowid, " };
-            let mut statement = db.prepare(&format!("SELECT {rowid}* FROM {schema}.{name}"))?;
-            while let Some(row) = statement.step()? {
-                row.hash(&mut hasher);
+            let statement = db.prepare(&format!("SELECT {rowid}* FROM {schema}.{name}"))?;
+            while statement.step()? {
+                statement.row().hash(&mut hasher);
             }
         }
     }

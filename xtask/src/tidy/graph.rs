@@ -39,6 +39,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // a client of the wire, for the bench and for tests; it knows nothing of ours
     ("tdekit-tds-client", &[]),
+    // a client of any SQLite library, for the bench and for tests; it knows nothing of ours
+    ("tdekit-sqlite-client", &[]),
     // wire plane: the tables name a package before those that use it
     ("tdekit-wire-tds", &[]),
     ("tdekit-wire-tsql", &["tdekit-wire-tds"]),
@@ -61,7 +63,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // bench: drives what is shipped, from outside
     ("tdekit-bench-report", &[]),
     ("tdekit-private-mariadb", &[]),
-    ("tdekit-bench-run", &["tdekit-bench-report", "tdekit-private-mariadb", "tdekit-tds-client"]),
+    (
+        "tdekit-bench-run",
+        &[
+            "tdekit-bench-report",
+            "tdekit-private-mariadb",
+            "tdekit-sqlite-client",
+            "tdekit-tds-client",
+        ],
+    ),
     // the command
     (
         "tdekit",
@@ -85,7 +95,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // tests only: nothing depends on them
     (
         "tdekit-faults-sqlite",
-        &["tdekit-key-crypto", "tdekit-key-store", "tdekit-sqlite-page", "tdekit-sqlite-vfs"],
+        &[
+            "tdekit-key-crypto",
+            "tdekit-key-store",
+            "tdekit-sqlite-page",
+            "tdekit-sqlite-vfs",
+            "tdekit-sqlite-client",
+        ],
     ),
     ("tdekit-faults-mariadb", &["tdekit-private-mariadb"]),
     ("tdekit-attacks", &["tdekit-key-crypto"]),

@@ -14,7 +14,7 @@ use crate::generate::Mix;
 use crate::job::LibraryChoice;
 use crate::oltp::AnyPeer;
 use crate::script;
-use crate::sqlite::Library;
+use tdekit_sqlite_client::Library;
 
 /// Name by which the dynamic loader finds the system's SQLite.
 const SYSTEM_LIBRARY: &str = "libsqlite3.so.0";

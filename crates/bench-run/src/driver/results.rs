@@ -11,7 +11,7 @@ use super::prepare::Prepared;
 use super::share;
 use crate::config::Config;
 use crate::job::Operation;
-use crate::sqlite::BUSY_WAIT;
+use tdekit_sqlite_client::BUSY_WAIT;
 
 /// Confidence of every interval, in thousandths.
 const CONFIDENCE_PERMILLE: u32 = 950;

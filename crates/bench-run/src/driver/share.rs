@@ -13,8 +13,8 @@ use crate::job::{CrudRequest, LibraryChoice, Ready, Request};
 use crate::key_store::KeyEnvironment;
 use crate::numbers::float;
 use crate::process::WorkerProcess;
-use crate::sqlite::control_code;
 use crate::tools::Tools;
+use tdekit_sqlite_client::control_code;
 
 /// Loops of a try, and tries; their median counts.
 const LOOPS: u64 = 20_000;

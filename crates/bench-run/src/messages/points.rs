@@ -8,7 +8,7 @@ use fastrand::Rng;
 use super::cells::double;
 use super::tds::{Connection, Drained};
 use crate::error::BenchError;
-use crate::sqlite::{Library, SqliteError, Statement};
+use tdekit_sqlite_client::{Library, SqliteError, Statement};
 
 /// The database of the bench's own server that holds the table.
 pub(super) const DATABASE: &str = "tdekit_points";

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::options::Workload;
 use crate::latency::Latencies;
 use crate::measure::{Cost, Meter, wall_ns};
-use crate::sqlite::{Connection, SqliteError, Statement};
+use tdekit_sqlite_client::{Connection, SqliteError, Statement};
 
 /// Rows of a range, as sysbench's `--range-size`.
 const RANGE: i64 = 100;
@@ -306,7 +306,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::sqlite::Library;
+    use tdekit_sqlite_client::Library;
 
     fn filled() -> Connection {
         let connection = Library::bundled().open(Path::new(":memory:")).unwrap();

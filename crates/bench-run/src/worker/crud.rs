@@ -10,7 +10,7 @@ use crate::generate::{business_name, card_number, city, secure_string, zip_code}
 use crate::job::CrudRequest;
 use crate::latency::Latencies;
 use crate::measure::{Cost, Meter, wall_ns};
-use crate::sqlite::{Connection, SqliteError, Statement};
+use tdekit_sqlite_client::{Connection, SqliteError, Statement};
 
 /// Different texts to write; more than any cache line holds, few enough to stay in memory.
 const TEXTS: usize = 1024;

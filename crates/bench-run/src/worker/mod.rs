@@ -17,11 +17,11 @@ use crate::instructions;
 use crate::job::{CrudRequest, DatabaseState, LibraryChoice, Planned, Ready, Reply, Request};
 use crate::measure::{Meter, private_memory_bytes, wall_ns};
 use crate::oltp::{Oltp, OltpShare};
-use crate::sqlite::{Connection, Library, LibraryError, SqliteError};
 use crate::subject::beside;
 use crud::Crud;
 use operations::Operations;
 use script::Script;
+use tdekit_sqlite_client::{Connection, Library, LibraryError, SqliteError};
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,8 @@ use super::command::{failed, write_out};
 use super::{Database, WorkerError, open};
 use crate::job::{Operation, OperationCosts as Costs, Planned, Rehearsal, Variant};
 use crate::measure::{Cost, Meter};
-use crate::sqlite::{Connection, Library, SqliteError, Statement};
+use crate::value::Value;
+use tdekit_sqlite_client::{Connection, Library, SqliteError, Statement};
 
 /// Statements of the plan, prepared: what to measure and how to undo it.
 pub(super) struct Operations {
@@ -25,7 +26,7 @@ fn prepare(
 fn undo(statement: Option<&Statement>, variant: &Variant) -> Result<(), SqliteError> {
     let Some(statement) = statement else { return Ok(()) };
     for values in &variant.undo {
-        statement.bind_all(values)?;
+        statement.bind_all(values.iter().map(Value::borrowed))?;
         statement.run()?;
     }
     Ok(())
@@ -57,7 +58,7 @@ pub(super) fn run_warm(
         }
         let mut sum = (0, 0);
         for variant in planned.block(round) {
-            statement.bind_all(&variant.parameters)?;
+            statement.bind_all(variant.parameters.iter().map(Value::borrowed))?;
             connection.release_memory();
             let (result, elapsed, cpu) = meter.part(connection, || statement.run());
             result?;
@@ -104,7 +105,7 @@ pub(super) fn run_cold(
         let Some(variant) = planned.block(round).next() else { continue };
         reopen_cold(library, database, drop_all)?;
         let (statement, undo_statement) = prepare(&database.connection, planned)?;
-        statement.bind_all(&variant.parameters)?;
+        statement.bind_all(variant.parameters.iter().map(Value::borrowed))?;
         database.connection.release_memory();
         let (result, elapsed, cpu) = meter.part(&database.connection, || statement.run());
         result?;
@@ -181,14 +182,14 @@ fn try_variant(
     variant: &Variant,
 ) -> Result<i64, String> {
     let text = |error: SqliteError| error.to_string();
-    statement.bind_all(&variant.parameters).map_err(text)?;
+    statement.bind_all(variant.parameters.iter().map(Value::borrowed)).map_err(text)?;
     statement.run().map_err(text)?;
     let Some(undo) = undo else { return Ok(0) };
     let changed = connection.changes();
     let expected = i64::try_from(variant.undo.len()).unwrap_or(i64::MAX);
     let mut undone = 0;
     for values in &variant.undo {
-        undo.bind_all(values).map_err(text)?;
+        undo.bind_all(values.iter().map(Value::borrowed)).map_err(text)?;
         undo.run().map_err(text)?;
         undone += connection.changes();
     }

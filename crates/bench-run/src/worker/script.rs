@@ -6,7 +6,7 @@ use super::command::{failed, write_out};
 use super::{Database, WorkerError, open};
 use crate::job::Undo;
 use crate::measure::{Cost, Meter};
-use crate::sqlite::{Library, SqliteError};
+use tdekit_sqlite_client::{Library, SqliteError};
 
 /// A script that was tried.
 pub(super) struct Script {

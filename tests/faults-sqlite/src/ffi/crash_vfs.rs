@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use rusqlite::ffi as sys;
 
-use super::api::api;
+use super::api::library;
 use super::crash_file::{CrashFile, FileState, base_file, wrap_methods};
 use crate::error::{Error, Result};
 use crate::record::{FaultKind, Recorder, Role};
@@ -32,9 +32,9 @@ pub fn install() -> Result<&'static str> {
 }
 
 fn register() -> Result<()> {
-    let api = api()?;
+    let api = library()?.api();
     // SAFETY: vfs_find initialises the library; the result is static for the built-in VFS.
-    let base = unsafe { (api.vfs_find)(c"unix".as_ptr()) };
+    let base = unsafe { (api.sqlite3_vfs_find)(c"unix".as_ptr()) };
     if base.is_null() {
         return Err(Error::Setup("this SQLite has no VFS unix".into()));
     }
@@ -66,7 +66,7 @@ fn register() -> Result<()> {
     };
     let vfs = Box::leak(Box::new(vfs));
     // SAFETY: the leaked structure lives for the process, as registration demands.
-    match unsafe { (api.vfs_register)(vfs, 0) } {
+    match unsafe { (api.sqlite3_vfs_register)(vfs, 0) } {
         sys::SQLITE_OK => Ok(()),
         rc => Err(Error::Setup(format!("sqlite3_vfs_register: {rc}"))),
     }

@@ -3,14 +3,52 @@
 use core::ffi::{c_char, c_int, c_void};
 use std::rc::Rc;
 
-use libsqlite3_sys as ffi;
-use libsqlite3_sys::sqlite3_stmt;
+use rusqlite::ffi;
+use rusqlite::ffi::sqlite3_stmt;
+use rusqlite::types::ValueRef;
 
-use super::connection::{Handle, SqliteError};
-use crate::value::Value;
+use crate::connection::{Handle, SqliteError};
+
+/// A value of a row. Reals are their bits, so that they compare and hash.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Value {
+    /// NULL.
+    Null,
+    /// INTEGER.
+    Int(i64),
+    /// REAL, as IEEE 754 bits.
+    Real(u64),
+    /// TEXT, as stored: SQLite does not promise UTF-8.
+    Text(Vec<u8>),
+    /// BLOB.
+    Blob(Vec<u8>),
+}
+
+/// One row.
+pub type Row = Vec<Value>;
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.as_bytes().to_vec())
+    }
+}
+
+impl Value {
+    /// The same, to be bound.
+    #[must_use]
+    pub fn borrowed(&self) -> ValueRef<'_> {
+        match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(number) => ValueRef::Integer(*number),
+            Self::Real(bits) => ValueRef::Real(f64::from_bits(*bits)),
+            Self::Text(bytes) => ValueRef::Text(bytes),
+            Self::Blob(bytes) => ValueRef::Blob(bytes),
+        }
+    }
+}
 
 /// A prepared statement; keeps its connection open.
-pub(crate) struct Statement {
+pub struct Statement {
     handle: Rc<Handle>,
     raw: *mut sqlite3_stmt,
     sql: String,
@@ -25,7 +63,7 @@ impl Drop for Statement {
 
 impl Statement {
     /// `raw` must be a live statement of `handle`, owned by nobody else.
-    pub(super) fn new(handle: Rc<Handle>, raw: *mut sqlite3_stmt, sql: &str) -> Self {
+    pub(crate) fn new(handle: Rc<Handle>, raw: *mut sqlite3_stmt, sql: &str) -> Self {
         Self { handle, raw, sql: sql.trim().to_owned() }
     }
 
@@ -39,21 +77,26 @@ impl Statement {
     }
 
     /// Whether it leaves the database as it is.
-    pub(crate) fn is_read_only(&self) -> bool {
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
         // SAFETY: the statement is live.
         unsafe { (self.handle.api.sqlite3_stmt_readonly)(self.raw) != 0 }
     }
 
     /// Parameters that want values.
-    pub(crate) fn parameters(&self) -> usize {
+    #[must_use]
+    pub fn parameters(&self) -> usize {
         // SAFETY: the statement is live.
         let count = unsafe { (self.handle.api.sqlite3_bind_parameter_count)(self.raw) };
         usize::try_from(count).unwrap_or(0)
     }
 
     /// Goes to the next row: true when there is one.
+    ///
+    /// # Errors
+    /// SQLite's own.
     #[inline]
-    pub(crate) fn step(&self) -> Result<bool, SqliteError> {
+    pub fn step(&self) -> Result<bool, SqliteError> {
         // SAFETY: the statement is live.
         match unsafe { (self.handle.api.sqlite3_step)(self.raw) } {
             ffi::SQLITE_ROW => Ok(true),
@@ -63,16 +106,22 @@ impl Statement {
     }
 
     /// Makes the statement ready to run again; reports the error of the last step, if any.
+    ///
+    /// # Errors
+    /// SQLite's own.
     #[inline]
-    pub(crate) fn reset(&self) -> Result<(), SqliteError> {
+    pub fn reset(&self) -> Result<(), SqliteError> {
         // SAFETY: the statement is live.
         self.check(unsafe { (self.handle.api.sqlite3_reset)(self.raw) })
     }
 
     /// Runs to the end, reads every column of every row, and resets. Returns a sum over what was
     /// read, so that the reading cannot be optimised away.
+    ///
+    /// # Errors
+    /// SQLite's own.
     #[inline]
-    pub(crate) fn run(&self) -> Result<u64, SqliteError> {
+    pub fn run(&self) -> Result<u64, SqliteError> {
         let mut sum = 0;
         loop {
             match self.step() {
@@ -115,40 +164,79 @@ impl Statement {
 
     /// An integer column of the current row.
     #[inline]
-    pub(crate) fn integer(&self, column: c_int) -> i64 {
+    #[must_use]
+    pub fn integer(&self, column: c_int) -> i64 {
         // SAFETY: the statement is live; a column out of range answers 0.
         unsafe { (self.handle.api.sqlite3_column_int64)(self.raw, column) }
     }
 
     /// A column of the current row as text, empty for NULL.
-    pub(crate) fn text(&self, column: c_int) -> String {
+    #[must_use]
+    pub fn text(&self, column: c_int) -> String {
         // SAFETY: the statement is live; a column out of range answers null.
         let start = unsafe { (self.handle.api.sqlite3_column_text)(self.raw, column) };
-        // SAFETY: as above; asked after the text, as SQLite requires.
+        String::from_utf8_lossy(&self.bytes(start.cast(), column)).into_owned()
+    }
+
+    /// The current row.
+    #[must_use]
+    pub fn row(&self) -> Row {
+        let api = self.handle.api;
+        // SAFETY: the statement is live.
+        let count = unsafe { (api.sqlite3_column_count)(self.raw) };
+        let value = |column| {
+            // SAFETY: as above; the index is below the count. Text and blob are asked for before
+            // their length, as SQLite requires.
+            unsafe {
+                match (api.sqlite3_column_type)(self.raw, column) {
+                    ffi::SQLITE_INTEGER => Value::Int((api.sqlite3_column_int64)(self.raw, column)),
+                    ffi::SQLITE_FLOAT => {
+                        Value::Real((api.sqlite3_column_double)(self.raw, column).to_bits())
+                    }
+                    ffi::SQLITE_TEXT => {
+                        let start = (api.sqlite3_column_text)(self.raw, column);
+                        Value::Text(self.bytes(start.cast(), column))
+                    }
+                    ffi::SQLITE_BLOB => {
+                        let start = (api.sqlite3_column_blob)(self.raw, column);
+                        Value::Blob(self.bytes(start, column))
+                    }
+                    _ => Value::Null,
+                }
+            }
+        };
+        (0..count).map(value).collect()
+    }
+
+    /// The bytes of a column at `start`, which SQLite just gave for it.
+    fn bytes(&self, start: *const c_void, column: c_int) -> Vec<u8> {
+        // SAFETY: the statement is live; a column out of range answers 0.
         let length = unsafe { (self.handle.api.sqlite3_column_bytes)(self.raw, column) };
-        let Ok(length) = usize::try_from(length) else { return String::new() };
-        if start.is_null() {
-            return String::new();
+        match usize::try_from(length) {
+            Ok(length @ 1..) if !start.is_null() => {
+                // SAFETY: SQLite keeps `length` bytes at `start` until the next call.
+                unsafe { std::slice::from_raw_parts(start.cast::<u8>(), length) }.to_vec()
+            }
+            _ => Vec::new(),
         }
-        // SAFETY: SQLite keeps `length` bytes at `start` until the next call on the statement.
-        let bytes = unsafe { std::slice::from_raw_parts(start, length) };
-        String::from_utf8_lossy(bytes).into_owned()
     }
 
     /// Binds an integer to the parameter `index`, counted from 1.
+    ///
+    /// # Errors
+    /// SQLite's own.
     #[inline]
-    pub(crate) fn bind_integer(&self, index: c_int, value: i64) -> Result<(), SqliteError> {
+    pub fn bind_integer(&self, index: c_int, value: i64) -> Result<(), SqliteError> {
         // SAFETY: the statement is live; an index out of range answers an error.
         self.check(unsafe { (self.handle.api.sqlite3_bind_int64)(self.raw, index, value) })
     }
 
     /// Binds text that lives as long as the program, without a copy.
+    ///
+    /// # Errors
+    /// SQLite's own.
     #[inline]
-    pub(crate) fn bind_static_text(
-        &self,
-        index: c_int,
-        text: &'static str,
-    ) -> Result<(), SqliteError> {
+    pub fn bind_static_text(&self, index: c_int, text: &'static str) -> Result<(), SqliteError> {
         let Ok(length) = c_int::try_from(text.len()) else {
             return Err(self.failed(ffi::SQLITE_TOOBIG));
         };
@@ -165,7 +253,13 @@ impl Statement {
     }
 
     /// Binds one value to each parameter; SQLite copies text and blobs.
-    pub(crate) fn bind_all(&self, values: &[Value]) -> Result<(), SqliteError> {
+    ///
+    /// # Errors
+    /// As many values as parameters are wanted; SQLite's own.
+    pub fn bind_all<'a>(
+        &self,
+        values: impl ExactSizeIterator<Item = ValueRef<'a>>,
+    ) -> Result<(), SqliteError> {
         let wanted = self.parameters();
         if wanted != values.len() {
             return Err(SqliteError {
@@ -177,28 +271,29 @@ impl Statement {
         (1..).zip(values).try_for_each(|(index, value)| self.bind(index, value))
     }
 
-    fn bind(&self, index: c_int, value: &Value) -> Result<(), SqliteError> {
+    fn bind(&self, index: c_int, value: ValueRef<'_>) -> Result<(), SqliteError> {
         let api = self.handle.api;
-        let length =
-            |bytes: usize| c_int::try_from(bytes).map_err(|_| self.failed(ffi::SQLITE_TOOBIG));
+        let length = |bytes: &[u8]| {
+            c_int::try_from(bytes.len()).map_err(|_| self.failed(ffi::SQLITE_TOOBIG))
+        };
         // SAFETY: the statement is live; text and blobs are copied by SQLite within the call.
         let code = unsafe {
             match value {
-                Value::Null => (api.sqlite3_bind_null)(self.raw, index),
-                Value::Integer(number) => (api.sqlite3_bind_int64)(self.raw, index, *number),
-                Value::Real(number) => (api.sqlite3_bind_double)(self.raw, index, *number),
-                Value::Text(text) => (api.sqlite3_bind_text)(
+                ValueRef::Null => (api.sqlite3_bind_null)(self.raw, index),
+                ValueRef::Integer(number) => (api.sqlite3_bind_int64)(self.raw, index, number),
+                ValueRef::Real(number) => (api.sqlite3_bind_double)(self.raw, index, number),
+                ValueRef::Text(text) => (api.sqlite3_bind_text)(
                     self.raw,
                     index,
                     text.as_ptr().cast::<c_char>(),
-                    length(text.len())?,
+                    length(text)?,
                     ffi::SQLITE_TRANSIENT(),
                 ),
-                Value::Blob(bytes) => (api.sqlite3_bind_blob)(
+                ValueRef::Blob(bytes) => (api.sqlite3_bind_blob)(
                     self.raw,
                     index,
                     bytes.as_ptr().cast::<c_void>(),
-                    length(bytes.len())?,
+                    length(bytes)?,
                     ffi::SQLITE_TRANSIENT(),
                 ),
             }

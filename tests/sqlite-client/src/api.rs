@@ -3,37 +3,47 @@
 use core::ffi::{c_char, c_int, c_uchar, c_uint, c_void};
 use std::path::{Path, PathBuf};
 
-use libsqlite3_sys as ffi;
-use libsqlite3_sys::{sqlite3, sqlite3_backup, sqlite3_destructor_type, sqlite3_stmt};
+use rusqlite::ffi;
+use rusqlite::ffi::{
+    sqlite3, sqlite3_api_routines, sqlite3_backup, sqlite3_blob, sqlite3_destructor_type,
+    sqlite3_stmt, sqlite3_vfs,
+};
 
 /// Why a shared library cannot serve.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use {path} as a SQLite library: {reason}")]
-pub(crate) struct LibraryError {
-    pub(crate) path: PathBuf,
-    pub(crate) reason: String,
+pub struct LibraryError {
+    /// The library.
+    pub path: PathBuf,
+    /// The loader's reason.
+    pub reason: String,
 }
 
-pub(super) type DbConfig = unsafe extern "C" fn(*mut sqlite3, c_int, ...) -> c_int;
-pub(super) type BusyHandler = Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>;
+type DbConfig = unsafe extern "C" fn(*mut sqlite3, c_int, ...) -> c_int;
+type BusyHandler = Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>;
+/// The entry point of an extension.
+pub type ExtensionEntry =
+    unsafe extern "C" fn(*mut sqlite3, *mut *mut c_char, *const sqlite3_api_routines) -> c_int;
 
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// SQLite's functions, all from one library. The library is never unloaded.
-        pub(super) struct Api {
-            $(pub(super) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            /// Takes further arguments by the option.
-            pub(super) sqlite3_db_config: Option<DbConfig>,
+        /// SQLite's functions, all from one library, each under its own contract. The library is
+        /// never unloaded.
+        pub struct Api {
+            $(#[doc = concat!("`", stringify!($name), "`")]
+            pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            /// `sqlite3_db_config`, which takes further arguments by the option.
+            pub(crate) sqlite3_db_config: Option<DbConfig>,
         }
 
         impl Api {
             /// The library that is linked into this program.
-            pub(super) fn bundled() -> Self {
+            pub(crate) fn bundled() -> Self {
                 Self { $($name: ffi::$name,)* sqlite3_db_config: Some(ffi::sqlite3_db_config) }
             }
 
             /// Calls that do nothing, and answer zero or null where they answer.
-            pub(super) fn nothing() -> Self {
+            pub(crate) fn nothing() -> Self {
                 $(extern "C" fn $name($(_: $argument),*) $(-> $result)? {
                     // SAFETY: numbers and pointers only are answered, of which all-zero bytes are
                     // valid ones.
@@ -43,7 +53,7 @@ macro_rules! functions {
             }
 
             /// A shared library, by path or by a name that the dynamic loader finds.
-            pub(super) fn shared(path: &Path) -> Result<Self, LibraryError> {
+            pub(crate) fn shared(path: &Path) -> Result<Self, LibraryError> {
                 let error = |error: libloading::Error| LibraryError {
                     path: path.to_owned(),
                     reason: error.to_string(),
@@ -114,6 +124,21 @@ functions! {
     sqlite3_total_changes: fn(*mut sqlite3) -> c_int;
     sqlite3_db_status: fn(*mut sqlite3, c_int, *mut c_int, *mut c_int, c_int) -> c_int;
     sqlite3_db_release_memory: fn(*mut sqlite3) -> c_int;
+    sqlite3_auto_extension: fn(Option<ExtensionEntry>) -> c_int;
+    sqlite3_blob_bytes: fn(*mut sqlite3_blob) -> c_int;
+    sqlite3_blob_close: fn(*mut sqlite3_blob) -> c_int;
+    sqlite3_blob_open: fn(
+        *mut sqlite3, *const c_char, *const c_char, *const c_char, i64, c_int,
+        *mut *mut sqlite3_blob
+    ) -> c_int;
+    sqlite3_blob_read: fn(*mut sqlite3_blob, *mut c_void, c_int, c_int) -> c_int;
+    sqlite3_blob_write: fn(*mut sqlite3_blob, *const c_void, c_int, c_int) -> c_int;
+    sqlite3_busy_timeout: fn(*mut sqlite3, c_int) -> c_int;
+    sqlite3_cancel_auto_extension: fn(Option<ExtensionEntry>) -> c_int;
+    sqlite3_file_control: fn(*mut sqlite3, *const c_char, c_int, *mut c_void) -> c_int;
+    sqlite3_get_autocommit: fn(*mut sqlite3) -> c_int;
+    sqlite3_vfs_find: fn(*const c_char) -> *mut sqlite3_vfs;
+    sqlite3_vfs_register: fn(*mut sqlite3_vfs, c_int) -> c_int;
     sqlite3_backup_init:
         fn(*mut sqlite3, *const c_char, *mut sqlite3, *const c_char) -> *mut sqlite3_backup;
     sqlite3_backup_step: fn(*mut sqlite3_backup, c_int) -> c_int;

@@ -5,14 +5,15 @@
 
 use core::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 
-use libsqlite3_sys as ffi;
-use libsqlite3_sys::{sqlite3, sqlite3_stmt};
+use rusqlite::ffi;
+use rusqlite::ffi::{sqlite3, sqlite3_stmt};
 
-use super::api::Api;
+use crate::Api;
 
 /// The control row by which this library's control table says `reads`, `updates`, `inserts` and
 /// `loads`, each at most 99.
-pub(crate) fn control_code(reads: u32, updates: u32, inserts: u32, loads: bool) -> i64 {
+#[must_use]
+pub fn control_code(reads: u32, updates: u32, inserts: u32, loads: bool) -> i64 {
     [reads, updates, inserts, u32::from(loads)]
         .into_iter()
         .rev()
@@ -144,7 +145,7 @@ extern "C" fn code_message(_code: c_int) -> *const c_char {
 
 impl Api {
     /// Calls that do nothing but what the driver needs to go on.
-    pub(super) fn idle() -> Self {
+    pub(crate) fn idle() -> Self {
         Self {
             sqlite3_libversion: name,
             sqlite3_sourceid: name,
@@ -172,7 +173,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::sqlite::Library;
+    use crate::Library;
 
     #[test]
     fn the_control_table_says_what_was_asked_for() {

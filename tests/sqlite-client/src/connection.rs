@@ -1,93 +1,146 @@
 //! Libraries and connections.
 
 use core::ffi::{c_char, c_int, c_void};
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use libsqlite3_sys as ffi;
-use libsqlite3_sys::sqlite3;
+use rusqlite::ffi;
+use rusqlite::ffi::sqlite3;
+use rusqlite::types::ValueRef;
 
-use super::api::{Api, LibraryError};
-use super::statement::Statement;
+use crate::api::{Api, LibraryError};
+use crate::statement::{Row, Statement};
 
 /// Wait of a connection that finds the database locked.
-pub(crate) const BUSY_WAIT: Duration = Duration::from_micros(100);
+pub const BUSY_WAIT: Duration = Duration::from_micros(100);
 /// Waits after which a lock is reported as an error: about a minute.
 const BUSY_LIMIT: c_int = 400_000;
 
 static RETRIES: AtomicU64 = AtomicU64::new(0);
 
 /// Times that a connection of this process found a database locked.
-pub(crate) fn retries() -> u64 {
+#[must_use]
+pub fn retries() -> u64 {
     RETRIES.load(Ordering::Relaxed)
 }
 
 /// SQLite's error.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message} (SQLite code {code}) at: {doing}")]
-pub(crate) struct SqliteError {
+pub struct SqliteError {
     /// Extended result code.
-    pub(crate) code: i32,
-    pub(crate) message: String,
+    pub code: i32,
+    /// SQLite's text.
+    pub message: String,
     /// Statement or call.
-    pub(crate) doing: String,
+    pub doing: String,
+}
+
+impl SqliteError {
+    /// Primary result code.
+    #[must_use]
+    pub fn primary(&self) -> i32 {
+        self.code & 0xff
+    }
 }
 
 /// A SQLite library, loaded for the rest of the process's life.
 #[derive(Clone, Copy)]
-pub(crate) struct Library {
+pub struct Library {
     api: &'static Api,
 }
 
 impl Library {
-    pub(crate) fn bundled() -> Self {
+    /// The library that is linked into this program.
+    #[must_use]
+    pub fn bundled() -> Self {
         Self { api: Box::leak(Box::new(Api::bundled())) }
     }
 
-    pub(crate) fn shared(path: &Path) -> Result<Self, LibraryError> {
+    /// A shared library, by path or by a name that the dynamic loader finds.
+    ///
+    /// # Errors
+    /// One that cannot be loaded, or lacks a function.
+    pub fn shared(path: &Path) -> Result<Self, LibraryError> {
         Ok(Self { api: Box::leak(Box::new(Api::shared(path)?)) })
     }
 
-    /// A library whose calls do nothing; see [`super::idle`].
-    pub(crate) fn idle() -> Self {
+    /// A library whose calls do nothing; see [`control_code`](crate::control_code).
+    #[must_use]
+    pub fn idle() -> Self {
         Self { api: Box::leak(Box::new(Api::idle())) }
     }
 
-    pub(crate) fn version(self) -> String {
+    /// Its version, such as `3.40.1`.
+    #[must_use]
+    pub fn version(self) -> String {
         constant(self.api.sqlite3_libversion)
     }
 
-    pub(crate) fn source_id(self) -> String {
+    /// Date and checksum of its source.
+    #[must_use]
+    pub fn source_id(self) -> String {
         constant(self.api.sqlite3_sourceid)
     }
 
-    /// Opens or creates a database by its path.
-    pub(crate) fn open(self, path: &Path) -> Result<Connection, SqliteError> {
-        let doing = || format!("open {}", path.display());
-        let name = c_string(path.as_os_str().as_bytes(), &doing())?;
+    /// The C functions.
+    #[must_use]
+    pub fn api(self) -> &'static Api {
+        self.api
+    }
+
+    /// Opens or creates a database by its path. A lock that another connection holds is waited for,
+    /// about a minute.
+    ///
+    /// # Errors
+    /// SQLite's own.
+    pub fn open(self, path: &Path) -> Result<Connection, SqliteError> {
         let flags = ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;
-        let mut db: *mut sqlite3 = std::ptr::null_mut();
-        // SAFETY: `name` is a C string and `db` a valid place; both outlive the call.
-        let code = unsafe {
-            (self.api.sqlite3_open_v2)(name.as_ptr(), &raw mut db, flags, std::ptr::null())
-        };
-        // SQLite hands out a handle even when opening fails; `Handle` closes it in either case.
-        let connection = Connection { handle: Rc::new(Handle { api: self.api, db }) };
-        connection.check(code, doing)?;
+        let connection = self.open_with(path.as_os_str(), None, flags)?;
         // SAFETY: the handle is open; the callback takes no data and does not unwind.
         let code = unsafe {
-            (self.api.sqlite3_busy_handler)(db, Some(wait_when_busy), std::ptr::null_mut())
+            (self.api.sqlite3_busy_handler)(
+                connection.handle.db,
+                Some(wait_when_busy),
+                std::ptr::null_mut(),
+            )
         };
+        connection.check(code, || format!("open {}", path.display()))?;
+        Ok(connection)
+    }
+
+    /// Opens a database by a path or a URI, with SQLite's flags.
+    ///
+    /// # Errors
+    /// SQLite's own.
+    pub fn open_with(
+        self,
+        name: &OsStr,
+        vfs: Option<&str>,
+        flags: c_int,
+    ) -> Result<Connection, SqliteError> {
+        let doing = || format!("open {}", name.display());
+        let name = c_string(name.as_bytes(), &doing())?;
+        let vfs = vfs.map(|vfs| c_string(vfs.as_bytes(), &doing())).transpose()?;
+        let vfs = vfs.as_ref().map_or(std::ptr::null(), |vfs| vfs.as_ptr());
+        let mut db: *mut sqlite3 = std::ptr::null_mut();
+        // SAFETY: the names are C strings and `db` a valid place; all outlive the call.
+        let code = unsafe { (self.api.sqlite3_open_v2)(name.as_ptr(), &raw mut db, flags, vfs) };
+        // SQLite hands out a handle even when opening fails; `Handle` closes it in either case.
+        let connection = Connection { handle: Rc::new(Handle { api: self.api, db }) };
         connection.check(code, doing)?;
         Ok(connection)
     }
 
     /// Loads an extension as a user does: into a connection, here a passing one.
-    pub(crate) fn load_extension(self, path: &Path) -> Result<(), SqliteError> {
+    ///
+    /// # Errors
+    /// SQLite's own.
+    pub fn load_extension(self, path: &Path) -> Result<(), SqliteError> {
         let doing = || format!("load extension {}", path.display());
         let name = c_string(path.as_os_str().as_bytes(), &doing())?;
         let connection = self.open(Path::new(":memory:"))?;
@@ -141,9 +194,9 @@ fn c_string(bytes: &[u8], doing: &str) -> Result<CString, SqliteError> {
 }
 
 /// An open database handle; closes when its connection and all its statements are gone.
-pub(super) struct Handle {
-    pub(super) api: &'static Api,
-    pub(super) db: *mut sqlite3,
+pub(crate) struct Handle {
+    pub(crate) api: &'static Api,
+    pub(crate) db: *mut sqlite3,
 }
 
 impl Drop for Handle {
@@ -155,7 +208,7 @@ impl Drop for Handle {
 }
 
 impl Handle {
-    pub(super) fn error(&self, code: c_int, doing: String) -> SqliteError {
+    pub(crate) fn error(&self, code: c_int, doing: String) -> SqliteError {
         if self.db.is_null() {
             // SAFETY: any code is allowed; the answer is a constant of the library.
             let text = unsafe { CStr::from_ptr((self.api.sqlite3_errstr)(code)) };
@@ -173,23 +226,24 @@ impl Handle {
 
 /// Pages that SQLite did not find in its cache, and pages that it wrote.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct CacheCounts {
-    pub(crate) misses: u64,
-    pub(crate) writes: u64,
+pub struct CacheCounts {
+    /// Read from the file.
+    pub misses: u64,
+    /// Written to it.
+    pub writes: u64,
 }
 
 /// An open database.
-pub(crate) struct Connection {
+pub struct Connection {
     handle: Rc<Handle>,
 }
 
 impl Connection {
-    fn check(&self, code: c_int, doing: impl FnOnce() -> String) -> Result<(), SqliteError> {
-        if code == ffi::SQLITE_OK { Ok(()) } else { Err(self.handle.error(code, doing())) }
-    }
-
     /// Prepares the first statement of `sql`, to be run many times.
-    pub(crate) fn prepare(&self, sql: &str) -> Result<Statement, SqliteError> {
+    ///
+    /// # Errors
+    /// SQLite's own.
+    pub fn prepare(&self, sql: &str) -> Result<Statement, SqliteError> {
         self.prepare_first(sql).and_then(|(statement, _)| {
             statement.ok_or_else(|| SqliteError {
                 code: ffi::SQLITE_MISUSE,
@@ -200,13 +254,55 @@ impl Connection {
     }
 
     /// Runs every statement of `sql`, without values and without looking at rows.
-    pub(crate) fn execute(&self, sql: &str) -> Result<(), SqliteError> {
+    ///
+    /// # Errors
+    /// SQLite's own.
+    pub fn execute(&self, sql: &str) -> Result<(), SqliteError> {
+        self.each(sql, |statement| statement.run().map(drop))
+    }
+
+    /// All rows of every statement of `sql`.
+    ///
+    /// # Errors
+    /// Those of the first statement that fails.
+    pub fn rows(&self, sql: &str) -> Result<Vec<Row>, SqliteError> {
+        let mut rows = Vec::new();
+        self.each(sql, |statement| {
+            while statement.step()? {
+                rows.push(statement.row());
+            }
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// All rows of one statement with these values.
+    ///
+    /// # Errors
+    /// SQLite's own.
+    pub fn query<'a>(
+        &self,
+        sql: &str,
+        values: impl ExactSizeIterator<Item = ValueRef<'a>>,
+    ) -> Result<Vec<Row>, SqliteError> {
+        let statement = self.prepare(sql)?;
+        statement.bind_all(values)?;
+        let mut rows = Vec::new();
+        while statement.step()? {
+            rows.push(statement.row());
+        }
+        Ok(rows)
+    }
+
+    fn each(
+        &self,
+        sql: &str,
+        mut with: impl FnMut(&Statement) -> Result<(), SqliteError>,
+    ) -> Result<(), SqliteError> {
         let mut rest = sql;
         while !rest.trim().is_empty() {
             let (statement, tail) = self.prepare_first(rest)?;
-            if let Some(statement) = statement {
-                statement.run()?;
-            }
+            statement.iter().try_for_each(&mut with)?;
             rest = tail;
         }
         Ok(())
@@ -240,7 +336,10 @@ impl Connection {
     }
 
     /// First column of the first row as text; `None` without a row.
-    pub(crate) fn query_text(&self, sql: &str) -> Result<Option<String>, SqliteError> {
+    ///
+    /// # Errors
+    /// SQLite's own.
+    pub fn query_text(&self, sql: &str) -> Result<Option<String>, SqliteError> {
         let statement = self.prepare(sql)?;
         let text = if statement.step()? { Some(statement.text(0)) } else { None };
         statement.reset()?;
@@ -248,7 +347,10 @@ impl Connection {
     }
 
     /// First columns of all rows as text.
-    pub(crate) fn query_column(&self, sql: &str) -> Result<Vec<String>, SqliteError> {
+    ///
+    /// # Errors
+    /// SQLite's own.
+    pub fn query_column(&self, sql: &str) -> Result<Vec<String>, SqliteError> {
         let statement = self.prepare(sql)?;
         let mut texts = Vec::new();
         while statement.step()? {
@@ -258,7 +360,10 @@ impl Connection {
     }
 
     /// Leaves the write-ahead log as it is when the last connection closes.
-    pub(crate) fn keep_log_on_close(&self) -> Result<(), SqliteError> {
+    ///
+    /// # Errors
+    /// SQLite's own.
+    pub fn keep_log_on_close(&self) -> Result<(), SqliteError> {
         let (on, nowhere): (c_int, *mut c_int) = (1, std::ptr::null_mut());
         let code = match self.handle.api.sqlite3_db_config {
             // SAFETY: the handle is open; the option takes an integer and a place that may be null.
@@ -271,25 +376,27 @@ impl Connection {
     }
 
     /// Gives the page cache back, so that the next statement reads every page anew.
-    pub(crate) fn release_memory(&self) {
+    pub fn release_memory(&self) {
         // SAFETY: the handle is open.
         unsafe { (self.handle.api.sqlite3_db_release_memory)(self.handle.db) };
     }
 
     /// Rows that the last statement changed itself.
-    pub(crate) fn changes(&self) -> i64 {
+    #[must_use]
+    pub fn changes(&self) -> i64 {
         // SAFETY: the handle is open.
         i64::from(unsafe { (self.handle.api.sqlite3_changes)(self.handle.db) })
     }
 
     /// Rows changed since the connection opened, by triggers and foreign keys too.
-    pub(crate) fn total_changes(&self) -> i64 {
+    #[must_use]
+    pub fn total_changes(&self) -> i64 {
         // SAFETY: the handle is open.
         i64::from(unsafe { (self.handle.api.sqlite3_total_changes)(self.handle.db) })
     }
 
     /// Page counts since the last call.
-    pub(crate) fn take_cache_counts(&self) -> CacheCounts {
+    pub fn take_cache_counts(&self) -> CacheCounts {
         CacheCounts {
             misses: self.take_status(ffi::SQLITE_DBSTATUS_CACHE_MISS),
             writes: self.take_status(ffi::SQLITE_DBSTATUS_CACHE_WRITE),
@@ -313,24 +420,41 @@ impl Connection {
     }
 
     /// Copies the whole database over `target` by the backup interface, in one step.
-    pub(crate) fn backup_to(&self, target: &Self) -> Result<(), SqliteError> {
+    ///
+    /// # Errors
+    /// SQLite's own.
+    pub fn backup_to(&self, target: &Self) -> Result<(), SqliteError> {
+        self.backup_schema_to((c"main", c"main"), target, -1)
+    }
+
+    /// Copies the first schema over the second one of `target`, `pages` pages at a time, all at once
+    /// where negative.
+    ///
+    /// # Errors
+    /// SQLite's own.
+    pub fn backup_schema_to(
+        &self,
+        (from, to): (&CStr, &CStr),
+        target: &Self,
+        pages: c_int,
+    ) -> Result<(), SqliteError> {
         let doing = || "backup".to_owned();
         let api = self.handle.api;
         // SAFETY: both handles are open, from the same library, and outlive the backup, which is
         // finished below on every path. The names are C strings.
         let backup = unsafe {
-            (api.sqlite3_backup_init)(
-                target.handle.db,
-                c"main".as_ptr(),
-                self.handle.db,
-                c"main".as_ptr(),
-            )
+            (api.sqlite3_backup_init)(target.handle.db, to.as_ptr(), self.handle.db, from.as_ptr())
         };
         if backup.is_null() {
             return Err(target.handle.error(ffi::SQLITE_ERROR, doing()));
         }
-        // SAFETY: the backup was made just above.
-        let step = unsafe { (api.sqlite3_backup_step)(backup, -1) };
+        let step = loop {
+            // SAFETY: the backup was made just above.
+            match unsafe { (api.sqlite3_backup_step)(backup, pages) } {
+                ffi::SQLITE_OK => {}
+                step => break step,
+            }
+        };
         // SAFETY: as above; it is not used again.
         let finish = unsafe { (api.sqlite3_backup_finish)(backup) };
         if step == ffi::SQLITE_DONE && finish == ffi::SQLITE_OK {
@@ -338,5 +462,39 @@ impl Connection {
         }
         let code = if finish == ffi::SQLITE_OK { step } else { finish };
         Err(target.handle.error(code, doing()))
+    }
+
+    /// The open handle, and the functions that it may be given to.
+    #[must_use]
+    pub fn raw(&self) -> (&'static Api, *mut sqlite3) {
+        (self.handle.api, self.handle.db)
+    }
+
+    /// Turns a call's result code into its error.
+    ///
+    /// # Errors
+    /// SQLite's own, for any other code than `SQLITE_OK`.
+    pub fn check(&self, code: c_int, doing: impl FnOnce() -> String) -> Result<(), SqliteError> {
+        if code == ffi::SQLITE_OK { Ok(()) } else { Err(self.handle.error(code, doing())) }
+    }
+
+    /// Closes the connection, and says whether that worked.
+    ///
+    /// # Errors
+    /// SQLite's own, and `SQLITE_BUSY` where a statement is left, which then closes it.
+    pub fn close(self) -> Result<(), SqliteError> {
+        let (api, db) = self.raw();
+        let Some(handle) = Rc::into_inner(self.handle) else {
+            let message = "a statement is left".to_owned();
+            return Err(SqliteError { code: ffi::SQLITE_BUSY, message, doing: "close".to_owned() });
+        };
+        // SAFETY: the handle is open; after SQLITE_OK it is forgotten, so that it is closed once.
+        match unsafe { (api.sqlite3_close)(db) } {
+            ffi::SQLITE_OK => {
+                std::mem::forget(handle);
+                Ok(())
+            }
+            code => Err(handle.error(code, "close".to_owned())),
+        }
     }
 }
