@@ -41,6 +41,7 @@ impl Plane {
                 "tdekit-bench-report",
                 "tdekit-bench-run",
                 "tdekit-sqlite-client",
+                "tdekit-system-use",
                 "tdekit-tds-client",
             ],
             Self::Command => &["tdekit"],

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use tdekit_system_use::Use;
 
 use crate::command::shell_line;
 use crate::measure::Cost;
@@ -114,11 +115,8 @@ impl RunSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ran {
     pub(crate) elapsed_ns: u64,
-    pub(crate) user_ns: u64,
-    pub(crate) system_ns: u64,
+    pub(crate) used: Use,
     pub(crate) peak_memory_bytes: u64,
-    pub(crate) device_read_bytes: u64,
-    pub(crate) device_write_bytes: u64,
     /// Size of its output, of a directory that of all files in it.
     pub(crate) output_bytes: u64,
     /// The status in which it ended, unless it succeeded.

@@ -35,7 +35,6 @@ mod progress;
 mod schedule;
 mod script;
 mod subject;
-mod sys;
 mod tools;
 mod value;
 mod worker;

@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tdekit_bench_report::{Metric, measured};
+use tdekit_system_use::Use;
 
 use crate::instructions;
 use crate::latency::Percentiles;
-use crate::sys::cpu_split;
 use tdekit_sqlite_client::{Connection, retries};
 
 /// Readings of the clock that tell its step, steps among them at least (one may hold the time that
@@ -29,17 +29,11 @@ pub(crate) struct Cost {
     pub(crate) end_ns: u64,
     /// Wall clock of the measured parts.
     pub(crate) elapsed_ns: u64,
-    /// Process CPU of the measured parts.
-    pub(crate) cpu_ns: u64,
-    pub(crate) user_ns: u64,
-    pub(crate) system_ns: u64,
+    /// The process's use of the machine in the measured parts.
+    pub(crate) used: Use,
     pub(crate) logical_reads: u64,
     pub(crate) logical_writes: u64,
-    pub(crate) device_read_bytes: u64,
-    pub(crate) device_write_bytes: u64,
     pub(crate) retries: u64,
-    pub(crate) voluntary_switches: u64,
-    pub(crate) involuntary_switches: u64,
     /// None where the kernel does not let them be counted.
     pub(crate) instructions: Option<u64>,
     /// Operations done, where the block counts them.
@@ -54,16 +48,10 @@ impl Cost {
     /// Adds the counters of `other`; its times too when it ran after and not beside this one.
     pub(crate) fn add(&mut self, other: &Self) {
         self.elapsed_ns += other.elapsed_ns;
-        self.cpu_ns += other.cpu_ns;
-        self.user_ns += other.user_ns;
-        self.system_ns += other.system_ns;
+        self.used.add(&other.used);
         self.logical_reads += other.logical_reads;
         self.logical_writes += other.logical_writes;
-        self.device_read_bytes += other.device_read_bytes;
-        self.device_write_bytes += other.device_write_bytes;
         self.retries += other.retries;
-        self.voluntary_switches += other.voluntary_switches;
-        self.involuntary_switches += other.involuntary_switches;
         self.instructions = match (self.instructions, other.instructions) {
             (Some(one), Some(two)) => Some(one + two),
             (one, two) => one.or(two),
@@ -74,35 +62,37 @@ impl Cost {
 
     /// The values that a report holds, by metric.
     pub(crate) fn values(&self, latency: Option<Percentiles>) -> BTreeMap<Metric, f64> {
-        measured([
+        let counts = [
             (Metric::Elapsed, Some(self.elapsed_ns)),
-            (Metric::Cpu, Some(self.cpu_ns)),
-            (Metric::User, Some(self.user_ns)),
-            (Metric::System, Some(self.system_ns)),
             (Metric::PagesRead, Some(self.logical_reads)),
             (Metric::PagesWritten, Some(self.logical_writes)),
-            (Metric::DeviceRead, Some(self.device_read_bytes)),
-            (Metric::DeviceWrite, Some(self.device_write_bytes)),
             (Metric::Retries, Some(self.retries)),
-            (Metric::VoluntarySwitches, Some(self.voluntary_switches)),
-            (Metric::InvoluntarySwitches, Some(self.involuntary_switches)),
+            (Metric::VoluntarySwitches, Some(self.used.voluntary_switches)),
+            (Metric::InvoluntarySwitches, Some(self.used.involuntary_switches)),
             (Metric::Instructions, self.instructions),
             (Metric::MedianLatency, latency.map(|found| found.p50_ns)),
             (Metric::P95Latency, latency.map(|found| found.p95_ns)),
             (Metric::TailLatency, latency.map(|found| found.p99_ns)),
             (Metric::MaxLatency, latency.map(|found| found.max_ns)),
-        ])
+        ];
+        measured(counts.into_iter().chain(of_use(&self.used)))
     }
+}
+
+/// The values of a use of the machine that every report holds.
+pub(crate) fn of_use(used: &Use) -> [(Metric, Option<u64>); 5] {
+    [
+        (Metric::Cpu, Some(used.cpu_ns)),
+        (Metric::User, Some(used.user_ns)),
+        (Metric::System, Some(used.system_ns)),
+        (Metric::DeviceRead, Some(used.device_read_bytes)),
+        (Metric::DeviceWrite, Some(used.device_write_bytes)),
+    ]
 }
 
 /// Monotonic clock.
 pub(crate) fn wall_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
-}
-
-/// CPU of the calling thread.
-pub(crate) fn thread_ns() -> u64 {
-    in_ns(clock_gettime(ClockId::ThreadCPUTime))
 }
 
 /// CPU of all threads of this process.
@@ -170,8 +160,7 @@ impl Meter {
         work: impl FnOnce() -> T,
     ) -> (T, u64, u64) {
         connection.take_cache_counts();
-        let device = device_bytes();
-        let split = cpu_split();
+        let before = Use::of_this_process();
         let retired = instructions::read();
         let cpu = cpu_ns();
         let wall = wall_ns();
@@ -179,24 +168,14 @@ impl Meter {
         let elapsed = wall_ns() - wall;
         let cpu = cpu_ns() - cpu;
         let retired_after = instructions::read();
-        let split_after = cpu_split();
-        let device_after = device_bytes();
+        let used = Use::of_this_process().since(&before);
         let counts = connection.take_cache_counts();
         self.cost.elapsed_ns += elapsed;
-        self.cost.cpu_ns += cpu;
-        self.cost.user_ns += split_after.user_ns.saturating_sub(split.user_ns);
-        self.cost.system_ns += split_after.system_ns.saturating_sub(split.system_ns);
-        let switches = |pick: fn(&crate::sys::CpuSplit) -> u64| {
-            pick(&split_after).saturating_sub(pick(&split))
-        };
-        self.cost.voluntary_switches += switches(|found| found.voluntary_switches);
-        self.cost.involuntary_switches += switches(|found| found.involuntary_switches);
+        self.cost.used.add(&Use { cpu_ns: cpu, ..used });
         if let Some((before, after)) = retired.zip(retired_after) {
             let sum = self.cost.instructions.unwrap_or(0);
             self.cost.instructions = Some(sum + after.saturating_sub(before));
         }
-        self.cost.device_read_bytes += device_after.0.saturating_sub(device.0);
-        self.cost.device_write_bytes += device_after.1.saturating_sub(device.1);
         self.cost.logical_reads += counts.misses;
         self.cost.logical_writes += counts.writes;
         (result, elapsed, cpu)
@@ -210,28 +189,6 @@ impl Meter {
     }
 }
 
-/// Bytes that this process fetched from and sent towards devices, by `/proc/self/io`; zeros where
-/// the kernel does not count them.
-fn device_bytes() -> (u64, u64) {
-    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
-    (field(&text, "read_bytes:"), field(&text, "write_bytes:"))
-}
-
-/// Private memory of this process: `RssAnon` of `/proc/self/status`, in bytes.
-pub(crate) fn private_memory_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    field(&text, "RssAnon:") * 1024
-}
-
-/// The number behind a name at the start of a line of `/proc`; 0 without one.
-pub(crate) fn field(text: &str, name: &str) -> u64 {
-    text.lines()
-        .find_map(|line| line.strip_prefix(name))
-        .and_then(|rest| rest.split_whitespace().next())
-        .and_then(|number| number.parse().ok())
-        .unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -239,14 +196,6 @@ mod tests {
 
     use super::*;
     use tdekit_sqlite_client::Library;
-
-    #[test]
-    fn fields_of_proc() {
-        let text = "rchar: 12\nread_bytes: 4096\nwrite_bytes: 8192\nRssAnon:\t  120 kB\n";
-        assert_eq!(field(text, "read_bytes:"), 4096);
-        assert_eq!(field(text, "RssAnon:"), 120);
-        assert_eq!(field(text, "absent:"), 0);
-    }
 
     #[test]
     fn parts_are_measured_and_added_up() {
@@ -261,6 +210,5 @@ mod tests {
         assert!(sum != 0 && cpu > 100_000, "{cpu}");
         let cost = meter.finish();
         assert!(cost.elapsed_ns > elapsed && cost.end_ns > cost.start_ns);
-        assert!(private_memory_bytes() > 0);
     }
 }

@@ -24,9 +24,9 @@ fn idle_ms(rig: &Rig, options: &[&str]) -> u64 {
         }
     }
     std::thread::sleep(Duration::from_secs(2));
-    let before = server.used();
+    let before = server.moment();
     std::thread::sleep(Duration::from_secs(5));
-    let used = server.used().since(&before);
+    let used = server.moment().since(&before).unwrap();
     server.stop().unwrap();
     used.cpu_ns / 1_000_000
 }

@@ -7,11 +7,9 @@
 mod error;
 mod programs;
 mod server;
-mod sys;
 mod tree;
 
 pub use error::ServerError;
 pub use programs::{Programs, find_program};
 pub use server::{Server, ServerConfig, initialise};
-pub use sys::{Clock, ProcessUse, die_with_parent, processor_ns};
 pub use tree::copy_tree;

@@ -8,10 +8,10 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use tdekit_system_use::{Moment, die_with_parent};
 
 use crate::error::ServerError;
 use crate::programs::Programs;
-use crate::sys::{ProcessUse, die_with_parent};
 
 /// A server that does not answer for so long will not.
 const START_LIMIT: Duration = Duration::from_mins(2);
@@ -145,10 +145,10 @@ impl Server {
         self.child.id()
     }
 
-    /// The resources that its process has used so far.
+    /// Counters of its process at this moment.
     #[must_use]
-    pub fn used(&self) -> ProcessUse {
-        ProcessUse::of(self.pid())
+    pub fn moment(&self) -> Moment {
+        Moment::of(self.pid())
     }
 
     /// Its error log, of earlier starts on the same data directory too.

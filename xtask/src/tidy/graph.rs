@@ -62,13 +62,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // bench: drives what is shipped, from outside
     ("tdekit-bench-report", &[]),
-    ("tdekit-private-mariadb", &[]),
+    ("tdekit-system-use", &[]),
+    ("tdekit-private-mariadb", &["tdekit-system-use"]),
     (
         "tdekit-bench-run",
         &[
             "tdekit-bench-report",
             "tdekit-private-mariadb",
             "tdekit-sqlite-client",
+            "tdekit-system-use",
             "tdekit-tds-client",
         ],
     ),

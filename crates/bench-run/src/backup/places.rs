@@ -6,9 +6,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tdekit_system_use::{file_system, memory_bytes};
+
 use super::options::{BackupPlan, DeviceDirectory};
 use crate::config::each_once;
-use crate::environment::{available_memory_bytes, file_system, free_bytes};
+use crate::environment::free_bytes;
 use crate::error::BenchError;
 use crate::private;
 
@@ -148,7 +150,7 @@ pub(super) fn check_space(directory: &Path, needed_bytes: u64) -> Result<(), Ben
     let wanted = needed_bytes.saturating_add(RESERVE_BYTES);
     let mut available_bytes = free_bytes(directory)?;
     if file_system(directory).as_deref() == Some("tmpfs") {
-        available_bytes = available_bytes.min(available_memory_bytes() / 2);
+        available_bytes = available_bytes.min(memory_bytes("MemAvailable") / 2);
     }
     if available_bytes < wanted {
         return Err(BenchError::Space {

@@ -19,6 +19,7 @@ use crate::generate::generate;
 use crate::interrupt;
 use crate::job::{Ran, RunSpec};
 use crate::key_store::{self, KeyEnvironment};
+use crate::measure::of_use;
 use crate::private;
 use crate::process::WorkerProcess;
 use crate::progress::Progress;
@@ -347,19 +348,12 @@ impl Ground for BackupGround<'_> {
 }
 
 fn values(ran: &Ran) -> BTreeMap<Metric, f64> {
-    measured(
-        [
-            (Metric::Elapsed, ran.elapsed_ns),
-            (Metric::Cpu, ran.user_ns.saturating_add(ran.system_ns)),
-            (Metric::User, ran.user_ns),
-            (Metric::System, ran.system_ns),
-            (Metric::PeakMemory, ran.peak_memory_bytes),
-            (Metric::DeviceRead, ran.device_read_bytes),
-            (Metric::DeviceWrite, ran.device_write_bytes),
-            (Metric::Size, ran.output_bytes),
-        ]
-        .map(|(metric, value)| (metric, Some(value))),
-    )
+    let counts = [
+        (Metric::Elapsed, Some(ran.elapsed_ns)),
+        (Metric::PeakMemory, Some(ran.peak_memory_bytes)),
+        (Metric::Size, Some(ran.output_bytes)),
+    ];
+    measured(counts.into_iter().chain(of_use(&ran.used)))
 }
 
 fn remove(path: &Path) -> Result<(), BenchError> {

@@ -222,7 +222,7 @@ fn measured_statements_leave_the_data_as_it_was() {
         .collect();
     for (cost, operation) in costs.iter().zip(Operation::ALL.iter().cycle()) {
         assert_eq!(cost.statements.len(), count(&plan, *operation));
-        assert!(cost.elapsed_ns > 0 && cost.cpu_ns > 0 && cost.logical_reads > 0, "{cost:?}");
+        assert!(cost.elapsed_ns > 0 && cost.used.cpu_ns > 0 && cost.logical_reads > 0, "{cost:?}");
         assert_eq!(cost.logical_writes > 0, operation.writes(), "{operation:?} {cost:?}");
     }
     let mut after = contents(&odd.path);

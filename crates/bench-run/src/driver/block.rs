@@ -208,16 +208,7 @@ impl Restart<'_> {
         let spec = crate::backup::back_up(tools, keys, (&paths.0, &paths.1), compression, cipher);
         let ran = runner.run(&spec)?;
         remove(&target)?;
-        Ok(Cost {
-            elapsed_ns: ran.elapsed_ns,
-            cpu_ns: ran.user_ns.saturating_add(ran.system_ns),
-            user_ns: ran.user_ns,
-            system_ns: ran.system_ns,
-            device_read_bytes: ran.device_read_bytes,
-            device_write_bytes: ran.device_write_bytes,
-            operations: 1,
-            ..Cost::default()
-        })
+        Ok(Cost { elapsed_ns: ran.elapsed_ns, used: ran.used, operations: 1, ..Cost::default() })
     }
 }
 
@@ -269,7 +260,7 @@ fn script_costs(costs: Vec<Cost>) -> Costs {
     let mut all = Cost::default();
     for cost in &costs {
         all.add(cost);
-        all.statements.push((cost.elapsed_ns, cost.cpu_ns));
+        all.statements.push((cost.elapsed_ns, cost.used.cpu_ns));
     }
     let each = (1..).zip(costs).map(|(number, cost)| (Some(script_id(number)), cost));
     std::iter::once((Some(SCRIPT.to_owned()), all)).chain(each).collect()

@@ -39,7 +39,7 @@ pub(super) fn idle_loops(config: &Config, tools: &Tools) -> Result<Vec<(String, 
             let request =
                 CrudRequest { control, loops: LOOPS, rows: config.rows, seed, interval_ns: None };
             let cost = crud_loops(&mut workers, request, &mut || Ok(()))?;
-            times.push(float(cost.cpu_ns) / float(cost.operations.max(1)));
+            times.push(float(cost.used.cpu_ns) / float(cost.operations.max(1)));
         }
         let class = super::classes::crud_id(mix);
         found.extend(median(&times).map(|time| (class, time)));

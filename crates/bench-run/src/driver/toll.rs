@@ -77,17 +77,17 @@ impl Debt {
     /// Adds a block's share; CPU and time to pay now.
     fn owe(&mut self, worked: &Cost) -> (u64, u64) {
         let share = |ns: u64| signed(ns.saturating_mul(self.per_mille) / 1000);
-        self.added.worked_cpu_ns += worked.cpu_ns;
+        self.added.worked_cpu_ns += worked.used.cpu_ns;
         self.added.worked_elapsed_ns += worked.elapsed_ns;
-        self.cpu_ns = self.cpu_ns.saturating_add(share(worked.cpu_ns));
+        self.cpu_ns = self.cpu_ns.saturating_add(share(worked.used.cpu_ns));
         self.elapsed_ns = self.elapsed_ns.saturating_add(share(worked.elapsed_ns));
         (self.cpu_ns.max(0).unsigned_abs(), self.elapsed_ns.max(0).unsigned_abs())
     }
 
     fn take(&mut self, paid: &Cost) {
-        self.added.paid_cpu_ns += paid.cpu_ns;
+        self.added.paid_cpu_ns += paid.used.cpu_ns;
         self.added.paid_elapsed_ns += paid.elapsed_ns;
-        self.cpu_ns = self.cpu_ns.saturating_sub(signed(paid.cpu_ns));
+        self.cpu_ns = self.cpu_ns.saturating_sub(signed(paid.used.cpu_ns));
         self.elapsed_ns = self.elapsed_ns.saturating_sub(signed(paid.elapsed_ns));
     }
 }
@@ -98,11 +98,16 @@ fn signed(ns: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use tdekit_system_use::Use;
+
     use super::*;
 
     #[test]
     fn what_a_payment_exceeds_is_taken_off_the_next() {
-        let cost = |cpu_ns, elapsed_ns| Cost { cpu_ns, elapsed_ns, ..Cost::default() };
+        let cost = |cpu_ns, elapsed_ns| {
+            let used = Use { cpu_ns, ..Use::default() };
+            Cost { used, elapsed_ns, ..Cost::default() }
+        };
         let mut debt = Debt::new(30);
         assert_eq!(debt.owe(&cost(1_000_000, 2_000_000)), (30_000, 60_000));
         debt.take(&cost(31_000, 55_000));

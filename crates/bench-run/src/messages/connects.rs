@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::process::ProcessorUse;
+use tdekit_system_use::Use;
+
 use super::tds::{Connection, Dialer};
 use crate::error::BenchError;
 use crate::interrupt;
@@ -17,7 +18,7 @@ pub(super) fn dial(
     count: u32,
     threads: u32,
     each: &(dyn Fn(Connection) + Sync),
-) -> Result<ProcessorUse, BenchError> {
+) -> Result<Use, BenchError> {
     let left = AtomicU32::new(count);
     let work = || {
         let next = |left: u32| left.checked_sub(1);
@@ -32,17 +33,15 @@ pub(super) fn dial(
             }
         }
         // A thread has used nothing when it begins.
-        Ok(ProcessorUse::of_this_thread())
+        Ok(Use::of_this_thread())
     };
-    let used: Vec<Result<ProcessorUse, BenchError>> = std::thread::scope(|scope| {
+    let used: Vec<Result<Use, BenchError>> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads.min(count)).map(|_| scope.spawn(work)).collect();
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(lost()))).collect()
     });
-    let mut sum = ProcessorUse::default();
+    let mut sum = Use::default();
     for used in used {
-        let used = used?;
-        sum.cpu_ns += used.cpu_ns;
-        sum.switches += used.switches;
+        sum.add(&used?);
     }
     Ok(sum)
 }

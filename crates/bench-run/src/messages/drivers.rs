@@ -5,16 +5,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use tdekit_private_mariadb::{die_with_parent, find_program};
+use tdekit_private_mariadb::find_program;
+use tdekit_system_use::{Use, die_with_parent, wait, without_terminal};
 use tempfile::TempDir;
 
-use super::process::ProcessorUse;
 use super::tds::{Login, Mode, Trust};
 use crate::command::{failed, last_words};
 use crate::error::BenchError;
 use crate::measure::wall_ns;
 use crate::private;
-use crate::sys::{wait_with_usage, without_terminal};
 
 /// FreeTDS's program over its DB-Library.
 const PROGRAM: &str = "bsqldb";
@@ -33,7 +32,7 @@ pub(super) struct Freetds {
 pub(super) struct Driven {
     pub(super) elapsed_ns: u64,
     /// The driver's process.
-    pub(super) client: ProcessorUse,
+    pub(super) client: Use,
     pub(super) lines: u64,
     pub(super) last_line: String,
 }
@@ -89,19 +88,15 @@ impl Freetds {
             let _taken = writeln!(input, "{}", login.password.as_str());
         }
         let said = child.stderr.take().map(last_words).unwrap_or_default();
-        let (status, used) = wait_with_usage(child).map_err(BenchError::start(PROGRAM))?;
+        let finished = wait(child).map_err(BenchError::start(PROGRAM))?;
         let elapsed_ns = wall_ns().saturating_sub(began);
         // It asks for the password there.
         let said = said.replace("Password: ", "");
-        if !status.success() || !said.trim().is_empty() {
-            return Err(failed(PROGRAM, status, &said));
+        if !finished.status.success() || !said.trim().is_empty() {
+            return Err(failed(PROGRAM, finished.status, &said));
         }
         let (lines, last_line) = count_lines(&result)?;
-        let client = ProcessorUse {
-            cpu_ns: used.cpu.user_ns + used.cpu.system_ns,
-            switches: used.cpu.voluntary_switches + used.cpu.involuntary_switches,
-        };
-        Ok(Driven { elapsed_ns, client, lines, last_line })
+        Ok(Driven { elapsed_ns, client: finished.used, lines, last_line })
     }
 
     fn place(&self, name: &str) -> PathBuf {

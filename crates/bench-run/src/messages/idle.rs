@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tdekit_bench_report::Idle;
+use tdekit_system_use::Memory;
 
 use super::connects::dial;
-use super::process::memory_of;
 use super::tds::{Connection, Dialer};
 use crate::error::BenchError;
 use crate::measure::wall_ns;
@@ -54,7 +54,7 @@ pub(super) fn measure(
     // The first login makes the server think, and take memory for it.
     drop(dialer.open()?);
     std::thread::sleep(SETTLE);
-    let before = memory_of(pid);
+    let before = Memory::of(pid);
     let open: Mutex<Vec<Connection>> = Mutex::default();
     let began = wall_ns();
     dial(dialer, count, threads, &|mut connection| {
@@ -63,7 +63,7 @@ pub(super) fn measure(
     })?;
     let opened_ns = wall_ns().saturating_sub(began);
     std::thread::sleep(SETTLE);
-    let after = memory_of(pid);
+    let after = Memory::of(pid);
     let mut open = open.into_inner().unwrap_or_else(PoisonError::into_inner);
     let step = (open.len() / ASKED).max(1);
     for connection in open.iter_mut().step_by(step) {

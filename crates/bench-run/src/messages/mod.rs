@@ -1,8 +1,7 @@
 //! Messages over TDS, encrypted connections against plain ones to the same server.
 //!
-//! [`tds`] drains answers; [`process`] finds the server's process and reads its counters; [`own`]
-//! starts a server where none is named; [`run`] decides the order of the [`work`] that
-//! [`cells`](self::cells) plan; [`idle`] lets connections wait.
+//! [`tds`] drains answers; [`own`] starts a server where none is named; [`run`] decides the order of
+//! the [`work`] that [`cells`](self::cells) plan; [`idle`] lets connections wait.
 
 mod cells;
 mod connects;
@@ -11,7 +10,6 @@ mod idle;
 mod options;
 mod own;
 mod points;
-mod process;
 mod run;
 mod work;
 

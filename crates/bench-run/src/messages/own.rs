@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tdekit_private_mariadb::die_with_parent;
+use tdekit_system_use::die_with_parent;
 use tempfile::TempDir;
 use zeroize::Zeroizing;
 

@@ -3,13 +3,13 @@
 
 use fastrand::Rng;
 use tdekit_bench_report::{Experiment, Report, Results, Role, Run, Side};
+use tdekit_system_use::Listener;
 
 use super::cells::{self, fill, loop_batch};
 use super::idle;
 use super::options::{MessagesPlan, Part, Target};
 use super::own::{Home, LOGIN, OwnServer};
 use super::points::{self, Direct, Prepared};
-use super::process::Server;
 use super::tds::{Connection, Dialer, Login, Mode, TdsError};
 use super::work::{self, Seat, Task, Wire};
 use crate::config::Config;
@@ -131,7 +131,7 @@ struct Measuring<'a> {
 /// The seats of a restart, by side, and the process that connections lead to.
 struct Bed {
     seats: Vec<Seat>,
-    server: Option<Server>,
+    server: Option<Listener>,
     /// Ends with the restart.
     _own: Option<OwnServer>,
 }
@@ -197,10 +197,10 @@ impl Measuring<'_> {
     }
 
     /// The process that a connection leads to, or why it cannot be seen, in words.
-    fn server(&self, own: Option<&OwnServer>, connection: &Connection) -> Result<Server, String> {
+    fn server(&self, own: Option<&OwnServer>, connection: &Connection) -> Result<Listener, String> {
         match (own, &self.plan.target) {
-            (Some(own), _) => Ok(Server::of(own.pid())),
-            (None, Some(target)) => Server::listening(connection.address(), target.url.port),
+            (Some(own), _) => Ok(Listener::of(own.pid())),
+            (None, Some(target)) => Listener::at(connection.address(), target.url.port),
             (None, None) => Err("there is none".to_owned()),
         }
     }
@@ -251,7 +251,7 @@ impl Measuring<'_> {
         }
     }
 
-    fn describe_side(&mut self, at: usize, connection: &Connection, server: Option<&Server>) {
+    fn describe_side(&mut self, at: usize, connection: &Connection, server: Option<&Listener>) {
         self.figures.report.set("server", connection.server());
         if let Some(server) = server {
             self.figures.report.set("server_process", server.name.as_str());

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use tdekit_bench_report::{Class, Metric, Side, measured};
+use tdekit_system_use::{Listener, Moment, Use};
 
 use super::connects::dial;
 use super::drivers::Freetds;
 use super::points::{Direct, Prepared, numbers};
-use super::process::{Moment, ProcessorUse, Server};
 use super::tds::{Connection, Dialer};
 use crate::error::BenchError;
 use crate::measure::wall_ns;
@@ -61,8 +61,8 @@ pub(super) struct Done {
     pub(super) packets: u64,
     pub(super) bytes: u64,
     pub(super) wire_bytes: u64,
-    pub(super) server: Option<ProcessorUse>,
-    pub(super) client: ProcessorUse,
+    pub(super) server: Option<Use>,
+    pub(super) client: Use,
 }
 
 impl Done {
@@ -72,9 +72,9 @@ impl Done {
         measured([
             (Metric::Elapsed, Some(self.elapsed_ns)),
             (Metric::ServerCpu, self.server.map(|used| used.cpu_ns)),
-            (Metric::ServerSwitches, self.server.map(|used| used.switches)),
+            (Metric::ServerSwitches, self.server.map(|used| used.switches())),
             (Metric::ClientCpu, some(self.client.cpu_ns)),
-            (Metric::ClientSwitches, Some(self.client.switches)),
+            (Metric::ClientSwitches, Some(self.client.switches())),
             (Metric::Packets, some(self.packets)),
             (Metric::Bytes, some(self.bytes)),
             (Metric::WireBytes, some(self.wire_bytes)),
@@ -101,7 +101,7 @@ impl Work {
 pub(super) fn measure(
     task: &Task,
     (seat, side): (&mut Seat, &Side),
-    server: Option<&Server>,
+    server: Option<&Listener>,
     rng: &mut Rng,
 ) -> Result<Option<Done>, BenchError> {
     if !task.work.fits(seat) {
@@ -140,7 +140,7 @@ pub(super) fn measure(
             let clock = Clock::start(None);
             direct.run(&wanted)?;
             let done = clock.stop((0, 0, 0));
-            Done { server: Some(done.client), client: ProcessorUse::default(), ..done }
+            Done { server: Some(done.client), client: Use::default(), ..done }
         }
         (Work::Driver(freetds, proof), Seat::Wire(wire)) => {
             let clock = clock();
@@ -175,19 +175,19 @@ fn check(cell: &Class, side: &Side, found: Option<u64>) -> Result<(), BenchError
 /// Readings before and after a block. The elapsed time lies innermost.
 struct Clock {
     server: Option<(u32, Moment)>,
-    client: ProcessorUse,
+    client: Use,
     wall_ns: u64,
 }
 
 impl Clock {
     fn start(pid: Option<u32>) -> Self {
         let server = pid.map(|pid| (pid, Moment::of(pid)));
-        Self { server, client: ProcessorUse::of_this_thread(), wall_ns: wall_ns() }
+        Self { server, client: Use::of_this_thread(), wall_ns: wall_ns() }
     }
 
     fn stop(self, (packets, bytes, wire_bytes): (u64, u64, u64)) -> Done {
         let elapsed_ns = wall_ns().saturating_sub(self.wall_ns);
-        let client = ProcessorUse::of_this_thread().since(self.client);
+        let client = Use::of_this_thread().since(&self.client);
         let server = self.server.and_then(|(pid, before)| Moment::of(pid).since(&before));
         Done { elapsed_ns, packets, bytes, wire_bytes, server, client }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use tdekit_bench_report::{Class, Experiment, Metric, Report, Results, Run, Side, measured};
-use tdekit_private_mariadb::ProcessUse;
+use tdekit_system_use::Use;
 
 use super::mariadb::MariaDb;
 use super::options::{OltpPlan, OltpTarget, Workload};
@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::error::BenchError;
 use crate::experiment::Figures;
 use crate::latency::Percentiles;
+use crate::measure::of_use;
 use crate::numbers::whole;
 use crate::schedule::{self, Block, Ended, Ground, Kind, Place, Steering, Surroundings};
 use crate::tools::Tools;
@@ -25,7 +26,7 @@ pub(super) struct Measured {
     pub(super) queries: u64,
     pub(super) errors: u64,
     pub(super) elapsed_ns: u64,
-    pub(super) engine: ProcessUse,
+    pub(super) engine: Use,
     pub(super) client_cpu_ns: u64,
     pub(super) own_cpu_ns: u64,
     pub(super) latency: Percentiles,
@@ -216,19 +217,14 @@ impl Ground for OltpGround<'_> {
 
 /// By metric; what cannot be told, which is 0 then, is left out.
 fn values(found: &Measured) -> BTreeMap<Metric, f64> {
-    let (engine, latency) = (&found.engine, &found.latency);
+    let latency = &found.latency;
     let some = |value: u64| (value > 0).then_some(value);
-    measured([
+    let counts = [
         (Metric::Elapsed, Some(found.elapsed_ns)),
         (Metric::Transactions, Some(found.transactions)),
         (Metric::Queries, Some(found.queries)),
         (Metric::Errors, Some(found.errors)),
-        (Metric::Cpu, some(engine.cpu_ns)),
-        (Metric::User, Some(engine.user_ns)),
-        (Metric::System, Some(engine.system_ns)),
-        (Metric::DeviceRead, Some(engine.device_read_bytes)),
-        (Metric::DeviceWrite, Some(engine.device_write_bytes)),
-        (Metric::ServerSwitches, Some(engine.context_switches)),
+        (Metric::ServerSwitches, Some(found.engine.switches())),
         (Metric::ClientCpu, some(found.client_cpu_ns)),
         (Metric::OwnCpu, some(found.own_cpu_ns)),
         (Metric::MinLatency, some(latency.min_ns)),
@@ -237,5 +233,10 @@ fn values(found: &Measured) -> BTreeMap<Metric, f64> {
         (Metric::P95Latency, some(latency.p95_ns)),
         (Metric::TailLatency, some(latency.p99_ns)),
         (Metric::MaxLatency, some(latency.max_ns)),
-    ])
+    ];
+    let mut values = measured(counts.into_iter().chain(of_use(&found.engine)));
+    if found.engine.cpu_ns == 0 {
+        values.remove(&Metric::Cpu);
+    }
+    values
 }

@@ -289,16 +289,16 @@ fn scan(server: &Server, tables: u32) -> Result<Measured, BenchError> {
     let statements: String = (1..=tables)
         .map(|table| format!("SELECT SUM(LENGTH(pad)) FROM {DATABASE}.sbtest{table};\n"))
         .collect();
-    let before = (pages()?, server.used());
+    let before = (pages()?, server.moment());
     let begun = Instant::now();
     server.sql(&statements)?;
     let elapsed = begun.elapsed();
-    let after = (pages()?, server.used());
+    let after = (pages()?, server.moment());
     Ok(Measured {
         transactions: after.0.saturating_sub(before.0),
         queries: u64::from(tables),
         elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
-        engine: after.1.since(&before.1),
+        engine: after.1.since(&before.1).unwrap_or_default(),
         ..Measured::default()
     })
 }

@@ -6,7 +6,6 @@ use fastrand::Rng;
 use rusqlite::{Connection, params};
 use tdekit_bench_report::stats::median;
 use tdekit_bench_report::{Report, Side};
-use tdekit_private_mariadb::ProcessUse;
 use tempfile::TempDir;
 
 use super::ground::{Load, Measured, Target, no_side, report};
@@ -126,7 +125,7 @@ fn idle_transactions(
                 seed: config.seed.wrapping_add(number),
             };
             let done: OltpDone = worker.ask(&Request::Oltp(share))?;
-            times.push(float(done.cost.cpu_ns) / float(done.transactions.max(1)));
+            times.push(float(done.cost.used.cpu_ns) / float(done.transactions.max(1)));
         }
         found.extend(median(&times).map(|time| (*workload, time)));
     }
@@ -257,14 +256,7 @@ fn measured(done: &OltpDone, times: &Latencies, elapsed_ns: u64) -> Measured {
         queries: done.queries,
         errors: cost.retries,
         elapsed_ns,
-        engine: ProcessUse {
-            cpu_ns: cost.cpu_ns,
-            user_ns: cost.user_ns,
-            system_ns: cost.system_ns,
-            device_read_bytes: cost.device_read_bytes,
-            device_write_bytes: cost.device_write_bytes,
-            context_switches: cost.voluntary_switches + cost.involuntary_switches,
-        },
+        engine: cost.used,
         latency: times.percentiles().unwrap_or_default(),
         ..Measured::default()
     }

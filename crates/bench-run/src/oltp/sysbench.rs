@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tdekit_private_mariadb::{ProcessUse, die_with_parent, find_program};
+use tdekit_private_mariadb::find_program;
+use tdekit_system_use::{Moment, Use, die_with_parent, wait};
 
 use super::ground::{Load, Measured};
 use super::options::OltpPlan;
@@ -14,7 +15,6 @@ use crate::error::BenchError;
 use crate::latency::Percentiles;
 use crate::numbers::{float, whole};
 use crate::process::{next_line, read_lines};
-use crate::sys::wait_with_usage;
 
 const PROGRAM: &str = "sysbench";
 /// Errors that a transaction is repeated after: deadlock, changed row, lock wait; and a duplicate,
@@ -86,9 +86,9 @@ impl Sysbench {
             .args(["--events=0", "--rand-type=uniform", "--histogram=on", "--percentile=99"])
             .arg(format!("--mysql-ignore-errors={IGNORED_ERRORS}"))
             .arg(format!("--rand-seed={}", load.seed));
-        let own = ProcessUse::of(std::process::id());
+        let own = Use::of_this_process();
         let ran = run(&mut command, server)?;
-        let own = ProcessUse::of(std::process::id()).since(&own);
+        let own = Use::of_this_process().since(&own);
         let mut measured = parse(&ran.text).ok_or_else(|| {
             let detail = format!("it told no result: {}", last_lines(&ran.text));
             BenchError::mismatch(PROGRAM, detail)
@@ -103,7 +103,7 @@ impl Sysbench {
 struct Ran {
     text: String,
     /// The use that the server made of the machine between the first and the last transaction.
-    engine: ProcessUse,
+    engine: Use,
     client_cpu_ns: u64,
 }
 
@@ -113,7 +113,7 @@ fn run(command: &mut Command, server: Option<u32>) -> Result<Ran, BenchError> {
     let group = Pid::from_child(&child);
     let lines = read_lines(child.stdout.take(), move |line| {
         let mark = line == STARTED || ENDED.iter().any(|end| line.starts_with(end));
-        let used = server.filter(|_| mark).map(ProcessUse::of);
+        let used = server.filter(|_| mark).map(Moment::of);
         (line, used)
     });
     let errors = child.stderr.take().map(|stderr| std::thread::spawn(|| last_words(stderr)));
@@ -133,19 +133,19 @@ fn run(command: &mut Command, server: Option<u32>) -> Result<Ran, BenchError> {
             }
         }
     };
-    let (status, usage) = wait_with_usage(child).map_err(BenchError::start(PROGRAM))?;
+    let finished = wait(child).map_err(BenchError::start(PROGRAM))?;
     if let Some(stopped) = stopped {
         return Err(stopped);
     }
-    if !status.success() {
+    if !finished.status.success() {
         let said = errors.and_then(|reader| reader.join().ok()).unwrap_or_default();
-        return Err(failed(PROGRAM, status, &format!("{text}{said}")));
+        return Err(failed(PROGRAM, finished.status, &format!("{text}{said}")));
     }
     let engine = match marks.as_slice() {
-        [first, last, ..] => last.since(first),
-        _ => ProcessUse::default(),
+        [first, last, ..] => last.since(first).unwrap_or_default(),
+        _ => Use::default(),
     };
-    Ok(Ran { text, engine, client_cpu_ns: usage.cpu.user_ns.saturating_add(usage.cpu.system_ns) })
+    Ok(Ran { text, engine, client_cpu_ns: finished.used.cpu_ns })
 }
 
 /// Reads the report that sysbench 1.0 prints.

@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::fs::{Advice, fadvise, fdatasync};
-use tdekit_private_mariadb::die_with_parent;
+use tdekit_system_use::{die_with_parent, wait};
 
 use super::WorkerError;
 use crate::command::last_words;
 use crate::job::{Ran, RunSpec};
 use crate::measure::wall_ns;
-use crate::sys::wait_with_usage;
 
 pub(super) fn run(spec: &RunSpec) -> Result<Ran, WorkerError> {
     for path in &spec.drop_cached {
@@ -30,8 +29,8 @@ pub(super) fn run(spec: &RunSpec) -> Result<Ran, WorkerError> {
     let mut child =
         die_with_parent(&mut command).spawn().map_err(failed("cannot start", &spec.program))?;
     let words = child.stderr.take().map(last_words).unwrap_or_default();
-    let (status, usage) =
-        wait_with_usage(child).map_err(failed("cannot wait for", &spec.program))?;
+    let finished = wait(child).map_err(failed("cannot wait for", &spec.program))?;
+    let status = finished.status;
     if status.success() {
         each_file(&spec.output, &mut |path| write_out(path, false))?;
     }
@@ -45,11 +44,8 @@ pub(super) fn run(spec: &RunSpec) -> Result<Ran, WorkerError> {
     }
     Ok(Ran {
         elapsed_ns,
-        user_ns: usage.cpu.user_ns,
-        system_ns: usage.cpu.system_ns,
-        peak_memory_bytes: usage.peak_memory_bytes,
-        device_read_bytes: usage.device_read_bytes,
-        device_write_bytes: usage.device_write_bytes,
+        used: finished.used,
+        peak_memory_bytes: finished.peak_memory_bytes,
         output_bytes,
         failure: (!status.success()).then(|| status.to_string()),
         stderr: words,
@@ -114,7 +110,7 @@ mod tests {
         assert!(ran.elapsed_ns > 0 && ran.peak_memory_bytes > 0);
         let burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; : > \"$1\"";
         let ran = run(&shell(burn, &output)).unwrap();
-        assert!(ran.user_ns > 1_000_000, "{ran:?}");
+        assert!(ran.used.user_ns > 1_000_000, "{ran:?}");
     }
 
     #[test]

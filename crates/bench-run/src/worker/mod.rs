@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::instructions;
 use crate::job::{CrudRequest, DatabaseState, LibraryChoice, Planned, Ready, Reply, Request};
-use crate::measure::{Meter, private_memory_bytes, wall_ns};
+use crate::measure::{Meter, wall_ns};
 use crate::oltp::{Oltp, OltpShare};
 use crate::subject::beside;
 use crud::Crud;
@@ -168,7 +168,7 @@ impl Worker {
                 self.probe_open(&first, &others, &on_open)
             }
             Request::Oltp(share) => self.oltp(&share),
-            Request::Memory => answer(private_memory_bytes()),
+            Request::Memory => answer(tdekit_system_use::private_memory_bytes()),
             Request::Run(spec) => answer(command::run(&spec)?),
         }
     }

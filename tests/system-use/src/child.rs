@@ -1,0 +1,67 @@
+//! Children: what one used when it has ended, and how it is tied to who starts it.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
+
+use crate::usage::Use;
+
+/// A child that has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Finished {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it and its reaped descendants used.
+    pub used: Use,
+    /// Largest resident set of one of them; never less than that of the process that started it.
+    pub peak_memory_bytes: u64,
+}
+
+/// Reaps a child (`wait4`).
+///
+/// # Errors
+/// The system's, for what is no child of this process any more.
+pub fn wait(child: Child) -> io::Result<Finished> {
+    let pid = child.id().cast_signed();
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    loop {
+        // SAFETY: both places are valid for what the call writes.
+        let waited = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
+        if waited == pid {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    // SAFETY: all-zero bytes are a valid `rusage`, and the call succeeded.
+    let usage = unsafe { usage.assume_init() };
+    // getrusage(2): kibibytes.
+    let peak_memory_bytes = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
+    let status = ExitStatus::from_raw(status);
+    Ok(Finished { status, used: Use::from(&usage), peak_memory_bytes })
+}
+
+/// Lets the kernel kill the command when the thread that starts it ends.
+pub fn die_with_parent(command: &mut Command) -> &mut Command {
+    let ask = || {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes one system call and takes no memory.
+    unsafe { command.pre_exec(ask) }
+}
+
+/// Gives the command a session of its own: it has no terminal, and reads what it would ask there
+/// from its input.
+pub fn without_terminal(command: &mut Command) -> &mut Command {
+    let leave = || {
+        rustix::process::setsid()?;
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { command.pre_exec(leave) }
+}

@@ -1,0 +1,28 @@
+//! The use that processes make of the machine, by the kernel's counters; what the machine is and
+//! does beside; children that end with their parent.
+//!
+//! Counters that the kernel does not tell are 0, or none where that matters.
+#![allow(unsafe_code)]
+
+mod child;
+mod listener;
+mod machine;
+mod usage;
+
+pub use child::{Finished, die_with_parent, wait, without_terminal};
+pub use listener::Listener;
+pub use machine::{ProcessorTimes, file_system, frequencies_mhz, line_of, load, memory_bytes};
+pub use usage::{Memory, Moment, Use, private_memory_bytes};
+
+/// The number behind a name at the start of a line; 0 without one.
+fn field(text: &str, name: &str) -> u64 {
+    text.lines()
+        .find_map(|line| line.strip_prefix(name))
+        .and_then(|rest| rest.split_whitespace().next())
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(0)
+}
+
+fn read(path: &str) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}

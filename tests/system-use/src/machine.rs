@@ -1,0 +1,134 @@
+//! The machine: its processors' times, its load, its memory, its file systems.
+
+use std::path::Path;
+
+use crate::{field, read};
+
+/// Ticks of all processors since boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessorTimes {
+    /// All.
+    pub total: u64,
+    /// Those in which something ran.
+    pub busy: u64,
+    /// Those that the host gave to other machines.
+    pub steal: u64,
+    /// Processors, at least 1.
+    pub processors: u64,
+}
+
+impl ProcessorTimes {
+    /// Those of now; none where the system does not tell.
+    #[must_use]
+    pub fn now() -> Option<Self> {
+        Self::parse(&read("/proc/stat")?)
+    }
+
+    /// proc_stat(5): user, nice, system, idle, iowait, irq, softirq, steal; guests are in user.
+    fn parse(text: &str) -> Option<Self> {
+        let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let ticks: Vec<u64> =
+            line.split_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
+        let [user, nice, system, idle, io_wait, irq, soft_irq, steal] = ticks.try_into().ok()?;
+        let busy = user + nice + system + irq + soft_irq;
+        let processors = text
+            .lines()
+            .filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "))
+            .count();
+        Some(Self {
+            total: busy + idle + io_wait + steal,
+            busy,
+            steal,
+            processors: (processors as u64).max(1),
+        })
+    }
+}
+
+/// Mean number of processes that run or wait, of the last minute.
+#[must_use]
+pub fn load() -> Option<f64> {
+    read("/proc/loadavg")?.split_whitespace().next()?.parse().ok()
+}
+
+/// Frequency of each processor, empty where the system does not tell: as in most virtual machines.
+#[must_use]
+pub fn frequencies_mhz() -> Vec<u64> {
+    let entries = std::fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
+    let of = |entry: std::fs::DirEntry| {
+        let path = entry.path().join("cpufreq/scaling_cur_freq");
+        let khz: u64 = std::fs::read_to_string(path).ok()?.trim().parse().ok()?;
+        Some(khz / 1000)
+    };
+    entries.filter_map(of).collect()
+}
+
+/// A line of `/proc/meminfo`, such as `MemTotal`; 0 where there is none.
+#[must_use]
+pub fn memory_bytes(name: &str) -> u64 {
+    let text = read("/proc/meminfo").unwrap_or_default();
+    field(&text, &format!("{name}:")).saturating_mul(1024)
+}
+
+/// The rest of the first line of a file that begins with `name`, without colon and quotes.
+#[must_use]
+pub fn line_of(path: &str, name: &str) -> Option<String> {
+    let text = read(path)?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.replace([':', '"'], "").trim().to_owned())
+}
+
+/// Type of the file system that holds `path`.
+#[must_use]
+pub fn file_system(path: &Path) -> Option<String> {
+    file_system_in(&read("/proc/self/mountinfo")?, &path.canonicalize().ok()?)
+}
+
+/// Looks `path` up in the text of `mountinfo`: the longest mount point above it, the last of equal
+/// ones, since that lies on top.
+fn file_system_in(mounts: &str, path: &Path) -> Option<String> {
+    mounts
+        .lines()
+        .filter_map(|line| {
+            let (left, right) = line.split_once(" - ")?;
+            let point = left.split_whitespace().nth(4)?.replace("\\040", " ");
+            let kind = right.split_whitespace().next()?;
+            path.starts_with(&point).then(|| (point.len(), kind.to_owned()))
+        })
+        .max_by_key(|(length, _)| *length)
+        .map(|(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_mount_point_wins() {
+        let mounts = "\
+            22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+            23 22 0:5 / /tmp rw - tmpfs tmpfs rw\n\
+            24 22 0:6 / /tmp/with\\040space rw - xfs /dev/b rw\n\
+            25 22 0:7 / /tmpfoo rw - btrfs /dev/c rw\n";
+        let of = |path: &str| file_system_in(mounts, Path::new(path)).unwrap();
+        assert_eq!(of("/home/x"), "ext4");
+        assert_eq!(of("/tmp/y"), "tmpfs");
+        assert_eq!(of("/tmp/with space/z"), "xfs");
+    }
+
+    #[test]
+    fn times_are_of_all_processors() {
+        let text = "cpu  500 50 150 1000 100 0 0 200 0 0\ncpu0 1\ncpu1 1\nintr 5\n";
+        let found = ProcessorTimes::parse(text).unwrap();
+        let wanted = ProcessorTimes { total: 2000, busy: 700, steal: 200, processors: 2 };
+        assert_eq!(found, wanted);
+        assert_eq!(ProcessorTimes::parse("cpu 1 2 3\n"), None);
+        assert_eq!(ProcessorTimes::parse("nothing"), None);
+    }
+
+    #[test]
+    fn this_machine_tells() {
+        assert!(ProcessorTimes::now().is_some() && load().is_some());
+        assert!(memory_bytes("MemTotal") > memory_bytes("MemAvailable"));
+        assert!(line_of("/proc/cpuinfo", "processor").is_some());
+    }
+}
