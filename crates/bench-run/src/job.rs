@@ -1,6 +1,7 @@
 //! The driver's requests to a worker, one JSON document a line on standard input, and the worker's
 //! answers, one line each on standard output.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -141,16 +142,8 @@ pub(crate) struct Ready {
 /// Answers `Operation`: its cost, and that of the checkpoint after it where that is measured.
 pub(crate) type OperationCosts = (Cost, Option<Cost>);
 
-/// Settings of an open database, which must be equal on every side.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DatabaseState {
-    pub(crate) journal_mode: String,
-    pub(crate) synchronous: String,
-    pub(crate) cache_size: String,
-    pub(crate) page_size: String,
-    pub(crate) foreign_keys: String,
-    pub(crate) temp_store: String,
-}
+/// Settings of an open database by their names, which must be equal on every side.
+pub(crate) type DatabaseState = BTreeMap<String, String>;
 
 /// Statement types of the operations experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

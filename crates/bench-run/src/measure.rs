@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tdekit_bench_report::{Metric, measured};
+use tdekit_sqlite_client::{Connection, retries};
 use tdekit_system_use::Use;
 
 use crate::instructions;
 use crate::latency::Percentiles;
-use tdekit_sqlite_client::{Connection, retries};
 
 /// Readings of the clock that tell its step, steps among them at least (one may hold the time that
 /// another process had), and how many readings are made where it stands still.
@@ -179,6 +179,16 @@ impl Meter {
         self.cost.logical_reads += counts.misses;
         self.cost.logical_writes += counts.writes;
         (result, elapsed, cpu)
+    }
+
+    /// The result and the cost of a block that has one part.
+    pub(crate) fn whole<T, E>(
+        connection: &Connection,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<(T, Cost), E> {
+        let mut meter = Self::start();
+        let (result, ..) = meter.part(connection, work);
+        Ok((result?, meter.finish()))
     }
 
     /// Ends the block.

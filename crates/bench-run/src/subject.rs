@@ -134,6 +134,16 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Removes the files that SQLite keeps beside a database.
+pub(crate) fn remove_logs(path: &Path) -> Result<(), BenchError> {
+    ["-wal", "-shm", "-journal"].into_iter().try_for_each(|end| remove(&beside(path, end)))
+}
+
+/// Removes a database with what SQLite keeps beside it.
+pub(crate) fn remove_database(path: &Path) -> Result<(), BenchError> {
+    remove(path).and_then(|()| remove_logs(path))
+}
+
 /// Removes a file that may not be there.
 pub(crate) fn remove(path: &Path) -> Result<(), BenchError> {
     match std::fs::remove_file(path) {

@@ -13,7 +13,7 @@ mod statement;
 pub use api::{Api, ExtensionEntry, LibraryError};
 pub use connection::{BUSY_WAIT, CacheCounts, Connection, Library, SqliteError, retries};
 pub use idle::control_code;
-pub use statement::{Row, Statement, Value};
+pub use statement::{Bound, Row, Statement, Value};
 
 /// Whether a text ends with a complete statement, by the library linked into this program.
 #[must_use]

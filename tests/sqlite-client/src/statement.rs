@@ -47,6 +47,27 @@ impl Value {
     }
 }
 
+/// A value that is bound without a copy.
+#[derive(Debug, Clone, Copy)]
+pub enum Bound {
+    /// INTEGER.
+    Integer(i64),
+    /// TEXT.
+    Text(&'static str),
+}
+
+impl From<i64> for Bound {
+    fn from(number: i64) -> Self {
+        Self::Integer(number)
+    }
+}
+
+impl From<&'static str> for Bound {
+    fn from(text: &'static str) -> Self {
+        Self::Text(text)
+    }
+}
+
 /// A prepared statement; keeps its connection open.
 pub struct Statement {
     handle: Rc<Handle>,
@@ -136,6 +157,21 @@ impl Statement {
         }
         self.reset()?;
         Ok(sum)
+    }
+
+    /// Binds one value after the other, and runs.
+    ///
+    /// # Errors
+    /// SQLite's own.
+    #[inline]
+    pub fn run_with<const N: usize>(&self, values: [Bound; N]) -> Result<u64, SqliteError> {
+        for (index, value) in (1..).zip(values) {
+            match value {
+                Bound::Integer(number) => self.bind_integer(index, number)?,
+                Bound::Text(text) => self.bind_static_text(index, text)?,
+            }
+        }
+        self.run()
     }
 
     #[inline]
@@ -232,11 +268,8 @@ impl Statement {
     }
 
     /// Binds text that lives as long as the program, without a copy.
-    ///
-    /// # Errors
-    /// SQLite's own.
     #[inline]
-    pub fn bind_static_text(&self, index: c_int, text: &'static str) -> Result<(), SqliteError> {
+    fn bind_static_text(&self, index: c_int, text: &'static str) -> Result<(), SqliteError> {
         let Ok(length) = c_int::try_from(text.len()) else {
             return Err(self.failed(ffi::SQLITE_TOOBIG));
         };

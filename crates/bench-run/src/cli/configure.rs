@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tdekit_bench_report::Stopping;
+use tdekit_sqlite_client::Library;
 
 use super::args::{BenchArgs, ExperimentName};
 use crate::command::own_line;
@@ -14,7 +15,6 @@ use crate::generate::Mix;
 use crate::job::LibraryChoice;
 use crate::oltp::AnyPeer;
 use crate::script;
-use tdekit_sqlite_client::Library;
 
 /// Name by which the dynamic loader finds the system's SQLite.
 const SYSTEM_LIBRARY: &str = "libsqlite3.so.0";

@@ -26,7 +26,7 @@ use crate::numbers::float;
 use crate::private;
 use crate::process::WorkerProcess;
 use crate::progress::Progress;
-use crate::subject::{beside, copy_database, page_size, remove};
+use crate::subject::{beside, copy_database, page_size, remove, remove_database};
 use crate::tools::Tools;
 
 /// Rows a table of the small databases whose opening is timed.
@@ -287,18 +287,15 @@ pub(super) fn scratch(
     for _ in 0..workers {
         let (mut worker, _) = base.start()?;
         let state = worker.open(&path, base.on_open(settings))?;
-        if !state.journal_mode.eq_ignore_ascii_case(&config.journal_mode) {
-            let (found, asked) = (&state.journal_mode, &config.journal_mode);
+        let found = state.get("journal_mode").map_or("none", String::as_str);
+        if !found.eq_ignore_ascii_case(&config.journal_mode) {
+            let asked = &config.journal_mode;
             let reason = format!("SQLite uses {found} where {asked} was asked for");
             return Err(BenchError::Option { option: "--journal-mode", reason });
         }
         started.push(worker);
     }
     Ok((path, started))
-}
-
-pub(super) fn remove_scratch(path: &Path) -> Result<(), BenchError> {
-    ["", "-wal", "-shm", "-journal"].into_iter().try_for_each(|end| remove(&beside(path, end)))
 }
 
 /// Loops a process of each mix that fill the block time on the base.
@@ -327,7 +324,7 @@ fn calibrate(config: &Config, prepared: &mut Prepared, name: &str) -> Result<Vec
         found.push(loops);
     }
     drop(workers);
-    remove_scratch(&path)?;
+    remove_database(&path)?;
     Ok(found)
 }
 
@@ -412,7 +409,7 @@ fn rehearse(
         None => Vec::new(),
     };
     drop(workers);
-    remove_scratch(&path)?;
+    remove_database(&path)?;
     Ok(derive::choose(derived, &rehearsals))
 }
 

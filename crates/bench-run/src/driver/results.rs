@@ -4,6 +4,7 @@ use tdekit_bench_report::{
     Class, Environment, Experiment, Probe, ProbeKind, Report, Results, Run, SCHEMA, Settings,
     Subject, Tool,
 };
+use tdekit_sqlite_client::BUSY_WAIT;
 
 use super::classes::{self, Task, Work, checkpoint_id};
 use super::ground::Measured;
@@ -11,7 +12,6 @@ use super::prepare::Prepared;
 use super::share;
 use crate::config::Config;
 use crate::job::Operation;
-use tdekit_sqlite_client::BUSY_WAIT;
 
 /// Confidence of every interval, in thousandths.
 const CONFIDENCE_PERMILLE: u32 = 950;

@@ -3,13 +3,14 @@
 use tdekit_bench_report::StatementInfo;
 
 use super::classes;
-use super::prepare::{Prepared, remove_scratch, scratch};
+use super::prepare::{Prepared, scratch};
 use super::restart::{operation_settings, plan_script};
 use crate::config::Config;
 use crate::error::BenchError;
 use crate::job::Request;
 use crate::measure::Cost;
 use crate::script::brief;
+use crate::subject::remove_database;
 
 /// Times that a block runs the script, at most: each needs a fresh connection.
 const MOST_TIMES: u64 = 50;
@@ -28,7 +29,7 @@ pub(super) fn add(
     let costs: Vec<Cost> = worker.ask(&Request::Script { times: 1 })?;
     let elapsed_ns = costs.iter().map(|cost| cost.elapsed_ns).sum::<u64>();
     drop(workers);
-    remove_scratch(&path)?;
+    remove_database(&path)?;
     let wanted = u64::try_from(config.block_time.as_nanos()).unwrap_or(u64::MAX);
     let times = (wanted / elapsed_ns.max(1)).clamp(1, MOST_TIMES);
     let (task, each) = classes::script(&config.script, &writes, times);

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use tdekit_bench_report::stats::median;
 use tdekit_bench_report::{DriverShare, Metric, Run};
+use tdekit_sqlite_client::control_code;
 
 use super::block::crud_loops;
 use super::prepare::Prepared;
@@ -14,7 +15,6 @@ use crate::key_store::KeyEnvironment;
 use crate::numbers::float;
 use crate::process::WorkerProcess;
 use crate::tools::Tools;
-use tdekit_sqlite_client::control_code;
 
 /// Loops of a try, and tries; their median counts.
 const LOOPS: u64 = 20_000;

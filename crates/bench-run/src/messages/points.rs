@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use fastrand::Rng;
+use tdekit_sqlite_client::{Library, SqliteError, Statement};
 
 use super::cells::double;
 use super::tds::{Connection, Drained};
 use crate::error::BenchError;
-use tdekit_sqlite_client::{Library, SqliteError, Statement};
 
 /// The database of the bench's own server that holds the table.
 pub(super) const DATABASE: &str = "tdekit_points";

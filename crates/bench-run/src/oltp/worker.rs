@@ -4,11 +4,11 @@
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
+use tdekit_sqlite_client::{Bound, Connection, SqliteError, Statement};
 
 use super::options::Workload;
 use crate::latency::Latencies;
 use crate::measure::{Cost, Meter, wall_ns};
-use tdekit_sqlite_client::{Connection, SqliteError, Statement};
 
 /// Rows of a range, as sysbench's `--range-size`.
 const RANGE: i64 = 100;
@@ -66,10 +66,7 @@ pub(crate) fn text(rng: &mut Rng, groups: u32) -> String {
 /// The prepared statements of one table.
 struct Table {
     point: Statement,
-    simple_range: Statement,
-    sum_range: Statement,
-    order_range: Statement,
-    distinct_range: Statement,
+    ranges: [Statement; 4],
     update_index: Statement,
     update_non_index: Statement,
     delete: Statement,
@@ -83,12 +80,12 @@ impl Table {
             |sql: &str| connection.prepare(&sql.replace("sbtest", &format!("sbtest{table}")));
         Ok(Self {
             point: prepare("SELECT c FROM sbtest WHERE id=?1")?,
-            simple_range: prepare("SELECT c FROM sbtest WHERE id BETWEEN ?1 AND ?2")?,
-            sum_range: prepare("SELECT SUM(k) FROM sbtest WHERE id BETWEEN ?1 AND ?2")?,
-            order_range: prepare("SELECT c FROM sbtest WHERE id BETWEEN ?1 AND ?2 ORDER BY c")?,
-            distinct_range: prepare(
-                "SELECT DISTINCT c FROM sbtest WHERE id BETWEEN ?1 AND ?2 ORDER BY c",
-            )?,
+            ranges: [
+                prepare("SELECT c FROM sbtest WHERE id BETWEEN ?1 AND ?2")?,
+                prepare("SELECT SUM(k) FROM sbtest WHERE id BETWEEN ?1 AND ?2")?,
+                prepare("SELECT c FROM sbtest WHERE id BETWEEN ?1 AND ?2 ORDER BY c")?,
+                prepare("SELECT DISTINCT c FROM sbtest WHERE id BETWEEN ?1 AND ?2 ORDER BY c")?,
+            ],
             update_index: prepare("UPDATE sbtest SET k=k+1 WHERE id=?1")?,
             update_non_index: prepare("UPDATE sbtest SET c=?1 WHERE id=?2")?,
             delete: prepare("DELETE FROM sbtest WHERE id=?1")?,
@@ -149,8 +146,7 @@ impl Oltp {
         };
         let mut done = OltpDone::default();
         let mut times = Latencies::new();
-        let mut meter = Meter::start();
-        let (result, ..) = meter.part(connection, || -> Result<(), SqliteError> {
+        let work = || -> Result<(), SqliteError> {
             let mut now = wall_ns();
             let end = now.saturating_add(share.duration_ns);
             while now < end {
@@ -161,9 +157,9 @@ impl Oltp {
                 now = after;
             }
             Ok(())
-        });
-        result?;
-        done.cost = Cost { operations: done.transactions, ..meter.finish() };
+        };
+        let ((), cost) = Meter::whole(connection, work)?;
+        done.cost = Cost { operations: done.transactions, ..cost };
         done.queries = hand.queries;
         done.times = times.counts();
         Ok(done)
@@ -172,11 +168,8 @@ impl Oltp {
     /// Reads every row of every table once, with an empty cache; what was read counts in pages.
     fn scan(&self, connection: &Connection) -> Result<OltpDone, SqliteError> {
         connection.release_memory();
-        let mut meter = Meter::start();
-        let (result, ..) =
-            meter.part(connection, || self.scans.iter().try_for_each(|scan| scan.run().map(drop)));
-        result?;
-        let cost = meter.finish();
+        let work = || self.scans.iter().try_for_each(|scan| scan.run().map(drop));
+        let ((), cost) = Meter::whole(connection, work)?;
         let pages = cost.logical_reads;
         let queries = self.scans.len() as u64;
         Ok(OltpDone { cost, transactions: pages, queries, times: Vec::new() })
@@ -202,13 +195,17 @@ impl<'a> Hand<'a> {
         self.rng.i64(1..=self.rows)
     }
 
-    fn pick(&mut self, texts: &[&'static str]) -> &'static str {
-        texts[self.rng.usize(..texts.len())]
+    fn pick(&mut self, texts: &[&'static str]) -> Bound {
+        texts[self.rng.usize(..texts.len())].into()
     }
 
-    fn ask(&mut self, statement: &Statement) -> Result<(), SqliteError> {
+    fn ask<const N: usize>(
+        &mut self,
+        statement: &Statement,
+        values: [Bound; N],
+    ) -> Result<(), SqliteError> {
         self.queries += 1;
-        statement.run().map(drop)
+        statement.run_with(values).map(drop)
     }
 
     fn transaction(&mut self, workload: Workload) -> Result<(), SqliteError> {
@@ -216,60 +213,48 @@ impl<'a> Hand<'a> {
         match workload {
             Workload::PointSelect => {
                 let table = self.table();
-                self.point(table)
+                self.by_id(&table.point)
             }
-
             Workload::ReadOnly | Workload::ReadWrite | Workload::WriteOnly => {
                 let writes = workload != Workload::ReadOnly;
-                self.ask(if writes { &oltp.begin_write } else { &oltp.begin })?;
+                self.ask(if writes { &oltp.begin_write } else { &oltp.begin }, [])?;
                 if workload != Workload::WriteOnly {
                     self.reads()?;
                 }
                 if writes {
                     self.writes()?;
                 }
-                self.ask(&oltp.commit)
+                self.ask(&oltp.commit, [])
             }
             Workload::UpdateIndex => self.update_index(),
             Workload::UpdateNonIndex => self.update_non_index(),
             Workload::Insert => {
                 let table = self.table();
-                table.insert_new.bind_integer(1, self.id())?;
-                table.insert_new.bind_static_text(2, self.pick(&oltp.c))?;
-                table.insert_new.bind_static_text(3, self.pick(&oltp.pad))?;
-                self.ask(&table.insert_new)
+                let values = [self.id().into(), self.pick(&oltp.c), self.pick(&oltp.pad)];
+                self.ask(&table.insert_new, values)
             }
             Workload::Delete => {
                 let table = self.table();
-                table.delete.bind_integer(1, self.id())?;
-                self.ask(&table.delete)
+                self.by_id(&table.delete)
             }
             // Runs by `Oltp::scan`.
             Workload::FullScan => Ok(()),
         }
     }
 
-    fn point(&mut self, table: &Table) -> Result<(), SqliteError> {
-        table.point.bind_integer(1, self.id())?;
-        self.ask(&table.point)
+    fn by_id(&mut self, statement: &Statement) -> Result<(), SqliteError> {
+        let id = self.id();
+        self.ask(statement, [id.into()])
     }
 
     fn reads(&mut self) -> Result<(), SqliteError> {
         let table = self.table();
         for _ in 0..POINTS {
-            self.point(table)?;
+            self.by_id(&table.point)?;
         }
-        let ranges: [fn(&Table) -> &Statement; 4] = [
-            |table| &table.simple_range,
-            |table| &table.sum_range,
-            |table| &table.order_range,
-            |table| &table.distinct_range,
-        ];
-        for range in ranges {
-            let (statement, first) = (range(self.table()), self.id());
-            statement.bind_integer(1, first)?;
-            statement.bind_integer(2, first + RANGE - 1)?;
-            self.ask(statement)?;
+        for kind in 0..table.ranges.len() {
+            let (table, first) = (self.table(), self.id());
+            self.ask(&table.ranges[kind], [first.into(), (first + RANGE - 1).into()])?;
         }
         Ok(())
     }
@@ -278,26 +263,21 @@ impl<'a> Hand<'a> {
         self.update_index()?;
         self.update_non_index()?;
         let (table, id) = (self.table(), self.id());
-        table.delete.bind_integer(1, id)?;
-        self.ask(&table.delete)?;
-        table.insert.bind_integer(1, id)?;
-        table.insert.bind_integer(2, self.id())?;
-        table.insert.bind_static_text(3, self.pick(&self.oltp.c))?;
-        table.insert.bind_static_text(4, self.pick(&self.oltp.pad))?;
-        self.ask(&table.insert)
+        self.ask(&table.delete, [id.into()])?;
+        let oltp = self.oltp;
+        let values = [id.into(), self.id().into(), self.pick(&oltp.c), self.pick(&oltp.pad)];
+        self.ask(&table.insert, values)
     }
 
     fn update_index(&mut self) -> Result<(), SqliteError> {
         let table = self.table();
-        table.update_index.bind_integer(1, self.id())?;
-        self.ask(&table.update_index)
+        self.by_id(&table.update_index)
     }
 
     fn update_non_index(&mut self) -> Result<(), SqliteError> {
         let table = self.table();
-        table.update_non_index.bind_static_text(1, self.pick(&self.oltp.c))?;
-        table.update_non_index.bind_integer(2, self.id())?;
-        self.ask(&table.update_non_index)
+        let values = [self.pick(&self.oltp.c), self.id().into()];
+        self.ask(&table.update_non_index, values)
     }
 }
 

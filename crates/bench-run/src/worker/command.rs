@@ -3,18 +3,18 @@
 //! the process that started it.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::fs::{Advice, fadvise, fdatasync};
 use tdekit_system_use::{die_with_parent, wait};
 
-use super::WorkerError;
 use crate::command::last_words;
+use crate::error::BenchError;
 use crate::job::{Ran, RunSpec};
 use crate::measure::wall_ns;
 
-pub(super) fn run(spec: &RunSpec) -> Result<Ran, WorkerError> {
+pub(super) fn run(spec: &RunSpec) -> Result<Ran, BenchError> {
     for path in &spec.drop_cached {
         each_file(path, &mut |path| write_out(path, true))?;
     }
@@ -26,10 +26,11 @@ pub(super) fn run(spec: &RunSpec) -> Result<Ran, WorkerError> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let start = wall_ns();
-    let mut child =
-        die_with_parent(&mut command).spawn().map_err(failed("cannot start", &spec.program))?;
+    let mut child = die_with_parent(&mut command)
+        .spawn()
+        .map_err(BenchError::file("cannot start", &spec.program))?;
     let words = child.stderr.take().map(last_words).unwrap_or_default();
-    let finished = wait(child).map_err(failed("cannot wait for", &spec.program))?;
+    let finished = wait(child).map_err(BenchError::file("cannot wait for", &spec.program))?;
     let status = finished.status;
     if status.success() {
         each_file(&spec.output, &mut |path| write_out(path, false))?;
@@ -38,7 +39,8 @@ pub(super) fn run(spec: &RunSpec) -> Result<Ran, WorkerError> {
     let mut output_bytes = 0;
     if status.success() {
         each_file(&spec.output, &mut |path| {
-            output_bytes += std::fs::metadata(path).map_err(failed("cannot read", path))?.len();
+            output_bytes +=
+                std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?.len();
             Ok(())
         })?;
     }
@@ -52,24 +54,16 @@ pub(super) fn run(spec: &RunSpec) -> Result<Ran, WorkerError> {
     })
 }
 
-pub(super) fn failed(
-    doing: &'static str,
-    path: impl Into<PathBuf>,
-) -> impl FnOnce(std::io::Error) -> WorkerError {
-    let path = path.into();
-    move |source| WorkerError::File { doing, path, source }
-}
-
 /// Does something with a file, or with all files below a directory.
 fn each_file(
     path: &Path,
-    with: &mut dyn FnMut(&Path) -> Result<(), WorkerError>,
-) -> Result<(), WorkerError> {
+    with: &mut dyn FnMut(&Path) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
     if !path.is_dir() {
         return with(path);
     }
-    for entry in std::fs::read_dir(path).map_err(failed("cannot list", path))? {
-        let entry = entry.map_err(failed("cannot list", path))?;
+    for entry in std::fs::read_dir(path).map_err(BenchError::file("cannot list", path))? {
+        let entry = entry.map_err(BenchError::file("cannot list", path))?;
         each_file(&entry.path(), with)?;
     }
     Ok(())
@@ -77,12 +71,12 @@ fn each_file(
 
 /// Writes a file's dirty pages out, and drops its pages from the system's cache if asked; then no
 /// connection of this process may have it open: closing our descriptor would release its locks.
-pub(super) fn write_out(path: &Path, drop: bool) -> Result<(), WorkerError> {
-    let file = File::open(path).map_err(failed("cannot open", path))?;
-    fdatasync(&file).map_err(|errno| failed("cannot write out", path)(errno.into()))?;
+pub(super) fn write_out(path: &Path, drop: bool) -> Result<(), BenchError> {
+    let file = File::open(path).map_err(BenchError::file("cannot open", path))?;
+    fdatasync(&file).map_err(|errno| BenchError::file("cannot write out", path)(errno.into()))?;
     if drop {
         fadvise(&file, 0, None, Advice::DontNeed)
-            .map_err(|errno| failed("cannot drop cached pages of", path)(errno.into()))?;
+            .map_err(|errno| BenchError::file("cannot drop cached pages of", path)(errno.into()))?;
     }
     Ok(())
 }
@@ -134,9 +128,9 @@ mod tests {
         let ran = run(&shell("kill -KILL $$", output)).unwrap();
         assert!(ran.failure.unwrap().contains("signal: 9"));
         // Success without the promised output is no success.
-        assert!(matches!(run(&shell("true", output)), Err(WorkerError::File { .. })));
+        assert!(matches!(run(&shell("true", output)), Err(BenchError::File { .. })));
         let mut spec = shell("true", output);
         spec.program = "no-such-program-anywhere".into();
-        assert!(matches!(run(&spec), Err(WorkerError::File { doing: "cannot start", .. })));
+        assert!(matches!(run(&spec), Err(BenchError::File { doing: "cannot start", .. })));
     }
 }

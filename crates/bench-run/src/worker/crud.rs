@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use tdekit_sqlite_client::{Bound, Connection, SqliteError, Statement};
 
 use super::WorkerError;
 use crate::generate::{business_name, card_number, city, secure_string, zip_code};
 use crate::job::CrudRequest;
 use crate::latency::Latencies;
 use crate::measure::{Cost, Meter, wall_ns};
-use tdekit_sqlite_client::{Connection, SqliteError, Statement};
 
 /// Different texts to write; more than any cache line holds, few enough to stay in memory.
 const TEXTS: usize = 1024;
@@ -49,8 +49,12 @@ impl Texts {
     }
 }
 
-fn pick(texts: &[&'static str], rng: &mut Rng) -> &'static str {
-    texts[rng.usize(..texts.len())]
+fn pick(texts: &[&'static str], rng: &mut Rng) -> Bound {
+    texts[rng.usize(..texts.len())].into()
+}
+
+fn date(rng: &mut Rng) -> Bound {
+    rng.i64(1_300_000_000..1_400_000_000).into()
 }
 
 /// Sleeps until a loop is due; returns when that was.
@@ -101,10 +105,9 @@ impl Crud {
     ) -> Result<Cost, WorkerError> {
         let mut rng = Rng::with_seed(request.seed);
         let mut latencies = Latencies::new();
-        let mut meter = Meter::start();
-        let (done, ..) = meter.part(connection, || self.loops(request, &mut rng, &mut latencies));
-        let done = done?;
-        Ok(Cost { operations: done, latencies: latencies.counts(), ..meter.finish() })
+        let work = || self.loops(request, &mut rng, &mut latencies);
+        let (operations, cost) = Meter::whole(connection, work)?;
+        Ok(Cost { operations, latencies: latencies.counts(), ..cost })
     }
 
     /// Returns the loops done: all, unless the control table says stop.
@@ -131,13 +134,8 @@ impl Crud {
                 };
             }
             self.control.step()?;
-            let reads = self.control.integer(0);
-            let updates = self.control.integer(1);
-            let inserts = self.control.integer(2);
-            let loads = self.control.integer(3);
-            let delay_every = self.control.integer(4);
-            let delay_ms = self.control.integer(5);
-            let stop = self.control.integer(6);
+            let [reads, updates, inserts, loads, delay_every, delay_ms, stop] =
+                [0, 1, 2, 3, 4, 5, 6].map(|column| self.control.integer(column));
             self.control.reset()?;
             if stop != 0 {
                 return Ok(done);
@@ -156,8 +154,7 @@ impl Crud {
             let place = turn % (reads + updates + inserts).max(1);
             turn += 1;
             if place < reads {
-                self.read_card.bind_integer(1, rng.i64(1..=rows))?;
-                self.read_card.run()?;
+                self.read_card.run_with([rng.i64(1..=rows).into()])?;
             } else if place < reads + updates {
                 self.update(rows, rng)?;
             } else {
@@ -171,35 +168,40 @@ impl Crud {
     }
 
     fn update(&self, rows: i64, rng: &mut Rng) -> Result<(), SqliteError> {
-        self.update_vendor.bind_static_text(1, pick(&self.texts.names, rng))?;
-        self.update_vendor.bind_static_text(2, pick(&self.texts.cities, rng))?;
-        self.update_vendor.bind_static_text(3, pick(&self.texts.zip_codes, rng))?;
-        self.update_vendor.bind_integer(4, rng.i64(1_300_000_000..1_400_000_000))?;
-        self.update_vendor.bind_integer(5, rng.i64(1..=rows))?;
-        self.update_vendor.run().map(drop)
+        let texts = &self.texts;
+        self.update_vendor
+            .run_with([
+                pick(&texts.names, rng),
+                pick(&texts.cities, rng),
+                pick(&texts.zip_codes, rng),
+                date(rng),
+                rng.i64(1..=rows).into(),
+            ])
+            .map(drop)
     }
 
     fn purchase(&self, rows: i64, rng: &mut Rng) -> Result<(), SqliteError> {
-        self.insert_purchase.bind_integer(1, rng.i64(1..=rows))?;
-        self.insert_purchase.bind_integer(2, rng.i64(1..=rows))?;
-        self.insert_purchase.bind_integer(3, rng.i64(1..100_000))?;
-        self.insert_purchase.bind_integer(4, rng.i64(1_300_000_000..1_400_000_000))?;
-        self.insert_purchase.run().map(drop)
+        let (card, vendor) = (rng.i64(1..=rows), rng.i64(1..=rows));
+        let amount = rng.i64(1..100_000);
+        self.insert_purchase
+            .run_with([card.into(), vendor.into(), amount.into(), date(rng)])
+            .map(drop)
     }
 
     /// The load phase: one row of each table.
     fn load(&self, rows: i64, rng: &mut Rng) -> Result<(), SqliteError> {
-        self.insert_vendor.bind_static_text(1, pick(&self.texts.names, rng))?;
-        self.insert_vendor.bind_static_text(2, pick(&self.texts.secure, rng))?;
-        self.insert_vendor.bind_static_text(3, pick(&self.texts.cities, rng))?;
-        self.insert_vendor.bind_static_text(4, pick(&self.texts.zip_codes, rng))?;
-        self.insert_vendor.bind_integer(5, rng.i64(1_300_000_000..1_400_000_000))?;
-        self.insert_vendor.run()?;
-        self.insert_card.bind_integer(1, card_number(rng))?;
-        self.insert_card.bind_integer(2, rng.i64(0..1000))?;
-        self.insert_card.bind_static_text(3, pick(&self.texts.secure, rng))?;
-        self.insert_card.bind_integer(4, rng.i64(1_300_000_000..1_400_000_000))?;
-        self.insert_card.run()?;
+        let texts = &self.texts;
+        self.insert_vendor.run_with([
+            pick(&texts.names, rng),
+            pick(&texts.secure, rng),
+            pick(&texts.cities, rng),
+            pick(&texts.zip_codes, rng),
+            date(rng),
+        ])?;
+        let number = card_number(rng);
+        let code = rng.i64(0..1000);
+        let secure = pick(&texts.secure, rng);
+        self.insert_card.run_with([number.into(), code.into(), secure, date(rng)])?;
         self.purchase(rows, rng)
     }
 }

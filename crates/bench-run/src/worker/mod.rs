@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::error::BenchError;
 use crate::instructions;
 use crate::job::{CrudRequest, DatabaseState, LibraryChoice, Planned, Ready, Reply, Request};
 use crate::measure::{Meter, wall_ns};
 use crate::oltp::{Oltp, OltpShare};
-use crate::subject::beside;
+use crate::subject::remove_database;
 use crud::Crud;
 use operations::Operations;
 use script::Script;
@@ -30,8 +31,8 @@ pub(crate) enum WorkerError {
     Sqlite(#[from] SqliteError),
     #[error(transparent)]
     Library(#[from] LibraryError),
-    #[error("{doing} {path}: {source}")]
-    File { doing: &'static str, path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Bench(#[from] BenchError),
     #[error("request out of order: {0}")]
     Order(&'static str),
     #[error("statement {number} of the script: {source}")]
@@ -87,18 +88,16 @@ fn answer(found: impl Serialize) -> Result<Value, WorkerError> {
     Ok(serde_json::to_value(found)?)
 }
 
+/// Settings that must be equal on every side.
+const STATE: [&str; 6] =
+    ["journal_mode", "synchronous", "cache_size", "page_size", "foreign_keys", "temp_store"];
+
 fn state(connection: &Connection) -> Result<DatabaseState, SqliteError> {
-    let pragma = |name: &str| {
-        connection.query_text(&format!("PRAGMA {name}")).map(Option::unwrap_or_default)
+    let value = |name: &str| {
+        let value = connection.query_text(&format!("PRAGMA {name}"))?.unwrap_or_default();
+        Ok((name.to_owned(), value))
     };
-    Ok(DatabaseState {
-        journal_mode: pragma("journal_mode")?,
-        synchronous: pragma("synchronous")?,
-        cache_size: pragma("cache_size")?,
-        page_size: pragma("page_size")?,
-        foreign_keys: pragma("foreign_keys")?,
-        temp_store: pragma("temp_store")?,
-    })
+    STATE.into_iter().map(value).collect()
 }
 
 impl Worker {
@@ -136,9 +135,11 @@ impl Worker {
                 answer(operations::checkpoint(&database.connection)?)
             }
             Request::Pay { cpu_ns, until_ns } => {
-                let mut meter = Meter::start();
-                meter.part(&self.database()?.connection, || toll::pay(cpu_ns, until_ns));
-                answer(meter.finish())
+                let pay = || -> Result<(), WorkerError> {
+                    toll::pay(cpu_ns, until_ns);
+                    Ok(())
+                };
+                answer(Meter::whole(&self.database()?.connection, pay)?.1)
             }
             Request::Rehearse { statements } => {
                 let database = self.database()?;
@@ -234,10 +235,7 @@ impl Worker {
         let connection = &self.database()?.connection;
         let statement = connection.prepare(sql)?;
         connection.release_memory();
-        let mut meter = Meter::start();
-        let (result, ..) = meter.part(connection, || statement.run());
-        result?;
-        answer(meter.finish())
+        answer(Meter::whole(connection, || statement.run())?.1)
     }
 
     fn back_up(&mut self, to: &Path, on_open: &[String]) -> Result<Value, WorkerError> {
@@ -245,15 +243,10 @@ impl Worker {
         let connection = &self.database()?.connection;
         let target = open(library, to, on_open)?;
         connection.release_memory();
-        let mut meter = Meter::start();
-        let (result, ..) = meter.part(connection, || connection.backup_to(&target));
+        let copied = Meter::whole(connection, || connection.backup_to(&target));
         drop(target);
-        let cost = meter.finish();
-        for suffix in ["", "-journal", "-wal", "-shm"] {
-            remove_if_there(&beside(to, suffix))?;
-        }
-        result?;
-        answer(cost)
+        remove_database(to)?;
+        answer(copied?.1)
     }
 
     fn probe_open(
@@ -267,8 +260,7 @@ impl Worker {
             let start = wall_ns();
             let connection = open(library, path, on_open)?;
             connection.query_text("SELECT count(*) FROM sqlite_schema")?;
-            let elapsed = wall_ns() - start;
-            Ok(elapsed)
+            Ok(wall_ns() - start)
         };
         // Kept open, as the first database of an application would be.
         let kept = open(library, first, on_open)?;
@@ -277,14 +269,5 @@ impl Worker {
         let (other_ns, again_ns) = (all()?, all()?);
         drop(kept);
         answer((other_ns, again_ns))
-    }
-}
-
-fn remove_if_there(path: &Path) -> Result<(), WorkerError> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(command::failed("cannot remove", path)(error))
-        }
-        _ => Ok(()),
     }
 }

@@ -3,12 +3,14 @@
 
 use std::path::Path;
 
-use super::command::{failed, write_out};
+use tdekit_sqlite_client::{Connection, Library, SqliteError, Statement};
+
+use super::command::write_out;
 use super::{Database, WorkerError, open};
+use crate::error::BenchError;
 use crate::job::{Operation, OperationCosts as Costs, Planned, Rehearsal, Variant};
 use crate::measure::{Cost, Meter};
 use crate::value::Value;
-use tdekit_sqlite_client::{Connection, Library, SqliteError, Statement};
 
 /// Statements of the plan, prepared: what to measure and how to undo it.
 pub(super) struct Operations {
@@ -84,10 +86,7 @@ fn finish(connection: &Connection, operation: Operation, work: Cost) -> Result<C
 /// A checkpoint, measured.
 pub(super) fn checkpoint(connection: &Connection) -> Result<Cost, WorkerError> {
     let statement = connection.prepare("PRAGMA wal_checkpoint(PASSIVE)")?;
-    let mut meter = Meter::start();
-    let (result, ..) = meter.part(connection, || statement.run());
-    result?;
-    Ok(meter.finish())
+    Ok(Meter::whole(connection, || statement.run())?.1)
 }
 
 /// One variant of every statement of `operation`, on a fresh connection, after the file's pages
@@ -141,7 +140,8 @@ fn reopen_cold(
 fn drop_all_pages() -> Result<(), WorkerError> {
     const SWITCH: &str = "/proc/sys/vm/drop_caches";
     rustix::fs::sync();
-    std::fs::write(SWITCH, "3").map_err(failed("cannot drop the system's whole cache by", SWITCH))
+    let dropped = std::fs::write(SWITCH, "3");
+    Ok(dropped.map_err(BenchError::file("cannot drop the system's whole cache by", SWITCH))?)
 }
 
 /// Runs and undoes each statement for real and compares the changed rows with the expected ones.

@@ -2,11 +2,14 @@
 //! its commit, SQLite's cache emptied before each. What they change is undone outside the clock, so
 //! that every time and every side meets the same database.
 
-use super::command::{failed, write_out};
+use tdekit_sqlite_client::{Library, SqliteError};
+
+use super::command::write_out;
 use super::{Database, WorkerError, open};
+use crate::error::BenchError;
 use crate::job::Undo;
 use crate::measure::{Cost, Meter};
-use tdekit_sqlite_client::{Library, SqliteError};
+use crate::subject::remove_logs;
 
 /// A script that was tried.
 pub(super) struct Script {
@@ -50,10 +53,7 @@ impl Script {
                 let connection = &database.connection;
                 let statement = connection.prepare(sql)?;
                 connection.release_memory();
-                let mut meter = Meter::start();
-                let (result, ..) = meter.part(connection, || statement.run());
-                result?;
-                let cost = meter.finish();
+                let (_, cost) = Meter::whole(connection, || statement.run())?;
                 if time == 0 {
                     sum.start_ns = cost.start_ns;
                 }
@@ -77,13 +77,11 @@ impl Script {
         // Something must stand in the connection's place while the file is closed.
         database.connection = library.open(std::path::Path::new(":memory:"))?;
         if self.undo != Undo::Nothing {
-            for suffix in ["-wal", "-shm", "-journal"] {
-                super::remove_if_there(&crate::subject::beside(&database.path, suffix))?;
-            }
+            remove_logs(&database.path)?;
         }
         if let Undo::Copy(from) = &self.undo {
             std::fs::copy(from, &database.path)
-                .map_err(failed("cannot copy to", &database.path))?;
+                .map_err(BenchError::file("cannot copy to", &database.path))?;
             write_out(&database.path, false)?;
         }
         database.connection = open(library, &database.path, &database.on_open)?;
