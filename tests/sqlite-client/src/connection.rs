@@ -427,8 +427,8 @@ impl Connection {
         self.backup_schema_to((c"main", c"main"), target, -1)
     }
 
-    /// Copies the first schema over the second one of `target`, `pages` pages at a time, all at once
-    /// where negative.
+    /// Copies the first schema over the second one of `target`, `pages` pages at a time, all at
+    /// once where negative.
     ///
     /// # Errors
     /// SQLite's own.
