@@ -10,6 +10,7 @@ mod package;
 mod plane;
 mod process;
 mod release;
+mod room;
 mod s3_server;
 mod setup;
 mod setup_services;
@@ -157,6 +158,7 @@ fn run(task: Task) -> Result<()> {
 
 fn test() -> Result<()> {
     setup::setup(Purpose::Test)?;
+    room::for_tests()?;
     release::build()?;
     let server = S3Server::start()?;
     let mut tally = check::cargo_test(Some(&server))?;

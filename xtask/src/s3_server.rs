@@ -231,6 +231,8 @@ impl Ports {
         command.arg("server");
         command.args(["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false"]);
         command.args(["-master.volumeSizeLimitMB=128", "-volume.max=200", "-filer", "-s3"]);
+        // Its default is a share of the disk; a large one would be refused with gigabytes free.
+        command.arg("-volume.minFreeSpace=64MiB");
         command.args(["-s3.port.iceberg=0", "-s3.port.lance=0", "-s3.autoCreateBucket=false"]);
         command.arg(path("-dir", directory));
         command.arg(path("-s3.config", identities));
