@@ -75,7 +75,7 @@ fn the_commands_run_as_they_stand() {
     rig.tdekit(&[&key_file[..], &words, &places, &option_file].concat());
     rig.use_installed(options, plugins);
 
-    let data = rig.fresh("data");
+    let data = rig.fresh_with_empty_undo("data");
     let server = rig.start(&data, &["log-bin=binlog", "server-id=1"]);
     server.sql("CREATE DATABASE test; CREATE TABLE test.t(n INT PRIMARY KEY)").unwrap();
     let socket = server.socket();

@@ -43,7 +43,7 @@ const TABLES: &str = "\
     SET GLOBAL innodb_fast_shutdown=0";
 
 fn filled(rig: &Rig) -> PathBuf {
-    let data = rig.fresh("data");
+    let data = rig.fresh_with_empty_undo("data");
     let server = rig.start(&data, &[]);
     server.sql(TABLES).unwrap();
     // Until the server has encrypted what the template left in the clear.
