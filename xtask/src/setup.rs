@@ -85,6 +85,7 @@ const NEEDS: &[Need] = &[
     need(Purpose::Test, Probe::File("/usr/lib/galera/libgalera_smm.so"), "galera-4"),
     need(Purpose::Test, Probe::File("/usr/bin/socat"), "socat"),
     need(Purpose::Test, Probe::Program("sysbench"), "sysbench"),
+    need(Purpose::Test, Probe::Program("softhsm2-util"), "softhsm2"),
     need(Purpose::Test, Probe::File(crate::mtr::RUNNER), "mariadb-test"),
     need(Purpose::Test, Probe::Program("dpkg-source"), "dpkg-dev"),
     need(Purpose::Test, Probe::Program("tclsh"), "tcl"),

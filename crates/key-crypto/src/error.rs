@@ -1,6 +1,6 @@
 //! The crate's one error type.
 
-use crate::Algorithm;
+use crate::{Algorithm, Kind};
 
 /// An error of a cryptographic operation.
 ///
@@ -90,4 +90,78 @@ pub enum CryptoError {
         /// The operation, as a verb.
         operation: &'static str,
     },
+    /// A PKCS#11 module cannot be loaded or started.
+    #[error("PKCS#11 module {module}: {reason}")]
+    TokenModule {
+        /// Path of the module.
+        module: String,
+        /// The loader's or the module's reason.
+        reason: String,
+    },
+    /// No slot of a PKCS#11 module has the token.
+    #[error("the PKCS#11 module {module} has no token {token:?}")]
+    TokenMissing {
+        /// Path of the module.
+        module: String,
+        /// The token's label.
+        token: String,
+    },
+    /// A token refused its PIN.
+    #[error("token {token:?}: {reason}")]
+    TokenPin {
+        /// The token's label.
+        token: String,
+        /// The refusal, in words.
+        reason: &'static str,
+    },
+    /// A token does not have exactly one key that serves.
+    #[error("token {token:?} has {count} keys {key:?} for {operation}, where {wanted} is needed")]
+    TokenKey {
+        /// The token's label.
+        token: String,
+        /// The key's label.
+        key: String,
+        /// The operation, as a noun.
+        operation: &'static str,
+        /// Number of keys of that label and use.
+        count: usize,
+        /// Number that the operation needs.
+        wanted: usize,
+    },
+    /// A token refused an operation.
+    #[error("token {token:?} cannot {operation}: {reason}")]
+    Token {
+        /// The token's label.
+        token: String,
+        /// The operation, as a verb.
+        operation: &'static str,
+        /// The token's answer.
+        reason: String,
+    },
+}
+
+impl CryptoError {
+    /// The error's kind, which tells a caller how to react.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::TokenModule { .. }
+            | Self::TokenMissing { .. }
+            | Self::TokenPin { .. }
+            | Self::TokenKey { .. } => Kind::Key,
+            Self::Token { .. } => Kind::Io,
+            Self::KeyLength { .. }
+            | Self::Length { .. }
+            | Self::BufferMismatch { .. }
+            | Self::NotForPages(_)
+            | Self::UnknownAlgorithm(_)
+            | Self::Parameter { .. }
+            | Self::Authentication
+            | Self::SealLimit { .. }
+            | Self::Random
+            | Self::Memory { .. }
+            | Self::Malformed { .. }
+            | Self::Library { .. } => Kind::Refused,
+        }
+    }
 }

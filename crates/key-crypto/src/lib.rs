@@ -27,6 +27,7 @@ pub mod sealing;
 pub mod secret;
 mod subkey;
 pub mod tls;
+pub mod token;
 pub mod triple_des;
 pub mod wrap;
 pub mod x509;

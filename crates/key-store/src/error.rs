@@ -248,8 +248,8 @@ impl StoreError {
             | Self::Exists { .. }
             | Self::CertificateExists { .. }
             | Self::DifferentStore { .. }
-            | Self::SeveralProtectors { .. }
-            | Self::Crypto(_) => Kind::Refused,
+            | Self::SeveralProtectors { .. } => Kind::Refused,
+            Self::Crypto(error) => error.kind(),
             Self::Missing { .. }
             | Self::WrongPassword
             | Self::WrongKey { .. }

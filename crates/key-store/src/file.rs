@@ -38,6 +38,8 @@ pub enum ProtectorKind {
     Password,
     /// Random key material of 32 bytes or more, through HKDF. Identifier 2.
     KeyMaterial,
+    /// A key in a token, through PKCS#11. Identifier 3.
+    Token,
     /// A provider that this program does not have.
     Other(u16),
 }
@@ -49,6 +51,7 @@ impl ProtectorKind {
         match self {
             Self::Password => 1,
             Self::KeyMaterial => 2,
+            Self::Token => 3,
             Self::Other(id) => id,
         }
     }
@@ -59,6 +62,7 @@ impl ProtectorKind {
         match id {
             1 => Self::Password,
             2 => Self::KeyMaterial,
+            3 => Self::Token,
             other => Self::Other(other),
         }
     }
@@ -69,6 +73,7 @@ impl fmt::Display for ProtectorKind {
         match self {
             Self::Password => f.write_str("a password"),
             Self::KeyMaterial => f.write_str("a key file"),
+            Self::Token => f.write_str("a PKCS#11 token"),
             Self::Other(id) => write!(f, "provider {id} of a newer program"),
         }
     }

@@ -39,8 +39,9 @@ pub use file::{
 };
 pub use manage::{NewCertificate, Rotation};
 pub use provider::{
-    BackupPolicy, Binding, CONFIG_FILE_NAME, MIN_KEY_BYTES, Provider, Unlock, backup_policy,
-    generate_key_file, password_cost, read_key_file, read_password_file, unlocks_from_environment,
+    BackupPolicy, Binding, CONFIG_FILE_NAME, MIN_KEY_BYTES, Pin, Provider, TokenAccess, TokenKey,
+    Unlock, backup_policy, generate_key_file, generate_token_key, password_cost, read_key_file,
+    read_password_file, token_key, unlocks_from_environment,
 };
 pub use server_keys::{
     FIRST_DERIVATION, NEWEST_DERIVATION, SERVER_KEY_LEN, SERVER_KEYS_FILE_NAME, ServerKeyVersion,

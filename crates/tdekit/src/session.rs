@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use tdekit_backup_run::Operator;
 use tdekit_key_store::{
-    KeyStore, ProtectorKind, SecretBytes, StoreError, Unlock, Unlocked, read_password_file,
+    KeyStore, Pin, ProtectorKind, SecretBytes, StoreError, Unlock, Unlocked, read_password_file,
+    token_key,
 };
 use zeroize::{Zeroize, Zeroizing};
 
@@ -49,6 +50,14 @@ pub(crate) fn open_with_secret(global: &GlobalArgs) -> Result<(Unlocked, Unlock)
     let store = open_store(global)?;
     let accepts = store.accepts();
     let secret = match store.choose(global.access().secrets()?) {
+        Some(Unlock::Token(mut access)) => {
+            if access.pin.is_none() {
+                access.pin = Some(token_pin()?);
+            }
+            // A new master key goes under the key that opens the old one.
+            access.new_key = store.file().master_key.protectors.iter().find_map(token_key);
+            Unlock::Token(access)
+        }
         Some(secret) => secret,
         None if accepts.contains(&ProtectorKind::Password) && on_terminal() => {
             Unlock::Password(prompt("Password of the key store", Ask::Existing)?)
@@ -114,6 +123,25 @@ pub(crate) fn backup_password(file: Option<&Path>, ask: Ask) -> Result<SecretByt
     Err(CommandError::NoSecret {
         what: "password for the backup",
         ways: "give it with --backup-password-file or TDEKIT_BACKUP_PASSWORD, or on a terminal",
+    })
+}
+
+/// The PIN of a token, from `TDEKIT_PKCS11_PIN`, the file that `TDEKIT_PKCS11_PIN_FILE` names, or
+/// the terminal.
+pub(crate) fn token_pin() -> Result<Pin, CommandError> {
+    let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(pin) = variable("TDEKIT_PKCS11_PIN") {
+        return Ok(Pin::Given(secret(pin.into_vec())?));
+    }
+    if let Some(path) = variable("TDEKIT_PKCS11_PIN_FILE") {
+        return Ok(Pin::File(path.into()));
+    }
+    if on_terminal() {
+        return Ok(Pin::Given(prompt("PIN of the token", Ask::Existing)?));
+    }
+    Err(CommandError::NoSecret {
+        what: "PIN of the token",
+        ways: "give it with TDEKIT_PKCS11_PIN_FILE or TDEKIT_PKCS11_PIN, or on a terminal",
     })
 }
 

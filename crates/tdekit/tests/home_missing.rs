@@ -21,6 +21,7 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("key provider list", "", 3),
     ("key provider add password", "--new-password-file app.db", 3),
     ("key provider add key-file", "new.key --generate", 3),
+    ("key provider add pkcs11", "--module m.so --token t --key k", 3),
     ("key provider remove", "0123", 3),
     ("cert create", "AppCert", 3),
     ("cert list", "", 3),

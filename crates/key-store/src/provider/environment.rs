@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use tdekit_key_crypto::SecretBytes;
 
-use super::Unlock;
 use super::secret_file::check_not_changeable;
+use super::{Pin, TokenAccess, Unlock};
 use crate::error::StoreError;
 
 /// Name of the configuration file in a store's directory.
@@ -49,12 +49,16 @@ pub struct BackupPolicy {
 struct UnlockConfig {
     password_file: Option<PathBuf>,
     key_file: Option<PathBuf>,
+    pkcs11_module: Option<PathBuf>,
+    pkcs11_pin_file: Option<PathBuf>,
 }
 
 /// The ways to open the store in `dir` that are configured, in the order they count:
-/// `TDEKIT_PASSWORD`, `TDEKIT_PASSWORD_FILE`, `TDEKIT_KEY` (hexadecimal), `TDEKIT_KEY_FILE`, then
-/// `password_file` and `key_file` of the table `[unlock]` in `config.toml` beside the store
-/// (relative paths start at the store's directory). Nothing is asked on a terminal.
+/// `TDEKIT_PASSWORD`, `TDEKIT_PASSWORD_FILE`, `TDEKIT_KEY` (hexadecimal), `TDEKIT_KEY_FILE`,
+/// `TDEKIT_PKCS11_MODULE` (with `TDEKIT_PKCS11_PIN` or `TDEKIT_PKCS11_PIN_FILE`), then
+/// `password_file`, `key_file` and `pkcs11_module` (with `pkcs11_pin_file`) of the table `[unlock]`
+/// in `config.toml` beside the store (relative paths start at the store's directory). A token may
+/// come without its PIN. Nothing is asked on a terminal.
 ///
 /// # Errors
 /// `BadSecret` when `TDEKIT_KEY` is not hexadecimal, `Config` or `InsecureFile` for the
@@ -64,6 +68,10 @@ pub fn unlocks_from_environment(dir: &Path) -> Result<Vec<Unlock>, StoreError> {
     let config = read_config(&dir.join(CONFIG_FILE_NAME))?.unlock;
     unlocks.extend(config.password_file.map(|path| Unlock::PasswordFile(dir.join(path))));
     unlocks.extend(config.key_file.map(|path| Unlock::KeyFile(dir.join(path))));
+    unlocks.extend(config.pkcs11_module.map(|module| {
+        let pin = config.pkcs11_pin_file.map(|path| Pin::File(dir.join(path)));
+        Unlock::Token(TokenAccess { module: dir.join(module), pin, new_key: None })
+    }));
     Ok(unlocks)
 }
 
@@ -112,6 +120,13 @@ fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<Vec<Unlock>,
     }
     if let Some(path) = get("TDEKIT_KEY_FILE") {
         unlocks.push(Unlock::KeyFile(path.into()));
+    }
+    if let Some(module) = get("TDEKIT_PKCS11_MODULE") {
+        let pin = match (get("TDEKIT_PKCS11_PIN"), get("TDEKIT_PKCS11_PIN_FILE")) {
+            (Some(pin), _) => Some(Pin::Given(SecretBytes::from_slice(&pin.into_vec())?)),
+            (None, file) => file.map(|path| Pin::File(path.into())),
+        };
+        unlocks.push(Unlock::Token(TokenAccess { module: module.into(), pin, new_key: None }));
     }
     Ok(unlocks)
 }

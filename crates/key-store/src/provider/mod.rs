@@ -4,6 +4,7 @@ mod environment;
 mod key_material;
 mod password;
 mod secret_file;
+mod token;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ pub use environment::{BackupPolicy, CONFIG_FILE_NAME, backup_policy, unlocks_fro
 pub use key_material::{MIN_KEY_BYTES, generate_key_file};
 pub use password::password_cost;
 pub use secret_file::{read_key_file, read_password_file};
+pub use token::{Pin, TokenAccess, TokenKey, generate_token_key, token_key};
 
 pub use crate::derive::Binding;
 use crate::error::StoreError;
@@ -22,6 +24,7 @@ use crate::file::{Protector, ProtectorKind};
 
 use key_material::KeyMaterial;
 use password::Password;
+use token::TokenProvider;
 
 /// Seals and opens the master key with a secret of its own: a password, a key, a token's slot.
 ///
@@ -60,6 +63,8 @@ pub enum Unlock {
     },
     /// A file whose bytes are the key.
     KeyFile(PathBuf),
+    /// A token, through PKCS#11.
+    Token(TokenAccess),
     /// A provider of the caller's own.
     Provider(Box<dyn Provider>),
 }
@@ -71,6 +76,7 @@ impl Unlock {
         match self {
             Self::Password(_) | Self::PasswordFile(_) => ProtectorKind::Password,
             Self::Key { .. } | Self::KeyFile(_) => ProtectorKind::KeyMaterial,
+            Self::Token(_) => ProtectorKind::Token,
             Self::Provider(provider) => provider.kind(),
         }
     }
@@ -92,6 +98,7 @@ impl Unlock {
             }
             Self::Key { key, origin } => f(&KeyMaterial::new(key.try_clone()?, origin)?),
             Self::KeyFile(path) => f(&KeyMaterial::new(read_key_file(path)?, &shown(path))?),
+            Self::Token(access) => f(&TokenProvider::new(access)?),
             Self::Provider(provider) => f(provider.as_ref()),
         }
     }
@@ -104,6 +111,7 @@ impl fmt::Debug for Unlock {
             Self::PasswordFile(path) => write!(f, "PasswordFile({})", path.display()),
             Self::Key { origin, .. } => write!(f, "Key({origin}, redacted)"),
             Self::KeyFile(path) => write!(f, "KeyFile({})", path.display()),
+            Self::Token(access) => write!(f, "Token({})", access.module.display()),
             Self::Provider(provider) => write!(f, "Provider({})", provider.kind()),
         }
     }

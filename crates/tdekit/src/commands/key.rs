@@ -8,7 +8,7 @@ use serde::Serialize;
 use tdekit_key_store::{
     FORMAT_VERSION, KeyStore, MAX_FILE_BYTES, PasswordParams, Protector, ProtectorKind, Restored,
     StoreError, Unlock, generate_key_file, iso8601, password_cost, read_limited, restore,
-    write_new,
+    token_key, write_new,
 };
 
 use super::key_provider::{self, ProviderCommand};
@@ -286,6 +286,11 @@ pub(super) struct ProtectorStatus {
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     argon2: Option<Argon2Status>,
+    /// Labels of a token and of its key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -353,6 +358,7 @@ impl ProtectorStatus {
         let kind = match protector.kind {
             ProtectorKind::Password => "password".to_owned(),
             ProtectorKind::KeyMaterial => "key file".to_owned(),
+            ProtectorKind::Token => "PKCS#11 token".to_owned(),
             ProtectorKind::Other(id) => format!("provider {id}"),
         };
         let argon2 = password_cost(protector).map(|cost| Argon2Status {
@@ -360,8 +366,9 @@ impl ProtectorStatus {
             passes: cost.passes(),
             lanes: cost.lanes(),
         });
-        let id = hex(&protector.id);
-        Self { id, kind, created_at: iso8601(protector.created_at), argon2 }
+        let (id, created_at) = (hex(&protector.id), iso8601(protector.created_at));
+        let (token, key) = token_key(protector).map(|named| (named.token, named.key)).unzip();
+        Self { id, kind, created_at, argon2, token, key }
     }
 }
 
@@ -373,6 +380,10 @@ impl std::fmt::Display for ProtectorStatus {
                 write!(f, " (Argon2id: {memory_mib} MiB, {passes} passes, {lanes} lane)")
             }
             None => Ok(()),
+        }?;
+        match (&self.token, &self.key) {
+            (Some(token), Some(key)) => write!(f, " (token {token:?}, key {key:?})"),
+            _ => Ok(()),
         }
     }
 }
@@ -460,7 +471,7 @@ pub(super) fn shown(secret: &Unlock) -> String {
         Unlock::PasswordFile(path) => format!("the password in {}", path.display()),
         Unlock::Key { origin, .. } => format!("the key in {origin}"),
         Unlock::KeyFile(path) => format!("the key file {}", path.display()),
-        Unlock::Provider(provider) => provider.kind().to_string(),
+        Unlock::Token(_) | Unlock::Provider(_) => secret.kind().to_string(),
     }
 }
 

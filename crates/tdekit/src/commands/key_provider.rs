@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use tdekit_key_store::{PasswordParams, Protector, Unlock};
+use tdekit_key_store::{
+    CONFIG_FILE_NAME, PasswordParams, Pin, Protector, TokenAccess, TokenKey, Unlock,
+    generate_token_key,
+};
 
 use super::key::{CostArgs, ProtectorStatus, generated, keep_if_ok, shown};
 use crate::error::CommandError;
@@ -30,6 +33,8 @@ pub(crate) enum AddCommand {
     Password(PasswordArgs),
     /// A key file
     KeyFile(KeyFileArgs),
+    /// A key in a hardware security module or another token, through its PKCS#11 module
+    Pkcs11(Pkcs11Args),
 }
 
 /// Arguments of `key provider add password`.
@@ -52,6 +57,26 @@ pub(crate) struct KeyFileArgs {
     generate: bool,
 }
 
+/// Arguments of `key provider add pkcs11`.
+#[derive(Debug, Args)]
+pub(crate) struct Pkcs11Args {
+    /// The PKCS#11 module, a shared library that came with the token
+    #[arg(long, value_name = "FILE")]
+    module: PathBuf,
+    /// Label of the token
+    #[arg(long, value_name = "LABEL")]
+    token: String,
+    /// Label of the key in it: AES, or RSA with both its halves
+    #[arg(long, value_name = "LABEL")]
+    key: String,
+    /// Make the key in the token: AES-256, which never leaves it
+    #[arg(long)]
+    generate: bool,
+    /// File with the PIN of the token [default: $TDEKIT_PKCS11_PIN, else a prompt]
+    #[arg(long, value_name = "FILE")]
+    pin_file: Option<PathBuf>,
+}
+
 /// Arguments of `key provider list`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
@@ -72,6 +97,7 @@ pub(crate) fn run(command: &ProviderCommand, global: &GlobalArgs) -> Result<(), 
     match command {
         ProviderCommand::Add(AddCommand::Password(args)) => add_password(args, global),
         ProviderCommand::Add(AddCommand::KeyFile(args)) => add_key_file(args, global),
+        ProviderCommand::Add(AddCommand::Pkcs11(args)) => add_pkcs11(args, global),
         ProviderCommand::List(args) => list(args, global),
         ProviderCommand::Remove(args) => remove(args, global),
     }
@@ -105,6 +131,29 @@ fn add_key_file(args: &KeyFileArgs, global: &GlobalArgs) -> Result<(), CommandEr
     let secret = Unlock::KeyFile(args.file.clone());
     let added = store.add_protector(&secret, PasswordParams::default());
     tell_added(&keep_if_ok(made, added)?, &secret)
+}
+
+fn add_pkcs11(args: &Pkcs11Args, global: &GlobalArgs) -> Result<(), CommandError> {
+    let mut store = session::open_unlocked_store(global)?;
+    let module = std::path::absolute(&args.module)?;
+    let pin = match &args.pin_file {
+        Some(path) => Pin::File(std::path::absolute(path)?),
+        None => session::token_pin()?,
+    };
+    let new_key = Some(TokenKey { token: args.token.clone(), key: args.key.clone() });
+    let access = TokenAccess { module, pin: Some(pin), new_key };
+    if args.generate {
+        generate_token_key(&access)?;
+        output::line(format_args!("Made the key {:?} in the token {:?}.", args.key, args.token))?;
+    }
+    let secret = Unlock::Token(access);
+    tell_added(&store.add_protector(&secret, PasswordParams::default())?, &secret)?;
+    let config = store.store().dir().join(CONFIG_FILE_NAME);
+    output::line(format_args!(
+        "To have it open the key store, set TDEKIT_PKCS11_MODULE and TDEKIT_PKCS11_PIN_FILE, or \
+         pkcs11_module and pkcs11_pin_file under [unlock] in {}.",
+        config.display()
+    ))
 }
 
 fn tell_added(added: &Protector, secret: &Unlock) -> Result<(), CommandError> {
