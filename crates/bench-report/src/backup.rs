@@ -1,7 +1,7 @@
 //! The answers that the matrix of backups gives.
 
-use crate::figures::Pooled;
-use crate::format::{fine_percent, interval, percent};
+use crate::figures::Ratio;
+use crate::format::fine_percent;
 use crate::index::compression_words;
 use crate::model::Metric;
 use crate::report::Report;
@@ -17,19 +17,17 @@ pub(crate) fn cipher_of<'a>(report: &'a Report, algorithm: &str) -> Option<&'a s
 pub(crate) fn verdict(report: &Report, algorithm: &str) -> Vec<String> {
     let Some(cipher) = cipher_of(report, algorithm) else { return Vec::new() };
     let base = report.base().map_or("", |base| base.id.as_str());
-    let words =
-        |found: &Pooled| format!("{} ({})", percent(found.ratio), interval(found.low, found.high));
     let sentence = |compression: &str| {
         let find = |action: &str, metric| {
             report.summary.pooled(&format!("{action}/{compression}"), metric, cipher, base)
         };
         let restore = find("restore", Metric::Elapsed)
-            .map_or_else(String::new, |found| format!("; its restore {}", words(found)));
+            .map_or_else(String::new, |found| format!("; its restore {}", found.words()));
         Some(format!(
             "Backup, {}: {cipher} costs elapsed time {}, CPU {}, size {}{restore}.",
             compression_words(compression),
-            words(find("backup", Metric::Elapsed)?),
-            words(find("backup", Metric::Cpu)?),
+            find("backup", Metric::Elapsed)?.words(),
+            find("backup", Metric::Cpu)?.words(),
             fine_percent(find("backup", Metric::Size)?.ratio),
         ))
     };

@@ -4,15 +4,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::percent;
+use crate::figures::Ratio;
 use crate::model::{Environment, Metric, Noise, Tool};
+use crate::piece::{As, Piece, all, each, number};
+use crate::report::distinct;
 use crate::stats::{deviation, mean, median, share_interval};
-use crate::table::new_table;
+use crate::table::Table;
 
 /// Name and version of the document's shape.
 pub const CALIBRATION_SCHEMA: &str = "tdekit-calibration/1";
-
-pub(crate) use crate::figures::HEADLINE;
 
 /// Quantile of the normal distribution below which 8 of 10 values lie.
 const EIGHT_OF_TEN: f64 = 0.841_621;
@@ -100,8 +100,23 @@ pub struct CalibratedInterval {
 
 impl CalibratedInterval {
     /// Whether a ratio lies within.
-    pub(crate) fn holds(&self, ratio: f64) -> bool {
+    fn holds(&self, ratio: f64) -> bool {
         self.low <= ratio && self.high >= ratio
+    }
+
+    /// The row that it counts in.
+    pub(crate) fn key(&self) -> (&str, Metric, Truth) {
+        (&self.class, self.metric, self.truth)
+    }
+}
+
+impl Ratio for CalibratedInterval {
+    fn ratio(&self) -> f64 {
+        self.ratio
+    }
+
+    fn ends(&self) -> Option<[(&'static str, f64); 2]> {
+        Some([("low", self.low), ("high", self.high)])
     }
 }
 
@@ -147,15 +162,9 @@ pub struct CalibrationRow {
 impl Calibration {
     /// Computes `rows` from `intervals`.
     pub fn summarize(&mut self) {
-        let mut rows: Vec<CalibrationRow> = Vec::new();
-        for found in &self.intervals {
-            let known = rows.iter().any(|row| {
-                (&row.class, row.metric, row.truth) == (&found.class, found.metric, found.truth)
-            });
-            if !known {
-                rows.extend(row(&self.intervals, found, (self.injected, self.confidence)));
-            }
-        }
+        let firsts = distinct(&self.intervals, |one| one.key());
+        let row = |first| row(&self.intervals, first, (self.injected, self.confidence));
+        let mut rows: Vec<CalibrationRow> = firsts.into_iter().filter_map(row).collect();
         rows.sort_by_key(|row| row.truth == Truth::Injected);
         self.rows = rows;
     }
@@ -166,10 +175,7 @@ fn row(
     like: &CalibratedInterval,
     (injected, confidence): (f64, f64),
 ) -> Option<CalibrationRow> {
-    let own: Vec<&CalibratedInterval> = all
-        .iter()
-        .filter(|one| (&one.class, one.metric, one.truth) == (&like.class, like.metric, like.truth))
-        .collect();
+    let own: Vec<&CalibratedInterval> = all.iter().filter(|one| one.key() == like.key()).collect();
     let truth = like.truth.ratio(injected);
     let count = |fits: &dyn Fn(&CalibratedInterval) -> bool| {
         own.iter().filter(|one| fits(one)).count() as u64
@@ -202,75 +208,65 @@ fn row(
     })
 }
 
+impl Calibration {
+    /// A true cost.
+    pub(crate) fn cost(&self, truth: Truth) -> Piece {
+        match truth {
+            Truth::Nothing => "0 %".into(),
+            Truth::Injected => number("injected", As::Growth, self.injected),
+        }
+    }
+
+    /// How many intervals hold the truth, by class, metric and truth.
+    pub(crate) fn table(&self) -> Table {
+        let rows = each(&self.rows, "rows").map(|found| {
+            let item = found.item;
+            let count = |field: &str, value: u64| found.number(field, As::Count, value);
+            let width = |field: &str, points: f64| found.number(field, As::Decimal, points);
+            let shares = [("share_low", item.share_low), ("share_high", item.share_high)];
+            let shares = shares.map(|(field, share)| found.number(field, As::Share, share));
+            let kept = Piece::from(if item.kept { "kept" } else { "not kept" });
+            vec![
+                found.text("class", &item.class),
+                item.metric.label().into(),
+                self.cost(item.truth),
+                count("held", item.held),
+                count("runs", item.runs),
+                all![Piece::span(shares), kept.below()],
+                count("above", item.above),
+                count("below", item.below),
+                count("within_a_point", item.within_a_point),
+                found.number("bias_points", As::Points, item.bias_points),
+                width("half_width_points", item.half_width_points),
+                item.visible_points.map_or(Piece::Nothing, |value| width("visible_points", value)),
+            ]
+        });
+        let head = ["Class", "In", "True cost", "Hold it", "Runs", "Of all such", "Above", "Below"];
+        let head = head.into_iter().chain(["Within a point", "Bias", "Half-width", "Visible"]);
+        Table::new("Intervals that hold the truth", head, rows)
+    }
+}
+
 /// The calibration as plain text, ending in a newline.
 #[must_use]
 pub fn calibration_text(calibration: &Calibration) -> String {
-    let injected = percent(1.0 + calibration.injected);
-    let mut text = format!(
-        "{} of {} runs: {}\n",
-        runs(calibration),
-        calibration.runs_wanted,
-        calibration.design
-    );
-    let mut table = new_table(
-        [
-            "truth",
-            "class",
-            "of",
-            "runs",
-            "hold it",
-            "above",
-            "below",
-            "within 1 point",
-            "bias",
-            "half-width",
-            "visible",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-    );
-    for row in &calibration.rows {
-        let truth = if row.truth == Truth::Injected { injected.as_str() } else { "0 %" };
-        let points = |value: f64| format!("{value:.2}");
-        table.add_row(vec![
-            truth.to_owned(),
-            row.class.clone(),
-            row.metric.label().to_owned(),
-            row.runs.to_string(),
-            format!(
-                "{} ({:.0} to {:.0} %)",
-                row.held,
-                row.share_low * 100.0,
-                row.share_high * 100.0
-            ),
-            row.above.to_string(),
-            row.below.to_string(),
-            row.within_a_point.to_string(),
-            format!("{:+.2}", row.bias_points),
-            points(row.half_width_points),
-            row.visible_points.map_or_else(String::new, points),
-        ]);
-    }
-    text.push_str(&format!("\n{table}\n\n"));
+    let Calibration { runs_wanted, design, rows, .. } = calibration;
+    let mut text = format!("{} of {runs_wanted} runs: {design}\n", runs(calibration));
+    text.push_str(&calibration.table().words());
     text.push_str(&format!(
-        "\"hold it\": intervals that contain the truth, and what share of all such runs' would; \
-         {} % should. Bias, half-width and the least overhead that 8 of 10 such runs would see \
-         are in points of a percent.\n",
+        "\n\"Of all such\": what share of all such runs' intervals would contain the truth; {} % \
+         should. Bias, half-width and the least overhead that 8 of 10 such runs would see are in \
+         points of a percent.\n",
         calibration.confidence * 100.0
     ));
-    let broken: Vec<&CalibrationRow> = calibration.rows.iter().filter(|row| !row.kept).collect();
-    if broken.is_empty() && !calibration.rows.is_empty() {
+    if !rows.is_empty() && rows.iter().all(|row| row.kept) {
         text.push_str("The promise is kept in every row.\n");
     }
-    for row in broken {
-        text.push_str(&format!(
-            "The promise is not kept: {}, {}, {} of {} hold the truth.\n",
-            row.class,
-            row.metric.label(),
-            row.held,
-            row.runs
-        ));
-    }
+    text.extend(rows.iter().filter(|row| !row.kept).map(|row| {
+        let CalibrationRow { class, held, runs, .. } = row;
+        let metric = row.metric.label();
+        format!("The promise is not kept: {class}, {metric}, {held} of {runs} hold the truth.\n")
+    }));
     if calibration.added_cpu > 0.0 {
         text.push_str(&format!(
             "Really added: {:.2} % of elapsed time, {:.2} % of CPU.\n",
@@ -278,9 +274,7 @@ pub fn calibration_text(calibration: &Calibration) -> String {
             calibration.added_cpu * 100.0
         ));
     }
-    for reason in &calibration.incomplete {
-        text.push_str(&format!("incomplete: {reason}\n"));
-    }
+    text.extend(calibration.incomplete.iter().map(|reason| format!("incomplete: {reason}\n")));
     text
 }
 
@@ -292,6 +286,7 @@ fn runs(calibration: &Calibration) -> u64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::examples::holds;
 
     fn interval(run: u32, truth: Truth, ratio: f64) -> CalibratedInterval {
         CalibratedInterval {
@@ -356,16 +351,16 @@ pub(crate) mod tests {
             (Truth::Injected, 2, None)
         );
         let text = calibration_text(&calibration);
-        for wanted in [
-            "4 of 5 runs: two mixes",
-            "+3.0 %",
-            "2 (7 to 93 %)",
-            "not kept",
-            "3.01 % of elapsed",
-            "incomplete: interrupted",
-        ] {
-            assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
-        }
+        holds(
+            &text,
+            [
+                "4 of 5 runs: two mixes",
+                "+3.00 %",
+                "6.8 % to 93.2 % (not kept)",
+                "3.01 % of elapsed",
+                "incomplete: interrupted",
+            ],
+        );
         let document = serde_json::to_string(&calibration).unwrap();
         let read: Calibration = serde_json::from_str(&document).unwrap();
         assert_eq!(read, calibration);

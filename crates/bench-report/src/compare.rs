@@ -4,14 +4,14 @@
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use crate::figures::HEADLINE;
-use crate::format::{interval, percent};
+use crate::figures::{HEADLINE, ratios};
 use crate::index::{Index, Stage, Versus};
-use crate::layout::{FACTS, fact_words};
+use crate::layout::FACTS;
 use crate::model::{Class, Metric, Results};
-use crate::report::Report;
+use crate::piece::{As, Found, each};
+use crate::report::{Report, distinct};
 use crate::stats::{Estimate, welch_difference};
-use crate::table::new_table;
+use crate::table::Table;
 
 /// Name and version of the document's shape.
 pub const CHANGES_SCHEMA: &str = "tdekit-changes/1";
@@ -287,48 +287,56 @@ fn only(one: &Report, other: &Report, which: &str) -> Vec<String> {
         .collect()
 }
 
-/// Differences between the runs that may move a cost by themselves.
+type Told = fn(&Results) -> String;
+
+/// What is told of both runs where it differs: it may move a cost by itself.
+const TOLD: [(&str, Told); 18] = [
+    ("The program", |run| run.tool.version.clone()),
+    ("The operating system", |run| run.environment.os.clone()),
+    ("The kernel", |run| run.environment.kernel.clone()),
+    ("The processor", |run| run.environment.cpu.clone()),
+    ("The number of processors", |run| run.environment.cpus.to_string()),
+    ("The memory", |run| run.environment.memory_bytes.to_string()),
+    ("The file system", |run| run.environment.file_system.clone()),
+    ("The journal mode", |run| run.settings.journal_mode.clone()),
+    ("`synchronous`", |run| run.settings.synchronous.clone()),
+    ("The cache", |run| run.settings.cache_size.to_string()),
+    ("The page size", |run| run.settings.page_size_bytes.to_string()),
+    ("The number of processes", |run| run.settings.processes.to_string()),
+    ("Rows a generated table", |run| or_none(run.settings.rows)),
+    ("The algorithm", |run| run.settings.algorithm.clone()),
+    ("The rate", |run| or_none(run.settings.rate_per_s)),
+    ("The think time", |run| format!("{:?}", run.settings.think_time)),
+    ("The database", |run| run.subject.label.clone()),
+    ("Its size", |run| run.subject.bytes.to_string()),
+];
+
+fn or_none(value: Option<u64>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| value.to_string())
+}
+
 fn differences(old: &Results, new: &Results) -> Vec<String> {
     let mut found = Vec::new();
-    let mut unequal = |what: &str, one: &str, other: &str| {
-        if one != other {
-            found.push(format!("{what} differs: {one} then, {other} now."));
-        }
-    };
-    unequal("The program", &old.tool.version, &new.tool.version);
-    let (one, other) = (&old.environment, &new.environment);
-    unequal("The operating system", &one.os, &other.os);
-    unequal("The kernel", &one.kernel, &other.kernel);
-    unequal("The processor", &one.cpu, &other.cpu);
-    unequal("The number of processors", &one.cpus.to_string(), &other.cpus.to_string());
-    unequal("The memory", &one.memory_bytes.to_string(), &other.memory_bytes.to_string());
-    unequal("The file system", &one.file_system, &other.file_system);
-    let (one, other) = (&old.settings, &new.settings);
-    unequal("The journal mode", &one.journal_mode, &other.journal_mode);
-    unequal("`synchronous`", &one.synchronous, &other.synchronous);
-    unequal("The cache", &one.cache_size.to_string(), &other.cache_size.to_string());
-    unequal("The page size", &one.page_size_bytes.to_string(), &other.page_size_bytes.to_string());
-    unequal("The number of processes", &one.processes.to_string(), &other.processes.to_string());
-    let rows = |rows: Option<u64>| rows.map_or_else(|| "none".to_owned(), |rows| rows.to_string());
-    unequal("Rows a generated table", &rows(one.rows), &rows(other.rows));
-    unequal("The algorithm", &one.algorithm, &other.algorithm);
-    unequal("The rate", &rows(one.rate_per_s), &rows(other.rate_per_s));
-    unequal("The think time", &format!("{:?}", one.think_time), &format!("{:?}", other.think_time));
-    unequal("The database", &old.subject.label, &new.subject.label);
-    unequal("Its size", &old.subject.bytes.to_string(), &new.subject.bytes.to_string());
+    for (what, of) in TOLD {
+        unequal(&mut found, what, [of(old), of(new)]);
+    }
     unequal_parts(old, new, &mut found);
     for (results, which) in [(old, "older"), (new, "newer")] {
         if results.control {
             found.push(format!("The {which} run is base against base."));
         }
         if !results.incomplete.is_empty() {
-            found.push(format!(
-                "The {which} run is not complete: {}",
-                results.incomplete.join("; ")
-            ));
+            let reasons = results.incomplete.join("; ");
+            found.push(format!("The {which} run is not complete: {reasons}"));
         }
     }
     found
+}
+
+fn unequal(found: &mut Vec<String>, what: &str, [then, now]: [String; 2]) {
+    if then != now {
+        found.push(format!("{what} differs: {then} then, {now} now."));
+    }
 }
 
 /// The same of sides, servers, tables and devices.
@@ -337,31 +345,50 @@ fn unequal_parts(old: &Results, new: &Results, found: &mut Vec<String>) {
         let Some(old) = of_name(old, name) else { continue };
         let label = new.experiment.label();
         for fact in FACTS.iter().filter(|fact| fact.compared) {
-            let [then, now] =
-                [old, new].map(|report| fact_words(&report.facts, fact).unwrap_or_default());
-            if then != now {
-                let what = fact.words;
-                found.push(format!("Of the {label} {what} differs: {then} then, {now} now."));
-            }
+            let value = |report: &Report| fact.value(&report.facts, "").map(|value| value.words());
+            let both = [old, new].map(|report| value(report).unwrap_or_default());
+            unequal(found, &format!("Of the {label} {}", fact.words), both);
         }
         for side in &new.sides {
-            let known = old.sides.iter().find(|other| other.id == side.id);
-            let libraries = known.map(|old| (&old.library.source_id, &side.library.source_id));
-            if let Some((then, now)) = libraries.filter(|(then, now)| then != now) {
-                let id = &side.id;
-                found.push(format!("The library of side {id} differs: {then} then, {now} now."));
-            }
+            let Some(known) = old.sides.iter().find(|other| other.id == side.id) else { continue };
+            let both = [known, side].map(|side| side.library.source_id.clone());
+            unequal(found, &format!("The library of side {}", side.id), both);
         }
         if old.statements != new.statements {
             found.push("The lists of statements differ: their classes do other work.".to_owned());
         }
-        if old.settings != new.settings {
-            let [then, now] = [old, new].map(|report| {
-                let each = report.settings.iter().map(|(name, value)| format!("{name}={value}"));
-                each.collect::<Vec<_>>().join(", ")
-            });
-            found.push(format!("Of the {label} a setting differs: {then} then, {now} now."));
-        }
+        let settings = [old, new].map(|report| {
+            let each = report.settings.iter().map(|(name, value)| format!("{name}={value}"));
+            each.collect::<Vec<_>>().join(", ")
+        });
+        unequal(found, &format!("Of the {label} a setting"), settings);
+    }
+}
+
+ratios!(Change);
+
+impl Changes {
+    /// The first change of each side, which knows its name.
+    pub(crate) fn sides(&self) -> Vec<Found<'_, Change>> {
+        distinct(each(&self.changes, "changes"), |found| &found.item.side)
+    }
+
+    /// Every cost of a side, then and now.
+    pub(crate) fn table(&self, side: &Change) -> Table {
+        let own = each(&self.changes, "changes").filter(|found| found.item.side == side.side);
+        let rows = own.map(|found| {
+            let item = found.item;
+            vec![
+                found.text("label", &item.label),
+                item.metric.label().into(),
+                found.number("old", As::Percent, item.old),
+                found.number("new", As::Percent, item.new),
+                found.with_ends(As::Percent),
+                item.direction.label().into(),
+            ]
+        });
+        let head = ["Cost of", "In", "Then", "Now", "Change", "Verdict"];
+        Table::new(format!("Costs of {}, then and now", side.side_label), head, rows)
     }
 }
 
@@ -371,24 +398,7 @@ pub fn changes_text(changes: &Changes) -> String {
     let confidence = changes.confidence * 100.0;
     let mut text =
         format!("Cost of encryption, {} against {}:\n", changes.new.started, changes.old.started);
-    let mut table = new_table(
-        ["cost of", "side", "of", "then", "now", "change", "interval", ""]
-            .map(str::to_owned)
-            .to_vec(),
-    );
-    for found in &changes.changes {
-        table.add_row(vec![
-            found.label.clone(),
-            found.side.clone(),
-            found.metric.label().to_owned(),
-            percent(found.old),
-            percent(found.new),
-            percent(found.ratio),
-            interval(found.low, found.high),
-            found.direction.label().to_owned(),
-        ]);
-    }
-    text.push_str(&format!("\n{table}\n"));
+    text.extend(changes.sides().iter().map(|side| changes.table(side.item).words()));
     text.push_str(&format!(
         "\nOf {} costs {} are dearer and {} cheaper with {confidence} % confidence each; where \
          nothing changed, {} in 100 say so by chance.\n",
@@ -397,18 +407,15 @@ pub fn changes_text(changes: &Changes) -> String {
         changes.cheaper,
         (100.0 - confidence).round()
     ));
-    for line in &changes.not_compared {
-        text.push_str(&format!("not compared: {line}\n"));
-    }
-    for line in &changes.warnings {
-        text.push_str(&format!("warning: {line}\n"));
-    }
+    text.extend(changes.not_compared.iter().map(|line| format!("not compared: {line}\n")));
+    text.extend(changes.warnings.iter().map(|line| format!("warning: {line}\n")));
     text
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::examples::{holds, whole};
     use crate::json::tests::example;
     use crate::report::float;
 
@@ -434,16 +441,16 @@ pub(crate) mod tests {
         results
     }
 
+    fn find<'a>(changes: &'a Changes, class: &str, metric: Metric, side: &str) -> &'a Change {
+        let is =
+            |found: &&Change| found.class == class && found.metric == metric && found.side == side;
+        changes.changes.iter().find(is).unwrap_or_else(|| panic!("{class} {side}"))
+    }
+
     #[test]
     fn a_changed_cost_is_seen_and_an_equal_one_is_not() {
         let changes = compare(&run(1000, 1), &run(1050, 2));
-        let find = |class: &str, metric, side: &str| {
-            changes
-                .changes
-                .iter()
-                .find(|found| found.class == class && found.metric == metric && found.side == side)
-                .unwrap()
-        };
+        let find = |class, metric, side| find(&changes, class, metric, side);
         for class in ["headline", "crud/4-3-3"] {
             let elapsed = find(class, Metric::Elapsed, "encrypted");
             assert!((elapsed.ratio - 1.05).abs() < 2e-3, "{elapsed:?}");
@@ -467,10 +474,7 @@ pub(crate) mod tests {
     /// Throughput that falls is a cost that grows.
     #[test]
     fn backups_workloads_and_messages_are_compared() {
-        let mut old = example();
-        old.backup = Some(crate::examples::backup());
-        old.oltp = Some(crate::examples::oltp());
-        old.messages = Some(crate::examples::messages());
+        let old = whole();
         let mut new = old.clone();
         new.oltp.as_mut().unwrap().set("tables", 5_u32);
         for run in &mut new.oltp.as_mut().unwrap().runs {
@@ -485,13 +489,7 @@ pub(crate) mod tests {
             }
         }
         let changes = compare(&old, &new);
-        let find = |class: &str, metric, side: &str| {
-            let found = changes
-                .changes
-                .iter()
-                .find(|found| found.class == class && found.metric == metric && found.side == side);
-            found.unwrap_or_else(|| panic!("{class} {side}"))
-        };
+        let find = |class, metric, side| find(&changes, class, metric, side);
         let throughput = find("oltp_read_write/8", Metric::Throughput, "tdekit");
         assert_eq!(throughput.direction, Direction::Dearer);
         assert!((throughput.ratio - 0.8).abs() < 1e-3, "{throughput:?}");
@@ -528,16 +526,17 @@ pub(crate) mod tests {
         new.control = true;
         let changes = compare(&old, &new);
         let told = format!("{:?} {:?}", changes.warnings, changes.not_compared);
-        for wanted in [
-            "The processor differs",
-            "`synchronous` differs: normal then, full now.",
-            "newer run is base against base",
-            "crud/10-0-0 is in the newer run alone",
-            "crud/4-3-3 is in the older run alone",
-            "side peer is in the older run alone",
-        ] {
-            assert!(told.contains(wanted), "{wanted} is missing in {told}");
-        }
+        holds(
+            &told,
+            [
+                "The processor differs",
+                "`synchronous` differs: normal then, full now.",
+                "newer run is base against base",
+                "crud/10-0-0 is in the newer run alone",
+                "crud/4-3-3 is in the older run alone",
+                "side peer is in the older run alone",
+            ],
+        );
     }
 
     #[test]

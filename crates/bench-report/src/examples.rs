@@ -4,8 +4,26 @@ use std::collections::BTreeMap;
 
 use crate::index::Stage;
 use crate::metric::Metric;
-use crate::model::{Class, Experiment, Role, Side};
+use crate::model::{Class, Experiment, Results, Role, Side};
 use crate::report::{Idle, Report, Run, measured};
+
+/// A run of all experiments.
+pub(crate) fn whole() -> Results {
+    Results {
+        backup: Some(backup()),
+        oltp: Some(oltp()),
+        messages: Some(messages_with_everything()),
+        ..crate::json::tests::example()
+    }
+}
+
+/// All of these words stand in a text.
+#[track_caller]
+pub(crate) fn holds<const N: usize>(text: &str, all: [&str; N]) {
+    for wanted in all {
+        assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
+    }
+}
 
 /// Computes the summary anew, of a run of a fixed length.
 pub(crate) fn summarize(report: &mut Report) {

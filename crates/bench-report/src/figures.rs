@@ -4,8 +4,40 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::format::{interval, percent};
 use crate::metric::Metric;
 use crate::model::ProbeKind;
+
+/// A ratio with its interval.
+pub(crate) trait Ratio {
+    /// 1 is as fast, or as large.
+    fn ratio(&self) -> f64;
+
+    /// Both ends of the interval, with the names of their fields.
+    fn ends(&self) -> Option<[(&'static str, f64); 2]>;
+
+    /// `+1.7 % (+0.9 to +2.6)`.
+    fn words(&self) -> String {
+        let ends = self.ends().map(|ends| ends.map(|(_, end)| end));
+        format!("{} ({})", percent(self.ratio()), interval(ends))
+    }
+}
+
+/// Ratios whose interval may be absent.
+macro_rules! ratios {
+    ($($name:ty),*) => { $(impl $crate::figures::Ratio for $name {
+        fn ratio(&self) -> f64 {
+            self.ratio
+        }
+
+        fn ends(&self) -> Option<[(&'static str, f64); 2]> {
+            Some([("low", self.low?), ("high", self.high?)])
+        }
+    })* };
+}
+pub(crate) use ratios;
+
+ratios!(Comparison, Pooled);
 
 /// Everything computed of an experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -128,6 +160,32 @@ pub struct Difference {
     pub high: Option<f64>,
 }
 
+impl Comparison {
+    /// Whether it is that of a cell, or of one of the cell's statements.
+    pub(crate) fn is(
+        &self,
+        (class, statement): (&str, Option<u32>),
+        metric: Metric,
+        pair: (&str, &str),
+    ) -> bool {
+        self.class == class
+            && self.statement == statement
+            && self.metric == metric
+            && self.pair() == pair
+    }
+
+    /// The side, and what it is held against.
+    pub(crate) fn pair(&self) -> (&str, &str) {
+        (&self.side, &self.against)
+    }
+}
+
+impl Pooled {
+    pub(crate) fn is(&self, id: &str, metric: Metric, (side, against): (&str, &str)) -> bool {
+        self.id == id && self.metric == metric && self.side == side && self.against == against
+    }
+}
+
 impl Totals {
     /// The median of a metric; 0 where it was not measured.
     #[must_use]
@@ -146,24 +204,14 @@ impl Summary {
         side: &str,
         against: &str,
     ) -> Option<&Comparison> {
-        self.comparisons.iter().find(|found| {
-            found.class == class
-                && found.statement.is_none()
-                && found.metric == metric
-                && found.side == side
-                && found.against == against
-        })
+        let is = |found: &&Comparison| found.is((class, None), metric, (side, against));
+        self.comparisons.iter().find(is)
     }
 
     /// A ratio of `side` against `against` over several cells.
     #[must_use]
     pub fn pooled(&self, id: &str, metric: Metric, side: &str, against: &str) -> Option<&Pooled> {
-        self.pooled.iter().find(|found| {
-            found.id == id
-                && found.metric == metric
-                && found.side == side
-                && found.against == against
-        })
+        self.pooled.iter().find(|found| found.is(id, metric, (side, against)))
     }
 
     /// The headline of `side` against `against`.

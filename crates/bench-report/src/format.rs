@@ -107,14 +107,11 @@ pub(crate) fn times(ratio: f64) -> String {
 }
 
 /// An interval of ratios as overheads: `-0.3 to +2.7`, `no interval` when it is absent.
-pub(crate) fn interval(low: Option<f64>, high: Option<f64>) -> String {
-    match (low, high) {
-        (Some(low), Some(high)) if low < 0.01 || high > 100.0 => "too wide to tell".to_owned(),
-        (Some(low), Some(high)) => {
-            let bare = |ratio: f64| percent(ratio).trim_end_matches(" %").to_owned();
-            format!("{} to {}", bare(low), bare(high))
-        }
-        _ => "no interval".to_owned(),
+pub(crate) fn interval(ends: Option<[f64; 2]>) -> String {
+    match ends {
+        Some([low, high]) if low < 0.01 || high > 100.0 => "too wide to tell".to_owned(),
+        Some(ends) => ends.map(|end| As::Bare.words(end)).join(" to "),
+        None => "no interval".to_owned(),
     }
 }
 
@@ -174,9 +171,9 @@ mod tests {
         assert_eq!(fine_percent(1.0003), "+0.030 %");
         assert_eq!(fine_percent(0.999_999_9), "+0.000 %");
         assert_eq!(times(0.275), "x0.28");
-        assert_eq!(interval(Some(0.997), Some(1.027)), "-0.3 to +2.7");
-        assert_eq!(interval(None, None), "no interval");
-        assert_eq!(interval(Some(0.5), Some(1e9)), "too wide to tell");
+        assert_eq!(interval(Some([0.997, 1.027])), "-0.3 to +2.7");
+        assert_eq!(interval(None), "no interval");
+        assert_eq!(interval(Some([0.5, 1e9])), "too wide to tell");
     }
 
     #[test]

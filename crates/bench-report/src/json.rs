@@ -220,10 +220,7 @@ pub(crate) mod tests {
 
     #[test]
     fn experiments_with_sides_of_their_own_make_the_round_trip_too() {
-        let mut results = example();
-        results.backup = Some(crate::examples::backup());
-        results.oltp = Some(crate::examples::oltp());
-        results.messages = Some(crate::examples::messages_with_everything());
+        let results = crate::examples::whole();
         let text = to_json(&results).unwrap();
         assert_eq!(from_json(&text).unwrap(), results);
     }

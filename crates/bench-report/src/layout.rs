@@ -3,15 +3,16 @@
 use crate::format::As;
 use crate::metric::Metric;
 use crate::model::Experiment;
+use crate::piece::{Piece, number, text};
 use crate::report::{Fact, Facts};
 
 /// A circumstance as reports know it.
 pub(crate) struct FactInfo {
-    pub(crate) name: &'static str,
+    name: &'static str,
     /// Name shown.
     pub(crate) words: &'static str,
     /// How an amount is written.
-    pub(crate) shown: As,
+    shown: As,
     /// Whether another value may move a cost by itself.
     pub(crate) compared: bool,
 }
@@ -45,13 +46,16 @@ pub(crate) const FACTS: &[FactInfo] = &[
     fact("options", "options", As::Count, false),
 ];
 
-/// A circumstance in words, where it is known.
-pub(crate) fn fact_words(facts: &Facts, info: &FactInfo) -> Option<String> {
-    facts.get(info.name).map(|found| match found {
-        Fact::Flag(flag) => if *flag { "yes" } else { "no" }.to_owned(),
-        Fact::Number(number) => info.shown.words(*number),
-        Fact::Text(words) => words.clone(),
-    })
+impl FactInfo {
+    /// Its value with its place, where it is known; `at` is the place of all.
+    pub(crate) fn value(&self, facts: &Facts, at: &str) -> Option<Piece> {
+        let at = format!("{at}/{}", self.name);
+        Some(match facts.get(self.name)? {
+            Fact::Flag(flag) => if *flag { "yes" } else { "no" }.into(),
+            Fact::Number(value) => number(&at, self.shown, *value),
+            Fact::Text(words) => text(&at, words),
+        })
+    }
 }
 
 /// Which figure of a metric a column has.

@@ -21,6 +21,7 @@ mod metric;
 mod model;
 mod oltp;
 mod page;
+mod piece;
 mod plot;
 mod published;
 mod published_messages;
@@ -48,13 +49,6 @@ pub use model::{
     WarmUp,
 };
 pub use page::{calibration_html, changes_html, html};
-pub use published::{
-    PUBLISHED, PUBLISHED_BACKUP, PUBLISHED_BACKUP_SOURCE, Published, PublishedBackup,
-};
-pub use published_messages::{
-    PUBLISHED_MESSAGES, PUBLISHED_MESSAGES_SOURCE, PublishedMessages, published_packets,
-    published_reckoning,
-};
 pub use report::{Fact, Facts, Idle, Report, Run, measured};
 pub use summary::summarize;
 pub use terminal::terminal;

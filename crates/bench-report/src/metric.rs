@@ -140,6 +140,11 @@ impl Metric {
     pub fn label(self) -> &'static str {
         self.info().label
     }
+
+    /// How a ratio of it is written.
+    pub(crate) fn cost(self) -> As {
+        if self == Self::Size { As::Fine } else { As::Percent }
+    }
 }
 
 #[cfg(test)]

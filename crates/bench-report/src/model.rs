@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use crate::figures::{Comparison, Difference};
+pub(crate) use crate::figures::Comparison;
 pub(crate) use crate::metric::Metric;
 use crate::report::{Facts, Report};
 

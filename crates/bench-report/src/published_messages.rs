@@ -1,90 +1,104 @@
 //! Noveljic's figures, and what its context switches are.
 
+use crate::format::{count, duration};
+use crate::piece::Piece;
+use crate::report::float;
+use crate::table::Table;
+
 /// One column of the source's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PublishedMessages {
+pub(crate) struct PublishedMessages {
     /// The server.
-    pub server: &'static str,
+    pub(crate) server: &'static str,
     /// Whether the connection was encrypted.
-    pub encrypted: bool,
+    pub(crate) encrypted: bool,
     /// Elapsed time of the batch.
-    pub elapsed_ms: u64,
+    elapsed_ms: u64,
     /// CPU of the batch.
-    pub cpu_ms: u64,
+    pub(crate) cpu_ms: u64,
     /// Waited in `PREEMPTIVE_OS_ENCRYPTMESSAGE`.
-    pub encrypt_wait_ms: u64,
+    encrypt_wait_ms: u64,
     /// Context switches of the whole instance meanwhile.
-    pub switches: u64,
+    switches: u64,
+}
+
+const fn published(server: &'static str, encrypted: bool, figures: [u64; 4]) -> PublishedMessages {
+    let [elapsed_ms, cpu_ms, encrypt_wait_ms, switches] = figures;
+    PublishedMessages { server, encrypted, elapsed_ms, cpu_ms, encrypt_wait_ms, switches }
 }
 
 /// The source of the figures.
-pub const PUBLISHED_MESSAGES_SOURCE: &str = "Nenad Noveljic, Excessive Context Switching due to \
-     TDS Encryption, 6 September 2018: a T-SQL loop of 100,000,000 steps, a message for each";
+pub(crate) const PUBLISHED_MESSAGES_SOURCE: &str = "Nenad Noveljic, Excessive Context Switching \
+     due to TDS Encryption, 6 September 2018: a T-SQL loop of 100,000,000 steps, a message for \
+     each";
 
 /// The source's table.
-pub const PUBLISHED_MESSAGES: [PublishedMessages; 4] = [
-    PublishedMessages {
-        server: "SQL Server 2014",
-        encrypted: true,
-        elapsed_ms: 99_690,
-        cpu_ms: 84_490,
-        encrypt_wait_ms: 28_266,
-        switches: 1_273_235,
-    },
-    PublishedMessages {
-        server: "SQL Server 2014",
-        encrypted: false,
-        elapsed_ms: 62_127,
-        cpu_ms: 60_764,
-        encrypt_wait_ms: 0,
-        switches: 1117,
-    },
-    PublishedMessages {
-        server: "SQL Server 2017",
-        encrypted: true,
-        elapsed_ms: 66_196,
-        cpu_ms: 65_114,
-        encrypt_wait_ms: 0,
-        switches: 508,
-    },
-    PublishedMessages {
-        server: "SQL Server 2017",
-        encrypted: false,
-        elapsed_ms: 62_442,
-        cpu_ms: 63_165,
-        encrypt_wait_ms: 0,
-        switches: 500,
-    },
+pub(crate) const PUBLISHED_MESSAGES: [PublishedMessages; 4] = [
+    published("SQL Server 2014", true, [99_690, 84_490, 28_266, 1_273_235]),
+    published("SQL Server 2014", false, [62_127, 60_764, 0, 1117]),
+    published("SQL Server 2017", true, [66_196, 65_114, 0, 508]),
+    published("SQL Server 2017", false, [62_442, 63_165, 0, 500]),
 ];
 
 /// Steps of the source's loop.
-pub(crate) const STEPS: f64 = 1e8;
+const STEPS: f64 = 1e8;
 /// A step's answer: two DONE tokens of 13 bytes, of the loop's condition and of SET.
 const STEP_BYTES: f64 = 26.0;
 /// Payload of a packet of the usual 4,096 bytes.
 const PACKET_PAYLOAD_BYTES: f64 = 4088.0;
 
+impl PublishedMessages {
+    /// Elapsed time of a step.
+    pub(crate) fn step_ns(&self) -> f64 {
+        float(self.elapsed_ms) * 1e6 / STEPS
+    }
+
+    /// Context switches a packet.
+    pub(crate) fn switches_each(&self) -> f64 {
+        float(self.switches) / packets()
+    }
+}
+
 /// Packets that the source's batch was answered with, by reckoning: it does not tell.
-#[must_use]
-pub fn published_packets() -> f64 {
+fn packets() -> f64 {
     STEPS * STEP_BYTES / PACKET_PAYLOAD_BYTES
+}
+
+/// The source's table, with what follows for a step and a packet.
+pub(crate) fn published_table() -> Table {
+    let rows = PUBLISHED_MESSAGES.iter().map(|found| {
+        let connection = if found.encrypted { "encrypted" } else { "plain" };
+        let ms = |value: u64| format!("{value} ms");
+        [
+            format!("{}, {connection}", found.server),
+            ms(found.elapsed_ms),
+            duration(found.step_ns()),
+            ms(found.cpu_ms),
+            ms(found.encrypt_wait_ms),
+            count(float(found.switches)),
+            format!("{:.3}", found.switches_each()),
+        ]
+        .map(Piece::from)
+        .to_vec()
+    });
+    let head = ["Server", "Elapsed", "A step", "CPU", "Waited to encrypt", "Context switches"];
+    let head = head.into_iter().chain(["A packet"]);
+    Table::new("The source's table of messages", head, rows)
 }
 
 /// An explanation of the source's context switches, of which every number follows from its
 /// table.
-#[must_use]
-pub fn published_reckoning() -> String {
+pub(crate) fn published_reckoning() -> String {
     let [encrypted, plain, ..] = PUBLISHED_MESSAGES;
-    let extra = encrypted.switches - plain.switches;
-    let each = crate::report::float(extra) / published_packets();
+    let each = float(encrypted.switches - plain.switches) / packets();
     format!(
         "The {} switches of {} are the plain run's {} and {each:.3} for each packet: two DONE \
          tokens, 26 bytes, a step fill {} packets of 4,088 bytes, and each packet went to the \
          operating system for encryption and came back.",
-        crate::format::count(crate::report::float(encrypted.switches)),
+        count(float(encrypted.switches)),
         encrypted.server,
-        crate::format::count(crate::report::float(plain.switches)),
-        crate::format::count(published_packets()),
+        count(float(plain.switches)),
+        count(packets()),
     )
 }
 

@@ -210,13 +210,8 @@ impl Report {
 
     /// The values that cells have on an axis, in their order.
     pub(crate) fn along(&self, axis: &str) -> Vec<&str> {
-        let mut found = Vec::new();
-        for value in self.cells.iter().map(|cell| cell.axis(axis)) {
-            if !value.is_empty() && !found.contains(&value) {
-                found.push(value);
-            }
-        }
-        found
+        let values = self.cells.iter().map(|cell| cell.axis(axis));
+        distinct(values.filter(|value| !value.is_empty()), |value| *value)
     }
 
     /// Medians of a cell's runs on a side.
@@ -244,6 +239,27 @@ impl Run {
             _ => of(metric),
         }
     }
+}
+
+impl Idle {
+    /// Memory that each connection takes.
+    pub(crate) fn each_bytes(&self) -> f64 {
+        float(self.after_bytes.saturating_sub(self.before_bytes)) / float(self.connections.max(1))
+    }
+}
+
+/// The first item of each key, in their order.
+pub(crate) fn distinct<T, K: PartialEq>(
+    items: impl IntoIterator<Item = T>,
+    key: impl Fn(&T) -> K,
+) -> Vec<T> {
+    let mut found: Vec<T> = Vec::new();
+    for item in items {
+        if !found.iter().any(|known| key(known) == key(&item)) {
+            found.push(item);
+        }
+    }
+    found
 }
 
 /// Values that were measured.

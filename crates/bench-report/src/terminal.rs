@@ -1,16 +1,13 @@
 //! The tables that a terminal shows.
 
-use crate::format::{bytes, count, duration};
-use crate::layout::{FACTS, FactInfo, fact_words};
+use crate::format::{bytes, duration};
 use crate::metric::Metric;
 use crate::model::{Experiment, Results, Role};
 use crate::oltp::own_share;
-use crate::published_messages::{
-    PUBLISHED_MESSAGES, PUBLISHED_MESSAGES_SOURCE, STEPS, published_packets, published_reckoning,
-};
-use crate::report::{Facts, Report, float};
+use crate::piece::Piece;
+use crate::published_messages::{PUBLISHED_MESSAGES_SOURCE, published_reckoning, published_table};
+use crate::report::{Report, float};
 use crate::shown::Shown;
-use crate::table::new_table;
 use crate::verdict::verdict;
 
 /// The report as plain text, ending in a newline.
@@ -71,21 +68,10 @@ fn embedded(results: &Results, report: &Report) -> String {
 
 /// An experiment with sides of its own: its circumstances and its tables.
 fn own(name: &str, report: &Report) -> String {
-    let known = |facts: &Facts| -> Vec<String> {
-        let words = |info: &FactInfo| Some(format!("{} {}", info.words, fact_words(facts, info)?));
-        FACTS.iter().filter_map(words).collect()
-    };
-    let mut facts = known(&report.facts);
-    facts.extend(report.settings.iter().map(|(name, value)| format!("{name}={value}")));
-    let mut text = format!("\n{}: {}\n", report.experiment.label(), facts.join("; "));
-    for side in &report.sides {
-        let mut own: Vec<String> = side.cipher.iter().cloned().collect();
-        own.extend(known(&side.facts));
-        if !own.is_empty() {
-            text.push_str(&format!("{}: {}\n", side.label, own.join(", ")));
-        }
-    }
     let shown = Shown::of(name, report);
+    let facts = Piece::parted(shown.facts(), "; ").words();
+    let mut text = format!("\n{}: {facts}\n", report.experiment.label());
+    text.extend(shown.told().map(|side| side.words() + "\n"));
     text.extend(shown.pooled().map(|table| table.words()));
     for (table, reference) in shown.costs() {
         if reference || shown.layout.costs_in_terminal {
@@ -103,34 +89,17 @@ fn own(name: &str, report: &Report) -> String {
                 duration(own),
             )
         })),
-        Experiment::Messages => text.push_str(&published_table()),
+        Experiment::Messages => text.push_str(&format!(
+            "\n{PUBLISHED_MESSAGES_SOURCE}.{}{}\n",
+            published_table().words(),
+            published_reckoning()
+        )),
         _ => {}
     }
     for limit in &report.limits {
         text.push_str(&format!("\nnote: {limit}\n"));
     }
     text
-}
-
-/// Noveljic's figures.
-fn published_table() -> String {
-    let header =
-        ["published", "elapsed", "a step", "CPU", "waited for encryption", "switches", "a packet"];
-    let mut table = new_table(header.map(str::to_owned).to_vec());
-    let time = |ms: u64| duration(float(ms) * 1e6);
-    for found in &PUBLISHED_MESSAGES {
-        let connection = if found.encrypted { "encrypted" } else { "plain" };
-        table.add_row(vec![
-            format!("{}, {connection}", found.server),
-            time(found.elapsed_ms),
-            duration(float(found.elapsed_ms) * 1e6 / STEPS),
-            time(found.cpu_ms),
-            time(found.encrypt_wait_ms),
-            count(float(found.switches)),
-            format!("{:.3}", float(found.switches) / published_packets()),
-        ]);
-    }
-    format!("\n{PUBLISHED_MESSAGES_SOURCE}.\n{table}\n{}\n", published_reckoning())
 }
 
 fn heading(results: &Results) -> String {
@@ -205,6 +174,7 @@ fn circumstances(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::examples::{holds, whole};
     use crate::json::tests::example;
 
     #[test]
@@ -213,47 +183,45 @@ mod tests {
         results.incomplete.push("a worker was killed".to_owned());
         results.warnings.push("load average is 7".to_owned());
         let text = terminal(&results);
-        for wanted in [
-            "+10.0 % (+10.0 to +10.0)",
-            "+20.0 %",
-            "+150 % (+150 to +150)",
-            "peer against peer-plain",
-            "+1.00 MB",
-            "incomplete: a worker was killed",
-            "warning: load average is 7",
-        ] {
-            assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
-        }
+        holds(
+            &text,
+            [
+                "+10.0 % (+10.0 to +10.0)",
+                "+20.0 %",
+                "+150 % (+150 to +150)",
+                "peer against peer-plain",
+                "+1.00 MB",
+                "incomplete: a worker was killed",
+                "warning: load average is 7",
+            ],
+        );
     }
 
     #[test]
     fn experiments_with_sides_of_their_own_are_a_report() {
-        let mut results = example();
-        results.embedded = None;
-        results.backup = Some(crate::examples::backup());
-        results.oltp = Some(crate::examples::oltp());
-        results.messages = Some(crate::examples::messages_with_everything());
+        let mut results = Results { embedded: None, ..whole() };
         results.oltp.as_mut().unwrap().limits.push("CPU is unknown".to_owned());
         crate::summarize(&mut results);
         let text = terminal(&results);
         assert!(!text.contains("journal_mode"), "{text}");
-        for wanted in [
-            "disk=ext4, source and target",
-            "What the cipher costs",
-            "engine MariaDB 10.11.19; driver sysbench 1.0.20; tables 4; rows a table 150,000; \
+        holds(
+            &text,
+            [
+                "disk=ext4, source and target",
+                "What the cipher costs",
+                "engine MariaDB 10.11.19; driver sysbench 1.0.20; tables 4; rows a table 150,000; \
              data 150 MB; innodb_buffer_pool_size=67108864",
-            "tdekit against base",
-            "The bench's own share: 0.19 % of the base's CPU at most (191 ns a transaction",
-            "note: CPU is unknown",
-            "server tdekit 16.0.1; server process tdekit",
-            "on: TLS_ECDHE_AES, protocol TLSv1.2",
-            "SQL Server 2014, encrypted",
-            "1,273,235",
-            "2.000 for each packet",
-            "621 ns",
-        ] {
-            assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
-        }
+                "tdekit against base",
+                "The bench's own share: 0.19 % of the base's CPU at most (191 ns a transaction",
+                "note: CPU is unknown",
+                "server tdekit 16.0.1; server process tdekit",
+                "on: TLS_ECDHE_AES, protocol TLSv1.2",
+                "SQL Server 2014, encrypted",
+                "1,273,235",
+                "2.000 for each packet",
+                "621 ns",
+            ],
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The answer of a run in sentences.
 
-use crate::figures::Pooled;
-use crate::format::{interval, percent};
+use crate::figures::Ratio;
+use crate::format::{As, percent};
 use crate::model::{Class, Comparison, Experiment, Metric, Results, Role, Side};
 use crate::report::{Report, float};
 use crate::{backup, messages, oltp};
@@ -63,13 +63,11 @@ fn headline(report: &Report, side: &Side, base: &Side) -> Option<String> {
     let against = side.plain.as_ref().unwrap_or(&base.id);
     let find = |metric| report.summary.headline(metric, &side.id, against);
     let (elapsed, cpu) = (find(Metric::Elapsed)?, find(Metric::Cpu)?);
-    let shown =
-        |found: &Pooled| format!("{} ({})", percent(found.ratio), interval(found.low, found.high));
     Some(format!(
         "{} costs {} of elapsed time and {} of CPU over {}.",
         side.label,
-        shown(elapsed),
-        shown(cpu),
+        elapsed.words(),
+        cpu.words(),
         elapsed.what
     ))
 }
@@ -98,8 +96,8 @@ fn span(ratios: &[&Comparison]) -> Option<String> {
     if ratios.len() == 1 {
         return Some(mean);
     }
-    let bare = |found: &Comparison| percent(found.ratio).trim_end_matches(" %").to_owned();
-    Some(format!("{mean} (classes from {} to {})", bare(low), bare(high)))
+    let [low, high] = [low, high].map(|found| As::Bare.words(found.ratio));
+    Some(format!("{mean} (classes from {low} to {high})"))
 }
 
 fn significance(report: &Report, (side, base): (&Side, &Side), confidence: f64) -> Option<String> {

@@ -2,28 +2,20 @@
 
 use maud::{Markup, html};
 
-use super::cell::{As, Found, Ratio, each, ends, find, float, number, ratio, text, wide};
-use super::{around, circumstances, quality};
-use crate::calibration::{CalibratedInterval, Calibration, CalibrationRow, HEADLINE, Truth};
+use super::{around, circumstances, contents, quality};
+use crate::calibration::{CalibratedInterval, Calibration, CalibrationRow, Truth};
+use crate::figures::HEADLINE;
 use crate::format::percent;
 use crate::json::JsonError;
 use crate::model::Metric;
-use crate::plot::{Band, Bands, ChartError, bands};
+use crate::piece::{As, Found, Piece, all, each, find, number, text};
+use crate::plot::{Bands, ChartError, Mark, bands};
+use crate::table::Table;
 
 /// Runs that are drawn and listed one by one.
 const SHOWN_RUNS: u32 = 200;
 const METRICS: [(Metric, &str); 2] = [(Metric::Elapsed, "elapsed time"), (Metric::Cpu, "CPU time")];
 const TRUTHS: [Truth; 2] = [Truth::Nothing, Truth::Injected];
-
-impl Ratio for CalibratedInterval {
-    fn ratio(&self) -> f64 {
-        self.ratio
-    }
-
-    fn ends(&self) -> Option<(f64, f64)> {
-        Some((self.low, self.high))
-    }
-}
 
 /// The page of a calibration. It fetches nothing, runs nothing, and carries the JSON document.
 ///
@@ -45,10 +37,18 @@ fn body(calibration: &Calibration) -> Result<Markup, ChartError> {
     Ok(html! {
         main {
             (head(calibration))
-            nav aria-label="Contents" { ul {
-                @for (id, name) in links { li { a href=(format!("#{id}")) { (name) } } }
-            } }
-            (coverage(calibration))
+            (contents(&links))
+            section id="coverage" {
+                @let table = calibration.table();
+                h2 { (table.title) }
+                p {
+                    "Of " (number("confidence", As::Share, calibration.confidence)) " confidence. "
+                    "\"Of all such\": what share of intervals would hold it if runs went on for \
+                     ever, after Clopper and Pearson; the promise is kept where the confidence \
+                     lies between. Bias, half-width and what is visible are in points of a percent."
+                }
+                (table)
+            }
             section id="intervals" {
                 h2 { "Every run's interval of the headline" }
                 p {
@@ -81,16 +81,8 @@ fn row(
     })
 }
 
-fn count(found: &Found<'_, CalibrationRow>, field: &str, value: u64) -> Markup {
-    number(&format!("{}/{field}", found.at), As::Count, float(value))
-}
-
-/// A true cost, in words.
-fn cost(calibration: &Calibration, truth: Truth) -> Markup {
-    match truth {
-        Truth::Nothing => html! { span data-fixed { "0 %" } },
-        Truth::Injected => number("injected", As::Growth, calibration.injected),
-    }
+fn count(found: &Found<'_, CalibrationRow>, field: &str, value: u64) -> Piece {
+    found.number(field, As::Count, value)
 }
 
 /// Title, answer, and where the promise is not kept.
@@ -113,9 +105,9 @@ fn head(calibration: &Calibration) -> Markup {
             @for broken in each(&calibration.rows, "rows").filter(|row| !row.item.kept) {
                 p class="notice alert" {
                     strong { "Not kept: " }
-                    (text(&format!("{}/class", broken.at), &broken.item.class)) ", "
+                    (broken.text("class", &broken.item.class)) ", "
                     (broken.item.metric.label()) ", true cost "
-                    (cost(calibration, broken.item.truth)) ": "
+                    (calibration.cost(broken.item.truth)) ": "
                     (count(&broken, "held", broken.item.held)) " of "
                     (count(&broken, "runs", broken.item.runs)) " intervals hold it."
                 }
@@ -137,7 +129,7 @@ fn answer(calibration: &Calibration, truth: Truth) -> Markup {
         .collect();
     html! {
         @if !found.is_empty() { p class="answer" {
-            "A true cost of " (cost(calibration, truth)) " lies within"
+            "A true cost of " (calibration.cost(truth)) " lies within"
             @for (index, (name, row)) in found.iter().enumerate() {
                 @if index > 0 { ", and within" }
                 " " (count(row, "held", row.item.held)) " of "
@@ -152,76 +144,18 @@ fn answer(calibration: &Calibration, truth: Truth) -> Markup {
 
 /// The least overhead that can be seen.
 fn visible(calibration: &Calibration) -> Markup {
-    let found: Vec<_> = METRICS
-        .into_iter()
-        .filter_map(|(metric, name)| {
-            let row = row(calibration, metric, Truth::Nothing)?;
-            let points = row.item.visible_points?;
-            Some((name, number(&format!("{}/visible_points", row.at), As::Decimal, points)))
-        })
-        .collect();
+    let of = |(metric, name)| {
+        let row = row(calibration, metric, Truth::Nothing)?;
+        let points = row.number("visible_points", As::Decimal, row.item.visible_points?);
+        Some(all![points, " points of ", name])
+    };
+    let found: Vec<Piece> = METRICS.into_iter().filter_map(of).collect();
     html! {
         @if !found.is_empty() { p class="answer" {
-            "Most runs such as these, eight of ten, would tell from nothing a cost of"
-            @for (index, (name, points)) in found.iter().enumerate() {
-                @if index > 0 { " and" }
-                " " (points) " points of " (name)
-            }
-            "."
+            "Most runs such as these, eight of ten, would tell from nothing a cost of "
+            (Piece::parted(found, " and ")) "."
         } }
     }
-}
-
-fn coverage(calibration: &Calibration) -> Markup {
-    html! {
-        section id="coverage" {
-            h2 { "Intervals that hold the truth" }
-            p {
-                "Of " (number("confidence", As::Share, calibration.confidence)) " confidence. "
-                "\"Of all such\": what share of intervals would hold it if runs went on for ever, \
-                 after Clopper and Pearson; the promise is kept where the confidence lies between. \
-                 Bias, half-width and what is visible are in points of a percent."
-            }
-            (wide("Intervals that hold the truth", &html! { table {
-                thead { tr {
-                    @for name in [
-                        "Class", "In", "True cost", "Hold it", "Runs", "Of all such", "Above",
-                        "Below", "Within a point", "Bias", "Half-width", "Visible",
-                    ] { th scope="col" { (name) } }
-                } }
-                tbody { @for found in each(&calibration.rows, "rows") {
-                    (coverage_row(calibration, &found))
-                } }
-            } }))
-        }
-    }
-}
-
-fn coverage_row(calibration: &Calibration, found: &Found<'_, CalibrationRow>) -> Markup {
-    let item = found.item;
-    let points = |field: &str, value| number(&format!("{}/{field}", found.at), As::Points, value);
-    let width = |field: &str, value| number(&format!("{}/{field}", found.at), As::Decimal, value);
-    let share = |field: &str, value| number(&format!("{}/{field}", found.at), As::Share, value);
-    html! { tr {
-        th scope="row" { (text(&format!("{}/class", found.at), &item.class)) }
-        td { (item.metric.label()) }
-        td { (cost(calibration, item.truth)) }
-        td { (count(found, "held", item.held)) }
-        td { (count(found, "runs", item.runs)) }
-        td {
-            (share("share_low", item.share_low)) " to " (share("share_high", item.share_high)) br;
-            small { @if item.kept { "kept" } @else { "not kept" } }
-        }
-        td { (count(found, "above", item.above)) }
-        td { (count(found, "below", item.below)) }
-        td { (count(found, "within_a_point", item.within_a_point)) }
-        td { (points("bias_points", item.bias_points)) }
-        td { (width("half_width_points", item.half_width_points)) }
-        td { @match item.visible_points {
-            Some(value) => (width("visible_points", value)),
-            None => "–",
-        } }
-    } }
 }
 
 /// The headline's intervals of a metric and truth, of the runs that are shown.
@@ -231,9 +165,7 @@ fn shown(
     truth: Truth,
 ) -> impl Iterator<Item = Found<'_, CalibratedInterval>> {
     each(&calibration.intervals, "intervals").filter(move |found| {
-        found.item.run < SHOWN_RUNS
-            && (found.item.class.as_str(), found.item.metric, found.item.truth)
-                == (HEADLINE, metric, truth)
+        found.item.run < SHOWN_RUNS && found.item.key() == (HEADLINE, metric, truth)
     })
 }
 
@@ -247,13 +179,7 @@ fn plots(calibration: &Calibration) -> Result<Markup, ChartError> {
                 title: format!("{name}, true cost {}", percent(ratio)),
                 truth: ratio,
                 counted: row.at,
-                bands: shown(calibration, metric, truth)
-                    .map(|found| Band {
-                        ratio: found.item.ratio,
-                        low: found.item.low,
-                        high: found.item.high,
-                    })
-                    .collect(),
+                bands: shown(calibration, metric, truth).map(|one| Mark::of(one.item)).collect(),
             })?);
         }
     }
@@ -261,42 +187,34 @@ fn plots(calibration: &Calibration) -> Result<Markup, ChartError> {
 }
 
 fn every_run(calibration: &Calibration) -> Markup {
-    let columns: Vec<(String, Vec<Found<'_, CalibratedInterval>>)> = TRUTHS
-        .into_iter()
-        .flat_map(|truth| METRICS.map(|(metric, name)| (truth, metric, name)))
-        .map(|(truth, metric, name)| {
-            let cost = percent(truth.ratio(calibration.injected));
-            (format!("{name}, {cost}"), shown(calibration, metric, truth).collect())
-        })
-        .collect();
+    let columns = TRUTHS.map(|truth| METRICS.map(|(metric, name)| (truth, metric, name)));
+    let columns = columns.concat().into_iter().map(|(truth, metric, name)| {
+        let cost = percent(truth.ratio(calibration.injected));
+        (format!("{name}, {cost}"), shown(calibration, metric, truth).collect::<Vec<_>>())
+    });
+    let (heads, columns): (Vec<_>, Vec<_>) = columns.unzip();
     let mut runs: Vec<u32> = calibration.intervals.iter().map(|found| found.run).collect();
     runs.retain(|run| *run < SHOWN_RUNS);
     runs.sort_unstable();
     runs.dedup();
+    let rows = runs.into_iter().map(|run| {
+        let of = |column: &Vec<Found<'_, CalibratedInterval>>| {
+            let found = column.iter().find(|found| found.item.run == run);
+            found.map_or(Piece::Nothing, |found| {
+                all![found.ratio(As::Percent), " ", found.ends(As::Percent).small()]
+            })
+        };
+        let name = (run + 1).to_string().into();
+        std::iter::once(name).chain(columns.iter().map(of)).collect()
+    });
+    let head = std::iter::once("Run".to_owned()).chain(heads);
     html! {
         details {
             summary { "The numbers" }
             @if calibration.rows.iter().any(|row| row.runs > u64::from(SHOWN_RUNS)) {
                 p { "The first runs are shown; the figures file has all." }
             }
-            (wide("Every run's interval of the headline", &html! { table {
-                thead { tr {
-                    th scope="col" { "Run" }
-                    @for (name, _) in &columns { th scope="col" data-fixed { (name) } }
-                } }
-                tbody { @for run in runs { tr {
-                    th scope="row" data-fixed { (run + 1) }
-                    @for (_, found) in &columns {
-                        @match found.iter().find(|found| found.item.run == run) {
-                            Some(found) => td {
-                                (ratio(found, As::Percent)) " "
-                                small { (ends(found, As::Bare)) }
-                            },
-                            None => td { "–" },
-                        }
-                    }
-                } } }
-            } }))
+            (Table::new("Every run's interval of the headline", head, rows))
         }
     }
 }
@@ -310,7 +228,7 @@ fn method(calibration: &Calibration) -> Markup {
                 "Base against base the true cost is nothing. The dearer base does the same work; \
                  when a block has ended, its processes compute and wait until CPU and elapsed time \
                  are dearer by "
-                (cost(calibration, Truth::Injected))
+                (calibration.cost(Truth::Injected))
                 " of what that very block took. The method knows of neither."
                 @if calibration.added_cpu > 0.0 {
                     " Really added were "
@@ -320,7 +238,7 @@ fn method(calibration: &Calibration) -> Markup {
                 }
             }
             p {
-                "Of " (number("runs_wanted", As::Count, f64::from(calibration.runs_wanted)))
+                "Of " (number("runs_wanted", As::Count, calibration.runs_wanted))
                 " runs that were wanted all that ended are counted, whatever they found."
             }
             h3 { "Run it again" }

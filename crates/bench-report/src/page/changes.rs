@@ -2,12 +2,15 @@
 
 use maud::{Markup, html};
 
-use super::around;
-use super::cell::{As, Found, each, ends, float, number, ratio, text, wide};
-use crate::compare::{Change, Changes, Direction, HEADLINE};
+use super::{around, contents};
+use crate::compare::{Change, Changes, Direction};
+use crate::figures::HEADLINE;
 use crate::json::JsonError;
 use crate::model::Metric;
+use crate::piece::{As, Found, Piece, each, number, text};
 use crate::plot::{ChartError, Forest, Ink, Key, Line, Mark, forest};
+use crate::report::distinct;
+use crate::table::Table;
 
 /// The page of a comparison. It fetches nothing, runs nothing, and carries the JSON document.
 ///
@@ -19,7 +22,7 @@ pub fn changes_html(changes: &Changes) -> Result<String, JsonError> {
 }
 
 fn body(changes: &Changes) -> Result<Markup, ChartError> {
-    let sides = sides(changes);
+    let sides = changes.sides();
     let mut plots = Vec::new();
     for side in &sides {
         plots.push((side, plot(changes, side)?));
@@ -27,11 +30,7 @@ fn body(changes: &Changes) -> Result<Markup, ChartError> {
     Ok(html! {
         main {
             (head(changes))
-            nav aria-label="Contents" { ul {
-                @for (id, name) in
-                    [("changes", "Every cost"), ("runs", "The two runs"), ("method", "Method")]
-                { li { a href=(format!("#{id}")) { (name) } } }
-            } }
+            (contents(&[("changes", "Every cost"), ("runs", "The two runs"), ("method", "Method")]))
             section id="changes" {
                 h2 { "Every cost, then and now" }
                 p {
@@ -44,7 +43,7 @@ fn body(changes: &Changes) -> Result<Markup, ChartError> {
                 @for (side, plot) in &plots {
                     h3 { (label(side)) }
                     (plot)
-                    (table(changes, side))
+                    (changes.table(side.item))
                 }
             }
             (runs(changes))
@@ -53,19 +52,8 @@ fn body(changes: &Changes) -> Result<Markup, ChartError> {
     })
 }
 
-/// The first change of each side, which knows its name.
-fn sides(changes: &Changes) -> Vec<Found<'_, Change>> {
-    let mut sides: Vec<Found<'_, Change>> = Vec::new();
-    for found in each(&changes.changes, "changes") {
-        if !sides.iter().any(|known| known.item.side == found.item.side) {
-            sides.push(found);
-        }
-    }
-    sides
-}
-
-fn label(side: &Found<'_, Change>) -> Markup {
-    text(&format!("{}/side_label", side.at), &side.item.side_label)
+fn label(side: &Found<'_, Change>) -> Piece {
+    side.text("side_label", &side.item.side_label)
 }
 
 /// Title, answer, and what makes it doubtful.
@@ -86,9 +74,9 @@ fn head(changes: &Changes) -> Markup {
                 None => h1 { "Only single classes can be compared" },
             }
             p {
-                "Of " (number("compared", As::Count, float(changes.compared))) " costs "
-                (number("dearer", As::Count, float(changes.dearer))) " are dearer and "
-                (number("cheaper", As::Count, float(changes.cheaper))) " cheaper, each with "
+                "Of " (number("compared", As::Count, changes.compared)) " costs "
+                (number("dearer", As::Count, changes.dearer)) " are dearer and "
+                (number("cheaper", As::Count, changes.cheaper)) " cheaper, each with "
                 (number("confidence", As::Share, changes.confidence))
                 " confidence; where nothing changed, some say so by chance."
             }
@@ -118,8 +106,8 @@ fn sentence(found: &Found<'_, Change>) -> Markup {
     };
     html! {
         (label(found)) " " (verdict) " in " (what) " over "
-        (text(&format!("{}/label", found.at), &found.item.label)) ": "
-        span class="number" { (ratio(found, As::Percent)) } " (" (ends(found, As::Bare)) ")"
+        (found.text("label", &found.item.label)) ": "
+        span class="number" { (found.ratio(As::Percent)) } " (" (found.ends(As::Bare)) ")"
     }
 }
 
@@ -128,88 +116,44 @@ const TIMES: &[Metric] = &[Metric::Elapsed];
 const CPU: &[Metric] = &[Metric::Cpu, Metric::CpuEach, Metric::ServerCpu];
 
 fn plot(changes: &Changes, side: &Found<'_, Change>) -> Result<Markup, ChartError> {
-    let key = |ink, name: &str| Key { ink, name: name.to_owned() };
     let own = || changes.changes.iter().filter(|found| found.side == side.item.side);
-    let mut classes: Vec<&Change> = Vec::new();
-    for found in own() {
-        if !classes.iter().any(|known| known.class == found.class) {
-            classes.push(found);
-        }
-    }
     let mark = |class: &str, metrics: &[Metric]| {
-        let of = |found: &&Change| found.class == class && metrics.contains(&found.metric);
-        own().find(of).map(|found| Mark { ratio: found.ratio, low: found.low, high: found.high })
+        own().find(|one| one.class == class && metrics.contains(&one.metric)).map(Mark::of)
+    };
+    let line = |class: &Change| {
+        let marks = [TIMES, CPU].map(|metrics| mark(&class.class, metrics));
+        Line::Row(class.label.clone(), marks.to_vec())
     };
     forest(&Forest {
         title: format!(
             "Change of the cost of {} by class, with intervals; the table below holds the numbers",
             side.item.side_label
         ),
-        series: vec![key(Ink::One, "elapsed time"), key(Ink::Two, "CPU time")],
-        lines: classes
-            .into_iter()
-            .map(|class| {
-                let marks = [TIMES, CPU].map(|metrics| mark(&class.class, metrics));
-                Line::Row(class.label.clone(), marks.to_vec())
-            })
-            .collect(),
+        series: vec![Key::new(Ink::One, "elapsed time"), Key::new(Ink::Two, "CPU time")],
+        lines: distinct(own(), |found| &found.class).into_iter().map(line).collect(),
     })
 }
 
-fn table(changes: &Changes, side: &Found<'_, Change>) -> Markup {
-    let own = each(&changes.changes, "changes").filter(|found| found.item.side == side.item.side);
-    wide(
-        &format!("Costs of {}, then and now", side.item.side_label),
-        &html! { table {
-            thead { tr {
-                @for name in ["Cost of", "In", "Then", "Now", "Change", "Verdict"] {
-                    th scope="col" { (name) }
-                }
-            } }
-            tbody { @for found in own {
-                @let cost = |field: &str, value| {
-                    number(&format!("{}/{field}", found.at), As::Percent, value)
-                };
-                tr {
-                    th scope="row" { (text(&format!("{}/label", found.at), &found.item.label)) }
-                    td { (found.item.metric.label()) }
-                    td { (cost("old", found.item.old)) }
-                    td { (cost("new", found.item.new)) }
-                    td { (ratio(&found, As::Percent)) br; small { (ends(&found, As::Bare)) } }
-                    td { (found.item.direction.label()) }
-                }
-            } }
-        } },
-    )
-}
-
 fn runs(changes: &Changes) -> Markup {
-    let both = [("old", &changes.old), ("new", &changes.new)];
+    let both = [("old", &changes.old), ("new", &changes.new)].map(|(at, run)| Found::at(at, run));
+    let rows = both.iter().map(|run| {
+        vec![
+            run.text("started", &run.item.started),
+            run.text("subject", &run.item.subject),
+            run.text("cpu", &run.item.cpu),
+            run.text("version", &run.item.version),
+            run.number("restarts", As::Count, run.item.restarts),
+        ]
+    });
+    let table =
+        Table::new("The two runs", ["Run", "Database", "Processor", "Program", "Restarts"], rows);
     html! {
         section id="runs" {
-            h2 { "The two runs" }
-            (wide("The two runs", &html! { table {
-                thead { tr {
-                    th scope="col" { "Run" }
-                    @for name in ["Database", "Processor", "Program", "Restarts"] {
-                        th scope="col" { (name) }
-                    }
-                } }
-                tbody { @for (name, run) in both {
-                    @let words = |field: &str, words: &str| text(&format!("{name}/{field}"), words);
-                    tr {
-                        th scope="row" { (words("started", &run.started)) }
-                        td { (words("subject", &run.subject)) }
-                        td { (words("cpu", &run.cpu)) }
-                        td { (words("version", &run.version)) }
-                        td { (number(
-                            &format!("{name}/restarts"), As::Count, float(run.restarts))) }
-                    }
-                } }
-            } }))
+            h2 { (table.title) }
+            (table)
             p { "How each came about:" }
-            @for (name, run) in both {
-                pre tabindex="0" { code { (text(&format!("{name}/command"), &run.command)) } }
+            @for run in &both {
+                pre tabindex="0" { code { (run.text("command", &run.item.command)) } }
             }
         }
     }

@@ -2,16 +2,16 @@
 
 use maud::{Markup, html};
 
+use crate::figures::Ratio;
 use crate::format::{As, amount, count, duration};
+use crate::layout::Of;
 use crate::model::{Class, Metric, Side};
-use crate::plot::{Bar, Bars, ChartError, Ink, Key, Lines, Point, Series, bars, lines};
-use crate::published_messages::{PUBLISHED_MESSAGES, PublishedMessages, STEPS, published_packets};
+use crate::piece::Piece;
+use crate::plot::{Bar, Bars, ChartError, Ink, Key, Lines, Series, bars, lines};
+use crate::published_messages::{PUBLISHED_MESSAGES, PublishedMessages};
 use crate::report::float;
 use crate::shown::Shown;
-use crate::table::{Item, Table};
-
-/// Inks of the sides beside the plain one. A run with more peers shows the rest in the tables.
-const INKS: [Ink; 4] = [Ink::One, Ink::Two, Ink::Three, Ink::Four];
+use crate::table::Table;
 
 /// Throughput and latency of each workload of transactions by threads.
 ///
@@ -53,25 +53,17 @@ fn time(ns: f64) -> String {
 
 fn series(shown: &Shown<'_>, cells: &[&Class], metric: Metric) -> Vec<Series> {
     let report = shown.report;
-    let base = report.base().map(|side| (Ink::Plain, side));
-    let points = |side: &Side| {
-        let found = cells.iter().filter_map(|cell| {
+    let series = |(ink, side): (Ink, &Side)| {
+        let point = |cell: &&Class| {
             let threads: f64 = cell.axis("threads").parse().ok()?;
-            let y = report.median(&cell.id, &side.id, metric)?;
-            Some(Point { x: threads.max(1.0), y, bounds: None })
-        });
-        let mut points: Vec<Point> = found.collect();
-        points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        points
+            Some((threads.max(1.0), report.median(&cell.id, &side.id, metric)?))
+        };
+        let mut points: Vec<(f64, f64)> = cells.iter().filter_map(point).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        (!points.is_empty()).then(|| Series { key: Key::new(ink, &side.label), points })
     };
-    base.into_iter()
-        .chain(INKS.into_iter().zip(report.others()))
-        .map(|(ink, side)| Series {
-            key: Key { ink, name: side.label.clone() },
-            points: points(side),
-        })
-        .filter(|series| !series.points.is_empty())
-        .collect()
+    let base = report.base().map(|side| (Ink::Plain, side));
+    base.into_iter().chain(Ink::SIDES.into_iter().zip(report.others())).filter_map(series).collect()
 }
 
 /// The cell that the source has.
@@ -80,53 +72,53 @@ const LOOP: &str = "loop";
 /// A chart of messages.
 struct Figure {
     title: &'static str,
-    /// The source's, and whether of the encrypted connections alone, over the plain ones.
+    /// The source's.
     published: fn(&PublishedMessages) -> f64,
-    ratio: Option<Metric>,
-    /// Ours: metric, and whether of one step.
-    ours: (Metric, bool),
+    /// Ours.
+    metric: Metric,
+    /// None for the encrypted connections over the plain ones.
+    of: Option<Of>,
 }
 
 const FIGURES: [Figure; 4] = [
     Figure {
         title: "Context switches of the server a packet, message loop",
-        published: |found| float(found.switches) / published_packets(),
-        ratio: None,
-        ours: (Metric::SwitchesEach, false),
+        published: PublishedMessages::switches_each,
+        metric: Metric::SwitchesEach,
+        of: Some(Of::Median),
     },
     Figure {
         title: "Elapsed time, encrypted over plain, message loop",
-        published: |found| float(found.elapsed_ms),
-        ratio: Some(Metric::Elapsed),
-        ours: (Metric::Elapsed, false),
+        published: PublishedMessages::step_ns,
+        metric: Metric::Elapsed,
+        of: None,
     },
     Figure {
         title: "CPU of the server, encrypted over plain, message loop",
         published: |found| float(found.cpu_ms),
-        ratio: Some(Metric::ServerCpu),
-        ours: (Metric::ServerCpu, false),
+        metric: Metric::ServerCpu,
+        of: None,
     },
     Figure {
         title: "Elapsed time a step, message loop, ns",
-        published: |found| float(found.elapsed_ms) * 1e6 / STEPS,
-        ratio: None,
-        ours: (Metric::Elapsed, true),
+        published: PublishedMessages::step_ns,
+        metric: Metric::Elapsed,
+        of: Some(Of::Each),
     },
 ];
 
 /// A bar, and what stands for it in the table.
-type Drawn = (Bar, Item);
+type Drawn = (Bar, Piece);
 
 impl Figure {
     fn theirs(&self) -> Vec<Drawn> {
         let bar = |name: String, value: f64| {
-            let bar = Bar { name, ink: Ink::Plain, value, bounds: None };
-            (bar, Item::Fixed(amount(value)))
+            (Bar { name, ink: Ink::Plain, value, ends: None }, amount(value).into())
         };
         let of = |found: &PublishedMessages| {
             let kind = if found.encrypted { "encrypted" } else { "plain" };
             let value = (self.published)(found);
-            if self.ratio.is_none() {
+            if self.of.is_some() {
                 return Some(bar(format!("{}, {kind}", found.server), value));
             }
             let plain =
@@ -140,21 +132,16 @@ impl Figure {
     fn ours(&self, shown: &Shown<'_>) -> Vec<Drawn> {
         let base = shown.report.base().map_or("", |base| base.id.as_str());
         let of = |side: &Side| {
+            let ratio = || shown.comparison(LOOP, self.metric, (&side.id, base));
+            let (piece, ends) = match self.of {
+                Some(of) => (shown.figure(LOOP, &side.id, self.metric, of), None),
+                None => ratio().map(|found| (found.ratio(As::Amount), found.item.ends()))?,
+            };
+            let Piece::Number(at, _, value) = piece else { return None };
             let ink = if side.encrypts() { Ink::One } else { Ink::Three };
-            let bar = |value, bounds| Bar { name: side.label.clone(), ink, value, bounds };
-            if let Some(metric) = self.ratio {
-                let found = shown.comparison(LOOP, metric, (&side.id, base))?;
-                let value = found.item.ratio;
-                let place = format!("{}/ratio", found.at);
-                let bounds = found.item.low.zip(found.item.high);
-                return Some((bar(value, bounds), Item::Number(place, As::Amount, value)));
-            }
-            let totals = shown.totals(LOOP, &side.id)?;
-            let spread = totals.item.values.get(&self.ours.0)?;
-            let (field, value) =
-                if self.ours.1 { ("each", spread.each?) } else { ("median", spread.median) };
-            let place = format!("{}/values/{}/{field}", totals.at, self.ours.0.name());
-            Some((bar(value, None), Item::Number(place, As::Amount, value)))
+            let ends = ends.map(|ends| ends.map(|(_, end)| end));
+            let bar = Bar { name: side.label.clone(), ink, value, ends };
+            Some((bar, Piece::Number(at, As::Amount, value)))
         };
         shown.report.sides.iter().filter_map(of).collect()
     }
@@ -171,31 +158,26 @@ pub(super) fn of_messages(shown: &Shown<'_>) -> Result<Markup, ChartError> {
     let mut charts = Vec::new();
     let mut tables = Vec::new();
     for figure in &FIGURES {
-        let (theirs, ours) = (figure.theirs(), figure.ours(shown));
+        let whose = |all: Vec<Drawn>, whose: &'static str| {
+            all.into_iter().map(move |(bar, piece)| (bar, whose, piece))
+        };
+        let all: Vec<_> =
+            whose(figure.theirs(), "published").chain(whose(figure.ours(shown), "here")).collect();
+        let rows = all.iter().map(|(bar, whose, piece)| {
+            vec![bar.name.as_str().into(), (*whose).into(), piece.clone()]
+        });
+        tables.push(Table::new(figure.title, ["Connection", "Whose", "Figure"], rows));
         charts.push(bars(&Bars {
             title: figure.title.to_owned(),
             words: amount,
-            bars: theirs.iter().chain(&ours).map(|(bar, _)| bar.clone()).collect(),
+            bars: all.into_iter().map(|(bar, ..)| bar).collect(),
         })?);
-        let whose = |all: Vec<Drawn>, whose: &'static str| {
-            all.into_iter().map(move |(bar, item)| {
-                vec![Item::Fixed(bar.name), Item::Fixed(whose.to_owned()), item]
-            })
-        };
-        tables.push(Table {
-            title: figure.title.to_owned(),
-            head: ["Connection", "Whose", "Figure"].map(str::to_owned).to_vec(),
-            rows: whose(theirs, "published").chain(whose(ours, "here")).collect(),
-        });
     }
     Ok(html! {
         div class="charts" { @for chart in &charts { (chart) } }
         details {
             summary { "The charts' numbers" }
-            @for table in &tables {
-                p { (table.title) }
-                (table.markup())
-            }
+            @for table in &tables { p { (table.title) } (table) }
         }
     })
 }
@@ -220,7 +202,7 @@ mod tests {
         assert_eq!(elapsed.theirs().len(), 2);
         assert!((values(&elapsed.theirs())[0] - 1.605).abs() < 1e-3);
         let ours = elapsed.ours(&shown);
-        assert!((ours[0].0.value - 1.1).abs() < 1e-4 && ours[0].0.bounds.is_some());
+        assert!((ours[0].0.value - 1.1).abs() < 1e-4 && ours[0].0.ends.is_some());
         // The time of a step does not depend on the number of steps.
         assert!((values(&step.theirs())[1] - 621.27).abs() < 1e-6);
         let median = report.median("loop", "off", Metric::Elapsed).unwrap();

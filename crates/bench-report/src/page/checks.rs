@@ -19,14 +19,18 @@ pub(super) fn pointed(page: &str, document: &serde_json::Value) -> usize {
 pub(super) fn harmless(page: &str) {
     assert!(page.contains("default-src 'none'") && !page.contains("script-src"));
     assert_eq!(page.matches("<script").count(), 1);
-    for outside in ["http://", "https://", "src=", "@import", " onclick", " onload"] {
+    for outside in ["http://", "https://", "src=", "@import", "url(", " onclick", " onload"] {
         let tags = page.split('<').filter_map(|rest| rest.split_once('>')).map(|(tag, _)| tag);
         let mut found = tags.filter(|tag| tag.contains(outside) && !tag.contains("aria-label"));
         assert_eq!(found.next(), None, "{outside}");
     }
-    for link in page.split("href=\"#").skip(1) {
-        let link = link.split('"').next().unwrap();
-        assert_eq!(page.matches(&format!("id=\"{link}\"")).count(), 1, "{link}");
+    for link in page.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+        let Some(id) = link.strip_prefix('#') else {
+            assert_eq!(link, "data:,");
+            continue;
+        };
+        assert_eq!(page.matches(&format!("id=\"{id}\"")).count(), 1, "{id}");
     }
-    assert!(page.contains(STYLE));
+    assert!(page.contains(STYLE) && STYLE.contains("prefers-color-scheme: dark"));
+    assert!(!STYLE.contains("url("));
 }

@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::cell::{As, Found, each, float, number, text};
-use crate::model::{Environment, Results, Side};
+use crate::model::{Environment, Results, Settings, Side, Stopping};
+use crate::piece::{As, Found, Piece, all, each, number, text};
 use crate::report::Report;
 use crate::shown::Shown;
 
@@ -11,64 +11,57 @@ use crate::shown::Shown;
 pub(super) fn probes(report: &Report) -> Markup {
     html! {
         @if let Some(table) = Shown::of("embedded", report).probes() {
-            section id="opening" { h2 { (table.title) } (table.markup()) }
+            section id="opening" { h2 { (table.title) } (table) }
         }
     }
 }
 
 /// The machine, whose description stands under `environment` in every document.
-pub(super) fn machine(machine: &Environment) -> Vec<(&'static str, Markup)> {
-    let words = |name: &str, words: &str| text(&format!("environment/{name}"), words);
+pub(super) fn machine(machine: &Environment) -> Vec<(&'static str, Piece)> {
+    let found = Found::at("environment", machine);
+    // Older documents lack some.
+    let known = |field: &str, words: &str| match words {
+        "" => Piece::Nothing,
+        _ => found.text(field, words),
+    };
+    let cpus = found.number("cpus", As::Count, machine.cpus);
+    let clock = known("clock_source", &machine.clock_source);
+    let clock = match machine.clock_step_ns {
+        0 => clock,
+        step => all![clock, ", steps of ", found.number("clock_step_ns", As::Duration, step)],
+    };
+    let os = all![found.text("os", &machine.os), ", ", found.text("kernel", &machine.kernel)];
     vec![
-        (
-            "Operating system",
-            html! {
-                (words("os", &machine.os)) ", " (words("kernel", &machine.kernel))
-            },
-        ),
-        (
-            "Processor",
-            html! {
-                (words("cpu", &machine.cpu)) ", "
-                (number("environment/cpus", As::Count, float(machine.cpus))) " usable"
-            },
-        ),
-        ("Memory", number("environment/memory_bytes", As::Bytes, float(machine.memory_bytes))),
-        ("File system", words("file_system", &machine.file_system)),
-        ("Load average at the start", words("load_average", &machine.load_average)),
-        ("Clock", clock(machine)),
-        ("Instructions counted", known("environment/instructions", &machine.instructions)),
+        ("Operating system", os),
+        ("Processor", all![found.text("cpu", &machine.cpu), ", ", cpus, " usable"]),
+        ("Memory", found.number("memory_bytes", As::Bytes, machine.memory_bytes)),
+        ("File system", found.text("file_system", &machine.file_system)),
+        ("Load average at the start", found.text("load_average", &machine.load_average)),
+        ("Clock", clock),
+        ("Instructions counted", known("instructions", &machine.instructions)),
     ]
 }
 
 /// Machine and settings.
 pub(super) fn environment(results: &Results) -> Markup {
     let given = &results.settings;
-    let count = |name: &str, value: f64| number(&format!("settings/{name}"), As::Count, value);
+    let found = Found::at("settings", given);
     let mut rows = machine(&results.environment);
     rows.extend([
-        ("Page size", count("page_size_bytes", f64::from(given.page_size_bytes))),
-        ("Seed", text("settings/seed", &given.seed.to_string())),
+        ("Page size", found.number("page_size_bytes", As::Count, given.page_size_bytes)),
+        ("Seed", found.text("seed", &given.seed.to_string())),
     ]);
     if results.embedded.is_some() {
+        let dropped = if given.drop_caches { "the whole system's" } else { "the files' own" };
+        let wait = all![found.number("busy_wait_us", As::Count, given.busy_wait_us), " us"];
         rows.extend([
-            ("journal_mode", text("settings/journal_mode", &given.journal_mode)),
-            ("synchronous", text("settings/synchronous", &given.synchronous)),
-            ("cache_size", text("settings/cache_size", &given.cache_size.to_string())),
-            ("Processes of the mixes", count("processes", f64::from(given.processes))),
-            (
-                "Caches dropped for cold classes",
-                html! {
-                    @if given.drop_caches { "the whole system's" } @else { "the files' own" }
-                },
-            ),
-            ("Pace", pace(results)),
-            (
-                "Wait before a locked database is tried again",
-                html! {
-                    (count("busy_wait_us", float(given.busy_wait_us))) " us"
-                },
-            ),
+            ("journal_mode", found.text("journal_mode", &given.journal_mode)),
+            ("synchronous", found.text("synchronous", &given.synchronous)),
+            ("cache_size", found.text("cache_size", &given.cache_size.to_string())),
+            ("Processes of the mixes", found.number("processes", As::Count, given.processes)),
+            ("Caches dropped for cold classes", dropped.into()),
+            ("Pace", pace(&found)),
+            ("Wait before a locked database is tried again", wait),
         ]);
     }
     html! {
@@ -86,47 +79,21 @@ pub(super) fn environment(results: &Results) -> Markup {
     }
 }
 
-/// A text that older documents lack.
-fn known(at: &str, words: &str) -> Markup {
-    if words.is_empty() {
-        html! { "–" }
-    } else {
-        text(at, words)
-    }
-}
-
-fn clock(machine: &Environment) -> Markup {
-    html! {
-        (known("environment/clock_source", &machine.clock_source))
-        @if machine.clock_step_ns > 0 {
-            ", steps of "
-            (number("environment/clock_step_ns", As::Duration, float(machine.clock_step_ns)))
-        }
-    }
-}
-
 /// Rate and think time.
-fn pace(results: &Results) -> Markup {
-    let given = &results.settings;
-    html! {
-        @match given.rate_per_s {
-            Some(rate) => {
-                (number("settings/rate_per_s", As::Count, float(rate))) " operations a second"
-            },
-            None => "as fast as they go",
-        }
-        @if let Some(think) = given.think_time {
-            ", a pause of "
-            (number("settings/think_time/pause_ms", As::Count, float(think.pause_ms)))
-            " ms every "
-            (number("settings/think_time/every_loops", As::Count, float(think.every_loops)))
-            " loops"
-        }
-    }
+fn pace(given: &Found<'_, Settings>) -> Piece {
+    let number = |field: &str, value: u64| given.number(field, As::Count, value);
+    let rate = match given.item.rate_per_s {
+        Some(rate) => all![number("rate_per_s", rate), " operations a second"],
+        None => "as fast as they go".into(),
+    };
+    let Some(think) = given.item.think_time else { return rate };
+    let pause = number("think_time/pause_ms", think.pause_ms);
+    let every = number("think_time/every_loops", think.every_loops);
+    all![rate, ", a pause of ", pause, " ms every ", every, " loops"]
 }
 
 fn library(side: &Found<'_, Side>) -> Markup {
-    let words = |field: &str, words: &str| text(&format!("{}/{field}", side.at), words);
+    let words = |field: &str, words: &str| side.text(field, words);
     let library = &side.item.library;
     html! {
         li {
@@ -175,14 +142,15 @@ fn of_sides(results: &Results) -> Markup {
         p {
             "Each block of work runs on every side in random order, directly one after the other; \
              the sides never run at the same time. After "
-            (number("settings/pairs", As::Count, f64::from(settings.pairs)))
+            (number("settings/pairs", As::Count, settings.pairs))
             " such rounds all processes are started anew on freshly copied files: a restart. "
-            (number("settings/restarts", As::Count, f64::from(settings.restarts)))
-            " restarts were planned"
+            (number("settings/restarts", As::Count, settings.restarts)) " restarts were planned"
             @if settings.stopping.is_some() { " with every class" }
             "."
         }
-        (stopping(results))
+        @if let Some(stopping) = &settings.stopping {
+            (until_narrow(&Found::at("settings/stopping", stopping)))
+        }
         p {
             "A ratio is the Hodges-Lehmann estimate of the paired log ratios within a restart, \
              averaged over restarts. Its interval is Student's t over the restarts, because pairs \
@@ -193,20 +161,14 @@ fn of_sides(results: &Results) -> Markup {
 }
 
 /// When a run ends whose length follows from its intervals.
-fn stopping(results: &Results) -> Markup {
-    let Some(stopping) = &results.settings.stopping else { return html! {} };
-    let width = |field: &str, ppm: u32| {
-        number(&format!("settings/stopping/{field}"), As::Millionths, f64::from(ppm))
-    };
+fn until_narrow(found: &Found<'_, Stopping>) -> Markup {
+    let stopping = found.item;
+    let width = |field: &str, ppm: u32| found.number(field, As::Millionths, ppm);
     html! {
         p {
             "The run went on until its intervals were narrow enough, never looking at where they \
              lie: the spread of a class's first "
-            (number(
-                "settings/stopping/first_restarts",
-                As::Count,
-                f64::from(stopping.first_restarts),
-            ))
+            (found.number("first_restarts", As::Count, stopping.first_restarts))
             " restarts gives the width of every interval. Wanted was a half-width of "
             (width("headline_ppm", stopping.headline_ppm)) " of the headline"
             @if let Some(ppm) = stopping.all_ppm {

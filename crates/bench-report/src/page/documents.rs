@@ -1,23 +1,24 @@
 //! The documents that experiments follow, and what they published.
 
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 
 use super::book::Book;
-use super::cell::{As, ratio, text, wide};
 use crate::format::percent;
 use crate::model::{Metric, Results};
+use crate::piece::{As, Piece, all, text};
 use crate::published::{PUBLISHED, Published};
+use crate::table::Table;
 
 /// A document, in the words of the report.
-pub(crate) struct Document {
+pub(super) struct Document {
     /// Author, title, place and time.
-    pub(crate) citation: &'static str,
+    pub(super) citation: &'static str,
     /// The machine and software of the source.
-    pub(crate) environment: &'static str,
+    pub(super) environment: &'static str,
     /// How it measured.
-    pub(crate) method: &'static str,
+    pub(super) method: &'static str,
     /// The source's result.
-    pub(crate) result: &'static str,
+    pub(super) result: &'static str,
 }
 
 /// Of the operations.
@@ -31,7 +32,7 @@ pub(super) const OPERATIONS: Document = Document {
 };
 
 /// Of the backup matrix.
-pub(crate) const BACKUP: Document = Document {
+pub(super) const BACKUP: Document = Document {
     citation: "Aaron Bertrand, SQL Server 2014: Native backup encryption, SQLPerformance, 2013",
     environment: "SQL Server 2014 CTP2, data file of 1,553,408 KB, one hard disk and one SSD",
     method: "4 ciphers and none, with and without compression, from and to HDD and SSD: 40 \
@@ -73,11 +74,11 @@ pub(super) const MIXES: Document = Document {
 };
 
 /// Document, there, here, and how to run it again.
-pub(crate) fn provenance(
+pub(super) fn provenance(
     results: &Results,
     name: &str,
     document: Option<&Document>,
-    here: &Markup,
+    here: &impl Render,
 ) -> Markup {
     html! {
         dl class="provenance" {
@@ -110,51 +111,34 @@ fn rerun(results: &Results, name: &str) -> Markup {
 
 /// Published figures beside ours, those whose classes begin so.
 pub(super) fn beside(book: &Book<'_>, start: &str) -> Markup {
-    let figures: Vec<&Published> = PUBLISHED
-        .iter()
-        .filter(|figure| figure.classes.iter().any(|class| class.starts_with(start)))
-        .collect();
+    let of_start = |figure: &&Published| figure.classes.iter().any(|one| one.starts_with(start));
+    let rows = PUBLISHED.iter().filter(of_start).map(|figure| {
+        vec![
+            figure.operation.into(),
+            percent(figure.elapsed_ratio()).into(),
+            ours(book, figure, Metric::Elapsed),
+            figure.cpu_ratio().map_or_else(|| "none given".to_owned(), percent).into(),
+            ours(book, figure, Metric::Cpu),
+        ]
+    });
     let name = format!("Published figures beside ours, {}", start.trim_end_matches('/'));
+    let head = ["Published for", "Elapsed there", "Elapsed here", "CPU there", "CPU here"];
     html! {
         h3 { "Published figures beside ours" }
         p class="quiet" {
             "Other software, machines and years: what readers have come to expect, not a race."
         }
-        (wide(&name, &html! { table {
-            thead { tr {
-                th scope="col" { "Published for" }
-                th scope="col" { "Elapsed there" }
-                th scope="col" { "Elapsed here" }
-                th scope="col" { "CPU there" }
-                th scope="col" { "CPU here" }
-            } }
-            tbody { @for figure in figures { tr {
-                th scope="row" data-fixed { (figure.operation) }
-                td data-fixed { (percent(figure.elapsed_ratio)) }
-                td { (ours(book, figure, Metric::Elapsed)) }
-                td data-fixed {
-                    (figure.cpu_ratio.map_or_else(|| "none given".to_owned(), percent))
-                }
-                td { (ours(book, figure, Metric::Cpu)) }
-            } } }
-        } }))
+        (Table::new(name, head, rows))
     }
 }
 
 /// Our classes of the same kind of work, a line each.
-fn ours(book: &Book<'_>, figure: &Published, metric: Metric) -> Markup {
-    let found: Vec<Markup> = figure
-        .classes
-        .iter()
-        .flat_map(|id| book.shown.cells(id).into_iter().filter(|class| class.item.id == *id))
-        .filter_map(|class| {
-            let found = book.overhead(class.item, metric)?;
-            let label = text(&format!("{}/label", class.at), &class.item.label);
-            Some(html! { (ratio(&found, As::Percent)) " " small { (label) } })
-        })
-        .collect();
-    html! {
-        @if found.is_empty() { "not measured" }
-        @for (index, line) in found.iter().enumerate() { @if index > 0 { br; } (line) }
-    }
+fn ours(book: &Book<'_>, figure: &Published, metric: Metric) -> Piece {
+    let of = |id: &&str| {
+        let class = book.shown.cells(id).into_iter().find(|class| class.item.id == **id)?;
+        let found = book.overhead(class.item, metric)?;
+        let label = class.text("label", &class.item.label).small();
+        Some(all![found.ratio(As::Percent), " ", label])
+    };
+    Piece::lines(figure.classes.iter().filter_map(of))
 }

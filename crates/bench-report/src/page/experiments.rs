@@ -3,98 +3,86 @@
 use maud::{Markup, html};
 
 use super::book::Book;
-use super::cell::{As, Found, number};
-use super::documents::{MIXES, OPERATIONS, beside, provenance};
+use super::documents::{Document, MIXES, OPERATIONS, beside, provenance};
 use super::{overhead, statements};
-use crate::model::Class;
+use crate::piece::{As, Found};
+
+/// A section, in the order of the page.
+struct Section {
+    /// Its name, and how the identifiers of its classes begin.
+    name: &'static str,
+    heading: &'static str,
+    document: Option<&'static Document>,
+    /// How it is measured here.
+    here: &'static str,
+    /// Title of the table of overheads.
+    table: &'static str,
+}
+
+const SECTIONS: [Section; 4] = [
+    Section {
+        name: "script",
+        heading: "Your statements",
+        document: None,
+        here: "statements of your own, in the order of your script; ",
+        table: "Overhead of your statements",
+    },
+    Section {
+        name: "crud",
+        heading: "CRUD mixes",
+        document: Some(&MIXES),
+        here: " processes, the source's tables and indexes, no think time; ",
+        table: "Overhead of the mixes: reads/updates/inserts",
+    },
+    Section {
+        name: "operations",
+        heading: "Operations of a DBA",
+        document: Some(&OPERATIONS),
+        here: "statements derived from the database's own tables and indexes; SQLite's cache \
+               emptied before each, in the cold classes the system's too; each measured alone with \
+               its commit and undone off the clock; ",
+        table: "Overhead by type of statement",
+    },
+    Section {
+        name: "scans",
+        heading: "Scans and copies",
+        document: None,
+        here: "full reads and copies, where a cipher has the least else to hide behind; no \
+               document measures them; ",
+        table: "Overhead of scans and copies",
+    },
+];
 
 /// Sections of the experiments that were run.
 pub(super) fn sections(book: &Book<'_>) -> Markup {
-    let classes = |start: &str| book.shown.cells(start);
-    html! {
-        @if !classes("script/").is_empty() { (script(book, &classes("script/"))) }
-        @if !classes("crud/").is_empty() { (crud(book, &classes("crud/"))) }
-        @if !classes("operations/").is_empty() { (operations(book, &classes("operations/"))) }
-        @if !classes("scans/").is_empty() { (scans(book, &classes("scans/"))) }
-    }
+    html! { @for one in &SECTIONS { (section(book, one)) } }
 }
 
-/// How often and in which order blocks ran, the same for all classes.
-fn pairs(book: &Book<'_>) -> Markup {
+fn section(book: &Book<'_>, one: &Section) -> Markup {
+    let start = format!("{}/", one.name);
+    let classes = book.shown.cells(&start);
     let settings = &book.results.settings;
-    html! {
-        (number("settings/pairs", As::Count, f64::from(settings.pairs)))
-        " interleaved pairs in each of "
-        (number("settings/restarts", As::Count, f64::from(settings.restarts)))
+    let found = Found::at("settings", settings);
+    let here = html! {
+        @if one.name == "crud" { (found.number("processes", As::Count, settings.processes)) }
+        (one.here)
+        (found.number("pairs", As::Count, settings.pairs)) " interleaved pairs in each of "
+        (found.number("restarts", As::Count, settings.restarts))
         " restarts on fresh copies, in random order"
-    }
-}
-
-/// Overheads of some classes, and the time of one operation.
-fn table(book: &Book<'_>, title: &str, classes: &[Found<'_, Class>]) -> Markup {
-    let metrics = book.shown.layout.costs;
-    book.shown.overheads(title, classes, (book.side, book.base), metrics).markup()
-}
-
-fn script(book: &Book<'_>, classes: &[Found<'_, Class>]) -> Markup {
-    let here = html! { "statements of your own, in the order of your script; " (pairs(book)) };
-    html! {
-        section id="script" {
-            h2 { "Your statements" }
-            (provenance(book.results, "script", None, &here))
-            (table(book, "Overhead of your statements", classes))
-            (overhead::what(classes))
-        }
-    }
-}
-
-fn crud(book: &Book<'_>, classes: &[Found<'_, Class>]) -> Markup {
-    let settings = &book.results.settings;
-    let here = html! {
-        (number("settings/processes", As::Count, f64::from(settings.processes)))
-        " processes, the source's tables and indexes, no think time; " (pairs(book))
     };
+    let sides = (book.side, book.base);
+    let table = book.shown.overheads(one.table, &classes, sides, book.shown.layout.costs);
     html! {
-        section id="crud" {
-            h2 { "CRUD mixes" }
-            (provenance(book.results, "crud", Some(&MIXES), &here))
-            (table(book, "Overhead of the mixes: reads/updates/inserts", classes))
-            (beside(book, "crud/"))
-            (overhead::what(classes))
-        }
-    }
-}
-
-fn operations(book: &Book<'_>, classes: &[Found<'_, Class>]) -> Markup {
-    let here = html! {
-        "statements derived from the database's own tables and indexes; SQLite's cache emptied \
-         before each, in the cold classes the system's too; each measured alone with its commit \
-         and undone off the clock; " (pairs(book))
-    };
-    html! {
-        section id="operations" {
-            h2 { "Operations of a DBA" }
-            (provenance(book.results, "operations", Some(&OPERATIONS), &here))
-            (table(book, "Overhead by type of statement", classes))
-            (statements::by_type(book))
-            (beside(book, "operations/"))
-            (statements::derived(book))
-            (overhead::what(classes))
-        }
-    }
-}
-
-fn scans(book: &Book<'_>, classes: &[Found<'_, Class>]) -> Markup {
-    let here = html! {
-        "full reads and copies, where a cipher has the least else to hide behind; no document \
-         measures them; " (pairs(book))
-    };
-    html! {
-        section id="scans" {
-            h2 { "Scans and copies" }
-            (provenance(book.results, "scans", None, &here))
-            (table(book, "Overhead of scans and copies", classes))
-            (overhead::what(classes))
+        @if !classes.is_empty() {
+            section id=(one.name) {
+                h2 { (one.heading) }
+                (provenance(book.results, one.name, one.document, &here))
+                (table)
+                @if one.name == "operations" { (statements::by_type(book)) }
+                @if one.document.is_some() { (beside(book, &start)) }
+                @if one.name == "operations" { (statements::derived(book)) }
+                (overhead::what(&classes))
+            }
         }
     }
 }
@@ -105,7 +93,7 @@ pub(super) fn volumes(book: &Book<'_>) -> Markup {
         section id="volumes" {
             h2 { "Reads and writes" }
             p { (book.shown.layout.figures_note) }
-            (book.shown.figures().markup())
+            (book.shown.figures())
         }
     }
 }

@@ -3,10 +3,12 @@
 
 use maud::{Markup, html};
 
-use super::cell::{As, Found, number, ratio};
 use crate::figures::Comparison;
 use crate::index::compression_words;
+use crate::layout::Of;
 use crate::model::{Class, Metric, Role, Side};
+use crate::piece::{As, Piece};
+use crate::report::distinct;
 use crate::shown::Shown;
 
 /// Classes of the colour by how far a ratio is from 0 %; below the first there is none.
@@ -32,13 +34,8 @@ pub(super) fn maps(shown: &Shown<'_>) -> Markup {
 
 fn of_action(shown: &Shown<'_>, action: &str) -> Markup {
     let of_action = || shown.report.cells.iter().filter(|cell| cell.axis("action") == action);
-    let mut routes: Vec<[&str; 2]> = Vec::new();
-    for cell in of_action() {
-        let route = ["source", "target"].map(|name| cell.axis(name));
-        if !routes.contains(&route) {
-            routes.push(route);
-        }
-    }
+    let routes = of_action().map(|cell| ["source", "target"].map(|name| cell.axis(name)));
+    let routes = distinct(routes, |route| *route);
     let cells = |route: [&str; 2]| -> Vec<&Class> {
         let fits = |cell: &&Class| ["source", "target"].map(|name| cell.axis(name)) == route;
         of_action().filter(fits).collect()
@@ -88,25 +85,20 @@ fn cipher_words(name: &str) -> &str {
 fn square(shown: &Shown<'_>, cell: &Class, side: &Side) -> Markup {
     let base = shown.report.base().map_or("", |base| base.id.as_str());
     let found = shown.comparison(&cell.id, Metric::Elapsed, (&side.id, base));
-    let time = shown.totals(&cell.id, &side.id);
-    let mean = time.as_ref().and_then(|found| found.item.values.get(&Metric::Elapsed));
+    let mean = shown.figure(&cell.id, &side.id, Metric::Elapsed, Of::Mean);
+    let mean = if mean == Piece::Nothing { "not run".into() } else { mean };
     html! {
         td class=(shade(found.as_ref().map(|found| found.item))) {
             @match (side.role, &found) {
                 (Role::Base, _) => "base",
                 (_, Some(found)) => {
                     @if !is_certain(found.item) { "≈ " }
-                    (ratio(found, As::Percent))
+                    (found.ratio(As::Percent))
                 },
                 (_, None) => "–",
             }
             br;
-            small { @match (&time, mean) {
-                (Some(Found { at, .. }), Some(found)) => {
-                    (number(&format!("{at}/values/elapsed/mean"), As::Duration, found.mean))
-                },
-                _ => "not run",
-            } }
+            (mean.small())
         }
     }
 }

@@ -5,13 +5,12 @@
 
 mod book;
 mod calibration;
-pub(crate) mod cell;
 mod changes;
 mod charts;
 #[cfg(test)]
 mod checks;
 mod circumstances;
-pub(crate) mod documents;
+mod documents;
 mod experiments;
 mod heat;
 mod overhead;
@@ -87,7 +86,7 @@ fn body(results: &Results) -> Result<Markup, ChartError> {
     Ok(html! {
         main {
             (verdict::head(results))
-            (contents(results))
+            (contents(&links(results)))
             (overhead)
             (peers)
             @if let Some(book) = &book { (experiments::sections(book)) }
@@ -101,8 +100,17 @@ fn body(results: &Results) -> Result<Markup, ChartError> {
     })
 }
 
-/// Links to the sections that the page has.
-fn contents(results: &Results) -> Markup {
+/// Links to sections.
+fn contents(links: &[(&str, &str)]) -> Markup {
+    html! {
+        nav aria-label="Contents" {
+            ul { @for (id, name) in links { li { a href=(format!("#{id}")) { (name) } } } }
+        }
+    }
+}
+
+/// The sections that the page has, with their names.
+fn links(results: &Results) -> Vec<(&'static str, &'static str)> {
     let embedded = results.embedded.as_ref();
     let sides = embedded.is_some_and(|report| !report.cells.is_empty());
     let has = |start: &str| {
@@ -129,13 +137,7 @@ fn contents(results: &Results) -> Markup {
         ("environment", "Environment", true),
         ("method", "Method", true),
     ];
-    html! {
-        nav aria-label="Contents" {
-            ul { @for (id, name, shown) in links { @if shown {
-                li { a href=(format!("#{id}")) { (name) } }
-            } } }
-        }
-    }
+    links.into_iter().filter(|(.., shown)| *shown).map(|(id, name, _)| (id, name)).collect()
 }
 
 #[cfg(test)]

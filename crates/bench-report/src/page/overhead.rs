@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::book::Book;
-use super::cell::{As, Found, number, text};
-use crate::model::{Class, Comparison, Experiment, Metric};
+use crate::model::{Class, Experiment, Metric};
+use crate::piece::{As, Found, number};
 use crate::plot::{ChartError, Forest, Ink, Key, Line, Mark, forest};
 
 /// A group's name in the plot, and which classes belong to it.
@@ -34,41 +34,32 @@ pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
             lines.push(Line::Heading(name.to_owned()));
         }
         lines.extend(classes.into_iter().map(|class| {
-            let mark = |metric| book.overhead(class, metric).map(|found| mark_of(found.item));
+            let mark = |metric| book.overhead(class, metric).map(|found| Mark::of(found.item));
             Line::Row(short(&class.label), vec![mark(Metric::Elapsed), mark(Metric::Cpu)])
         }));
     }
-    let key = |ink, name: &str| Key { ink, name: name.to_owned() };
     let drawn = forest(&Forest {
         title: format!(
             "Overhead of {} over {} by class, with intervals; the tables below hold the numbers",
             book.side.label, book.base.label
         ),
-        series: vec![key(Ink::One, "elapsed time"), key(Ink::Two, "CPU time")],
+        series: vec![Key::new(Ink::One, "elapsed time"), Key::new(Ink::Two, "CPU time")],
         lines,
     })?;
+    let confidence = book.results.settings.confidence_permille;
     Ok(html! {
         section id="overhead" {
             h2 { "Overhead at a glance" }
             p {
-                (text(&book.label_at(book.side), &book.side.label)) " against "
-                (text(&book.label_at(book.base), &book.base.label))
+                (book.shown.side(&book.side.id)) " against " (book.shown.side(&book.base.id))
                 ". In the middle is as fast as plain, to the right is slower. A line is the \
                  interval that holds the true value in "
-                (number(
-                    "settings/confidence_permille",
-                    As::Permille,
-                    f64::from(book.results.settings.confidence_permille),
-                ))
+                (number("settings/confidence_permille", As::Permille, confidence))
                 " of runs; where it crosses the middle, no difference can be told."
             }
             (drawn)
         }
     })
-}
-
-pub(super) fn mark_of(found: &Comparison) -> Mark {
-    Mark { ratio: found.ratio, low: found.low, high: found.high }
 }
 
 /// A label without what its group says already.
@@ -82,8 +73,8 @@ pub(super) fn what(classes: &[Found<'_, Class>]) -> Markup {
         details {
             summary { "What one block of each class does" }
             ul { @for class in classes { li {
-                strong { (text(&format!("{}/label", class.at), &class.item.label)) } ": "
-                (text(&format!("{}/what", class.at), &class.item.what))
+                strong { (class.text("label", &class.item.label)) } ": "
+                (class.text("what", &class.item.what))
             } } }
         }
     }

@@ -2,13 +2,12 @@
 
 use maud::{Markup, html};
 
-use super::cell::{As, each, number, text};
 use super::documents::{BACKUP, Document, MESSAGES, OLTP, provenance};
 use super::{charts, heat, published};
-use crate::layout::FACTS;
 use crate::model::{Experiment, Results};
+use crate::piece::{As, Piece, each, number, text};
 use crate::plot::ChartError;
-use crate::report::{Fact, Report};
+use crate::report::Report;
 use crate::shown::Shown;
 
 fn document(experiment: Experiment) -> &'static Document {
@@ -35,14 +34,15 @@ pub(super) fn section(
         _ => (charts::by_threads(&shown)?, html! {}),
     };
     let layout = shown.layout;
+    let here = Piece::parted(shown.facts().into_iter().chain(shown.told()).collect(), "; ");
     Ok(html! {
         section id=(name) {
             h2 { (layout.title) }
-            (provenance(results, name, Some(document(report.experiment)), &here(&shown)))
+            (provenance(results, name, Some(document(report.experiment)), &here))
             (first)
             @if let Some(table) = shown.pooled() {
                 h3 { (layout.pooled_note) }
-                (table.markup())
+                (table)
             }
             @for (table, reference) in shown.costs() {
                 h3 data-fixed { (table.title) }
@@ -51,62 +51,24 @@ pub(super) fn section(
                         "Ours over theirs in the same pairs: a factor of one half is half of it."
                     }
                 }
-                (table.markup())
+                (table)
             }
             @if let Some(table) = shown.idle() {
                 h3 { "Connections that wait" }
-                (table.markup())
+                (table)
             }
             h3 { "Figures of every side" }
             details {
                 summary { "Each cell on each side" }
                 p class="quiet" { (layout.figures_note) }
-                (shown.figures().markup())
+                (shown.figures())
             }
             (last)
-            @for limit in each(&report.limits, &format!("{name}/limits")) {
+            @for limit in each(&report.limits, &shown.place("limits")) {
                 p class="notice" { (text(&limit.at, limit.item)) }
             }
         }
     })
-}
-
-/// The circumstances, what every side was given, and what the sides tell of themselves.
-fn here(shown: &Shown<'_>) -> Markup {
-    let facts = |facts: &crate::report::Facts, at: &str| -> Vec<Markup> {
-        let known = FACTS.iter().filter_map(|info| Some((info, facts.get(info.name)?)));
-        known
-            .map(|(info, fact)| {
-                let at = format!("{at}/{}", info.name);
-                html! { (info.words) " " @match fact {
-                    Fact::Flag(flag) => @if *flag { "yes" } @else { "no" },
-                    Fact::Number(value) => (number(&at, info.shown, *value)),
-                    Fact::Text(words) => (text(&at, words)),
-                } }
-            })
-            .collect()
-    };
-    let report = shown.report;
-    let mut all = facts(&report.facts, &format!("{}/facts", shown.at));
-    all.extend(report.settings.iter().map(|(name, value)| {
-        let at = format!("{}/settings/{name}", shown.at);
-        html! { span data-fixed { (name) } "=" (text(&at, value)) }
-    }));
-    for side in shown.sides() {
-        let mut own = facts(&side.item.facts, &format!("{}/facts", side.at));
-        if let Some(cipher) = &side.item.cipher {
-            own.insert(0, text(&format!("{}/cipher", side.at), cipher));
-        }
-        if !own.is_empty() {
-            let label = text(&format!("{}/label", side.at), &side.item.label);
-            all.push(html! { (label) ": " (parted(&own, ", ")) });
-        }
-    }
-    parted(&all, "; ")
-}
-
-fn parted(parts: &[Markup], by: &str) -> Markup {
-    html! { @for (index, part) in parts.iter().enumerate() { @if index > 0 { (by) } (part) } }
 }
 
 /// How backups are measured.

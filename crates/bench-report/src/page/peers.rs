@@ -3,12 +3,8 @@
 use maud::{Markup, html};
 
 use super::book::Book;
-use super::overhead::mark_of;
 use crate::model::{Class, Metric, Role, Side};
-use crate::plot::{ChartError, Forest, Ink, Key, Line, forest};
-
-/// Inks of the sides, ours first. A run with more peers shows the rest in the table alone.
-const INKS: [Ink; 4] = [Ink::One, Ink::Two, Ink::Three, Ink::Four];
+use crate::plot::{ChartError, Forest, Ink, Key, Line, Mark, forest};
 
 /// Plot and table; nothing without peers.
 ///
@@ -32,24 +28,19 @@ pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
             }
             h3 { "Elapsed time" }
             (drawn)
-            (table.markup())
+            (table)
         }
     })
 }
 
-/// The side without a cipher that a side is held against.
-fn own<'a>(book: &'a Book<'_>, side: &'a Side) -> &'a str {
-    side.plain.as_ref().unwrap_or(&book.base.id)
-}
-
 fn plot(book: &Book<'_>, shown: &[&Side]) -> Forest {
-    let drawn: Vec<(Ink, &Side)> = INKS.into_iter().zip(shown.iter().copied()).collect();
+    let drawn: Vec<(Ink, &Side)> = Ink::SIDES.into_iter().zip(shown.iter().copied()).collect();
     // A row says something where a peer was measured too.
     let row = |class: &Class| {
         let mark = |side: &Side| {
-            book.shown
-                .comparison(&class.id, Metric::Elapsed, (&side.id, own(book, side)))
-                .map(|found| mark_of(found.item))
+            let own = side.plain.as_ref().unwrap_or(&book.base.id);
+            let found = book.shown.comparison(&class.id, Metric::Elapsed, (&side.id, own));
+            found.map(|found| Mark::of(found.item))
         };
         let marks: Vec<_> = drawn.iter().map(|(_, side)| mark(side)).collect();
         let beside = marks.iter().skip(1).any(Option::is_some);
@@ -59,10 +50,7 @@ fn plot(book: &Book<'_>, shown: &[&Side]) -> Forest {
         title: "Elapsed overhead of each encrypting library by class; the table below holds the \
                 numbers"
             .to_owned(),
-        series: drawn
-            .iter()
-            .map(|(ink, side)| Key { ink: *ink, name: side.label.clone() })
-            .collect(),
+        series: drawn.iter().map(|(ink, side)| Key::new(*ink, &side.label)).collect(),
         lines: book.report.cells.iter().filter_map(row).collect(),
     }
 }

@@ -4,17 +4,11 @@
 use maud::{Markup, html};
 
 use super::book::Book;
-use super::cell::{As, each, float, number, text, wide};
-use crate::model::{Metric, Noise, Results};
+use crate::model::{Metric, Noise, Results, WarmUp};
+use crate::piece::{As, Found, Piece, all, each, number};
 use crate::report::Report;
-
-/// The name of a class, with its place.
-fn label(report: &Report, id: &str) -> Markup {
-    match each(&report.cells, "embedded/cells").find(|class| class.item.id == id) {
-        Some(class) => text(&format!("{}/label", class.at), &class.item.label),
-        None => html! { "–" },
-    }
-}
+use crate::shown::Shown;
+use crate::table::Table;
 
 /// Latency of single operations by class and side; nothing where none were timed.
 pub(super) fn latency(book: &Book<'_>) -> Markup {
@@ -26,15 +20,14 @@ pub(super) fn latency(book: &Book<'_>) -> Markup {
             p {
                 "All blocks of a class and side together, from a histogram of three digits. "
                 @if let Some(rate) = results.settings.rate_per_s {
-                    "Operations were due at "
-                    (number("settings/rate_per_s", As::Count, float(rate)))
+                    "Operations were due at " (number("settings/rate_per_s", As::Count, rate))
                     " a second, and latency counts from when one was due: a late start is not left \
                      out."
                 } @else {
                     "Operations follow one another at once, so latency counts from when one began."
                 }
             }
-            (table.markup())
+            (table)
             (latency_costs(book))
         }
     }
@@ -47,7 +40,7 @@ fn latency_costs(book: &Book<'_>) -> Markup {
     timed.retain(|class| metrics.iter().any(|one| book.overhead(class.item, *one).is_some()));
     let sides = (book.side, book.base);
     let table = book.shown.overheads("Cost in latency", &timed, sides, &metrics);
-    html! { @if !timed.is_empty() { (table.markup()) } }
+    html! { @if !timed.is_empty() { (table) } }
 }
 
 /// Whether a run tells how far to trust it.
@@ -65,100 +58,81 @@ pub(super) fn section(results: &Results) -> Markup {
         section id="quality" {
             h2 { "How far to trust it" }
             @if let Some(found) = &results.noise { (noise(found)) }
-            @if let Some(report) = &results.embedded { (driver(report)) (warm_up(report)) }
+            @if let Some(report) = &results.embedded {
+                @let shown = Shown::of("embedded", report);
+                @if let Some(table) = driver(&shown) {
+                    h3 { (table.title) }
+                    p class="quiet" {
+                        "CPU of the same code on a library whose calls do nothing, a part of the \
+                         base's."
+                    }
+                    (table)
+                }
+                @if let Some(table) = warm_up(&shown) {
+                    h3 { (table.title) }
+                    p class="quiet" {
+                        "Short blocks that a class took to settle after its processes began, off \
+                         the clock; and by what factor the overhead of first pairs differs from \
+                         that of later ones."
+                    }
+                    (table)
+                }
+            }
         }
     }
 }
 
 /// The machine's other work, which stands under `noise` in every document.
 pub(super) fn noise(noise: &Noise) -> Markup {
+    let found = Found::at("noise", noise);
+    let [start, end] = [("load_start", noise.load_start), ("load_end", noise.load_end)]
+        .map(|(field, load)| found.number(field, As::Decimal, load));
+    let mut rows = vec![
+        ("CPU of other programs", found.number("others", As::Share, noise.others)),
+        ("Given to other machines (steal)", found.number("steal", As::Share, noise.steal)),
+        ("Load average, start and end", all![start, ", ", end]),
+    ];
+    rows.extend(noise.frequency_mhz.map(|(low, high)| {
+        let ends = [("frequency_mhz/0", low), ("frequency_mhz/1", high)];
+        let ends = ends.map(|(field, frequency)| found.number(field, As::Count, frequency));
+        ("Frequency", all![Piece::span(ends), " MHz"])
+    }));
     html! {
         h3 { "What else the machine did" }
-        dl {
-            div { dt { "CPU of other programs" } dd {
-                (number("noise/others", As::Share, noise.others))
-            } }
-            div { dt { "Given to other machines (steal)" } dd {
-                (number("noise/steal", As::Share, noise.steal))
-            } }
-            div { dt { "Load average, start and end" } dd {
-                (number("noise/load_start", As::Decimal, noise.load_start)) ", "
-                (number("noise/load_end", As::Decimal, noise.load_end))
-            } }
-            @if let Some((low, high)) = noise.frequency_mhz { div { dt { "Frequency" } dd {
-                (number("noise/frequency_mhz/0", As::Count, float(low))) " to "
-                (number("noise/frequency_mhz/1", As::Count, float(high))) " MHz"
-            } } }
-        }
+        dl { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } }
     }
 }
 
-fn driver(report: &Report) -> Markup {
-    html! {
-        @if !report.driver.is_empty() {
-            h3 { "What the driver itself costs" }
-            p class="quiet" {
-                "CPU of the same code on a library whose calls do nothing, a part of the base's."
-            }
-            (wide("What the driver itself costs", &html! { table {
-                thead { tr {
-                    th scope="col" { "Class" }
-                    th scope="col" { "Driver, each" }
-                    th scope="col" { "Driver and SQLite, each" }
-                    th scope="col" { "Share" }
-                } }
-                tbody { @for found in each(&report.driver, "embedded/driver") { tr {
-                    th scope="row" { (label(report, &found.item.class)) }
-                    td { (number(
-                        &format!("{}/driver_ns", found.at), As::Duration, found.item.driver_ns)) }
-                    td { (number(
-                        &format!("{}/base_ns", found.at), As::Duration, found.item.base_ns)) }
-                    td { (number(&format!("{}/share", found.at), As::Share, found.item.share)) }
-                } } }
-            } }))
-        }
-    }
+fn driver(shown: &Shown<'_>) -> Option<Table> {
+    let rows = each(&shown.report.driver, "embedded/driver").map(|found| {
+        vec![
+            shown.names(&found.item.class, &[]),
+            found.number("driver_ns", As::Duration, found.item.driver_ns),
+            found.number("base_ns", As::Duration, found.item.base_ns),
+            found.number("share", As::Share, found.item.share),
+        ]
+    });
+    let head = ["Class", "Driver, each", "Driver and SQLite, each", "Share"];
+    Table::new("What the driver itself costs", head, rows).filled()
 }
 
-fn warm_up(report: &Report) -> Markup {
-    html! {
-        @if !report.warm_up.is_empty() {
-            h3 { "Warm-up" }
-            p class="quiet" {
-                "Short blocks that a class took to settle after its processes began, off the \
-                 clock; and by what factor the overhead of first pairs differs from that of later \
-                 ones."
-            }
-            (wide("Warm-up", &html! { table {
-                thead { tr {
-                    th scope="col" { "Class" }
-                    th scope="col" { "Needed" }
-                    th scope="col" { "Tried" }
-                    th scope="col" { "First pairs over later ones" }
-                } }
-                tbody { @for found in each(&report.warm_up, "embedded/warm_up") { tr {
-                    th scope="row" { (label(report, &found.item.class)) }
-                    td { (number(
-                        &format!("{}/needed", found.at), As::Count, float(found.item.needed))) }
-                    td { (number(
-                        &format!("{}/tried", found.at), As::Count, float(found.item.tried))) }
-                    td {
-                        @match found.item.first_pair {
-                            Some(factor) => (number(
-                                &format!("{}/first_pair", found.at), As::Percent, factor)),
-                            None => "–",
-                        }
-                        @if let Some((low, high)) = found.item.first_pair_interval {
-                            @let at = format!("{}/first_pair_interval", found.at);
-                            br;
-                            small {
-                                (number(&format!("{at}/0"), As::Bare, low)) " to "
-                                (number(&format!("{at}/1"), As::Bare, high))
-                            }
-                        }
-                    }
-                } } }
-            } }))
-        }
-    }
+fn warm_up(shown: &Shown<'_>) -> Option<Table> {
+    let first = |found: &Found<'_, WarmUp>| {
+        let factor = found.item.first_pair?;
+        let factor = found.number("first_pair", As::Percent, factor);
+        let Some((low, high)) = found.item.first_pair_interval else { return Some(factor) };
+        let ends = [("first_pair_interval/0", low), ("first_pair_interval/1", high)];
+        let ends = Piece::span(ends.map(|(field, end)| found.number(field, As::Bare, end)));
+        Some(all![factor, ends.below()])
+    };
+    let rows = each(&shown.report.warm_up, "embedded/warm_up").map(|found| {
+        vec![
+            shown.names(&found.item.class, &[]),
+            found.number("needed", As::Count, found.item.needed),
+            found.number("tried", As::Count, found.item.tried),
+            first(&found).unwrap_or_default(),
+        ]
+    });
+    let head = ["Class", "Needed", "Tried", "First pairs over later ones"];
+    Table::new("Warm-up", head, rows).filled()
 }

@@ -2,25 +2,26 @@
 
 use maud::{Markup, html};
 
-use super::cell::{As, Found, Ratio, each, ends, find, float, number, ratio, text};
 use crate::backup::cipher_of;
-use crate::figures::{HEADLINE, Pooled};
-use crate::model::{Difference, Metric, ProbeKind, Results, Role, Side};
+use crate::figures::{HEADLINE, Pooled, Ratio};
+use crate::model::{Metric, ProbeKind, Results, Role, Side};
+use crate::piece::{As, Found, Piece, all, each, find, number, text};
 use crate::report::Report;
-use crate::table::more;
+use crate::shown::{Shown, more};
 
 /// Title, verdict, and what a reader should know before trusting it.
 pub(super) fn head(results: &Results) -> Markup {
     let mut answers = results.embedded.as_ref().map_or_else(Vec::new, of_embedded);
-    answers.extend(of_threads(results));
-    answers.extend(of_backups(results));
+    answers.extend(results.oltp.iter().flat_map(of_threads));
+    let algorithm = &results.settings.algorithm;
+    answers.extend(results.backup.iter().flat_map(|report| of_backups(report, algorithm)));
     html! {
         header {
             p class="subject" {
                 "What encryption costs"
                 @if !results.subject.label.is_empty() {
                     " · " (text("subject/label", &results.subject.label)) ", "
-                    (number("subject/bytes", As::Bytes, float(results.subject.bytes)))
+                    (number("subject/bytes", As::Bytes, results.subject.bytes))
                 }
                 " · " (text("started", &results.started))
             }
@@ -37,7 +38,7 @@ pub(super) fn head(results: &Results) -> Markup {
                      method's own error."
                 }
             }
-            (facts(results))
+            @if let Some(report) = &results.embedded { (facts(report)) }
             @for reason in each(&results.incomplete, "incomplete") {
                 p class="notice alert" {
                     strong { "Incomplete: " } (text(&reason.at, reason.item))
@@ -54,65 +55,60 @@ pub(super) fn head(results: &Results) -> Markup {
 fn headline<'a>(report: &'a Report, side: &Side, metric: Metric) -> Option<Found<'a, Pooled>> {
     let against = side.plain.as_ref().unwrap_or(&report.base()?.id);
     find(&report.summary.pooled, "embedded/summary/pooled", |found| {
-        found.id == HEADLINE
-            && found.metric == metric
-            && found.side == side.id
-            && found.against == *against
+        found.is(HEADLINE, metric, (&side.id, against))
     })
 }
 
 /// `+1.8 % (+1.1 to +2.5)`.
 fn with_ends<T: Ratio>(found: &Found<'_, T>) -> Markup {
-    html! { span class="number" { (ratio(found, As::Percent)) } " (" (ends(found, As::Bare)) ")" }
+    html! {
+        span class="number" { (found.ratio(As::Percent)) } " (" (found.ends(As::Percent)) ")"
+    }
 }
 
 /// Ours first, then each peer.
 fn of_embedded(report: &Report) -> Vec<Markup> {
+    let answer = |side: Found<'_, Side>| {
+        let elapsed = headline(report, side.item, Metric::Elapsed)?;
+        let cpu = headline(report, side.item, Metric::Cpu);
+        let label = side.text("label", &side.item.label);
+        Some(html! {
+            (label)
+            @if side.item.role == Role::Encrypted {
+                " costs " (with_ends(&elapsed)) " of elapsed time over "
+                (elapsed.text("what", &elapsed.item.what))
+            } @else {
+                " would cost " (with_ends(&elapsed))
+                @if let Some(cpu) = &cpu { ", and " (with_ends(cpu)) " of CPU" }
+                "."
+            }
+        })
+    };
     let encrypting = each(&report.sides, "embedded/sides").filter(|side| side.item.encrypts());
-    let mut answers = Vec::new();
-    for side in encrypting {
-        let Some(elapsed) = headline(report, side.item, Metric::Elapsed) else { continue };
-        let label = text(&format!("{}/label", side.at), &side.item.label);
-        let what = text(&format!("{}/what", elapsed.at), &elapsed.item.what);
-        answers.push(match (side.item.role, headline(report, side.item, Metric::Cpu)) {
-            (Role::Encrypted, _) => html! {
-                (label) " costs " (with_ends(&elapsed)) " of elapsed time over " (what)
-            },
-            (_, Some(cpu)) => html! {
-                (label) " would cost " (with_ends(&elapsed)) ", and " (with_ends(&cpu)) " of CPU."
-            },
-            (_, None) => html! { (label) " would cost " (with_ends(&elapsed)) "." },
-        });
-    }
-    answers
+    encrypting.filter_map(answer).collect()
 }
 
 /// Throughput over all workloads and threads.
-fn of_threads(results: &Results) -> Vec<Markup> {
-    let Some(report) = &results.oltp else { return Vec::new() };
-    let throughput = each(&report.summary.pooled, "oltp/summary/pooled")
-        .filter(|found| found.item.metric == Metric::Throughput);
-    throughput
-        .filter_map(|found| {
-            let mut sides = each(&report.sides, "oltp/sides");
-            let side =
-                sides.find(|side| side.item.id == found.item.side && side.item.encrypts())?;
-            let value =
-                |field: &str, value| number(&format!("{}/{field}", found.at), As::Percent, value);
-            Some(html! {
-                (text(&format!("{}/label", side.at), &side.item.label)) ": throughput "
-                span class="number" { (value("ratio", found.item.ratio)) } " (from "
-                (value("least", found.item.least)) " to " (value("most", found.item.most))
-                ") over " (text(&format!("{}/what", found.at), &found.item.what)) "."
-            })
+fn of_threads(report: &Report) -> Vec<Markup> {
+    let answer = |found: Found<'_, Pooled>| {
+        let item = found.item;
+        let side = report.others().find(|side| side.id == item.side)?;
+        let value = |field: &str, value: f64| found.number(field, As::Percent, value);
+        (item.metric == Metric::Throughput).then(|| {
+            html! {
+                (Shown::of("oltp", report).side(&side.id)) ": throughput "
+                span class="number" { (value("ratio", item.ratio)) } " (from "
+                (value("least", item.least)) " to " (value("most", item.most)) ") over "
+                (found.text("what", &item.what)) "."
+            }
         })
-        .collect()
+    };
+    each(&report.summary.pooled, "oltp/summary/pooled").filter_map(answer).collect()
 }
 
 /// The cost in backups of the run's cipher, or of the last one: a sentence for each compression.
-fn of_backups(results: &Results) -> Vec<Markup> {
-    let Some(report) = &results.backup else { return Vec::new() };
-    let Some(cipher) = cipher_of(report, &results.settings.algorithm) else { return Vec::new() };
+fn of_backups(report: &Report, algorithm: &str) -> Vec<Markup> {
+    let Some(cipher) = cipher_of(report, algorithm) else { return Vec::new() };
     let of = |action: &str, compression: &str| {
         find(&report.summary.pooled, "backup/summary/pooled", |found: &Pooled| {
             found.side == cipher
@@ -126,13 +122,10 @@ fn of_backups(results: &Results) -> Vec<Markup> {
         let cell = each(&report.cells, "backup/cells")
             .find(|cell| cell.item.axis("compression") == *compression)?;
         Some(html! {
-            (text(&format!("{}/side", elapsed.at), cipher)) " costs " (with_ends(&elapsed))
-            " of a backup's time"
+            (elapsed.text("side", cipher)) " costs " (with_ends(&elapsed)) " of a backup's time"
             @match *compression {
                 "none" => " without compression",
-                name => {
-                    " with " (text(&format!("{}/axes/compression", cell.at), name))
-                },
+                name => { " with " (cell.text("axes/compression", name)) },
             }
             @if let Some(restore) = &restore { ", of its restore's " (with_ends(restore)) }
             "."
@@ -142,30 +135,20 @@ fn of_backups(results: &Results) -> Vec<Markup> {
 }
 
 /// CPU, and what encryption adds beside time, each in a box.
-fn facts(results: &Results) -> Markup {
-    let Some(report) = &results.embedded else { return html! {} };
-    let Some(side) = report.sides.iter().find(|side| side.role == Role::Encrypted) else {
-        return html! {};
-    };
-    let metrics = [(Metric::Cpu, "CPU time"), (Metric::Instructions, "Instructions")];
-    let heads: Vec<(&str, Found<'_, Pooled>)> = metrics
-        .into_iter()
-        .filter_map(|(metric, name)| Some((name, headline(report, side, metric)?)))
-        .collect();
-    let found: Vec<Found<'_, Difference>> =
-        each(&report.summary.differences, "embedded/summary/differences")
-            .filter(|found| found.item.side == side.id)
-            .collect();
+fn facts(report: &Report) -> Markup {
+    let side = report.sides.iter().find(|side| side.role == Role::Encrypted);
+    let heads = [(Metric::Cpu, "CPU time"), (Metric::Instructions, "Instructions")];
+    let heads = heads.into_iter().filter_map(|(metric, name)| {
+        let found = headline(report, side?, metric)?;
+        Some((name, all![found.ratio(As::Percent), " ", found.ends(As::Percent).small()]))
+    });
+    let differences = each(&report.summary.differences, "embedded/summary/differences")
+        .filter(|found| side.is_some_and(|side| found.item.side == side.id))
+        .map(|found| (short(found.item.kind), more(&found)));
+    let boxes: Vec<(&str, Piece)> = heads.chain(differences).collect();
     html! {
-        @if !(heads.is_empty() && found.is_empty()) { dl class="facts" {
-            @for (name, found) in &heads { div {
-                dt { (name) }
-                dd { (ratio(found, As::Percent)) " " small { (ends(found, As::Bare)) } }
-            } }
-            @for found in &found { div {
-                dt { (short(found.item.kind)) }
-                dd { (more(&found.at, found.item)) }
-            } }
+        @if !boxes.is_empty() { dl class="facts" {
+            @for (name, value) in boxes { div { dt { (name) } dd { (value) } } }
         } }
     }
 }

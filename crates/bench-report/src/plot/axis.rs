@@ -26,7 +26,7 @@ const MARKS: [f64; 33] = [
 ];
 
 /// A ratio and the ends of its interval.
-pub(super) type Bounds = (f64, Option<f64>, Option<f64>);
+pub(super) type Bounds = (f64, Option<[f64; 2]>);
 
 impl Axis {
     /// Ratios, shown as overheads in percent; equal distances are equal factors, as the ratios are
@@ -35,15 +35,15 @@ impl Axis {
     pub(super) fn ratios(all: &[Bounds], distance: f64) -> Self {
         let mut low = 0.0_f64;
         let mut high = 0.0_f64;
-        for (ratio, _, _) in all {
+        for (ratio, _) in all {
             low = low.min(ratio.ln());
             high = high.max(ratio.ln());
         }
         let reach = ((high - low) * 0.75).max(0.02);
         let (least, most) = (low - reach, high + reach);
-        for (_, from, to) in all {
-            low = low.min(from.map_or(low, |end| end.ln().max(least)));
-            high = high.max(to.map_or(high, |end| end.ln().min(most)));
+        for [from, to] in all.iter().filter_map(|(_, ends)| *ends) {
+            low = low.min(from.ln().max(least));
+            high = high.max(to.ln().min(most));
         }
         let margin = ((high - low) * 0.03).max(0.002);
         let mut axis = Self {
@@ -184,7 +184,7 @@ mod tests {
     const DISTANCE: f64 = 0.1;
 
     fn axis(ratio: f64, low: f64, high: f64) -> Axis {
-        Axis::ratios(&[(ratio, Some(low), Some(high))], DISTANCE)
+        Axis::ratios(&[(ratio, Some([low, high]))], DISTANCE)
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn equal_factors_are_equal_distances() {
-        let axis = Axis::ratios(&[(0.25, None, None), (4.0, None, None)], DISTANCE);
+        let axis = Axis::ratios(&[(0.25, None), (4.0, None)], DISTANCE);
         let at = |ratio: f64| axis.map(&ratio, (0, 10_000));
         assert!((at(2.0) - at(1.0) - (at(1.0) - at(0.5))).abs() <= 1);
         assert_eq!(axis.format_ext(&1.0), "0 %");

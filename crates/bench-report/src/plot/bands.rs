@@ -7,15 +7,9 @@ use plotters::element::Circle;
 use plotters::style::Color;
 
 use super::axis::{Axis, Bounds};
-use super::{Area, ChartError, Ink, Key, legend, mark, picture, px, stroke, thick, words_style};
-
-/// The interval of one run.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Band {
-    pub(crate) ratio: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
-}
+use super::{
+    Area, ChartError, Ink, Key, Mark, legend, mark, picture, px, stroke, thick, words_style,
+};
 
 /// The content of a plot.
 #[derive(Debug, Clone)]
@@ -26,7 +20,8 @@ pub(crate) struct Bands {
     pub(crate) truth: f64,
     /// Place in the document of what counts those that hold the truth.
     pub(crate) counted: String,
-    pub(crate) bands: Vec<Band>,
+    /// A run each.
+    pub(crate) bands: Vec<Mark>,
 }
 
 const WIDTH: i32 = 384;
@@ -39,8 +34,7 @@ const DISTANCE: f64 = 0.11;
 /// # Errors
 /// When plotters fails.
 pub(crate) fn bands(bands: &Bands) -> Result<Markup, ChartError> {
-    let key = |ink, name: &str| Key { ink, name: name.to_owned() };
-    let keys = [key(Ink::One, "holds the truth"), key(Ink::Two, "does not")];
+    let keys = [Key::new(Ink::One, "holds the truth"), Key::new(Ink::Two, "does not")];
     let drawn = picture("band-chart", &bands.title, (WIDTH, HEIGHT), |root| draw(root, bands))?;
     Ok(html! {
         figure class="bands" data-counted=(bands.counted) {
@@ -53,8 +47,7 @@ pub(crate) fn bands(bands: &Bands) -> Result<Markup, ChartError> {
 fn draw(root: &Area<'_>, bands: &Bands) -> Result<(), ChartError> {
     let mut sorted = bands.bands.clone();
     sorted.sort_by(|one, other| one.ratio.total_cmp(&other.ratio));
-    let bounds: Vec<Bounds> =
-        sorted.iter().map(|band| (band.ratio, Some(band.low), Some(band.high))).collect();
+    let bounds: Vec<Bounds> = sorted.iter().map(|band| (band.ratio, band.ends)).collect();
     let count = f64::from(u32::try_from(sorted.len()).unwrap_or(u32::MAX));
     let mut chart = ChartBuilder::on(root)
         .margin_top(px(10))
@@ -74,9 +67,10 @@ fn draw(root: &Area<'_>, bands: &Bands) -> Result<(), ChartError> {
     let area = chart.plotting_area();
     for (place, band) in (0_u32..).zip(&sorted) {
         let at = |ratio: f64| area.map_coordinate(&(f64::from(place) + 0.5, ratio));
-        let holds = band.low <= bands.truth && band.high >= bands.truth;
+        let Some([low, high]) = band.ends else { continue };
+        let holds = (low..=high).contains(&bands.truth);
         let ink = if holds { Ink::One } else { Ink::Two };
-        stroke(root, ink, if holds { 1.0 } else { 2.0 }, vec![at(band.low), at(band.high)])?;
+        stroke(root, ink, if holds { 1.0 } else { 2.0 }, vec![at(low), at(high)])?;
         if holds {
             root.draw(&Circle::new(at(band.ratio), px(1), ink.filled()))?;
         } else {
@@ -90,10 +84,11 @@ fn draw(root: &Area<'_>, bands: &Bands) -> Result<(), ChartError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::examples::holds;
 
     #[test]
     fn those_that_miss_the_truth_differ() {
-        let band = |ratio: f64| Band { ratio, low: ratio - 0.01, high: ratio + 0.01 };
+        let band = |ratio: f64| Mark { ratio, ends: Some([ratio - 0.01, ratio + 0.01]) };
         let plot = Bands {
             title: "Elapsed time".to_owned(),
             truth: 1.0,
@@ -104,9 +99,7 @@ mod tests {
         assert_eq!(page.matches("class=\"stroke one\"").count(), 2, "{page}");
         assert_eq!(page.matches("class=\"stroke two\"").count(), 2, "{page}");
         assert_eq!(page.matches("class=\"fill two\"").count(), 2, "{page}");
-        for wanted in [">0 %<", "does not", "data-counted=\"rows/0\""] {
-            assert!(page.contains(wanted), "{wanted} is missing in {page}");
-        }
+        holds(&page, [">0 %<", "does not", "data-counted=\"rows/0\""]);
     }
 
     #[test]

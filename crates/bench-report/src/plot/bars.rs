@@ -15,8 +15,8 @@ pub(crate) struct Bar {
     pub(crate) name: String,
     pub(crate) ink: Ink,
     pub(crate) value: f64,
-    /// Ends of its interval.
-    pub(crate) bounds: Option<(f64, f64)>,
+    /// Those of its interval.
+    pub(crate) ends: Option<[f64; 2]>,
 }
 
 /// The content of a plot.
@@ -53,7 +53,7 @@ pub(crate) fn bars(bars: &Bars) -> Result<Markup, ChartError> {
 }
 
 fn draw(root: &Area<'_>, bars: &Bars, rows: i32) -> Result<(), ChartError> {
-    let reach = |bar: &Bar| bar.bounds.map_or(bar.value, |(_, high)| high.max(bar.value));
+    let reach = |bar: &Bar| bar.ends.map_or(bar.value, |[_, high]| high.max(bar.value));
     let most = bars.bars.iter().map(reach).fold(0.0, f64::max);
     let mut chart = ChartBuilder::on(root)
         .margin_right(px(BEHIND))
@@ -73,8 +73,8 @@ fn draw(root: &Area<'_>, bars: &Bars, rows: i32) -> Result<(), ChartError> {
         let at = |value: f64, y: i32| area.map_coordinate(&(value, f64::from(top + y)));
         let corners = [at(0.0, 20), at(bar.value, 34)];
         root.draw(&Rectangle::new(corners, bar.ink.filled()))?;
-        if let Some((low, high)) = bar.bounds {
-            stroke(root, Ink::Text, 1.5, vec![at(low, 27), at(high, 27)])?;
+        if let Some(ends) = bar.ends {
+            stroke(root, Ink::Text, 1.5, ends.map(|end| at(end, 27)).to_vec())?;
         }
         write(root, &bar.name, (Ink::Text, 13), HPos::Left, at(0.0, 11))?;
         let (x, y) = at(reach(bar), 27);
@@ -86,20 +86,19 @@ fn draw(root: &Area<'_>, bars: &Bars, rows: i32) -> Result<(), ChartError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::examples::holds;
 
     #[test]
     fn bars_begin_at_zero_and_hold_their_amounts() {
         let bar =
-            |name: &str, value, bounds| Bar { name: name.to_owned(), ink: Ink::One, value, bounds };
+            |name: &str, value, ends| Bar { name: name.to_owned(), ink: Ink::One, value, ends };
         let plot = Bars {
             title: "Switches".to_owned(),
             words: |value| format!("{value:.1}"),
-            bars: vec![bar("there", 10.0, None), bar("here", 5.0, Some((4.0, 6.0)))],
+            bars: vec![bar("there", 10.0, None), bar("here", 5.0, Some([4.0, 6.0]))],
         };
         let page = bars(&plot).unwrap().into_string();
-        for wanted in [">there<", ">here<", ">10.0<", ">5.0<"] {
-            assert!(page.contains(wanted), "{wanted} is missing in {page}");
-        }
+        holds(&page, [">there<", ">here<", ">10.0<", ">5.0<"]);
         let ends: Vec<f64> = page
             .split("<path d=\"")
             .filter(|path| path.starts_with("M2 ") && path.contains("Z\" class=\"fill one\""))

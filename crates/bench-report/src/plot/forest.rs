@@ -10,14 +10,20 @@ use super::{
     Area, ChartError, Ink, Key, legend, mark, picture, px, stroke, thick, words_style, write,
     write_heading,
 };
+use crate::figures::Ratio;
 use crate::format::{interval, percent};
 
 /// An overhead: a ratio with the ends of its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Mark {
     pub(crate) ratio: f64,
-    pub(crate) low: Option<f64>,
-    pub(crate) high: Option<f64>,
+    pub(crate) ends: Option<[f64; 2]>,
+}
+
+impl Mark {
+    pub(crate) fn of(found: &impl Ratio) -> Self {
+        Self { ratio: found.ratio(), ends: found.ends().map(|ends| ends.map(|(_, end)| end)) }
+    }
 }
 
 /// A line of the plot, from top to bottom.
@@ -107,7 +113,7 @@ fn draw(root: &Area<'_>, forest: &Forest, layout: &Layout, rows: i32) -> Result<
         })
         .flatten()
         .flatten()
-        .map(|mark| (mark.ratio, mark.low, mark.high))
+        .map(|mark| (mark.ratio, mark.ends))
         .collect();
     let axis = Axis::ratios(&bounds, layout.distance);
     let margin = if layout.names_above() { 16 } else { 0 };
@@ -189,7 +195,7 @@ impl Row<'_> {
                 let y = px(TOP + self.middle(index));
                 let (middle, right) = (self.layout.right + 72, self.layout.width);
                 write(root, &number, (key.ink, 13), HPos::Right, (px(middle), y))?;
-                let ends = interval(found.low, found.high);
+                let ends = interval(found.ends);
                 write(root, &ends, (Ink::Quiet, 12), HPos::Right, (px(right), y))?;
             }
         }
@@ -206,7 +212,7 @@ impl Row<'_> {
         for (index, (key, found)) in (0..).zip(forest.series.iter().zip(marks)) {
             let Some(found) = found else { continue };
             let y = self.middle(index);
-            if let (Some(low), Some(high)) = (found.low, found.high) {
+            if let Some([low, high]) = found.ends {
                 stroke(root, key.ink, 2.0, vec![at(low, y), at(high, y)])?;
                 self.arrow(root, key.ink, low, at(low, y), -1)?;
                 self.arrow(root, key.ink, high, at(high, y), 1)?;
@@ -238,11 +244,10 @@ mod tests {
     use super::*;
 
     fn example(low: f64, high: f64) -> Forest {
-        let key = |ink, name: &str| Key { ink, name: name.to_owned() };
-        let found = |ratio| Some(Mark { ratio, low: Some(low), high: Some(high) });
+        let found = |ratio| Some(Mark { ratio, ends: Some([low, high]) });
         Forest {
             title: "Overhead <of> all".to_owned(),
-            series: vec![key(Ink::One, "elapsed"), key(Ink::Two, "CPU")],
+            series: vec![Key::new(Ink::One, "elapsed"), Key::new(Ink::Two, "CPU")],
             lines: vec![
                 Line::Heading("CRUD".to_owned()),
                 Line::Row("mix & read".to_owned(), vec![found(1.031), found(1.012)]),

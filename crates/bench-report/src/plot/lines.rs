@@ -1,5 +1,4 @@
-//! Lines over a number that doubles, such as threads: a line and a mark of its own for each
-//! series, with the interval of each point.
+//! Lines over a number that doubles, such as threads: a line and a mark of its own for each series.
 
 use maud::{Markup, html};
 use plotters::chart::{ChartBuilder, LabelAreaPosition};
@@ -8,26 +7,14 @@ use plotters::style::Color;
 use plotters::style::text_anchor::HPos;
 
 use super::axis::Axis;
-use super::{
-    Area, ChartError, Ink, Key, legend, mark, picture, px, stroke, thick, words_style, write,
-};
-
-/// A measured amount.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Point {
-    /// Where it stands, above 0.
-    pub(crate) x: f64,
-    /// The amount, in the unit that [`Lines::words`] takes.
-    pub(crate) y: f64,
-    /// Ends of its interval.
-    pub(crate) bounds: Option<(f64, f64)>,
-}
+use super::{Area, ChartError, Ink, Key, legend, mark, picture, px, thick, words_style, write};
 
 /// The points of one side, from left to right.
 #[derive(Debug, Clone)]
 pub(crate) struct Series {
     pub(crate) key: Key,
-    pub(crate) points: Vec<Point>,
+    /// Where each stands, above 0, and the amount, in the unit that [`Lines::words`] takes.
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 /// The content of a plot.
@@ -62,11 +49,11 @@ pub(crate) fn lines(lines: &Lines) -> Result<Markup, ChartError> {
 
 fn draw(root: &Area<'_>, lines: &Lines) -> Result<(), ChartError> {
     let all = || lines.series.iter().flat_map(|series| &series.points);
-    let mut steps: Vec<f64> = all().map(|point| point.x).collect();
+    let mut steps: Vec<f64> = all().map(|(x, _)| *x).collect();
     steps.sort_by(f64::total_cmp);
     steps.dedup();
-    let most = all().map(|point| point.bounds.map_or(point.y, |(_, high)| high.max(point.y)));
-    let tall = Axis::from_zero(most.fold(0.0, f64::max), lines.words);
+    let most = all().map(|(_, y)| *y).fold(0.0, f64::max);
+    let tall = Axis::from_zero(most, lines.words);
     let mut chart = ChartBuilder::on(root)
         .margin_top(px(10))
         .margin_right(px(12))
@@ -89,18 +76,12 @@ fn draw(root: &Area<'_>, lines: &Lines) -> Result<(), ChartError> {
         (px(WIDTH / 2 + 25), px(HEIGHT - 9)),
     )?;
     for series in &lines.series {
-        let points = series.points.iter().map(|point| (point.x, point.y));
+        let points = series.points.iter().copied();
         chart.draw_series(LineSeries::new(points, series.key.ink.stroke_width(thick(2.0))))?;
     }
-    let area = chart.plotting_area();
     for series in &lines.series {
-        let ink = series.key.ink;
         for point in &series.points {
-            if let Some((low, high)) = point.bounds {
-                let ends = [low, high].map(|end| area.map_coordinate(&(point.x, end)));
-                stroke(root, ink, 1.5, ends.to_vec())?;
-            }
-            mark(root, ink, area.map_coordinate(&(point.x, point.y)))?;
+            mark(root, series.key.ink, chart.plotting_area().map_coordinate(point))?;
         }
     }
     Ok(())
@@ -109,6 +90,7 @@ fn draw(root: &Area<'_>, lines: &Lines) -> Result<(), ChartError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::examples::holds;
 
     fn whole(value: f64) -> String {
         format!("{value:.0}/s")
@@ -117,14 +99,8 @@ mod tests {
     #[test]
     fn each_series_has_a_line_and_marks_of_its_own() {
         let series = |ink, name: &str, scale: f64| Series {
-            key: Key { ink, name: name.to_owned() },
-            points: [1.0, 8.0, 64.0]
-                .map(|x| Point {
-                    x,
-                    y: x * scale,
-                    bounds: Some((x * scale * 0.9, x * scale * 1.1)),
-                })
-                .to_vec(),
+            key: Key::new(ink, name),
+            points: [1.0, 8.0, 64.0].map(|x| (x, x * scale)).to_vec(),
         };
         let plot = Lines {
             title: "Transactions".to_owned(),
@@ -136,8 +112,6 @@ mod tests {
         // A hollow mark is a disc of paper under a ring.
         assert_eq!(page.matches("<circle").count(), 6);
         assert_eq!(page.matches("Z\" class=\"fill two\"").count(), 3);
-        for wanted in ["threads", ">64<", ">600/s<", "○</span>", "■</span>", ">tdekit<"] {
-            assert!(page.contains(wanted), "{wanted} is missing in {page}");
-        }
+        holds(&page, ["threads", ">64<", ">600/s<", "○</span>", "■</span>", ">tdekit<"]);
     }
 }

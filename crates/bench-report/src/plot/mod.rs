@@ -16,10 +16,10 @@ use plotters::element::{Circle, PathElement, Polygon, Rectangle};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontDesc, FontFamily, FontStyle, TextStyle};
 
-pub(crate) use bands::{Band, Bands, bands};
+pub(crate) use bands::{Bands, bands};
 pub(crate) use bars::{Bar, Bars, bars};
 pub(crate) use forest::{Forest, Line, Mark, forest};
-pub(crate) use lines::{Lines, Point, Series, lines};
+pub(crate) use lines::{Lines, Series, lines};
 pub(crate) use paint::Ink;
 use paint::{Paint, UNITS};
 
@@ -33,6 +33,12 @@ type Area<'a> = DrawingArea<Paint<'a>, Shift>;
 pub(crate) struct Key {
     pub(crate) ink: Ink,
     pub(crate) name: String,
+}
+
+impl Key {
+    pub(crate) fn new(ink: Ink, name: &str) -> Self {
+        Self { ink, name: name.to_owned() }
+    }
 }
 
 /// The legend of a chart.

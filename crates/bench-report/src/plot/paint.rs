@@ -30,6 +30,9 @@ pub(crate) enum Ink {
 }
 
 impl Ink {
+    /// Those of the sides beside the plain one. A run with more shows the rest in the tables.
+    pub(crate) const SIDES: [Self; 4] = [Self::One, Self::Two, Self::Three, Self::Four];
+
     const ALL: [Self; 9] = [
         Self::Text,
         Self::Quiet,

@@ -1,0 +1,254 @@
+//! Pieces of what is shown: words, and texts and numbers of the document with their places. The
+//! page writes a place with each: `data-from` holds a JSON pointer without its first slash,
+//! `data-as` how the value there is written, `data-per` the place of a value that it is divided by.
+//! The browser test reads every one of them back.
+
+use maud::{Markup, Render, html};
+
+use crate::figures::Ratio;
+pub(crate) use crate::format::As;
+use crate::report::float;
+
+/// A piece of a sentence or of a table, for the terminal and for the page.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) enum Piece {
+    /// Not measured.
+    #[default]
+    Nothing,
+    /// Not of the document.
+    Words(String),
+    /// A text with its place.
+    Text(String, String),
+    /// A number with its place.
+    Number(String, As, f64),
+    /// A number with its place, shared out over another one that is not 0.
+    Per(String, As, f64, (String, f64)),
+    /// One after the other.
+    All(Vec<Piece>),
+    /// Code.
+    Code(Box<Piece>),
+    /// In small letters.
+    Small(Box<Piece>),
+    /// In small letters on a line of its own; in a terminal in parentheses.
+    Below(Box<Piece>),
+    /// A line each.
+    Lines(Vec<Piece>),
+}
+
+/// Numbers of the document.
+pub(crate) trait Amount {
+    /// As a number that is shown.
+    fn amount(self) -> f64;
+}
+
+macro_rules! amounts {
+    ($($kind:ty: $amount:expr),*) => { $(impl Amount for $kind {
+        fn amount(self) -> f64 {
+            $amount(self)
+        }
+    })* };
+}
+
+amounts!(f64: f64::from, u32: f64::from, u64: float);
+
+/// A number of the document.
+pub(crate) fn number(at: &str, kind: As, value: impl Amount) -> Piece {
+    Piece::Number(at.to_owned(), kind, value.amount())
+}
+
+/// A text of the document.
+pub(crate) fn text(at: &str, words: &str) -> Piece {
+    Piece::Text(at.to_owned(), words.to_owned())
+}
+
+impl From<&str> for Piece {
+    fn from(words: &str) -> Self {
+        Self::Words(words.to_owned())
+    }
+}
+
+impl From<String> for Piece {
+    fn from(words: String) -> Self {
+        Self::Words(words)
+    }
+}
+
+/// Pieces and words, one after the other.
+macro_rules! all {
+    ($($piece:expr),* $(,)?) => {
+        $crate::piece::Piece::All(vec![$($crate::piece::Piece::from($piece)),*])
+    };
+}
+pub(crate) use all;
+
+impl Piece {
+    /// `low to high`.
+    pub(crate) fn span([low, high]: [Self; 2]) -> Self {
+        all![low, " to ", high]
+    }
+
+    /// One after the other, parted by words.
+    pub(crate) fn parted(parts: Vec<Self>, by: &str) -> Self {
+        let mut all = Vec::new();
+        for part in parts {
+            if !all.is_empty() {
+                all.push(by.into());
+            }
+            all.push(part);
+        }
+        Self::All(all)
+    }
+
+    /// In small letters.
+    pub(crate) fn small(self) -> Self {
+        Self::Small(Box::new(self))
+    }
+
+    /// On a line of its own.
+    pub(crate) fn below(self) -> Self {
+        Self::Below(Box::new(self))
+    }
+
+    /// A line each, or that there is nothing.
+    pub(crate) fn lines(lines: impl Iterator<Item = Self>) -> Self {
+        let lines: Vec<Self> = lines.collect();
+        if lines.is_empty() { "not measured".into() } else { Self::Lines(lines) }
+    }
+
+    /// As plain text.
+    pub(crate) fn words(&self) -> String {
+        let each = |all: &[Self]| all.iter().map(Self::words).collect::<Vec<_>>();
+        match self {
+            Self::Nothing => "-".to_owned(),
+            Self::Words(words) | Self::Text(_, words) => words.clone(),
+            Self::Number(_, kind, value) => kind.words(*value),
+            Self::Per(_, kind, value, (_, over)) => kind.words(value / over),
+            Self::All(all) => each(all).concat(),
+            Self::Code(piece) | Self::Small(piece) => piece.words(),
+            Self::Below(piece) => format!(" ({})", piece.words()),
+            Self::Lines(all) => each(all).join("; "),
+        }
+    }
+}
+
+impl Render for Piece {
+    fn render(&self) -> Markup {
+        html! {
+            @match self {
+                Self::Nothing => "–",
+                // A number of ours has no place.
+                Self::Words(words) if words.contains(|one: char| one.is_ascii_digit()) => {
+                    span data-fixed { (words) }
+                },
+                Self::Words(words) => (words),
+                Self::Text(at, words) => span data-from=(at) data-as="text" { (words) },
+                Self::Number(at, kind, _) => {
+                    span data-from=(at) data-as=(kind.name()) { (self.words()) }
+                },
+                Self::Per(at, kind, _, (over, _)) => {
+                    span data-from=(at) data-as=(kind.name()) data-per=(over) { (self.words()) }
+                },
+                Self::Code(piece) => code { (**piece) },
+                Self::All(all) => @for piece in all { (piece) },
+                Self::Small(piece) => small { (**piece) },
+                Self::Below(piece) => { br; small { (**piece) } },
+                Self::Lines(all) => @for (index, line) in all.iter().enumerate() {
+                    @if index > 0 { br; }
+                    (line)
+                },
+            }
+        }
+    }
+}
+
+/// An item of the document, and where it stands.
+#[derive(Debug)]
+pub(crate) struct Found<'a, T> {
+    pub(crate) at: String,
+    pub(crate) item: &'a T,
+}
+
+/// The first item of a list that is `wanted`; `path` is the list's place.
+pub(crate) fn find<'a, T>(
+    list: &'a [T],
+    path: &str,
+    wanted: impl Fn(&T) -> bool,
+) -> Option<Found<'a, T>> {
+    each(list, path).find(|found| wanted(found.item))
+}
+
+/// Every item of a list with its place.
+pub(crate) fn each<'a, T>(
+    list: &'a [T],
+    path: &str,
+) -> impl Iterator<Item = Found<'a, T>> + use<'a, T> {
+    let path = path.to_owned();
+    list.iter().enumerate().map(move |(index, item)| Found { at: format!("{path}/{index}"), item })
+}
+
+impl<'a, T> Found<'a, T> {
+    pub(crate) fn at(at: &str, item: &'a T) -> Self {
+        Self { at: at.to_owned(), item }
+    }
+
+    /// A number of a field of the item.
+    pub(crate) fn number(&self, field: &str, kind: As, value: impl Amount) -> Piece {
+        number(&format!("{}/{field}", self.at), kind, value)
+    }
+
+    /// A text of a field of the item.
+    pub(crate) fn text(&self, field: &str, words: &str) -> Piece {
+        text(&format!("{}/{field}", self.at), words)
+    }
+}
+
+impl<T: Ratio> Found<'_, T> {
+    /// `+1.7 %`.
+    pub(crate) fn ratio(&self, kind: As) -> Piece {
+        self.number("ratio", kind, self.item.ratio())
+    }
+
+    /// `+0.9 to +2.6`, or that there is none.
+    pub(crate) fn ends(&self, kind: As) -> Piece {
+        let kind = if kind == As::Percent { As::Bare } else { kind };
+        match self.item.ends() {
+            None => "no interval".into(),
+            Some([(_, low), (_, high)]) if low < 0.01 || high > 100.0 => "too wide to tell".into(),
+            Some(ends) => Piece::span(ends.map(|(field, end)| self.number(field, kind, end))),
+        }
+    }
+
+    /// The ratio, and its interval below; of sizes, which hardly vary, the ratio alone.
+    pub(crate) fn with_ends(&self, kind: As) -> Piece {
+        match kind {
+            As::Fine => self.ratio(kind),
+            _ => all![self.ratio(kind), Piece::below(self.ends(kind))],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_names_its_place() {
+        assert_eq!(
+            number("summary/x/3/ratio", As::Percent, 1.031).render().into_string(),
+            "<span data-from=\"summary/x/3/ratio\" data-as=\"overhead\">+3.1 %</span>"
+        );
+        let over = ("classes/0/operations".to_owned(), 4.0);
+        let shared = Piece::Per("a".to_owned(), As::Duration, 5000.0, over).render().into_string();
+        assert!(shared.ends_with("data-per=\"classes/0/operations\">1.25 us</span>"), "{shared}");
+        assert!(text("subject/label", "<b>").render().into_string().contains("&lt;b&gt;"));
+    }
+
+    #[test]
+    fn items_are_found_with_their_place() {
+        let found = find(&[3, 5, 8], "list", |item| *item > 4);
+        let found = found.as_ref().map(|found| (found.at.as_str(), *found.item));
+        assert_eq!(found, Some(("list/1", 5)));
+        assert!(find(&[1], "list", |item| *item > 4).is_none());
+        assert_eq!(each(&[1, 2], "l").map(|found| found.at).collect::<Vec<_>>(), ["l/0", "l/1"]);
+    }
+}
