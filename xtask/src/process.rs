@@ -90,7 +90,11 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
 
-fn captured(command: &mut Command) -> Result<Output> {
+/// Runs `command` and returns how it ended and what it said.
+///
+/// # Errors
+/// When it cannot be started.
+pub(crate) fn captured(command: &mut Command) -> Result<Output> {
     command
         .stdin(Stdio::null())
         .output()

@@ -4,12 +4,13 @@
 //! program runs on both and checks itself; then the encrypted one is decrypted, and both must
 //! hold the same. Then databases from Debian packages: encrypted, queried by the stock shell,
 //! decrypted. And backup sets, restored by a reader that knows nothing of tdekit; the bench's
-//! report page, read in a browser; clients of SQL Server against `tdekit serve`; and the Python
-//! packages, installed from their files.
+//! report page, read in a browser; clients of SQL Server against `tdekit serve`; the recipes of
+//! docs/recipes.md; and the Python packages, installed from their files.
 
 mod media;
 mod packages;
 mod programs;
+mod recipes;
 mod report_page;
 mod shell;
 mod store;
@@ -25,6 +26,7 @@ use crate::release;
 use crate::tally::Tally;
 use packages::PACKAGES;
 use programs::{PROGRAMS, Program};
+use recipes::{RECIPES, Recipes};
 use shell::{same_content, sql};
 use store::Store;
 
@@ -43,14 +45,17 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
     let programs: Vec<_> = PROGRAMS.iter().filter(|program| chosen(program.name)).collect();
     let packages: Vec<_> = PACKAGES.iter().filter(|package| chosen(package.name)).collect();
     let clients: Vec<_> = tds::CLIENTS.iter().filter(|client| chosen(client.name)).collect();
+    let recipes: Vec<_> = RECIPES.iter().filter(|recipes| chosen(recipes.name)).collect();
     let media_reader = chosen(media::NAME);
     let report_page = chosen(report_page::NAME);
     let wheels = chosen(WHEELS);
-    let none = programs.is_empty() && packages.is_empty() && clients.is_empty();
+    let none =
+        programs.is_empty() && packages.is_empty() && clients.is_empty() && recipes.is_empty();
     if none && !media_reader && !report_page && !wheels {
         let names = PROGRAMS.iter().map(|each| each.name);
         let names = names.chain(PACKAGES.iter().map(|each| each.name));
         let names = names.chain(tds::CLIENTS.iter().map(|each| each.name));
+        let names = names.chain(RECIPES.iter().map(|each| each.name));
         let names: Vec<_> = names.chain([media::NAME, report_page::NAME, WHEELS]).collect();
         bail!("nothing is called that; there are: {}", names.join(", "));
     }
@@ -74,6 +79,9 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
         for client in clients {
             count(&mut tally, client.name, tds::check(client, &top));
         }
+        for each in recipes {
+            follow(&mut tally, each, &top, store);
+        }
         if wheels {
             let built = target_dir().join("release");
             let result = package::make(&built).and_then(|made| package::python::prove(&made));
@@ -88,6 +96,18 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
         count(&mut tally, media::NAME, restore_media(&top.join(media::NAME), store.as_ref()));
     }
     Ok(tally)
+}
+
+/// Each recipe of a language, counted by itself.
+fn follow(tally: &mut Tally, recipes: &Recipes, top: &Path, store: &Store) {
+    let top = top.join("recipes");
+    if let Err(error) = (recipes.prepare)(&top.join("build").join(recipes.name)) {
+        return count(tally, recipes.name, Err(error.context("prepare")));
+    }
+    for tool in recipes.tools {
+        let result = recipes::check(recipes, tool, &top, store);
+        count(tally, &format!("{} {tool}", recipes.name), result);
+    }
 }
 
 /// Backup sets through the reader in `tests/interop/media-reader`.

@@ -99,6 +99,12 @@ fn python(interpreter: &str) -> Command {
 /// outside npm's registry.
 fn prepare_node(build: &Path) -> Result<()> {
     copy_sources("node", build)?;
+    install_node(build, &["better-sqlite3"])
+}
+
+/// Installs the packages that the lock in `build` names, and compiles `drivers` among them, once
+/// for each lock and each Node.js.
+pub(super) fn install_node(build: &Path, drivers: &[&str]) -> Result<()> {
     let node =
         output(Command::new("node").args(["-p", "process.version + ' ' + process.execPath"]))?;
     let lock = std::fs::read_to_string(build.join("package-lock.json"))?;
@@ -110,13 +116,15 @@ fn prepare_node(build: &Path) -> Result<()> {
     let mut install = Command::new("npm");
     install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(build);
     run(&mut install)?;
-    let mut rebuild = Command::new("node_modules/.bin/node-gyp");
-    rebuild.args(["rebuild", "--release", "--directory=node_modules/better-sqlite3"]);
-    if let Some(prefix) = node_prefix() {
-        rebuild.arg(format!("--nodedir={}", prefix.display()));
+    for driver in drivers {
+        let mut rebuild = Command::new("node_modules/.bin/node-gyp");
+        rebuild.args(["rebuild", "--release"]).arg(format!("--directory=node_modules/{driver}"));
+        if let Some(prefix) = node_prefix() {
+            rebuild.arg(format!("--nodedir={}", prefix.display()));
+        }
+        rebuild.env("CFLAGS", "-w").env("CXXFLAGS", "-w").current_dir(build);
+        run_quietly(&mut rebuild)?;
     }
-    rebuild.env("CFLAGS", "-w").env("CXXFLAGS", "-w").current_dir(build);
-    run_quietly(&mut rebuild)?;
     std::fs::write(&stamp, wanted).context("write the stamp of the build")
 }
 

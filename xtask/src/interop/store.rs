@@ -35,6 +35,14 @@ impl Store {
     /// When the command refuses, or the status does not name the certificate.
     pub(super) fn encrypt(&self, database: &Path) -> Result<()> {
         self.tdekit(&["encrypt", "--certificate", CERTIFICATE], Some(database))?;
+        self.expect_encrypted(database)
+    }
+
+    /// Checks that the status of `database` tells certificate and algorithm.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub(super) fn expect_encrypted(&self, database: &Path) -> Result<()> {
         let status = self.tdekit(&["status", "--json"], Some(database))?;
         for word in [CERTIFICATE, "AES_256"] {
             if !status.contains(word) {
@@ -91,6 +99,12 @@ impl Store {
             .env("TDEKIT_EXTENSION", extension_path())
             .env("TDEKIT_HOME", &self.home)
             .env("TDEKIT_PASSWORD", PASSWORD);
+    }
+
+    /// Has `command` make new databases encrypted.
+    pub(super) fn encrypt_new<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        self.give_to(command);
+        command.env("TDEKIT_ENCRYPT_NEW", CERTIFICATE)
     }
 
     fn tdekit(&self, arguments: &[&str], database: Option<&Path>) -> Result<String> {

@@ -1,0 +1,5 @@
+# recipe
+import tdekit
+
+tdekit.load()
+# end
