@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::figures::{HEADLINE, ratios};
 use crate::index::{Index, Stage, Versus};
-use crate::layout::FACTS;
+use crate::layout::{FACTS, Way};
 use crate::model::{Class, Metric, Results};
 use crate::piece::{As, Found, each};
 use crate::report::{Report, distinct};
@@ -191,12 +191,12 @@ impl<'a> Both<'a> {
                 continue;
             }
             let heads = same_heads && versus.cell.is_none();
-            for metric in self.new.design.wanted.iter().filter(|_| heads) {
+            for metric in self.new.layout.wanted.iter().filter(|_| heads) {
                 let found = self.heads(versus, *metric);
                 changes.changes.extend(found);
             }
             for cell in new.cells.iter().filter(|cell| versus.is_of(&cell.id)) {
-                for metric in self.new.design.wanted {
+                for metric in self.new.layout.wanted {
                     changes.changes.extend(self.cell(cell, versus, metric));
                 }
             }
@@ -214,7 +214,7 @@ impl<'a> Both<'a> {
 
     fn heads(&self, versus: &Versus, metric: Metric) -> Option<Change> {
         let of = |index: &Index<'_>, stage| {
-            index.mean_over(&index.heads()?.cells, versus, metric, stage)
+            index.over(Way::Mean, &index.heads()?.cells, (versus, metric), stage)
         };
         let both = (of(&self.old, self.stages[0])?, of(&self.new, self.stages[1])?);
         Some(self.change((HEADLINE, &self.old.heads()?.what), metric, versus, both))

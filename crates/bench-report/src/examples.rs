@@ -30,7 +30,7 @@ pub(crate) fn summarize(report: &mut Report) {
     report.summary = crate::summary::summary(report, Stage::fixed(0.95));
 }
 
-fn cell(
+pub(crate) fn cell(
     experiment: Experiment,
     (id, label): (&str, &str),
     (operations, unit): (u64, &str),
@@ -47,7 +47,12 @@ fn cell(
     }
 }
 
-fn run(cell: &str, side: &str, (restart, pair): (u32, u32), values: &[(Metric, u64)]) -> Run {
+pub(crate) fn run(
+    cell: &str,
+    side: &str,
+    (restart, pair): (u32, u32),
+    values: &[(Metric, u64)],
+) -> Run {
     Run {
         cell: cell.to_owned(),
         statement: None,

@@ -5,76 +5,11 @@ use std::collections::BTreeMap;
 
 use crate::figures::{Comparison, HEADLINE, Pooled};
 use crate::headline::headline_classes;
+use crate::layout::{Layout, Way};
 use crate::metric::Metric;
 use crate::model::{Class, Experiment, Role, Settings, Stopping};
 use crate::report::{Report, Run};
 use crate::stats::{Estimate, center, mean, median, staged_centers, staged_estimate};
-
-/// Which ratios an experiment has.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Design {
-    /// Metrics whose ratios are computed.
-    pub(crate) ratios: &'static [Metric],
-    /// Of those, what a cost is judged by, and what a run is to make narrow.
-    pub(crate) wanted: [Metric; 2],
-    /// How ratios over several cells come about.
-    way: Way,
-}
-
-/// How a ratio over several cells comes about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// The mean of the cells within each restart that measured all of them.
-    Mean,
-    /// The Hodges-Lehmann estimate of all pairs of a restart, which share its time.
-    Middle,
-    /// The median of the cells' own ratios.
-    Median,
-}
-
-const EMBEDDED: Design = Design {
-    ratios: &[
-        Metric::Elapsed,
-        Metric::Cpu,
-        Metric::User,
-        Metric::System,
-        Metric::Instructions,
-        Metric::MedianLatency,
-        Metric::TailLatency,
-    ],
-    wanted: [Metric::Elapsed, Metric::Cpu],
-    way: Way::Mean,
-};
-
-const BACKUP: Design = Design {
-    ratios: &[Metric::Elapsed, Metric::Cpu, Metric::User, Metric::System, Metric::Size],
-    wanted: [Metric::Elapsed, Metric::Cpu],
-    way: Way::Middle,
-};
-
-const OLTP: Design = Design {
-    ratios: &[
-        Metric::Throughput,
-        Metric::CpuEach,
-        Metric::MedianLatency,
-        Metric::P95Latency,
-        Metric::TailLatency,
-    ],
-    wanted: [Metric::Throughput, Metric::CpuEach],
-    way: Way::Median,
-};
-
-const MESSAGES: Design = Design {
-    ratios: &[
-        Metric::Elapsed,
-        Metric::ServerCpu,
-        Metric::ServerSwitches,
-        Metric::ClientCpu,
-        Metric::ClientSwitches,
-    ],
-    wanted: [Metric::Elapsed, Metric::ServerCpu],
-    way: Way::Mean,
-};
 
 /// A side held against another one of the same cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,20 +29,6 @@ pub(crate) struct Pool {
     id: String,
     pub(crate) what: String,
     pub(crate) cells: Vec<String>,
-}
-
-impl Experiment {
-    /// Which ratios it has.
-    pub(crate) fn design(self) -> &'static Design {
-        match self {
-            Self::Embedded | Self::Crud | Self::Operations | Self::Scans | Self::Script => {
-                &EMBEDDED
-            }
-            Self::Backup => &BACKUP,
-            Self::Oltp => &OLTP,
-            Self::Messages => &MESSAGES,
-        }
-    }
 }
 
 /// The pairs of sides that are compared: all against the base, a peer also against its own library
@@ -208,22 +129,15 @@ impl Stage {
         Self { confidence, first: None }
     }
 
-    /// Of what a run measured beside its headline.
-    pub(crate) fn beside(settings: &Settings) -> Self {
-        let stopping = settings.stopping.filter(|plan| plan.all_ppm.is_some());
+    /// Of one experiment of a run. Those beside the one that has the headline may end by its widths
+    /// alone.
+    pub(crate) fn of(settings: &Settings, experiment: Experiment) -> Self {
+        let heads = experiment.layout() == Experiment::Embedded.layout();
+        let stopping = settings.stopping.filter(|plan| heads || plan.all_ppm.is_some());
         Self::new(stopping, settings.confidence())
     }
 
-    /// Of one experiment of a run.
-    pub(crate) fn of(settings: &Settings, experiment: Experiment) -> Self {
-        if *experiment.design() == EMBEDDED {
-            Self::new(settings.stopping, settings.confidence())
-        } else {
-            Self::beside(settings)
-        }
-    }
-
-    pub(crate) fn new(stopping: Option<Stopping>, confidence: f64) -> Self {
+    fn new(stopping: Option<Stopping>, confidence: f64) -> Self {
         let first = stopping.and_then(|plan| usize::try_from(plan.first_restarts).ok());
         Self { confidence, first }
     }
@@ -238,7 +152,7 @@ type ByPlace<'a> = BTreeMap<(u32, u32), &'a Run>;
 /// Runs of a report by cell, side, and place in the run.
 pub(crate) struct Index<'a> {
     pub(crate) report: &'a Report,
-    pub(crate) design: &'static Design,
+    pub(crate) layout: &'static Layout,
     /// The pairs of sides that are compared.
     pub(crate) versus: Vec<Versus>,
     /// Cells that stand for something together.
@@ -254,7 +168,7 @@ impl<'a> Index<'a> {
             runs.entry(key).or_default().insert((run.restart, run.pair), run);
         }
         let (versus, pools) = (opponents(report), pools(report));
-        Self { report, design: report.experiment.design(), versus, pools, runs }
+        Self { report, layout: report.experiment.layout(), versus, pools, runs }
     }
 
     /// Log ratios of one metric, a group for each restart. Pairs of which one side lacks the value
@@ -294,27 +208,37 @@ impl<'a> Index<'a> {
         staged_estimate(&groups.collect::<Vec<_>>(), stage.confidence, stage.first)
     }
 
-    /// Mean of the log ratio over cells within each restart that measured all of them, then over
-    /// restarts. None when no restart did.
-    pub(crate) fn mean_over(
+    /// The logarithm of a ratio over several cells, from their pairs. None for a [`Way`] that has
+    /// none, and when no restart measured what it asks for.
+    pub(crate) fn over(
         &self,
+        way: Way,
         cells: &[String],
-        versus: &Versus,
-        metric: Metric,
+        (versus, metric): (&Versus, Metric),
         stage: Stage,
     ) -> Option<Estimate> {
-        let mut by_restart: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        let mut restarts: BTreeMap<u32, Vec<Vec<f64>>> = BTreeMap::new();
         for cell in cells {
             for (restart, ratios) in self.log_ratios((cell, None), versus, metric) {
-                by_restart.entry(restart).or_default().extend(center(&ratios));
+                restarts.entry(restart).or_default().push(ratios);
             }
         }
-        let centers: Vec<f64> = by_restart
-            .into_values()
-            .filter(|centers| centers.len() == cells.len())
-            .filter_map(|centers| mean(&centers))
-            .collect();
-        staged_centers(&centers, stage.confidence, stage.first)
+        let restarts = restarts.into_values();
+        let whole_mean = |found: Vec<Vec<f64>>| {
+            let centers: Option<Vec<f64>> = found.iter().map(|ratios| center(ratios)).collect();
+            mean(&centers.filter(|centers| centers.len() == cells.len())?)
+        };
+        match way {
+            Way::Mean => {
+                let centers: Vec<f64> = restarts.filter_map(whole_mean).collect();
+                staged_centers(&centers, stage.confidence, stage.first)
+            }
+            Way::Middle => {
+                let groups: Vec<Vec<f64>> = restarts.map(|found| found.concat()).collect();
+                staged_estimate(&groups, stage.confidence, stage.first)
+            }
+            Way::Median => None,
+        }
     }
 
     /// Every ratio, a cell after the other.
@@ -323,7 +247,7 @@ impl<'a> Index<'a> {
         for cell in &self.report.cells {
             let id = cell.id.as_str();
             for versus in self.versus.iter().filter(|versus| versus.is_of(id)) {
-                for metric in self.design.ratios {
+                for metric in self.layout.ratios {
                     found.extend(self.comparison((id, None), versus, *metric, stage));
                 }
                 let start = ((id, Some(0)), "");
@@ -350,7 +274,7 @@ impl<'a> Index<'a> {
         let mut found = Vec::new();
         for pool in &self.pools {
             for versus in self.versus.iter().filter(|versus| versus.cell.is_none()) {
-                for metric in self.design.ratios {
+                for metric in self.layout.ratios {
                     found.extend(self.pool(pool, (versus, *metric), comparisons, stage));
                 }
             }
@@ -373,12 +297,12 @@ impl<'a> Index<'a> {
         let ratios: Vec<f64> = ratios.map(|one| one.ratio).collect();
         let least = ratios.iter().copied().min_by(f64::total_cmp)?;
         let most = ratios.iter().copied().max_by(f64::total_cmp)?;
-        let found = match self.design.way {
-            Way::Mean => Some(self.mean_over(&pool.cells, versus, metric, stage)?.exp()),
-            Way::Middle => Some(self.middle_over(&pool.cells, versus, metric, stage)?.exp()),
-            Way::Median => None,
-        };
-        let ends = found.and_then(|found| found.interval);
+        let way = self.layout.way;
+        let found = self.over(way, &pool.cells, (versus, metric), stage).map(Estimate::exp);
+        if found.is_none() && way != Way::Median {
+            return None;
+        }
+        let (low, high) = found.and_then(|found| found.interval).unzip();
         Some(Pooled {
             id: pool.id.clone(),
             what: pool.what.clone(),
@@ -387,29 +311,12 @@ impl<'a> Index<'a> {
             side: versus.side.clone(),
             against: versus.against.clone(),
             ratio: found.map_or_else(|| median(&ratios), |found| Some(found.center))?,
-            low: ends.map(|(low, _)| low),
-            high: ends.map(|(_, high)| high),
+            low,
+            high,
             restarts: found.map_or(0, |found| found.groups as u64),
             least,
             most,
         })
-    }
-
-    /// The logarithm of a ratio over all pairs of several cells.
-    fn middle_over(
-        &self,
-        cells: &[String],
-        versus: &Versus,
-        metric: Metric,
-        stage: Stage,
-    ) -> Option<Estimate> {
-        let mut groups: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        for cell in cells {
-            for (restart, ratios) in self.log_ratios((cell, None), versus, metric) {
-                groups.entry(restart).or_default().extend(ratios);
-            }
-        }
-        staged_estimate(&groups.into_values().collect::<Vec<_>>(), stage.confidence, stage.first)
     }
 
     /// Cells of the headline, and what they are together; there may be none.
@@ -425,6 +332,7 @@ impl<'a> Index<'a> {
         stage: Stage,
     ) -> Option<Comparison> {
         let estimate = self.estimate((cell, statement), versus, metric, stage)?.exp();
+        let (low, high) = estimate.interval.unzip();
         Some(Comparison {
             class: cell.to_owned(),
             statement,
@@ -432,8 +340,8 @@ impl<'a> Index<'a> {
             side: versus.side.clone(),
             against: versus.against.clone(),
             ratio: estimate.center,
-            low: estimate.interval.map(|(low, _)| low),
-            high: estimate.interval.map(|(_, high)| high),
+            low,
+            high,
             restarts: estimate.groups as u64,
             pairs: estimate.values as u64,
         })
@@ -462,9 +370,9 @@ impl Report {
         let too_wide = |cells: &[String], ppm: u32| {
             let of = |versus: &&Versus| versus.shown && cells.iter().all(|cell| versus.is_of(cell));
             index.versus.iter().filter(of).any(|versus| {
-                let wide =
-                    |metric: &Metric| wide(index.mean_over(cells, versus, *metric, stage), ppm);
-                index.design.wanted.iter().any(wide)
+                let of = |one: &Metric| index.over(Way::Mean, cells, (versus, *one), stage);
+                let wide = |metric: &Metric| wide(of(metric), ppm);
+                index.layout.wanted.iter().any(wide)
             })
         };
         let mut wanting: Vec<String> = stopping.all_ppm.map_or_else(Vec::new, |ppm| {
@@ -486,19 +394,8 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::examples::{cell, run};
     use crate::model::Side;
-
-    fn run(restart: u32, pair: u32, side: &str, value: Option<f64>) -> Run {
-        Run {
-            cell: "cell".to_owned(),
-            statement: None,
-            side: side.to_owned(),
-            restart,
-            pair,
-            position: 0,
-            values: value.map(|value| (Metric::Elapsed, value)).into_iter().collect(),
-        }
-    }
 
     #[test]
     fn only_whole_pairs_count() {
@@ -506,28 +403,25 @@ mod tests {
             Experiment::Scans,
             vec![Side::new("base", "plain", Role::Base), Side::new("ours", "", Role::Encrypted)],
         );
-        report.cells.push(Class {
-            id: "cell".to_owned(),
-            experiment: Experiment::Scans,
-            label: "a cell".to_owned(),
-            what: String::new(),
-            operations: 1,
-            unit: "row".to_owned(),
-            axes: BTreeMap::new(),
-        });
+        report.cells.push(cell(Experiment::Scans, ("cell", "a cell"), (1, "row"), &[]));
+        let run = |restart, pair, side, elapsed: Option<u64>| {
+            let values: Vec<_> =
+                elapsed.map(|value| (Metric::Elapsed, value)).into_iter().collect();
+            run("cell", side, (restart, pair), &values)
+        };
         report.runs = vec![
-            run(0, 0, "base", Some(2.0)),
-            run(0, 0, "ours", Some(3.0)),
-            run(0, 0, "other", Some(50.0)),
-            run(1, 0, "ours", Some(6.0)),
-            run(1, 0, "base", Some(4.0)),
-            run(1, 1, "ours", Some(9.0)),
-            run(2, 0, "ours", Some(9.0)),
+            run(0, 0, "base", Some(2)),
+            run(0, 0, "ours", Some(3)),
+            run(0, 0, "other", Some(50)),
+            run(1, 0, "ours", Some(6)),
+            run(1, 0, "base", Some(4)),
+            run(1, 1, "ours", Some(9)),
+            run(2, 0, "ours", Some(9)),
             run(2, 0, "base", None),
-            run(3, 0, "ours", Some(9.0)),
-            run(3, 0, "base", Some(0.0)),
+            run(3, 0, "ours", Some(9)),
+            run(3, 0, "base", Some(0)),
         ];
-        let stage = Stage { confidence: 0.95, first: None };
+        let stage = Stage::fixed(0.95);
         let [found] = Index::of(&report).comparisons(stage).try_into().unwrap();
         assert!((found.ratio - 1.5).abs() < 1e-12);
         assert_eq!((found.restarts, found.pairs), (2, 2));

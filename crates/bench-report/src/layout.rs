@@ -1,7 +1,13 @@
-//! How experiments are shown: names of their circumstances, and columns of their tables.
+//! What experiments compare and how they are shown: names of their circumstances, ratios, and
+//! columns of their tables.
 
 use crate::format::As;
-use crate::metric::Metric;
+use crate::metric::Metric::{
+    self, Bytes, ClientCpu, ClientSwitches, Cpu, CpuEach, DeviceRead, DeviceWrite, Elapsed,
+    Instructions, InvoluntarySwitches, MedianLatency, OwnCpu, P95Latency, Packets, PagesRead,
+    PagesWritten, PeakMemory, ServerCpu, ServerSwitches, Size, SwitchesEach, System, TailLatency,
+    Throughput, User, VoluntarySwitches, WireBytes,
+};
 use crate::model::Experiment;
 use crate::piece::{Piece, number, text};
 use crate::report::{Fact, Facts};
@@ -72,22 +78,32 @@ pub(crate) enum Of {
 }
 
 /// A column of the figures of every side.
-pub(crate) struct Column {
-    pub(crate) head: &'static str,
-    pub(crate) metric: Metric,
-    pub(crate) of: Of,
+pub(crate) type Column = (&'static str, Metric, Of);
+
+/// How a ratio over several cells comes about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The mean of the cells within each restart that measured all of them.
+    Mean,
+    /// The Hodges-Lehmann estimate of all pairs of a restart, which share its time.
+    Middle,
+    /// The median of the cells' own ratios.
+    Median,
 }
 
-const fn column(head: &'static str, metric: Metric, of: Of) -> Column {
-    Column { head, metric, of }
-}
-
-/// How an experiment is shown.
+/// Which ratios an experiment has, and how it is shown.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Its heading.
     pub(crate) title: &'static str,
     /// Name of a cell, as a column's heading.
     pub(crate) cell: &'static str,
+    /// Metrics whose ratios are computed.
+    pub(crate) ratios: &'static [Metric],
+    /// Of those, what a cost is judged by, and what a run is to make narrow.
+    pub(crate) wanted: [Metric; 2],
+    /// How ratios over several cells come about.
+    pub(crate) way: Way,
     /// Columns of ratios over several cells; none where there are no such ratios.
     pub(crate) pooled: &'static [Metric],
     /// An explanation of these ratios.
@@ -101,20 +117,28 @@ pub(crate) struct Layout {
     pub(crate) figures_note: &'static str,
 }
 
+const EMBEDDED_COSTS: &[Metric] = &[Elapsed, Cpu, User, System, Instructions];
+const BACKUP_COSTS: &[Metric] = &[Elapsed, Cpu, User, System, Size];
+const OLTP_COSTS: &[Metric] = &[Throughput, CpuEach, MedianLatency, P95Latency, TailLatency];
+const MESSAGES_COSTS: &[Metric] = &[Elapsed, ServerCpu, ServerSwitches, ClientCpu, ClientSwitches];
+
 const EMBEDDED: Layout = Layout {
     title: "SQLite in the process",
     cell: "Class",
+    ratios: &[Elapsed, Cpu, User, System, Instructions, MedianLatency, TailLatency],
+    wanted: [Elapsed, Cpu],
+    way: Way::Mean,
     pooled: &[],
     pooled_note: "",
-    costs: &[Metric::Elapsed, Metric::Cpu, Metric::User, Metric::System, Metric::Instructions],
+    costs: EMBEDDED_COSTS,
     costs_in_terminal: false,
     figures: &[
-        column("Pages read", Metric::PagesRead, Of::Median),
-        column("Pages written", Metric::PagesWritten, Of::Median),
-        column("Read from the device", Metric::DeviceRead, Of::Median),
-        column("Written to the device", Metric::DeviceWrite, Of::Median),
-        column("Context switches, waiting", Metric::VoluntarySwitches, Of::Median),
-        column("Context switches, forced", Metric::InvoluntarySwitches, Of::Median),
+        ("Pages read", PagesRead, Of::Median),
+        ("Pages written", PagesWritten, Of::Median),
+        ("Read from the device", DeviceRead, Of::Median),
+        ("Written to the device", DeviceWrite, Of::Median),
+        ("Context switches, waiting", VoluntarySwitches, Of::Median),
+        ("Context switches, forced", InvoluntarySwitches, Of::Median),
     ],
     figures_note: "Medians of a block. Pages are SQLite's own count (not found in its cache; \
                    written); device bytes are the kernel's, for the measured processes.",
@@ -123,19 +147,22 @@ const EMBEDDED: Layout = Layout {
 const BACKUP: Layout = Layout {
     title: "Backups: cipher, compression, source, target",
     cell: "Backup",
-    pooled: &[Metric::Elapsed, Metric::Cpu, Metric::Size],
+    ratios: BACKUP_COSTS,
+    wanted: [Elapsed, Cpu],
+    way: Way::Middle,
+    pooled: &[Elapsed, Cpu, Size],
     pooled_note: "What the cipher costs, over all sources and targets",
-    costs: &[Metric::Elapsed, Metric::Cpu, Metric::User, Metric::System, Metric::Size],
+    costs: BACKUP_COSTS,
     costs_in_terminal: false,
     figures: &[
-        column("Runs", Metric::Elapsed, Of::Blocks),
-        column("Size", Metric::Size, Of::Most),
-        column("Min", Metric::Elapsed, Of::Least),
-        column("Avg", Metric::Elapsed, Of::Mean),
-        column("Max", Metric::Elapsed, Of::Most),
-        column("User CPU", Metric::User, Of::Mean),
-        column("System CPU", Metric::System, Of::Mean),
-        column("Memory", Metric::PeakMemory, Of::Most),
+        ("Runs", Elapsed, Of::Blocks),
+        ("Size", Size, Of::Most),
+        ("Min", Elapsed, Of::Least),
+        ("Avg", Elapsed, Of::Mean),
+        ("Max", Elapsed, Of::Most),
+        ("User CPU", User, Of::Mean),
+        ("System CPU", System, Of::Mean),
+        ("Memory", PeakMemory, Of::Most),
     ],
     figures_note: "CPU is that of the command; memory is its largest resident set.",
 };
@@ -143,33 +170,24 @@ const BACKUP: Layout = Layout {
 const OLTP: Layout = Layout {
     title: "OLTP by threads",
     cell: "Workload",
-    pooled: &[
-        Metric::Throughput,
-        Metric::CpuEach,
-        Metric::MedianLatency,
-        Metric::P95Latency,
-        Metric::TailLatency,
-    ],
+    ratios: OLTP_COSTS,
+    wanted: [Throughput, CpuEach],
+    way: Way::Median,
+    pooled: OLTP_COSTS,
     pooled_note: "Median over all workloads and threads, and the least and the largest of them",
-    costs: &[
-        Metric::Throughput,
-        Metric::CpuEach,
-        Metric::MedianLatency,
-        Metric::P95Latency,
-        Metric::TailLatency,
-    ],
+    costs: OLTP_COSTS,
     costs_in_terminal: true,
     figures: &[
-        column("A second", Metric::Throughput, Of::Median),
-        column("Median", Metric::MedianLatency, Of::Median),
-        column("p95", Metric::P95Latency, Of::Median),
-        column("p99", Metric::TailLatency, Of::Median),
-        column("CPU", Metric::CpuEach, Of::Median),
-        column("Client CPU", Metric::ClientCpu, Of::Each),
-        column("Bench's own CPU", Metric::OwnCpu, Of::Each),
-        column("Context switches", Metric::ServerSwitches, Of::Each),
-        column("Read", Metric::DeviceRead, Of::Each),
-        column("Written", Metric::DeviceWrite, Of::Each),
+        ("A second", Throughput, Of::Median),
+        ("Median", MedianLatency, Of::Median),
+        ("p95", P95Latency, Of::Median),
+        ("p99", TailLatency, Of::Median),
+        ("CPU", CpuEach, Of::Median),
+        ("Client CPU", ClientCpu, Of::Each),
+        ("Bench's own CPU", OwnCpu, Of::Each),
+        ("Context switches", ServerSwitches, Of::Each),
+        ("Read", DeviceRead, Of::Each),
+        ("Written", DeviceWrite, Of::Each),
     ],
     figures_note: "Medians of the blocks. CPU, context switches, reads and writes are those of \
                    one transaction (of a scan: of one page). The bench's own CPU is that of its \
@@ -180,43 +198,40 @@ const OLTP: Layout = Layout {
 const MESSAGES: Layout = Layout {
     title: "Messages and context switches",
     cell: "Batch",
+    ratios: MESSAGES_COSTS,
+    wanted: [Elapsed, ServerCpu],
+    way: Way::Mean,
     pooled: &[],
     pooled_note: "",
-    costs: &[
-        Metric::Elapsed,
-        Metric::ServerCpu,
-        Metric::ServerSwitches,
-        Metric::ClientCpu,
-        Metric::ClientSwitches,
-    ],
+    costs: MESSAGES_COSTS,
     costs_in_terminal: true,
     figures: &[
-        column("Elapsed", Metric::Elapsed, Of::Median),
-        column("Each", Metric::Elapsed, Of::Each),
-        column("A second", Metric::Throughput, Of::Median),
-        column("Packets", Metric::Packets, Of::Median),
-        column("Bytes", Metric::Bytes, Of::Median),
-        column("On the wire", Metric::WireBytes, Of::Median),
-        column("Server CPU", Metric::ServerCpu, Of::Median),
-        column("Each", Metric::ServerCpu, Of::Each),
-        column("Switches", Metric::ServerSwitches, Of::Median),
-        column("A packet", Metric::SwitchesEach, Of::Median),
-        column("Client CPU", Metric::ClientCpu, Of::Median),
-        column("Client switches", Metric::ClientSwitches, Of::Median),
+        ("Elapsed", Elapsed, Of::Median),
+        ("Each", Elapsed, Of::Each),
+        ("A second", Throughput, Of::Median),
+        ("Packets", Packets, Of::Median),
+        ("Bytes", Bytes, Of::Median),
+        ("On the wire", WireBytes, Of::Median),
+        ("Server CPU", ServerCpu, Of::Median),
+        ("Each", ServerCpu, Of::Each),
+        ("Switches", ServerSwitches, Of::Median),
+        ("A packet", SwitchesEach, Of::Median),
+        ("Client CPU", ClientCpu, Of::Median),
+        ("Client switches", ClientSwitches, Of::Median),
     ],
     figures_note: "Medians of the batches.",
 };
 
 impl Experiment {
-    /// How it is shown.
+    /// Its ratios, and how it is shown.
     pub(crate) fn layout(self) -> &'static Layout {
         match self {
             Self::Embedded | Self::Crud | Self::Operations | Self::Scans | Self::Script => {
                 &EMBEDDED
             }
             Self::Backup => &BACKUP,
-            Self::Messages => &MESSAGES,
             Self::Oltp => &OLTP,
+            Self::Messages => &MESSAGES,
         }
     }
 }

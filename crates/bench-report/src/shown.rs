@@ -214,8 +214,7 @@ impl<'a> Shown<'a> {
 
     /// Figures of every side. What was not measured has no column.
     pub(crate) fn figures(&self) -> Table {
-        let of =
-            |totals: &Found<'_, Totals>, column: &Column| figure(totals, column.metric, column.of);
+        let of = |totals: &Found<'_, Totals>, column: &Column| figure(totals, column.1, column.2);
         let cells = self.report.cells.iter();
         let sides = |cell: &'a Class| self.report.sides.iter().map(move |side| (cell, side));
         let totals = |(cell, side): (&Class, &Side)| self.totals(&cell.id, &side.id);
@@ -226,7 +225,7 @@ impl<'a> Shown<'a> {
             let names = self.names(&totals.item.class, &[&totals.item.side]);
             std::iter::once(names).chain(columns.iter().map(|one| of(totals, one))).collect()
         };
-        let heads = columns.iter().map(|column| column.head);
+        let heads = columns.iter().map(|column| column.0);
         let head = std::iter::once(self.layout.cell).chain(heads);
         Table::new("Figures of every side", head, found.iter().map(row))
     }

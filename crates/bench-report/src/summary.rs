@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::figures::{Difference, Spread, Summary, Totals};
 use crate::index::{Index, Stage};
-use crate::model::{Class, Metric, ProbeKind, Results, Role, Side};
+use crate::model::{Class, Metric, ProbeKind, Results, Side};
 use crate::report::{Report, Run, float};
 use crate::stats::{grouped_estimate, mean, median};
 
@@ -64,13 +64,14 @@ fn totals_of(cell: &Class, side: &Side, runs: &[&Run]) -> Totals {
     }
 }
 
+/// For single values only what encryption adds: each encrypted side against its own plain one.
 fn differences(report: &Report, confidence: f64) -> Vec<Difference> {
-    let opponents = shown_opponents(&report.sides);
+    let Some(base) = report.base() else { return Vec::new() };
     let of = |kind| {
-        let found = opponents
-            .iter()
-            .filter_map(move |(side, against)| difference(report, kind, side, against, confidence));
-        found.collect::<Vec<_>>()
+        report.others().filter_map(move |side| {
+            let plain = side.plain.as_ref().unwrap_or(&base.id);
+            difference(report, kind, (&side.id, plain), confidence)
+        })
     };
     [ProbeKind::OpenOther, ProbeKind::OpenAgain, ProbeKind::ProcessMemory, ProbeKind::FileBytes]
         .into_iter()
@@ -78,23 +79,10 @@ fn differences(report: &Report, confidence: f64) -> Vec<Difference> {
         .collect()
 }
 
-/// For single values only what encryption adds: each encrypted side against its own plain one.
-fn shown_opponents(sides: &[Side]) -> Vec<(String, String)> {
-    let Some(base) = sides.iter().find(|side| side.role == Role::Base) else {
-        return Vec::new();
-    };
-    sides
-        .iter()
-        .filter(|side| side.encrypts())
-        .map(|side| (side.id.clone(), side.plain.as_ref().unwrap_or(&base.id).clone()))
-        .collect()
-}
-
 fn difference(
     report: &Report,
     kind: ProbeKind,
-    side: &str,
-    against: &str,
+    (side, against): (&str, &str),
     confidence: f64,
 ) -> Option<Difference> {
     let by_restart = |id: &str| {
@@ -113,6 +101,7 @@ fn difference(
     let all = |values: BTreeMap<u32, Vec<f64>>| {
         median(&values.into_values().flatten().collect::<Vec<_>>())
     };
+    let (low, high) = estimate.interval.unzip();
     Some(Difference {
         kind,
         side: side.to_owned(),
@@ -120,8 +109,8 @@ fn difference(
         value: all(own)?,
         against_value: all(other)?,
         difference: estimate.center,
-        low: estimate.interval.map(|(low, _)| low),
-        high: estimate.interval.map(|(_, high)| high),
+        low,
+        high,
     })
 }
 

@@ -1,9 +1,12 @@
 //! From the shapes of older documents to that of today's. What is computed from measured values is
 //! left out: the reader computes it anew.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
-use crate::model::SCHEMA;
+use crate::index::compression_words;
+use crate::model::{Metric, SCHEMA};
 
 type Object = Map<String, Value>;
 
@@ -26,10 +29,6 @@ pub(super) fn bring_up(document: &mut Value) {
     }
 }
 
-fn summary() -> Value {
-    json!({ "comparisons": [], "totals": [], "pooled": [] })
-}
-
 fn list<'a>(object: &'a Object, name: &str) -> impl Iterator<Item = &'a Object> {
     let list = object.get(name).and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_object)
@@ -48,26 +47,59 @@ fn facts(object: &Object, names: &[&str]) -> Object {
     known.collect()
 }
 
-/// Values by metric. A zero of those that end in `?` says that there is none.
-fn values(run: &Object, table: &[(&str, &str)]) -> Object {
-    let mut found = Object::new();
-    for (path, metric) in table {
-        let metric_name = metric.trim_end_matches('?');
-        let value = path.split('+').map(|path| {
-            path.split('.').try_fold(None::<&Value>, |at, step| match at {
-                None => run.get(step).map(Some),
-                Some(at) => at.get(step).map(Some),
-            })
-        });
-        let value: Option<f64> = value.map(|value| value.flatten()?.as_f64()).sum();
-        if let Some(value) = value.filter(|value| *value > 0.0 || metric_name == *metric) {
-            found.insert(metric_name.to_owned(), json!(value));
+/// Of these a zero says that there is none, where clients were driven.
+const NONE_AT_ZERO: [&str; 13] = [
+    "cpu_ns",
+    "client_cpu_ns",
+    "own_cpu_ns",
+    "latency_min_ns",
+    "latency_mean_ns",
+    "latency_p50_ns",
+    "latency_p95_ns",
+    "latency_p99_ns",
+    "latency_max_ns",
+    "client_switches",
+    "packets",
+    "bytes",
+    "wire_bytes",
+];
+
+/// Values by metric: most fields had the names of the metrics' columns, those within another one
+/// with its name before.
+fn values(run: &Object) -> Object {
+    let mut fields: BTreeMap<String, f64> = BTreeMap::new();
+    for (name, value) in run {
+        let name = match name.strip_prefix("engine_").unwrap_or(name) {
+            "logical_reads" => "pages_read",
+            "logical_writes" => "pages_written",
+            "context_switches" => "server_switches",
+            name => name,
+        };
+        fields.extend(value.as_f64().map(|value| (name.to_owned(), value)));
+        for (part, value) in value.as_object().into_iter().flatten() {
+            let part = if part == "avg_ns" { "mean_ns" } else { part };
+            fields.extend(value.as_f64().map(|value| (format!("{name}_{part}"), value)));
         }
     }
-    found
+    for (sum, parts) in [
+        ("cpu_ns", ["user_ns", "system_ns"]),
+        ("server_switches", ["server_voluntary_switches", "server_involuntary_switches"]),
+        ("client_switches", ["client_voluntary_switches", "client_involuntary_switches"]),
+    ] {
+        if let [Some(one), Some(other)] = parts.map(|part| fields.get(part).copied()) {
+            fields.entry(sum.to_owned()).or_insert(one + other);
+        }
+    }
+    if run.contains_key("engine_cpu_ns") || run.contains_key("wire_bytes") {
+        fields.retain(|name, value| *value > 0.0 || !NONE_AT_ZERO.contains(&name.as_str()));
+    }
+    let of =
+        |metric: &Metric| Some((metric.name(), json!(fields.get(metric.info().column).copied()?)));
+    Metric::EVERY.iter().filter_map(of).collect()
 }
 
-fn run(old: &Object, cell: &str, side: &str, values: Object) -> Value {
+/// A run; where it stands is in `old`, its values may be in a part of that.
+fn run(old: &Object, cell: &str, side: &str, part: &Object) -> Value {
     let number = |names: [&str; 2]| names.iter().find_map(|name| old.get(*name)).cloned();
     json!({
         "cell": cell,
@@ -75,7 +107,7 @@ fn run(old: &Object, cell: &str, side: &str, values: Object) -> Value {
         "restart": number(["restart", "block"]),
         "pair": number(["pair", "pair"]).unwrap_or(json!(0)),
         "position": number(["position", "position"]),
-        "values": values,
+        "values": values(part),
     })
 }
 
@@ -92,35 +124,17 @@ fn report(
         "sides": sides,
         "cells": cells,
         "runs": runs,
-        "summary": summary(),
+        "summary": { "comparisons": [], "totals": [], "pooled": [] },
     })
 }
 
 fn embedded(old: &Object) -> Value {
-    let table = [
-        ("elapsed_ns", "elapsed"),
-        ("cpu_ns", "cpu"),
-        ("user_ns", "user"),
-        ("system_ns", "system"),
-        ("logical_reads", "pages_read"),
-        ("logical_writes", "pages_written"),
-        ("device_read_bytes", "device_read"),
-        ("device_write_bytes", "device_write"),
-        ("retries", "retries"),
-        ("voluntary_switches", "voluntary_switches"),
-        ("involuntary_switches", "involuntary_switches"),
-        ("instructions", "instructions"),
-        ("latency.p50_ns", "median_latency"),
-        ("latency.p95_ns", "p95_latency"),
-        ("latency.p99_ns", "tail_latency"),
-        ("latency.max_ns", "max_latency"),
-    ];
     let mut runs = Vec::new();
     for sample in list(old, "samples") {
         let of = |part| run(sample, words(sample, "class"), words(sample, "side"), part);
-        runs.push(of(values(sample, &table)));
+        runs.push(of(sample));
         for (index, part) in list(sample, "statements").enumerate() {
-            let mut share = of(values(part, &table));
+            let mut share = of(part);
             share["statement"] = json!(index);
             runs.push(share);
         }
@@ -161,28 +175,7 @@ fn oltp(old: &Object) -> Value {
             "axes": { "workload": workload, "threads": threads.to_string() },
         })
     };
-    let table = [
-        ("elapsed_ns", "elapsed"),
-        ("engine_cpu_ns", "cpu?"),
-        ("engine_user_ns", "user"),
-        ("engine_system_ns", "system"),
-        ("client_cpu_ns", "client_cpu?"),
-        ("own_cpu_ns", "own_cpu?"),
-        ("device_read_bytes", "device_read"),
-        ("device_write_bytes", "device_write"),
-        ("context_switches", "server_switches"),
-        ("transactions", "transactions"),
-        ("queries", "queries"),
-        ("errors", "errors"),
-        ("latency.min_ns", "min_latency?"),
-        ("latency.avg_ns", "mean_latency?"),
-        ("latency.p50_ns", "median_latency?"),
-        ("latency.p95_ns", "p95_latency?"),
-        ("latency.p99_ns", "tail_latency?"),
-        ("latency.max_ns", "max_latency?"),
-    ];
-    let runs = list(old, "runs")
-        .map(|one| run(one, words(one, "cell"), words(one, "side"), values(one, &table)));
+    let runs = list(old, "runs").map(|one| run(one, words(one, "cell"), words(one, "side"), one));
     let mut new = report(
         old,
         ("oltp", facts(old, &names)),
@@ -218,18 +211,7 @@ fn messages(old: &Object) -> Value {
             "unit": words(cell, "unit"),
         })
     };
-    let table = [
-        ("elapsed_ns", "elapsed"),
-        ("server.cpu_ns", "server_cpu"),
-        ("server.voluntary_switches+server.involuntary_switches", "server_switches"),
-        ("client.cpu_ns", "client_cpu?"),
-        ("client.voluntary_switches+client.involuntary_switches", "client_switches"),
-        ("packets", "packets?"),
-        ("bytes", "bytes?"),
-        ("wire_bytes", "wire_bytes?"),
-    ];
-    let runs = list(old, "runs")
-        .map(|one| run(one, words(one, "cell"), words(one, "side"), values(one, &table)));
+    let runs = list(old, "runs").map(|one| run(one, words(one, "cell"), words(one, "side"), one));
     let mut new = report(
         old,
         ("messages", facts(old, &names)),
@@ -271,20 +253,10 @@ fn backup(old: &Object) -> Value {
             cells.push(backup_cell(cell, action, &id));
         }
     }
-    let table = [
-        ("elapsed_ns", "elapsed"),
-        ("user_ns+system_ns", "cpu"),
-        ("user_ns", "user"),
-        ("system_ns", "system"),
-        ("peak_memory_bytes", "peak_memory"),
-        ("device_read_bytes", "device_read"),
-        ("device_write_bytes", "device_write"),
-        ("output_bytes", "size"),
-    ];
     let runs = list(old, "runs").filter_map(|one| {
         let cell = list(old, "cells").find(|cell| words(cell, "id") == words(one, "cell"))?;
         let id = cell_id(cell, words(one, "action"));
-        Some(run(one, &id, side_of(cell), values(one, &table)))
+        Some(run(one, &id, side_of(cell), one))
     });
     let runs = runs.collect();
     let mut known = facts(old, &["label", "source_bytes", "cold", "restored"]);
@@ -309,18 +281,22 @@ fn side_of(cell: &Object) -> &str {
     words(cell, if words(cell, "role") == "peer" { "tool" } else { "cipher" })
 }
 
+/// The dimension that cells of a tool or of a compression share, and its value.
+fn what_of(cell: &Object) -> (&str, &str) {
+    let name = if words(cell, "role") == "peer" { "tool" } else { "compression" };
+    (name, words(cell, name))
+}
+
 /// The identifier that cells of one compression and the same devices share.
 fn cell_id(cell: &Object, action: &str) -> String {
-    let peer = words(cell, "role") == "peer";
-    let what = words(cell, if peer { "tool" } else { "compression" });
+    let (_, what) = what_of(cell);
     format!("{action}/{what}/{}/{}", words(cell, "source"), words(cell, "target"))
 }
 
 fn backup_cell(cell: &Object, action: &str, id: &str) -> Value {
-    let name = if words(cell, "role") == "peer" { "tool" } else { "compression" };
-    let what = words(cell, name);
+    let (name, what) = what_of(cell);
     let (source, target) = (words(cell, "source"), words(cell, "target"));
-    let shown = if what == "none" { "uncompressed" } else { what };
+    let shown = compression_words(what);
     let mut axes = json!({ "action": action, "source": source, "target": target });
     axes[name] = json!(what);
     json!({
@@ -338,6 +314,7 @@ fn backup_cell(cell: &Object, action: &str, id: &str) -> Value {
 mod tests {
     use serde_json::Value;
 
+    use crate::figures::Ratio;
     use crate::json::from_json;
     use crate::model::{Metric, Results, SCHEMA};
 
@@ -347,6 +324,13 @@ mod tests {
     fn close(old: &Value, new: f64) {
         let old = old.as_f64().unwrap();
         assert!((old - new).abs() <= 1e-9 * old.abs(), "{old} {new}");
+    }
+
+    /// The same ratio with the same interval.
+    fn same(old: &Value, new: &impl Ratio) {
+        close(&old["ratio"], new.ratio());
+        assert_eq!([old["low"].is_null(), old["high"].is_null()], [new.ends().is_none(); 2]);
+        new.ends().into_iter().flatten().for_each(|(field, end)| close(&old[field], end));
     }
 
     /// Every ratio as it was written equals the one computed anew: of OLTP workloads and messages.
@@ -367,12 +351,8 @@ mod tests {
                     && new.metric.name() == metric(text("metric"))
             });
             let new = new.unwrap_or_else(|| panic!("{old}"));
-            close(&old["ratio"], new.ratio);
             assert_eq!(old["restarts"], new.restarts);
-            for (old, new) in [(&old["low"], new.low), (&old["high"], new.high)] {
-                assert_eq!(old.is_null(), new.is_none());
-                new.into_iter().for_each(|new| close(old, new));
-            }
+            same(old, new);
         }
     }
 
@@ -431,10 +411,7 @@ mod tests {
             let cell: Vec<&str> = old["cell"].as_str().unwrap().split('/').collect();
             let class = format!("{}/{}", old["action"].as_str().unwrap(), cell[2..].join("/"));
             let metric: Metric = serde_json::from_value(old["metric"].clone()).unwrap();
-            let new = backup.summary.comparison(&class, metric, cell[1], "none").unwrap();
-            close(&old["ratio"], new.ratio);
-            assert_eq!(old["low"].is_null(), new.low.is_none());
-            new.low.into_iter().for_each(|low| close(&old["low"], low));
+            same(old, backup.summary.comparison(&class, metric, cell[1], "none").unwrap());
         }
         for old in document["backup"]["summary"]["pooled"].as_array().unwrap() {
             let which = old["compression"].as_str().unwrap_or("all");
@@ -442,9 +419,7 @@ mod tests {
             let metric: Metric = serde_json::from_value(old["metric"].clone()).unwrap();
             let cipher = old["cipher"].as_str().unwrap();
             let new = backup.summary.pooled(&id, metric, cipher, "none").unwrap();
-            close(&old["ratio"], new.ratio);
-            assert_eq!(old["high"].is_null(), new.high.is_none());
-            new.high.into_iter().for_each(|high| close(&old["high"], high));
+            same(old, new);
             assert_eq!(old["blocks"], new.restarts);
         }
         let first = &document["backup"]["summary"]["cells"][0];
