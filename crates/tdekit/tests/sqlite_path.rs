@@ -53,15 +53,15 @@ fn the_extension_is_found_where_it_was_put() {
 
 #[test]
 fn what_is_printed_is_what_the_interoperability_tests_run() {
-    let interop = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/interop");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for (host, file) in [
-        ("bash", "sqlite-shell/tdekit.bash"),
-        ("python", "python/tdekit.py"),
-        ("node", "node/tdekit.js"),
-        ("go", "go/tdekit.go"),
-        ("java", "java/Tdekit.java"),
+        ("bash", "tests/interop/sqlite-shell/tdekit.bash"),
+        ("python", "tests/interop/python/tdekit.py"),
+        ("node", "packages/node/tdekit/index.js"),
+        ("go", "packages/go/tdekit.go"),
+        ("java", "packages/java/Tdekit.java"),
     ] {
-        let text = fs::read_to_string(interop.join(file)).unwrap();
+        let text = fs::read_to_string(root.join(file)).unwrap();
         let printed = Place::empty().ok(["shell-init", host]).out;
         assert!(printed.ends_with(&text), "{host}");
         assert!(printed.contains(&format!("tdekit shell-init {host}")), "{host}");

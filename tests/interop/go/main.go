@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/mattn/go-sqlite3"
+
+	tdekit "tdekit/go"
 )
 
 const rows = 1000
@@ -190,9 +192,7 @@ func main() {
 	expect("INTEROP_MARKER is set", marker != "", true)
 	path, way := os.Args[1], "without the extension"
 	if sealed {
-		extension, err := extensionPath()
-		must("extension", err)
-		must("load", loadTdekit(extension))
+		must("load", tdekit.Load(""))
 		way = "with the extension"
 	}
 	db, err := sql.Open("sqlite3", path)

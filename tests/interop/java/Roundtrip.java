@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import tdekit.Tdekit;
 
 /** Uses one database through the stock xerial sqlite-jdbc; see tests/interop/README.md. */
 final class Roundtrip {

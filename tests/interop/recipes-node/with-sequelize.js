@@ -4,15 +4,12 @@
 const { DataTypes } = require('sequelize');
 
 // recipe
-const { promisify } = require('node:util');
 const { Sequelize } = require('sequelize');
 const sqlite3 = require('sqlite3');
-const { extensionPath } = require('./tdekit');
+const tdekit = require('./tdekit');
 
 async function open(storage) {
-  const memory = new sqlite3.Database(':memory:');
-  await promisify(memory.loadExtension.bind(memory))(extensionPath());
-  await promisify(memory.close.bind(memory))();
+  await tdekit.load(sqlite3);
   return new Sequelize({ dialect: 'sqlite', storage, logging: false });
 }
 // end

@@ -5,7 +5,7 @@
 //! hold the same. Then databases from Debian packages: encrypted, queried by the stock shell,
 //! decrypted. And backup sets, restored by a reader that knows nothing of tdekit; the bench's
 //! report page, read in a browser; clients of SQL Server against `tdekit serve`; the recipes of
-//! docs/recipes.md; and the Python packages, installed from their files.
+//! docs/recipes.md; and the packages of the shipped programs, installed from their files.
 
 mod media;
 mod packages;
@@ -26,6 +26,7 @@ use crate::release;
 use crate::tally::Tally;
 use packages::PACKAGES;
 use programs::{PROGRAMS, Program};
+pub(crate) use programs::{built_drivers, jdbc_driver, node_prefix};
 use recipes::{RECIPES, Recipes};
 use shell::{same_content, sql};
 use store::Store;
@@ -33,8 +34,16 @@ use store::Store;
 /// Stands in each seed and in all that the programs write; no raw file may show it.
 const MARKER: &str = "marker-7d1f40c2-planted";
 
-/// The Python packages, installed from their files.
-const WHEELS: &str = "python-packages";
+/// Proves a package out of the directory of all packages.
+type Proof = fn(&Path) -> Result<()>;
+
+/// The packages of the shipped programs, and their proofs.
+const SHIPPED: [(&str, Proof); 4] = [
+    ("python-packages", package::python::prove),
+    ("node-packages", package::node::prove),
+    ("go-module", package::go::prove),
+    ("jar", package::java::prove),
+];
 
 /// Runs every program and package, or the one called `name`, and counts.
 ///
@@ -48,15 +57,16 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
     let recipes: Vec<_> = RECIPES.iter().filter(|recipes| chosen(recipes.name)).collect();
     let media_reader = chosen(media::NAME);
     let report_page = chosen(report_page::NAME);
-    let wheels = chosen(WHEELS);
+    let shipped: Vec<_> = SHIPPED.iter().filter(|(name, _)| chosen(name)).collect();
     let none =
         programs.is_empty() && packages.is_empty() && clients.is_empty() && recipes.is_empty();
-    if none && !media_reader && !report_page && !wheels {
+    if none && !media_reader && !report_page && shipped.is_empty() {
         let names = PROGRAMS.iter().map(|each| each.name);
         let names = names.chain(PACKAGES.iter().map(|each| each.name));
         let names = names.chain(tds::CLIENTS.iter().map(|each| each.name));
         let names = names.chain(RECIPES.iter().map(|each| each.name));
-        let names: Vec<_> = names.chain([media::NAME, report_page::NAME, WHEELS]).collect();
+        let names = names.chain(SHIPPED.iter().map(|(name, _)| *name));
+        let names: Vec<_> = names.chain([media::NAME, report_page::NAME]).collect();
         bail!("nothing is called that; there are: {}", names.join(", "));
     }
     let top = target_dir().join("interop");
@@ -82,11 +92,7 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
         for each in recipes {
             follow(&mut tally, each, &top, store);
         }
-        if wheels {
-            let built = target_dir().join("release");
-            let result = package::make(&built).and_then(|made| package::python::prove(&made));
-            count(&mut tally, WHEELS, result);
-        }
+        prove_shipped(&mut tally, &shipped);
     }
     if report_page {
         let result = report_page::check(&top.join(report_page::NAME), !plain);
@@ -107,6 +113,20 @@ fn follow(tally: &mut Tally, recipes: &Recipes, top: &Path, store: &Store) {
     for tool in recipes.tools {
         let result = recipes::check(recipes, tool, &top, store);
         count(tally, &format!("{} {tool}", recipes.name), result);
+    }
+}
+
+/// Makes the packages of the release build, if one is chosen, and proves those that are.
+fn prove_shipped(tally: &mut Tally, chosen: &[&(&str, Proof)]) {
+    if chosen.is_empty() {
+        return;
+    }
+    let made = match package::make(&target_dir().join("release")) {
+        Ok(made) => made,
+        Err(error) => return count(tally, "packages", Err(error)),
+    };
+    for (name, prove) in chosen {
+        count(tally, name, prove(&made));
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::store::forget_tdekit;
-use crate::process::{find_program, output, root, run, run_quietly};
+use crate::process::{find_program, output, root, run, run_quietly, target_dir};
 
 /// One program that uses a database through a stock driver.
 pub(super) struct Program {
@@ -71,6 +71,9 @@ pub(super) const PROGRAMS: &[Program] = &[
     Program { name: "java", source: "java", prepare: prepare_java, start: java },
 ];
 
+/// The helper for Node.js, from the workspace's root.
+pub(super) const NODE_HELPER: &str = "packages/node/tdekit/index.js";
+
 /// A program's folder.
 pub(super) fn source(name: &str) -> PathBuf {
     root().join("tests/interop").join(name)
@@ -99,6 +102,7 @@ fn python(interpreter: &str) -> Command {
 /// outside npm's registry.
 fn prepare_node(build: &Path) -> Result<()> {
     copy_sources("node", build)?;
+    std::fs::copy(root().join(NODE_HELPER), build.join("tdekit.js")).context("copy the helper")?;
     install_node(build, &["better-sqlite3"])
 }
 
@@ -128,8 +132,22 @@ pub(super) fn install_node(build: &Path, drivers: &[&str]) -> Result<()> {
     std::fs::write(&stamp, wanted).context("write the stamp of the build")
 }
 
+/// The modules of the interop program for Node.js: better-sqlite3, built.
+pub(crate) fn built_drivers() -> Result<PathBuf> {
+    let build = target_dir().join("interop/node");
+    prepare_node(&build)?;
+    Ok(build.join("node_modules"))
+}
+
+/// The directory with sqlite-jdbc and what it needs.
+pub(crate) fn jdbc_driver() -> Result<PathBuf> {
+    let build = target_dir().join("interop/java");
+    prepare_java(&build)?;
+    Ok(build.join("lib"))
+}
+
 /// The directory of Node.js, if its headers are there too. Otherwise node-gyp fetches them.
-fn node_prefix() -> Option<PathBuf> {
+pub(crate) fn node_prefix() -> Option<PathBuf> {
     let node = find_program("node")?.canonicalize().ok()?;
     let prefix = node.parent()?.parent()?;
     prefix.join("include/node/node.h").is_file().then(|| prefix.to_path_buf())
@@ -161,7 +179,8 @@ fn prepare_java(build: &Path) -> Result<()> {
     run_quietly(maven.current_dir(build))?;
     let mut javac = Command::new("javac");
     javac.args(["-encoding", "UTF-8", "-classpath", "lib/*", "-d", "classes"]);
-    run(javac.args(["Tdekit.java", "Roundtrip.java"]).current_dir(build))
+    javac.arg(root().join("packages/java/Tdekit.java"));
+    run(javac.arg("Roundtrip.java").current_dir(build))
 }
 
 fn java(build: &Path) -> Command {

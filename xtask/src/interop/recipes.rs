@@ -10,11 +10,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::programs::{copy_sources, install_node, source};
+use super::programs::{NODE_HELPER, copy_sources, install_node, source};
 use super::shell::sql;
 use super::store::{Store, forget_tdekit};
 use super::{MARKER, empty};
-use crate::process::{captured, output, run_quietly, shown};
+use crate::process::{captured, output, root, run_quietly, shown};
 
 /// The recipes of one language.
 pub(super) struct Recipes {
@@ -139,8 +139,7 @@ fn python(build: &Path) -> Command {
 
 fn prepare_node(build: &Path) -> Result<()> {
     copy_sources(NODE, build)?;
-    let helper = "tdekit.js";
-    std::fs::copy(source("node").join(helper), build.join(helper)).context("copy the helper")?;
+    std::fs::copy(root().join(NODE_HELPER), build.join("tdekit.js")).context("copy the helper")?;
     install_node(build, &["better-sqlite3", "sqlite3"])
 }
 
@@ -156,7 +155,6 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::process::root;
 
     /// The lines of a file's parts between `recipe` and `end`.
     fn parts(text: &str) -> Vec<String> {

@@ -2,6 +2,9 @@
 //! twice from the same programs, and must come out with the same bytes.
 
 mod glibc;
+pub(crate) mod go;
+pub(crate) mod java;
+pub(crate) mod node;
 pub(crate) mod python;
 
 use std::fs;
@@ -11,7 +14,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
-use crate::process::{output, target_dir};
+use crate::process::{output, run, target_dir};
 use crate::release;
 
 /// Arguments of `package`.
@@ -48,6 +51,10 @@ pub(crate) fn package(arguments: &Arguments) -> Result<()> {
     let packages = make(&built)?;
     if arguments.action == Action::Prove {
         python::prove(&packages)?;
+        node::prove(&packages)?;
+        node::prove_others(&packages)?;
+        go::prove(&packages)?;
+        java::prove(&packages)?;
     }
     Ok(())
 }
@@ -64,6 +71,8 @@ pub(crate) fn make(built: &Path) -> Result<PathBuf> {
             fs::remove_dir_all(to).with_context(|| format!("remove {}", to.display()))?;
         }
         python::make(built, to)?;
+        node::make(built, to)?;
+        java::make(built, to)?;
     }
     let mut sums = String::new();
     for name in names(&packages)? {
@@ -78,6 +87,36 @@ pub(crate) fn make(built: &Path) -> Result<PathBuf> {
     fs::remove_dir_all(&again)?;
     fs::write(packages.join("SHA256SUMS"), sums)?;
     Ok(packages)
+}
+
+/// The command that the packages install, out of one of them, with the library beside it.
+fn command(packages: &Path) -> Result<PathBuf> {
+    let to = target_dir().join("proofs/programs");
+    let tarballs = names(packages)?.into_iter();
+    let mut tarballs = tarballs.filter(|name| name.starts_with("tdekit-linux-"));
+    let tarball = tarballs.next().context("no npm package has the programs")?;
+    fresh(&to)?;
+    run(Command::new("tar").arg("-xzf").arg(packages.join(tarball)).arg("-C").arg(&to))?;
+    Ok(to.join("package/bin/tdekit"))
+}
+
+/// Has a program start in an empty home that knows nothing of tdekit, with a password.
+fn at_home(program: &mut Command, home: &Path) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("TDEKIT_")) {
+            program.env_remove(name);
+        }
+    }
+    program.env_remove("XDG_DATA_HOME").env("HOME", home).current_dir(home);
+    program.env("TDEKIT_PASSWORD", "only for this proof");
+}
+
+/// Makes `directory` anew, with nothing in it.
+fn fresh(directory: &Path) -> Result<()> {
+    if directory.exists() {
+        fs::remove_dir_all(directory).with_context(|| format!("empty {}", directory.display()))?;
+    }
+    fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))
 }
 
 fn names(dir: &Path) -> Result<Vec<String>> {

@@ -1,6 +1,6 @@
 //! `tdekit shell-init`: how each shell and language loads the SQLite extension.
 //!
-//! It prints the files under `tests/interop/`, which the interoperability tests run.
+//! It prints files of the packages and of `tests/interop/`, which the interoperability tests run.
 
 use clap::{Args, ValueEnum};
 
@@ -10,9 +10,9 @@ use crate::output;
 
 const BASH: &str = include_str!("../../../../tests/interop/sqlite-shell/tdekit.bash");
 const PYTHON: &str = include_str!("../../../../tests/interop/python/tdekit.py");
-const NODE: &str = include_str!("../../../../tests/interop/node/tdekit.js");
-const GO: &str = include_str!("../../../../tests/interop/go/tdekit.go");
-const JAVA: &str = include_str!("../../../../tests/interop/java/Tdekit.java");
+const NODE: &str = include_str!("../../../../packages/node/tdekit/index.js");
+const GO: &str = include_str!("../../../../packages/go/tdekit.go");
+const JAVA: &str = include_str!("../../../../packages/java/Tdekit.java");
 
 const BASH_USE: &str = "\
 # To have this in every shell, put this line in ~/.bashrc or ~/.zshrc:
@@ -36,23 +36,18 @@ const NODE_USE: &str = "\
 // and start it with `node --require ./tdekit-preload.js` (or NODE_OPTIONS in its environment).
 ";
 const GO_USE: &str = "\
-// Save this as tdekit.go in your program's main package:
-//   tdekit shell-init go >tdekit.go
-// and have it run before main:
-//   func init() {
-//       path, err := extensionPath()
-//       if err == nil {
-//           err = loadTdekit(path)
-//       }
-//       if err != nil {
-//           log.Fatal(err)
-//       }
+// Save this as tdekit/tdekit.go in your module:
+//   mkdir tdekit && tdekit shell-init go >tdekit/tdekit.go
+// import it as \"YOUR/MODULE/tdekit\", and call it before the first database is opened:
+//   if err := tdekit.Load(\"\"); err != nil {
+//       log.Fatal(err)
 //   }
+//
 ";
 const JAVA_USE: &str = "\
-// Save this as Tdekit.java among your program's sources:
-//   tdekit shell-init java >Tdekit.java
-// and call Tdekit.load() first in main (or in a static block of the main class).
+// Save this as tdekit/Tdekit.java among your program's sources:
+//   mkdir tdekit && tdekit shell-init java >tdekit/Tdekit.java
+// and call tdekit.Tdekit.load() first in main (or in a static block of the main class).
 ";
 
 /// A program that can load the extension.

