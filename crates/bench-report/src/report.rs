@@ -26,40 +26,21 @@ pub enum Fact {
     Text(String),
 }
 
-impl From<bool> for Fact {
-    fn from(flag: bool) -> Self {
-        Self::Flag(flag)
-    }
+macro_rules! facts {
+    ($($kind:ty: $fact:expr),* $(,)?) => { $(impl From<$kind> for Fact {
+        fn from(known: $kind) -> Self {
+            $fact(known)
+        }
+    })* };
 }
 
-impl From<u32> for Fact {
-    fn from(number: u32) -> Self {
-        Self::Number(number.into())
-    }
-}
-
-impl From<u64> for Fact {
-    fn from(number: u64) -> Self {
-        Self::Number(float(number))
-    }
-}
-
-impl From<f64> for Fact {
-    fn from(number: f64) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl From<&str> for Fact {
-    fn from(words: &str) -> Self {
-        Self::Text(words.to_owned())
-    }
-}
-
-impl From<String> for Fact {
-    fn from(words: String) -> Self {
-        Self::Text(words)
-    }
+facts! {
+    bool: Self::Flag,
+    u32: |number| Self::Number(f64::from(number)),
+    u64: |number| Self::Number(float(number)),
+    f64: Self::Number,
+    &str: |words: &str| Self::Text(words.to_owned()),
+    String: Self::Text,
 }
 
 /// Everything measured on the same sides: an experiment, or the four of [`Experiment::Embedded`].

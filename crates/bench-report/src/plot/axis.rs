@@ -46,13 +46,8 @@ impl Axis {
             high = high.max(to.ln().min(most));
         }
         let margin = ((high - low) * 0.03).max(0.002);
-        let mut axis = Self {
-            low: (low - margin).exp(),
-            high: (high + margin).exp(),
-            logarithmic: true,
-            marks: Vec::new(),
-            words: overhead,
-        };
+        let ends = Self::span((low - margin).exp(), (high + margin).exp());
+        let mut axis = Self { logarithmic: true, words: overhead, ..ends };
         axis.marks = axis.overhead_marks(distance);
         axis
     }
@@ -76,15 +71,9 @@ impl Axis {
         marks
     }
 
-    /// Rows from top to bottom, without marks.
-    pub(super) fn rows(count: f64) -> Self {
-        Self { low: count, high: 0.0, logarithmic: false, marks: Vec::new(), words: plain }
-    }
-
-    /// Places from left to right, without marks.
-    pub(super) fn places(count: f64) -> Self {
-        let high = if count > 0.0 { count } else { 1.0 };
-        Self { low: 0.0, high, logarithmic: false, marks: Vec::new(), words: plain }
+    /// From one place to another, without marks: a low end above the high one goes down.
+    pub(super) fn span(low: f64, high: f64) -> Self {
+        Self { low, high, logarithmic: false, marks: Vec::new(), words: plain }
     }
 
     /// Numbers that double, such as threads: each is marked.
@@ -92,13 +81,8 @@ impl Axis {
         let low = values.iter().copied().fold(f64::INFINITY, f64::min).max(f64::MIN_POSITIVE);
         let high = values.iter().copied().fold(low, f64::max);
         let margin = (high / low).powf(0.04).max(1.02);
-        Self {
-            low: low / margin,
-            high: high * margin,
-            logarithmic: true,
-            marks: values.to_vec(),
-            words: plain,
-        }
+        let ends = Self::span(low / margin, high * margin);
+        Self { logarithmic: true, marks: values.to_vec(), ..ends }
     }
 
     /// Amounts from 0 to at least `most`, with some five round marks.
@@ -115,7 +99,7 @@ impl Axis {
             .take_while(|mark| *mark < most + step)
             .collect();
         let high = marks.last().copied().unwrap_or(most).max(most);
-        Self { low: 0.0, high, logarithmic: false, marks, words }
+        Self { marks, words, ..Self::span(0.0, high) }
     }
 
     pub(super) fn holds(&self, value: f64) -> bool {
@@ -232,7 +216,7 @@ mod tests {
         let axis = Axis::doubling(&[1.0, 8.0, 64.0]);
         let at = |value: f64| axis.map(&value, (0, 10_000));
         assert!((at(8.0) - at(1.0) - (at(64.0) - at(8.0))).abs() <= 1);
-        let rows = Axis::rows(4.0);
+        let rows = Axis::span(4.0, 0.0);
         assert!(rows.map(&0.0, (400, 0)) < rows.map(&1.0, (400, 0)));
         assert_eq!(Axis::doubling(&[4.0]).map(&4.0, (0, 100)), 50);
     }

@@ -1,15 +1,13 @@
 //! The intervals of many runs, one beside the other from the least ratio to the largest, and the
 //! truth across them: those that miss it stand out.
 
-use maud::{Markup, html};
-use plotters::chart::{ChartBuilder, LabelAreaPosition};
+use maud::Markup;
+use plotters::chart::LabelAreaPosition;
 use plotters::element::Circle;
 use plotters::style::Color;
 
 use super::axis::{Axis, Bounds};
-use super::{
-    Area, ChartError, Ink, Key, Mark, legend, mark, picture, px, stroke, thick, words_style,
-};
+use super::{Area, ChartError, Ink, Key, Mark, Shown, figure, frame, mark, px, stroke};
 
 /// The content of a plot.
 #[derive(Debug, Clone)]
@@ -35,13 +33,8 @@ const DISTANCE: f64 = 0.11;
 /// When plotters fails.
 pub(crate) fn bands(bands: &Bands) -> Result<Markup, ChartError> {
     let keys = [Key::new(Ink::One, "holds the truth"), Key::new(Ink::Two, "does not")];
-    let drawn = picture("band-chart", &bands.title, (WIDTH, HEIGHT), |root| draw(root, bands))?;
-    Ok(html! {
-        figure class="bands" data-counted=(bands.counted) {
-            figcaption { strong data-fixed { (bands.title) } " " (legend(&keys)) }
-            (drawn)
-        }
-    })
+    let (title, counted) = ((bands.title.as_str(), &keys[..]), Some(bands.counted.as_str()));
+    figure("band", title, counted, (WIDTH, HEIGHT), |root| draw(root, bands))
 }
 
 fn draw(root: &Area<'_>, bands: &Bands) -> Result<(), ChartError> {
@@ -49,21 +42,10 @@ fn draw(root: &Area<'_>, bands: &Bands) -> Result<(), ChartError> {
     sorted.sort_by(|one, other| one.ratio.total_cmp(&other.ratio));
     let bounds: Vec<Bounds> = sorted.iter().map(|band| (band.ratio, band.ends)).collect();
     let count = f64::from(u32::try_from(sorted.len()).unwrap_or(u32::MAX));
-    let mut chart = ChartBuilder::on(root)
-        .margin_top(px(10))
-        .margin_bottom(px(10))
-        .margin_right(px(8))
-        .set_label_area_size(LabelAreaPosition::Left, px(60))
-        .build_cartesian_2d(Axis::places(count), Axis::ratios(&bounds, DISTANCE))?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .disable_x_axis()
-        .axis_style(Ink::Grid.stroke_width(thick(1.0)))
-        .bold_line_style(Ink::Grid.stroke_width(thick(1.0)))
-        .label_style(words_style(Ink::Quiet, 12))
-        .set_all_tick_mark_size(px(4))
-        .draw()?;
+    let places = Shown { axis: Axis::span(0.0, count.max(1.0)), across: false, line: false };
+    let ratios = Shown { axis: Axis::ratios(&bounds, DISTANCE), across: true, line: true };
+    let words = [(LabelAreaPosition::Left, 60)];
+    let chart = frame(root, [10, 10, 0, 8], &words, (places, ratios))?;
     let area = chart.plotting_area();
     for (place, band) in (0_u32..).zip(&sorted) {
         let at = |ratio: f64| area.map_coordinate(&(f64::from(place) + 0.5, ratio));

@@ -1,13 +1,13 @@
 //! Bars from zero, one below the other, each with its name above and its amount behind.
 
-use maud::{Markup, html};
-use plotters::chart::{ChartBuilder, LabelAreaPosition};
+use maud::Markup;
+use plotters::chart::LabelAreaPosition;
 use plotters::element::Rectangle;
 use plotters::style::Color;
 use plotters::style::text_anchor::HPos;
 
 use super::axis::Axis;
-use super::{Area, ChartError, Ink, picture, px, stroke, thick, words_style, write};
+use super::{Area, ChartError, Ink, Shown, figure, frame, px, stroke, write};
 
 /// A bar.
 #[derive(Debug, Clone)]
@@ -42,32 +42,16 @@ const BEHIND: i32 = 74;
 /// When plotters fails.
 pub(crate) fn bars(bars: &Bars) -> Result<Markup, ChartError> {
     let rows = i32::try_from(bars.bars.len()).unwrap_or(0).saturating_mul(ROW_HEIGHT);
-    let drawn =
-        picture("bar-chart", &bars.title, (WIDTH, TOP + rows), |root| draw(root, bars, rows))?;
-    Ok(html! {
-        figure class="bars" {
-            figcaption { strong data-fixed { (bars.title) } }
-            (drawn)
-        }
-    })
+    figure("bar", (&bars.title, &[]), None, (WIDTH, TOP + rows), |root| draw(root, bars, rows))
 }
 
 fn draw(root: &Area<'_>, bars: &Bars, rows: i32) -> Result<(), ChartError> {
     let reach = |bar: &Bar| bar.ends.map_or(bar.value, |[_, high]| high.max(bar.value));
     let most = bars.bars.iter().map(reach).fold(0.0, f64::max);
-    let mut chart = ChartBuilder::on(root)
-        .margin_right(px(BEHIND))
-        .margin_left(px(2))
-        .set_label_area_size(LabelAreaPosition::Top, px(TOP))
-        .build_cartesian_2d(Axis::from_zero(most, bars.words), Axis::rows(f64::from(rows)))?;
-    chart
-        .configure_mesh()
-        .disable_y_mesh()
-        .disable_y_axis()
-        .disable_x_axis()
-        .bold_line_style(Ink::Grid.stroke_width(thick(1.0)))
-        .label_style(words_style(Ink::Quiet, 12))
-        .draw()?;
+    let amounts = Shown { axis: Axis::from_zero(most, bars.words), across: true, line: false };
+    let rows = Shown { axis: Axis::span(f64::from(rows), 0.0), across: false, line: false };
+    let words = [(LabelAreaPosition::Top, TOP)];
+    let chart = frame(root, [0, 0, 2, BEHIND], &words, (amounts, rows))?;
     let area = chart.plotting_area();
     for (top, bar) in (0..).step_by(STEP).zip(&bars.bars) {
         let at = |value: f64, y: i32| area.map_coordinate(&(value, f64::from(top + y)));

@@ -1,13 +1,12 @@
 //! A forest plot: a row a class, a mark with its interval for each series.
 
 use maud::{Markup, html};
-use plotters::chart::{ChartBuilder, LabelAreaPosition};
-use plotters::style::Color;
+use plotters::chart::LabelAreaPosition;
 use plotters::style::text_anchor::HPos;
 
 use super::axis::{Axis, Bounds};
 use super::{
-    Area, ChartError, Ink, Key, legend, mark, picture, px, stroke, thick, words_style, write,
+    Area, ChartError, Ink, Key, Shown, frame, legend, mark, picture, px, stroke, write,
     write_heading,
 };
 use crate::figures::Ratio;
@@ -107,30 +106,19 @@ fn draw(root: &Area<'_>, forest: &Forest, layout: &Layout, rows: i32) -> Result<
     let bounds: Vec<Bounds> = forest
         .lines
         .iter()
-        .filter_map(|line| match line {
-            Line::Row(_, marks) => Some(marks),
-            Line::Heading(_) => None,
+        .flat_map(|line| match line {
+            Line::Row(_, marks) => marks.as_slice(),
+            Line::Heading(_) => &[],
         })
-        .flatten()
         .flatten()
         .map(|mark| (mark.ratio, mark.ends))
         .collect();
     let axis = Axis::ratios(&bounds, layout.distance);
     let margin = if layout.names_above() { 16 } else { 0 };
-    let mut chart = ChartBuilder::on(root)
-        .margin_left(px(layout.left + margin))
-        .margin_right(px(layout.width - layout.right + margin))
-        .set_label_area_size(LabelAreaPosition::Top, px(TOP))
-        .build_cartesian_2d(axis.clone(), Axis::rows(f64::from(rows)))?;
-    chart
-        .configure_mesh()
-        .disable_y_mesh()
-        .disable_y_axis()
-        .axis_style(Ink::Grid.stroke_width(thick(1.0)))
-        .bold_line_style(Ink::Grid.stroke_width(thick(1.0)))
-        .label_style(words_style(Ink::Quiet, 12))
-        .set_all_tick_mark_size(px(4))
-        .draw()?;
+    let free = [0, 0, layout.left + margin, layout.width - layout.right + margin];
+    let ratios = Shown { axis: axis.clone(), across: true, line: true };
+    let down = Shown { axis: Axis::span(f64::from(rows), 0.0), across: false, line: false };
+    let chart = frame(root, free, &[(LabelAreaPosition::Top, TOP)], (ratios, down))?;
     let area = chart.plotting_area();
     let at = |ratio: f64, y: i32| area.map_coordinate(&(ratio, f64::from(y)));
     stroke(root, Ink::Text, 1.5, vec![at(1.0, 0), at(1.0, rows)])?;
@@ -214,28 +202,18 @@ impl Row<'_> {
             let y = self.middle(index);
             if let Some([low, high]) = found.ends {
                 stroke(root, key.ink, 2.0, vec![at(low, y), at(high, y)])?;
-                self.arrow(root, key.ink, low, at(low, y), -1)?;
-                self.arrow(root, key.ink, high, at(high, y), 1)?;
+                // An interval that goes on beyond the plot ends in an arrow.
+                for (end, length) in [(low, 6), (high, -6)] {
+                    if !self.axis.holds(end) {
+                        let (x, y) = at(end, y);
+                        let back = |up: i32| (x + px(length), y + px(up));
+                        stroke(root, key.ink, 2.0, vec![back(-4), (x, y), back(4)])?;
+                    }
+                }
             }
             mark(root, key.ink, at(found.ratio, y))?;
         }
         Ok(())
-    }
-
-    /// Shows that an interval goes on beyond the plot.
-    fn arrow(
-        &self,
-        root: &Area<'_>,
-        ink: Ink,
-        end: f64,
-        (x, y): (i32, i32),
-        direction: i32,
-    ) -> Result<(), ChartError> {
-        if self.axis.holds(end) {
-            return Ok(());
-        }
-        let back = x - px(6) * direction;
-        stroke(root, ink, 2.0, vec![(back, y - px(4)), (x, y), (back, y + px(4))])
     }
 }
 

@@ -1,13 +1,13 @@
 //! Lines over a number that doubles, such as threads: a line and a mark of its own for each series.
 
-use maud::{Markup, html};
-use plotters::chart::{ChartBuilder, LabelAreaPosition};
+use maud::Markup;
+use plotters::chart::LabelAreaPosition;
 use plotters::series::LineSeries;
 use plotters::style::Color;
 use plotters::style::text_anchor::HPos;
 
 use super::axis::Axis;
-use super::{Area, ChartError, Ink, Key, legend, mark, picture, px, thick, words_style, write};
+use super::{Area, ChartError, Ink, Key, Shown, figure, frame, mark, px, thick, write};
 
 /// The points of one side, from left to right.
 #[derive(Debug, Clone)]
@@ -38,13 +38,7 @@ const HEIGHT: i32 = 250;
 /// When plotters fails.
 pub(crate) fn lines(lines: &Lines) -> Result<Markup, ChartError> {
     let keys: Vec<Key> = lines.series.iter().map(|series| series.key.clone()).collect();
-    let drawn = picture("line-chart", &lines.title, (WIDTH, HEIGHT), |root| draw(root, lines))?;
-    Ok(html! {
-        figure class="lines" {
-            figcaption { strong data-fixed { (lines.title) } " " (legend(&keys)) }
-            (drawn)
-        }
-    })
+    figure("line", (&lines.title, &keys), None, (WIDTH, HEIGHT), |root| draw(root, lines))
 }
 
 fn draw(root: &Area<'_>, lines: &Lines) -> Result<(), ChartError> {
@@ -53,28 +47,12 @@ fn draw(root: &Area<'_>, lines: &Lines) -> Result<(), ChartError> {
     steps.sort_by(f64::total_cmp);
     steps.dedup();
     let most = all().map(|(_, y)| *y).fold(0.0, f64::max);
-    let tall = Axis::from_zero(most, lines.words);
-    let mut chart = ChartBuilder::on(root)
-        .margin_top(px(10))
-        .margin_right(px(12))
-        .set_label_area_size(LabelAreaPosition::Left, px(60))
-        .set_label_area_size(LabelAreaPosition::Bottom, px(42))
-        .build_cartesian_2d(Axis::doubling(&steps), tall)?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .axis_style(Ink::Grid.stroke_width(thick(1.0)))
-        .bold_line_style(Ink::Grid.stroke_width(thick(1.0)))
-        .label_style(words_style(Ink::Quiet, 12))
-        .set_all_tick_mark_size(px(4))
-        .draw()?;
-    write(
-        root,
-        &lines.across,
-        (Ink::Quiet, 12),
-        HPos::Center,
-        (px(WIDTH / 2 + 25), px(HEIGHT - 9)),
-    )?;
+    let steps = Shown { axis: Axis::doubling(&steps), across: false, line: true };
+    let amounts = Shown { axis: Axis::from_zero(most, lines.words), across: true, line: true };
+    let words = [(LabelAreaPosition::Left, 60), (LabelAreaPosition::Bottom, 42)];
+    let mut chart = frame(root, [10, 0, 0, 12], &words, (steps, amounts))?;
+    let title = (px(WIDTH / 2 + 25), px(HEIGHT - 9));
+    write(root, &lines.across, (Ink::Quiet, 12), HPos::Center, title)?;
     for series in &lines.series {
         let points = series.points.iter().copied();
         chart.draw_series(LineSeries::new(points, series.key.ink.stroke_width(thick(2.0))))?;

@@ -10,12 +10,15 @@ mod paint;
 use std::fmt;
 
 use maud::{Markup, PreEscaped, html};
+use plotters::chart::{ChartBuilder, ChartContext, LabelAreaPosition};
 use plotters::coord::Shift;
+use plotters::coord::cartesian::Cartesian2d;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
 use plotters::element::{Circle, PathElement, Polygon, Rectangle};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontDesc, FontFamily, FontStyle, TextStyle};
 
+use axis::Axis;
 pub(crate) use bands::{Bands, bands};
 pub(crate) use bars::{Bar, Bars, bars};
 pub(crate) use forest::{Forest, Line, Mark, forest};
@@ -81,6 +84,67 @@ fn picture(
             viewBox=(format!("0 0 {width} {height}"))
         { (PreEscaped(out)) }
     })
+}
+
+/// A chart with its title and legend: its pictures are of this kind, such as `bar`.
+fn figure(
+    kind: &str,
+    (title, keys): (&str, &[Key]),
+    counted: Option<&str>,
+    size: (i32, i32),
+    draw: impl FnOnce(&Area<'_>) -> Result<(), ChartError>,
+) -> Result<Markup, ChartError> {
+    let drawn = picture(&format!("{kind}-chart"), title, size, draw)?;
+    Ok(html! {
+        figure class=(format!("{kind}s")) data-counted=[counted] {
+            figcaption { strong data-fixed { (title) } " " (legend(keys)) }
+            (drawn)
+        }
+    })
+}
+
+/// An axis of a frame: whether lines go across at its marks, and whether it is a line itself.
+struct Shown {
+    axis: Axis,
+    across: bool,
+    line: bool,
+}
+
+/// Axes of a plot, with room for the words at their marks, and pixels free above, below, to the
+/// left and to the right.
+fn frame<'a>(
+    root: &Area<'a>,
+    [above, below, left, right]: [i32; 4],
+    words: &[(LabelAreaPosition, i32)],
+    (x, y): (Shown, Shown),
+) -> Result<ChartContext<'a, Paint<'a>, Cartesian2d<Axis, Axis>>, ChartError> {
+    let mut builder = ChartBuilder::on(root);
+    builder.margin_top(px(above)).margin_bottom(px(below));
+    builder.margin_left(px(left)).margin_right(px(right));
+    for (position, room) in words {
+        builder.set_label_area_size(*position, px(*room));
+    }
+    let mut chart = builder.build_cartesian_2d(x.axis, y.axis)?;
+    let grid = Ink::Grid.stroke_width(thick(1.0));
+    let mut mesh = chart.configure_mesh();
+    mesh.bold_line_style(grid).axis_style(grid).label_style(words_style(Ink::Quiet, 12));
+    if x.line || y.line {
+        mesh.set_all_tick_mark_size(px(4));
+    }
+    if !x.across {
+        mesh.disable_x_mesh();
+    }
+    if !x.line {
+        mesh.disable_x_axis();
+    }
+    if !y.across {
+        mesh.disable_y_mesh();
+    }
+    if !y.line {
+        mesh.disable_y_axis();
+    }
+    mesh.draw()?;
+    Ok(chart)
 }
 
 /// Pixels in plotters' units.
