@@ -415,8 +415,7 @@ pub fn changes_text(changes: &Changes) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::examples::{holds, whole};
-    use crate::json::tests::example;
+    use crate::examples::{example, holds, whole};
     use crate::report::float;
 
     /// Two runs of which the newer one is dearer.

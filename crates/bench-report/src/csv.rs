@@ -134,8 +134,7 @@ fn line<T: AsRef<str>>(fields: &[T]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::examples::{holds, whole};
-    use crate::json::tests::example;
+    use crate::examples::{example, holds, whole};
 
     #[test]
     fn fields_are_quoted_where_they_must_be() {

@@ -49,7 +49,7 @@ pub fn note_first_pairs(report: &mut Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::tests::embedded;
+    use crate::examples::embedded;
 
     #[test]
     fn slower_first_pairs_are_seen() {

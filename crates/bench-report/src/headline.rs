@@ -39,8 +39,8 @@ pub fn headline_classes(classes: &[Class]) -> (String, Vec<&Class>) {
 
 #[cfg(test)]
 mod tests {
+    use crate::examples::embedded;
     use crate::examples::summarize;
-    use crate::json::tests::embedded;
     use crate::metric::Metric;
     use crate::model::Stopping;
     use crate::report::{Report, Run};

@@ -18,7 +18,7 @@ pub const SCHEMA: &str = "tdekit-bench/4";
 pub(crate) const OLDER_SCHEMAS: &[&str] = &["tdekit-bench/1", "tdekit-bench/2", "tdekit-bench/3"];
 
 /// A whole run: how it was made, every measured block, and the summary.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// [`SCHEMA`], or an older one in a document that was read.
     pub schema: String,
@@ -78,7 +78,7 @@ impl Results {
 }
 
 /// The program that measured.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
     /// Program name.
     pub name: String,
@@ -115,7 +115,7 @@ pub struct Environment {
 }
 
 /// Settings that all sides share.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// `PRAGMA journal_mode`.
     pub journal_mode: String,
@@ -189,7 +189,7 @@ impl Settings {
 }
 
 /// The database measured on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// A file name, or what was generated.
     pub label: String,
@@ -208,10 +208,11 @@ pub struct Subject {
 }
 
 /// Role of a side in the comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Plain database, stock library.
+    #[default]
     Base,
     /// Our extension on the same library.
     Encrypted,
@@ -244,7 +245,7 @@ impl Library {
 }
 
 /// One side of the comparison.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// Short name used in samples.
     pub id: String,
@@ -269,15 +270,7 @@ impl Side {
     /// A side of which nothing else is known.
     #[must_use]
     pub fn new(id: &str, label: &str, role: Role) -> Self {
-        Self {
-            id: id.to_owned(),
-            label: label.to_owned(),
-            role,
-            library: Library::default(),
-            cipher: None,
-            plain: None,
-            facts: Facts::new(),
-        }
+        Self { id: id.to_owned(), label: label.to_owned(), role, ..Self::default() }
     }
 
     /// The side with this cipher.
@@ -309,11 +302,14 @@ pub struct StatementInfo {
 }
 
 /// Experiments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Experiment {
     /// [`Crud`](Self::Crud), [`Operations`](Self::Operations), [`Scans`](Self::Scans) and
     /// [`Script`](Self::Script) as one report: they share sides and restarts.
+    #[default]
     Embedded,
     /// Mixes of reads, updates and inserts by several processes.
     Crud,

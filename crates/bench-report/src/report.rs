@@ -44,7 +44,7 @@ facts! {
 }
 
 /// Everything measured on the same sides: an experiment, or the four of [`Experiment::Embedded`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Which one.
     pub experiment: Experiment,
@@ -126,22 +126,7 @@ impl Report {
     /// One of which nothing is known yet.
     #[must_use]
     pub fn new(experiment: Experiment, sides: Vec<Side>) -> Self {
-        Self {
-            experiment,
-            facts: Facts::new(),
-            settings: BTreeMap::new(),
-            limits: Vec::new(),
-            sides,
-            cells: Vec::new(),
-            runs: Vec::new(),
-            idle: Vec::new(),
-            statements: Vec::new(),
-            probes: Vec::new(),
-            latencies: Vec::new(),
-            warm_up: Vec::new(),
-            driver: Vec::new(),
-            summary: Summary::default(),
-        }
+        Self { experiment, sides, ..Self::default() }
     }
 
     /// Notes a circumstance.

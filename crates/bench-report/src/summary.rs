@@ -117,7 +117,7 @@ fn difference(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::tests::{embedded, example};
+    use crate::examples::{embedded, example};
 
     #[test]
     fn ratios_come_from_pairs_and_restarts() {

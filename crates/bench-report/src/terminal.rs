@@ -174,8 +174,7 @@ fn circumstances(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::examples::{holds, whole};
-    use crate::json::tests::example;
+    use crate::examples::{example, holds, whole};
 
     #[test]
     fn tables_show_overheads_peers_and_probes() {

@@ -131,7 +131,7 @@ fn significance(report: &Report, (side, base): (&Side, &Side), confidence: f64) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::tests::example;
+    use crate::examples::example;
 
     #[test]
     fn verdict_names_algorithm_and_overheads() {

@@ -1,8 +1,8 @@
 use super::checks::{harmless, pointed};
 use super::*;
-use crate::examples::{holds, whole};
+use crate::examples::{example, holds, whole};
 use crate::format::{interval, percent};
-use crate::json::{from_json, tests::example};
+use crate::json::from_json;
 use crate::model::{Metric, Results, StatementInfo};
 
 fn embedded(page: &str) -> Results {
