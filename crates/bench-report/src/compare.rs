@@ -153,9 +153,13 @@ fn of_name<'a>(results: &'a Results, name: &str) -> Option<&'a Report> {
     results.reports().find(|(known, _)| *known == name).map(|(_, report)| report)
 }
 
+fn alone(what: &str, which: &str) -> String {
+    format!("{what} is in the {which} run alone")
+}
+
 /// Tells that the cells of one run's experiment are nothing that the other has.
-fn cells_of(report: &Report, which: &str) -> Vec<String> {
-    report.cells.iter().map(|cell| format!("{} is in the {which} run alone", cell.id)).collect()
+fn cells_of(report: &Report, which: &str) -> impl Iterator<Item = String> {
+    report.cells.iter().map(move |cell| alone(&cell.id, which))
 }
 
 /// An experiment in both runs.
@@ -185,8 +189,7 @@ impl<'a> Both<'a> {
                 let known = old.sides.iter().any(|side| side.id == versus.side);
                 if !known && !told.contains(&versus.side.as_str()) {
                     told.push(&versus.side);
-                    let side = &versus.side;
-                    changes.not_compared.push(format!("side {side} is in the newer run alone"));
+                    changes.not_compared.push(alone(&format!("side {}", versus.side), "newer"));
                 }
                 continue;
             }
@@ -275,16 +278,12 @@ fn described(results: &Results) -> ComparedRun {
 
 /// Cells and sides of one run that the other has not; sides of the newer one are told elsewhere.
 fn only(one: &Report, other: &Report, which: &str) -> Vec<String> {
-    let tell = |what: &str| format!("{what} is in the {which} run alone");
-    let cells = one.cells.iter().filter(|cell| !other.cells.iter().any(|one| one.id == cell.id));
-    let sides = one
-        .sides
-        .iter()
-        .filter(|side| which == "older" && !other.sides.iter().any(|found| found.id == side.id));
-    cells
-        .map(|cell| tell(&cell.id))
-        .chain(sides.map(|side| tell(&format!("side {}", side.id))))
-        .collect()
+    let has_cell = |id: &str| other.cells.iter().any(|found| found.id == id);
+    let has_side = |id: &str| which != "older" || other.sides.iter().any(|found| found.id == id);
+    let cells = one.cells.iter().filter(|cell| !has_cell(&cell.id)).map(|cell| cell.id.clone());
+    let sides = one.sides.iter().filter(|side| !has_side(&side.id));
+    let sides = sides.map(|side| format!("side {}", side.id));
+    cells.chain(sides).map(|what| alone(&what, which)).collect()
 }
 
 type Told = fn(&Results) -> String;

@@ -111,6 +111,11 @@ fn run(old: &Object, cell: &str, side: &str, part: &Object) -> Value {
     })
 }
 
+fn runs_of(old: &Object) -> Vec<Value> {
+    let run = |one| run(one, words(one, "cell"), words(one, "side"), one);
+    list(old, "runs").map(run).collect()
+}
+
 fn report(
     old: &Object,
     (experiment, facts): (&str, Object),
@@ -175,12 +180,11 @@ fn oltp(old: &Object) -> Value {
             "axes": { "workload": workload, "threads": threads.to_string() },
         })
     };
-    let runs = list(old, "runs").map(|one| run(one, words(one, "cell"), words(one, "side"), one));
     let mut new = report(
         old,
         ("oltp", facts(old, &names)),
         list(old, "sides").map(side).collect(),
-        (list(old, "cells").map(cell).collect(), runs.collect()),
+        (list(old, "cells").map(cell).collect(), runs_of(old)),
     );
     let settings = list(old, "settings")
         .map(|each| (words(each, "name").to_owned(), json!(words(each, "value"))));
@@ -211,12 +215,11 @@ fn messages(old: &Object) -> Value {
             "unit": words(cell, "unit"),
         })
     };
-    let runs = list(old, "runs").map(|one| run(one, words(one, "cell"), words(one, "side"), one));
     let mut new = report(
         old,
         ("messages", facts(old, &names)),
         list(old, "sides").map(side).collect(),
-        (list(old, "cells").map(cell).collect(), runs.collect()),
+        (list(old, "cells").map(cell).collect(), runs_of(old)),
     );
     if let Some(idle) = old.get("idle") {
         new["idle"] = idle.clone();

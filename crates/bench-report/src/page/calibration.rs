@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{around, circumstances, contents, quality};
+use super::{ALERT, again, around, circumstances, contents, made, notices, quality};
 use crate::calibration::{CalibratedInterval, Calibration, CalibrationRow, Truth};
 use crate::figures::HEADLINE;
 use crate::format::percent;
@@ -81,10 +81,6 @@ fn row(
     })
 }
 
-fn count(found: &Found<'_, CalibrationRow>, field: &str, value: u64) -> Piece {
-    found.number(field, As::Count, value)
-}
-
 /// Title, answer, and where the promise is not kept.
 fn head(calibration: &Calibration) -> Markup {
     let kept = calibration.rows.iter().all(|row| row.kept);
@@ -103,41 +99,38 @@ fn head(calibration: &Calibration) -> Markup {
             @for truth in TRUTHS { (answer(calibration, truth)) }
             (visible(calibration))
             @for broken in each(&calibration.rows, "rows").filter(|row| !row.item.kept) {
-                p class="notice alert" {
+                p class=(ALERT) {
                     strong { "Not kept: " }
                     (broken.text("class", &broken.item.class)) ", "
                     (broken.item.metric.label()) ", true cost "
                     (calibration.cost(broken.item.truth)) ": "
-                    (count(&broken, "held", broken.item.held)) " of "
-                    (count(&broken, "runs", broken.item.runs)) " intervals hold it."
+                    (broken.number("held", As::Count, broken.item.held)) " of "
+                    (broken.number("runs", As::Count, broken.item.runs)) " intervals hold it."
                 }
             }
-            @for reason in each(&calibration.incomplete, "incomplete") {
-                p class="notice alert" {
-                    strong { "Incomplete: " } (text(&reason.at, reason.item))
-                }
-            }
+            (notices(&calibration.incomplete, "incomplete", (ALERT, "Incomplete: ")))
         }
     }
 }
 
 /// How many intervals of the headline hold a truth.
 fn answer(calibration: &Calibration, truth: Truth) -> Markup {
-    let found: Vec<_> = METRICS
-        .into_iter()
-        .filter_map(|(metric, name)| Some((name, row(calibration, metric, truth)?)))
-        .collect();
+    let of = |(metric, name)| {
+        let row = row(calibration, metric, truth)?;
+        let [held, runs, near] = [
+            ("held", row.item.held),
+            ("runs", row.item.runs),
+            ("within_a_point", row.item.within_a_point),
+        ]
+        .map(|(field, value)| row.number(field, As::Count, value));
+        let near = all![" (", near, " are within a point of it)"];
+        Some(all![held, " of ", runs, " intervals of ", name, near])
+    };
+    let found: Vec<Piece> = METRICS.into_iter().filter_map(of).collect();
     html! {
         @if !found.is_empty() { p class="answer" {
-            "A true cost of " (calibration.cost(truth)) " lies within"
-            @for (index, (name, row)) in found.iter().enumerate() {
-                @if index > 0 { ", and within" }
-                " " (count(row, "held", row.item.held)) " of "
-                (count(row, "runs", row.item.runs)) " intervals of " (name) " ("
-                (count(row, "within_a_point", row.item.within_a_point))
-                " are within a point of it)"
-            }
-            "."
+            "A true cost of " (calibration.cost(truth)) " lies within "
+            (Piece::parted(found, ", and within ")) "."
         } }
     }
 }
@@ -241,13 +234,9 @@ fn method(calibration: &Calibration) -> Markup {
                 "Of " (number("runs_wanted", As::Count, calibration.runs_wanted))
                 " runs that were wanted all that ended are counted, whatever they found."
             }
-            h3 { "Run it again" }
-            pre tabindex="0" { code { (text("command", &calibration.command)) } }
+            (again(&calibration.command))
             p {
-                (text("tool/name", &calibration.tool.name)) " "
-                (text("tool/version", &calibration.tool.version)) ", started "
-                (text("started", &calibration.started)) ", took "
-                (number("duration_s", As::Seconds, calibration.duration_s))
+                (made(&calibration.tool, &calibration.started, calibration.duration_s))
                 ". Every interval stands in this page's source as JSON, in the element with the id \
                  \"results\": the same document as the figures file."
             }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{around, contents};
+use super::{ALERT, NOTICE, again, around, contents, notices};
 use crate::compare::{Change, Changes, Direction};
 use crate::figures::HEADLINE;
 use crate::json::JsonError;
@@ -80,14 +80,8 @@ fn head(changes: &Changes) -> Markup {
                 (number("confidence", As::Share, changes.confidence))
                 " confidence; where nothing changed, some say so by chance."
             }
-            @for warning in each(&changes.warnings, "warnings") {
-                p class="notice alert" {
-                    strong { "Not the same: " } (text(&warning.at, warning.item))
-                }
-            }
-            @for reason in each(&changes.not_compared, "not_compared") {
-                p class="notice" { strong { "Not compared: " } (text(&reason.at, reason.item)) }
-            }
+            (notices(&changes.warnings, "warnings", (ALERT, "Not the same: ")))
+            (notices(&changes.not_compared, "not_compared", (NOTICE, "Not compared: ")))
         }
     }
 }
@@ -170,10 +164,7 @@ fn method(changes: &Changes) -> Markup {
                  machine that is faster as a whole moves no cost, since each is a ratio; one with \
                  another processor, library or file system may, which stands above."
             }
-            @if !changes.command.is_empty() {
-                h3 { "Run it again" }
-                pre tabindex="0" { code { (text("command", &changes.command)) } }
-            }
+            @if !changes.command.is_empty() { (again(&changes.command)) }
             p {
                 "The comparison stands in this page's source as JSON, in the element with the id \
                  \"results\": the same document as the figures file."

@@ -1,20 +1,10 @@
-//! Sections beside the overheads: opening, memory and size; the machine, settings and method.
+//! Sections beside the overheads: the machine, settings and method.
 
 use maud::{Markup, html};
 
+use super::{again, made};
 use crate::model::{Environment, Results, Settings, Side, Stopping};
 use crate::piece::{As, Found, Piece, all, each, number, text};
-use crate::report::Report;
-use crate::shown::Shown;
-
-/// Single values beside the blocks.
-pub(super) fn probes(report: &Report) -> Markup {
-    html! {
-        @if let Some(table) = Shown::of("embedded", report).probes() {
-            section id="opening" { h2 { (table.title) } (table) }
-        }
-    }
-}
 
 /// The machine, whose description stands under `environment` in every document.
 pub(super) fn machine(machine: &Environment) -> Vec<(&'static str, Piece)> {
@@ -122,13 +112,9 @@ pub(super) fn method(results: &Results) -> Markup {
             h2 { "Method" }
             @if results.embedded.is_some() { (of_sides(results)) }
             @if let Some(matrix) = &results.backup { (super::own::backup_method(matrix)) }
-            h3 { "Run it again" }
-            pre tabindex="0" { code { (text("command", &results.command)) } }
+            (again(&results.command))
             p {
-                (text("tool/name", &results.tool.name)) " "
-                (text("tool/version", &results.tool.version)) ", started "
-                (text("started", &results.started)) ", took "
-                (number("duration_s", As::Seconds, results.duration_s))
+                (made(&results.tool, &results.started, results.duration_s))
                 ". All that was measured stands in this page's source as JSON, in the element \
                  with the id \"results\": the same document as the results file."
             }

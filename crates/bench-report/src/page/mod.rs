@@ -25,8 +25,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 
 use crate::json::JsonError;
-use crate::model::{Results, Role, Side};
+use crate::model::{Results, Role, Side, Tool};
+use crate::piece::{As, each, number, text};
 use crate::plot::ChartError;
+use crate::shown::Shown;
 use book::Book;
 
 pub use calibration::calibration_html;
@@ -73,6 +75,32 @@ fn around(title: &str, body: &Markup, document: &impl Serialize) -> Result<Strin
     Ok(page.into_string())
 }
 
+/// What a reader should know, as the document lists it; `of` is a class and a name.
+fn notices(all: &[String], path: &str, of: (&str, &str)) -> Markup {
+    html! { @for one in each(all, path) {
+        p class=(of.0) { strong { (of.1) } (text(&one.at, one.item)) }
+    } }
+}
+
+/// The command that measures the same again.
+fn again(command: &str) -> Markup {
+    html! {
+        h3 { "Run it again" }
+        pre tabindex="0" { code { (text("command", command)) } }
+    }
+}
+
+/// The program, when it began and how long it took.
+fn made(tool: &Tool, started: &str, duration_s: f64) -> Markup {
+    html! {
+        (text("tool/name", &tool.name)) " " (text("tool/version", &tool.version)) ", started "
+        (text("started", started)) ", took " (number("duration_s", As::Seconds, duration_s))
+    }
+}
+
+const NOTICE: &str = "notice";
+const ALERT: &str = "notice alert";
+
 fn body(results: &Results) -> Result<Markup, ChartError> {
     let book = Book::open(results);
     let (overhead, peers) = match &book {
@@ -83,6 +111,7 @@ fn body(results: &Results) -> Result<Markup, ChartError> {
     for (name, report) in results.reports().filter(|(name, _)| *name != "embedded") {
         own.push(own::section(results, name, report)?);
     }
+    let probes = |report| Shown::of("embedded", report).probes();
     Ok(html! {
         main {
             (verdict::head(results))
@@ -91,7 +120,9 @@ fn body(results: &Results) -> Result<Markup, ChartError> {
             (peers)
             @if let Some(book) = &book { (experiments::sections(book)) }
             @for section in &own { (section) }
-            @if let Some(report) = &results.embedded { (circumstances::probes(report)) }
+            @if let Some(table) = results.embedded.as_ref().and_then(probes) {
+                section id="opening" { h2 { (table.title) } (table) }
+            }
             @if let Some(book) = &book { (quality::latency(book)) (experiments::volumes(book)) }
             (quality::section(results))
             (circumstances::environment(results))

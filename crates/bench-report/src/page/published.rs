@@ -11,16 +11,17 @@ use crate::table::Table;
 
 /// Bertrand's figures.
 pub(super) fn of_backups(shown: &Shown<'_>) -> Markup {
+    html! { h3 { "Published figures beside ours" } (backups(shown)) }
+}
+
+fn backups(shown: &Shown<'_>) -> Table {
     let rows = PUBLISHED_BACKUP.iter().map(|(what, there, compressed)| {
         let here = compressed.map(|compressed| sizes(shown, compressed));
         let here = here.unwrap_or_else(|| "in the table above".into());
         vec![(*what).into(), (*there).into(), here]
     });
     let name = "Published figures beside ours, backups";
-    html! {
-        h3 { "Published figures beside ours" }
-        (Table::new(name, ["Published for", "There", "Here"], rows))
-    }
+    Table::new(name, ["Published for", "There", "Here"], rows)
 }
 
 /// Sizes over those without a cipher, a line each.
@@ -53,20 +54,13 @@ mod tests {
     use super::*;
     use crate::examples::{self, holds};
 
-    /// The page without its tags.
-    fn words(page: &str) -> String {
-        page.split('<').map(|piece| piece.split_once('>').map_or(piece, |(_, text)| text)).collect()
-    }
-
     #[test]
     fn published_sizes_stand_beside_ours() {
-        let report = examples::backup();
-        let words = words(&of_backups(&Shown::of("backup", &report)).into_string());
+        let mut report = examples::backup();
+        let words = backups(&Shown::of("backup", &report)).words();
         holds(&words, ["+0.03 %", "+0.04 %", "AES_256, backup, zstd +0.020 %", "chart lost"]);
-        let mut empty = examples::backup();
-        empty.runs.clear();
-        examples::summarize(&mut empty);
-        let page = of_backups(&Shown::of("backup", &empty)).into_string();
-        assert!(page.contains("not measured"));
+        report.runs.clear();
+        examples::summarize(&mut report);
+        assert!(backups(&Shown::of("backup", &report)).words().contains("not measured"));
     }
 }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::{ALERT, NOTICE, notices};
 use crate::backup::cipher_of;
 use crate::figures::{HEADLINE, Pooled, Ratio};
 use crate::model::{Metric, ProbeKind, Results, Role, Side};
@@ -33,20 +34,14 @@ pub(super) fn head(results: &Results) -> Markup {
                 None => h1 { "Nothing was compared" },
             }
             @if results.control {
-                p class="notice" {
+                p class=(NOTICE) {
                     strong { "Base against base: " } "the true cost is none; what is found is the \
                      method's own error."
                 }
             }
             @if let Some(report) = &results.embedded { (facts(report)) }
-            @for reason in each(&results.incomplete, "incomplete") {
-                p class="notice alert" {
-                    strong { "Incomplete: " } (text(&reason.at, reason.item))
-                }
-            }
-            @for warning in each(&results.warnings, "warnings") {
-                p class="notice" { strong { "Note: " } (text(&warning.at, warning.item)) }
-            }
+            (notices(&results.incomplete, "incomplete", (ALERT, "Incomplete: ")))
+            (notices(&results.warnings, "warnings", (NOTICE, "Note: ")))
         }
     }
 }
