@@ -11,19 +11,7 @@ use crate::report::Report;
 /// no interval.
 #[must_use]
 pub fn ratios_csv(results: &Results) -> String {
-    let mut text = line(&[
-        "experiment",
-        "class",
-        "statement",
-        "metric",
-        "side",
-        "against",
-        "ratio",
-        "low",
-        "high",
-        "restarts",
-        "pairs",
-    ]);
+    let mut text = RATIOS.to_owned();
     let pooled = results.reports().flat_map(|(_, report)| &report.summary.pooled);
     for found in pooled.filter(|found| found.id == HEADLINE) {
         text.push_str(&ratio(
@@ -72,15 +60,15 @@ pub fn blocks_csv(results: &Results) -> String {
             run.pair.to_string(),
             run.position.to_string(),
         ];
-        fields.extend(
-            metrics.iter().map(|metric| {
-                run.value(*metric).map_or_else(String::new, |value| value.to_string())
-            }),
-        );
+        fields.extend(metrics.iter().map(|metric| known_or_empty(run.value(*metric))));
         text.push_str(&line(&fields));
     }
     text
 }
+
+/// Columns of the table of ratios.
+const RATIOS: &str =
+    "experiment,class,statement,metric,side,against,ratio,low,high,restarts,pairs\r\n";
 
 fn experiment(cells: &[Class], cell: &str) -> &'static str {
     cells.iter().find(|found| found.id == cell).map_or("", |found| found.experiment.label())
@@ -101,16 +89,14 @@ fn ratio(
     (ratio, low, high): (f64, Option<f64>, Option<f64>),
     (restarts, pairs): (u64, Option<u64>),
 ) -> String {
-    let end = |end: Option<f64>| end.map_or_else(String::new, |end| end.to_string());
-    let numbers = [
-        ratio.to_string(),
-        end(low),
-        end(high),
-        restarts.to_string(),
-        pairs.map_or_else(String::new, |pairs| pairs.to_string()),
-    ];
+    let [low, high] = [low, high].map(known_or_empty);
+    let numbers = [ratio.to_string(), low, high, restarts.to_string(), known_or_empty(pairs)];
     let names = names.into_iter().chain(of).map(str::to_owned);
     line(&names.chain(numbers).collect::<Vec<_>>())
+}
+
+fn known_or_empty(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
 }
 
 fn line<T: AsRef<str>>(fields: &[T]) -> String {

@@ -22,11 +22,9 @@ pub fn headline_classes(classes: &[Class]) -> (String, Vec<&Class>) {
         };
         return (what, mixes);
     }
-    let statements = of(&|class| {
-        ["select", "insert", "update", "delete"]
-            .iter()
-            .any(|name| class.id == format!("operations/{name}/warm"))
-    });
+    let names = ["select", "insert", "update", "delete"];
+    let statements =
+        of(&|class| names.iter().any(|name| class.id == format!("operations/{name}/warm")));
     if !statements.is_empty() {
         return ("statements on your tables, files in the system's cache".to_owned(), statements);
     }

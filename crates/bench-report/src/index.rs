@@ -250,18 +250,11 @@ impl<'a> Index<'a> {
                 for metric in self.layout.ratios {
                     found.extend(self.comparison((id, None), versus, *metric, stage));
                 }
-                let start = ((id, Some(0)), "");
-                let statements: Vec<Option<u32>> = self
-                    .runs
-                    .range(start..)
-                    .map(|((key, side), _)| (*key, *side))
-                    .take_while(|((cell, _), _)| *cell == id)
-                    .filter(|(_, side)| *side == versus.side)
-                    .map(|((_, statement), _)| statement)
-                    .collect();
-                for statement in statements {
+                let keys = self.runs.range(((id, Some(0)), "")..).map(|(key, _)| *key);
+                let own = keys.take_while(|((cell, _), _)| *cell == id);
+                for (key, _) in own.filter(|(_, side)| *side == versus.side) {
                     for metric in [Metric::Elapsed, Metric::Cpu] {
-                        found.extend(self.comparison((id, statement), versus, metric, stage));
+                        found.extend(self.comparison(key, versus, metric, stage));
                     }
                 }
             }

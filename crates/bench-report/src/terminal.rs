@@ -14,10 +14,7 @@ use crate::verdict::verdict;
 #[must_use]
 pub fn terminal(results: &Results) -> String {
     let mut text = heading(results);
-    for line in verdict(results) {
-        text.push_str(&line);
-        text.push('\n');
-    }
+    text.extend(verdict(results).into_iter().map(|line| line + "\n"));
     if let Some(report) = &results.embedded {
         text.push_str(&embedded(results, report));
     }
@@ -25,12 +22,8 @@ pub fn terminal(results: &Results) -> String {
     for (name, report) in results.reports().filter(|(name, _)| *name != "embedded") {
         text.push_str(&own(name, report));
     }
-    for warning in &results.warnings {
-        text.push_str(&format!("\nwarning: {warning}\n"));
-    }
-    for reason in &results.incomplete {
-        text.push_str(&format!("\nincomplete: {reason}\n"));
-    }
+    text.extend(results.warnings.iter().map(|warning| format!("\nwarning: {warning}\n")));
+    text.extend(results.incomplete.iter().map(|reason| format!("\nincomplete: {reason}\n")));
     text
 }
 
@@ -96,9 +89,7 @@ fn own(name: &str, report: &Report) -> String {
         )),
         _ => {}
     }
-    for limit in &report.limits {
-        text.push_str(&format!("\nnote: {limit}\n"));
-    }
+    text.extend(report.limits.iter().map(|limit| format!("\nnote: {limit}\n")));
     text
 }
 

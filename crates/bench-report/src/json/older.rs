@@ -47,22 +47,9 @@ fn facts(object: &Object, names: &[&str]) -> Object {
     known.collect()
 }
 
-/// Of these a zero says that there is none, where clients were driven.
-const NONE_AT_ZERO: [&str; 13] = [
-    "cpu_ns",
-    "client_cpu_ns",
-    "own_cpu_ns",
-    "latency_min_ns",
-    "latency_mean_ns",
-    "latency_p50_ns",
-    "latency_p95_ns",
-    "latency_p99_ns",
-    "latency_max_ns",
-    "client_switches",
-    "packets",
-    "bytes",
-    "wire_bytes",
-];
+/// Of these, and of latencies, a zero says that there is none, where clients were driven.
+const NONE_AT_ZERO: [&str; 7] =
+    ["cpu_ns", "client_cpu_ns", "own_cpu_ns", "client_switches", "packets", "bytes", "wire_bytes"];
 
 /// Values by metric: most fields had the names of the metrics' columns, those within another one
 /// with its name before.
@@ -91,7 +78,8 @@ fn values(run: &Object) -> Object {
         }
     }
     if run.contains_key("engine_cpu_ns") || run.contains_key("wire_bytes") {
-        fields.retain(|name, value| *value > 0.0 || !NONE_AT_ZERO.contains(&name.as_str()));
+        let none = |name: &str| name.starts_with("latency_") || NONE_AT_ZERO.contains(&name);
+        fields.retain(|name, value| *value > 0.0 || !none(name));
     }
     let of =
         |metric: &Metric| Some((metric.name(), json!(fields.get(metric.info().column).copied()?)));
