@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
 use tdekit_bench_report::{Stopping, ThinkTime};
 
 use crate::backup::BackupPlan;
+use crate::control::think_time;
 use crate::generate::Mix;
 use crate::job::LibraryChoice;
 use crate::messages::MessagesPlan;
@@ -42,43 +44,93 @@ pub(crate) const MAX_TIME_S: (u64, u64) = (30, 150);
 /// Seconds that a run with a wanted precision measures at most.
 const PRECISE_S: u64 = 3600;
 
-/// Options that experiments share, as the user gave them.
-#[derive(Debug, Clone, Copy, Default)]
+/// Options that are used as they are given, and that experiments share.
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Given {
-    pub(crate) quick: bool,
-    /// The run goes on until its intervals are as narrow as wanted.
-    pub(crate) precise: bool,
-    pub(crate) rows: Option<u64>,
+    /// Loops of each process in a block. Default: as many as fill a quarter of a second.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) loops: Option<u64>,
+    /// Pauses of each process of the crud experiment: LOOPS/PAUSE such as 1000/1s, or
+    /// `none`.
+    #[arg(long, default_value = "none", value_parser = think_time_option)]
+    pub(crate) think_time: Thinking,
+    /// Loops a second of the crud experiment, all processes together: each is due at a time of its
+    /// own, and its latency counts from then. Default: loops follow at once.
+    #[arg(long, value_name = "PER_SECOND", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+    /// Rows of each table of the generated database. Default: 100,000.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(10..=1_000_000_000))]
+    pub(crate) rows: Option<u64>,
+    /// Encryption algorithm, as for `tdekit encrypt`.
+    #[arg(long, default_value = "AES_256")]
+    pub(crate) algorithm: String,
+    /// `PRAGMA journal_mode` of every side.
+    #[arg(long, value_parser = ["wal", "delete", "truncate", "persist"], default_value = "wal")]
+    pub(crate) journal_mode: String,
+    /// `PRAGMA synchronous` of every side.
+    #[arg(long, value_parser = ["off", "normal", "full", "extra"], default_value = "normal")]
+    pub(crate) synchronous: String,
+    /// `PRAGMA cache_size` of every side: pages, or KiB when negative.
+    #[arg(long, default_value_t = -2000, allow_negative_numbers = true)]
+    pub(crate) cache_size: i64,
+    /// Page size of the copies. Default: the database's own.
+    #[arg(long, value_parser = page_size)]
+    pub(crate) page_size: Option<u32>,
+    /// A rough answer in some 20 seconds.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Fresh processes on re-copied files; the unit of the interval. Default: 8, with --quick 3.
+    /// For `backup` the repeats of the matrix. Default: 10, with --quick 3.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) restarts: Option<u32>,
+    /// Pairs of blocks a restart and class. Default: 3, with --quick 1.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) pairs: Option<u32>,
-    pub(crate) max_time_s: Option<u64>,
+    /// Seconds of measuring after which no restart begins, beyond the first two. The backup matrix
+    /// has as many of its own, and runs at least once. Default: 150, with --quick 30, with
+    /// --precision 3600.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_time: Option<u64>,
+    /// Go on until every interval is this narrow: +-1% is `1%`. Default: until the headline is
+    /// within +-2 % or --max-time is over, unless --restarts or --quick is given.
+    #[arg(long, value_name = "PERCENT", value_parser = precision)]
+    pub(crate) precision: Option<u32>,
+    /// Base against base: shows what the method itself reports when the true overhead is 0 %.
+    #[arg(long)]
+    pub(crate) aa: bool,
+    /// Empty the system's whole cache before the cold classes, not only the files' own pages. Needs
+    /// root, and slows everything else on the machine down for a while.
+    #[arg(long)]
+    pub(crate) drop_caches: bool,
+    /// Seed of every random choice.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
 }
 
 impl Given {
     /// The first with `--quick`, else the second.
-    pub(crate) fn by_quick<T>(self, (quick, usual): (T, T)) -> T {
+    pub(crate) fn by_quick<T>(&self, (quick, usual): (T, T)) -> T {
         if self.quick { quick } else { usual }
     }
 
-    pub(crate) fn restarts(self) -> u32 {
+    pub(crate) fn restarts(&self) -> u32 {
         self.restarts.unwrap_or(self.by_quick((3, 8)))
     }
 
-    pub(crate) fn pairs(self) -> u32 {
+    pub(crate) fn pairs(&self) -> u32 {
         self.pairs.unwrap_or(self.by_quick((1, 3)))
     }
 
     /// Restarts as given. A run that goes on until its intervals are narrow has a first stage of
     /// as many in every experiment.
-    pub(crate) fn first_stage(self) -> Option<u32> {
-        self.restarts.or(self.precise.then(|| self.restarts()))
+    pub(crate) fn first_stage(&self) -> Option<u32> {
+        self.restarts.or(self.precision.map(|_| self.restarts()))
     }
 
     /// Time of measuring, of which `seconds` are there with `--quick` and usually.
-    pub(crate) fn max_time(self, seconds: (u64, u64)) -> Duration {
-        let usual = if self.precise { PRECISE_S } else { seconds.1 };
-        Duration::from_secs(self.max_time_s.unwrap_or(self.by_quick((seconds.0, usual))))
+    pub(crate) fn max_time(&self, seconds: (u64, u64)) -> Duration {
+        let usual = if self.precision.is_some() { PRECISE_S } else { seconds.1 };
+        Duration::from_secs(self.max_time.unwrap_or(self.by_quick((seconds.0, usual))))
     }
 }
 
@@ -96,30 +148,19 @@ pub(crate) fn each_once<T: PartialEq>(named: impl IntoIterator<Item = T>) -> Vec
 /// The plan of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
+    pub(crate) given: Given,
     /// The user's database; none to generate one.
     pub(crate) database: Option<PathBuf>,
     pub(crate) experiments: Experiments,
     pub(crate) mixes: Vec<Mix>,
-    /// Pauses of the mixes' processes.
-    pub(crate) think_time: Option<ThinkTime>,
-    /// Loops a second of all processes of a mix together; none to let them follow at once.
-    pub(crate) rate_per_s: Option<u64>,
     /// The user's own statements.
     pub(crate) script: Vec<String>,
     pub(crate) processes: u32,
-    /// Loops a process and block; none to fill `block_time`.
-    pub(crate) loops: Option<u64>,
     pub(crate) rows: u64,
-    pub(crate) algorithm: String,
     pub(crate) peers: Vec<Peer>,
     pub(crate) library: LibraryChoice,
     /// The library's name in reports.
     pub(crate) library_origin: String,
-    pub(crate) journal_mode: String,
-    pub(crate) synchronous: String,
-    pub(crate) cache_size: i64,
-    /// None to keep the user's, 4096 for a generated database.
-    pub(crate) page_size_bytes: Option<u32>,
     /// Directory that the copies' directory is made in.
     pub(crate) directory: PathBuf,
     pub(crate) restarts: u32,
@@ -128,13 +169,8 @@ pub(crate) struct Config {
     pub(crate) stopping: Option<Stopping>,
     pub(crate) block_time: Duration,
     pub(crate) max_time: Duration,
-    /// Base against base (`--aa`).
-    pub(crate) control: bool,
     /// A further side: the base made dearer by so many thousandths.
     pub(crate) toll_per_mille: Option<u64>,
-    /// Cold classes empty the system's whole cache.
-    pub(crate) drop_caches: bool,
-    pub(crate) seed: u64,
     pub(crate) backup: BackupPlan,
     pub(crate) oltp: OltpPlan,
     pub(crate) messages: MessagesPlan,
@@ -151,7 +187,31 @@ impl Config {
 
     /// Time between two loops of a process being due, where they follow a schedule.
     pub(crate) fn interval_ns(&self) -> Option<u64> {
-        let rate = self.rate_per_s?.max(1);
+        let rate = self.given.rate?.max(1);
         Some((u64::from(self.processes) * 1_000_000_000 / rate).max(1))
+    }
+}
+
+/// The value of `--think-time`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Thinking(pub(crate) Option<ThinkTime>);
+
+fn think_time_option(text: &str) -> Result<Thinking, String> {
+    think_time(text).map(Thinking)
+}
+
+/// `1%`, `0.5%` or `1`, in millionths.
+fn precision(text: &str) -> Result<u32, String> {
+    let number = text.trim_end_matches('%').trim().parse::<f64>().ok();
+    number
+        .filter(|percent| (0.01..=100.0).contains(percent))
+        .and_then(|percent| format!("{:.0}", percent * 10_000.0).parse().ok())
+        .ok_or_else(|| "expected a percentage from 0.01% to 100%, such as 1%".to_owned())
+}
+
+fn page_size(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(bytes) if bytes.is_power_of_two() && (512..=65536).contains(&bytes) => Ok(bytes),
+        _ => Err("expected a power of two from 512 to 65536".to_owned()),
     }
 }

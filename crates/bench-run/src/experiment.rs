@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tdekit_bench_report::{Report, Results, Run, Settings, Stopping};
+use tdekit_bench_report::{Axes, Class, Experiment, Report, Results, Run, Settings, Stopping};
 
 use crate::config::Config;
 use crate::error::BenchError;
@@ -13,6 +13,22 @@ use crate::tools::Tools;
 /// failure those until then. Fails when nothing could be measured.
 pub(crate) type RunExperiment =
     fn(&Config, &Tools, Surroundings<'_>, &mut Results) -> Result<Ended, BenchError>;
+
+/// A class of blocks, of so many operations each, without a place on any axis.
+pub(crate) fn class(
+    experiment: Experiment,
+    (id, label): (impl Into<String>, impl Into<String>),
+    what: String,
+    (operations, unit): (u64, &str),
+) -> Class {
+    let (id, label, unit) = (id.into(), label.into(), unit.to_owned());
+    Class { id, experiment, label, what, operations, unit, axes: Axes::new() }
+}
+
+/// Places on the axes of an experiment of several dimensions.
+pub(crate) fn axes<const N: usize>(places: [(&str, &str); N]) -> Axes {
+    places.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+}
 
 /// A report that grows, and when its figures suffice.
 pub(crate) struct Figures {

@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use tdekit_bench_report::Subject;
 
 use crate::error::BenchError;
 use crate::interrupt;
@@ -118,6 +119,36 @@ fn settle(target: &Path, page_size_bytes: Option<u32>) -> Result<(), BenchError>
             .map_err(doing())?;
     }
     Ok(())
+}
+
+/// The run's database as reports describe it, without its tables; `generated` names it where it is
+/// not the user's.
+pub(crate) fn describe(
+    database: Option<&Path>,
+    generated: String,
+    (path, page_size_bytes): (&Path, u32),
+) -> Result<Subject, BenchError> {
+    let own = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into();
+    Ok(Subject {
+        label: database.map_or(generated, own),
+        generated: database.is_none(),
+        bytes: file_bytes(path)?,
+        page_size_bytes,
+        tables: 0,
+        indexes: 0,
+        notes: Vec::new(),
+    })
+}
+
+/// Size of a file.
+pub(crate) fn file_bytes(path: &Path) -> Result<u64, BenchError> {
+    Ok(std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?.len())
+}
+
+/// Size of a database with its log.
+pub(crate) fn database_bytes(path: &Path) -> Result<u64, BenchError> {
+    let log = std::fs::metadata(beside(path, "-wal")).map_or(0, |state| state.len());
+    Ok(file_bytes(path)?.saturating_add(log))
 }
 
 /// Page size of an open database.

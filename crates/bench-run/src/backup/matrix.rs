@@ -4,6 +4,7 @@ use tdekit_bench_report::{Axes, Class, Experiment, Role, Side};
 
 use super::options::BackupPlan;
 use super::tools::PeerTool;
+use crate::experiment::{axes, class};
 
 /// The way to make a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,17 +63,13 @@ impl Task {
     pub(super) fn class(&self, action: Action) -> Class {
         let axis = |name: &str| self.axes.get(name).cloned().unwrap_or_default();
         let what = if self.what == NONE { "uncompressed" } else { &self.what };
-        let mut axes = self.axes.clone();
-        axes.insert("action".to_owned(), action.name().to_owned());
-        Class {
-            id: self.cell(action),
-            experiment: Experiment::Backup,
-            label: format!("{}, {what}, {} to {}", action.name(), axis("source"), axis("target")),
-            what: String::new(),
-            operations: 1,
-            unit: action.name().to_owned(),
-            axes,
-        }
+        let name = action.name();
+        let label = format!("{name}, {what}, {} to {}", axis("source"), axis("target"));
+        let names = (self.cell(action), label);
+        let mut class = class(Experiment::Backup, names, String::new(), (1, name));
+        class.axes.clone_from(&self.axes);
+        class.axes.insert("action".to_owned(), name.to_owned());
+        class
     }
 
     /// Its name in errors, and for onlookers.
@@ -132,13 +129,12 @@ pub(super) fn tasks(
     for (source, source_name) in sources.iter().copied() {
         for (target, target_name) in targets.iter().copied() {
             let mut push = |side: &str, role, (axis, what): (&str, &str), method| {
-                let axes = [("source", source_name), ("target", target_name), (axis, what)];
                 tasks.push(Task {
                     side: side.to_owned(),
                     role,
                     what: what.to_owned(),
                     route: format!("{source_name}/{target_name}"),
-                    axes: axes.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+                    axes: axes([("source", source_name), ("target", target_name), (axis, what)]),
                     method,
                     source,
                     target,

@@ -13,46 +13,53 @@ use crate::error::BenchError;
 const CIPHERS: [&str; 5] = ["AES_128", "AES_192", "AES_256", "AEGIS_128X2", "AEGIS_256X2"];
 const LEGACY: &str = "TRIPLE_DES_3KEY";
 const COMPRESSIONS: [&str; 3] = ["none", "lz4", "zstd"];
-// With `--quick`, and usually: repeats of the document, and size of the database.
+/// Repeats of the matrix: with `--quick`, and usually, as the document has.
 const BLOCKS: (u32, u32) = (3, 10);
-const SIZE_BYTES: (u64, u64) = (20_000_000, 200_000_000);
 
+/// The matrix: options, and from [`BackupPlan::filled`] on every default.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of --experiment backup")]
-pub(crate) struct BackupArgs {
+pub(crate) struct BackupPlan {
     /// A directory that stands for a device, such as `hdd=/mnt/disk`: backups are written there,
     /// and databases read, unless --source-device names others. May be repeated. Default: `disk`,
     /// the file system of --dir, and `memory`, /dev/shm where it has room.
-    #[arg(long, value_name = "NAME=DIR")]
-    device: Vec<DeviceDirectory>,
+    #[arg(long = "device", value_name = "NAME=DIR")]
+    pub(crate) targets: Vec<DeviceDirectory>,
     /// A directory that databases are read from and restored to. May be repeated.
-    #[arg(long, value_name = "NAME=DIR")]
-    source_device: Vec<DeviceDirectory>,
+    // Empty for the same as `targets`.
+    #[arg(long = "source-device", value_name = "NAME=DIR")]
+    pub(crate) sources: Vec<DeviceDirectory>,
     /// Size of the generated database, such as 1500MB. Default: 200MB, with --quick 20MB.
-    #[arg(long, value_parser = size)]
-    size: Option<u64>,
+    #[arg(long = "size", value_name = "SIZE", default_value = "200MB",
+          default_value_if("quick", "true", "20MB"), hide_default_value = true, value_parser = size)]
+    pub(crate) size_bytes: u64,
     /// A cipher of the matrix; `none` is always there. May be repeated. Default: AES_128, AES_192,
     /// AES_256, AEGIS_128X2, AEGIS_256X2; beside other tools AES_256.
-    #[arg(long, value_name = "NAME")]
-    cipher: Vec<String>,
+    // Without `none` from then on.
+    #[arg(long = "cipher", value_name = "NAME")]
+    pub(crate) ciphers: Vec<String>,
     /// Also TRIPLE_DES_3KEY, which takes ten times as long as all others.
     #[arg(long)]
     legacy: bool,
     /// A compression of the matrix: none, lz4, zstd or zstd:LEVEL. May be repeated. Default: all
     /// three; beside other tools lz4 and zstd.
-    #[arg(long, value_parser = compression)]
-    compression: Vec<String>,
+    #[arg(long = "compression", value_name = "COMPRESSION", value_parser = compression)]
+    pub(crate) compressions: Vec<String>,
     /// Leave what a run reads in the system's cache. Else it is dropped before each run, without
     /// which the source device would not matter.
-    #[arg(long)]
-    warm: bool,
+    #[arg(long = "warm", action = ArgAction::SetFalse)]
+    pub(crate) cold: bool,
     /// Do not restore.
     #[arg(long = "no-restore", action = ArgAction::SetFalse)]
-    restore: bool,
+    pub(crate) restore: bool,
     /// Another backup tool to run beside: cp, zstd-age, lz4-age, restic, borg or all. May be
     /// repeated; see `bench peers list`.
     #[arg(long, value_name = "TOOL", value_parser = peer)]
     backup_peer: Vec<Peers>,
+    #[arg(skip)]
+    pub(crate) peers: Peers,
+    #[arg(skip)]
+    pub(crate) blocks: u32,
 }
 
 /// `NAME=DIR`.
@@ -124,56 +131,28 @@ fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected a size from 100kB to 1TB, such as 200MB".to_owned())
 }
 
-/// The matrix, with every default filled in.
-#[derive(Debug, Clone)]
-pub(crate) struct BackupPlan {
-    /// Without `none`.
-    pub(crate) ciphers: Vec<String>,
-    pub(crate) compressions: Vec<String>,
-    /// Devices that backups are written to; empty for the default ones.
-    pub(crate) targets: Vec<DeviceDirectory>,
-    /// Devices that databases are read from; empty for the same as `targets`.
-    pub(crate) sources: Vec<DeviceDirectory>,
-    /// Of the generated database.
-    pub(crate) size_bytes: u64,
-    pub(crate) blocks: u32,
-    pub(crate) cold: bool,
-    pub(crate) restore: bool,
-    pub(crate) peers: Peers,
-}
-
-impl BackupArgs {
-    /// The plan.
-    pub(crate) fn plan(&self, given: Given) -> Result<BackupPlan, BenchError> {
+impl BackupPlan {
+    /// The same with every default filled in.
+    pub(crate) fn filled(&self, given: &Given) -> Result<Self, BenchError> {
         let peers = each_once(self.backup_peer.iter().flatten().copied());
         let or_default = |named: &[String], usual: &[&str]| match named {
             [] => usual.iter().copied().map(str::to_owned).collect(),
             named => named.to_vec(),
         };
         let beside = !peers.is_empty();
-        let mut ciphers = or_default(&self.cipher, if beside { &["AES_256"] } else { &CIPHERS });
+        let mut ciphers = or_default(&self.ciphers, if beside { &["AES_256"] } else { &CIPHERS });
         ciphers.retain(|cipher| cipher != "none");
         if self.legacy && !ciphers.iter().any(|cipher| cipher == LEGACY) {
             ciphers.push(LEGACY.to_owned());
         }
         let usual = if beside { &COMPRESSIONS[1..] } else { &COMPRESSIONS[..] };
-        let plan = BackupPlan {
-            ciphers,
-            compressions: or_default(&self.compression, usual),
-            targets: self.device.clone(),
-            sources: self.source_device.clone(),
-            size_bytes: self.size.unwrap_or(given.by_quick(SIZE_BYTES)),
-            blocks: given.first_stage().unwrap_or(given.by_quick(BLOCKS)),
-            cold: !self.warm,
-            restore: self.restore,
-            peers,
-        };
+        let compressions = or_default(&self.compressions, usual);
+        let blocks = given.first_stage().unwrap_or(given.by_quick(BLOCKS));
+        let plan = Self { ciphers, compressions, blocks, peers, ..self.clone() };
         plan.check()?;
         Ok(plan)
     }
-}
 
-impl BackupPlan {
     fn check(&self) -> Result<(), BenchError> {
         let names = |devices: &[DeviceDirectory]| -> Vec<String> {
             devices.iter().map(|device| device.name.clone()).collect()
@@ -206,8 +185,8 @@ pub(super) mod tests {
     use crate::cli::tests::parsed;
 
     pub(in crate::backup) fn plan(words: &[&str]) -> Result<BackupPlan, String> {
-        let args: BackupArgs = parsed(words).map_err(|error| error.to_string())?;
-        args.plan(Given::default()).map_err(|error| error.to_string())
+        let args: BackupPlan = parsed(words).map_err(|error| error.to_string())?;
+        args.filled(&parsed(&[]).unwrap()).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::progress::Progress;
 use crate::schedule::{
     self, Block, Ended, Ground, Kind, Length, Place as At, Steering, Surroundings,
 };
-use crate::subject::{beside, copy_database, page_size};
+use crate::subject::{self, copy_database, page_size};
 use crate::tools::Tools;
 
 /// The database's name on each source; restored databases have the same, in a directory.
@@ -59,7 +59,7 @@ pub(crate) fn run(
     let length = ground.figures.length("the backup matrix", (plan.blocks, 1), config.max_time);
     // Every cell runs once whatever the time limit.
     let length = Length { least: 1, by_cell: true, ..length };
-    let ended = schedule::run(&mut ground, &length, config.seed, inner);
+    let ended = schedule::run(&mut ground, &length, config.given.seed, inner);
     let ended = ground.figures.finish(ended, &mut results.backup)?;
     warnings.extend(results.backup.as_ref().and_then(|report| doubts(&prepared, report)));
     if results.embedded.is_none() {
@@ -104,7 +104,7 @@ impl<'a> Prepared<'a> {
         let subject = make_sources(config, &places)?;
         let sources = places::named(&places, |place| place.source);
         let targets = places::named(&places, |place| place.target);
-        let tasks = matrix::tasks(plan, &sources, &targets, config.control);
+        let tasks = matrix::tasks(plan, &sources, &targets, config.given.aa);
         Ok(Self { plan, tools, keys, tasks, ready, subject, places, _directory: directory })
     }
 
@@ -167,9 +167,7 @@ impl<'a> Prepared<'a> {
 /// Size of the database to be, or of the one given with its log.
 fn database_bytes(config: &Config) -> Result<u64, BenchError> {
     let Some(path) = &config.database else { return Ok(config.backup.size_bytes) };
-    let state = std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?;
-    let log = std::fs::metadata(beside(path, "-wal")).map_or(0, |state| state.len());
-    Ok(state.len().saturating_add(log))
+    subject::database_bytes(path)
 }
 
 /// Puts the same database onto every source.
@@ -195,11 +193,11 @@ fn make_sources(config: &Config, places: &[Place]) -> Result<Subject, BenchError
 
 fn make_database(config: &Config, path: &Path) -> Result<(), BenchError> {
     match &config.database {
-        Some(source) => copy_database(source, path, config.page_size_bytes).map(drop),
+        Some(source) => copy_database(source, path, config.given.page_size).map(drop),
         None => {
             let rows = (config.backup.size_bytes / ROW_BYTES).max(1);
-            let page_size_bytes = config.page_size_bytes.unwrap_or(DEFAULT_PAGE_SIZE);
-            generate(path, rows, page_size_bytes, (&[], None), config.seed)
+            let page_size_bytes = config.given.page_size.unwrap_or(DEFAULT_PAGE_SIZE);
+            generate(path, rows, page_size_bytes, (&[], None), config.given.seed)
                 .map_err(BenchError::sqlite("cannot generate a database"))
         }
     }
@@ -216,21 +214,12 @@ fn describe(config: &Config, path: &Path) -> Result<Subject, BenchError> {
             .map(i64::cast_unsigned)
             .map_err(BenchError::sqlite("cannot read the copy's schema"))
     };
-    let bytes = std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?.len();
-    let label = match &config.database {
-        Some(path) => path
-            .file_name()
-            .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
-        None => "generated Vendor/Card/Purchase".to_owned(),
-    };
+    let generated = "generated Vendor/Card/Purchase".to_owned();
+    let sized = (path, page_size(&connection)?);
     Ok(Subject {
-        label,
-        generated: config.database.is_none(),
-        bytes,
-        page_size_bytes: page_size(&connection)?,
         tables: count("table")?,
         indexes: count("index")?,
-        notes: Vec::new(),
+        ..subject::describe(config.database.as_deref(), generated, sized)?
     })
 }
 

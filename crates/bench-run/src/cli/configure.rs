@@ -8,7 +8,7 @@ use tdekit_sqlite_client::Library;
 
 use super::args::{BenchArgs, ExperimentName};
 use crate::command::own_line;
-use crate::config::{Config, Experiments, Given, MAX_TIME_S, each_once};
+use crate::config::{Config, Experiments, MAX_TIME_S, each_once};
 use crate::environment::processors;
 use crate::error::BenchError;
 use crate::generate::Mix;
@@ -34,45 +34,30 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
         },
         (None, None) => default_directory(),
     };
-    let given = Given {
-        quick: args.quick,
-        precise: args.precision.is_some(),
-        rows: args.rows,
-        loops: args.loops,
-        restarts: args.restarts,
-        pairs: args.pairs,
-        max_time_s: args.max_time,
-    };
+    let given = &args.given;
     let restarts = given.restarts();
-    if args.drop_caches {
+    if given.drop_caches {
         check_drop_caches()?;
     }
     let script = args.script.as_deref().map(script::read).transpose()?.unwrap_or_default();
     let experiments = experiments(args)?;
-    let mut oltp = args.oltp.plan(given, &args.peer)?;
+    let mut oltp = args.oltp.filled(given, &args.peer)?;
     oltp.take_password(|own| args.messages.password_beside(own))?;
     let usual_processes = match args.calibrate && !args.default_length {
         true => 2,
         false => given.by_quick((2, u32::try_from(2 * processors()).unwrap_or(10).clamp(2, 10))),
     };
     Ok(Config {
+        given: given.clone(),
         experiments,
         database: args.database.clone(),
         mixes: chosen_mixes(args),
-        think_time: args.think_time.0,
-        rate_per_s: args.rate,
         script,
         processes: args.processes.unwrap_or(usual_processes),
-        loops: args.loops,
-        rows: args.rows.unwrap_or(given.by_quick((10_000, 100_000))),
-        algorithm: args.algorithm.clone(),
+        rows: given.rows.unwrap_or(given.by_quick((10_000, 100_000))),
         peers: args.peer.iter().filter_map(AnyPeer::library).collect(),
         library,
         library_origin,
-        journal_mode: args.journal_mode.clone(),
-        synchronous: args.synchronous.clone(),
-        cache_size: args.cache_size,
-        page_size_bytes: args.page_size,
         directory,
         restarts,
         pairs: given.pairs(),
@@ -81,13 +66,10 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
         stopping: stopping(args, restarts)
             .filter(|plan| experiments.needs_sides() || plan.all_ppm.is_some()),
         max_time: given.max_time(MAX_TIME_S),
-        control: args.aa,
         toll_per_mille: None,
-        drop_caches: args.drop_caches,
-        seed: args.seed,
-        backup: args.backup.plan(given)?,
+        backup: args.backup.filled(given)?,
         oltp,
-        messages: args.messages.plan(given, args.oltp.sql_server())?,
+        messages: args.messages.filled(given, args.oltp.sql_server())?,
         command: own_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })
@@ -104,14 +86,14 @@ pub(super) fn chosen_mixes(args: &BenchArgs) -> Vec<Mix> {
 
 /// The default run ends when the headline is narrow; a run whose restarts are given ends with them.
 fn stopping(args: &BenchArgs, restarts: u32) -> Option<Stopping> {
-    let fixed = args.quick || args.restarts.is_some();
+    let fixed = args.given.quick || args.given.restarts.is_some();
     let stop = |first_restarts, headline_ppm, all_ppm| Stopping {
         first_restarts,
         headline_ppm,
         all_ppm,
         reached: false,
     };
-    match args.precision {
+    match args.given.precision {
         Some(ppm) => Some(stop(restarts, ppm, Some(ppm))),
         None if fixed => None,
         None => Some(stop(FIRST_RESTARTS.max(restarts), HEADLINE_PPM, None)),

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::order::Order;
 use crate::error::BenchError;
 
-/// Longer than the run lets anybody wait.
-const PATIENCE: Duration = Duration::from_secs(130);
+/// The run answers between two blocks: one may be long.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Sends an order to the running test, or to the one of process `run`, and returns its answer.
 pub(crate) fn send(order: &Order, run: Option<u32>) -> Result<String, BenchError> {
@@ -61,8 +61,10 @@ pub(super) fn ask(path: &Path, order: &Order) -> std::io::Result<Result<String, 
     line.push('\n');
     stream.write_all(line.as_bytes())?;
     let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer)?;
-    Ok(serde_json::from_str(&answer)?)
+    match BufReader::new(stream).read_line(&mut answer) {
+        Ok(1..) => Ok(serde_json::from_str(&answer)?),
+        _ => Ok(Err("the run has ended or does not answer".to_owned())),
+    }
 }
 
 #[cfg(test)]

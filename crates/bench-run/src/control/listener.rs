@@ -3,37 +3,32 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use super::order::Order;
 
-/// Somebody who asks waits so long for the driver: a block may be long.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Somebody who has connected and says nothing is not waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// The longest order that is read.
 const MOST_BYTES: u64 = 4096;
 
-/// An order on its way to the driver.
+/// An order, and who waits for its answer.
 pub(crate) struct Received {
     pub(crate) order: Order,
-    answer: Sender<Result<String, String>>,
+    stream: UnixStream,
 }
 
 impl Received {
     /// Answers whoever asked.
-    pub(crate) fn answer(self, answer: Result<String, String>) {
-        // Nobody may be waiting any more.
-        let _gone = self.answer.send(answer);
+    pub(crate) fn answer(self, answer: &Result<String, String>) {
+        reply(&self.stream, answer);
     }
 }
 
-/// Listens for orders until it is dropped.
+/// Takes orders until it is dropped. Whoever asks waits until the driver looks.
 pub(crate) struct Listener {
     path: PathBuf,
-    orders: Receiver<Received>,
-    ended: Arc<AtomicBool>,
+    socket: UnixListener,
 }
 
 impl Listener {
@@ -48,64 +43,43 @@ impl Listener {
         // A process of this number is gone, or is this one.
         let _none = std::fs::remove_file(path);
         let socket = UnixListener::bind(path).ok()?;
-        let ended = Arc::new(AtomicBool::new(false));
-        let (sender, orders) = channel();
-        let told = Arc::clone(&ended);
-        std::thread::spawn(move || {
-            for stream in socket.incoming() {
-                if told.load(Ordering::SeqCst) {
-                    break;
-                }
-                let Ok(stream) = stream else { continue };
-                let sender = sender.clone();
-                std::thread::spawn(move || serve(stream, &sender));
-            }
-        });
-        Some(Self { path: path.to_owned(), orders, ended })
+        socket.set_nonblocking(true).ok()?;
+        Some(Self { path: path.to_owned(), socket })
     }
 
-    /// The next order, if there is one.
+    /// The next order, if there is one. What is none is answered here.
     pub(crate) fn next(&self) -> Option<Received> {
-        self.orders.try_recv().ok()
+        loop {
+            let (stream, _) = self.socket.accept().ok()?;
+            match read(&stream).map(|line| serde_json::from_str(&line)) {
+                Ok(Ok(order)) => return Some(Received { order, stream }),
+                Ok(Err(error)) => reply(&stream, &Err(format!("not an order: {error}"))),
+                // Who asked is gone, or says nothing.
+                Err(_) => {}
+            }
+        }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.ended.store(true, Ordering::SeqCst);
-        // Wakes the thread, which then ends.
-        let _gone = UnixStream::connect(&self.path);
         let _gone = std::fs::remove_file(&self.path);
     }
 }
 
-/// One order and its answer, a line of JSON each.
-fn serve(stream: UnixStream, orders: &Sender<Received>) {
-    let limits = [
-        stream.set_read_timeout(Some(Duration::from_secs(5))),
-        stream.set_write_timeout(Some(Duration::from_secs(5))),
-    ];
+fn read(stream: &UnixStream) -> std::io::Result<String> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
-    let read = BufReader::new((&stream).take(MOST_BYTES)).read_line(&mut line);
-    if limits.iter().any(Result::is_err) || read.is_err() {
-        return;
-    }
-    let answer = match serde_json::from_str(&line) {
-        Ok(order) => {
-            let (sender, answer) = channel();
-            match orders.send(Received { order, answer: sender }) {
-                Ok(()) => answer
-                    .recv_timeout(PATIENCE)
-                    .unwrap_or_else(|_| Err("the run has ended or does not answer".to_owned())),
-                Err(_) => Err("the run has ended".to_owned()),
-            }
-        }
-        Err(error) => Err(format!("not an order: {error}")),
-    };
-    if let Ok(mut text) = serde_json::to_string(&answer) {
+    BufReader::new(stream.take(MOST_BYTES)).read_line(&mut line)?;
+    Ok(line)
+}
+
+fn reply(mut stream: &UnixStream, answer: &Result<String, String>) {
+    if let Ok(mut text) = serde_json::to_string(answer) {
         text.push('\n');
         // Who asked may be gone.
-        let _gone = (&stream).write_all(text.as_bytes());
+        let _gone = stream.write_all(text.as_bytes());
     }
 }
 
@@ -131,10 +105,11 @@ mod tests {
             std::thread::sleep(Duration::from_millis(2));
         };
         assert_eq!(received.order, Order::Stop);
-        received.answer(Ok("stopping".to_owned()));
+        received.answer(&Ok("stopping".to_owned()));
         assert_eq!(asking.join().unwrap().unwrap(), Ok("stopping".to_owned()));
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.write_all(b"nonsense\n").unwrap();
+        assert!(listener.next().is_none());
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.contains("not an order"), "{answer}");

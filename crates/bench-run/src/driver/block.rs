@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tdekit_bench_report::{Metric, Run, measured};
 
-use super::classes::{SCRIPT, Task, Work, checkpoint_id, script_id};
+use super::classes::{SCRIPT, Seat, Task, Work, checkpoint_id, script_id};
 use super::prepare::Backups;
 use super::restart::Restart;
 use super::sides::SideSpec;
@@ -86,56 +86,41 @@ impl Restart<'_> {
     ) -> Result<Option<Costs>, BenchError> {
         let one = |cost| Ok(Some(vec![(None, cost)]));
         match work {
-            Work::Crud { .. } => self.crud(work, place, steering),
+            Work::Crud { .. } => return self.crud(work, place, steering),
             Work::FullBackup { compression } => {
-                self.full_backup(compression, place.side).and_then(one)
+                return self.full_backup(compression, place.side).and_then(one);
             }
+            _ => {}
+        }
+        let side = self.prepared.sides.get(place.side).zip(self.workers.get_mut(place.side));
+        let Some((spec, workers)) = side else { return Ok(None) };
+        let to = workers.directory.join("backup.db");
+        let Some(worker) = workers.at(work.seat()).first_mut() else { return Ok(None) };
+        match work {
+            Work::Crud { .. } | Work::FullBackup { .. } => Ok(None),
             Work::Operation { operation, cold } => {
                 let round = self.number.wrapping_mul(self.config.pairs + 1);
                 let request = Request::Operation {
                     operation: *operation,
                     cold: *cold,
-                    drop_all: self.config.drop_caches,
+                    drop_all: self.config.given.drop_caches,
                     round: round.wrapping_add(place.pair),
                 };
-                let Some(workers) = self.workers.get_mut(place.side) else { return Ok(None) };
-                let worker = if *cold { &mut workers.cold } else { &mut workers.subject };
-                let Some(worker) = worker else { return Ok(None) };
                 let (work, checkpoint): OperationCosts = worker.ask(&request)?;
-                let checkpoint = checkpoint.filter(|_| self.config.journal_mode == "wal");
+                let checkpoint = checkpoint.filter(|_| self.config.given.journal_mode == "wal");
                 let more = checkpoint.map(|cost| (Some(checkpoint_id(*cold)), cost));
                 Ok(Some(std::iter::once((None, work)).chain(more).collect()))
             }
             Work::Script { times } => {
-                let Some(worker) = self.worker(place.side, |workers| &mut workers.script) else {
-                    return Ok(None);
-                };
                 Ok(Some(script_costs(worker.ask(&Request::Script { times: *times })?)))
             }
-            Work::Scan { sql } => {
-                let Some(worker) = self.worker(place.side, |workers| &mut workers.subject) else {
-                    return Ok(None);
-                };
-                worker.ask(&Request::Scan { sql: sql.clone() }).and_then(one)
-            }
+            Work::Scan { sql } => worker.ask(&Request::Scan { sql: sql.clone() }).and_then(one),
             Work::Backup => {
-                let spec = self.prepared.sides.get(place.side);
-                let settings = vec![format!("PRAGMA synchronous = {}", self.config.synchronous)];
-                let on_open = spec.map(|spec| spec.on_open(&settings)).unwrap_or_default();
-                let Some(workers) = self.workers.get_mut(place.side) else { return Ok(None) };
-                let to = workers.directory.join("backup.db");
-                let Some(worker) = &mut workers.subject else { return Ok(None) };
+                let settings = [format!("PRAGMA synchronous = {}", self.config.given.synchronous)];
+                let on_open = spec.on_open(&settings);
                 worker.ask(&Request::Backup { to, on_open }).and_then(one)
             }
         }
-    }
-
-    fn worker(
-        &mut self,
-        side: usize,
-        pick: fn(&mut super::restart::SideWorkers) -> &mut Option<WorkerProcess>,
-    ) -> Option<&mut WorkerProcess> {
-        self.workers.get_mut(side).and_then(|workers| pick(workers).as_mut())
     }
 
     /// A block of a mix by all processes at once, and the checkpoint after it. Processes that are
@@ -154,7 +139,7 @@ impl Restart<'_> {
         };
         let path = workers.directory.join("crud.db");
         let sql = steering.statements(place.side);
-        if let (false, Some(worker)) = (sql.is_empty(), workers.crud.first_mut()) {
+        if let (false, Some(worker)) = (sql.is_empty(), workers.at(Seat::Mixes).first_mut()) {
             worker.do_it(&Request::Execute { sql })?;
         }
         let request = CrudRequest {
@@ -165,7 +150,7 @@ impl Restart<'_> {
             interval_ns: config.interval_ns(),
         };
         let mut disturbed = false;
-        let cost = crud_loops(&mut workers.crud, request, &mut || {
+        let cost = crud_loops(workers.at(Seat::Mixes), request, &mut || {
             if steering.take_orders() {
                 disturbed = true;
                 tell(spec, &path, config, steering.statements(place.side))?;
@@ -183,13 +168,14 @@ impl Restart<'_> {
             });
         }
         let mut sum = cost;
-        let checkpoint = *writes && config.journal_mode == "wal";
-        if let (true, Some(worker)) = (checkpoint, workers.crud.first_mut()) {
+        let checkpoint = *writes && config.given.journal_mode == "wal";
+        if let (true, Some(worker)) = (checkpoint, workers.at(Seat::Mixes).first_mut()) {
             sum.add(&worker.ask(&Request::Checkpoint)?);
         }
         if let Some(per_mille) = spec.toll_per_mille {
-            let debt = workers.debts.entry(*control).or_insert_with(|| Debt::new(per_mille));
-            sum.add(&debt.pay(&mut workers.crud, &sum)?);
+            let mut debt = workers.debts.remove(control).unwrap_or_else(|| Debt::new(per_mille));
+            sum.add(&debt.pay(workers.at(Seat::Mixes), &sum)?);
+            workers.debts.insert(*control, debt);
         }
         Ok(Some(vec![(None, sum)]))
     }

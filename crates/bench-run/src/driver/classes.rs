@@ -1,9 +1,10 @@
 //! The classes of a run, with the work that each block of them does.
 
-use tdekit_bench_report::{Axes, Class, Experiment, StatementInfo};
+use tdekit_bench_report::{Class, Experiment, StatementInfo};
 
 use crate::config::Config;
 use crate::derive::Scans;
+use crate::experiment::class;
 use crate::generate::Mix;
 use crate::job::{Operation, Planned};
 use crate::script::brief;
@@ -32,14 +33,43 @@ pub(super) enum Work {
     FullBackup { compression: &'static str },
 }
 
-fn class(
-    experiment: Experiment,
-    (id, label): (&str, &str),
-    what: String,
-    (operations, unit): (u64, &str),
-) -> Class {
-    let (id, label, unit) = (id.to_owned(), label.to_owned(), unit.to_owned());
-    Class { id, experiment, label, what, operations, unit, axes: Axes::new() }
+/// The worker of a side that does the work, each on a copy of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Seat {
+    /// The mixes', of which there are several processes.
+    Mixes,
+    /// Derived statements in the system's warm cache.
+    Warm,
+    /// Dropping its pages from the system's cache must not cool the others.
+    Cold,
+    /// The user's statements, whose changes are thrown away.
+    Script,
+}
+
+impl Seat {
+    /// Name of its copy.
+    pub(super) fn file(self) -> &'static str {
+        match self {
+            Self::Mixes => "crud.db",
+            Self::Warm => "subject.db",
+            Self::Cold => "cold.db",
+            Self::Script => "script.db",
+        }
+    }
+}
+
+impl Work {
+    /// Who does it; of a full backup who has the database open meanwhile.
+    pub(super) fn seat(&self) -> Seat {
+        match self {
+            Self::Crud { .. } => Seat::Mixes,
+            Self::Operation { cold: true, .. } => Seat::Cold,
+            Self::Script { .. } => Seat::Script,
+            Self::Operation { .. } | Self::Scan { .. } | Self::Backup | Self::FullBackup { .. } => {
+                Seat::Warm
+            }
+        }
+    }
 }
 
 /// Id of the class that holds the checkpoint after an index rebuild.
@@ -69,7 +99,7 @@ pub(super) fn crud_task(config: &Config, mix: &Mix, (control, loops): (i64, u64)
     let (names, what) = ((crud_id(mix), crud_label(mix)), crud_what(mix, config, loops));
     let size = (loops * u64::from(config.processes), "loop");
     Task {
-        class: class(Experiment::Crud, (&names.0, &names.1), what, size),
+        class: class(Experiment::Crud, names, what, size),
         work: Work::Crud { control, loops, writes: mix.writes() },
     }
 }
@@ -130,7 +160,8 @@ fn crud_what(mix: &Mix, config: &Config, loops: u64) -> String {
             mix.reads, mix.updates, mix.inserts
         )
     };
-    let end = if mix.writes() && config.journal_mode == "wal" { ", then a checkpoint" } else { "" };
+    let end =
+        if mix.writes() && config.given.journal_mode == "wal" { ", then a checkpoint" } else { "" };
     format!(
         "{} processes, {loops} loops each; every loop reads the control table, then {work}; each \
          statement is a transaction{end}.",
@@ -179,7 +210,7 @@ fn operation_class(
         "SQLite's cache emptied before each, the system's left warm"
     };
     let commit = if operation.writes() {
-        format!("; each commits ({})", config.journal_mode)
+        format!("; each commits ({})", config.given.journal_mode)
     } else {
         String::new()
     };
@@ -188,7 +219,7 @@ fn operation_class(
          the clock."
     );
     let id = format!("operations/{}/{cache}", operation.name());
-    class(Experiment::Operations, (&id, &label), what, (runs as u64, unit))
+    class(Experiment::Operations, (id, label), what, (runs as u64, unit))
 }
 
 /// Full backups through the command: a plain database to a plain backup, an encrypted one to an
@@ -202,7 +233,7 @@ pub(super) fn full_backups() -> Vec<Task> {
                  until the backup is on the device: of a plain database without encryption, and \
                  of an encrypted one with encryption."
             );
-            let class = class(Experiment::Operations, (&id, label), what, (1, "backup"));
+            let class = class(Experiment::Operations, (id, label), what, (1, "backup"));
             Task { class, work: Work::FullBackup { compression } }
         })
         .into()
@@ -214,8 +245,7 @@ pub(super) fn checkpoint(tasks: &[Task], cold: bool) -> Option<Class> {
     tasks.iter().find(|task| task.class.id == id)?;
     let label = format!("checkpoint after rebuild, {}", cache_name(cold));
     let what = "The write-ahead log of all rebuilt indexes is copied into the database.".to_owned();
-    let names = (checkpoint_id(cold), label);
-    Some(class(Experiment::Operations, (&names.0, &names.1), what, (1, "checkpoint")))
+    Some(class(Experiment::Operations, (checkpoint_id(cold), label), what, (1, "checkpoint")))
 }
 
 /// Classes of the scans.

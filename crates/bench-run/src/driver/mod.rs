@@ -109,7 +109,7 @@ fn run_sides(
     let prepared = prepare::prepare(config, tools, around.progress)?;
     let mut ground = SidesGround::new(config, &prepared);
     around.steering.has_mixes = config.experiments.crud;
-    let ended = schedule::run(&mut ground, &ground::length(config), config.seed, around);
+    let ended = schedule::run(&mut ground, &ground::length(config), config.given.seed, around);
     let (brought, measured) = ground.finish();
     let ended = ended.unless_empty(measured.runs.is_empty())?;
     results::add_sides(results, prepared, &brought, measured);

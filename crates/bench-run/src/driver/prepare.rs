@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use rusqlite::{Connection, OpenFlags};
-use tdekit_bench_report::{Class, Role, StatementInfo};
+use tdekit_bench_report::{Class, Role, StatementInfo, Subject};
 use tempfile::TempDir;
 
 use super::block::crud_loops;
@@ -26,7 +26,9 @@ use crate::numbers::float;
 use crate::private;
 use crate::process::WorkerProcess;
 use crate::progress::Progress;
-use crate::subject::{beside, copy_database, page_size, remove, remove_database};
+use crate::subject::{
+    self, copy_database, database_bytes, file_bytes, page_size, remove, remove_database,
+};
 use crate::tools::Tools;
 
 /// Rows a table of the small databases whose opening is timed.
@@ -60,13 +62,8 @@ pub(super) struct Prepared {
     /// Names of the databases: one file for both when it was generated.
     pub(super) crud: Option<&'static str>,
     pub(super) subject: Option<&'static str>,
-    pub(super) label: String,
-    pub(super) bytes: u64,
-    pub(super) page_size_bytes: u32,
+    pub(super) described: Subject,
     pub(super) generated_rows: Option<u64>,
-    pub(super) tables: u64,
-    pub(super) indexes: u64,
-    pub(super) notes: Vec<String>,
     /// Size of each side's copy.
     pub(super) file_bytes: Vec<(String, f64)>,
 }
@@ -114,7 +111,7 @@ pub(super) fn prepare(
     let plain = make_plain(config, directory.path())?;
     interrupt::check()?;
     progress.say("setting up the sides");
-    let choice = SideChoice { config, tools, page_size_bytes: plain.page_size_bytes };
+    let choice = SideChoice { config, tools, page_size_bytes: plain.described.page_size_bytes };
     let can_back_up = config.experiments.operations && tools.can_back_up();
     let keys = match can_back_up {
         true => key_store::make(&tools.tdekit, directory.path())?,
@@ -137,13 +134,8 @@ pub(super) fn prepare(
         foreign_keys: false,
         crud: plain.crud,
         subject: plain.subject,
-        label: plain.label,
-        bytes: plain.bytes,
-        page_size_bytes: plain.page_size_bytes,
+        described: plain.described,
         generated_rows: plain.crud.map(|_| config.rows),
-        tables: 0,
-        indexes: 0,
-        notes: plain.notes,
         file_bytes: Vec::new(),
     };
     progress.say("copying for each side");
@@ -173,11 +165,7 @@ pub(super) fn prepare(
 /// Room for the plain copy, for each side an untouched and two working copies, a backup and logs.
 fn needed_bytes(config: &Config, sides: u64) -> Result<u64, BenchError> {
     let given = match &config.database {
-        Some(path) => {
-            let state = std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?;
-            let log = std::fs::metadata(beside(path, "-wal")).map_or(0, |state| state.len());
-            state.len().saturating_add(log)
-        }
+        Some(path) => database_bytes(path)?,
         None => 0,
     };
     let generated = if config.database.is_none() || config.experiments.crud {
@@ -193,10 +181,7 @@ fn needed_bytes(config: &Config, sides: u64) -> Result<u64, BenchError> {
 struct Plain {
     crud: Option<&'static str>,
     subject: Option<&'static str>,
-    label: String,
-    bytes: u64,
-    page_size_bytes: u32,
-    notes: Vec<String>,
+    described: Subject,
 }
 
 fn make_plain(config: &Config, root: &Path) -> Result<Plain, BenchError> {
@@ -207,43 +192,33 @@ fn make_plain(config: &Config, root: &Path) -> Result<Plain, BenchError> {
     let page_size_bytes = match &config.database {
         Some(source) => {
             let target = directory.join(SUBJECT);
-            notes.extend(copy_database(source, &target, config.page_size_bytes)?);
+            notes.extend(copy_database(source, &target, config.given.page_size)?);
             let connection =
                 Connection::open(&target).map_err(BenchError::sqlite("cannot open the copy"))?;
             page_size(&connection)?
         }
-        None => config.page_size_bytes.unwrap_or(DEFAULT_PAGE_SIZE),
+        None => config.given.page_size.unwrap_or(DEFAULT_PAGE_SIZE),
     };
     let make = |name: &str, rows: u64, seed: u64| {
-        let control = (config.mixes.as_slice(), config.think_time);
+        let control = (config.mixes.as_slice(), config.given.think_time.0);
         generate(&directory.join(name), rows, page_size_bytes, control, seed)
             .map_err(BenchError::sqlite("cannot generate a database"))
     };
     if generating {
-        make(CRUD, config.rows, config.seed)?;
+        make(CRUD, config.rows, config.given.seed)?;
     }
     for number in 0..=OPEN_OTHERS {
-        make(&open_name(number), OPEN_ROWS, config.seed.wrapping_add(number as u64))?;
+        make(&open_name(number), OPEN_ROWS, config.given.seed.wrapping_add(number as u64))?;
     }
     let own = if config.database.is_some() { SUBJECT } else { CRUD };
-    let label = match &config.database {
-        Some(path) => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
-        None => format!("generated Vendor/Card/Purchase, {} rows each", config.rows),
-    };
-    let measured = directory.join(own);
-    let bytes = length(&measured)?;
+    let generated = format!("generated Vendor/Card/Purchase, {} rows each", config.rows);
+    let sized = (directory.join(own), page_size_bytes);
+    let described = subject::describe(config.database.as_deref(), generated, (&sized.0, sized.1))?;
     Ok(Plain {
         crud: generating.then_some(CRUD),
         subject: config.experiments.needs_subject().then_some(own),
-        label,
-        bytes,
-        page_size_bytes,
-        notes,
+        described: Subject { notes, ..described },
     })
-}
-
-fn length(path: &Path) -> Result<u64, BenchError> {
-    Ok(std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?.len())
 }
 
 /// Makes every side's untouched copies.
@@ -261,10 +236,10 @@ fn make_pristine(prepared: &mut Prepared) -> Result<(), BenchError> {
         for name in &names {
             interrupt::check()?;
             let plain = root.join("plain").join(name);
-            side.make_copy(&plain, &directory.join(name), prepared.page_size_bytes)?;
+            side.make_copy(&plain, &directory.join(name), prepared.described.page_size_bytes)?;
         }
         if let Some(name) = measured {
-            let bytes = float(length(&directory.join(name))?);
+            let bytes = float(file_bytes(&directory.join(name))?);
             prepared.file_bytes.push((side.side.id.clone(), bytes));
         }
     }
@@ -288,8 +263,8 @@ pub(super) fn scratch(
         let (mut worker, _) = base.start()?;
         let state = worker.open(&path, base.on_open(settings))?;
         let found = state.get("journal_mode").map_or("none", String::as_str);
-        if !found.eq_ignore_ascii_case(&config.journal_mode) {
-            let asked = &config.journal_mode;
+        if !found.eq_ignore_ascii_case(&config.given.journal_mode) {
+            let asked = &config.given.journal_mode;
             let reason = format!("SQLite uses {found} where {asked} was asked for");
             return Err(BenchError::Option { option: "--journal-mode", reason });
         }
@@ -305,10 +280,10 @@ fn calibrate(config: &Config, prepared: &mut Prepared, name: &str) -> Result<Vec
     prepared.instructions =
         workers.first().map_or_else(String::new, |worker| worker.instructions.clone());
     let mut found = Vec::new();
-    let mut rng = Rng::with_seed(config.seed);
-    let tries = if config.loops.is_some() { 0 } else { 3 };
+    let mut rng = Rng::with_seed(config.given.seed);
+    let tries = if config.given.loops.is_some() { 0 } else { 3 };
     for control in (1_i64..).take(config.mixes.len()) {
-        let mut loops = config.loops.unwrap_or(8);
+        let mut loops = config.given.loops.unwrap_or(8);
         for _ in 0..tries {
             // A block never repeats another's seed: the load mix would repeat its keys.
             let request = CrudRequest {
@@ -342,18 +317,18 @@ fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<
     let mut connection = Connection::open_with_flags(&plain, OpenFlags::SQLITE_OPEN_READ_ONLY)
         .map_err(BenchError::sqlite("cannot open the copy"))?;
     interrupt::watch(&mut connection).map_err(BenchError::sqlite("cannot open the copy"))?;
-    let derived = derive::derive(&connection, config.seed)
+    let derived = derive::derive(&connection, config.given.seed)
         .map_err(BenchError::sqlite("cannot derive statements"))?;
     drop(connection);
     // A table whose reading was interrupted counts as one that cannot be read.
     interrupt::check()?;
-    prepared.tables = derived.tables;
-    prepared.indexes = derived.indexes;
+    prepared.described.tables = derived.tables;
+    prepared.described.indexes = derived.indexes;
     prepared.foreign_keys = derived.foreign_keys;
-    prepared.notes.extend(derived.notes.iter().cloned());
+    prepared.described.notes.extend(derived.notes.iter().cloned());
     if config.experiments.operations {
         let (plan, notes) = rehearse(config, prepared, name, &derived)?;
-        prepared.notes.extend(notes);
+        prepared.described.notes.extend(notes);
         prepared.tasks.extend(classes::operations(config, &plan));
         prepared.statements = classes::statement_infos(&plan);
         match try_backups(config, prepared) {
@@ -361,7 +336,7 @@ fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<
             Ok(false) => {}
             Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
             Err(error) => {
-                prepared.notes.push(format!("Full backups are left out: {error}."));
+                prepared.described.notes.push(format!("Full backups are left out: {error}."));
                 prepared.backups = None;
             }
         }
@@ -370,7 +345,7 @@ fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<
     if config.experiments.scans
         && let Some(scans) = &derived.scans
     {
-        let pages = prepared.bytes / u64::from(prepared.page_size_bytes.max(1));
+        let pages = prepared.described.bytes / u64::from(prepared.described.page_size_bytes.max(1));
         prepared.tasks.extend(classes::scans(scans, pages));
     }
     Ok(())

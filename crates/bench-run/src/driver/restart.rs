@@ -1,12 +1,12 @@
 //! One restart: freshly copied files and fresh processes for every side.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 use tdekit_bench_report::{Probe, ProbeKind};
 
-use super::classes::{Task, Work};
+use super::classes::{Seat, Task, Work};
 use super::prepare::{Backups, OPEN_OTHERS, Prepared, open_name};
 use super::sides::{SideSpec, copy_file};
 use super::toll::{Added, Debt};
@@ -28,9 +28,9 @@ pub(super) fn operation_settings(config: &Config, foreign_keys: bool) -> Vec<Str
 
 fn settings(config: &Config, foreign_keys: bool, checkpoint_pages: u32) -> Vec<String> {
     vec![
-        format!("PRAGMA journal_mode = {}", config.journal_mode),
-        format!("PRAGMA synchronous = {}", config.synchronous),
-        format!("PRAGMA cache_size = {}", config.cache_size),
+        format!("PRAGMA journal_mode = {}", config.given.journal_mode),
+        format!("PRAGMA synchronous = {}", config.given.synchronous),
+        format!("PRAGMA cache_size = {}", config.given.cache_size),
         format!("PRAGMA wal_autocheckpoint = {checkpoint_pages}"),
         format!("PRAGMA foreign_keys = {}", if foreign_keys { "ON" } else { "OFF" }),
         // A peer built to keep temporary data in memory would be spared work that others do.
@@ -40,31 +40,17 @@ fn settings(config: &Config, foreign_keys: bool, checkpoint_pages: u32) -> Vec<S
 
 /// The running workers of one side.
 pub(super) struct SideWorkers {
-    pub(super) crud: Vec<WorkerProcess>,
-    pub(super) subject: Option<WorkerProcess>,
-    /// On a copy of its own: dropping its pages from the system's cache must not cool the others.
-    pub(super) cold: Option<WorkerProcess>,
-    /// On a copy of its own, whose changes are thrown away.
-    pub(super) script: Option<WorkerProcess>,
+    seats: BTreeMap<Seat, Vec<WorkerProcess>>,
     pub(super) directory: PathBuf,
     /// The debts of the mixes' blocks where their side is made dearer, by control row.
     pub(super) debts: BTreeMap<i64, Debt>,
 }
 
-/// Whether one of the tasks does such work.
-fn any(tasks: &[Task], fits: fn(&Work) -> bool) -> bool {
-    tasks.iter().any(|task| fits(&task.work))
-}
-
-/// Work of a worker with the derived statements, in the system's warm cache.
-fn is_warm(work: &Work) -> bool {
-    matches!(
-        work,
-        Work::Operation { cold: false, .. }
-            | Work::Scan { .. }
-            | Work::Backup
-            | Work::FullBackup { .. }
-    )
+impl SideWorkers {
+    /// The workers of a seat.
+    pub(super) fn at(&mut self, seat: Seat) -> &mut [WorkerProcess] {
+        self.seats.get_mut(&seat).map_or(&mut [], Vec::as_mut_slice)
+    }
 }
 
 /// One restart. Dropping it ends the workers and removes the working copies.
@@ -101,7 +87,7 @@ impl<'a> Restart<'a> {
         rng.shuffle(&mut order);
         let mut restart =
             Self { config, prepared, number, workers: Vec::new(), runner: None, directory };
-        let backs_up = any(tasks, |work| matches!(work, Work::FullBackup { .. }));
+        let backs_up = tasks.iter().any(|task| matches!(task.work, Work::FullBackup { .. }));
         if let Some(Backups { tools, keys }) = prepared.backups.as_ref().filter(|_| backs_up) {
             restart.runner = Some(WorkerProcess::start(&tools.worker, "backup", keys)?);
         }
@@ -135,66 +121,39 @@ impl<'a> Restart<'a> {
         let directory = self.directory.join(&side.side.id);
         std::fs::create_dir_all(&directory)
             .map_err(BenchError::file("cannot create", &directory))?;
-        let mut workers = SideWorkers {
-            crud: Vec::new(),
-            subject: None,
-            cold: None,
-            script: None,
-            directory: directory.clone(),
-            debts: BTreeMap::new(),
-        };
-        let mut states = Vec::new();
-        let mixes = any(tasks, |work| matches!(work, Work::Crud { .. }));
-        if let Some(name) = self.prepared.crud.filter(|_| mixes) {
-            let path = directory.join("crud.db");
-            copy_file(&self.prepared.pristine(side, name), &path)?;
-            let on_open = side.on_open(&crud_settings(self.config));
-            for number in 0..self.config.processes {
+        let (mut seats, mut states) = (BTreeMap::new(), Vec::new());
+        for seat in tasks.iter().map(|task| task.work.seat()).collect::<BTreeSet<_>>() {
+            let mixes = seat == Seat::Mixes;
+            let prepared = self.prepared;
+            let name = if mixes { prepared.crud } else { prepared.subject };
+            let Some(name) = name else { continue };
+            let (pristine, path) = (prepared.pristine(side, name), directory.join(seat.file()));
+            copy_file(&pristine, &path)?;
+            let settings = match mixes {
+                true => crud_settings(self.config),
+                false => operation_settings(self.config, prepared.foreign_keys),
+            };
+            let mut workers = Vec::new();
+            for number in 0..if mixes { self.config.processes } else { 1 } {
                 let (mut worker, _) = side.start()?;
-                let state = worker.open(&path, on_open.clone())?;
+                let state = worker.open(&path, side.on_open(&settings))?;
                 if number == 0 {
                     states.push(state);
                 }
-                workers.crud.push(worker);
+                match seat {
+                    Seat::Mixes => {}
+                    Seat::Warm | Seat::Cold => {
+                        worker.do_it(&Request::Plan { statements: prepared.plan.clone() })?;
+                    }
+                    Seat::Script => {
+                        plan_script(&mut worker, self.config, &pristine)?;
+                    }
+                }
+                workers.push(worker);
             }
+            seats.insert(seat, workers);
         }
-        if let Some(name) = self.prepared.subject {
-            let plan = Request::Plan { statements: self.prepared.plan.clone() };
-            let start =
-                |name_of_copy| self.start_subject(side, name, &directory.join(name_of_copy));
-            if any(tasks, is_warm) {
-                let (mut worker, state) = start("subject.db")?;
-                worker.do_it(&plan)?;
-                states.push(state);
-                workers.subject = Some(worker);
-            }
-            if any(tasks, |work| matches!(work, Work::Operation { cold: true, .. })) {
-                let (mut worker, _) = start("cold.db")?;
-                worker.do_it(&plan)?;
-                workers.cold = Some(worker);
-            }
-            if any(tasks, |work| matches!(work, Work::Script { .. })) {
-                let (mut worker, state) = start("script.db")?;
-                plan_script(&mut worker, self.config, &self.prepared.pristine(side, name))?;
-                states.push(state);
-                workers.script = Some(worker);
-            }
-        }
-        Ok((workers, states))
-    }
-
-    /// A worker on a fresh copy at `path`.
-    fn start_subject(
-        &self,
-        side: &SideSpec,
-        name: &str,
-        path: &Path,
-    ) -> Result<(WorkerProcess, DatabaseState), BenchError> {
-        copy_file(&self.prepared.pristine(side, name), path)?;
-        let (mut worker, _) = side.start()?;
-        let settings = operation_settings(self.config, self.prepared.foreign_keys);
-        let state = worker.open(path, side.on_open(&settings))?;
-        Ok((worker, state))
+        Ok((SideWorkers { seats, directory, debts: BTreeMap::new() }, states))
     }
 }
 
@@ -205,8 +164,11 @@ pub(super) fn plan_script(
     config: &Config,
     pristine: &Path,
 ) -> Result<Vec<bool>, BenchError> {
-    let undo =
-        if config.journal_mode == "wal" { Undo::Log } else { Undo::Copy(pristine.to_owned()) };
+    let undo = if config.given.journal_mode == "wal" {
+        Undo::Log
+    } else {
+        Undo::Copy(pristine.to_owned())
+    };
     worker.ask(&Request::PlanScript { statements: config.script.clone(), undo })
 }
 
@@ -225,8 +187,9 @@ impl Restart<'_> {
     pub(super) fn finish(mut self) -> Result<Vec<Probe>, BenchError> {
         let mut probes = Vec::new();
         for (index, workers) in self.workers.iter_mut().enumerate() {
-            let worker =
-                workers.subject.as_mut().or(workers.crud.first_mut()).or(workers.script.as_mut());
+            let order = [Seat::Warm, Seat::Mixes, Seat::Script];
+            let seat = order.into_iter().find(|seat| !workers.at(*seat).is_empty());
+            let worker = seat.and_then(|seat| workers.at(seat).first_mut());
             let Some((worker, side)) = worker.zip(self.prepared.sides.get(index)) else {
                 continue;
             };

@@ -30,26 +30,30 @@ pub(super) fn empty(config: &Config, environment: Environment, started: String) 
         duration_s: 0.0,
         incomplete: Vec::new(),
         warnings: Vec::new(),
-        control: config.control,
+        control: config.given.aa,
         command: config.command.clone(),
         environment,
         settings: Settings {
-            journal_mode: config.journal_mode.clone(),
-            synchronous: config.synchronous.clone(),
-            cache_size: config.cache_size,
+            journal_mode: config.given.journal_mode.clone(),
+            synchronous: config.given.synchronous.clone(),
+            cache_size: config.given.cache_size,
             page_size_bytes: 0,
             processes: config.processes,
             rows: None,
             restarts: config.restarts,
             pairs: config.pairs,
             busy_wait_us: u64::try_from(BUSY_WAIT.as_micros()).unwrap_or(u64::MAX),
-            algorithm: if config.control { "none".to_owned() } else { config.algorithm.clone() },
+            algorithm: if config.given.aa {
+                "none".to_owned()
+            } else {
+                config.given.algorithm.clone()
+            },
             confidence_permille: CONFIDENCE_PERMILLE,
-            seed: config.seed,
+            seed: config.given.seed,
             stopping: config.stopping,
-            rate_per_s: config.rate_per_s.filter(|_| config.experiments.crud),
-            think_time: config.think_time.filter(|_| config.experiments.crud),
-            drop_caches: config.drop_caches,
+            rate_per_s: config.given.rate.filter(|_| config.experiments.crud),
+            think_time: config.given.think_time.0.filter(|_| config.experiments.crud),
+            drop_caches: config.given.drop_caches,
         },
         subject: Subject {
             label: String::new(),
@@ -99,18 +103,10 @@ pub(super) fn add_sides(
     }
     report.driver = share::shares(&prepared, &report.runs);
     report.statements = prepared.statements;
-    results.settings.page_size_bytes = prepared.page_size_bytes;
+    results.settings.page_size_bytes = prepared.described.page_size_bytes;
     results.settings.rows = prepared.generated_rows;
     results.environment.instructions = prepared.instructions;
-    results.subject = Subject {
-        label: prepared.label,
-        bytes: prepared.bytes,
-        page_size_bytes: prepared.page_size_bytes,
-        tables: prepared.tables,
-        indexes: prepared.indexes,
-        notes: prepared.notes,
-        generated: results.subject.generated,
-    };
+    results.subject = prepared.described;
     results.embedded = Some(report);
 }
 

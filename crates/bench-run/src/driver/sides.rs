@@ -49,7 +49,7 @@ pub(crate) struct SideChoice<'a> {
 impl SideChoice<'_> {
     /// A key store in `directory`; none is needed where nothing is encrypted.
     pub(crate) fn keys(&self, directory: &Path) -> Result<KeyEnvironment, BenchError> {
-        if self.config.control {
+        if self.config.given.aa {
             return Ok(KeyEnvironment::new());
         }
         key_store::make(&self.tools.tdekit, directory)
@@ -63,13 +63,13 @@ pub(crate) fn set_up(
 ) -> Result<Vec<SideSpec>, BenchError> {
     let spec = |id: &str, label: &str, role, maker| spec(choice, (id, label, role), maker);
     let mut sides = vec![spec("base", "plain", Role::Base, Maker::Plain)];
-    if choice.config.control {
+    if choice.config.given.aa {
         sides.push(spec("control", "plain again", Role::Encrypted, Maker::Plain));
     } else {
         if !choice.tools.extension.is_file() {
             return Err(BenchError::NoExtension { path: choice.tools.extension.clone() });
         }
-        let algorithm = &choice.config.algorithm;
+        let algorithm = &choice.config.given.algorithm;
         let maker =
             Maker::Encrypt { tdekit: choice.tools.tdekit.clone(), algorithm: algorithm.clone() };
         let label = format!("tdekit {algorithm}");
@@ -167,8 +167,8 @@ impl SideSpec {
 
     /// Cipher of this side's full backups.
     pub(crate) fn backup_cipher<'a>(&self, config: &'a Config) -> Option<&'a str> {
-        let encrypted = self.side.role == Role::Encrypted && !config.control;
-        encrypted.then_some(config.algorithm.as_str())
+        let encrypted = self.side.role == Role::Encrypted && !config.given.aa;
+        encrypted.then_some(config.given.algorithm.as_str())
     }
 
     /// Statements that a connection of this side runs first: its key, then `settings`.

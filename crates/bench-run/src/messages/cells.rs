@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tdekit_bench_report::{Axes, Class, Experiment};
+use tdekit_bench_report::Experiment;
 
 use super::drivers::Freetds;
 use super::options::{DriverName, MessagesPlan, Part};
@@ -12,6 +12,7 @@ use super::points;
 use super::tds::Connection;
 use super::work::{Proof, Task, Work};
 use crate::error::BenchError;
+use crate::experiment::class;
 use crate::interrupt;
 
 /// Steps from which the length of a block is reckoned.
@@ -87,15 +88,7 @@ fn task(
     statement: String,
     work: Work,
 ) -> Task {
-    let cell = Class {
-        id: id.to_owned(),
-        experiment: Experiment::Messages,
-        label,
-        what: statement,
-        operations: units,
-        unit: unit.to_owned(),
-        axes: Axes::new(),
-    };
+    let cell = class(Experiment::Messages, (id, label), statement, (units, unit));
     Task { cell, work }
 }
 

@@ -15,5 +15,5 @@ mod work;
 
 use tdekit_tds_client as tds;
 
-pub(crate) use options::{MessagesArgs, MessagesPlan};
+pub(crate) use options::MessagesPlan;
 pub(crate) use run::run;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 use zeroize::Zeroizing;
 
 use super::tds::{DEFAULT_PACKET_BYTES, Mode, Trust};
@@ -14,61 +14,61 @@ use crate::error::BenchError;
 
 /// May hold the password for the server.
 const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
-// With `--quick`, and usually.
-/// Rows of the large result; some 14 MB.
-const STREAM_ROWS: (u32, u32) = (16_384, 131_072);
-/// Connections of a block.
-const CONNECTS: (u32, u32) = (100, 1000);
-/// Selects of a block, and rows of their table.
-const SELECTS: (u32, u32) = (2000, 20_000);
+/// Rows of the table that is selected from: with `--quick`, and usually.
 const POINT_ROWS: (u32, u32) = (16_384, 131_072);
 
-#[derive(Debug, Clone, Args)]
+/// The experiment: options, and from [`MessagesPlan::filled`] on every default.
+#[derive(Clone, Args)]
 #[command(next_help_heading = "Options of --experiment messages")]
-pub(crate) struct MessagesArgs {
+pub(crate) struct MessagesPlan {
     /// Kinds of connections, parted by commas: `off` (the base, always measured), `on` (TLS within
     /// PRELOGIN), `strict` (TDS 8.0). Default: off,on; with a server of the bench's own all three.
-    #[arg(long, value_delimiter = ',', value_name = "MODES", value_parser = modes())]
-    mode: Vec<Mode>,
+    // From then on those beside `off`.
+    #[arg(long = "mode", value_delimiter = ',', value_name = "MODES", value_parser = modes())]
+    pub(super) modes: Vec<Mode>,
     /// Parts of the experiment, parted by commas: `loop` (the message loop), `stream` (a large
     /// result), `connects` (connections made and closed again), `points` (selects of one row by a
     /// prepared statement; on a server of the bench's own beside the same call in its own process),
     /// `idle` (memory of connections that wait). Default: loop,stream.
-    #[arg(long, value_delimiter = ',', value_name = "PARTS")]
-    part: Vec<Part>,
+    #[arg(long = "part", value_delimiter = ',', value_name = "PARTS", value_enum,
+          default_values_t = [Part::Loop, Part::Stream], hide_default_value = true)]
+    pub(super) parts: Vec<Part>,
     /// Time the message loop and a large result through a real driver too, where it is installed:
     /// `freetds` (its bsqldb). May be repeated.
-    #[arg(long, value_delimiter = ',', value_name = "DRIVERS")]
-    driver: Vec<DriverName>,
+    #[arg(long = "driver", value_delimiter = ',', value_name = "DRIVERS")]
+    pub(super) drivers: Vec<DriverName>,
     /// Packet size to ask the server for.
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = DEFAULT_PACKET_BYTES,
-        value_parser = clap::value_parser!(u16).range(512..=32_767)
-    )]
-    packet_size: u16,
+    #[arg(long = "packet-size", value_name = "BYTES", default_value_t = DEFAULT_PACKET_BYTES,
+          value_parser = clap::value_parser!(u16).range(512..=32_767))]
+    pub(super) packet_bytes: u16,
     /// Rows of the large result that is streamed; rounded up to a power of two. 0 leaves it out.
     /// Default: 131,072, with --quick 16,384.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100_000_000))]
-    stream_rows: Option<u32>,
+    // A power of two from then on, or 0.
+    #[arg(long, default_value = "131072", default_value_if("quick", "true", "16384"),
+          hide_default_value = true,
+          value_parser = clap::value_parser!(u32).range(0..=100_000_000))]
+    pub(super) stream_rows: u32,
     /// Connections of a block of the part `connects`. Default: 1,000, with --quick 100.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    connects: Option<u32>,
+    #[arg(long, value_name = "N", default_value = "1000",
+          default_value_if("quick", "true", "100"), hide_default_value = true,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) connects: u32,
     /// Connections that are being made at a time, in the parts `connects` and `idle`.
     #[arg(long, value_name = "THREADS", default_value_t = 4,
           value_parser = clap::value_parser!(u32).range(1..=256))]
-    connect_threads: u32,
+    pub(super) connect_threads: u32,
     /// Selects of a block of the part `points`. Default: 20,000, with --quick 2,000.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
-    selects: Option<u32>,
+    #[arg(long, value_name = "N", default_value = "20000",
+          default_value_if("quick", "true", "2000"), hide_default_value = true,
+          value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
+    pub(super) selects: u32,
     /// Connections of the part `idle`.
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = clap::value_parser!(u32).range(1..=60_000))]
-    idle: u32,
+    pub(super) idle: u32,
     /// Accept any certificate of the server, also a self-signed one.
-    #[arg(long, action = ArgAction::SetTrue, conflicts_with = "tls_ca")]
-    trust: bool,
+    #[arg(long = "trust", conflicts_with = "tls_ca")]
+    trust_any: bool,
     /// Accept certificates that those in this PEM file vouch for. Default: the system's roots.
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
@@ -76,6 +76,23 @@ pub(crate) struct MessagesArgs {
     /// $TDEKIT_LOGIN_PASSWORD.
     #[arg(long, value_name = "FILE")]
     login_password_file: Option<PathBuf>,
+    /// None to start a server.
+    #[arg(skip)]
+    pub(super) target: Option<Target>,
+    #[arg(skip = Trust::System)]
+    pub(super) trust: Trust,
+    /// Rows of the table that is selected from; a power of two.
+    #[arg(skip)]
+    pub(super) point_rows: u32,
+    /// Steps of the message loop; none for as many as fill a block.
+    #[arg(skip)]
+    pub(super) loops: Option<u64>,
+    #[arg(skip)]
+    pub(super) restarts: u32,
+    #[arg(skip)]
+    pub(super) pairs: u32,
+    #[arg(skip)]
+    pub(crate) max_time: Duration,
 }
 
 fn modes() -> impl TypedValueParser<Value = Mode> {
@@ -108,32 +125,6 @@ pub(super) struct Target {
     pub(super) password: Zeroizing<String>,
 }
 
-/// The experiment, with every default filled in.
-#[derive(Clone)]
-pub(crate) struct MessagesPlan {
-    /// None to start a server.
-    pub(super) target: Option<Target>,
-    /// Those beside `off`.
-    pub(super) modes: Vec<Mode>,
-    pub(super) trust: Trust,
-    pub(super) packet_bytes: u16,
-    pub(super) parts: Vec<Part>,
-    pub(super) drivers: Vec<DriverName>,
-    /// A power of two, or 0.
-    pub(super) stream_rows: u32,
-    pub(super) connects: u32,
-    pub(super) connect_threads: u32,
-    pub(super) selects: u32,
-    /// Rows of the table that is selected from; a power of two.
-    pub(super) point_rows: u32,
-    pub(super) idle: u32,
-    /// Steps of the message loop; none for as many as fill a block.
-    pub(super) loops: Option<u64>,
-    pub(super) restarts: u32,
-    pub(super) pairs: u32,
-    pub(crate) max_time: Duration,
-}
-
 /// Without the password.
 impl std::fmt::Debug for MessagesPlan {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -145,13 +136,13 @@ impl std::fmt::Debug for MessagesPlan {
     }
 }
 
-impl MessagesArgs {
-    /// The plan; `url` is the server's address, where one is named.
-    pub(crate) fn plan(
+impl MessagesPlan {
+    /// The same with every default filled in; `url` is the server's address, where one is named.
+    pub(crate) fn filled(
         &self,
-        given: Given,
+        given: &Given,
         url: Option<&ServerUrl>,
-    ) -> Result<MessagesPlan, BenchError> {
+    ) -> Result<Self, BenchError> {
         let target = |url: &ServerUrl| -> Result<_, BenchError> {
             Ok(Target { url: url.clone(), password: self.password(url)? })
         };
@@ -160,42 +151,31 @@ impl MessagesArgs {
             None => &[Mode::On, Mode::Strict],
             Some(_) => &[Mode::On],
         };
-        let named = if self.mode.is_empty() { usual } else { &self.mode };
+        let named = if self.modes.is_empty() { usual } else { &self.modes };
         let modes = each_once(named.iter().copied().filter(|mode| *mode != Mode::Off));
         if modes.is_empty() {
             let reason = "only plain connections: there is nothing to compare";
             return Err(BenchError::option("--mode", reason));
         }
-        let rows = self.stream_rows.unwrap_or(given.by_quick(STREAM_ROWS));
-        let parts = match self.part.as_slice() {
-            [] => vec![Part::Loop, Part::Stream],
-            given => given.to_vec(),
-        };
-        Ok(MessagesPlan {
+        Ok(Self {
             // A server that the bench itself starts on loopback makes its certificate itself.
-            trust: match (&self.tls_ca, self.trust || target.is_none()) {
+            trust: match (&self.tls_ca, self.trust_any || target.is_none()) {
                 (Some(path), _) => Trust::File(path.clone()),
                 (None, true) => Trust::Anyone,
                 (None, false) => Trust::System,
             },
             target,
             modes,
-            packet_bytes: self.packet_size,
-            stream_rows: match parts.contains(&Part::Stream) {
-                true if rows > 0 => rows.next_power_of_two(),
+            stream_rows: match self.stream_rows {
+                rows @ 1.. if self.parts.contains(&Part::Stream) => rows.next_power_of_two(),
                 _ => 0,
             },
-            parts,
-            drivers: self.driver.clone(),
-            connects: self.connects.unwrap_or(given.by_quick(CONNECTS)),
-            connect_threads: self.connect_threads,
-            selects: self.selects.unwrap_or(given.by_quick(SELECTS)),
             point_rows: given.by_quick(POINT_ROWS),
-            idle: self.idle,
             loops: given.loops,
             restarts: given.restarts(),
             pairs: given.pairs(),
             max_time: given.max_time(MAX_TIME_S),
+            ..self.clone()
         })
     }
 
@@ -234,9 +214,9 @@ mod tests {
     use crate::cli::tests::parsed;
 
     fn plan(words: &[&str], url: Option<&str>) -> Result<MessagesPlan, String> {
-        let args: MessagesArgs = parsed(words).map_err(|error| error.to_string())?;
+        let args: MessagesPlan = parsed(words).map_err(|error| error.to_string())?;
         let url = url.map(|url| url.parse()).transpose()?;
-        args.plan(Given::default(), url.as_ref()).map_err(|error| error.to_string())
+        args.filled(&parsed(&[]).unwrap(), url.as_ref()).map_err(|error| error.to_string())
     }
 
     #[test]

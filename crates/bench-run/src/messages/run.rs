@@ -47,7 +47,7 @@ pub(crate) fn run(
             Some(Home::make(tools.tdekit.clone(), &config.directory)?)
         }
     };
-    let (sides, modes): (Vec<_>, Vec<_>) = sides(plan, config.control).into_iter().unzip();
+    let (sides, modes): (Vec<_>, Vec<_>) = sides(plan, config.given.aa).into_iter().unzip();
     let mut measuring = Measuring {
         plan,
         modes,
@@ -62,7 +62,7 @@ pub(crate) fn run(
     };
     let Surroundings { progress, noise, steering, warnings } = around;
     let inner = Surroundings { progress, noise, steering, warnings: &mut *warnings };
-    let ended = match measuring.run(config.seed, inner) {
+    let ended = match measuring.run(config.given.seed, inner) {
         Ok(reached) => Ended { failure: None, reached },
         Err(error) => Ended { failure: Some(error), reached: false },
     };

@@ -12,7 +12,7 @@ use super::remote::Remote;
 use super::sqlite::Sqlite;
 use crate::config::Config;
 use crate::error::BenchError;
-use crate::experiment::Figures;
+use crate::experiment::{Figures, axes, class};
 use crate::latency::Percentiles;
 use crate::measure::of_use;
 use crate::numbers::whole;
@@ -106,7 +106,7 @@ pub(crate) fn run(
     let figures = Figures::new(report, config, &results.settings);
     let length = figures.length("the OLTP workloads", (plan.restarts, plan.pairs), plan.max_time);
     let mut ground = OltpGround { target, figures, cells, block_s };
-    let ended = schedule::run(&mut ground, &length, config.seed, around);
+    let ended = schedule::run(&mut ground, &length, config.given.seed, around);
     let ended = ground.figures.finish(ended, &mut results.oltp)?;
     if let (Some(report), true) = (&results.oltp, results.subject.label.is_empty()) {
         report.text("engine").clone_into(&mut results.subject.label);
@@ -124,16 +124,11 @@ fn cells(plan: &OltpPlan) -> Vec<Cell> {
         let threads = if scan { &[1][..] } else { &plan.threads };
         for threads in threads {
             let name = workload.name();
-            let axes = [("workload", name.to_owned()), ("threads", threads.to_string())];
-            let class = Class {
-                id: format!("{name}/{threads}"),
-                experiment: Experiment::Oltp,
-                label: format!("{name}, {threads} thread{}", if *threads == 1 { "" } else { "s" }),
-                what: String::new(),
-                operations: 0,
-                unit: if scan { "page" } else { "transaction" }.to_owned(),
-                axes: axes.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
-            };
+            let label = format!("{name}, {threads} thread{}", if *threads == 1 { "" } else { "s" });
+            let unit = if scan { "page" } else { "transaction" };
+            let names = (format!("{name}/{threads}"), label);
+            let mut class = class(Experiment::Oltp, names, String::new(), (0, unit));
+            class.axes = axes([("workload", name), ("threads", &threads.to_string())]);
             cells.push(Cell { class, workload: *workload, threads: *threads });
         }
     }

@@ -72,7 +72,7 @@ impl<'a> MariaDb<'a> {
         check_space(place, each.saturating_mul(copies))?;
         let directory = private::directory(place, ".tdekit-bench-")?;
         progress.say("setting up the sides");
-        let sides = set_up(plan, tools, config.control, directory.path())?;
+        let sides = set_up(plan, tools, config.given.aa, directory.path())?;
         let mut made = Self {
             plan,
             programs,
@@ -92,7 +92,7 @@ impl<'a> MariaDb<'a> {
         for side in &made.sides {
             interrupt::check()?;
             progress.say(format!("filling the tables: {}", side.side.label));
-            let (engine, bytes) = made.fill(side, &template, config.seed)?;
+            let (engine, bytes) = made.fill(side, &template, config.given.seed)?;
             if side.side.role == Role::Base {
                 (made.engine, made.data_bytes) = (engine, bytes);
             }

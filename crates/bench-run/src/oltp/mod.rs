@@ -15,5 +15,5 @@ mod sysbench;
 mod worker;
 
 pub(crate) use ground::run;
-pub(crate) use options::{AnyPeer, OltpArgs, OltpPlan, OltpTarget};
+pub(crate) use options::{AnyPeer, OltpPlan, OltpTarget};
 pub(crate) use worker::{Oltp, OltpShare};

@@ -15,11 +15,9 @@ use crate::peers::Peer;
 const CLIENT_PASSWORD_VARIABLE: &str = "MYSQL_PWD";
 /// Threads of the source are 1, 8, 16, 32, 64, 128, 256; the default keeps the run short.
 const THREADS: [u32; 3] = [1, 8, 32];
-const TABLES: u32 = 4;
 // Below: with `--quick`, and usually.
 /// Rows of each table: together some 150 MB, more than twice the default buffer pool.
 const ROWS: (u64, u64) = (20_000, 150_000);
-const BUFFER_POOL_MIB: (u32, u32) = (16, 64);
 const RESTARTS: (u32, u32) = (2, 4);
 /// Seconds of measuring; preparing comes on top.
 const MAX_TIME_S: (u64, u64) = (20, 220);
@@ -30,37 +28,56 @@ const BLOCK_EXTRA_S: f64 = 0.5;
 
 type Password = Option<Zeroizing<String>>;
 
+/// The workloads to run: options, and from [`OltpPlan::filled`] on every default.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of --experiment oltp")]
-pub(crate) struct OltpArgs {
+pub(crate) struct OltpPlan {
     /// The target: `sqlite`; `mariadb`, private servers started from the system's packages; or
     /// a server that is there, `mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE`, whose password may
     /// stand in $TDEKIT_LOGIN_PASSWORD or $MYSQL_PWD instead. For `--experiment messages` one that
     /// speaks SQL Server's protocol, `mssql://USER[:PASSWORD]@HOST[:PORT][/DATABASE]`.
     #[arg(long, default_value = "sqlite")]
-    target: OltpTarget,
+    pub(crate) target: OltpTarget,
     /// A workload of sysbench, `full_scan` (a cold scan of every table) or `all`. May be repeated,
     /// or parted by commas. Default: point select, read write, write only, update index.
     #[arg(long, value_delimiter = ',', value_parser = workloads())]
     workload: Vec<Workloads>,
+    #[arg(skip)]
+    pub(crate) workloads: Vec<Workload>,
     /// Threads, or on SQLite processes, parted by commas. Default: 1,8,32.
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1000))]
-    threads: Vec<u32>,
+    #[arg(long, value_delimiter = ',', default_values_t = THREADS, hide_default_value = true,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) threads: Vec<u32>,
     /// Tables, of --rows rows each. Default: 4 of 150,000 rows, with --quick of 20,000.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    tables: Option<u32>,
+    #[arg(long, default_value_t = 4, hide_default_value = true,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) tables: u32,
+    #[arg(skip)]
+    pub(crate) rows: u64,
     /// Length of a block. Default: what --max-time allows, 1 to 10.
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
-    block_time: Option<u32>,
+    #[arg(long = "block-time", value_name = "SECONDS",
+          value_parser = clap::value_parser!(u32).range(1..=3600))]
+    block_s: Option<u32>,
     /// Buffer pool of the servers, MiB. Default: 64, with --quick 16.
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(5..=1_000_000))]
-    buffer_pool: Option<u32>,
+    #[arg(long = "buffer-pool", value_name = "MIB", default_value = "64",
+          default_value_if("quick", "true", "16"), hide_default_value = true,
+          value_parser = clap::value_parser!(u32).range(5..=1_000_000))]
+    pub(crate) buffer_pool_mib: u32,
     /// Write a binary log, on the encrypted sides an encrypted one.
     #[arg(long)]
-    binlog: bool,
+    pub(crate) binlog: bool,
     /// A further option of all private servers, such as `innodb-io-capacity=2000`. May be repeated.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = server_option)]
-    server_option: Vec<String>,
+    #[arg(long = "server-option", value_name = "NAME=VALUE", value_parser = server_option)]
+    pub(crate) server_options: Vec<String>,
+    /// Key plugins of MariaDB, by the cipher.
+    #[arg(skip)]
+    pub(crate) plugins: Vec<&'static str>,
+    #[arg(skip)]
+    pub(crate) restarts: u32,
+    #[arg(skip)]
+    pub(crate) pairs: u32,
+    #[arg(skip)]
+    pub(crate) max_time: Duration,
 }
 
 /// A line of an option file, and no second one.
@@ -202,26 +219,7 @@ impl AnyPeer {
     }
 }
 
-/// The workloads to run, with every default filled in.
-#[derive(Debug, Clone)]
-pub(crate) struct OltpPlan {
-    pub(crate) target: OltpTarget,
-    pub(crate) workloads: Vec<Workload>,
-    pub(crate) threads: Vec<u32>,
-    pub(crate) tables: u32,
-    pub(crate) rows: u64,
-    pub(crate) block_s: Option<u32>,
-    pub(crate) buffer_pool_mib: u32,
-    pub(crate) binlog: bool,
-    pub(crate) server_options: Vec<String>,
-    /// Key plugins of MariaDB, by the cipher.
-    pub(crate) plugins: Vec<&'static str>,
-    pub(crate) restarts: u32,
-    pub(crate) pairs: u32,
-    pub(crate) max_time: Duration,
-}
-
-impl OltpArgs {
+impl OltpPlan {
     /// Whether a server is the target, on which no other experiment runs.
     pub(crate) fn on_server(&self) -> bool {
         self.target != OltpTarget::Sqlite
@@ -235,16 +233,13 @@ impl OltpArgs {
         }
     }
 
-    /// The plan.
-    pub(crate) fn plan(&self, given: Given, peers: &[AnyPeer]) -> Result<OltpPlan, BenchError> {
+    /// The same with every default filled in.
+    pub(crate) fn filled(&self, given: &Given, peers: &[AnyPeer]) -> Result<Self, BenchError> {
         let mut workloads = each_once(self.workload.iter().flatten().copied());
         if workloads.is_empty() {
             workloads = Workload::USUAL.to_vec();
         }
         let mut threads = each_once(self.threads.iter().copied());
-        if threads.is_empty() {
-            threads = THREADS.to_vec();
-        }
         threads.sort_unstable();
         let plugins = each_once(peers.iter().flat_map(AnyPeer::plugins).copied());
         let refuse = |option, reason| Err(BenchError::option(option, reason));
@@ -254,28 +249,21 @@ impl OltpArgs {
         if self.on_server() && peers.iter().any(|peer| matches!(peer, AnyPeer::Library(_))) {
             return refuse("--peer", "a SQLite library is no peer of a server");
         }
-        if self.target != OltpTarget::MariaDb && (self.binlog || !self.server_option.is_empty()) {
+        if self.target != OltpTarget::MariaDb && (self.binlog || !self.server_options.is_empty()) {
             return refuse("--server-option", "there is no private server to give it to");
         }
-        Ok(OltpPlan {
-            target: self.target.clone(),
+        Ok(Self {
             workloads,
             threads,
-            tables: self.tables.unwrap_or(TABLES),
             rows: given.rows.unwrap_or(given.by_quick(ROWS)),
-            block_s: self.block_time,
-            buffer_pool_mib: self.buffer_pool.unwrap_or(given.by_quick(BUFFER_POOL_MIB)),
-            binlog: self.binlog,
-            server_options: self.server_option.clone(),
             plugins,
             restarts: given.first_stage().unwrap_or(given.by_quick(RESTARTS)),
             pairs: given.pairs.unwrap_or(1),
             max_time: given.max_time(MAX_TIME_S),
+            ..self.clone()
         })
     }
-}
 
-impl OltpPlan {
     /// Gives the server's address, where one is the target, the password that `beside` finds for
     /// it, and else the client programs' own.
     pub(crate) fn take_password(
@@ -311,8 +299,8 @@ mod tests {
     fn plan(words: &[&str], peers: &[&str]) -> Result<OltpPlan, String> {
         let peers: Vec<AnyPeer> =
             peers.iter().map(|peer| peer.parse()).collect::<Result<_, String>>()?;
-        let args: OltpArgs = parsed(words).map_err(|error| error.to_string())?;
-        args.plan(Given::default(), &peers).map_err(|error| error.to_string())
+        let args: OltpPlan = parsed(words).map_err(|error| error.to_string())?;
+        args.filled(&parsed(&[]).unwrap(), &peers).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::numbers::{float, whole};
 use crate::private;
 use crate::process::WorkerProcess;
 use crate::progress::Progress;
+use crate::subject::file_bytes;
 use crate::tools::Tools;
 
 /// Bytes of a row with its index.
@@ -67,14 +68,13 @@ impl<'a> Sqlite<'a> {
         let directory = private::directory(place, ".tdekit-bench-")?;
         progress.say("filling the tables");
         let plain = directory.path().join(NAME);
-        let page_size_bytes = config.page_size_bytes.unwrap_or(PAGE_BYTES);
-        fill(&plain, plan, page_size_bytes, config.seed)?;
+        let page_size_bytes = config.given.page_size.unwrap_or(PAGE_BYTES);
+        fill(&plain, plan, page_size_bytes, config.given.seed)?;
         interrupt::check()?;
         progress.say("setting up the sides");
         let choice = SideChoice { config, tools, page_size_bytes };
         let sides = sides::set_up(&choice, &choice.keys(directory.path())?)?;
-        let data_bytes =
-            std::fs::metadata(&plain).map_err(BenchError::file("cannot read", &plain))?.len();
+        let data_bytes = file_bytes(&plain)?;
         let idle = idle_transactions(plan, config, tools)?;
         let mut seats = Vec::new();
         for spec in sides {
@@ -89,9 +89,9 @@ impl<'a> Sqlite<'a> {
     /// The settings of every connection.
     fn pragmas(&self) -> Vec<(&'static str, String)> {
         vec![
-            ("journal_mode", self.config.journal_mode.clone()),
-            ("synchronous", self.config.synchronous.clone()),
-            ("cache_size", self.config.cache_size.to_string()),
+            ("journal_mode", self.config.given.journal_mode.clone()),
+            ("synchronous", self.config.given.synchronous.clone()),
+            ("cache_size", self.config.given.cache_size.to_string()),
             ("wal_autocheckpoint", "1000".to_owned()),
             ("temp_store", "FILE".to_owned()),
         ]
@@ -122,7 +122,7 @@ fn idle_transactions(
                 tables: plan.tables,
                 rows: plan.rows,
                 duration_ns: IDLE_NS,
-                seed: config.seed.wrapping_add(number),
+                seed: config.given.seed.wrapping_add(number),
             };
             let done: OltpDone = worker.ask(&Request::Oltp(share))?;
             times.push(float(done.cost.used.cpu_ns) / float(done.transactions.max(1)));

@@ -69,7 +69,7 @@ impl Steering {
                     Ok(self.note(*mix, *think_time))
                 }
             };
-            received.answer(answer);
+            received.answer(&answer);
         }
         self.version += u64::from(changed);
         changed
