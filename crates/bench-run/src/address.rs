@@ -4,7 +4,7 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 
 /// The protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl std::str::FromStr for ServerUrl {
 
 impl ServerUrl {
     /// Takes a password from outside of the address.
-    pub(crate) fn set_password(&mut self, password: Zeroizing<String>) -> Result<(), BenchError> {
+    pub(crate) fn set_password(&mut self, password: Zeroizing<String>) -> Result<()> {
         // It becomes a line of option files.
         if password.chars().any(char::is_control) {
             let reason = "the password holds a control character";

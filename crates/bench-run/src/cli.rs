@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::driver;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::interrupt;
 use crate::tools::Tools;
 use crate::worker;
@@ -80,7 +80,7 @@ impl From<Outcome> for ExitCode {
 
 /// Prints the table, writes the JSON document and the page. Fails when nothing could be measured,
 /// or a report not be written.
-fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome, BenchError> {
+fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome> {
     match &args.command {
         Some(BenchCommand::Peers(command)) => {
             interrupt::install();

@@ -4,14 +4,14 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 
 use crate::address::without_password;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::interrupt;
 
 /// Bytes that are kept of what a command says.
 const LAST_WORDS: usize = 4096;
 
 /// Runs a command to its end, without input. Fails with its last words.
-pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>, BenchError> {
+pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>> {
     let shown = shown(command);
     let output =
         command.stdin(Stdio::null()).output().map_err(BenchError::start(shown.as_str()))?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use tdekit_bench_report::Environment;
 use tdekit_system_use::{file_system, line_of, load, memory_bytes};
 
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::measure::clock_step_ns;
 
 /// Describes the machine; fields that the system does not tell are `unknown`.
@@ -40,7 +40,7 @@ pub(crate) fn processors() -> usize {
 }
 
 /// Bytes that this user may still write to the file system of `directory`.
-pub(crate) fn free_bytes(directory: &Path) -> Result<u64, BenchError> {
+pub(crate) fn free_bytes(directory: &Path) -> Result<u64> {
     let state = rustix::fs::statvfs(directory).map_err(|errno| {
         BenchError::file("cannot ask the free space of", directory)(errno.into())
     })?;
@@ -48,7 +48,7 @@ pub(crate) fn free_bytes(directory: &Path) -> Result<u64, BenchError> {
 }
 
 /// Fails unless `directory` has room for `needed_bytes`.
-pub(crate) fn check_space(directory: &Path, needed_bytes: u64) -> Result<(), BenchError> {
+pub(crate) fn check_space(directory: &Path, needed_bytes: u64) -> Result<()> {
     let available_bytes = free_bytes(directory)?;
     if available_bytes < needed_bytes {
         return Err(BenchError::Space {

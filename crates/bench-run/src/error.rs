@@ -6,6 +6,9 @@ use tdekit_bench_report::JsonError;
 use tdekit_private_mariadb::ServerError;
 use tdekit_tds_client::TdsError;
 
+/// What comes of most things here.
+pub(crate) type Result<T, E = BenchError> = std::result::Result<T, E>;
+
 /// The reason for which a bench could not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {

@@ -5,14 +5,14 @@ use std::time::Duration;
 use tdekit_bench_report::{Axes, Class, Experiment, Report, Results, Run, Settings, Stopping};
 
 use crate::config::Config;
-use crate::error::BenchError;
+use crate::error::Result;
 use crate::schedule::{Ended, Kind, Length, Surroundings};
 use crate::tools::Tools;
 
 /// Runs an experiment that the plan asks for, and puts its figures into the results, after a
 /// failure those until then. Fails when nothing could be measured.
 pub(crate) type RunExperiment =
-    fn(&Config, &Tools, Surroundings<'_>, &mut Results) -> Result<Ended, BenchError>;
+    fn(&Config, &Tools, Surroundings<'_>, &mut Results) -> Result<Ended>;
 
 /// A class of blocks, of so many operations each, without a place on any axis.
 pub(crate) fn class(
@@ -80,11 +80,7 @@ impl Figures {
     ///
     /// # Errors
     /// The failure that ended the run, where nothing was measured.
-    pub(crate) fn finish(
-        self,
-        ended: Ended,
-        place: &mut Option<Report>,
-    ) -> Result<Ended, BenchError> {
+    pub(crate) fn finish(self, ended: Ended, place: &mut Option<Report>) -> Result<Ended> {
         let ended =
             ended.unless_empty(self.report.runs.is_empty() && self.report.idle.is_empty())?;
         *place = Some(self.report);

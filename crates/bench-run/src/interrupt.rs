@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::Connection;
 
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 static INSTALL: Once = Once::new();
@@ -34,6 +34,6 @@ pub(crate) fn requested() -> bool {
 }
 
 /// Fails once a stop was asked for.
-pub(crate) fn check() -> Result<(), BenchError> {
+pub(crate) fn check() -> Result<()> {
     if requested() { Err(BenchError::Interrupted) } else { Ok(()) }
 }

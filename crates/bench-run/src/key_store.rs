@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::command::run;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::private;
 
 /// Its one certificate.
@@ -18,7 +18,7 @@ pub(crate) const OTHER_KEYS: [&str; 3] = ["TDEKIT_PASSWORD", "TDEKIT_PASSWORD_FI
 pub(crate) type KeyEnvironment = Vec<(OsString, OsString)>;
 
 /// Makes a key store with one certificate in `directory`, opened by a key file.
-pub(crate) fn make(tdekit: &Path, directory: &Path) -> Result<KeyEnvironment, BenchError> {
+pub(crate) fn make(tdekit: &Path, directory: &Path) -> Result<KeyEnvironment> {
     let home = directory.join("home");
     let key_file = directory.join("key");
     let random = random_key()?;
@@ -43,7 +43,7 @@ pub(crate) fn command(program: &Path, environment: &KeyEnvironment) -> Command {
 }
 
 /// 32 bytes of the system's generator. They open a key store that lives as long as the run.
-pub(crate) fn random_key() -> Result<[u8; 32], BenchError> {
+pub(crate) fn random_key() -> Result<[u8; 32]> {
     use std::io::Read;
     let source = Path::new("/dev/urandom");
     let mut key = [0; 32];

@@ -8,7 +8,7 @@ use object::elf::{FileHeader64, STB_WEAK};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
 use crate::command::run;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 
 /// A raw key, so that no key derivation is measured. The databases hold generated or copied data
 /// for the time of a run; the key protects nothing.
@@ -132,7 +132,7 @@ impl PeerLibrary {
     }
 
     /// The installed library.
-    pub(crate) fn locate(self) -> Result<PathBuf, BenchError> {
+    pub(crate) fn locate(self) -> Result<PathBuf> {
         let path = self.path()?;
         if path.is_file() {
             Ok(path)
@@ -145,12 +145,12 @@ impl PeerLibrary {
         }
     }
 
-    fn path(self) -> Result<PathBuf, BenchError> {
+    fn path(self) -> Result<PathBuf> {
         Ok(cache_directory()?.join(format!("lib{}.so", self.name())))
     }
 
     /// Fetches the package with its own client and puts the library into the cache.
-    pub(crate) fn install(self) -> Result<PathBuf, BenchError> {
+    pub(crate) fn install(self) -> Result<PathBuf> {
         let target = self.path()?;
         let cache = cache_directory()?;
         std::fs::create_dir_all(&cache).map_err(BenchError::file("cannot create", &cache))?;
@@ -177,7 +177,7 @@ impl PeerLibrary {
 }
 
 /// The directory of installed peers: `$TDEKIT_PEERS`, or below the user's cache directory.
-fn cache_directory() -> Result<PathBuf, BenchError> {
+fn cache_directory() -> Result<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = variable("TDEKIT_PEERS") {
         return Ok(path.into());
@@ -192,7 +192,7 @@ fn cache_directory() -> Result<PathBuf, BenchError> {
     Ok(cache.join("tdekit").join("peers"))
 }
 
-fn pip(directory: &Path, package: &str) -> Result<(), BenchError> {
+fn pip(directory: &Path, package: &str) -> Result<()> {
     run(Command::new("python3")
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"])
         .args(["--only-binary", ":all:", "--no-compile", "--target"])
@@ -207,7 +207,7 @@ const COMPILE: &str = "-O2 -fPIC -shared -w -DSQLITE_THREADSAFE=1 -DSQLITE_ENABL
      -DSQLITE_ENABLE_DBSTAT_VTAB -DSQLITE_ENABLE_FTS3 -DSQLITE_ENABLE_FTS4 -DSQLITE_ENABLE_FTS5 \
      -DSQLITE_ENABLE_MATH_FUNCTIONS -DSQLITE_ENABLE_RTREE -DSQLITE_USE_URI=1 -DHAVE_USLEEP=1";
 
-fn compile_sqlite3mc(directory: &Path) -> Result<PathBuf, BenchError> {
+fn compile_sqlite3mc(directory: &Path) -> Result<PathBuf> {
     run(Command::new("npm")
         .args(["pack", "--silent", "better-sqlite3-multiple-ciphers", "--pack-destination"])
         .arg(directory))?;
@@ -224,7 +224,7 @@ fn compile_sqlite3mc(directory: &Path) -> Result<PathBuf, BenchError> {
 }
 
 /// The first file below `directory` whose name fits.
-fn find(directory: &Path, fits: &dyn Fn(&str) -> bool) -> Result<PathBuf, BenchError> {
+fn find(directory: &Path, fits: &dyn Fn(&str) -> bool) -> Result<PathBuf> {
     let mut waiting = vec![directory.to_owned()];
     while let Some(directory) = waiting.pop() {
         let error = |source| BenchError::file("cannot list", &directory)(source);
@@ -248,7 +248,7 @@ fn find(directory: &Path, fits: &dyn Fn(&str) -> bool) -> Result<PathBuf, BenchE
 /// Makes undefined symbols that begin with `prefix` weak, so that a Python module's library can be
 /// loaded without an interpreter: the loader then leaves them null instead of refusing. SQLite's
 /// own functions in it refer to none of them.
-fn weaken_undefined(path: &Path, prefix: &str) -> Result<(), BenchError> {
+fn weaken_undefined(path: &Path, prefix: &str) -> Result<()> {
     let mut bytes = std::fs::read(path).map_err(BenchError::file("cannot read", path))?;
     let places = undefined_symbols(&bytes, prefix).map_err(|error| BenchError::File {
         doing: "cannot read the symbols of",

@@ -7,11 +7,11 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 
 /// Makes a directory below `parent` whose name holds what `prefix` says and random letters; it is
 /// removed with what is in it when it is dropped.
-pub(crate) fn directory(parent: &Path, prefix: &str) -> Result<TempDir, BenchError> {
+pub(crate) fn directory(parent: &Path, prefix: &str) -> Result<TempDir> {
     tempfile::Builder::new()
         .prefix(prefix)
         .permissions(Permissions::from_mode(0o700))
@@ -20,7 +20,7 @@ pub(crate) fn directory(parent: &Path, prefix: &str) -> Result<TempDir, BenchErr
 }
 
 /// Writes a file, in place of what is there.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let write = || -> std::io::Result<()> {
         // For its owner only, as `tempfile` makes them.

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use serde::de::DeserializeOwned;
 
 use crate::command::{failed, last_words};
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::interrupt;
 use crate::job::{DatabaseState, Ran, Request, RunSpec};
 use crate::key_store::{self, KeyEnvironment};
@@ -41,8 +41,8 @@ pub(crate) fn read_lines<T: Send + 'static>(
 /// does a failure of what is done now and then.
 pub(crate) fn next_line<T>(
     lines: &Receiver<T>,
-    meanwhile: &mut dyn FnMut() -> Result<(), BenchError>,
-) -> Result<Option<T>, BenchError> {
+    meanwhile: &mut dyn FnMut() -> Result<()>,
+) -> Result<Option<T>> {
     loop {
         interrupt::check()?;
         match lines.recv_timeout(Duration::from_millis(100)) {
@@ -68,11 +68,7 @@ pub(crate) struct WorkerProcess {
 
 impl WorkerProcess {
     /// Starts `program bench-worker` with further environment variables.
-    pub(crate) fn start(
-        program: &Path,
-        side: &str,
-        environment: &KeyEnvironment,
-    ) -> Result<Self, BenchError> {
+    pub(crate) fn start(program: &Path, side: &str, environment: &KeyEnvironment) -> Result<Self> {
         let mut child = key_store::command(program, environment)
             .arg("bench-worker")
             .stdin(Stdio::piped())
@@ -91,7 +87,7 @@ impl WorkerProcess {
     }
 
     /// Sends a request without waiting for its reply.
-    pub(crate) fn send(&mut self, request: &Request) -> Result<(), BenchError> {
+    pub(crate) fn send(&mut self, request: &Request) -> Result<()> {
         let mut line =
             serde_json::to_string(request).map_err(|error| BenchError::WorkerFailed {
                 side: self.side.clone(),
@@ -106,15 +102,15 @@ impl WorkerProcess {
     }
 
     /// Waits for the next reply; a stop request or the worker's death ends the waiting.
-    pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> Result<T, BenchError> {
+    pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> Result<T> {
         self.receive_while(&mut || Ok(()))
     }
 
     /// As [`Self::receive`], with something to do now and then.
     pub(crate) fn receive_while<T: DeserializeOwned>(
         &mut self,
-        meanwhile: &mut dyn FnMut() -> Result<(), BenchError>,
-    ) -> Result<T, BenchError> {
+        meanwhile: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<T> {
         let Some(line) = next_line(&self.replies, meanwhile)? else { return Err(self.lost()) };
         let side = || self.side.clone();
         serde_json::from_str::<Result<T, String>>(&line)
@@ -126,27 +122,23 @@ impl WorkerProcess {
     }
 
     /// Sends a request and waits for its reply, whose type [`Request`] says.
-    pub(crate) fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, BenchError> {
+    pub(crate) fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T> {
         self.send(request)?;
         self.receive()
     }
 
     /// Asks for something that answers nothing.
-    pub(crate) fn do_it(&mut self, request: &Request) -> Result<(), BenchError> {
+    pub(crate) fn do_it(&mut self, request: &Request) -> Result<()> {
         self.ask(request)
     }
 
     /// Opens the database that later requests work on.
-    pub(crate) fn open(
-        &mut self,
-        path: &Path,
-        on_open: Vec<String>,
-    ) -> Result<DatabaseState, BenchError> {
+    pub(crate) fn open(&mut self, path: &Path, on_open: Vec<String>) -> Result<DatabaseState> {
         self.ask(&Request::Open { path: path.to_owned(), on_open })
     }
 
     /// Runs a command to its end and fails unless it succeeded.
-    pub(crate) fn run(&mut self, spec: &RunSpec) -> Result<Ran, BenchError> {
+    pub(crate) fn run(&mut self, spec: &RunSpec) -> Result<Ran> {
         let ran: Ran = self.ask(&Request::Run(spec.clone()))?;
         match ran.failure {
             None => Ok(ran),

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::path::Path;
 
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 
 /// Statements that would reach other files, or take away what the bench needs.
 const REFUSED: [(&str, &str); 3] = [
@@ -24,7 +24,7 @@ const SETTINGS: [&str; 6] = [
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Reads and splits a script; fails on what cannot be priced.
-pub(crate) fn read(path: &Path) -> Result<Vec<String>, BenchError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<String>> {
     let state = std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?;
     let refused = |reason: String| BenchError::Option { option: "--script", reason };
     if state.len() > MOST_BYTES {

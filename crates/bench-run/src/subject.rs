@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tdekit_bench_report::Subject;
 
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::interrupt;
 
 /// Copies the database at `source` to `target`, compact, with `page_size_bytes` if given. Returns
@@ -15,7 +15,7 @@ pub(crate) fn copy_database(
     source: &Path,
     target: &Path,
     page_size_bytes: Option<u32>,
-) -> Result<Option<String>, BenchError> {
+) -> Result<Option<String>> {
     let before = Stamp::of(source)?;
     // Opening a database in WAL mode makes files beside it, even for reading. When nobody has it
     // open there is no log, and it can be read as an immutable file.
@@ -37,7 +37,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(path: &Path) -> Result<Self, BenchError> {
+    fn of(path: &Path) -> Result<Self> {
         let state = std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?;
         let length =
             |suffix: &str| std::fs::metadata(beside(path, suffix)).map_or(0, |state| state.len());
@@ -54,7 +54,7 @@ fn copy_open(
     target: &Path,
     page_size_bytes: Option<u32>,
     immutable: bool,
-) -> Result<Option<String>, BenchError> {
+) -> Result<Option<String>> {
     let failed = |error: rusqlite::Error| {
         if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) {
             BenchError::NotADatabase { path: source.to_owned() }
@@ -108,7 +108,7 @@ fn copy_pages(source: &Connection, target: &Path) -> rusqlite::Result<()> {
 }
 
 /// Leaves the copy in rollback mode, so that the file stands alone, and at the page size wanted.
-fn settle(target: &Path, page_size_bytes: Option<u32>) -> Result<(), BenchError> {
+fn settle(target: &Path, page_size_bytes: Option<u32>) -> Result<()> {
     let doing = || BenchError::sqlite("cannot settle the copy");
     let connection = Connection::open(target).map_err(doing())?;
     connection.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(())).map_err(doing())?;
@@ -127,7 +127,7 @@ pub(crate) fn describe(
     database: Option<&Path>,
     generated: String,
     (path, page_size_bytes): (&Path, u32),
-) -> Result<Subject, BenchError> {
+) -> Result<Subject> {
     let own = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into();
     Ok(Subject {
         label: database.map_or(generated, own),
@@ -141,18 +141,18 @@ pub(crate) fn describe(
 }
 
 /// Size of a file.
-pub(crate) fn file_bytes(path: &Path) -> Result<u64, BenchError> {
+pub(crate) fn file_bytes(path: &Path) -> Result<u64> {
     Ok(std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?.len())
 }
 
 /// Size of a database with its log.
-pub(crate) fn database_bytes(path: &Path) -> Result<u64, BenchError> {
+pub(crate) fn database_bytes(path: &Path) -> Result<u64> {
     let log = std::fs::metadata(beside(path, "-wal")).map_or(0, |state| state.len());
     Ok(file_bytes(path)?.saturating_add(log))
 }
 
 /// Page size of an open database.
-pub(crate) fn page_size(connection: &Connection) -> Result<u32, BenchError> {
+pub(crate) fn page_size(connection: &Connection) -> Result<u32> {
     connection
         .query_row("PRAGMA page_size", [], |row| row.get(0))
         .map_err(BenchError::sqlite("cannot ask the page size"))
@@ -166,17 +166,17 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Removes the files that SQLite keeps beside a database.
-pub(crate) fn remove_logs(path: &Path) -> Result<(), BenchError> {
+pub(crate) fn remove_logs(path: &Path) -> Result<()> {
     ["-wal", "-shm", "-journal"].into_iter().try_for_each(|end| remove(&beside(path, end)))
 }
 
 /// Removes a database with what SQLite keeps beside it.
-pub(crate) fn remove_database(path: &Path) -> Result<(), BenchError> {
+pub(crate) fn remove_database(path: &Path) -> Result<()> {
     remove(path).and_then(|()| remove_logs(path))
 }
 
 /// Removes a file that may not be there.
-pub(crate) fn remove(path: &Path) -> Result<(), BenchError> {
+pub(crate) fn remove(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(BenchError::file("cannot remove", path)(error))

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Tools {
@@ -20,7 +20,7 @@ pub(crate) struct Tools {
 
 impl Tools {
     /// Those that the environment names, else those beside the running program.
-    pub(crate) fn find() -> Result<Self, BenchError> {
+    pub(crate) fn find() -> Result<Self> {
         let worker = std::env::current_exe()
             .map_err(BenchError::file("cannot find", "the running program"))?;
         let named = |variable| std::env::var_os(variable).map(PathBuf::from);

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::command::run;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::key_store;
 use crate::tools::Tools;
 
@@ -24,7 +24,7 @@ pub(super) fn check_cipher(
     backup: &Path,
     what: &str,
     cipher: Option<&str>,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     let mut command = key_store::command(&tools.tdekit, &Vec::new());
     let said = run(command.arg("inspect").arg(backup).arg("--json"))?;
     let wrong = |detail: String| BenchError::mismatch(what, detail);
@@ -55,7 +55,7 @@ fn named_cipher(value: &Value) -> Option<&str> {
 
 /// Checks that a restored database has every byte of the one that was backed up, but for what
 /// SQLite writes into a copy's header.
-pub(super) fn check_restored(source: &Path, restored: &Path, what: &str) -> Result<(), BenchError> {
+pub(super) fn check_restored(source: &Path, restored: &Path, what: &str) -> Result<()> {
     let open = |path: &Path| File::open(path).map_err(BenchError::file("cannot open", path));
     let length = |file: &File, path: &Path| {
         file.metadata().map(|state| state.len()).map_err(BenchError::file("cannot read", path))

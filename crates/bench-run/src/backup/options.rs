@@ -7,7 +7,7 @@ use clap::{ArgAction, Args};
 
 use super::tools::{PeerTool, TOOLS};
 use crate::config::{Given, each_once};
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 
 /// Ciphers of the document and of this time. Triple DES takes ten times as long as all others.
 const CIPHERS: [&str; 5] = ["AES_128", "AES_192", "AES_256", "AEGIS_128X2", "AEGIS_256X2"];
@@ -133,7 +133,7 @@ fn size(text: &str) -> Result<u64, String> {
 
 impl BackupPlan {
     /// The same with every default filled in.
-    pub(crate) fn filled(&self, given: &Given) -> Result<Self, BenchError> {
+    pub(crate) fn filled(&self, given: &Given) -> Result<Self> {
         let peers = each_once(self.backup_peer.iter().flatten().copied());
         let or_default = |named: &[String], usual: &[&str]| match named {
             [] => usual.iter().copied().map(str::to_owned).collect(),
@@ -153,7 +153,7 @@ impl BackupPlan {
         Ok(plan)
     }
 
-    fn check(&self) -> Result<(), BenchError> {
+    fn check(&self) -> Result<()> {
         let names = |devices: &[DeviceDirectory]| -> Vec<String> {
             devices.iter().map(|device| device.name.clone()).collect()
         };

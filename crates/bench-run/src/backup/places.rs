@@ -11,7 +11,7 @@ use tdekit_system_use::{file_system, memory_bytes};
 use super::options::{BackupPlan, DeviceDirectory};
 use crate::config::each_once;
 use crate::environment::free_bytes;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::private;
 
 /// The second default device.
@@ -80,7 +80,7 @@ pub(super) fn set_up(
     work: &Path,
     database_bytes: u64,
     warnings: &mut Vec<String>,
-) -> Result<Vec<Place>, BenchError> {
+) -> Result<Vec<Place>> {
     let (sources, targets) = devices(plan, work, database_bytes, warnings);
     let all = each_once(targets.iter().chain(&sources));
     let rooms: Vec<(&Path, u64)> = all
@@ -133,7 +133,7 @@ fn devices(
 }
 
 /// Checks that each file system has room for the bytes that all directories on it need.
-fn check_room(rooms: &[(&Path, u64)]) -> Result<(), BenchError> {
+fn check_room(rooms: &[(&Path, u64)]) -> Result<()> {
     let mut systems: BTreeMap<u64, (&Path, u64)> = BTreeMap::new();
     for (directory, need) in rooms {
         let state =
@@ -146,7 +146,7 @@ fn check_room(rooms: &[(&Path, u64)]) -> Result<(), BenchError> {
 
 /// Fails unless `directory` has room for `needed_bytes` and a reserve. What lies in memory must
 /// leave the machine as much again.
-pub(super) fn check_space(directory: &Path, needed_bytes: u64) -> Result<(), BenchError> {
+pub(super) fn check_space(directory: &Path, needed_bytes: u64) -> Result<()> {
     let wanted = needed_bytes.saturating_add(RESERVE_BYTES);
     let mut available_bytes = free_bytes(directory)?;
     if file_system(directory).as_deref() == Some("tmpfs") {

@@ -13,7 +13,7 @@ use super::own;
 use super::places::{self, Place, check_space};
 use super::tools::ReadyTool;
 use crate::config::Config;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::experiment::Figures;
 use crate::generate::generate;
 use crate::interrupt;
@@ -43,7 +43,7 @@ pub(crate) fn run(
     tools: &Tools,
     around: Surroundings<'_>,
     results: &mut Results,
-) -> Result<Ended, BenchError> {
+) -> Result<Ended> {
     let plan = &config.backup;
     let Surroundings { progress, noise, steering, warnings } = around;
     let prepared = Prepared::new(config, tools, progress, warnings)?;
@@ -88,7 +88,7 @@ impl<'a> Prepared<'a> {
         tools: &'a Tools,
         progress: &Progress,
         warnings: &mut Vec<String>,
-    ) -> Result<Self, BenchError> {
+    ) -> Result<Self> {
         let plan = &config.backup;
         let size = database_bytes(config)?;
         let places = places::set_up(plan, &config.directory, size, warnings)?;
@@ -129,18 +129,13 @@ impl<'a> Prepared<'a> {
         report
     }
 
-    fn place(&self, number: usize) -> Result<&Place, BenchError> {
+    fn place(&self, number: usize) -> Result<&Place> {
         let none = || BenchError::option("--device", "no device is there");
         self.places.get(number).ok_or_else(none)
     }
 
     /// The command of an action, which reads one path and makes the other.
-    fn spec(
-        &self,
-        task: &Task,
-        action: Action,
-        (from, to): (&Path, &Path),
-    ) -> Result<RunSpec, BenchError> {
+    fn spec(&self, task: &Task, action: Action, (from, to): (&Path, &Path)) -> Result<RunSpec> {
         let spec = match (&task.method, action) {
             (Method::Tdekit { cipher, compression }, Action::Backup) => {
                 own::back_up(self.tools, &self.keys, (from, to), compression, cipher.as_deref())
@@ -165,13 +160,13 @@ impl<'a> Prepared<'a> {
 }
 
 /// Size of the database to be, or of the one given with its log.
-fn database_bytes(config: &Config) -> Result<u64, BenchError> {
+fn database_bytes(config: &Config) -> Result<u64> {
     let Some(path) = &config.database else { return Ok(config.backup.size_bytes) };
     subject::database_bytes(path)
 }
 
 /// Puts the same database onto every source.
-fn make_sources(config: &Config, places: &[Place]) -> Result<Subject, BenchError> {
+fn make_sources(config: &Config, places: &[Place]) -> Result<Subject> {
     let mut paths: Vec<PathBuf> = Vec::new();
     for place in places.iter().filter(|place| place.source) {
         let path = place.directory.join(DATABASE);
@@ -191,7 +186,7 @@ fn make_sources(config: &Config, places: &[Place]) -> Result<Subject, BenchError
     describe(config, &path)
 }
 
-fn make_database(config: &Config, path: &Path) -> Result<(), BenchError> {
+fn make_database(config: &Config, path: &Path) -> Result<()> {
     match &config.database {
         Some(source) => copy_database(source, path, config.given.page_size).map(drop),
         None => {
@@ -203,7 +198,7 @@ fn make_database(config: &Config, path: &Path) -> Result<(), BenchError> {
     }
 }
 
-fn describe(config: &Config, path: &Path) -> Result<Subject, BenchError> {
+fn describe(config: &Config, path: &Path) -> Result<Subject> {
     let connection =
         rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
             .map_err(BenchError::sqlite("cannot open the copy"))?;
@@ -239,7 +234,7 @@ struct BackupGround<'a> {
 
 impl BackupGround<'_> {
     /// Backs up and restores once. What was measured before a failure is kept.
-    fn task(&mut self, task: &Task, at: At) -> Result<(), BenchError> {
+    fn task(&mut self, task: &Task, at: At) -> Result<()> {
         let prepared = self.prepared;
         let (read, written) = (prepared.place(task.source)?, prepared.place(task.target)?);
         let source = read.directory.join(DATABASE);
@@ -274,7 +269,7 @@ impl BackupGround<'_> {
         action: Action,
         paths: (&Path, &Path),
         at: At,
-    ) -> Result<(), BenchError> {
+    ) -> Result<()> {
         let ran = self.runner.run(&self.prepared.spec(task, action, paths)?)?;
         self.figures.keep(vec![at.run(&task.cell(action), &task.side, values(&ran))]);
         Ok(())
@@ -309,17 +304,12 @@ impl Ground for BackupGround<'_> {
         _cells: &[usize],
         _rng: &mut Rng,
         _steering: &mut Steering,
-    ) -> Result<(), BenchError> {
+    ) -> Result<()> {
         self.position = 0;
         Ok(())
     }
 
-    fn block(
-        &mut self,
-        _cell: &usize,
-        at: At,
-        _steering: &mut Steering,
-    ) -> Result<Block<Run>, BenchError> {
+    fn block(&mut self, _cell: &usize, at: At, _steering: &mut Steering) -> Result<Block<Run>> {
         if let Some(task) = self.prepared.tasks.get(at.side) {
             self.task(task, At { position: self.position, ..at })?;
             self.position += 1;
@@ -331,7 +321,7 @@ impl Ground for BackupGround<'_> {
         self.figures.keep(found);
     }
 
-    fn clean_up(&mut self, _kind: Kind) -> Result<(), BenchError> {
+    fn clean_up(&mut self, _kind: Kind) -> Result<()> {
         Ok(())
     }
 }
@@ -345,7 +335,7 @@ fn values(ran: &Ran) -> BTreeMap<Metric, f64> {
     measured(counts.into_iter().chain(of_use(&ran.used)))
 }
 
-fn remove(path: &Path) -> Result<(), BenchError> {
+fn remove(path: &Path) -> Result<()> {
     let removed =
         if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
     removed.map_err(BenchError::file("cannot remove", path))

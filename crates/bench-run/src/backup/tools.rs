@@ -8,7 +8,7 @@ use tdekit_private_mariadb::find_program;
 
 use crate::command::run;
 use crate::environment::processors;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::job::RunSpec;
 
 /// A tool beside ours, and how it is used.
@@ -121,7 +121,7 @@ pub(super) struct ReadyTool {
 
 impl ReadyTool {
     /// Checks that the tool is there and makes its key in `directory`.
-    pub(super) fn new(tool: &'static PeerTool, directory: &Path) -> Result<Self, BenchError> {
+    pub(super) fn new(tool: &'static PeerTool, directory: &Path) -> Result<Self> {
         if !tool.is_there() {
             let remedy = format!("apt-get install {}", tool.packages());
             return Err(BenchError::ToolMissing { name: tool.name.to_owned(), remedy });
@@ -140,7 +140,7 @@ impl ReadyTool {
 
     /// The command that backs up `source` to `target`, on a repository that is made here where the
     /// tool needs one.
-    pub(super) fn backup(&self, source: &Path, target: &Path) -> Result<RunSpec, BenchError> {
+    pub(super) fn backup(&self, source: &Path, target: &Path) -> Result<RunSpec> {
         if let Some(script) = self.tool.prepare {
             let prepare = self.shell(script, (Path::new(""), target), target);
             run(Command::new(prepare.program).args(prepare.arguments).envs(prepare.environment))?;

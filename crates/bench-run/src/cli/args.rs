@@ -36,6 +36,8 @@ pub(super) struct BenchArgs {
     /// Processes of the crud experiment. Default: twice the processors, 2 to 10.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(super) processes: Option<u32>,
+    #[command(flatten)]
+    pub(super) given: Given,
     /// Price the statements of a file of SQL, each alone and all together, instead of derived ones.
     /// They run on copies, and what they change is taken back.
     #[arg(long, value_name = "FILE")]
@@ -88,8 +90,6 @@ pub(super) struct BenchArgs {
     /// The process of the bench to --control, when several run.
     #[arg(long, requires = "control", value_name = "PROCESS")]
     pub(super) run: Option<u32>,
-    #[command(flatten)]
-    pub(super) given: Given,
     #[command(flatten)]
     pub(super) backup: BackupPlan,
     #[command(flatten)]

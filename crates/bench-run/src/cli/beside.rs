@@ -12,11 +12,11 @@ use crate::command::own_line;
 use crate::config::Config;
 use crate::control::{self, Order};
 use crate::driver::{self, CalibrationPlan};
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::tools::Tools;
 
 /// Asks a running bench.
-pub(super) fn order(args: &BenchArgs) -> Result<Outcome, BenchError> {
+pub(super) fn order(args: &BenchArgs) -> Result<Outcome> {
     let order = Order::parse(&args.control)
         .map_err(|reason| BenchError::Option { option: "--control", reason })?;
     let answer = control::send(&order, args.run)?;
@@ -25,12 +25,9 @@ pub(super) fn order(args: &BenchArgs) -> Result<Outcome, BenchError> {
 }
 
 /// Compares two results documents.
-pub(super) fn compare_files(
-    (old, new): (&Path, &Path),
-    files: &Files,
-) -> Result<Outcome, BenchError> {
+pub(super) fn compare_files((old, new): (&Path, &Path), files: &Files) -> Result<Outcome> {
     files.check()?;
-    let read = |path: &Path| -> Result<_, BenchError> {
+    let read = |path: &Path| -> Result<_> {
         let text = std::fs::read_to_string(path).map_err(BenchError::file("cannot read", path))?;
         from_json(&text).map_err(|source| BenchError::Document { path: path.to_owned(), source })
     };
@@ -41,11 +38,7 @@ pub(super) fn compare_files(
 }
 
 /// Calibrates; document and page are written anew after each run, so that nothing is lost.
-pub(super) fn calibrate(
-    args: &BenchArgs,
-    config: &Config,
-    tools: &Tools,
-) -> Result<Outcome, BenchError> {
+pub(super) fn calibrate(args: &BenchArgs, config: &Config, tools: &Tools) -> Result<Outcome> {
     let files = Files::new(args.json.as_deref(), args.html.as_deref(), "calibration");
     files.check()?;
     let usual = if args.default_length { 10 } else { 100 };

@@ -10,7 +10,7 @@ use super::args::{BenchArgs, ExperimentName};
 use crate::command::own_line;
 use crate::config::{Config, Experiments, MAX_TIME_S, each_once};
 use crate::environment::processors;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::generate::Mix;
 use crate::job::LibraryChoice;
 use crate::oltp::AnyPeer;
@@ -24,7 +24,7 @@ const HEADLINE_PPM: u32 = 20_000;
 /// they are short, and Student's quantile falls with them.
 const FIRST_RESTARTS: u32 = 12;
 
-pub(super) fn configure(args: &BenchArgs) -> Result<Config, BenchError> {
+pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
     let (library, library_origin) = choose_library(args.sqlite_library.as_deref());
     let directory = match (&args.dir, &args.database) {
         (Some(directory), _) => directory.clone(),
@@ -101,7 +101,7 @@ fn stopping(args: &BenchArgs, restarts: u32) -> Option<Stopping> {
 }
 
 /// Fails where the system's cache cannot be emptied.
-fn check_drop_caches() -> Result<(), BenchError> {
+fn check_drop_caches() -> Result<()> {
     let switch = "/proc/sys/vm/drop_caches";
     std::fs::OpenOptions::new().write(true).open(switch).map(drop).map_err(|error| {
         BenchError::Option {
@@ -111,7 +111,7 @@ fn check_drop_caches() -> Result<(), BenchError> {
     })
 }
 
-fn experiments(args: &BenchArgs) -> Result<Experiments, BenchError> {
+fn experiments(args: &BenchArgs) -> Result<Experiments> {
     use ExperimentName::{All, Backup, Crud, Messages, Oltp, Operations, Scans};
     let names = &args.experiment;
     let alone =

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::write::print;
 use crate::backup::TOOLS;
-use crate::error::BenchError;
+use crate::error::Result;
 use crate::peers::{Peer, PeerLibrary};
 
 #[derive(Debug, Clone, Subcommand)]
@@ -23,7 +23,7 @@ pub(super) enum PeersCommand {
     },
 }
 
-pub(super) fn run(command: &PeersCommand) -> Result<(), BenchError> {
+pub(super) fn run(command: &PeersCommand) -> Result<()> {
     match command {
         PeersCommand::Install { names } => {
             let wanted: Vec<PeerLibrary> = if names.is_empty() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tdekit_bench_report::{JsonError, Results, blocks_csv, html, ratios_csv, terminal, to_json};
 
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 
 /// Where a document and its page go.
 pub(super) struct Files {
@@ -24,13 +24,13 @@ impl Files {
     }
 
     /// Fails before long work when one could not be written after it.
-    pub(super) fn check(&self) -> Result<(), BenchError> {
+    pub(super) fn check(&self) -> Result<()> {
         check_writable(&self.json)?;
         check_writable(&self.html)
     }
 
     /// Writes both, and prints the table unless the document is printed.
-    pub(super) fn leave(&self, document: &str, page: &str, table: &str) -> Result<(), BenchError> {
+    pub(super) fn leave(&self, document: &str, page: &str, table: &str) -> Result<()> {
         let json = write_or_print(&self.json, document)?;
         if json {
             print(table)?;
@@ -44,7 +44,7 @@ impl Files {
     }
 
     /// Writes what goes to files and prints nothing: for work that is not done.
-    pub(super) fn keep(&self, document: &str, page: &str) -> Result<(), BenchError> {
+    pub(super) fn keep(&self, document: &str, page: &str) -> Result<()> {
         for (path, text) in [(&self.json, document), (&self.html, page)] {
             if !is_stdout(path) {
                 replace(path, text)?;
@@ -55,7 +55,7 @@ impl Files {
 }
 
 /// A document as text, ending in a newline.
-pub(super) fn pretty(document: &impl Serialize) -> Result<String, BenchError> {
+pub(super) fn pretty(document: &impl Serialize) -> Result<String> {
     let mut text = serde_json::to_string_pretty(document).map_err(JsonError::from)?;
     text.push('\n');
     Ok(text)
@@ -70,7 +70,7 @@ pub(super) struct Reports {
 
 impl Reports {
     /// Fails before the long run when a report could not be written after it.
-    pub(super) fn check(&self) -> Result<(), BenchError> {
+    pub(super) fn check(&self) -> Result<()> {
         self.files.check()?;
         [self.csv.as_ref(), self.csv_blocks.as_ref()]
             .into_iter()
@@ -79,7 +79,7 @@ impl Reports {
     }
 
     /// Prints the table, writes the documents.
-    pub(super) fn write(&self, results: &Results) -> Result<(), BenchError> {
+    pub(super) fn write(&self, results: &Results) -> Result<()> {
         if let Some(path) = &self.csv {
             write_or_print(path, &ratios_csv(results))?;
         }
@@ -91,7 +91,7 @@ impl Reports {
 }
 
 /// True when the text went to a file.
-fn write_or_print(path: &Path, text: &str) -> Result<bool, BenchError> {
+fn write_or_print(path: &Path, text: &str) -> Result<bool> {
     if is_stdout(path) { print(text).map(|()| false) } else { replace(path, text).map(|()| true) }
 }
 
@@ -100,7 +100,7 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 /// Fails before the long run when a report could not be written after it.
-fn check_writable(path: &Path) -> Result<(), BenchError> {
+fn check_writable(path: &Path) -> Result<()> {
     if is_stdout(path) {
         return Ok(());
     }
@@ -113,14 +113,14 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
 }
 
-pub(super) fn print(text: &str) -> Result<(), BenchError> {
+pub(super) fn print(text: &str) -> Result<()> {
     std::io::stdout()
         .write_all(text.as_bytes())
         .map_err(BenchError::file("cannot write to", "standard output"))
 }
 
 /// Writes a file so that a failure leaves the one that was there.
-fn replace(path: &Path, text: &str) -> Result<(), BenchError> {
+fn replace(path: &Path, text: &str) -> Result<()> {
     let write = || -> std::io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(directory_of(path))?;
         file.write_all(text.as_bytes())?;

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::order::Order;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 
 /// The run answers between two blocks: one may be long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Sends an order to the running test, or to the one of process `run`, and returns its answer.
-pub(crate) fn send(order: &Order, run: Option<u32>) -> Result<String, BenchError> {
+pub(crate) fn send(order: &Order, run: Option<u32>) -> Result<String> {
     let running = running(&super::directory()?)?;
     let chosen = match (run, running.as_slice()) {
         (None, [only]) => only,
@@ -32,7 +32,7 @@ pub(crate) fn send(order: &Order, run: Option<u32>) -> Result<String, BenchError
 }
 
 /// Running tests of this user, by process. What a killed one left is removed.
-fn running(directory: &Path) -> Result<Vec<(u32, PathBuf)>, BenchError> {
+fn running(directory: &Path) -> Result<Vec<(u32, PathBuf)>> {
     let mut found = Vec::new();
     let entries =
         std::fs::read_dir(directory).map_err(BenchError::file("cannot list", directory))?;

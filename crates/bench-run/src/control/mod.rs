@@ -16,10 +16,10 @@ pub(crate) use order::{Order, think_time};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 
 /// Directory of the sockets, made if it is not there: of this user, and nobody else's to enter.
-fn directory() -> Result<PathBuf, BenchError> {
+fn directory() -> Result<PathBuf> {
     let user = rustix::process::getuid().as_raw();
     let path = match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(own) if !own.is_empty() => PathBuf::from(own).join("tdekit-bench"),

@@ -9,7 +9,7 @@ use super::prepare::Backups;
 use super::restart::Restart;
 use super::sides::SideSpec;
 use super::toll::Debt;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::job::{CrudRequest, OperationCosts, Request};
 use crate::latency::Latencies;
 use crate::measure::Cost;
@@ -36,7 +36,7 @@ impl Restart<'_> {
         task: &Task,
         place: Place,
         steering: &mut Steering,
-    ) -> Result<Block<Measured>, BenchError> {
+    ) -> Result<Block<Measured>> {
         let Some(costs) = self.costs(&task.work, place, steering)? else {
             return Ok(Block::Disturbed);
         };
@@ -83,7 +83,7 @@ impl Restart<'_> {
         work: &Work,
         place: Place,
         steering: &mut Steering,
-    ) -> Result<Option<Costs>, BenchError> {
+    ) -> Result<Option<Costs>> {
         let one = |cost| Ok(Some(vec![(None, cost)]));
         match work {
             Work::Crud { .. } => return self.crud(work, place, steering),
@@ -130,7 +130,7 @@ impl Restart<'_> {
         work: &Work,
         place: Place,
         steering: &mut Steering,
-    ) -> Result<Option<Costs>, BenchError> {
+    ) -> Result<Option<Costs>> {
         let Work::Crud { control, loops, writes } = work else { return Ok(None) };
         let config = self.config;
         let spec = self.prepared.sides.get(place.side);
@@ -181,7 +181,7 @@ impl Restart<'_> {
     }
 
     /// A full backup of a side's database, which its worker has open, by the command.
-    fn full_backup(&mut self, compression: &str, side: usize) -> Result<Cost, BenchError> {
+    fn full_backup(&mut self, compression: &str, side: usize) -> Result<Cost> {
         let spec = self.prepared.sides.get(side);
         let cipher = spec.and_then(|side| side.backup_cipher(self.config));
         let Some(workers) = self.workers.get(side) else { return Ok(Cost::default()) };
@@ -202,8 +202,8 @@ impl Restart<'_> {
 pub(super) fn crud_loops(
     workers: &mut [WorkerProcess],
     request: CrudRequest,
-    meanwhile: &mut dyn FnMut() -> Result<(), BenchError>,
-) -> Result<Cost, BenchError> {
+    meanwhile: &mut dyn FnMut() -> Result<()>,
+) -> Result<Cost> {
     let own = |number| CrudRequest { seed: request.seed.wrapping_add(number), ..request };
     at_once(workers, |number| Request::Crud(own(number)), meanwhile)
 }
@@ -213,8 +213,8 @@ pub(super) fn crud_loops(
 pub(super) fn at_once(
     workers: &mut [WorkerProcess],
     request: impl Fn(u64) -> Request,
-    meanwhile: &mut dyn FnMut() -> Result<(), BenchError>,
-) -> Result<Cost, BenchError> {
+    meanwhile: &mut dyn FnMut() -> Result<()>,
+) -> Result<Cost> {
     for (number, worker) in (1_u64..).zip(workers.iter_mut()) {
         worker.send(&request(number))?;
     }
@@ -235,7 +235,7 @@ fn tell(
     path: &Path,
     config: &crate::config::Config,
     sql: Vec<String>,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     let (mut worker, _) = spec.start()?;
     worker.open(path, spec.on_open(&super::restart::crud_settings(config)))?;
     worker.do_it(&Request::Execute { sql })

@@ -16,7 +16,7 @@ use super::toll::Added;
 use crate::backup;
 use crate::config::{Config, Experiments};
 use crate::environment;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::experiment::RunExperiment;
 use crate::interrupt;
 use crate::messages;
@@ -52,8 +52,8 @@ pub(crate) fn calibrate(
     config: &Config,
     plan: CalibrationPlan,
     tools: &Tools,
-    each: &mut dyn FnMut(&Calibration) -> Result<(), BenchError>,
-) -> Result<Calibration, BenchError> {
+    each: &mut dyn FnMut(&Calibration) -> Result<()>,
+) -> Result<Calibration> {
     interrupt::install();
     let start = Instant::now();
     let (own, sides) = (own_experiments(config), config.experiments.needs_sides());
@@ -155,7 +155,7 @@ fn own_run(
     tools: &Tools,
     run: RunExperiment,
     around: Surroundings<'_>,
-) -> Result<(Results, Added), BenchError> {
+) -> Result<(Results, Added)> {
     let environment = environment::describe(&config.directory);
     let mut found = results::empty(config, environment, now());
     if let Some(error) = run(config, tools, around, &mut found)?.failure {
@@ -218,11 +218,7 @@ fn words(config: &Config, plan: CalibrationPlan) -> String {
 }
 
 /// One run, from its blocks to its intervals, and what the dearer base really paid.
-fn one(
-    config: &Config,
-    prepared: &Prepared,
-    around: Surroundings<'_>,
-) -> Result<(Results, Added), BenchError> {
+fn one(config: &Config, prepared: &Prepared, around: Surroundings<'_>) -> Result<(Results, Added)> {
     let mut ground = SidesGround::new(config, prepared);
     if let Some(error) =
         schedule::run(&mut ground, &ground::length(config), config.given.seed, around).failure

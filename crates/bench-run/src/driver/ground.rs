@@ -13,7 +13,7 @@ use super::results;
 use super::toll::Added;
 use super::warm::Settled;
 use crate::config::Config;
-use crate::error::BenchError;
+use crate::error::Result;
 use crate::latency::Latencies;
 use crate::schedule::{Block, Ground, Kind, Length, Place, Steering};
 
@@ -131,7 +131,7 @@ impl Ground for SidesGround<'_> {
         tasks: &[Task],
         rng: &mut Rng,
         steering: &mut Steering,
-    ) -> Result<(), BenchError> {
+    ) -> Result<()> {
         self.restart = None;
         steering.begin_restart(self.prepared.sides.len());
         let mut restart = Restart::start(self.config, self.prepared, (number, tasks), rng)?;
@@ -146,7 +146,7 @@ impl Ground for SidesGround<'_> {
         task: &Task,
         place: Place,
         steering: &mut Steering,
-    ) -> Result<Block<Blocks>, BenchError> {
+    ) -> Result<Block<Blocks>> {
         match &mut self.restart {
             Some(restart) => restart.block(task, place, steering),
             None => Ok(Block::Done(Vec::new())),
@@ -165,7 +165,7 @@ impl Ground for SidesGround<'_> {
         }
     }
 
-    fn clean_up(&mut self, kind: Kind) -> Result<(), BenchError> {
+    fn clean_up(&mut self, kind: Kind) -> Result<()> {
         let Some(restart) = self.restart.take() else { return Ok(()) };
         self.measured.added.add(restart.added());
         if kind == Kind::All {

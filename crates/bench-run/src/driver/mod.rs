@@ -23,7 +23,7 @@ use time::format_description::well_known::Rfc3339;
 use crate::backup;
 use crate::config::Config;
 use crate::environment;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::experiment::RunExperiment;
 use crate::interrupt;
 use crate::messages;
@@ -39,7 +39,7 @@ pub(crate) use share::idle_worker;
 
 /// Runs what `config` says. A failure after the first measured block ends the run early: the
 /// results then hold what was measured, and say why they are not complete.
-pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results, BenchError> {
+pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results> {
     interrupt::install();
     let start = Instant::now();
     let environment = environment::describe(&config.directory);
@@ -105,7 +105,7 @@ fn run_sides(
     tools: &Tools,
     around: Surroundings<'_>,
     results: &mut Results,
-) -> Result<Ended, BenchError> {
+) -> Result<Ended> {
     let prepared = prepare::prepare(config, tools, around.progress)?;
     let mut ground = SidesGround::new(config, &prepared);
     around.steering.has_mixes = config.experiments.crud;

@@ -17,7 +17,7 @@ use crate::backup::back_up;
 use crate::config::Config;
 use crate::derive::{self, Derived};
 use crate::environment::check_space;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::generate::generate;
 use crate::interrupt;
 use crate::job::{CrudRequest, Planned, Request};
@@ -97,11 +97,7 @@ pub(super) fn open_name(number: usize) -> String {
 }
 
 /// Makes databases, sides and statements.
-pub(super) fn prepare(
-    config: &Config,
-    tools: &Tools,
-    progress: &Progress,
-) -> Result<Prepared, BenchError> {
+pub(super) fn prepare(config: &Config, tools: &Tools, progress: &Progress) -> Result<Prepared> {
     let copies = 2
         + u64::from(config.toll_per_mille.is_some())
         + u64::try_from(config.peers.len()).unwrap_or(u64::MAX) * 2;
@@ -163,7 +159,7 @@ pub(super) fn prepare(
 }
 
 /// Room for the plain copy, for each side an untouched and two working copies, a backup and logs.
-fn needed_bytes(config: &Config, sides: u64) -> Result<u64, BenchError> {
+fn needed_bytes(config: &Config, sides: u64) -> Result<u64> {
     let given = match &config.database {
         Some(path) => database_bytes(path)?,
         None => 0,
@@ -184,7 +180,7 @@ struct Plain {
     described: Subject,
 }
 
-fn make_plain(config: &Config, root: &Path) -> Result<Plain, BenchError> {
+fn make_plain(config: &Config, root: &Path) -> Result<Plain> {
     let directory = root.join("plain");
     std::fs::create_dir(&directory).map_err(BenchError::file("cannot create", &directory))?;
     let mut notes = Vec::new();
@@ -222,7 +218,7 @@ fn make_plain(config: &Config, root: &Path) -> Result<Plain, BenchError> {
 }
 
 /// Makes every side's untouched copies.
-fn make_pristine(prepared: &mut Prepared) -> Result<(), BenchError> {
+fn make_pristine(prepared: &mut Prepared) -> Result<()> {
     let root = prepared.directory.path();
     let mut names: Vec<String> =
         [prepared.crud, prepared.subject].into_iter().flatten().map(str::to_owned).collect();
@@ -254,7 +250,7 @@ pub(super) fn scratch(
     name: &str,
     settings: &[String],
     workers: u32,
-) -> Result<(PathBuf, Vec<WorkerProcess>), BenchError> {
+) -> Result<(PathBuf, Vec<WorkerProcess>)> {
     let path = prepared.directory.path().join("scratch.db");
     let [base, ..] = prepared.sides.as_slice() else { return Ok((path, Vec::new())) };
     copy_file(&prepared.pristine(base, name), &path)?;
@@ -274,7 +270,7 @@ pub(super) fn scratch(
 }
 
 /// Loops a process of each mix that fill the block time on the base.
-fn calibrate(config: &Config, prepared: &mut Prepared, name: &str) -> Result<Vec<u64>, BenchError> {
+fn calibrate(config: &Config, prepared: &mut Prepared, name: &str) -> Result<Vec<u64>> {
     let (path, mut workers) =
         scratch(config, prepared, name, &crud_settings(config), config.processes)?;
     prepared.instructions =
@@ -312,7 +308,7 @@ fn scaled(loops: u64, elapsed: Duration, wanted: Duration) -> u64 {
 }
 
 /// Derives statements from the plain subject, rehearses them on the base and adds the classes.
-fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<(), BenchError> {
+fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<()> {
     let plain = prepared.directory.path().join("plain").join(name);
     let mut connection = Connection::open_with_flags(&plain, OpenFlags::SQLITE_OPEN_READ_ONLY)
         .map_err(BenchError::sqlite("cannot open the copy"))?;
@@ -353,7 +349,7 @@ fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<
 
 /// Backs up a small database of each side, as the measured backups will; false where the command
 /// cannot back up.
-fn try_backups(config: &Config, prepared: &Prepared) -> Result<bool, BenchError> {
+fn try_backups(config: &Config, prepared: &Prepared) -> Result<bool> {
     let Some(Backups { tools, keys }) = &prepared.backups else { return Ok(false) };
     let mut runner = WorkerProcess::start(&tools.worker, "backup", keys)?;
     let target = prepared.directory.path().join("tried.bak");
@@ -375,7 +371,7 @@ fn rehearse(
     prepared: &Prepared,
     name: &str,
     derived: &Derived,
-) -> Result<(Vec<Planned>, Vec<String>), BenchError> {
+) -> Result<(Vec<Planned>, Vec<String>)> {
     let settings = operation_settings(config, derived.foreign_keys);
     let (path, mut workers) = scratch(config, prepared, name, &settings, 1)?;
     let statements = derived.tried();

@@ -11,7 +11,7 @@ use super::prepare::{Backups, OPEN_OTHERS, Prepared, open_name};
 use super::sides::{SideSpec, copy_file};
 use super::toll::{Added, Debt};
 use crate::config::Config;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::job::{DatabaseState, Request, Undo};
 use crate::numbers::float;
 use crate::process::WorkerProcess;
@@ -81,7 +81,7 @@ impl<'a> Restart<'a> {
         prepared: &'a Prepared,
         (number, tasks): (u32, &[Task]),
         rng: &mut Rng,
-    ) -> Result<Self, BenchError> {
+    ) -> Result<Self> {
         let directory = prepared.directory.path().join(format!("restart-{number}"));
         let mut order: Vec<usize> = (0..prepared.sides.len()).collect();
         rng.shuffle(&mut order);
@@ -117,7 +117,7 @@ impl<'a> Restart<'a> {
         &self,
         side: &SideSpec,
         tasks: &[Task],
-    ) -> Result<(SideWorkers, Vec<DatabaseState>), BenchError> {
+    ) -> Result<(SideWorkers, Vec<DatabaseState>)> {
         let directory = self.directory.join(&side.side.id);
         std::fs::create_dir_all(&directory)
             .map_err(BenchError::file("cannot create", &directory))?;
@@ -163,7 +163,7 @@ pub(super) fn plan_script(
     worker: &mut WorkerProcess,
     config: &Config,
     pristine: &Path,
-) -> Result<Vec<bool>, BenchError> {
+) -> Result<Vec<bool>> {
     let undo = if config.given.journal_mode == "wal" {
         Undo::Log
     } else {
@@ -184,7 +184,7 @@ impl Restart<'_> {
 
     /// Ends the restart with its single values: memory of a worker that did its work, and the time
     /// that opening takes.
-    pub(super) fn finish(mut self) -> Result<Vec<Probe>, BenchError> {
+    pub(super) fn finish(mut self) -> Result<Vec<Probe>> {
         let mut probes = Vec::new();
         for (index, workers) in self.workers.iter_mut().enumerate() {
             let order = [Seat::Warm, Seat::Mixes, Seat::Script];

@@ -6,7 +6,7 @@ use super::classes;
 use super::prepare::{Prepared, scratch};
 use super::restart::{operation_settings, plan_script};
 use crate::config::Config;
-use crate::error::BenchError;
+use crate::error::Result;
 use crate::job::Request;
 use crate::measure::Cost;
 use crate::script::brief;
@@ -16,11 +16,7 @@ use crate::subject::remove_database;
 const MOST_TIMES: u64 = 50;
 
 /// Adds the script's classes, with as many times a block as fill the block time.
-pub(super) fn add(
-    config: &Config,
-    prepared: &mut Prepared,
-    name: &'static str,
-) -> Result<(), BenchError> {
+pub(super) fn add(config: &Config, prepared: &mut Prepared, name: &'static str) -> Result<()> {
     let settings = operation_settings(config, prepared.foreign_keys);
     let (path, mut workers) = scratch(config, prepared, name, &settings, 1)?;
     let Some(worker) = workers.first_mut() else { return Ok(()) };

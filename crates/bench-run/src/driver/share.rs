@@ -9,7 +9,7 @@ use tdekit_sqlite_client::control_code;
 use super::block::crud_loops;
 use super::prepare::Prepared;
 use crate::config::Config;
-use crate::error::BenchError;
+use crate::error::Result;
 use crate::job::{CrudRequest, LibraryChoice, Ready, Request};
 use crate::key_store::KeyEnvironment;
 use crate::numbers::float;
@@ -21,7 +21,7 @@ const LOOPS: u64 = 20_000;
 const TRIES: u64 = 5;
 
 /// A worker whose library does nothing.
-pub(crate) fn idle_worker(tools: &Tools) -> Result<WorkerProcess, BenchError> {
+pub(crate) fn idle_worker(tools: &Tools) -> Result<WorkerProcess> {
     let mut worker = WorkerProcess::start(&tools.worker, "driver", &KeyEnvironment::new())?;
     let _: Ready = worker.ask(&Request::Setup { library: LibraryChoice::Idle, extension: None })?;
     worker.open(Path::new("nowhere"), Vec::new())?;
@@ -29,7 +29,7 @@ pub(crate) fn idle_worker(tools: &Tools) -> Result<WorkerProcess, BenchError> {
 }
 
 /// CPU of a loop of each mix in the driver alone, by class.
-pub(super) fn idle_loops(config: &Config, tools: &Tools) -> Result<Vec<(String, f64)>, BenchError> {
+pub(super) fn idle_loops(config: &Config, tools: &Tools) -> Result<Vec<(String, f64)>> {
     let mut workers = [idle_worker(tools)?];
     let mut found = Vec::new();
     for mix in &config.mixes {

@@ -6,7 +6,7 @@ use tdekit_bench_report::{Library, Role, Side};
 
 use crate::command::run;
 use crate::config::Config;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::job::{LibraryChoice, Ready, Request};
 use crate::key_store::{self, CERTIFICATE, KeyEnvironment};
 use crate::peers::Peer;
@@ -48,7 +48,7 @@ pub(crate) struct SideChoice<'a> {
 
 impl SideChoice<'_> {
     /// A key store in `directory`; none is needed where nothing is encrypted.
-    pub(crate) fn keys(&self, directory: &Path) -> Result<KeyEnvironment, BenchError> {
+    pub(crate) fn keys(&self, directory: &Path) -> Result<KeyEnvironment> {
         if self.config.given.aa {
             return Ok(KeyEnvironment::new());
         }
@@ -57,10 +57,7 @@ impl SideChoice<'_> {
 }
 
 /// Sets up every side, base first; `keys` leads to the key store of the encrypted one.
-pub(crate) fn set_up(
-    choice: &SideChoice<'_>,
-    keys: &KeyEnvironment,
-) -> Result<Vec<SideSpec>, BenchError> {
+pub(crate) fn set_up(choice: &SideChoice<'_>, keys: &KeyEnvironment) -> Result<Vec<SideSpec>> {
     let spec = |id: &str, label: &str, role, maker| spec(choice, (id, label, role), maker);
     let mut sides = vec![spec("base", "plain", Role::Base, Maker::Plain)];
     if choice.config.given.aa {
@@ -94,7 +91,7 @@ pub(crate) fn set_up(
 }
 
 /// A further base, made dearer by so many thousandths of what it costs.
-pub(super) fn dearer(choice: &SideChoice<'_>, per_mille: u64) -> Result<SideSpec, BenchError> {
+pub(super) fn dearer(choice: &SideChoice<'_>, per_mille: u64) -> Result<SideSpec> {
     let names = ("injected", "plain, made dearer", Role::Encrypted);
     let mut side = spec(choice, names, Maker::Plain);
     side.toll_per_mille = Some(per_mille);
@@ -126,7 +123,7 @@ fn add_peer(
     peer: &Peer,
     choice: &SideChoice<'_>,
     spec: &dyn Fn(&str, &str, Role, Maker) -> SideSpec,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     let path = peer.library.locate()?;
     let name = peer.library.name();
     let plain_id = format!("{name}-plain");
@@ -154,7 +151,7 @@ fn add_peer(
 
 impl SideSpec {
     /// Starts a worker with this side's library and extension.
-    pub(crate) fn start(&self) -> Result<(WorkerProcess, Library), BenchError> {
+    pub(crate) fn start(&self) -> Result<(WorkerProcess, Library)> {
         let environment = [self.environment.as_slice(), &self.worker_environment].concat();
         let mut worker = WorkerProcess::start(&self.worker, &self.side.id, &environment)?;
         let (library, extension) = (self.library.clone(), self.extension.clone());
@@ -182,7 +179,7 @@ impl SideSpec {
         plain: &Path,
         target: &Path,
         page_size_bytes: u32,
-    ) -> Result<(), BenchError> {
+    ) -> Result<()> {
         match &self.maker {
             Maker::Plain => copy_file(plain, target),
             Maker::Encrypt { tdekit, algorithm } => {
@@ -203,7 +200,7 @@ impl SideSpec {
         plain: &Path,
         target: &Path,
         page_size_bytes: u32,
-    ) -> Result<(), BenchError> {
+    ) -> Result<()> {
         let (mut worker, _) = self.start()?;
         let mut open = |path: &Path, on_open: Vec<String>, sql: Vec<String>| {
             worker.open(path, on_open)?;
@@ -221,7 +218,7 @@ impl SideSpec {
 
 /// Copies a file and waits until it is on the device, so that its writing does not disturb what is
 /// measured next.
-pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<(), BenchError> {
+pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<()> {
     std::fs::copy(from, to).map_err(BenchError::file("cannot copy to", to))?;
     std::fs::File::open(to)
         .and_then(|file| file.sync_all())

@@ -5,7 +5,7 @@
 //! time is over. A cost that came in the middle of the work would not be known: where processes
 //! wait for each other, for a lock or for a processor, a part of it is hidden or counted twice.
 
-use crate::error::BenchError;
+use crate::error::Result;
 use crate::job::Request;
 use crate::measure::{Cost, wall_ns};
 use crate::numbers::float;
@@ -61,11 +61,7 @@ impl Debt {
     }
 
     /// Pays for a block that has just ended; what the payment took.
-    pub(super) fn pay(
-        &mut self,
-        workers: &mut [WorkerProcess],
-        worked: &Cost,
-    ) -> Result<Cost, BenchError> {
+    pub(super) fn pay(&mut self, workers: &mut [WorkerProcess], worked: &Cost) -> Result<Cost> {
         let (cpu_ns, elapsed_ns) = self.owe(worked);
         let each = cpu_ns / (workers.len() as u64).max(1);
         let until_ns = wall_ns().saturating_add(elapsed_ns);

@@ -8,7 +8,7 @@ use tdekit_bench_report::stats::settled_after;
 
 use super::classes::{Task, Work};
 use super::restart::Restart;
-use crate::error::BenchError;
+use crate::error::Result;
 use crate::job::Operation;
 use crate::numbers::float;
 use crate::schedule::{Place, Steering};
@@ -36,7 +36,7 @@ impl Restart<'_> {
         settled: &mut Settled,
         rng: &mut Rng,
         steering: &mut Steering,
-    ) -> Result<Vec<WarmUp>, BenchError> {
+    ) -> Result<Vec<WarmUp>> {
         let mut order: Vec<usize> = (0..self.workers.len()).collect();
         rng.shuffle(&mut order);
         let seed = rng.u64(..);

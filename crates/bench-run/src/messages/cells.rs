@@ -11,7 +11,7 @@ use super::options::{DriverName, MessagesPlan, Part};
 use super::points;
 use super::tds::Connection;
 use super::work::{Proof, Task, Work};
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::experiment::class;
 use crate::interrupt;
 
@@ -56,7 +56,7 @@ fn driver_stream_batch() -> String {
 }
 
 /// A temporary table of `rows` rows, a power of two.
-pub(super) fn fill(connection: &mut Connection, rows: u32) -> Result<(), BenchError> {
+pub(super) fn fill(connection: &mut Connection, rows: u32) -> Result<()> {
     connection.ask("CREATE TABLE #tdekit_rows (n int NOT NULL, filler varchar(200) NOT NULL)")?;
     let filler = filler();
     connection.ask(&format!("INSERT INTO #tdekit_rows (n, filler) VALUES (1, '{filler}')"))?;
@@ -71,7 +71,7 @@ pub(super) fn double(
     connection: &mut Connection,
     rows: u32,
     statement: impl Fn(u32) -> String,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     for there in std::iter::successors(Some(1), |there| Some(there * 2)) {
         if there >= rows {
             break;
@@ -100,7 +100,7 @@ pub(super) fn choose(
     directory: &Path,
     connection: &mut Connection,
     left_out: &mut Vec<String>,
-) -> Result<Vec<Task>, BenchError> {
+) -> Result<Vec<Task>> {
     let mut tasks = Vec::new();
     if plan.parts.contains(&Part::Loop) {
         let steps = match plan.loops {
@@ -166,11 +166,7 @@ fn point_tasks(plan: &MessagesPlan) -> [Task; 2] {
     ]
 }
 
-fn driver_tasks(
-    plan: &MessagesPlan,
-    freetds: Freetds,
-    directory: &Path,
-) -> Result<Vec<Task>, BenchError> {
+fn driver_tasks(plan: &MessagesPlan, freetds: Freetds, directory: &Path) -> Result<Vec<Task>> {
     let steps = plan.loops.unwrap_or(DRIVER_STEPS).min(DRIVER_STEPS);
     Ok(vec![
         task(

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tdekit_system_use::Use;
 
 use super::tds::{Connection, Dialer};
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::interrupt;
 
 /// Opens `count` connections, `threads` at a time, and gives each to `each`. Returns the use that
@@ -18,7 +18,7 @@ pub(super) fn dial(
     count: u32,
     threads: u32,
     each: &(dyn Fn(Connection) + Sync),
-) -> Result<Use, BenchError> {
+) -> Result<Use> {
     let left = AtomicU32::new(count);
     let work = || {
         let next = |left: u32| left.checked_sub(1);
@@ -35,7 +35,7 @@ pub(super) fn dial(
         // A thread has used nothing when it begins.
         Ok(Use::of_this_thread())
     };
-    let used: Vec<Result<Use, BenchError>> = std::thread::scope(|scope| {
+    let used: Vec<Result<Use>> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads.min(count)).map(|_| scope.spawn(work)).collect();
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(lost()))).collect()
     });

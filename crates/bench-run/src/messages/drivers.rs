@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::tds::{Login, Mode, Trust};
 use crate::command::{failed, last_words};
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::measure::wall_ns;
 use crate::private;
 
@@ -42,7 +42,7 @@ impl Freetds {
     ///
     /// # Errors
     /// [`BenchError::ToolMissing`] where it is not installed.
-    pub(super) fn find(directory: &Path) -> Result<Self, BenchError> {
+    pub(super) fn find(directory: &Path) -> Result<Self> {
         let program = find_program(PROGRAM).ok_or_else(|| BenchError::ToolMissing {
             name: "FreeTDS".to_owned(),
             remedy: format!("apt-get install {PACKAGE}"),
@@ -60,7 +60,7 @@ impl Freetds {
     ///
     /// # Errors
     /// A program that fails, or that says something on its error output.
-    pub(super) fn run(&self, login: &Login, mode: Mode, batch: &str) -> Result<Driven, BenchError> {
+    pub(super) fn run(&self, login: &Login, mode: Mode, batch: &str) -> Result<Driven> {
         let (script, result) = (self.place("batch.sql"), self.place("result"));
         private::write(&script, batch.as_bytes())?;
         let configuration = configuration(login, mode);
@@ -121,7 +121,7 @@ fn configuration(login: &Login, mode: Mode) -> String {
 }
 
 /// Lines that are not empty, and the last of them.
-fn count_lines(path: &Path) -> Result<(u64, String), BenchError> {
+fn count_lines(path: &Path) -> Result<(u64, String)> {
     let file = File::open(path).map_err(BenchError::file("cannot read", path))?;
     let mut found = (0, String::new());
     for line in BufReader::new(file).lines() {

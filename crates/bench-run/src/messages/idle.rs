@@ -10,7 +10,7 @@ use tdekit_system_use::Memory;
 
 use super::connects::dial;
 use super::tds::{Connection, Dialer};
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::measure::wall_ns;
 
 /// Descriptors of the bench beside those of the connections.
@@ -21,7 +21,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 const ASKED: usize = 50;
 
 /// Fails where this process may not have so many connections; raises its limit if it may.
-pub(super) fn make_room(connections: u32) -> Result<(), BenchError> {
+pub(super) fn make_room(connections: u32) -> Result<()> {
     let wanted = u64::from(connections) + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
@@ -50,7 +50,7 @@ pub(super) fn measure(
     dialer: &Dialer,
     pid: u32,
     (side, count, threads): (&str, u32, u32),
-) -> Result<Idle, BenchError> {
+) -> Result<Idle> {
     // The first login makes the server think, and take memory for it.
     drop(dialer.open()?);
     std::thread::sleep(SETTLE);

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use super::tds::{DEFAULT_PACKET_BYTES, Mode, Trust};
 use crate::address::ServerUrl;
 use crate::config::{Given, MAX_TIME_S, each_once};
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 
 /// May hold the password for the server.
 const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
@@ -138,12 +138,8 @@ impl std::fmt::Debug for MessagesPlan {
 
 impl MessagesPlan {
     /// The same with every default filled in; `url` is the server's address, where one is named.
-    pub(crate) fn filled(
-        &self,
-        given: &Given,
-        url: Option<&ServerUrl>,
-    ) -> Result<Self, BenchError> {
-        let target = |url: &ServerUrl| -> Result<_, BenchError> {
+    pub(crate) fn filled(&self, given: &Given, url: Option<&ServerUrl>) -> Result<Self> {
+        let target = |url: &ServerUrl| -> Result<_> {
             Ok(Target { url: url.clone(), password: self.password(url)? })
         };
         let target = url.map(target).transpose()?;
@@ -179,7 +175,7 @@ impl MessagesPlan {
         })
     }
 
-    fn password(&self, url: &ServerUrl) -> Result<Zeroizing<String>, BenchError> {
+    fn password(&self, url: &ServerUrl) -> Result<Zeroizing<String>> {
         self.password_beside(url.password.as_ref())?.ok_or_else(|| {
             let ways = format!("give --login-password-file or {PASSWORD_VARIABLE}");
             BenchError::option("--target", format!("no password for {url}: {ways}"))
@@ -191,7 +187,7 @@ impl MessagesPlan {
     pub(crate) fn password_beside(
         &self,
         own: Option<&Zeroizing<String>>,
-    ) -> Result<Option<Zeroizing<String>>, BenchError> {
+    ) -> Result<Option<Zeroizing<String>>> {
         if let Some(path) = &self.login_password_file {
             return read_password(path).map(Some);
         }
@@ -201,7 +197,7 @@ impl MessagesPlan {
 }
 
 /// The file's first line.
-fn read_password(path: &Path) -> Result<Zeroizing<String>, BenchError> {
+fn read_password(path: &Path) -> Result<Zeroizing<String>> {
     let text = std::fs::read_to_string(path)
         .map(Zeroizing::new)
         .map_err(BenchError::file("cannot read", path))?;

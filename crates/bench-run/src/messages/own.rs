@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use zeroize::Zeroizing;
 
 use crate::command::run;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::key_store::{self, KeyEnvironment};
 use crate::private;
 use crate::process::{has_ended, next_line, read_lines};
@@ -36,7 +36,7 @@ pub(super) struct Home {
 
 impl Home {
     /// Makes it, below `directory`.
-    pub(super) fn make(tdekit: PathBuf, directory: &std::path::Path) -> Result<Self, BenchError> {
+    pub(super) fn make(tdekit: PathBuf, directory: &std::path::Path) -> Result<Self> {
         let made = private::directory(directory, "tdekit-messages-")?;
         let environment = key_store::make(&tdekit, made.path())?;
         let data = made.path().join("data");
@@ -56,7 +56,7 @@ impl Home {
     }
 
     /// Starts a server that offers encryption and does not ask for it.
-    pub(super) fn start(&self) -> Result<OwnServer, BenchError> {
+    pub(super) fn start(&self) -> Result<OwnServer> {
         let said = self.directory.path().join("stderr");
         let errors =
             std::fs::File::create(&said).map_err(BenchError::file("cannot make", &said))?;

@@ -8,7 +8,7 @@ use tdekit_sqlite_client::{Library, SqliteError, Statement};
 
 use super::cells::double;
 use super::tds::{Connection, Drained};
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 
 /// The database of the bench's own server that holds the table.
 pub(super) const DATABASE: &str = "tdekit_points";
@@ -35,14 +35,14 @@ pub(super) fn numbers(rng: &mut Rng, count: u32, rows: u32) -> Vec<i32> {
 }
 
 /// Makes the table on the bench's own server, in a database of its own.
-pub(super) fn make_database(connection: &mut Connection, rows: u32) -> Result<(), BenchError> {
+pub(super) fn make_database(connection: &mut Connection, rows: u32) -> Result<()> {
     connection.ask(&format!("CREATE DATABASE {DATABASE}"))?;
     connection.ask(&format!("USE {DATABASE}"))?;
     fill(connection, "points", rows)
 }
 
 /// `rows` is a power of two.
-fn fill(connection: &mut Connection, table: &str, rows: u32) -> Result<(), BenchError> {
+fn fill(connection: &mut Connection, table: &str, rows: u32) -> Result<()> {
     connection.ask(&format!(
         "CREATE TABLE {table} (id int NOT NULL PRIMARY KEY, c varchar({TEXT_BYTES}) NOT NULL, \
          k int NOT NULL)"
@@ -69,11 +69,7 @@ pub(super) struct Prepared {
 impl Prepared {
     /// Prepares it, and looks at its answer for the first row. On a server that is the user's own a
     /// temporary table of `rows` rows is made for it.
-    pub(super) fn make(
-        connection: &mut Connection,
-        own: bool,
-        rows: u32,
-    ) -> Result<Self, BenchError> {
+    pub(super) fn make(connection: &mut Connection, own: bool, rows: u32) -> Result<Self> {
         if !own {
             fill(connection, TEMPORARY, rows)?;
         }
@@ -97,7 +93,7 @@ impl Prepared {
         connection: &mut Connection,
         numbers: &[i32],
         each: usize,
-    ) -> Result<(u64, u64, u64), BenchError> {
+    ) -> Result<(u64, u64, u64)> {
         let mut sum = (0, 0, 0);
         for asked in numbers.chunks(each.max(1)) {
             let found = connection.execute(&mut self.message, self.handle, asked)?;
@@ -109,7 +105,7 @@ impl Prepared {
         Ok(sum)
     }
 
-    fn check(&self, found: &Drained, asked: &[i32]) -> Result<(), BenchError> {
+    fn check(&self, found: &Drained, asked: &[i32]) -> Result<()> {
         let last = asked.last().map(|number| (1, number * FACTOR));
         let calls = asked.len() as u64;
         if found.call == last && found.payload_bytes() == self.answer_bytes * calls {
@@ -133,7 +129,7 @@ pub(super) struct Direct {
 impl Direct {
     /// Opens the database that the server has; the library is the one that the server was built
     /// with, and the cache as large.
-    pub(super) fn open(database: &Path) -> Result<Self, BenchError> {
+    pub(super) fn open(database: &Path) -> Result<Self> {
         let connection = Library::bundled().open(database).map_err(failed)?;
         connection
             .prepare(&format!("PRAGMA cache_size = {CACHE_KIB}"))
@@ -147,7 +143,7 @@ impl Direct {
     ///
     /// # Errors
     /// SQLite's, and another row than the one asked for.
-    pub(super) fn run(&self, numbers: &[i32]) -> Result<(), BenchError> {
+    pub(super) fn run(&self, numbers: &[i32]) -> Result<()> {
         for number in numbers {
             self.statement.bind_integer(1, i64::from(*number)).map_err(failed)?;
             let found = self.statement.step().map_err(failed)?;

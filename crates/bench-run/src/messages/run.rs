@@ -13,7 +13,7 @@ use super::points::{self, Direct, Prepared};
 use super::tds::{Connection, Dialer, Login, Mode, TdsError};
 use super::work::{self, Seat, Task, Wire};
 use crate::config::Config;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::experiment::Figures;
 use crate::interrupt;
 use crate::progress::Progress;
@@ -31,7 +31,7 @@ pub(crate) fn run(
     tools: &Tools,
     around: Surroundings<'_>,
     results: &mut Results,
-) -> Result<Ended, BenchError> {
+) -> Result<Ended> {
     let plan = &config.messages;
     if plan.loops.is_some_and(|loops| i32::try_from(loops).is_err()) {
         let reason = "the message loop counts in an INT: at most 2,147,483,647";
@@ -146,7 +146,7 @@ impl Bed {
 }
 
 impl Measuring<'_> {
-    fn run(&mut self, seed: u64, around: Surroundings<'_>) -> Result<bool, BenchError> {
+    fn run(&mut self, seed: u64, around: Surroundings<'_>) -> Result<bool> {
         let mut reached = true;
         if let (Some(home), true) = (self.home, self.plan.parts.contains(&Part::Points)) {
             self.progress.say("rows to select from");
@@ -171,7 +171,7 @@ impl Measuring<'_> {
     }
 
     /// A fresh server, where it is ours, and fresh connections in random order.
-    fn bed(&mut self, rng: &mut Rng) -> Result<Bed, BenchError> {
+    fn bed(&mut self, rng: &mut Rng) -> Result<Bed> {
         let own = self.home.map(Home::start).transpose()?;
         let mut order: Vec<(usize, Option<Mode>)> =
             self.modes.iter().copied().enumerate().collect();
@@ -205,7 +205,7 @@ impl Measuring<'_> {
         }
     }
 
-    fn seat(&self, mode: Option<Mode>, own: Option<&OwnServer>) -> Result<Seat, BenchError> {
+    fn seat(&self, mode: Option<Mode>, own: Option<&OwnServer>) -> Result<Seat> {
         match (mode, self.home) {
             (None, Some(home)) => {
                 let database = home.data().join(format!("{}.db", points::DATABASE));
@@ -266,7 +266,7 @@ impl Measuring<'_> {
 
     /// Makes the rows of the large result, on every connection its own. A server that cannot is
     /// measured without them, and the report says so.
-    fn fill(&mut self, bed: &mut Bed) -> Result<(), BenchError> {
+    fn fill(&mut self, bed: &mut Bed) -> Result<()> {
         for wire in bed.wires() {
             match fill(&mut wire.connection, self.plan.stream_rows) {
                 Ok(()) => {}
@@ -286,7 +286,7 @@ impl Measuring<'_> {
     }
 
     /// Prepares the point select on every connection.
-    fn prepare_points(&mut self, bed: &mut Bed) -> Result<(), BenchError> {
+    fn prepare_points(&mut self, bed: &mut Bed) -> Result<()> {
         if !self.plan.parts.contains(&Part::Points) {
             return Ok(());
         }
@@ -297,7 +297,7 @@ impl Measuring<'_> {
         Ok(())
     }
 
-    fn choose_cells(&mut self, bed: &mut Bed) -> Result<(), BenchError> {
+    fn choose_cells(&mut self, bed: &mut Bed) -> Result<()> {
         let sides = bed.seats.len();
         let Some(first) = bed.wires().next() else { return Ok(()) };
         self.tasks = cells::choose(
@@ -318,7 +318,7 @@ impl Measuring<'_> {
     }
 
     /// Connections that wait, of every kind; a fresh server for each, where it is ours.
-    fn idle(&mut self) -> Result<(), BenchError> {
+    fn idle(&mut self) -> Result<()> {
         let kinds: Vec<(usize, Mode)> =
             (0..).zip(&self.modes).filter_map(|(at, mode)| Some((at, (*mode)?))).collect();
         for (at, mode) in kinds {
@@ -372,7 +372,7 @@ impl Ground for Measuring<'_> {
         _cells: &[usize],
         rng: &mut Rng,
         _steering: &mut Steering,
-    ) -> Result<(), BenchError> {
+    ) -> Result<()> {
         self.bed = None;
         let mut bed = self.bed(rng)?;
         if number == 0 {
@@ -394,12 +394,7 @@ impl Ground for Measuring<'_> {
         Ok(())
     }
 
-    fn block(
-        &mut self,
-        at: &usize,
-        place: Place,
-        _steering: &mut Steering,
-    ) -> Result<Block<Run>, BenchError> {
+    fn block(&mut self, at: &usize, place: Place, _steering: &mut Steering) -> Result<Block<Run>> {
         let none = Block::Done(Vec::new());
         let Some(bed) = &mut self.bed else { return Ok(none) };
         let (Some(seat), Some(side), Some(task)) = (
@@ -420,7 +415,7 @@ impl Ground for Measuring<'_> {
         self.figures.keep(found);
     }
 
-    fn clean_up(&mut self, _kind: Kind) -> Result<(), BenchError> {
+    fn clean_up(&mut self, _kind: Kind) -> Result<()> {
         self.bed = None;
         Ok(())
     }

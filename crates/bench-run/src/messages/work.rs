@@ -10,7 +10,7 @@ use super::connects::dial;
 use super::drivers::Freetds;
 use super::points::{Direct, Prepared, numbers};
 use super::tds::{Connection, Dialer};
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::measure::wall_ns;
 
 /// A cell of the report, and how it is done.
@@ -103,7 +103,7 @@ pub(super) fn measure(
     (seat, side): (&mut Seat, &Side),
     server: Option<&Listener>,
     rng: &mut Rng,
-) -> Result<Option<Done>, BenchError> {
+) -> Result<Option<Done>> {
     if !task.work.fits(seat) {
         return Ok(None);
     }
@@ -161,7 +161,7 @@ pub(super) fn measure(
     Ok(Some(done))
 }
 
-fn check(cell: &Class, side: &Side, found: Option<u64>) -> Result<(), BenchError> {
+fn check(cell: &Class, side: &Side, found: Option<u64>) -> Result<()> {
     if found == Some(cell.operations) {
         return Ok(());
     }

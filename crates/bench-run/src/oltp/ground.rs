@@ -11,7 +11,7 @@ use super::options::{OltpPlan, OltpTarget, Workload};
 use super::remote::Remote;
 use super::sqlite::Sqlite;
 use crate::config::Config;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::experiment::{Figures, axes, class};
 use crate::latency::Percentiles;
 use crate::measure::of_use;
@@ -48,18 +48,13 @@ pub(super) trait Target {
 
     /// Makes every side anew from its untouched data, and warms it up. `report` gets what only an
     /// engine that runs tells.
-    fn restart(
-        &mut self,
-        number: u32,
-        rng: &mut Rng,
-        report: &mut Report,
-    ) -> Result<(), BenchError>;
+    fn restart(&mut self, number: u32, rng: &mut Rng, report: &mut Report) -> Result<()>;
 
     /// Runs a block on a side of the restart; no other side works meanwhile.
-    fn block(&mut self, side: usize, load: Load) -> Result<Measured, BenchError>;
+    fn block(&mut self, side: usize, load: Load) -> Result<Measured>;
 
     /// Ends the restart.
-    fn clean_up(&mut self) -> Result<(), BenchError> {
+    fn clean_up(&mut self) -> Result<()> {
         Ok(())
     }
 }
@@ -84,7 +79,7 @@ pub(crate) fn run(
     tools: &Tools,
     around: Surroundings<'_>,
     results: &mut Results,
-) -> Result<Ended, BenchError> {
+) -> Result<Ended> {
     let (plan, progress) = (&config.oltp, around.progress);
     let target: Box<dyn Target + '_> = match &plan.target {
         OltpTarget::MariaDb => Box::new(MariaDb::prepare(config, tools, progress)?),
@@ -179,16 +174,11 @@ impl Ground for OltpGround<'_> {
         _cells: &[Self::Cell],
         rng: &mut Rng,
         _steering: &mut Steering,
-    ) -> Result<(), BenchError> {
+    ) -> Result<()> {
         self.target.restart(restart, rng, &mut self.figures.report)
     }
 
-    fn block(
-        &mut self,
-        cell: &Cell,
-        place: Place,
-        _steering: &mut Steering,
-    ) -> Result<Block<Run>, BenchError> {
+    fn block(&mut self, cell: &Cell, place: Place, _steering: &mut Steering) -> Result<Block<Run>> {
         let load = Load {
             workload: cell.workload,
             threads: cell.threads,
@@ -205,7 +195,7 @@ impl Ground for OltpGround<'_> {
         self.figures.keep(found);
     }
 
-    fn clean_up(&mut self, _kind: Kind) -> Result<(), BenchError> {
+    fn clean_up(&mut self, _kind: Kind) -> Result<()> {
         self.target.clean_up()
     }
 }

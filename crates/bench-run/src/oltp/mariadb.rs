@@ -16,7 +16,7 @@ use super::own::{ServerSide, set_up};
 use super::sysbench::Sysbench;
 use crate::config::Config;
 use crate::environment::check_space;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::interrupt;
 use crate::private;
 use crate::progress::Progress;
@@ -59,11 +59,7 @@ pub(super) struct MariaDb<'a> {
 
 impl<'a> MariaDb<'a> {
     /// Makes every side's data.
-    pub(super) fn prepare(
-        config: &'a Config,
-        tools: &Tools,
-        progress: &Progress,
-    ) -> Result<Self, BenchError> {
+    pub(super) fn prepare(config: &'a Config, tools: &Tools, progress: &Progress) -> Result<Self> {
         let (plan, place) = (&config.oltp, &config.directory);
         let programs = Programs::find()?;
         let driver = Sysbench::find(plan, Vec::new())?.version();
@@ -133,7 +129,7 @@ impl<'a> MariaDb<'a> {
         }
     }
 
-    fn sysbench(&self, server: &Server) -> Result<Sysbench, BenchError> {
+    fn sysbench(&self, server: &Server) -> Result<Sysbench> {
         let socket = format!("--mysql-socket={}", server.socket().display());
         let connection =
             vec![socket, "--mysql-user=root".to_owned(), format!("--mysql-db={DATABASE}")];
@@ -143,12 +139,7 @@ impl<'a> MariaDb<'a> {
     /// Fills a side's tables on its own settings, waits until all is encrypted or plain as it must
     /// be, and shuts down cleanly.
     /// Tells the engine, and the size of the tables in bytes.
-    fn fill(
-        &self,
-        side: &ServerSide,
-        template: &Path,
-        seed: u64,
-    ) -> Result<(String, u64), BenchError> {
+    fn fill(&self, side: &ServerSide, template: &Path, seed: u64) -> Result<(String, u64)> {
         let data = self.pristine(side);
         copy_tree(template, &data)?;
         let mut config = self.config(side, data.clone());
@@ -173,8 +164,8 @@ fn folder(side: &ServerSide) -> String {
 
 /// Waits until the background threads have nothing left to encrypt, and checks that sysbench's
 /// tables are what the side says.
-fn settle_encryption(server: &Server, side: &ServerSide, database: &str) -> Result<(), BenchError> {
-    let count = |what: &str| -> Result<u64, BenchError> {
+fn settle_encryption(server: &Server, side: &ServerSide, database: &str) -> Result<()> {
+    let count = |what: &str| -> Result<u64> {
         let sql = format!(
             "SELECT COUNT(*) FROM information_schema.innodb_tablespaces_encryption WHERE {what}"
         );
@@ -219,12 +210,7 @@ impl Target for MariaDb<'_> {
         report
     }
 
-    fn restart(
-        &mut self,
-        number: u32,
-        rng: &mut Rng,
-        report: &mut Report,
-    ) -> Result<(), BenchError> {
+    fn restart(&mut self, number: u32, rng: &mut Rng, report: &mut Report) -> Result<()> {
         self.running.clear();
         self.copies = None;
         let copies = private::directory(self.directory.path(), "restart-")?;
@@ -258,7 +244,7 @@ impl Target for MariaDb<'_> {
         Ok(())
     }
 
-    fn block(&mut self, side: usize, load: Load) -> Result<Measured, BenchError> {
+    fn block(&mut self, side: usize, load: Load) -> Result<Measured> {
         let (server, sysbench) = self.running.get(side).ok_or_else(|| no_side(side))?;
         server.resume();
         let measured = match load.workload {
@@ -269,7 +255,7 @@ impl Target for MariaDb<'_> {
         measured
     }
 
-    fn clean_up(&mut self) -> Result<(), BenchError> {
+    fn clean_up(&mut self) -> Result<()> {
         for (server, _) in self.running.drain(..) {
             // A clean end would write out a buffer pool that nobody reads again.
             server.kill()?;
@@ -281,8 +267,8 @@ impl Target for MariaDb<'_> {
 
 /// Reads every row of every table, one table after the other; more data than the buffer pool
 /// holds comes from the device each time.
-fn scan(server: &Server, tables: u32) -> Result<Measured, BenchError> {
-    let pages = || -> Result<u64, BenchError> {
+fn scan(server: &Server, tables: u32) -> Result<Measured> {
+    let pages = || -> Result<u64> {
         let row = server.sql("SHOW GLOBAL STATUS LIKE 'Innodb_pages_read'")?;
         Ok(row.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0))
     };

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::address::{Protocol, ServerUrl};
 use crate::config::{Given, each_once};
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::peers::Peer;
 
 /// MariaDB's client programs take a password from here.
@@ -234,7 +234,7 @@ impl OltpPlan {
     }
 
     /// The same with every default filled in.
-    pub(crate) fn filled(&self, given: &Given, peers: &[AnyPeer]) -> Result<Self, BenchError> {
+    pub(crate) fn filled(&self, given: &Given, peers: &[AnyPeer]) -> Result<Self> {
         let mut workloads = each_once(self.workload.iter().flatten().copied());
         if workloads.is_empty() {
             workloads = Workload::USUAL.to_vec();
@@ -268,8 +268,8 @@ impl OltpPlan {
     /// it, and else the client programs' own.
     pub(crate) fn take_password(
         &mut self,
-        beside: impl FnOnce(Option<&Zeroizing<String>>) -> Result<Password, BenchError>,
-    ) -> Result<(), BenchError> {
+        beside: impl FnOnce(Option<&Zeroizing<String>>) -> Result<Password>,
+    ) -> Result<()> {
         let OltpTarget::Server(url) = &mut self.target else { return Ok(()) };
         let clients = || std::env::var(CLIENT_PASSWORD_VARIABLE).ok().map(Zeroizing::new);
         match beside(url.password.as_ref())?.or_else(clients) {

@@ -8,7 +8,7 @@ use tdekit_bench_report::{Role, Side};
 
 use super::options::OltpPlan;
 use crate::command::run;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::key_store::{self, CERTIFICATE};
 use crate::private;
 use crate::tools::Tools;
@@ -64,7 +64,7 @@ pub(super) fn set_up(
     tools: &Tools,
     control: bool,
     directory: &Path,
-) -> Result<Vec<ServerSide>, BenchError> {
+) -> Result<Vec<ServerSide>> {
     let mut sides = vec![ServerSide::new("base", "plain", Role::Base, None)];
     if control {
         sides.push(ServerSide::new("control", "plain again", Role::Encrypted, None));
@@ -78,7 +78,7 @@ pub(super) fn set_up(
 }
 
 /// `key init`, `cert create`, `mariadb install`, and the option file that the last one writes.
-fn tdekit(tools: &Tools, directory: &Path) -> Result<ServerSide, BenchError> {
+fn tdekit(tools: &Tools, directory: &Path) -> Result<ServerSide> {
     let mut side =
         ServerSide::new("tdekit", "tdekit", Role::Encrypted, Some("tdekit (HCTR2, AES-256)"));
     let keys = key_store::make(&tools.tdekit, directory)?;
@@ -102,7 +102,7 @@ fn tdekit(tools: &Tools, directory: &Path) -> Result<ServerSide, BenchError> {
 }
 
 /// The server's own plugin, with a 256-bit key in a plain file.
-fn file_key_management(algorithm: &str, directory: &Path) -> Result<ServerSide, BenchError> {
+fn file_key_management(algorithm: &str, directory: &Path) -> Result<ServerSide> {
     let id = format!("file_key_management:{}", algorithm[4..].to_lowercase());
     let label = format!("file_key_management {algorithm}");
     let mut side = ServerSide::new(&id, &label, Role::Peer, Some(algorithm));
@@ -124,7 +124,7 @@ fn file_key_management(algorithm: &str, directory: &Path) -> Result<ServerSide, 
 }
 
 /// The settings of an option file, without comments, sections and paths of this machine.
-fn lines(path: &Path) -> Result<Vec<String>, BenchError> {
+fn lines(path: &Path) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(path).map_err(BenchError::file("cannot read", path))?;
     Ok(text
         .lines()

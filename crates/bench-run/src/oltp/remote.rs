@@ -15,7 +15,7 @@ use super::options::{OltpPlan, Workload};
 use super::swap::{ASIDE, TableSet};
 use super::sysbench::Sysbench;
 use crate::address::ServerUrl;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::private;
 use crate::progress::Progress;
 
@@ -52,7 +52,7 @@ impl<'a> Remote<'a> {
         plan: &'a OltpPlan,
         url: &ServerUrl,
         progress: &Progress,
-    ) -> Result<Self, BenchError> {
+    ) -> Result<Self> {
         if plan.workloads.contains(&Workload::FullScan) {
             let reason = "full_scan counts pages of a private server: --target mariadb";
             return Err(BenchError::option("--workload", reason));
@@ -104,7 +104,7 @@ impl<'a> Remote<'a> {
 
 impl Remote<'_> {
     /// Fails unless the tables of a set are encrypted, or are not, as the set says.
-    fn check(&self, set: TableSet) -> Result<(), BenchError> {
+    fn check(&self, set: TableSet) -> Result<()> {
         if !self.may_look {
             return Ok(());
         }
@@ -148,12 +148,7 @@ impl Target for Remote<'_> {
     }
 
     /// Makes the tables of every set anew, sets in random order.
-    fn restart(
-        &mut self,
-        _number: u32,
-        rng: &mut Rng,
-        _report: &mut Report,
-    ) -> Result<(), BenchError> {
+    fn restart(&mut self, _number: u32, rng: &mut Rng, _report: &mut Report) -> Result<()> {
         let client = &self.home.client;
         client.sql(&TableSet::drop_all(self.plan.tables))?;
         let seed = rng.u64(1..1 << 31);
@@ -170,7 +165,7 @@ impl Target for Remote<'_> {
         Ok(())
     }
 
-    fn block(&mut self, side: usize, load: Load) -> Result<Measured, BenchError> {
+    fn block(&mut self, side: usize, load: Load) -> Result<Measured> {
         let set = self.sets.get(side).ok_or_else(|| no_side(side))?;
         self.home.client.sql(&set.bring_back(self.plan.tables))?;
         let measured = self.sysbench.run(load, None)?;
@@ -202,7 +197,7 @@ struct Home {
 }
 
 impl Home {
-    fn make(mut client: Client, tables: u32) -> Result<Self, BenchError> {
+    fn make(mut client: Client, tables: u32) -> Result<Self> {
         let own = format!("{ASIDE}{:016x}", fastrand::u64(..));
         match client.sql(&format!("CREATE DATABASE `{own}`")) {
             Ok(_) => {
@@ -246,7 +241,7 @@ struct Client {
 }
 
 impl Client {
-    fn new(url: &ServerUrl, directory: &Path) -> Result<Self, BenchError> {
+    fn new(url: &ServerUrl, directory: &Path) -> Result<Self> {
         let options = directory.join("client.cnf");
         let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
         let mut text = format!(
@@ -263,7 +258,7 @@ impl Client {
         Ok(Self { program: Programs::find_client()?, options, database })
     }
 
-    fn sql(&self, sql: &str) -> Result<String, BenchError> {
+    fn sql(&self, sql: &str) -> Result<String> {
         crate::command::run(
             Command::new(&self.program)
                 .arg(format!("--defaults-file={}", self.options.display()))

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::driver::idle_worker;
 use crate::driver::sides::{self, SideChoice, SideSpec, copy_file};
 use crate::environment::check_space;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::interrupt;
 use crate::job::Request;
 use crate::latency::Latencies;
@@ -57,11 +57,7 @@ struct Seat {
 
 impl<'a> Sqlite<'a> {
     /// Makes a database with sysbench's tables, and every side's copy of it.
-    pub(super) fn prepare(
-        config: &'a Config,
-        tools: &Tools,
-        progress: &Progress,
-    ) -> Result<Self, BenchError> {
+    pub(super) fn prepare(config: &'a Config, tools: &Tools, progress: &Progress) -> Result<Self> {
         let (plan, place) = (&config.oltp, &config.directory);
         let bytes = u64::from(plan.tables) * plan.rows * ROW_BYTES;
         check_space(place, bytes.saturating_mul(6 + 4 * config.peers.len() as u64))?;
@@ -99,7 +95,7 @@ impl<'a> Sqlite<'a> {
 }
 
 /// A side's database below `directory`, in a directory of its own that is made here.
-fn place_for(directory: &Path, spec: &SideSpec) -> Result<PathBuf, BenchError> {
+fn place_for(directory: &Path, spec: &SideSpec) -> Result<PathBuf> {
     let own = directory.join(&spec.side.id);
     std::fs::create_dir_all(&own).map_err(BenchError::file("cannot make", &own))?;
     Ok(own.join(NAME))
@@ -111,7 +107,7 @@ fn idle_transactions(
     plan: &OltpPlan,
     config: &Config,
     tools: &Tools,
-) -> Result<Vec<(Workload, f64)>, BenchError> {
+) -> Result<Vec<(Workload, f64)>> {
     let mut worker = idle_worker(tools)?;
     let mut found = Vec::new();
     for workload in plan.workloads.iter().filter(|each| **each != Workload::FullScan) {
@@ -133,7 +129,7 @@ fn idle_transactions(
 }
 
 /// Makes the tables and fills them.
-fn fill(path: &Path, plan: &OltpPlan, page_bytes: u32, seed: u64) -> Result<(), BenchError> {
+fn fill(path: &Path, plan: &OltpPlan, page_bytes: u32, seed: u64) -> Result<()> {
     let doing = || BenchError::sqlite("cannot fill sysbench's tables");
     let mut connection = Connection::open(path).map_err(doing())?;
     interrupt::watch(&mut connection).map_err(doing())?;
@@ -161,7 +157,7 @@ fn fill(path: &Path, plan: &OltpPlan, page_bytes: u32, seed: u64) -> Result<(), 
 
 impl Seat {
     /// Starts workers until there are `count`.
-    fn grow(&mut self, count: usize, settings: &[String]) -> Result<(), BenchError> {
+    fn grow(&mut self, count: usize, settings: &[String]) -> Result<()> {
         while self.workers.len() < count {
             interrupt::check()?;
             let (mut worker, _) = self.spec.start()?;
@@ -192,12 +188,7 @@ impl Target for Sqlite<'_> {
         report
     }
 
-    fn restart(
-        &mut self,
-        number: u32,
-        rng: &mut Rng,
-        _report: &mut Report,
-    ) -> Result<(), BenchError> {
+    fn restart(&mut self, number: u32, rng: &mut Rng, _report: &mut Report) -> Result<()> {
         self.seats.iter_mut().for_each(|seat| seat.workers.clear());
         self.copies = None;
         let copies = private::directory(self.directory.path(), "restart-")?;
@@ -215,7 +206,7 @@ impl Target for Sqlite<'_> {
         Ok(())
     }
 
-    fn block(&mut self, side: usize, load: Load) -> Result<Measured, BenchError> {
+    fn block(&mut self, side: usize, load: Load) -> Result<Measured> {
         let count = usize::try_from(load.threads).unwrap_or(1).max(1);
         let pragma = |(name, value): (&str, String)| format!("PRAGMA {name} = {value}");
         let settings: Vec<String> = self.pragmas().into_iter().map(pragma).collect();

@@ -11,7 +11,7 @@ use tdekit_system_use::{Moment, Use, die_with_parent, wait};
 use super::ground::{Load, Measured};
 use super::options::OltpPlan;
 use crate::command::{failed, last_lines, last_words};
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::latency::Percentiles;
 use crate::numbers::{float, whole};
 use crate::process::{next_line, read_lines};
@@ -36,7 +36,7 @@ pub(super) struct Sysbench {
 
 impl Sysbench {
     /// Finds the program. `connection` holds its options that lead to the server.
-    pub(super) fn find(plan: &OltpPlan, connection: Vec<String>) -> Result<Self, BenchError> {
+    pub(super) fn find(plan: &OltpPlan, connection: Vec<String>) -> Result<Self> {
         let program = find_program(PROGRAM).ok_or_else(|| BenchError::ToolMissing {
             name: PROGRAM.to_owned(),
             remedy: "apt-get install sysbench".to_owned(),
@@ -71,14 +71,14 @@ impl Sysbench {
     }
 
     /// Makes and fills the tables, by the same statements for the same seed.
-    pub(super) fn prepare(&self, seed: u64) -> Result<(), BenchError> {
+    pub(super) fn prepare(&self, seed: u64) -> Result<()> {
         let mut command = self.command("oltp_read_write", "prepare");
         command.args(["--threads=1", "--rand-type=uniform"]).arg(format!("--rand-seed={seed}"));
         run(&mut command, None).map(drop)
     }
 
     /// Runs a block; `server` is the process whose CPU and I/O are read, where it is known.
-    pub(super) fn run(&self, load: Load, server: Option<u32>) -> Result<Measured, BenchError> {
+    pub(super) fn run(&self, load: Load, server: Option<u32>) -> Result<Measured> {
         let mut command = self.command(load.workload.name(), "run");
         command
             .arg(format!("--threads={}", load.threads))
@@ -108,7 +108,7 @@ struct Ran {
 }
 
 /// Runs sysbench to its end, and reads the server's counters when the transactions begin and end.
-fn run(command: &mut Command, server: Option<u32>) -> Result<Ran, BenchError> {
+fn run(command: &mut Command, server: Option<u32>) -> Result<Ran> {
     let mut child = die_with_parent(command).spawn().map_err(BenchError::start(PROGRAM))?;
     let group = Pid::from_child(&child);
     let lines = read_lines(child.stdout.take(), move |line| {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use tdekit_bench_report::{Metric, Run};
 
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::interrupt;
 use crate::noise::NoiseMeter;
 use crate::progress::Progress;
@@ -95,7 +95,7 @@ pub(crate) trait Ground {
         cells: &[Self::Cell],
         rng: &mut Rng,
         steering: &mut Steering,
-    ) -> Result<(), BenchError>;
+    ) -> Result<()>;
 
     /// Runs a block.
     fn block(
@@ -103,13 +103,13 @@ pub(crate) trait Ground {
         cell: &Self::Cell,
         place: Place,
         steering: &mut Steering,
-    ) -> Result<Block<Self::Found>, BenchError>;
+    ) -> Result<Block<Self::Found>>;
 
     /// Takes the figures of a cell's blocks of a pair.
     fn keep(&mut self, found: Vec<Self::Found>);
 
     /// Ends a restart.
-    fn clean_up(&mut self, kind: Kind) -> Result<(), BenchError>;
+    fn clean_up(&mut self, kind: Kind) -> Result<()>;
 }
 
 /// The surroundings of a run.
@@ -130,7 +130,7 @@ pub(crate) struct Ended {
 
 impl Ended {
     /// Where nothing could be measured the failure is all there is.
-    pub(crate) fn unless_empty(self, empty: bool) -> Result<Self, BenchError> {
+    pub(crate) fn unless_empty(self, empty: bool) -> Result<Self> {
         match self.failure {
             Some(error) if empty => Err(error),
             failure => Ok(Self { failure, ..self }),
@@ -188,7 +188,7 @@ impl Running<'_> {
         self.length.max_time.saturating_sub(self.start.elapsed())
     }
 
-    fn restarts<G: Ground>(&mut self, ground: &mut G) -> Result<bool, BenchError> {
+    fn restarts<G: Ground>(&mut self, ground: &mut G) -> Result<bool> {
         for number in 0.. {
             if number >= self.plan.most() {
                 break;
@@ -217,7 +217,7 @@ impl Running<'_> {
         ground: &mut G,
         (number, kind): (u32, Kind),
         mut cells: Vec<G::Cell>,
-    ) -> Result<End, BenchError> {
+    ) -> Result<End> {
         let began = Instant::now();
         let left = self.left();
         self.around.steering.place = format!("restart {}", number + 1);
@@ -261,7 +261,7 @@ impl Running<'_> {
         (number, pair): (u32, u32),
         cells: &[G::Cell],
         orders: &mut Orders,
-    ) -> Result<End, BenchError> {
+    ) -> Result<End> {
         let mut cells = ground.ordered(cells, self.around.steering);
         self.rng.shuffle(&mut cells);
         cells.sort_by_key(|cell| ground.spoils(cell));
@@ -312,7 +312,7 @@ impl Running<'_> {
         ground: &mut G,
         cell: &G::Cell,
         places: impl Iterator<Item = Place>,
-    ) -> Result<bool, BenchError> {
+    ) -> Result<bool> {
         let obeys = ground.obeys(cell);
         let mut found = Vec::new();
         let mut changed = false;

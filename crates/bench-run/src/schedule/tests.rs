@@ -3,7 +3,7 @@
 use super::*;
 
 /// The action of a ground at a block, by its number.
-type Script = fn(usize, &mut Steering) -> Result<Block<Place>, BenchError>;
+type Script = fn(usize, &mut Steering) -> Result<Block<Place>>;
 
 struct Noting {
     cells: usize,
@@ -64,7 +64,7 @@ impl Ground for Noting {
         _cells: &[usize],
         _rng: &mut Rng,
         _steering: &mut Steering,
-    ) -> Result<(), BenchError> {
+    ) -> Result<()> {
         self.prepared += 1;
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Ground for Noting {
         cell: &usize,
         place: Place,
         steering: &mut Steering,
-    ) -> Result<Block<Place>, BenchError> {
+    ) -> Result<Block<Place>> {
         self.asked += 1;
         match (self.script)(self.asked, steering)? {
             Block::Done(_) => {
@@ -89,7 +89,7 @@ impl Ground for Noting {
         self.kept += found.len();
     }
 
-    fn clean_up(&mut self, _kind: Kind) -> Result<(), BenchError> {
+    fn clean_up(&mut self, _kind: Kind) -> Result<()> {
         self.cleaned += 1;
         Ok(())
     }

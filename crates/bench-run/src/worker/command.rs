@@ -10,11 +10,11 @@ use rustix::fs::{Advice, fadvise, fdatasync};
 use tdekit_system_use::{die_with_parent, wait};
 
 use crate::command::last_words;
-use crate::error::BenchError;
+use crate::error::{BenchError, Result};
 use crate::job::{Ran, RunSpec};
 use crate::measure::wall_ns;
 
-pub(super) fn run(spec: &RunSpec) -> Result<Ran, BenchError> {
+pub(super) fn run(spec: &RunSpec) -> Result<Ran> {
     for path in &spec.drop_cached {
         each_file(path, &mut |path| write_out(path, true))?;
     }
@@ -55,10 +55,7 @@ pub(super) fn run(spec: &RunSpec) -> Result<Ran, BenchError> {
 }
 
 /// Does something with a file, or with all files below a directory.
-fn each_file(
-    path: &Path,
-    with: &mut dyn FnMut(&Path) -> Result<(), BenchError>,
-) -> Result<(), BenchError> {
+fn each_file(path: &Path, with: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
     if !path.is_dir() {
         return with(path);
     }
@@ -71,7 +68,7 @@ fn each_file(
 
 /// Writes a file's dirty pages out, and drops its pages from the system's cache if asked; then no
 /// connection of this process may have it open: closing our descriptor would release its locks.
-pub(super) fn write_out(path: &Path, drop: bool) -> Result<(), BenchError> {
+pub(super) fn write_out(path: &Path, drop: bool) -> Result<()> {
     let file = File::open(path).map_err(BenchError::file("cannot open", path))?;
     fdatasync(&file).map_err(|errno| BenchError::file("cannot write out", path)(errno.into()))?;
     if drop {
