@@ -20,6 +20,9 @@ use args::{BenchArgs, BenchCommand};
 use configure::configure;
 use write::{Files, Reports};
 
+/// Makes the clocks coarse, so that runs can be tested on such.
+const STEP_VARIABLE: &str = "TDEKIT_BENCH_CLOCK_STEP_NS";
+
 /// Tell what encryption costs, on a database of yours or on one made for it
 #[derive(Debug, Parser)]
 #[command(name = "tdekit-bench", bin_name = "tdekit bench", version)]
@@ -35,6 +38,8 @@ struct Cli {
 /// that this command names, or `TDEKIT_EXTENSION`. Either may be set to nothing, for a run that
 /// needs none, such as `--aa`.
 pub fn main() -> ExitCode {
+    let step = std::env::var(STEP_VARIABLE).ok().and_then(|text| text.parse().ok());
+    step.into_iter().for_each(tdekit_system_use::set_clock_step);
     let failed = |error: &dyn std::fmt::Display| {
         eprintln!("error: {error}");
         ExitCode::FAILURE

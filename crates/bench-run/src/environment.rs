@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use tdekit_bench_report::Environment;
+use tdekit_system_use::clock_step_ns;
 use tdekit_system_use::{file_system, line_of, load, memory_bytes};
 
 use crate::error::{BenchError, Result};
-use crate::measure::clock_step_ns;
 
 /// Describes the machine; fields that the system does not tell are `unknown`.
 pub(crate) fn describe(directory: &Path) -> Environment {

@@ -6,12 +6,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use tdekit_sqlite_client::Value;
 use tdekit_system_use::Use;
 
 use crate::command::shell_line;
 use crate::measure::Cost;
 use crate::oltp::OltpShare;
-use crate::value::Value;
 
 /// The SQLite that a worker uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,7 +18,6 @@ mod environment;
 mod error;
 mod experiment;
 mod generate;
-mod instructions;
 mod interrupt;
 mod job;
 mod key_store;
@@ -36,7 +35,6 @@ mod schedule;
 mod script;
 mod subject;
 mod tools;
-mod value;
 mod worker;
 
 pub use cli::main;

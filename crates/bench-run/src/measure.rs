@@ -1,24 +1,13 @@
 //! Clocks and counters of the own process.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
-use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tdekit_bench_report::{Metric, measured};
 use tdekit_sqlite_client::{Connection, retries};
-use tdekit_system_use::Use;
+use tdekit_system_use::{Use, cpu_ns, instructions, wall_ns};
 
-use crate::instructions;
 use crate::latency::Percentiles;
-
-/// Readings of the clock that tell its step, steps among them at least (one may hold the time that
-/// another process had), and how many readings are made where it stands still.
-const READINGS: u32 = 5_000;
-const STEPS: u32 = 8;
-const MOST_READINGS: u32 = 20_000_000;
-/// Makes the clocks coarse, so that runs can be tested on such.
-const STEP_VARIABLE: &str = "TDEKIT_BENCH_CLOCK_STEP_NS";
 
 /// The cost of a block to one process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,55 +79,6 @@ pub(crate) fn of_use(used: &Use) -> [(Metric, Option<u64>); 5] {
     ]
 }
 
-/// Monotonic clock.
-pub(crate) fn wall_ns() -> u64 {
-    nanoseconds(ClockId::Monotonic)
-}
-
-/// CPU of all threads of this process.
-pub(crate) fn cpu_ns() -> u64 {
-    nanoseconds(ClockId::ProcessCPUTime)
-}
-
-/// The smallest step that the wall clock makes here, of some thousand readings; of more where it
-/// hardly moves for so long.
-pub(crate) fn clock_step_ns() -> u64 {
-    let (mut least, mut steps) = (u64::MAX, 0_u32);
-    let mut last = wall_ns();
-    for reading in 0..MOST_READINGS {
-        if reading >= READINGS && steps >= STEPS {
-            break;
-        }
-        let now = wall_ns();
-        if now > last {
-            least = least.min(now - last);
-            steps += 1;
-        }
-        last = now;
-    }
-    // A clock that stood still all the while: its own word for its resolution.
-    if least == u64::MAX { in_ns(clock_getres(ClockId::Monotonic)) } else { least }
-}
-
-fn nanoseconds(clock: ClockId) -> u64 {
-    let now = in_ns(clock_gettime(clock));
-    now - now % coarseness_ns()
-}
-
-fn in_ns(time: Timespec) -> u64 {
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
-}
-
-/// The step that both clocks are made to move in: 1, but in tests of coarse clocks.
-fn coarseness_ns() -> u64 {
-    static STEP: OnceLock<u64> = OnceLock::new();
-    *STEP.get_or_init(|| {
-        let given = std::env::var(STEP_VARIABLE).ok().and_then(|text| text.parse().ok());
-        given.filter(|step| *step > 0).unwrap_or(1)
-    })
-}
-
 /// Measures the parts of a block. What lies between the parts is not counted.
 pub(crate) struct Meter {
     cost: Cost,
@@ -161,13 +101,13 @@ impl Meter {
     ) -> (T, u64, u64) {
         connection.take_cache_counts();
         let before = Use::of_this_process();
-        let retired = instructions::read();
+        let retired = instructions();
         let cpu = cpu_ns();
         let wall = wall_ns();
         let result = work();
         let elapsed = wall_ns() - wall;
         let cpu = cpu_ns() - cpu;
-        let retired_after = instructions::read();
+        let retired_after = instructions();
         let used = Use::of_this_process().since(&before);
         let counts = connection.take_cache_counts();
         self.cost.elapsed_ns += elapsed;

@@ -6,10 +6,11 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::de::DeserializeOwned;
+use tdekit_system_use::has_ended;
 
 use crate::command::{failed, last_words};
 use crate::error::{BenchError, Result};
@@ -180,22 +181,6 @@ impl Drop for WorkerProcess {
         let grace = if interrupt::check().is_err() { Duration::ZERO } else { GRACE };
         if !self.reaped {
             self.end(grace);
-        }
-    }
-}
-
-/// Waits for the end of a process without reaping it.
-pub(crate) fn has_ended(child: &Child, grace: Duration) -> bool {
-    let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return true };
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    let start = Instant::now();
-    loop {
-        match waitid(WaitId::Pid(pid), options) {
-            Ok(None) if start.elapsed() < grace => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            Ok(None) => return false,
-            _ => return true,
         }
     }
 }

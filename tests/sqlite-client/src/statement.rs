@@ -5,12 +5,14 @@ use std::rc::Rc;
 
 use rusqlite::ffi;
 use rusqlite::ffi::sqlite3_stmt;
-use rusqlite::types::ValueRef;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use serde::{Deserialize, Serialize};
 
 use crate::connection::{Handle, SqliteError};
 
-/// A value of a row. Reals are their bits, so that they compare and hash.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// A value of a row. Reals are their bits, so that they compare and hash; text and blobs travel in
+/// hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Value {
     /// NULL.
     Null,
@@ -19,8 +21,10 @@ pub enum Value {
     /// REAL, as IEEE 754 bits.
     Real(u64),
     /// TEXT, as stored: SQLite does not promise UTF-8.
+    #[serde(with = "hex::serde")]
     Text(Vec<u8>),
     /// BLOB.
+    #[serde(with = "hex::serde")]
     Blob(Vec<u8>),
 }
 
@@ -30,6 +34,30 @@ pub type Row = Vec<Value>;
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
         Self::Text(text.as_bytes().to_vec())
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Real(number.to_bits())
+    }
+}
+
+impl From<ValueRef<'_>> for Value {
+    fn from(value: ValueRef<'_>) -> Self {
+        match value {
+            ValueRef::Null => Self::Null,
+            ValueRef::Integer(number) => Self::Int(number),
+            ValueRef::Real(number) => Self::from(number),
+            ValueRef::Text(bytes) => Self::Text(bytes.to_vec()),
+            ValueRef::Blob(bytes) => Self::Blob(bytes.to_vec()),
+        }
+    }
+}
+
+impl rusqlite::ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(self.borrowed()))
     }
 }
 

@@ -4,6 +4,9 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::usage::Use;
 
@@ -43,6 +46,23 @@ pub fn wait(child: Child) -> io::Result<Finished> {
     let peak_memory_bytes = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
     let status = ExitStatus::from_raw(status);
     Ok(Finished { status, used: Use::from(&usage), peak_memory_bytes })
+}
+
+/// Waits for the end of a process without reaping it.
+#[must_use]
+pub fn has_ended(child: &Child, grace: Duration) -> bool {
+    let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return true };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    let start = Instant::now();
+    loop {
+        match waitid(WaitId::Pid(pid), options) {
+            Ok(None) if start.elapsed() < grace => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Ok(None) => return false,
+            _ => return true,
+        }
+    }
 }
 
 /// Lets the kernel kill the command when the thread that starts it ends.

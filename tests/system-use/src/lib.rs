@@ -5,11 +5,15 @@
 #![allow(unsafe_code)]
 
 mod child;
+mod clock;
+mod instructions;
 mod listener;
 mod machine;
 mod usage;
 
-pub use child::{Finished, die_with_parent, wait, without_terminal};
+pub use child::{Finished, die_with_parent, has_ended, wait, without_terminal};
+pub use clock::{clock_step_ns, cpu_ns, set_clock_step, wall_ns};
+pub use instructions::{instructions, instructions_scope};
 pub use listener::Listener;
 pub use machine::{ProcessorTimes, file_system, frequencies_mhz, line_of, load, memory_bytes};
 pub use usage::{Memory, Moment, Use, private_memory_bytes};

@@ -221,7 +221,7 @@ fn now_ns(clock: libc::clockid_t) -> Option<u64> {
     (failed == 0).then(|| in_ns(time.tv_sec, time.tv_nsec))
 }
 
-fn in_ns(seconds: i64, nanoseconds: i64) -> u64 {
+pub(crate) fn in_ns(seconds: i64, nanoseconds: i64) -> u64 {
     let part = |value: i64| u64::try_from(value).unwrap_or(0);
     part(seconds).saturating_mul(1_000_000_000).saturating_add(part(nanoseconds))
 }

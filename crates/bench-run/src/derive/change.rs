@@ -1,8 +1,7 @@
 //! New values in the likeness of old ones, so that a table's checks have a chance to accept them.
 
 use fastrand::Rng;
-
-use crate::value::Value;
+use tdekit_sqlite_client::Value;
 
 /// Characters of a text that must vary for a fresh one to be unlikely to exist already.
 const VARYING: usize = 6;
@@ -12,15 +11,15 @@ const VARYING: usize = 6;
 pub(super) fn fresh(like: &Value, last: &mut i64, rng: &mut Rng) -> Option<Value> {
     Some(match like {
         Value::Null => Value::Null,
-        Value::Integer(_) => {
+        Value::Int(_) => {
             *last = last.checked_add(1)?;
-            Value::Integer(*last)
+            Value::Int(*last)
         }
-        Value::Real(number) => Value::Real(number + rng.f64() + 1.0),
+        Value::Real(bits) => Value::from(f64::from_bits(*bits) + rng.f64() + 1.0),
         Value::Text(text) => {
-            let mut new: String = text.chars().map(|letter| alike(letter, rng)).collect();
-            if text.chars().filter(char::is_ascii_alphanumeric).count() < VARYING {
-                new.extend((0..VARYING).map(|_| rng.lowercase()));
+            let mut new: Vec<u8> = text.iter().map(|letter| alike(*letter, rng)).collect();
+            if text.iter().filter(|letter| letter.is_ascii_alphanumeric()).count() < VARYING {
+                new.extend((0..VARYING).map(|_| rng.lowercase() as u8));
             }
             Value::Text(new)
         }
@@ -35,12 +34,15 @@ pub(super) fn fresh(like: &Value, last: &mut i64, rng: &mut Rng) -> Option<Value
 /// A value of the same storage class that differs from `old`.
 pub(super) fn different(old: &Value, rng: &mut Rng) -> Value {
     match old {
-        Value::Null => Value::Integer(1),
-        Value::Integer(number) => Value::Integer(number ^ 1),
-        Value::Real(number) => Value::Real(number + 1.0),
+        Value::Null => Value::Int(1),
+        Value::Int(number) => Value::Int(number ^ 1),
+        Value::Real(bits) => Value::from(f64::from_bits(*bits) + 1.0),
         Value::Text(text) => {
-            let new: String = text.chars().map(|letter| alike(letter, rng)).collect();
-            if new == *text { Value::Text(format!("{text}x")) } else { Value::Text(new) }
+            let mut new: Vec<u8> = text.iter().map(|letter| alike(*letter, rng)).collect();
+            if new == *text {
+                new.push(b'x');
+            }
+            Value::Text(new)
         }
         Value::Blob(bytes) => {
             let mut new = bytes.clone();
@@ -53,15 +55,16 @@ pub(super) fn different(old: &Value, rng: &mut Rng) -> Value {
     }
 }
 
-/// Another character of the same class: digits stay digits, hexadecimal letters stay so.
-fn alike(letter: char, rng: &mut Rng) -> char {
-    let from = |set: &[u8], rng: &mut Rng| char::from(set[rng.usize(..set.len())]);
+/// Another character of the same class: digits stay digits, hexadecimal letters stay so, and what
+/// is not ASCII stays as it is.
+fn alike(letter: u8, rng: &mut Rng) -> u8 {
+    let from = |set: &[u8], rng: &mut Rng| set[rng.usize(..set.len())];
     match letter {
-        '0'..='9' => from(b"0123456789", rng),
-        'a'..='f' => from(b"abcdef", rng),
-        'A'..='F' => from(b"ABCDEF", rng),
-        'g'..='z' => rng.lowercase(),
-        'G'..='Z' => rng.uppercase(),
+        b'0'..=b'9' => from(b"0123456789", rng),
+        b'a'..=b'f' => from(b"abcdef", rng),
+        b'A'..=b'F' => from(b"ABCDEF", rng),
+        b'g'..=b'z' => rng.lowercase() as u8,
+        b'G'..=b'Z' => rng.uppercase() as u8,
         other => other,
     }
 }
@@ -74,20 +77,17 @@ mod tests {
     fn likeness_keeps_class_and_shape() {
         let mut rng = Rng::with_seed(3);
         let mut last = 41;
-        assert_eq!(fresh(&Value::Integer(7), &mut last, &mut rng), Some(Value::Integer(42)));
+        assert_eq!(fresh(&Value::Int(7), &mut last, &mut rng), Some(Value::Int(42)));
         assert_eq!(fresh(&Value::Null, &mut last, &mut rng), Some(Value::Null));
-        let like = Value::Text("DE-0815-af".to_owned());
+        let like = Value::from("DE-0815-af");
         let Some(Value::Text(text)) = fresh(&like, &mut last, &mut rng) else { panic!() };
-        assert_eq!((text.len(), &text[2..3], &text[7..8]), (10, "-", "-"));
-        assert!(text[3..7].bytes().all(|byte| byte.is_ascii_digit()), "{text}");
-        assert!(text[8..].bytes().all(|byte| byte.is_ascii_hexdigit()), "{text}");
-        let Some(Value::Text(short)) = fresh(&Value::Text("a".to_owned()), &mut last, &mut rng)
-        else {
-            panic!()
-        };
+        assert_eq!((text.len(), text[2], text[7]), (10, b'-', b'-'));
+        assert!(text[3..7].iter().all(u8::is_ascii_digit), "{text:?}");
+        assert!(text[8..].iter().all(u8::is_ascii_hexdigit), "{text:?}");
+        let Some(Value::Text(short)) = fresh(&"a".into(), &mut last, &mut rng) else { panic!() };
         assert!(short.len() > VARYING);
         let mut full = i64::MAX;
-        assert_eq!(fresh(&Value::Integer(7), &mut full, &mut rng), None);
+        assert_eq!(fresh(&Value::Int(7), &mut full, &mut rng), None);
     }
 
     #[test]
@@ -95,10 +95,10 @@ mod tests {
         let mut rng = Rng::with_seed(3);
         for old in [
             Value::Null,
-            Value::Integer(0),
-            Value::Real(0.5),
-            Value::Text(String::new()),
-            Value::Text("-".to_owned()),
+            Value::Int(0),
+            Value::from(0.5),
+            Value::from(""),
+            Value::from("-"),
             Value::Blob(Vec::new()),
             Value::Blob(vec![1, 2]),
         ] {

@@ -2,9 +2,9 @@
 
 use fastrand::Rng;
 use rusqlite::{Connection, Row, params_from_iter};
+use tdekit_sqlite_client::Value;
 
 use super::schema::{Table, quote};
-use crate::value::Value;
 
 /// Rows drawn of each table.
 const ROWS: usize = 480;
@@ -31,7 +31,16 @@ pub(super) struct Drawn {
 
 impl Drawn {
     fn size(&self) -> usize {
-        self.values.iter().map(Value::size).sum()
+        self.values.iter().map(size).sum()
+    }
+}
+
+/// Bytes of a value, roughly.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Int(_) | Value::Real(_) => 8,
+        Value::Text(text) => text.len(),
+        Value::Blob(bytes) => bytes.len() * 2,
     }
 }
 
@@ -120,14 +129,14 @@ fn draw(connection: &Connection, table: &Table, rng: &mut Rng) -> rusqlite::Resu
     Ok(rows)
 }
 
-/// Reads a row of [`Sampled::row_columns`]; `None` when it is too large or cannot travel.
+/// Reads a row of [`Sampled::row_columns`]; `None` when it is too large.
 pub(super) fn read_drawn(row: &Row<'_>, key_columns: usize) -> rusqlite::Result<Option<Drawn>> {
     let mut values = Vec::new();
-    let mut size = 0;
+    let mut bytes = 0;
     for index in 0..row.as_ref().column_count() {
-        let Some(value) = Value::from_sqlite(row.get_ref(index)?) else { return Ok(None) };
-        size += value.size();
-        if size > ROW_BYTES {
+        let value = Value::from(row.get_ref(index)?);
+        bytes += size(&value);
+        if bytes > ROW_BYTES {
             return Ok(None);
         }
         values.push(value);
@@ -157,7 +166,7 @@ fn probe_rowids(
     found.sort_unstable();
     found.dedup();
     rng.shuffle(&mut found);
-    Ok(found.into_iter().map(|rowid| vec![Value::Integer(rowid)]).collect())
+    Ok(found.into_iter().map(|rowid| vec![Value::Int(rowid)]).collect())
 }
 
 /// A reservoir over all keys.
@@ -172,10 +181,9 @@ fn scan_keys(
     let mut kept: Vec<Vec<Value>> = Vec::with_capacity(ROWS);
     let mut seen = 0_usize;
     while let Some(row) = rows.next()? {
-        let key: Option<Vec<Value>> = (0..table.key.columns.len())
-            .map(|index| row.get_ref(index).map(Value::from_sqlite))
+        let key: Vec<Value> = (0..table.key.columns.len())
+            .map(|index| row.get_ref(index).map(Value::from))
             .collect::<rusqlite::Result<_>>()?;
-        let Some(key) = key else { continue };
         seen += 1;
         if kept.len() < ROWS {
             kept.push(key);

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
+use tdekit_sqlite_client::Value;
 
 use super::*;
 use crate::job::{LibraryChoice, OperationCosts, Reply, Request};
@@ -67,7 +68,7 @@ fn odd_database(path: &Path) {
             INSERT INTO tagged SELECT randomblob(16), "c'd" FROM "we""ird ta'ble";
             INSERT INTO one_row VALUES (1, '{SECRET}');
             INSERT INTO words SELECT "c'd" FROM "we""ird ta'ble";
-            -- Values that cannot travel to a worker.
+            -- Values that JSON does not hold as they are.
             INSERT INTO no_key VALUES (CAST(x'ff00fe' AS TEXT), 9e999);
             DROP TRIGGER guarded_insert;
             INSERT INTO guarded SELECT id, v FROM watched;
@@ -246,11 +247,8 @@ fn a_statement_that_cannot_be_undone_is_dropped() {
         undo_sql: Some("INSERT INTO watched VALUES (?1, ?2)".to_owned()),
         per_block: 1,
         variants: vec![crate::job::Variant {
-            parameters: vec![crate::value::Value::Integer(2)],
-            undo: vec![vec![
-                crate::value::Value::Integer(1),
-                crate::value::Value::Text("x".to_owned()),
-            ]],
+            parameters: vec![Value::Int(2)],
+            undo: vec![vec![Value::Int(1), "x".into()]],
         }],
     };
     let rehearsals = rehearse(&odd.path, vec![planned]);

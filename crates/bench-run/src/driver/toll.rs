@@ -5,9 +5,11 @@
 //! time is over. A cost that came in the middle of the work would not be known: where processes
 //! wait for each other, for a lock or for a processor, a part of it is hidden or counted twice.
 
+use tdekit_system_use::wall_ns;
+
 use crate::error::Result;
 use crate::job::Request;
-use crate::measure::{Cost, wall_ns};
+use crate::measure::Cost;
 use crate::numbers::float;
 use crate::process::WorkerProcess;
 

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tdekit_private_mariadb::find_program;
+use tdekit_system_use::wall_ns;
 use tdekit_system_use::{Use, die_with_parent, wait, without_terminal};
 use tempfile::TempDir;
 
 use super::tds::{Login, Mode, Trust};
 use crate::command::{failed, last_words};
 use crate::error::{BenchError, Result};
-use crate::measure::wall_ns;
 use crate::private;
 
 /// FreeTDS's program over its DB-Library.

@@ -7,11 +7,11 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tdekit_bench_report::Idle;
 use tdekit_system_use::Memory;
+use tdekit_system_use::wall_ns;
 
 use super::connects::dial;
 use super::tds::{Connection, Dialer};
 use crate::error::{BenchError, Result};
-use crate::measure::wall_ns;
 
 /// Descriptors of the bench beside those of the connections.
 const OTHER_FILES: u64 = 100;

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tdekit_system_use::die_with_parent;
+use tdekit_system_use::{die_with_parent, has_ended};
 use tempfile::TempDir;
 use zeroize::Zeroizing;
 
@@ -15,7 +15,7 @@ use crate::command::run;
 use crate::error::{BenchError, Result};
 use crate::key_store::{self, KeyEnvironment};
 use crate::private;
-use crate::process::{has_ended, next_line, read_lines};
+use crate::process::{next_line, read_lines};
 
 /// The login that the bench makes and uses.
 pub(super) const LOGIN: &str = "sa";

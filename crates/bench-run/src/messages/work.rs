@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use tdekit_bench_report::{Class, Metric, Side, measured};
+use tdekit_system_use::wall_ns;
 use tdekit_system_use::{Listener, Moment, Use};
 
 use super::connects::dial;
@@ -11,7 +12,6 @@ use super::drivers::Freetds;
 use super::points::{Direct, Prepared, numbers};
 use super::tds::{Connection, Dialer};
 use crate::error::{BenchError, Result};
-use crate::measure::wall_ns;
 
 /// A cell of the report, and how it is done.
 pub(super) struct Task {

@@ -5,10 +5,11 @@
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use tdekit_sqlite_client::{Bound, Connection, SqliteError, Statement};
+use tdekit_system_use::wall_ns;
 
 use super::options::Workload;
 use crate::latency::Latencies;
-use crate::measure::{Cost, Meter, wall_ns};
+use crate::measure::{Cost, Meter};
 
 /// Rows of a range, as sysbench's `--range-size`.
 const RANGE: i64 = 100;

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::fs::{Advice, fadvise, fdatasync};
+use tdekit_system_use::wall_ns;
 use tdekit_system_use::{die_with_parent, wait};
 
 use crate::command::last_words;
 use crate::error::{BenchError, Result};
 use crate::job::{Ran, RunSpec};
-use crate::measure::wall_ns;
 
 pub(super) fn run(spec: &RunSpec) -> Result<Ran> {
     for path in &spec.drop_cached {

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tdekit_sqlite_client::{Bound, Connection, SqliteError, Statement};
+use tdekit_system_use::wall_ns;
 
 use super::WorkerError;
 use crate::generate::{business_name, card_number, city, secure_string, zip_code};
 use crate::job::CrudRequest;
 use crate::latency::Latencies;
-use crate::measure::{Cost, Meter, wall_ns};
+use crate::measure::{Cost, Meter};
 
 /// Different texts to write; more than any cache line holds, few enough to stay in memory.
 const TEXTS: usize = 1024;

@@ -14,15 +14,15 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::BenchError;
-use crate::instructions;
 use crate::job::{CrudRequest, DatabaseState, LibraryChoice, Planned, Ready, Reply, Request};
-use crate::measure::{Meter, wall_ns};
+use crate::measure::Meter;
 use crate::oltp::{Oltp, OltpShare};
 use crate::subject::remove_database;
 use crud::Crud;
 use operations::Operations;
 use script::Script;
 use tdekit_sqlite_client::{Connection, Library, LibraryError, SqliteError};
+use tdekit_system_use::wall_ns;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
@@ -227,7 +227,7 @@ impl Worker {
             version: library.version(),
             source_id: library.source_id(),
             compile_options: memory.query_column("PRAGMA compile_options")?,
-            instructions: instructions::scope(),
+            instructions: tdekit_system_use::instructions_scope(),
         })
     }
 

@@ -3,14 +3,13 @@
 
 use std::path::Path;
 
-use tdekit_sqlite_client::{Connection, Library, SqliteError, Statement};
+use tdekit_sqlite_client::{Connection, Library, SqliteError, Statement, Value};
 
 use super::command::write_out;
 use super::{Database, WorkerError, open};
 use crate::error::BenchError;
 use crate::job::{Operation, OperationCosts as Costs, Planned, Rehearsal, Variant};
 use crate::measure::{Cost, Meter};
-use crate::value::Value;
 
 /// Statements of the plan, prepared: what to measure and how to undo it.
 pub(super) struct Operations {

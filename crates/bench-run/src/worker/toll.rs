@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::measure::{cpu_ns, wall_ns};
+use tdekit_system_use::{cpu_ns, wall_ns};
 
 /// Turns between two looks at the clock; some hundreds of nanoseconds.
 const TURNS: u32 = 256;

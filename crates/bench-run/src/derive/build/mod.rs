@@ -5,12 +5,12 @@ mod write;
 
 use fastrand::Rng;
 use rusqlite::{Connection, params_from_iter};
+use tdekit_sqlite_client::Value;
 
 use super::sample::{Drawn, Sampled, key_condition, key_list, read_drawn};
 use super::schema::{Table, quote};
 use super::{Candidate, Scans};
 use crate::job::{Operation, Planned, Variant};
-use crate::value::Value;
 
 /// Sets of values of a statement on one row, and how many of them a block runs.
 const POINT_VARIANTS: usize = 4 * POINT_BLOCK;
@@ -147,7 +147,7 @@ fn scan_expression(sampled: &Sampled) -> Option<(String, String)> {
         sampled
             .rows
             .iter()
-            .all(|row| matches!(row.values.get(index), Some(Value::Integer(_) | Value::Real(_))))
+            .all(|row| matches!(row.values.get(index), Some(Value::Int(_) | Value::Real(_))))
     };
     let columns: Vec<(usize, &str)> =
         sampled.table.writable().map(|column| column.name.as_str()).enumerate().collect();
@@ -268,7 +268,7 @@ impl Builder<'_> {
         Ok(Finder { kind: Kind::Index, what, column: Some(column), sets })
     }
 
-    /// Rows of a query; `None` when one cannot travel.
+    /// Rows of a query; `None` when one is too large.
     fn rows_of(&self, sql: &str, values: &[Value]) -> rusqlite::Result<Option<Vec<Drawn>>> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut found = statement.query(params_from_iter(values))?;

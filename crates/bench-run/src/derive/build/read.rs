@@ -1,10 +1,11 @@
 //! SELECT statements.
 
+use tdekit_sqlite_client::Value;
+
 use super::{Builder, Kind, POINT_VARIANTS, RANGE_VARIANTS, SCAN_ROWS, scan_expression};
 use crate::derive::sample::{Drawn, Sampled, key_condition, key_list};
 use crate::derive::schema::{ForeignKey, Table, quote};
 use crate::job::{Operation, Variant};
-use crate::value::Value;
 
 impl Builder<'_> {
     pub(super) fn selects(&mut self, tables: &[Sampled]) {

@@ -1,13 +1,13 @@
 //! INSERT, UPDATE and DELETE statements, each with what takes it back.
 
 use fastrand::Rng;
+use tdekit_sqlite_client::Value;
 
 use super::{Builder, Finder, Kind, POINT_VARIANTS};
 use crate::derive::change::{different, fresh};
 use crate::derive::sample::{Drawn, key_condition};
 use crate::derive::schema::{Table, quote};
 use crate::job::{Operation, Planned, Variant};
-use crate::value::Value;
 
 impl Builder<'_> {
     /// Copies of drawn rows under new keys.

@@ -39,7 +39,8 @@ fn with<T>(use_it: impl FnOnce(&mut Counting) -> T) -> T {
 
 /// Instructions of this thread and of those it started since the first call; `None` where they
 /// cannot be counted.
-pub(crate) fn read() -> Option<u64> {
+#[must_use]
+pub fn instructions() -> Option<u64> {
     with(|counting| match counting {
         Counting::Open(counter, _) => counter.read().ok(),
         Counting::Refused(_) => None,
@@ -47,7 +48,8 @@ pub(crate) fn read() -> Option<u64> {
 }
 
 /// Whose instructions are counted, or why none are.
-pub(crate) fn scope() -> String {
+#[must_use]
+pub fn instructions_scope() -> String {
     with(|counting| match counting {
         Counting::Open(_, scope) => (*scope).to_owned(),
         Counting::Refused(reason) => reason.clone(),
@@ -61,13 +63,17 @@ mod tests {
     #[test]
     fn counted_or_refused_with_a_reason() {
         let work = || (0..100_000_u64).fold(1_u64, |sum, n| sum.wrapping_mul(31) ^ n);
-        match read() {
+        match instructions() {
             Some(before) => {
                 assert_ne!(std::hint::black_box(work()), 0);
-                assert!(read().unwrap() >= before + 100_000);
-                assert!(scope().starts_with("user"));
+                assert!(instructions().unwrap() >= before + 100_000);
+                assert!(instructions_scope().starts_with("user"));
             }
-            None => assert!(scope().starts_with("not counted: "), "{}", scope()),
+            None => assert!(
+                instructions_scope().starts_with("not counted: "),
+                "{}",
+                instructions_scope()
+            ),
         }
     }
 }
