@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use tdekit_bench_report::Environment;
-use tdekit_system_use::clock_step_ns;
-use tdekit_system_use::{file_system, line_of, load, memory_bytes};
+use tdekit_system_use::{clock_step_ns, file_system, line_of, load, memory_bytes};
 
 use crate::error::{BenchError, Result};
 

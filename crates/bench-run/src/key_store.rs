@@ -44,11 +44,9 @@ pub(crate) fn command(program: &Path, environment: &KeyEnvironment) -> Command {
 
 /// 32 bytes of the system's generator. They open a key store that lives as long as the run.
 pub(crate) fn random_key() -> Result<[u8; 32]> {
-    use std::io::Read;
-    let source = Path::new("/dev/urandom");
     let mut key = [0; 32];
-    std::fs::File::open(source)
-        .and_then(|mut file| file.read_exact(&mut key))
-        .map_err(BenchError::file("cannot read", source))?;
+    getrandom::fill(&mut key)
+        .map_err(|error| std::io::Error::other(error.to_string()))
+        .map_err(BenchError::file("cannot ask", "the system's generator"))?;
     Ok(key)
 }

@@ -9,6 +9,8 @@ use object::read::elf::{FileHeader, SectionHeader, Sym};
 
 use crate::command::run;
 use crate::error::{BenchError, Result};
+use crate::private;
+use crate::subject::files_below;
 
 /// A raw key, so that no key derivation is measured. The databases hold generated or copied data
 /// for the time of a run; the key protects nothing.
@@ -153,7 +155,7 @@ impl PeerLibrary {
     pub(crate) fn install(self) -> Result<PathBuf> {
         let target = self.path()?;
         let cache = cache_directory()?;
-        std::fs::create_dir_all(&cache).map_err(BenchError::file("cannot create", &cache))?;
+        private::make(&cache)?;
         let work = tempfile::tempdir_in(&cache)
             .map_err(BenchError::file("cannot create a directory in", &cache))?;
         let built = match self {
@@ -225,23 +227,10 @@ fn compile_sqlite3mc(directory: &Path) -> Result<PathBuf> {
 
 /// The first file below `directory` whose name fits.
 fn find(directory: &Path, fits: &dyn Fn(&str) -> bool) -> Result<PathBuf> {
-    let mut waiting = vec![directory.to_owned()];
-    while let Some(directory) = waiting.pop() {
-        let error = |source| BenchError::file("cannot list", &directory)(source);
-        for entry in std::fs::read_dir(&directory).map_err(error)? {
-            let entry = entry.map_err(BenchError::file("cannot list", &directory))?;
-            let kind = entry.file_type().map_err(BenchError::file("cannot list", entry.path()))?;
-            if kind.is_dir() {
-                waiting.push(entry.path());
-            } else if fits(&entry.file_name().to_string_lossy()) {
-                return Ok(entry.path());
-            }
-        }
-    }
-    Err(BenchError::File {
-        doing: "the package holds no library in",
-        path: directory.to_owned(),
-        source: std::io::ErrorKind::NotFound.into(),
+    let named = |path: &PathBuf| path.file_name().is_some_and(|name| fits(&name.to_string_lossy()));
+    files_below(directory)?.into_iter().find(named).ok_or_else(|| {
+        let none = std::io::ErrorKind::NotFound.into();
+        BenchError::file("the package holds no library in", directory)(none)
     })
 }
 

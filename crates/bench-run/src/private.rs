@@ -19,17 +19,33 @@ pub(crate) fn directory(parent: &Path, prefix: &str) -> Result<TempDir> {
         .map_err(BenchError::file("cannot make a directory in", parent))
 }
 
-/// Writes a file, in place of what is there.
+/// Makes a directory that may be there, with those above it.
+pub(crate) fn make(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).map_err(BenchError::file("cannot make", path))
+}
+
+/// Writes a file for its owner only, in place of what is there.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
+    replace(path, bytes, 0o600)
+}
+
+/// Writes a file with these permissions, so that a failure leaves the one that was there.
+pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    let directory = parent_of(path);
     let write = || -> std::io::Result<()> {
-        // For its owner only, as `tempfile` makes them.
         let mut file = tempfile::NamedTempFile::new_in(directory)?;
         file.write_all(bytes)?;
+        file.as_file().set_permissions(Permissions::from_mode(mode))?;
+        file.as_file().sync_all()?;
         file.persist(path)?;
-        Ok(())
+        std::fs::File::open(directory)?.sync_all()
     };
     write().map_err(BenchError::file("cannot write", path))
+}
+
+/// The directory that a file lies in.
+pub(crate) fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

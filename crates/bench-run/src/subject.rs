@@ -140,6 +140,28 @@ pub(crate) fn describe(
     })
 }
 
+/// A file, or all files below a directory.
+pub(crate) fn files_below(path: &Path) -> Result<Vec<PathBuf>> {
+    let (mut files, mut waiting) = (Vec::new(), vec![path.to_owned()]);
+    while let Some(path) = waiting.pop() {
+        if !path.is_dir() {
+            files.push(path);
+            continue;
+        }
+        for entry in std::fs::read_dir(&path).map_err(BenchError::file("cannot list", &path))? {
+            waiting.push(entry.map_err(BenchError::file("cannot list", &path))?.path());
+        }
+    }
+    Ok(files)
+}
+
+/// Waits until a file is on the device.
+pub(crate) fn write_out(path: &Path) -> Result<()> {
+    std::fs::File::open(path)
+        .and_then(|file| file.sync_all())
+        .map_err(BenchError::file("cannot write out", path))
+}
+
 /// Size of a file.
 pub(crate) fn file_bytes(path: &Path) -> Result<u64> {
     Ok(std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?.len())

@@ -66,36 +66,30 @@ pub(super) fn check_restored(source: &Path, restored: &Path, what: &str) -> Resu
     if lengths.0 != lengths.1 {
         return wrong(format!("{} bytes were restored of {}", lengths.1, lengths.0));
     }
-    let (mut left, mut right) = (vec![0; 1 << 20], vec![0; 1 << 20]);
-    let mut at = 0_u64;
-    loop {
-        let count = fill(&mut one, &mut left).map_err(BenchError::file("cannot read", source))?;
-        let same = fill(&mut two, &mut right).map_err(BenchError::file("cannot read", restored))?;
-        if at == 0 && count >= 100 && same >= 100 {
+    for mib in 0_u64.. {
+        let mut left = next(&mut one).map_err(BenchError::file("cannot read", source))?;
+        let right = next(&mut two).map_err(BenchError::file("cannot read", restored))?;
+        if mib == 0 && left.len().min(right.len()) >= 100 {
             for range in MAY_CHANGE {
                 left[range.clone()].copy_from_slice(&right[range]);
             }
         }
-        if left[..count] != right[..same] {
+        if left != right {
+            let at = mib << 20;
             return wrong(format!("the restored database differs within 1 MiB of byte {at}"));
         }
-        if count == 0 {
-            return Ok(());
+        if left.is_empty() {
+            break;
         }
-        at += count as u64;
     }
+    Ok(())
 }
 
-/// Reads until the buffer is full or the file ends.
-fn fill(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
-    let mut have = 0;
-    while have < buffer.len() {
-        match file.read(&mut buffer[have..])? {
-            0 => break,
-            count => have += count,
-        }
-    }
-    Ok(have)
+/// The next MiB, or what is left.
+fn next(file: &mut File) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(1 << 20).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

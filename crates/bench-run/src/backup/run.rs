@@ -26,7 +26,7 @@ use crate::progress::Progress;
 use crate::schedule::{
     self, Block, Ended, Ground, Kind, Length, Place as At, Steering, Surroundings,
 };
-use crate::subject::{self, copy_database, page_size};
+use crate::subject::{self, copy_database, page_size, write_out};
 use crate::tools::Tools;
 
 /// The database's name on each source; restored databases have the same, in a directory.
@@ -41,13 +41,11 @@ const ROW_BYTES: u64 = 340;
 pub(crate) fn run(
     config: &Config,
     tools: &Tools,
-    around: Surroundings<'_>,
+    mut around: Surroundings<'_>,
     results: &mut Results,
 ) -> Result<Ended> {
     let plan = &config.backup;
-    let Surroundings { progress, noise, steering, warnings } = around;
-    let prepared = Prepared::new(config, tools, progress, warnings)?;
-    let inner = Surroundings { progress, noise, steering, warnings: &mut *warnings };
+    let prepared = Prepared::new(config, tools, around.progress, around.warnings)?;
     let mut ground = BackupGround {
         prepared: &prepared,
         runner: WorkerProcess::start(&prepared.tools.worker, "backup", &prepared.keys)?,
@@ -59,9 +57,9 @@ pub(crate) fn run(
     let length = ground.figures.length("the backup matrix", (plan.blocks, 1), config.max_time);
     // Every cell runs once whatever the time limit.
     let length = Length { least: 1, by_cell: true, ..length };
-    let ended = schedule::run(&mut ground, &length, config.given.seed, inner);
+    let ended = schedule::run(&mut ground, &length, config.given.seed, around.inner());
     let ended = ground.figures.finish(ended, &mut results.backup)?;
-    warnings.extend(results.backup.as_ref().and_then(|report| doubts(&prepared, report)));
+    around.warnings.extend(results.backup.as_ref().and_then(|report| doubts(&prepared, report)));
     if results.embedded.is_none() {
         results.settings.page_size_bytes = prepared.subject.page_size_bytes;
         results.subject = prepared.subject.clone();
@@ -172,13 +170,11 @@ fn make_sources(config: &Config, places: &[Place]) -> Result<Subject> {
         let path = place.directory.join(DATABASE);
         match paths.first() {
             None => make_database(config, &path)?,
-            Some(first) => {
-                std::fs::copy(first, &path).map_err(BenchError::file("cannot copy to", &path))?;
-            }
+            Some(first) => std::fs::copy(first, &path)
+                .map(drop)
+                .map_err(BenchError::file("cannot copy to", &path))?,
         }
-        std::fs::File::open(&path)
-            .and_then(|file| file.sync_all())
-            .map_err(BenchError::file("cannot write out", &path))?;
+        write_out(&path)?;
         interrupt::check()?;
         paths.push(path);
     }
@@ -249,8 +245,7 @@ impl BackupGround<'_> {
             let directory = read.directory.join(RESTORED);
             let restored = directory.join(DATABASE);
             check_space(&read.directory, prepared.subject.bytes)?;
-            std::fs::create_dir(&directory)
-                .map_err(BenchError::file("cannot create", &directory))?;
+            private::make(&directory)?;
             self.measure(task, Action::Restore, (&backup, &restored), at)?;
             if check {
                 check_restored(&source, &restored, &task.name())?;
@@ -298,13 +293,7 @@ impl Ground for BackupGround<'_> {
         self.groups.get(*at).cloned().unwrap_or_default()
     }
 
-    fn prepare(
-        &mut self,
-        _block: u32,
-        _cells: &[usize],
-        _rng: &mut Rng,
-        _steering: &mut Steering,
-    ) -> Result<()> {
+    fn prepare(&mut self, _: u32, _: &[usize], _: &mut Rng, _: &mut Steering) -> Result<()> {
         self.position = 0;
         Ok(())
     }
@@ -319,10 +308,6 @@ impl Ground for BackupGround<'_> {
 
     fn keep(&mut self, found: Vec<Run>) {
         self.figures.keep(found);
-    }
-
-    fn clean_up(&mut self, _kind: Kind) -> Result<()> {
-        Ok(())
     }
 }
 

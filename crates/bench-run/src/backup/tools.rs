@@ -10,6 +10,7 @@ use crate::command::run;
 use crate::environment::processors;
 use crate::error::{BenchError, Result};
 use crate::job::RunSpec;
+use crate::private;
 
 /// A tool beside ours, and how it is used.
 #[derive(Debug, PartialEq, Eq)]
@@ -127,7 +128,7 @@ impl ReadyTool {
             return Err(BenchError::ToolMissing { name: tool.name.to_owned(), remedy });
         }
         let scratch = directory.join(tool.name);
-        std::fs::create_dir_all(&scratch).map_err(BenchError::file("cannot create", &scratch))?;
+        private::make(&scratch)?;
         let identity = scratch.join("identity");
         let mut recipient = String::new();
         if tool.needs.iter().any(|(program, _)| *program == "age-keygen") {

@@ -14,6 +14,7 @@ use crate::error::{BenchError, Result};
 use crate::generate::Mix;
 use crate::job::LibraryChoice;
 use crate::oltp::AnyPeer;
+use crate::private;
 use crate::script;
 
 /// Name by which the dynamic loader finds the system's SQLite.
@@ -28,10 +29,7 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
     let (library, library_origin) = choose_library(args.sqlite_library.as_deref());
     let directory = match (&args.dir, &args.database) {
         (Some(directory), _) => directory.clone(),
-        (None, Some(database)) => match database.parent() {
-            Some(parent) if parent != Path::new("") => parent.to_owned(),
-            _ => PathBuf::from("."),
-        },
+        (None, Some(database)) => private::parent_of(database).to_owned(),
         (None, None) => default_directory(),
     };
     let given = &args.given;
@@ -104,10 +102,8 @@ fn stopping(args: &BenchArgs, restarts: u32) -> Option<Stopping> {
 fn check_drop_caches() -> Result<()> {
     let switch = "/proc/sys/vm/drop_caches";
     std::fs::OpenOptions::new().write(true).open(switch).map(drop).map_err(|error| {
-        BenchError::Option {
-            option: "--drop-caches",
-            reason: format!("cannot open {switch}: {error}; only root may"),
-        }
+        let reason = format!("cannot open {switch}: {error}; only root may");
+        BenchError::option("--drop-caches", reason)
     })
 }
 
@@ -119,7 +115,7 @@ fn experiments(args: &BenchArgs) -> Result<Experiments> {
             && names.iter().all(|name| fits.contains(name))
         {
             true => Ok(found),
-            false => Err(BenchError::Option { option: "--target", reason: reason.to_owned() }),
+            false => Err(BenchError::option("--target", reason)),
         };
     let none = Experiments::default();
     if args.oltp.sql_server().is_some() {

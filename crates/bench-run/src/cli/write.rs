@@ -7,6 +7,7 @@ use serde::Serialize;
 use tdekit_bench_report::{JsonError, Results, blocks_csv, html, ratios_csv, terminal, to_json};
 
 use crate::error::{BenchError, Result};
+use crate::private;
 
 /// Where a document and its page go.
 pub(super) struct Files {
@@ -104,13 +105,9 @@ fn check_writable(path: &Path) -> Result<()> {
     if is_stdout(path) {
         return Ok(());
     }
-    tempfile::tempfile_in(directory_of(path))
+    tempfile::tempfile_in(private::parent_of(path))
         .map(drop)
         .map_err(BenchError::file("cannot write a report beside", path))
-}
-
-fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
 }
 
 pub(super) fn print(text: &str) -> Result<()> {
@@ -119,18 +116,8 @@ pub(super) fn print(text: &str) -> Result<()> {
         .map_err(BenchError::file("cannot write to", "standard output"))
 }
 
-/// Writes a file so that a failure leaves the one that was there.
 fn replace(path: &Path, text: &str) -> Result<()> {
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(directory_of(path))?;
-        file.write_all(text.as_bytes())?;
-        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        file.as_file().set_permissions(readable)?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        std::fs::File::open(directory_of(path))?.sync_all()
-    };
-    write().map_err(BenchError::file("cannot write", path))
+    private::replace(path, text.as_bytes(), 0o644)
 }
 
 #[cfg(test)]

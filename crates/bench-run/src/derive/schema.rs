@@ -1,6 +1,7 @@
 //! Tables, columns, keys, indexes and foreign keys of a database.
 
-use rusqlite::Connection;
+use rusqlite::types::Type;
+use rusqlite::{Connection, Row};
 
 /// The tables of a database, and notes on those that were left out.
 #[derive(Debug, Default)]
@@ -177,43 +178,43 @@ fn find_key(
 }
 
 fn read_indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Index>> {
-    let mut list = connection
-        .prepare("SELECT name, \"unique\", origin, partial FROM pragma_index_list(?1)")?;
-    let mut indexes: Vec<Index> = list
-        .query_map([table], |row| {
-            Ok(Index {
-                name: row.get(0)?,
-                unique: row.get(1)?,
-                primary: row.get::<_, String>(2)? == "pk",
-                partial: row.get(3)?,
-                columns: Vec::new(),
-            })
-        })?
-        .collect::<Result<_, _>>()?;
-    let mut info = connection.prepare("SELECT name FROM pragma_index_info(?1) ORDER BY seqno")?;
-    for index in &mut indexes {
-        index.columns =
-            info.query_map([&index.name], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    }
-    Ok(indexes)
+    let mut list = connection.prepare(
+        "SELECT name, \"unique\", origin, partial, (SELECT json_group_array(name ORDER BY seqno) \
+         FROM pragma_index_info(list.name)) FROM pragma_index_list(?1) AS list",
+    )?;
+    let index = |row: &Row<'_>| {
+        Ok(Index {
+            name: row.get(0)?,
+            unique: row.get(1)?,
+            primary: row.get::<_, String>(2)? == "pk",
+            partial: row.get(3)?,
+            columns: names(row, 4)?,
+        })
+    };
+    list.query_map([table], index)?.collect()
 }
 
 fn read_foreign_keys(connection: &Connection, table: &str) -> rusqlite::Result<Vec<ForeignKey>> {
     let mut list = connection.prepare(
-        "SELECT id, \"table\", \"from\", \"to\" FROM pragma_foreign_key_list(?1) ORDER BY id, seq",
+        "SELECT \"table\", json_group_array(\"from\" ORDER BY seq), \
+         json_group_array(\"to\" ORDER BY seq) FROM pragma_foreign_key_list(?1) GROUP BY id \
+         ORDER BY id",
     )?;
-    let parts: Vec<(i64, String, String, Option<String>)> = list
-        .query_map([table], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
-        .collect::<Result<_, _>>()?;
-    let mut keys: Vec<(i64, ForeignKey)> = Vec::new();
-    for (id, parent, from, to) in parts {
-        if keys.last().is_none_or(|(last, _)| *last != id) {
-            keys.push((id, ForeignKey { parent, columns: Vec::new(), parent_columns: Vec::new() }));
-        }
-        if let Some((_, key)) = keys.last_mut() {
-            key.columns.push(from);
-            key.parent_columns.extend(to);
-        }
-    }
-    Ok(keys.into_iter().map(|(_, key)| key).collect())
+    let key = |row: &Row<'_>| {
+        let known = |names: Vec<Option<String>>| names.into_iter().flatten().collect();
+        Ok(ForeignKey {
+            parent: row.get(0)?,
+            columns: known(names(row, 1)?),
+            parent_columns: known(names(row, 2)?),
+        })
+    };
+    list.query_map([table], key)?.collect()
+}
+
+/// A column that holds a list of names as JSON.
+fn names(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<Option<String>>> {
+    let text: String = row.get(column)?;
+    serde_json::from_str(&text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+    })
 }

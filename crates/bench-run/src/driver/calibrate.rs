@@ -9,19 +9,17 @@ use tdekit_bench_report::{
 };
 
 use super::ground::{self, SidesGround};
-use super::now;
 use super::prepare::{self, Prepared};
 use super::results;
 use super::toll::Added;
-use crate::backup;
+use super::{now, own_experiments};
 use crate::config::{Config, Experiments};
 use crate::environment;
 use crate::error::{BenchError, Result};
 use crate::experiment::RunExperiment;
 use crate::interrupt;
-use crate::messages;
 use crate::noise::NoiseMeter;
-use crate::oltp::{self, OltpTarget};
+use crate::oltp::OltpTarget;
 use crate::progress::Progress;
 use crate::schedule::{self, Steering, Surroundings};
 use crate::tools::Tools;
@@ -58,12 +56,12 @@ pub(crate) fn calibrate(
     let start = Instant::now();
     let (own, sides) = (own_experiments(config), config.experiments.needs_sides());
     if own.len() > 1 || (sides && !own.is_empty()) {
-        let reason = "it calibrates one experiment at a time: name it with --experiment".to_owned();
-        return Err(BenchError::Option { option: "--calibrate", reason });
+        let reason = "it calibrates one experiment at a time: name it with --experiment";
+        return Err(BenchError::option("--calibrate", reason));
     }
     if config.experiments.oltp && matches!(config.oltp.target, OltpTarget::Server(_)) {
-        let reason = "a server that is there has no base again".to_owned();
-        return Err(BenchError::Option { option: "--calibrate", reason });
+        let reason = "a server that is there has no base again";
+        return Err(BenchError::option("--calibrate", reason));
     }
     let config = design(config, plan);
     let progress = Progress::new();
@@ -136,17 +134,6 @@ enum Way {
     Mixes(Box<Prepared>),
     /// An experiment that has sides of its own.
     Own(RunExperiment),
-}
-
-/// The experiments that have sides of their own.
-fn own_experiments(config: &Config) -> Vec<(Experiment, RunExperiment)> {
-    let experiments = config.experiments;
-    let all = [
-        (experiments.oltp, Experiment::Oltp, oltp::run as RunExperiment),
-        (experiments.messages, Experiment::Messages, messages::run),
-        (experiments.backup, Experiment::Backup, backup::run),
-    ];
-    all.into_iter().filter(|(wanted, ..)| *wanted).map(|(_, name, run)| (name, run)).collect()
 }
 
 /// A run of an experiment that has sides of its own, base against base: none can be made dearer.

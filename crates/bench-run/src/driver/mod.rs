@@ -16,7 +16,7 @@ mod warm;
 
 use std::time::Instant;
 
-use tdekit_bench_report::{Results, note_first_pairs, summarize};
+use tdekit_bench_report::{Experiment, Results, note_first_pairs, summarize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -35,7 +35,7 @@ use crate::tools::Tools;
 use ground::SidesGround;
 
 pub(crate) use calibrate::{CalibrationPlan, calibrate};
-pub(crate) use share::idle_worker;
+pub(crate) use share::{idle_time, idle_worker};
 
 /// Runs what `config` says. A failure after the first measured block ends the run early: the
 /// results then hold what was measured, and say why they are not complete.
@@ -50,14 +50,10 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results> {
     if config.experiments.backup && !tools.can_back_up() {
         return Err(BenchError::NoBackup { command: tools.tdekit.clone() });
     }
-    let experiments = [
-        (config.experiments.needs_sides(), run_sides as RunExperiment),
-        (config.experiments.backup, backup::run),
-        (config.experiments.oltp, oltp::run),
-        (config.experiments.messages, messages::run),
-    ];
+    let sides = config.experiments.needs_sides().then_some(run_sides as RunExperiment);
+    let own = own_experiments(config).into_iter().map(|(_, run)| run);
     let (mut begun, mut reached) = (false, true);
-    for (_, run) in experiments.into_iter().filter(|(wanted, _)| *wanted) {
+    for run in sides.into_iter().chain(own) {
         let mut warnings = Vec::new();
         "preparing".clone_into(&mut steering.place);
         let around = Surroundings {
@@ -91,6 +87,17 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results> {
     let doubts = doubts::doubts(&results, config.block_time);
     results.warnings.extend(doubts);
     Ok(results)
+}
+
+/// The experiments of a run that have sides of their own, in their order.
+fn own_experiments(config: &Config) -> Vec<(Experiment, RunExperiment)> {
+    let experiments = config.experiments;
+    let all = [
+        (experiments.backup, Experiment::Backup, backup::run as RunExperiment),
+        (experiments.oltp, Experiment::Oltp, oltp::run),
+        (experiments.messages, Experiment::Messages, messages::run),
+    ];
+    all.into_iter().filter(|(wanted, ..)| *wanted).map(|(_, name, run)| (name, run)).collect()
 }
 
 /// The time, RFC 3339, in seconds.

@@ -182,7 +182,7 @@ struct Plain {
 
 fn make_plain(config: &Config, root: &Path) -> Result<Plain> {
     let directory = root.join("plain");
-    std::fs::create_dir(&directory).map_err(BenchError::file("cannot create", &directory))?;
+    private::make(&directory)?;
     let mut notes = Vec::new();
     let generating = config.experiments.crud || config.database.is_none();
     let page_size_bytes = match &config.database {
@@ -227,8 +227,7 @@ fn make_pristine(prepared: &mut Prepared) -> Result<()> {
     let measured = prepared.subject.or(prepared.crud);
     for side in &prepared.sides {
         let directory = root.join("pristine").join(&side.side.id);
-        std::fs::create_dir_all(&directory)
-            .map_err(BenchError::file("cannot create", &directory))?;
+        private::make(&directory)?;
         for name in &names {
             interrupt::check()?;
             let plain = root.join("plain").join(name);

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::error::{BenchError, Result};
 use crate::job::{DatabaseState, Request, Undo};
 use crate::numbers::float;
+use crate::private;
 use crate::process::WorkerProcess;
 
 /// Settings that every connection of the mixes runs first.
@@ -119,8 +120,7 @@ impl<'a> Restart<'a> {
         tasks: &[Task],
     ) -> Result<(SideWorkers, Vec<DatabaseState>)> {
         let directory = self.directory.join(&side.side.id);
-        std::fs::create_dir_all(&directory)
-            .map_err(BenchError::file("cannot create", &directory))?;
+        private::make(&directory)?;
         let (mut seats, mut states) = (BTreeMap::new(), Vec::new());
         for seat in tasks.iter().map(|task| task.work.seat()).collect::<BTreeSet<_>>() {
             let mixes = seat == Seat::Mixes;

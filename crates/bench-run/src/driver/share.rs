@@ -16,7 +16,7 @@ use crate::numbers::float;
 use crate::process::WorkerProcess;
 use crate::tools::Tools;
 
-/// Loops of a try, and tries; their median counts.
+/// Loops of a try, and tries.
 const LOOPS: u64 = 20_000;
 const TRIES: u64 = 5;
 
@@ -28,21 +28,27 @@ pub(crate) fn idle_worker(tools: &Tools) -> Result<WorkerProcess> {
     Ok(worker)
 }
 
+/// The median of some tries' CPU of an operation; a try is given its number, and gives CPU and
+/// operations.
+pub(crate) fn idle_time(mut each: impl FnMut(u64) -> Result<(u64, u64)>) -> Result<f64> {
+    let time = |number| each(number).map(|(cpu, count)| float(cpu) / float(count.max(1)));
+    let times = (0..TRIES).map(time).collect::<Result<Vec<f64>>>()?;
+    Ok(median(&times).unwrap_or(0.0))
+}
+
 /// CPU of a loop of each mix in the driver alone, by class.
 pub(super) fn idle_loops(config: &Config, tools: &Tools) -> Result<Vec<(String, f64)>> {
     let mut workers = [idle_worker(tools)?];
     let mut found = Vec::new();
     for mix in &config.mixes {
         let control = control_code(mix.reads, mix.updates, mix.inserts, mix.load);
-        let mut times = Vec::new();
-        for seed in 0..TRIES {
+        let time = idle_time(|seed| {
             let request =
                 CrudRequest { control, loops: LOOPS, rows: config.rows, seed, interval_ns: None };
             let cost = crud_loops(&mut workers, request, &mut || Ok(()))?;
-            times.push(float(cost.used.cpu_ns) / float(cost.operations.max(1)));
-        }
-        let class = super::classes::crud_id(mix);
-        found.extend(median(&times).map(|time| (class, time)));
+            Ok((cost.used.cpu_ns, cost.operations))
+        })?;
+        found.push((super::classes::crud_id(mix), time));
     }
     Ok(found)
 }

@@ -11,6 +11,7 @@ use crate::job::{LibraryChoice, Ready, Request};
 use crate::key_store::{self, CERTIFICATE, KeyEnvironment};
 use crate::peers::Peer;
 use crate::process::WorkerProcess;
+use crate::subject::write_out;
 use crate::tools::Tools;
 
 /// How a side's copies are made from a plain database.
@@ -220,7 +221,5 @@ impl SideSpec {
 /// measured next.
 pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<()> {
     std::fs::copy(from, to).map_err(BenchError::file("cannot copy to", to))?;
-    std::fs::File::open(to)
-        .and_then(|file| file.sync_all())
-        .map_err(BenchError::file("cannot write out", to))
+    write_out(to)
 }

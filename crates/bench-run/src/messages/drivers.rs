@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tdekit_private_mariadb::find_program;
-use tdekit_system_use::wall_ns;
-use tdekit_system_use::{Use, die_with_parent, wait, without_terminal};
+use tdekit_system_use::{Use, die_with_parent, wait, wall_ns, without_terminal};
 use tempfile::TempDir;
 
 use super::tds::{Login, Mode, Trust};

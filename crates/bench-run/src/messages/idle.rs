@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tdekit_bench_report::Idle;
-use tdekit_system_use::Memory;
-use tdekit_system_use::wall_ns;
+use tdekit_system_use::{Memory, wall_ns};
 
 use super::connects::dial;
 use super::tds::{Connection, Dialer};

@@ -40,7 +40,7 @@ impl Home {
         let made = private::directory(directory, "tdekit-messages-")?;
         let environment = key_store::make(&tdekit, made.path())?;
         let data = made.path().join("data");
-        std::fs::create_dir(&data).map_err(BenchError::file("cannot make", &data))?;
+        private::make(&data)?;
         let secret = key_store::random_key()?;
         // Letters of three kinds and a digit, whatever the rules for passwords are.
         let password = Zeroizing::new(format!("Aa1-{}", hex::encode(secret)));

@@ -29,7 +29,7 @@ const DIRECT: &str = "direct";
 pub(crate) fn run(
     config: &Config,
     tools: &Tools,
-    around: Surroundings<'_>,
+    mut around: Surroundings<'_>,
     results: &mut Results,
 ) -> Result<Ended> {
     let plan = &config.messages;
@@ -60,14 +60,12 @@ pub(crate) fn run(
         tasks: Vec::new(),
         figures: Figures::new(empty(plan, sides), config, &results.settings),
     };
-    let Surroundings { progress, noise, steering, warnings } = around;
-    let inner = Surroundings { progress, noise, steering, warnings: &mut *warnings };
-    let ended = match measuring.run(config.given.seed, inner) {
+    let ended = match measuring.run(config.given.seed, around.inner()) {
         Ok(reached) => Ended { failure: None, reached },
         Err(error) => Ended { failure: Some(error), reached: false },
     };
     let ended = measuring.figures.finish(ended, &mut results.messages)?;
-    warnings.append(&mut measuring.warnings);
+    around.warnings.append(&mut measuring.warnings);
     if let (Some(report), true) = (&results.messages, results.subject.label.is_empty()) {
         report.text("server").clone_into(&mut results.subject.label);
     }
@@ -243,14 +241,7 @@ impl Measuring<'_> {
         }
     }
 
-    /// Notes what the connections tell of themselves.
-    fn describe(&mut self, bed: &Bed) {
-        for (at, seat) in bed.seats.iter().enumerate() {
-            let Seat::Wire(wire) = seat else { continue };
-            self.describe_side(at, &wire.connection, bed.server.as_ref());
-        }
-    }
-
+    /// Notes what a connection tells of itself.
     fn describe_side(&mut self, at: usize, connection: &Connection, server: Option<&Listener>) {
         self.figures.report.set("server", connection.server());
         if let Some(server) = server {
@@ -281,18 +272,6 @@ impl Measuring<'_> {
                 }
                 Err(error) => return Err(error),
             }
-        }
-        Ok(())
-    }
-
-    /// Prepares the point select on every connection.
-    fn prepare_points(&mut self, bed: &mut Bed) -> Result<()> {
-        if !self.plan.parts.contains(&Part::Points) {
-            return Ok(());
-        }
-        let (own, rows) = (self.home.is_some(), self.plan.point_rows);
-        for wire in bed.wires() {
-            wire.points = Some(Prepared::make(&mut wire.connection, own, rows)?);
         }
         Ok(())
     }
@@ -366,17 +345,14 @@ impl Ground for Measuring<'_> {
         seats.filter(|(_, seat)| task.work.fits(seat)).map(|(side, _)| side).collect()
     }
 
-    fn prepare(
-        &mut self,
-        number: u32,
-        _cells: &[usize],
-        rng: &mut Rng,
-        _steering: &mut Steering,
-    ) -> Result<()> {
+    fn prepare(&mut self, number: u32, _: &[usize], rng: &mut Rng, _: &mut Steering) -> Result<()> {
         self.bed = None;
         let mut bed = self.bed(rng)?;
         if number == 0 {
-            self.describe(&bed);
+            for (at, seat) in bed.seats.iter().enumerate() {
+                let Seat::Wire(wire) = seat else { continue };
+                self.describe_side(at, &wire.connection, bed.server.as_ref());
+            }
         }
         for wire in bed.wires() {
             interrupt::check()?;
@@ -386,7 +362,12 @@ impl Ground for Measuring<'_> {
         if self.streams {
             self.fill(&mut bed)?;
         }
-        self.prepare_points(&mut bed)?;
+        if self.plan.parts.contains(&Part::Points) {
+            for wire in bed.wires() {
+                let (own, rows) = (self.home.is_some(), self.plan.point_rows);
+                wire.points = Some(Prepared::make(&mut wire.connection, own, rows)?);
+            }
+        }
         if number == 0 {
             self.choose_cells(&mut bed)?;
         }

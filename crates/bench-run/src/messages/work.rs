@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use tdekit_bench_report::{Class, Metric, Side, measured};
-use tdekit_system_use::wall_ns;
-use tdekit_system_use::{Listener, Moment, Use};
+use tdekit_system_use::{Listener, Moment, Use, wall_ns};
 
 use super::connects::dial;
 use super::drivers::Freetds;

@@ -168,13 +168,7 @@ impl Ground for OltpGround<'_> {
         cell.workload == Workload::Delete
     }
 
-    fn prepare(
-        &mut self,
-        restart: u32,
-        _cells: &[Self::Cell],
-        rng: &mut Rng,
-        _steering: &mut Steering,
-    ) -> Result<()> {
+    fn prepare(&mut self, restart: u32, _: &[Cell], rng: &mut Rng, _: &mut Steering) -> Result<()> {
         self.target.restart(restart, rng, &mut self.figures.report)
     }
 

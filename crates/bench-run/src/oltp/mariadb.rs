@@ -84,7 +84,7 @@ impl<'a> MariaDb<'a> {
         let template = made.directory.path().join("template");
         initialise(&made.programs, &template, &[])?;
         let pristine = made.directory.path().join("pristine");
-        std::fs::create_dir(&pristine).map_err(BenchError::file("cannot make", &pristine))?;
+        private::make(&pristine)?;
         for side in &made.sides {
             interrupt::check()?;
             progress.say(format!("filling the tables: {}", side.side.label));

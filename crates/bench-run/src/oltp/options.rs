@@ -118,51 +118,40 @@ impl std::str::FromStr for OltpTarget {
     }
 }
 
-/// A workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) enum Workload {
-    PointSelect,
-    ReadOnly,
-    ReadWrite,
-    WriteOnly,
-    UpdateIndex,
-    UpdateNonIndex,
-    Insert,
-    Delete,
+macro_rules! workloads {
+    ($($(#[$doc:meta])* $workload:ident = $name:literal,)*) => {
+        /// A workload.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        pub(crate) enum Workload { $($(#[$doc])* $workload,)* }
+
+        impl Workload {
+            /// Sysbench's own, in the order of the source, and the scan.
+            pub(super) const ALL: [Self; 9] = [$(Self::$workload),*];
+
+            /// Its name; sysbench's script has the same.
+            pub(crate) fn name(self) -> &'static str {
+                match self { $(Self::$workload => $name,)* }
+            }
+        }
+    };
+}
+
+workloads! {
+    PointSelect = "oltp_point_select",
+    ReadOnly = "oltp_read_only",
+    ReadWrite = "oltp_read_write",
+    WriteOnly = "oltp_write_only",
+    UpdateIndex = "oltp_update_index",
+    UpdateNonIndex = "oltp_update_non_index",
+    Insert = "oltp_insert",
+    Delete = "oltp_delete",
     /// Every row of every table, the pages from the device.
-    FullScan,
+    FullScan = "full_scan",
 }
 
 impl Workload {
-    /// Sysbench's own, in the order of the source, and the scan.
-    pub(super) const ALL: [Self; 9] = [
-        Self::PointSelect,
-        Self::ReadOnly,
-        Self::ReadWrite,
-        Self::WriteOnly,
-        Self::UpdateIndex,
-        Self::UpdateNonIndex,
-        Self::Insert,
-        Self::Delete,
-        Self::FullScan,
-    ];
     const USUAL: [Self; 4] =
         [Self::PointSelect, Self::ReadWrite, Self::WriteOnly, Self::UpdateIndex];
-
-    /// Its name; sysbench's script has the same.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::PointSelect => "oltp_point_select",
-            Self::ReadOnly => "oltp_read_only",
-            Self::ReadWrite => "oltp_read_write",
-            Self::WriteOnly => "oltp_write_only",
-            Self::UpdateIndex => "oltp_update_index",
-            Self::UpdateNonIndex => "oltp_update_non_index",
-            Self::Insert => "oltp_insert",
-            Self::Delete => "oltp_delete",
-            Self::FullScan => "full_scan",
-        }
-    }
 }
 
 /// The value of a `--workload`: one, or all.

@@ -85,7 +85,7 @@ fn tdekit(tools: &Tools, directory: &Path) -> Result<ServerSide> {
     let options = directory.join("tdekit.cnf");
     // The system's directory of plugins is left alone.
     let plugins = directory.join("plugins");
-    std::fs::create_dir(&plugins).map_err(BenchError::file("cannot make", &plugins))?;
+    private::make(&plugins)?;
     let mut install = key_store::command(&tools.tdekit, &keys);
     install.args(["mariadb", "install", "--certificate", CERTIFICATE]);
     install.arg("--plugin-dir").arg(&plugins).arg("--option-file").arg(&options);

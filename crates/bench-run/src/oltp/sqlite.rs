@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 use rusqlite::{Connection, params};
-use tdekit_bench_report::stats::median;
 use tdekit_bench_report::{Report, Side};
 use tempfile::TempDir;
 
@@ -12,8 +11,8 @@ use super::ground::{Load, Measured, Target, no_side, report};
 use super::options::{OltpPlan, Workload};
 use super::worker::{OltpDone, OltpShare, create, create_index, text};
 use crate::config::Config;
-use crate::driver::idle_worker;
 use crate::driver::sides::{self, SideChoice, SideSpec, copy_file};
+use crate::driver::{idle_time, idle_worker};
 use crate::environment::check_space;
 use crate::error::{BenchError, Result};
 use crate::interrupt;
@@ -30,9 +29,8 @@ use crate::tools::Tools;
 const ROW_BYTES: u64 = 260;
 const PAGE_BYTES: u32 = 4096;
 const NAME: &str = "sbtest.db";
-/// Length of a try on the idle library, and tries; their median counts.
+/// Length of a try on the idle library.
 const IDLE_NS: u64 = 10_000_000;
-const IDLE_TRIES: u64 = 5;
 
 /// Sides with their databases. Dropping it ends their processes and removes everything.
 pub(super) struct Sqlite<'a> {
@@ -97,7 +95,7 @@ impl<'a> Sqlite<'a> {
 /// A side's database below `directory`, in a directory of its own that is made here.
 fn place_for(directory: &Path, spec: &SideSpec) -> Result<PathBuf> {
     let own = directory.join(&spec.side.id);
-    std::fs::create_dir_all(&own).map_err(BenchError::file("cannot make", &own))?;
+    private::make(&own)?;
     Ok(own.join(NAME))
 }
 
@@ -110,20 +108,14 @@ fn idle_transactions(
 ) -> Result<Vec<(Workload, f64)>> {
     let mut worker = idle_worker(tools)?;
     let mut found = Vec::new();
-    for workload in plan.workloads.iter().filter(|each| **each != Workload::FullScan) {
-        let mut times = Vec::new();
-        for number in 0..IDLE_TRIES {
-            let share = OltpShare {
-                workload: *workload,
-                tables: plan.tables,
-                rows: plan.rows,
-                duration_ns: IDLE_NS,
-                seed: config.given.seed.wrapping_add(number),
-            };
+    for workload in plan.workloads.iter().copied().filter(|each| *each != Workload::FullScan) {
+        let time = idle_time(|number| {
+            let seed = config.given.seed.wrapping_add(number);
+            let share = OltpShare::new(plan, workload, IDLE_NS, seed);
             let done: OltpDone = worker.ask(&Request::Oltp(share))?;
-            times.push(float(done.cost.used.cpu_ns) / float(done.transactions.max(1)));
-        }
-        found.extend(median(&times).map(|time| (*workload, time)));
+            Ok((done.cost.used.cpu_ns, done.transactions))
+        })?;
+        found.push((workload, time));
     }
     Ok(found)
 }
@@ -214,13 +206,9 @@ impl Target for Sqlite<'_> {
         seat.grow(count, &settings)?;
         let (plan, duration_ns) = (&self.config.oltp, whole(load.seconds * 1e9));
         for (number, worker) in (1_u64..).zip(seat.workers.iter_mut().take(count)) {
-            worker.send(&Request::Oltp(OltpShare {
-                workload: load.workload,
-                tables: plan.tables,
-                rows: plan.rows,
-                duration_ns,
-                seed: load.seed.wrapping_mul(1_000_003).wrapping_add(number),
-            }))?;
+            let seed = load.seed.wrapping_mul(1_000_003).wrapping_add(number);
+            let share = OltpShare::new(plan, load.workload, duration_ns, seed);
+            worker.send(&Request::Oltp(share))?;
         }
         let (mut sum, mut times) = (OltpDone::default(), Latencies::new());
         let (mut start_ns, mut end_ns) = (u64::MAX, 0);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tdekit_sqlite_client::{Bound, Connection, SqliteError, Statement};
 use tdekit_system_use::wall_ns;
 
-use super::options::Workload;
+use super::options::{OltpPlan, Workload};
 use crate::latency::Latencies;
 use crate::measure::{Cost, Meter};
 
@@ -26,6 +26,12 @@ pub(crate) struct OltpShare {
     pub(crate) rows: u64,
     pub(crate) duration_ns: u64,
     pub(crate) seed: u64,
+}
+
+impl OltpShare {
+    pub(super) fn new(plan: &OltpPlan, workload: Workload, duration_ns: u64, seed: u64) -> Self {
+        Self { workload, tables: plan.tables, rows: plan.rows, duration_ns, seed }
+    }
 }
 
 /// The share of it that a process did.

@@ -109,7 +109,9 @@ pub(crate) trait Ground {
     fn keep(&mut self, found: Vec<Self::Found>);
 
     /// Ends a restart.
-    fn clean_up(&mut self, kind: Kind) -> Result<()>;
+    fn clean_up(&mut self, _kind: Kind) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The surroundings of a run.
@@ -126,6 +128,18 @@ pub(crate) struct Ended {
     pub(crate) failure: Option<BenchError>,
     /// All intervals that were wanted are narrow enough.
     pub(crate) reached: bool,
+}
+
+impl Surroundings<'_> {
+    /// The same for a part of what they are for.
+    pub(crate) fn inner(&mut self) -> Surroundings<'_> {
+        Surroundings {
+            progress: self.progress,
+            noise: self.noise,
+            steering: self.steering,
+            warnings: self.warnings,
+        }
+    }
 }
 
 impl Ended {

@@ -6,6 +6,7 @@ use crate::control::{Listener, Order};
 use crate::generate::Mix;
 
 /// Takes orders. What was ordered holds for all later restarts too.
+#[derive(Default)]
 pub(crate) struct Steering {
     listener: Option<Listener>,
     /// Whether what runs now has parameters that an order can change.
@@ -30,17 +31,7 @@ impl Steering {
 
     /// Hears nothing.
     pub(crate) fn deaf() -> Self {
-        Self {
-            listener: None,
-            has_mixes: false,
-            mix: None,
-            think_time: None,
-            stopped: false,
-            version: 0,
-            applied: Vec::new(),
-            notes: Vec::new(),
-            place: String::new(),
-        }
+        Self::default()
     }
 
     /// Fresh copies hold the control table as it was made.

@@ -58,13 +58,7 @@ impl Ground for Noting {
         *cell == 0
     }
 
-    fn prepare(
-        &mut self,
-        _restart: u32,
-        _cells: &[usize],
-        _rng: &mut Rng,
-        _steering: &mut Steering,
-    ) -> Result<()> {
+    fn prepare(&mut self, _: u32, _: &[usize], _: &mut Rng, _: &mut Steering) -> Result<()> {
         self.prepared += 1;
         Ok(())
     }

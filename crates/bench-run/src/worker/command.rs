@@ -7,16 +7,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::fs::{Advice, fadvise, fdatasync};
-use tdekit_system_use::wall_ns;
-use tdekit_system_use::{die_with_parent, wait};
+use tdekit_system_use::{die_with_parent, wait, wall_ns};
 
 use crate::command::last_words;
 use crate::error::{BenchError, Result};
 use crate::job::{Ran, RunSpec};
+use crate::subject::{file_bytes, files_below};
 
 pub(super) fn run(spec: &RunSpec) -> Result<Ran> {
     for path in &spec.drop_cached {
-        each_file(path, &mut |path| write_out(path, true))?;
+        files_below(path)?.iter().try_for_each(|path| write_out(path, true))?;
     }
     let mut command = Command::new(&spec.program);
     command
@@ -32,18 +32,10 @@ pub(super) fn run(spec: &RunSpec) -> Result<Ran> {
     let words = child.stderr.take().map(last_words).unwrap_or_default();
     let finished = wait(child).map_err(BenchError::file("cannot wait for", &spec.program))?;
     let status = finished.status;
-    if status.success() {
-        each_file(&spec.output, &mut |path| write_out(path, false))?;
-    }
+    let output = if status.success() { files_below(&spec.output)? } else { Vec::new() };
+    output.iter().try_for_each(|path| write_out(path, false))?;
     let elapsed_ns = wall_ns() - start;
-    let mut output_bytes = 0;
-    if status.success() {
-        each_file(&spec.output, &mut |path| {
-            output_bytes +=
-                std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?.len();
-            Ok(())
-        })?;
-    }
+    let output_bytes = output.iter().map(|path| file_bytes(path)).sum::<Result<u64>>()?;
     Ok(Ran {
         elapsed_ns,
         used: finished.used,
@@ -52,18 +44,6 @@ pub(super) fn run(spec: &RunSpec) -> Result<Ran> {
         failure: (!status.success()).then(|| status.to_string()),
         stderr: words,
     })
-}
-
-/// Does something with a file, or with all files below a directory.
-fn each_file(path: &Path, with: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
-    if !path.is_dir() {
-        return with(path);
-    }
-    for entry in std::fs::read_dir(path).map_err(BenchError::file("cannot list", path))? {
-        let entry = entry.map_err(BenchError::file("cannot list", path))?;
-        each_file(&entry.path(), with)?;
-    }
-    Ok(())
 }
 
 /// Writes a file's dirty pages out, and drops its pages from the system's cache if asked; then no
