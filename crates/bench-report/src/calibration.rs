@@ -18,7 +18,7 @@ pub const CALIBRATION_SCHEMA: &str = "tdekit-calibration/1";
 const EIGHT_OF_TEN: f64 = 0.841_621;
 
 /// The result of a calibration. Figures can be put together from several documents.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// [`CALIBRATION_SCHEMA`].
     pub schema: String,

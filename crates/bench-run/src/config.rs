@@ -9,7 +9,7 @@ use tdekit_bench_report::{Stopping, ThinkTime};
 use crate::backup::BackupPlan;
 use crate::control::think_time;
 use crate::generate::Mix;
-use crate::job::LibraryChoice;
+use crate::job::{CrudRequest, LibraryChoice};
 use crate::messages::MessagesPlan;
 use crate::oltp::OltpPlan;
 use crate::peers::Peer;
@@ -185,8 +185,14 @@ impl Config {
         self.stopping.filter(|plan| plan.all_ppm.is_some())
     }
 
+    /// Loops under a control row, at the run's own rate.
+    pub(crate) fn loops(&self, control: i64, loops: u64, seed: u64) -> CrudRequest {
+        let interval_ns = self.interval_ns();
+        CrudRequest { control, loops, rows: self.rows, seed, interval_ns }
+    }
+
     /// Time between two loops of a process being due, where they follow a schedule.
-    pub(crate) fn interval_ns(&self) -> Option<u64> {
+    fn interval_ns(&self) -> Option<u64> {
         let rate = self.given.rate?.max(1);
         Some((u64::from(self.processes) * 1_000_000_000 / rate).max(1))
     }

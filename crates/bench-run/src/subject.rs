@@ -134,9 +134,7 @@ pub(crate) fn describe(
         generated: database.is_none(),
         bytes: file_bytes(path)?,
         page_size_bytes,
-        tables: 0,
-        indexes: 0,
-        notes: Vec::new(),
+        ..Subject::default()
     })
 }
 

@@ -142,13 +142,7 @@ impl Restart<'_> {
         if let (false, Some(worker)) = (sql.is_empty(), workers.at(Seat::Mixes).first_mut()) {
             worker.do_it(&Request::Execute { sql })?;
         }
-        let request = CrudRequest {
-            control: *control,
-            loops: *loops,
-            rows: config.rows,
-            seed: place.seed,
-            interval_ns: config.interval_ns(),
-        };
+        let request = config.loops(*control, *loops, place.seed);
         let mut disturbed = false;
         let cost = crud_loops(workers.at(Seat::Mixes), request, &mut || {
             if steering.take_orders() {

@@ -69,19 +69,13 @@ pub(crate) fn calibrate(
         schema: CALIBRATION_SCHEMA.to_owned(),
         tool: Tool { name: "tdekit".to_owned(), version: config.version.clone() },
         started: now(),
-        duration_s: 0.0,
         command: config.command.clone(),
         environment: environment::describe(&config.directory),
         design: words(&config, plan),
         runs_wanted: plan.runs,
         injected: TOLL_PER_MILLE as f64 / 1000.0,
         confidence: results::confidence(),
-        incomplete: Vec::new(),
-        noise: None,
-        added_elapsed: 0.0,
-        added_cpu: 0.0,
-        intervals: Vec::new(),
-        rows: Vec::new(),
+        ..Calibration::default()
     };
     let way = match own_experiments(&config).as_slice() {
         [(_, run), ..] => Way::Own(*run),

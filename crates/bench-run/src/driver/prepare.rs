@@ -20,7 +20,7 @@ use crate::environment::check_space;
 use crate::error::{BenchError, Result};
 use crate::generate::generate;
 use crate::interrupt;
-use crate::job::{CrudRequest, Planned, Request};
+use crate::job::{Planned, Request};
 use crate::key_store::{self, KeyEnvironment};
 use crate::numbers::float;
 use crate::private;
@@ -281,13 +281,7 @@ fn calibrate(config: &Config, prepared: &mut Prepared, name: &str) -> Result<Vec
         let mut loops = config.given.loops.unwrap_or(8);
         for _ in 0..tries {
             // A block never repeats another's seed: the load mix would repeat its keys.
-            let request = CrudRequest {
-                control,
-                loops,
-                rows: config.rows,
-                seed: rng.u64(..),
-                interval_ns: config.interval_ns(),
-            };
+            let request = config.loops(control, loops, rng.u64(..));
             let cost = crud_loops(&mut workers, request, &mut || Ok(()))?;
             loops = scaled(loops, Duration::from_nanos(cost.elapsed_ns), config.block_time);
         }

@@ -27,9 +27,6 @@ pub(super) fn empty(config: &Config, environment: Environment, started: String) 
         schema: SCHEMA.to_owned(),
         tool: Tool { name: "tdekit".to_owned(), version: config.version.clone() },
         started,
-        duration_s: 0.0,
-        incomplete: Vec::new(),
-        warnings: Vec::new(),
         control: config.given.aa,
         command: config.command.clone(),
         environment,
@@ -37,9 +34,7 @@ pub(super) fn empty(config: &Config, environment: Environment, started: String) 
             journal_mode: config.given.journal_mode.clone(),
             synchronous: config.given.synchronous.clone(),
             cache_size: config.given.cache_size,
-            page_size_bytes: 0,
             processes: config.processes,
-            rows: None,
             restarts: config.restarts,
             pairs: config.pairs,
             busy_wait_us: u64::try_from(BUSY_WAIT.as_micros()).unwrap_or(u64::MAX),
@@ -54,21 +49,10 @@ pub(super) fn empty(config: &Config, environment: Environment, started: String) 
             rate_per_s: config.given.rate.filter(|_| config.experiments.crud),
             think_time: config.given.think_time.0.filter(|_| config.experiments.crud),
             drop_caches: config.given.drop_caches,
+            ..Settings::default()
         },
-        subject: Subject {
-            label: String::new(),
-            generated: config.database.is_none(),
-            bytes: 0,
-            page_size_bytes: 0,
-            tables: 0,
-            indexes: 0,
-            notes: Vec::new(),
-        },
-        embedded: None,
-        backup: None,
-        oltp: None,
-        messages: None,
-        noise: None,
+        subject: Subject { generated: config.database.is_none(), ..Subject::default() },
+        ..Results::default()
     }
 }
 

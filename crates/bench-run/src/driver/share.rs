@@ -43,8 +43,7 @@ pub(super) fn idle_loops(config: &Config, tools: &Tools) -> Result<Vec<(String, 
     for mix in &config.mixes {
         let control = control_code(mix.reads, mix.updates, mix.inserts, mix.load);
         let time = idle_time(|seed| {
-            let request =
-                CrudRequest { control, loops: LOOPS, rows: config.rows, seed, interval_ns: None };
+            let request = CrudRequest { interval_ns: None, ..config.loops(control, LOOPS, seed) };
             let cost = crud_loops(&mut workers, request, &mut || Ok(()))?;
             Ok((cost.used.cpu_ns, cost.operations))
         })?;

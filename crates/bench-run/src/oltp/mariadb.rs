@@ -29,6 +29,15 @@ const ROW_BYTES: u64 = 270;
 const SERVER_BYTES: u64 = 250 << 20;
 /// The background threads encrypt the system tablespace before anything is measured.
 const ENCRYPT_LIMIT: Duration = Duration::from_mins(5);
+/// Settings of every server.
+const OPTIONS: [&str; 6] = [
+    "innodb-flush-method=O_DIRECT",
+    "innodb-flush-log-at-trx-commit=1",
+    "max-connections=1100",
+    "max-prepared-stmt-count=1048576",
+    "table-open-cache=4096",
+    "back-log=1100",
+];
 /// Settings that the report shows, as the base reads them back.
 const SHOWN: [&str; 8] = [
     "innodb_buffer_pool_size",
@@ -101,32 +110,14 @@ impl<'a> MariaDb<'a> {
     }
 
     fn config(&self, side: &ServerSide, data: PathBuf) -> ServerConfig {
-        let mut options: Vec<String> = [
-            "innodb-flush-method=O_DIRECT",
-            "innodb-flush-log-at-trx-commit=1",
-            "max-connections=1100",
-            "max-prepared-stmt-count=1048576",
-            "table-open-cache=4096",
-            "back-log=1100",
-        ]
-        .map(str::to_owned)
-        .to_vec();
-        options.push(format!("innodb-buffer-pool-size={}M", self.plan.buffer_pool_mib));
+        let mut config = ServerConfig { data, ..side.config.clone() };
+        config.options.extend(OPTIONS.map(str::to_owned));
+        config.options.push(format!("innodb-buffer-pool-size={}M", self.plan.buffer_pool_mib));
         if self.plan.binlog {
-            options.push("log-bin=binlog".to_owned());
-            options.push("server-id=1".to_owned());
+            config.options.extend(["log-bin=binlog", "server-id=1"].map(str::to_owned));
         }
-        if let Some(plugins) = &side.plugins {
-            options.push(format!("plugin-dir={}", plugins.display()));
-        }
-        options.extend(self.plan.server_options.iter().cloned());
-        ServerConfig {
-            data,
-            options,
-            include: side.include.clone(),
-            environment: side.environment.clone(),
-            port: None,
-        }
+        config.options.extend(self.plan.server_options.iter().cloned());
+        config
     }
 
     fn sysbench(&self, server: &Server) -> Result<Sysbench> {

@@ -1,10 +1,10 @@
 //! The encryption of a side: none, the shipped plugin set up as a user does, or the key plugin
 //! that comes with the server.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use tdekit_bench_report::{Role, Side};
+use tdekit_private_mariadb::ServerConfig;
 
 use super::options::OltpPlan;
 use crate::command::run;
@@ -29,27 +29,21 @@ const ENCRYPT: [&str; 8] = [
 #[derive(Debug, Clone)]
 pub(super) struct ServerSide {
     pub(super) side: Side,
-    /// Option files that its servers read.
-    pub(super) include: Vec<PathBuf>,
-    /// The directory of its plugin, if not that of the packages.
-    pub(super) plugins: Option<PathBuf>,
-    /// Variables of its servers' environment.
-    pub(super) environment: Vec<(OsString, OsString)>,
+    /// What its servers have beside the settings of all.
+    pub(super) config: ServerConfig,
 }
 
 impl ServerSide {
     fn new(id: &str, label: &str, role: Role, cipher: Option<&str>) -> Self {
-        Self {
-            side: Side::new(id, label, role).with_cipher(cipher),
-            include: Vec::new(),
-            plugins: None,
-            environment: Vec::new(),
-        }
+        let side = Side::new(id, label, role).with_cipher(cipher);
+        Self { side, config: ServerConfig::default() }
     }
 
-    /// Notes the lines of its option file.
-    fn set_options(&mut self, lines: &[String]) {
-        self.side.facts.insert("options".to_owned(), lines.join(" ").into());
+    /// Takes an option file, and notes its lines.
+    fn include(&mut self, path: PathBuf) -> Result<()> {
+        self.side.facts.insert("options".to_owned(), lines(&path)?.join(" ").into());
+        self.config.include.push(path);
+        Ok(())
     }
 
     /// Whether its tables must be encrypted.
@@ -94,10 +88,9 @@ fn tdekit(tools: &Tools, directory: &Path) -> Result<ServerSide> {
         install.args(["--server-user", "root"]);
     }
     run(&mut install)?;
-    side.set_options(&lines(&options)?);
-    side.include.push(options);
-    side.plugins = Some(plugins);
-    side.environment = keys;
+    side.include(options)?;
+    side.config.options.push(format!("plugin-dir={}", plugins.display()));
+    side.config.environment = keys;
     Ok(side)
 }
 
@@ -118,8 +111,7 @@ fn file_key_management(algorithm: &str, directory: &Path) -> Result<ServerSide> 
         ENCRYPT.join("\n")
     );
     private::write(&options, text.as_bytes())?;
-    side.set_options(&lines(&options)?);
-    side.include.push(options);
+    side.include(options)?;
     Ok(side)
 }
 

@@ -77,6 +77,22 @@ struct Database {
     on_open: Vec<String>,
 }
 
+impl Database {
+    /// Closes it, does something with its file, and opens it again with nothing prepared.
+    fn reopen(
+        &mut self,
+        library: Library,
+        meanwhile: impl FnOnce(&Path) -> Result<(), WorkerError>,
+    ) -> Result<(), WorkerError> {
+        (self.crud, self.operations, self.oltp) = (None, None, None);
+        // Something must stand in the connection's place while the file is closed.
+        self.connection = library.open(Path::new(":memory:"))?;
+        meanwhile(&self.path)?;
+        self.connection = open(library, &self.path, &self.on_open)?;
+        Ok(())
+    }
+}
+
 /// Opens a database as its application would: open, then settings.
 fn open(library: Library, path: &Path, on_open: &[String]) -> Result<Connection, SqliteError> {
     let connection = library.open(path)?;

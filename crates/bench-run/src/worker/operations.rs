@@ -1,12 +1,10 @@
 //! Statements of the operations experiment: each runs with emptied caches, is measured alone, and
 //! is undone outside the clock, so that every statement of every side meets the same state.
 
-use std::path::Path;
-
 use tdekit_sqlite_client::{Connection, Library, SqliteError, Statement, Value};
 
 use super::command::write_out;
-use super::{Database, WorkerError, open};
+use super::{Database, WorkerError};
 use crate::error::BenchError;
 use crate::job::{Operation, OperationCosts as Costs, Planned, Rehearsal, Variant};
 use crate::measure::{Cost, Meter};
@@ -121,17 +119,11 @@ fn reopen_cold(
     database: &mut Database,
     drop_all: bool,
 ) -> Result<(), WorkerError> {
-    database.crud = None;
-    database.operations = None;
     database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")?;
-    // Something must stand in the connection's place while the file is closed.
-    database.connection = library.open(Path::new(":memory:"))?;
-    write_out(&database.path, true)?;
-    if drop_all {
-        drop_all_pages()?;
-    }
-    database.connection = open(library, &database.path, &database.on_open)?;
-    Ok(())
+    database.reopen(library, |path| {
+        write_out(path, true)?;
+        if drop_all { drop_all_pages() } else { Ok(()) }
+    })
 }
 
 /// Drops the clean pages of every file from the system's cache, and what it knows of directories.

@@ -5,7 +5,7 @@
 use tdekit_sqlite_client::{Library, SqliteError};
 
 use super::command::write_out;
-use super::{Database, WorkerError, open};
+use super::{Database, WorkerError};
 use crate::error::BenchError;
 use crate::job::Undo;
 use crate::measure::{Cost, Meter};
@@ -69,22 +69,18 @@ impl Script {
     /// Undoes what the statements changed, and opens again: no time finds what the one before left
     /// in a connection's caches.
     fn put_back(&self, library: Library, database: &mut Database) -> Result<(), WorkerError> {
-        database.crud = None;
-        database.operations = None;
         if self.undo == Undo::Log {
             database.connection.keep_log_on_close()?;
         }
-        // Something must stand in the connection's place while the file is closed.
-        database.connection = library.open(std::path::Path::new(":memory:"))?;
-        if self.undo != Undo::Nothing {
-            remove_logs(&database.path)?;
-        }
-        if let Undo::Copy(from) = &self.undo {
-            std::fs::copy(from, &database.path)
-                .map_err(BenchError::file("cannot copy to", &database.path))?;
-            write_out(&database.path, false)?;
-        }
-        database.connection = open(library, &database.path, &database.on_open)?;
-        Ok(())
+        database.reopen(library, |path| {
+            if self.undo != Undo::Nothing {
+                remove_logs(path)?;
+            }
+            if let Undo::Copy(from) = &self.undo {
+                std::fs::copy(from, path).map_err(BenchError::file("cannot copy to", path))?;
+                write_out(path, false)?;
+            }
+            Ok(())
+        })
     }
 }
