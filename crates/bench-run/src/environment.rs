@@ -48,15 +48,15 @@ pub(crate) fn free_bytes(directory: &Path) -> Result<u64> {
 
 /// Fails unless `directory` has room for `needed_bytes`.
 pub(crate) fn check_space(directory: &Path, needed_bytes: u64) -> Result<()> {
-    let available_bytes = free_bytes(directory)?;
-    if available_bytes < needed_bytes {
-        return Err(BenchError::Space {
-            path: directory.to_owned(),
-            needed_bytes,
-            available_bytes,
-        });
+    fits(directory, needed_bytes, free_bytes(directory)?)
+}
+
+/// Fails unless what is available in `directory` is enough.
+pub(crate) fn fits(directory: &Path, needed_bytes: u64, available_bytes: u64) -> Result<()> {
+    if available_bytes >= needed_bytes {
+        return Ok(());
     }
-    Ok(())
+    Err(BenchError::Space { path: directory.to_owned(), needed_bytes, available_bytes })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tdekit_system_use::{file_system, memory_bytes};
 
 use super::options::{BackupPlan, DeviceDirectory};
 use crate::config::each_once;
-use crate::environment::free_bytes;
+use crate::environment::{fits, free_bytes};
 use crate::error::{BenchError, Result};
 use crate::private;
 
@@ -152,14 +152,7 @@ pub(super) fn check_space(directory: &Path, needed_bytes: u64) -> Result<()> {
     if file_system(directory).as_deref() == Some("tmpfs") {
         available_bytes = available_bytes.min(memory_bytes("MemAvailable") / 2);
     }
-    if available_bytes < wanted {
-        return Err(BenchError::Space {
-            path: directory.to_owned(),
-            needed_bytes: wanted,
-            available_bytes,
-        });
-    }
-    Ok(())
+    fits(directory, wanted, available_bytes)
 }
 
 #[cfg(test)]

@@ -198,18 +198,16 @@ fn describe(config: &Config, path: &Path) -> Result<Subject> {
     let connection =
         rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
             .map_err(BenchError::sqlite("cannot open the copy"))?;
-    let count = |kind: &str| {
-        let sql = "SELECT count(*) FROM sqlite_schema WHERE type = ?1";
-        connection
-            .query_row(sql, [kind], |row| row.get::<_, i64>(0))
-            .map(i64::cast_unsigned)
-            .map_err(BenchError::sqlite("cannot read the copy's schema"))
-    };
+    let sql = "SELECT count(*) FILTER (WHERE type = 'table'), \
+               count(*) FILTER (WHERE type = 'index') FROM sqlite_schema";
+    let (tables, indexes): (u32, u32) = connection
+        .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .map_err(BenchError::sqlite("cannot read the copy's schema"))?;
     let generated = "generated Vendor/Card/Purchase".to_owned();
     let sized = (path, page_size(&connection)?);
     Ok(Subject {
-        tables: count("table")?,
-        indexes: count("index")?,
+        tables: tables.into(),
+        indexes: indexes.into(),
         ..subject::describe(config.database.as_deref(), generated, sized)?
     })
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
-use tdekit_sqlite_client::Value;
+use tdekit_sqlite_client::{Library, Value};
 
 use super::*;
 use crate::job::{LibraryChoice, OperationCosts, Reply, Request};
@@ -121,35 +121,16 @@ fn derived_plan(path: &Path) -> (Derived, Vec<Planned>, Vec<String>) {
 
 /// Every row of every table, by table.
 fn contents(path: &Path) -> BTreeMap<String, Vec<String>> {
-    let connection = Connection::open(path).unwrap();
-    let check: String =
-        connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(check, "ok");
-    let names: Vec<String> = connection
-        .prepare("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'")
-        .unwrap()
-        .query_map([], |row| row.get(0))
-        .unwrap()
-        .collect::<Result<_, _>>()
-        .unwrap();
-    names
-        .into_iter()
-        .map(|name| {
-            let sql = format!("SELECT * FROM {}", schema::quote(&name));
-            let mut statement = connection.prepare(&sql).unwrap();
-            let columns = statement.column_count();
-            let mut rows = statement.query([]).unwrap();
-            let mut lines = Vec::new();
-            while let Some(row) = rows.next().unwrap() {
-                let values: Vec<String> = (0..columns)
-                    .map(|index| format!("{:?}", row.get_ref(index).unwrap()))
-                    .collect();
-                lines.push(values.join("|"));
-            }
-            lines.sort();
-            (name, lines)
-        })
-        .collect()
+    let connection = Library::bundled().open(path).unwrap();
+    assert_eq!(connection.query_text("PRAGMA integrity_check").unwrap().unwrap(), "ok");
+    let names = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'";
+    let rows = |name: String| {
+        let rows = connection.rows(&format!("SELECT * FROM {}", schema::quote(&name))).unwrap();
+        let mut rows: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
+        rows.sort();
+        (name, rows)
+    };
+    connection.query_column(names).unwrap().into_iter().map(rows).collect()
 }
 
 struct Odd {

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use tdekit_bench_report::{
-    CALIBRATION_SCHEMA, CalibratedInterval, Calibration, Experiment, Metric, Results, Role, Tool,
-    Truth, summarize,
+    CALIBRATION_SCHEMA, CalibratedInterval, Calibration, Metric, Results, Role, Tool, Truth,
+    summarize,
 };
 
 use super::ground::{self, SidesGround};

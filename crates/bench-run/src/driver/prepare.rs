@@ -59,10 +59,7 @@ pub(super) struct Prepared {
     /// Whose instructions the workers count, or why they count none.
     pub(super) instructions: String,
     pub(super) foreign_keys: bool,
-    /// Names of the databases: one file for both when it was generated.
-    pub(super) crud: Option<&'static str>,
-    pub(super) subject: Option<&'static str>,
-    pub(super) described: Subject,
+    pub(super) plain: Plain,
     pub(super) generated_rows: Option<u64>,
     /// Size of each side's copy.
     pub(super) file_bytes: Vec<(String, f64)>,
@@ -128,22 +125,20 @@ pub(super) fn prepare(config: &Config, tools: &Tools, progress: &Progress) -> Re
         idle_loops: Vec::new(),
         instructions: String::new(),
         foreign_keys: false,
-        crud: plain.crud,
-        subject: plain.subject,
-        described: plain.described,
         generated_rows: plain.crud.map(|_| config.rows),
+        plain,
         file_bytes: Vec::new(),
     };
     progress.say("copying for each side");
     make_pristine(&mut prepared)?;
     interrupt::check()?;
-    if let Some(name) = prepared.crud.filter(|_| config.experiments.crud) {
+    if let Some(name) = prepared.plain.crud.filter(|_| config.experiments.crud) {
         progress.say("calibrating the mixes");
         let loops = calibrate(config, &mut prepared, name)?;
         prepared.tasks.extend(classes::crud(config, &loops));
         prepared.idle_loops = share::idle_loops(config, tools)?;
     }
-    if let Some(name) = prepared.subject {
+    if let Some(name) = prepared.plain.subject {
         progress.say("deriving statements");
         derive_tasks(config, &mut prepared, name)?;
         if config.experiments.script {
@@ -174,10 +169,11 @@ fn needed_bytes(config: &Config, sides: u64) -> Result<u64> {
 }
 
 /// The plain originals of all copies.
-struct Plain {
-    crud: Option<&'static str>,
-    subject: Option<&'static str>,
-    described: Subject,
+pub(super) struct Plain {
+    /// Names of the databases: one file for both when it was generated.
+    pub(super) crud: Option<&'static str>,
+    pub(super) subject: Option<&'static str>,
+    pub(super) described: Subject,
 }
 
 fn make_plain(config: &Config, root: &Path) -> Result<Plain> {
@@ -220,18 +216,25 @@ fn make_plain(config: &Config, root: &Path) -> Result<Plain> {
 /// Makes every side's untouched copies.
 fn make_pristine(prepared: &mut Prepared) -> Result<()> {
     let root = prepared.directory.path();
-    let mut names: Vec<String> =
-        [prepared.crud, prepared.subject].into_iter().flatten().map(str::to_owned).collect();
+    let mut names: Vec<String> = [prepared.plain.crud, prepared.plain.subject]
+        .into_iter()
+        .flatten()
+        .map(str::to_owned)
+        .collect();
     names.dedup();
     names.extend((0..=OPEN_OTHERS).map(open_name));
-    let measured = prepared.subject.or(prepared.crud);
+    let measured = prepared.plain.subject.or(prepared.plain.crud);
     for side in &prepared.sides {
         let directory = root.join("pristine").join(&side.side.id);
         private::make(&directory)?;
         for name in &names {
             interrupt::check()?;
             let plain = root.join("plain").join(name);
-            side.make_copy(&plain, &directory.join(name), prepared.described.page_size_bytes)?;
+            side.make_copy(
+                &plain,
+                &directory.join(name),
+                prepared.plain.described.page_size_bytes,
+            )?;
         }
         if let Some(name) = measured {
             let bytes = float(file_bytes(&directory.join(name))?);
@@ -311,13 +314,13 @@ fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<
     drop(connection);
     // A table whose reading was interrupted counts as one that cannot be read.
     interrupt::check()?;
-    prepared.described.tables = derived.tables;
-    prepared.described.indexes = derived.indexes;
+    prepared.plain.described.tables = derived.tables;
+    prepared.plain.described.indexes = derived.indexes;
     prepared.foreign_keys = derived.foreign_keys;
-    prepared.described.notes.extend(derived.notes.iter().cloned());
+    prepared.plain.described.notes.extend(derived.notes.iter().cloned());
     if config.experiments.operations {
         let (plan, notes) = rehearse(config, prepared, name, &derived)?;
-        prepared.described.notes.extend(notes);
+        prepared.plain.described.notes.extend(notes);
         prepared.tasks.extend(classes::operations(config, &plan));
         prepared.statements = classes::statement_infos(&plan);
         match try_backups(config, prepared) {
@@ -325,7 +328,7 @@ fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<
             Ok(false) => {}
             Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
             Err(error) => {
-                prepared.described.notes.push(format!("Full backups are left out: {error}."));
+                prepared.plain.described.notes.push(format!("Full backups are left out: {error}."));
                 prepared.backups = None;
             }
         }
@@ -334,7 +337,8 @@ fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<
     if config.experiments.scans
         && let Some(scans) = &derived.scans
     {
-        let pages = prepared.described.bytes / u64::from(prepared.described.page_size_bytes.max(1));
+        let pages = prepared.plain.described.bytes
+            / u64::from(prepared.plain.described.page_size_bytes.max(1));
         prepared.tasks.extend(classes::scans(scans, pages));
     }
     Ok(())

@@ -125,7 +125,7 @@ impl<'a> Restart<'a> {
         for seat in tasks.iter().map(|task| task.work.seat()).collect::<BTreeSet<_>>() {
             let mixes = seat == Seat::Mixes;
             let prepared = self.prepared;
-            let name = if mixes { prepared.crud } else { prepared.subject };
+            let name = if mixes { prepared.plain.crud } else { prepared.plain.subject };
             let Some(name) = name else { continue };
             let (pristine, path) = (prepared.pristine(side, name), directory.join(seat.file()));
             copy_file(&pristine, &path)?;

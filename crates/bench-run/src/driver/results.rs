@@ -87,10 +87,10 @@ pub(super) fn add_sides(
     }
     report.driver = share::shares(&prepared, &report.runs);
     report.statements = prepared.statements;
-    results.settings.page_size_bytes = prepared.described.page_size_bytes;
+    results.settings.page_size_bytes = prepared.plain.described.page_size_bytes;
     results.settings.rows = prepared.generated_rows;
     results.environment.instructions = prepared.instructions;
-    results.subject = prepared.described;
+    results.subject = prepared.plain.described;
     results.embedded = Some(report);
 }
 

@@ -27,22 +27,12 @@ impl TableSet {
 
     /// The statement that puts `sbtest1..=tables` aside as this set.
     pub(super) fn put_aside(self, tables: u32) -> String {
-        self.rename(tables, |this, table| (format!("sbtest{table}"), this.aside(table)))
+        rename(tables, |table| (format!("sbtest{table}"), self.aside(table)))
     }
 
     /// The statement that brings this set back under sysbench's names.
     pub(super) fn bring_back(self, tables: u32) -> String {
-        self.rename(tables, |this, table| (this.aside(table), format!("sbtest{table}")))
-    }
-
-    fn rename(self, tables: u32, names: fn(Self, u32) -> (String, String)) -> String {
-        let renames: Vec<String> = (1..=tables)
-            .map(|table| {
-                let (from, to) = names(self, table);
-                format!("`{from}` TO `{to}`")
-            })
-            .collect();
-        format!("RENAME TABLE {}", renames.join(", "))
+        rename(tables, |table| (self.aside(table), format!("sbtest{table}")))
     }
 
     /// The statements that give `sbtest1..=tables` this set's property.
@@ -63,6 +53,12 @@ impl TableSet {
             .collect();
         format!("DROP TABLE IF EXISTS {}", names.join(", "))
     }
+}
+
+fn rename(tables: u32, names: impl Fn(u32) -> (String, String)) -> String {
+    let one = |(from, to)| format!("`{from}` TO `{to}`");
+    let all: Vec<String> = (1..=tables).map(names).map(one).collect();
+    format!("RENAME TABLE {}", all.join(", "))
 }
 
 #[cfg(test)]
