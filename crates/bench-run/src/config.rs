@@ -185,6 +185,11 @@ impl Config {
         self.stopping.filter(|plan| plan.all_ppm.is_some())
     }
 
+    /// Page size of a generated database.
+    pub(crate) fn page_size_bytes(&self) -> u32 {
+        self.given.page_size.unwrap_or(4096)
+    }
+
     /// Loops under a control row, at the run's own rate.
     pub(crate) fn loops(&self, control: i64, loops: u64, seed: u64) -> CrudRequest {
         let interval_ns = self.interval_ns();

@@ -8,7 +8,7 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{done, refused, signal, text, wait_until};
+use common::{Place, done, refused, signal, text, wait_until};
 use rusqlite::Connection;
 use tdekit_bench_report::{Metric, Report, Role};
 
@@ -17,63 +17,52 @@ const STAND_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand_in/tdek
 const SMALL: &str =
     "--experiment backup --cipher AES_256 --compression none --compression zstd --seed 4";
 
-struct Place(common::Place);
+/// A place with two devices.
+fn devices() -> Place {
+    let place = Place::new();
+    for name in ["one", "two"] {
+        std::fs::create_dir(place.path(name)).unwrap();
+    }
+    place
+}
 
-impl std::ops::Deref for Place {
-    type Target = common::Place;
+/// The bench of a small matrix on one device, with the stand-in as its command.
+fn small(place: &Place, line: &str) -> Command {
+    sized(place, "200kB", line)
+}
 
-    fn deref(&self) -> &common::Place {
-        &self.0
+fn sized(place: &Place, size: &str, line: &str) -> Command {
+    let device = format!("one={}", place.path("one").display());
+    let mut command = place.library(&format!("{SMALL} --size {size} --device {device} {line}"));
+    command.env("TDEKIT_COMMAND", STAND_IN).env("TDEKIT_EXTENSION", "unused");
+    command
+}
+
+fn matrix(place: &Place) -> Report {
+    place.results().backup.unwrap()
+}
+
+fn nothing_is_left(place: &Place) {
+    for name in ["copies", "one", "two"] {
+        assert_eq!(place.names(name), Vec::<String>::new(), "in {name}");
     }
 }
 
-impl Place {
-    fn new() -> Self {
-        let place = common::Place::new();
-        for name in ["one", "two"] {
-            std::fs::create_dir(place.path(name)).unwrap();
-        }
-        Self(place)
-    }
-
-    /// The bench of a small matrix on one device, with the stand-in as its command.
-    fn command(&self, line: &str) -> Command {
-        self.sized("200kB", line)
-    }
-
-    fn sized(&self, size: &str, line: &str) -> Command {
-        let device = format!("one={}", self.path("one").display());
-        let mut command = self.library(&format!("{SMALL} --size {size} --device {device} {line}"));
-        command.env("TDEKIT_COMMAND", STAND_IN).env("TDEKIT_EXTENSION", "unused");
-        command
-    }
-
-    fn matrix(&self) -> Report {
-        self.results().backup.unwrap()
-    }
-
-    fn nothing_is_left(&self) {
-        for name in ["copies", "one", "two"] {
-            assert_eq!(self.names(name), Vec::<String>::new(), "in {name}");
-        }
-    }
-
-    /// Results are there, marked, and the files are gone.
-    fn is_partial(&self, output: &Output, code: i32, reason: &str) {
-        let (table, errors) = text(output);
-        assert_eq!(output.status.code(), Some(code), "{errors}");
-        assert!(table.contains("incomplete: "), "{table}");
-        assert!(!self.partial(reason).backup.unwrap().runs.is_empty());
-        self.nothing_is_left();
-    }
+/// Results are there, marked, and the files are gone.
+fn is_partial(place: &Place, output: &Output, code: i32, reason: &str) {
+    let (table, errors) = text(output);
+    assert_eq!(output.status.code(), Some(code), "{errors}");
+    assert!(table.contains("incomplete: "), "{table}");
+    assert!(!place.partial(reason).backup.unwrap().runs.is_empty());
+    nothing_is_left(place);
 }
 
 #[test]
 fn the_matrix_runs_every_cell_in_every_block() {
-    let place = Place::new();
+    let place = devices();
     let two = format!("two={}", place.path("two").display());
-    let table = done(&mut place.command(&format!("--device {two} --restarts 3")));
-    place.nothing_is_left();
+    let table = done(&mut small(&place, &format!("--device {two} --restarts 3")));
+    nothing_is_left(&place);
     let results = place.results();
     assert_eq!(results.incomplete, Vec::<String>::new());
     assert!(results.embedded.is_none());
@@ -109,27 +98,27 @@ fn the_matrix_runs_every_cell_in_every_block() {
 
 #[test]
 fn the_users_database_is_only_read() {
-    let place = Place::new();
+    let place = devices();
     let database = place.path("app.db");
     Connection::open(&database)
         .unwrap()
         .execute_batch("CREATE TABLE t(v); INSERT INTO t VALUES (zeroblob(300000))")
         .unwrap();
     let before = std::fs::read(&database).unwrap();
-    done(&mut place.command("app.db --restarts 2 --no-restore"));
+    done(&mut small(&place, "app.db --restarts 2 --no-restore"));
     assert_eq!(std::fs::read(&database).unwrap(), before);
-    let matrix = place.matrix();
+    let matrix = matrix(&place);
     assert_eq!(matrix.text("label"), "app.db");
     assert!(matrix.runs.iter().all(|run| run.cell.starts_with("backup/")));
-    place.nothing_is_left();
+    nothing_is_left(&place);
 }
 
 #[test]
 fn other_tools_run_in_the_same_blocks() {
-    let place = Place::new();
-    let table = done(&mut place.command("--backup-peer cp --restarts 2 --warm"));
+    let place = devices();
+    let table = done(&mut small(&place, "--backup-peer cp --restarts 2 --warm"));
     assert!(table.contains("AES_256 against cp"), "{table}");
-    let matrix = place.matrix();
+    let matrix = matrix(&place);
     assert_eq!(matrix.cells.len(), 2 * (2 + 1));
     let cp = matrix.sides.iter().find(|side| side.id == "cp").unwrap();
     assert_eq!(cp.role, Role::Reference);
@@ -137,21 +126,21 @@ fn other_tools_run_in_the_same_blocks() {
     let cell = "restore/zstd/one/one";
     let found = matrix.summary.comparison(cell, Metric::Size, "AES_256", "cp").unwrap();
     assert!((found.ratio - 1.0).abs() < 1e-9);
-    place.nothing_is_left();
+    nothing_is_left(&place);
 }
 
 #[test]
 fn base_against_base_is_a_control() {
-    let place = Place::new();
-    let table = done(&mut place.command("--aa --restarts 2"));
+    let place = devices();
+    let table = done(&mut small(&place, "--aa --restarts 2"));
     assert!(table.contains("the true overhead is 0 %"), "{table}");
-    assert!(place.matrix().sides.iter().all(|side| side.id.starts_with("none")));
+    assert!(matrix(&place).sides.iter().all(|side| side.id.starts_with("none")));
 }
 
 /// Full backups are rows of the operations experiment, here plain against plain.
 #[test]
 fn full_backups_are_rows_of_the_operations() {
-    let place = Place::new();
+    let place = devices();
     let mut command = place.library("--aa --quick --rows 300 --restarts 2 --experiment operations");
     command.env("TDEKIT_COMMAND", STAND_IN);
     // A command that refuses leaves them out, and the report says why.
@@ -166,35 +155,34 @@ fn full_backups_are_rows_of_the_operations() {
         let found = report.summary.comparison(id, Metric::Elapsed, "control", "base").unwrap();
         assert_eq!(found.restarts, 2, "{id}");
     }
-    place.nothing_is_left();
+    nothing_is_left(&place);
 }
 
 #[test]
 fn a_silent_plain_backup_and_lost_data_are_errors() {
-    let place = Place::new();
-    let output = place.command("--restarts 2").env("STAND_IN_PLAIN", "1").output().unwrap();
+    let place = devices();
+    let output = small(&place, "--restarts 2").env("STAND_IN_PLAIN", "1").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(
         place.results().incomplete[0].contains("AES_256 was asked for, and inspect names none")
     );
-    place.nothing_is_left();
-    let output = place.command("--restarts 2").env("STAND_IN_LOSE", "1").output().unwrap();
-    place.is_partial(&output, 1, "bytes were restored of");
+    nothing_is_left(&place);
+    let output = small(&place, "--restarts 2").env("STAND_IN_LOSE", "1").output().unwrap();
+    is_partial(&place, &output, 1, "bytes were restored of");
 }
 
 #[test]
 fn a_full_disk_and_a_killed_command_leave_partial_results() {
     for (end, reason) in [("full", "No space left on device"), ("kill", "signal: 9")] {
-        let place = Place::new();
-        let output = place
-            .command("")
+        let place = devices();
+        let output = small(&place, "")
             .env("STAND_IN_COUNT", place.path("count"))
             .env("STAND_IN_LAST", "4")
             .env("STAND_IN_END", end)
             .output()
             .unwrap();
-        place.is_partial(&output, 1, reason);
-        assert_eq!(place.matrix().runs.len(), 6, "{end}");
+        is_partial(&place, &output, 1, reason);
+        assert_eq!(matrix(&place).runs.len(), 6, "{end}");
     }
 }
 
@@ -202,9 +190,8 @@ fn a_full_disk_and_a_killed_command_leave_partial_results() {
 #[test]
 fn an_interrupt_ends_the_command_and_keeps_what_was_measured() {
     for (whom, code, reason) in [("bench", 130, "interrupted"), ("worker", 1, "signal: 9")] {
-        let place = Place::new();
-        let child = place
-            .command("")
+        let place = devices();
+        let child = small(&place, "")
             .env("STAND_IN_COUNT", place.path("count"))
             .env("STAND_IN_LAST", "3")
             .env("STAND_IN_END", "hang")
@@ -218,7 +205,7 @@ fn an_interrupt_ends_the_command_and_keeps_what_was_measured() {
             _ => signal(parent_of(hanging.trim()), "KILL"),
         }
         let output = child.wait_with_output().unwrap();
-        place.is_partial(&output, code, reason);
+        is_partial(&place, &output, code, reason);
         let command = format!("/proc/{}", hanging.trim());
         wait_until("the command goes on", || !Path::new(&command).exists());
     }
@@ -232,17 +219,17 @@ fn parent_of(process: &str) -> i32 {
 
 #[test]
 fn what_cannot_be_run_is_named() {
-    let place = Place::new();
-    let errors = refused(place.command("").env("STAND_IN_HELP", "2"));
+    let place = devices();
+    let errors = refused(small(&place, "").env("STAND_IN_HELP", "2"));
     assert!(errors.contains("has no command `backup`"), "{errors}");
     let missing = place.path("not-there").display().to_string();
     let device = format!("three={missing}");
-    let errors = refused(&mut place.command(&format!("--device {device}")));
+    let errors = refused(&mut small(&place, &format!("--device {device}")));
     assert!(errors.contains(&missing), "{errors}");
-    let errors = refused(&mut place.sized("1000GB", ""));
+    let errors = refused(&mut sized(&place, "1000GB", ""));
     assert!(errors.contains("bytes in") && errors.contains("--size"), "{errors}");
-    let errors = refused(place.command("--backup-peer restic").env("PATH", &missing));
+    let errors = refused(small(&place, "--backup-peer restic").env("PATH", &missing));
     assert!(errors.contains("hint: apt-get install restic"), "{errors}");
-    place.nothing_is_left();
+    nothing_is_left(&place);
     assert!(!place.path("results.json").exists());
 }

@@ -7,9 +7,8 @@ mod common;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use common::{ENDLESS, PROGRAM, Place, done, embedded, refused, signal, text};
+use common::{ENDLESS, PROGRAM, Place, done, embedded, refused, signal, text, wait_until};
 use rusqlite::Connection;
 use tdekit_bench_report::{Metric, from_json};
 
@@ -120,11 +119,7 @@ fn an_interrupt_keeps_what_was_measured() {
 fn an_early_interrupt_cleans_up_too() {
     let place = Place::new();
     let mut child = place.command("--rows 1000000").spawn().unwrap();
-    let start = Instant::now();
-    while place.names("copies").is_empty() {
-        assert!(start.elapsed() < Duration::from_secs(60));
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("no copy is made", || !place.names("copies").is_empty());
     signal(child.id().cast_signed(), "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(place.names("copies"), Vec::<String>::new());

@@ -33,7 +33,6 @@ use crate::tools::Tools;
 const DATABASE: &str = "source.db";
 const RESTORED: &str = "restored";
 const BACKUP: &str = "backup";
-const DEFAULT_PAGE_SIZE: u32 = 4096;
 /// Bytes of a row of each generated table with its indexes, together.
 const ROW_BYTES: u64 = 340;
 
@@ -187,8 +186,7 @@ fn make_database(config: &Config, path: &Path) -> Result<()> {
         Some(source) => copy_database(source, path, config.given.page_size).map(drop),
         None => {
             let rows = (config.backup.size_bytes / ROW_BYTES).max(1);
-            let page_size_bytes = config.given.page_size.unwrap_or(DEFAULT_PAGE_SIZE);
-            generate(path, rows, page_size_bytes, (&[], None), config.given.seed)
+            generate(path, rows, config.page_size_bytes(), (&[], None), config.given.seed)
                 .map_err(BenchError::sqlite("cannot generate a database"))
         }
     }

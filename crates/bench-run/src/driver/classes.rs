@@ -250,31 +250,22 @@ pub(super) fn checkpoint(tasks: &[Task], cold: bool) -> Option<Class> {
 
 /// Classes of the scans.
 pub(super) fn scans(scans: &Scans, pages: u64) -> Vec<Task> {
-    let scan = |names: (&str, &str), what: String, size, work| Task {
+    let (table, rows) = (&scans.table, (scans.rows, "row"));
+    let sum = format!("Sum over a column of {table}, reading the whole table; caches as above.");
+    let count =
+        format!("Count of the rows of {table}; SQLite reads its smallest index or the table.");
+    let copy = "The whole database is copied to a new file by SQLite's backup interface.";
+    let (sum_sql, count_sql) = (scans.sum_sql.clone(), scans.count_sql.clone());
+    [
+        (("scans/sum", "SUM over all rows"), sum, rows, Work::Scan { sql: sum_sql }),
+        (("scans/count", "count(*)"), count, rows, Work::Scan { sql: count_sql }),
+        (("scans/backup", "backup API copy"), copy.to_owned(), (pages, "page"), Work::Backup),
+    ]
+    .map(|(names, what, size, work)| Task {
         class: class(Experiment::Scans, names, what, size),
         work,
-    };
-    let (table, rows) = (&scans.table, (scans.rows, "row"));
-    vec![
-        scan(
-            ("scans/sum", "SUM over all rows"),
-            format!("Sum over a column of {table}, reading the whole table; caches as above."),
-            rows,
-            Work::Scan { sql: scans.sum_sql.clone() },
-        ),
-        scan(
-            ("scans/count", "count(*)"),
-            format!("Count of the rows of {table}; SQLite reads its smallest index or the table."),
-            rows,
-            Work::Scan { sql: scans.count_sql.clone() },
-        ),
-        scan(
-            ("scans/backup", "backup API copy"),
-            "The whole database is copied to a new file by SQLite's backup interface.".to_owned(),
-            (pages, "page"),
-            Work::Backup,
-        ),
-    ]
+    })
+    .into()
 }
 
 /// The plan as the report lists it: statements numbered within their operation.

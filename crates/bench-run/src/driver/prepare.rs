@@ -37,7 +37,6 @@ const OPEN_ROWS: u64 = 100;
 pub(super) const OPEN_OTHERS: usize = 3;
 /// Bytes a row of the three generated tables with their indexes, all together, roughly.
 const ROW_BYTES: u64 = 700;
-const DEFAULT_PAGE_SIZE: u32 = 4096;
 
 /// A database of the run, by the name of its files.
 pub(super) const CRUD: &str = "crud.db";
@@ -189,7 +188,7 @@ fn make_plain(config: &Config, root: &Path) -> Result<Plain> {
                 Connection::open(&target).map_err(BenchError::sqlite("cannot open the copy"))?;
             page_size(&connection)?
         }
-        None => config.given.page_size.unwrap_or(DEFAULT_PAGE_SIZE),
+        None => config.page_size_bytes(),
     };
     let make = |name: &str, rows: u64, seed: u64| {
         let control = (config.mixes.as_slice(), config.given.think_time.0);

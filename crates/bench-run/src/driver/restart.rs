@@ -16,6 +16,7 @@ use crate::job::{DatabaseState, Request, Undo};
 use crate::numbers::float;
 use crate::private;
 use crate::process::WorkerProcess;
+use crate::schedule::in_random_order;
 
 /// Settings that every connection of the mixes runs first.
 pub(super) fn crud_settings(config: &Config) -> Vec<String> {
@@ -84,24 +85,16 @@ impl<'a> Restart<'a> {
         rng: &mut Rng,
     ) -> Result<Self> {
         let directory = prepared.directory.path().join(format!("restart-{number}"));
-        let mut order: Vec<usize> = (0..prepared.sides.len()).collect();
-        rng.shuffle(&mut order);
         let mut restart =
             Self { config, prepared, number, workers: Vec::new(), runner: None, directory };
         let backs_up = tasks.iter().any(|task| matches!(task.work, Work::FullBackup { .. }));
         if let Some(Backups { tools, keys }) = prepared.backups.as_ref().filter(|_| backs_up) {
             restart.runner = Some(WorkerProcess::start(&tools.worker, "backup", keys)?);
         }
-        let mut started: Vec<(usize, SideWorkers)> = Vec::new();
-        let mut states: Vec<Vec<DatabaseState>> = Vec::new();
-        for index in order {
-            let Some(side) = prepared.sides.get(index) else { continue };
-            let (workers, state) = restart.start_side(side, tasks)?;
-            started.push((index, workers));
-            states.push(state);
-        }
-        started.sort_by_key(|(index, _)| *index);
-        restart.workers = started.into_iter().map(|(_, workers)| workers).collect();
+        let started =
+            in_random_order(&prepared.sides, rng, |side| restart.start_side(side, tasks))?;
+        let (workers, states): (_, Vec<Vec<DatabaseState>>) = started.into_iter().unzip();
+        restart.workers = workers;
         if let [first, rest @ ..] = states.as_slice()
             && rest.iter().any(|state| state != first)
         {

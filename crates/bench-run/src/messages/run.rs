@@ -17,7 +17,9 @@ use crate::error::{BenchError, Result};
 use crate::experiment::Figures;
 use crate::interrupt;
 use crate::progress::Progress;
-use crate::schedule::{self, Block, Ended, Ground, Kind, Place, Steering, Surroundings};
+use crate::schedule::{
+    self, Block, Ended, Ground, Kind, Place, Steering, Surroundings, in_random_order,
+};
 use crate::tools::Tools;
 
 /// Steps whose answer is looked at whole, before anything is measured.
@@ -171,15 +173,8 @@ impl Measuring<'_> {
     /// A fresh server, where it is ours, and fresh connections in random order.
     fn bed(&mut self, rng: &mut Rng) -> Result<Bed> {
         let own = self.home.map(Home::start).transpose()?;
-        let mut order: Vec<(usize, Option<Mode>)> =
-            self.modes.iter().copied().enumerate().collect();
-        rng.shuffle(&mut order);
-        let mut taken: Vec<(usize, Seat)> = Vec::new();
-        for (at, mode) in order {
-            taken.push((at, self.seat(mode, own.as_ref())?));
-        }
-        taken.sort_by_key(|(at, _)| *at);
-        let seats = taken.into_iter().map(|(_, seat)| seat).collect();
+        let modes = self.modes.iter().copied();
+        let seats = in_random_order(modes, rng, |mode| self.seat(mode, own.as_ref()))?;
         let mut bed = Bed { seats, server: None, _own: None };
         let server = match bed.wires().next() {
             Some(wire) => self.server(own.as_ref(), &wire.connection),

@@ -20,6 +20,7 @@ use crate::error::{BenchError, Result};
 use crate::interrupt;
 use crate::private;
 use crate::progress::Progress;
+use crate::schedule::in_random_order;
 use crate::tools::Tools;
 
 const DATABASE: &str = "sbtest";
@@ -205,16 +206,13 @@ impl Target for MariaDb<'_> {
         self.running.clear();
         self.copies = None;
         let copies = private::directory(self.directory.path(), "restart-")?;
-        let mut order: Vec<(usize, &ServerSide)> = self.sides.iter().enumerate().collect();
-        rng.shuffle(&mut order);
-        for (_, side) in &order {
+        for side in &self.sides {
             interrupt::check()?;
             copy_tree(&self.pristine(side), &copies.path().join(folder(side)))?;
         }
         // Pages of the copies in the system's cache are written out now, not while measuring.
         rustix::fs::sync();
-        let mut started = Vec::new();
-        for (index, side) in order {
+        self.running = in_random_order(&self.sides, rng, |side| {
             let config = self.config(side, copies.path().join(folder(side)));
             let server = Server::start(&self.programs, &config)?;
             if side.side.role == Role::Base && report.settings.is_empty() {
@@ -227,10 +225,8 @@ impl Target for MariaDb<'_> {
             let (workload, seed) = (Workload::ReadOnly, u64::from(number) + 1);
             sysbench.run(Load { workload, threads: 4, seconds: 2.0, seed }, None)?;
             server.pause();
-            started.push((index, (server, sysbench)));
-        }
-        started.sort_by_key(|(index, _)| *index);
-        self.running = started.into_iter().map(|(_, running)| running).collect();
+            Ok((server, sysbench))
+        })?;
         self.copies = Some(copies);
         Ok(())
     }

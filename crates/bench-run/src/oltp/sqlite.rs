@@ -27,7 +27,6 @@ use crate::tools::Tools;
 
 /// Bytes of a row with its index.
 const ROW_BYTES: u64 = 260;
-const PAGE_BYTES: u32 = 4096;
 const NAME: &str = "sbtest.db";
 /// Length of a try on the idle library.
 const IDLE_NS: u64 = 10_000_000;
@@ -62,7 +61,7 @@ impl<'a> Sqlite<'a> {
         let directory = private::directory(place, ".tdekit-bench-")?;
         progress.say("filling the tables");
         let plain = directory.path().join(NAME);
-        let page_size_bytes = config.given.page_size.unwrap_or(PAGE_BYTES);
+        let page_size_bytes = config.page_size_bytes();
         fill(&plain, plan, page_size_bytes, config.given.seed)?;
         interrupt::check()?;
         progress.say("setting up the sides");
@@ -222,21 +221,15 @@ impl Target for Sqlite<'_> {
             times.add(&done.times);
         }
         let idle = self.idle.iter().find(|(workload, _)| *workload == load.workload);
-        let mut measured = measured(&sum, &times, end_ns.saturating_sub(start_ns));
-        measured.own_cpu_ns = idle.map_or(0, |(_, each)| whole(each * float(sum.transactions)));
-        Ok(measured)
-    }
-}
-
-fn measured(done: &OltpDone, times: &Latencies, elapsed_ns: u64) -> Measured {
-    let cost = &done.cost;
-    Measured {
-        transactions: done.transactions,
-        queries: done.queries,
-        errors: cost.retries,
-        elapsed_ns,
-        engine: cost.used,
-        latency: times.percentiles().unwrap_or_default(),
-        ..Measured::default()
+        Ok(Measured {
+            transactions: sum.transactions,
+            queries: sum.queries,
+            errors: sum.cost.retries,
+            elapsed_ns: end_ns.saturating_sub(start_ns),
+            engine: sum.cost.used,
+            own_cpu_ns: idle.map_or(0, |(_, each)| whole(each * float(sum.transactions))),
+            latency: times.percentiles().unwrap_or_default(),
+            ..Measured::default()
+        })
     }
 }

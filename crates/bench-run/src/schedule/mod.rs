@@ -114,6 +114,20 @@ pub(crate) trait Ground {
     }
 }
 
+/// Makes something of each side in random order. What was made is in the sides' own order.
+pub(crate) fn in_random_order<S, M>(
+    sides: impl IntoIterator<Item = S>,
+    rng: &mut Rng,
+    mut make: impl FnMut(S) -> Result<M>,
+) -> Result<Vec<M>> {
+    let mut order: Vec<(usize, S)> = sides.into_iter().enumerate().collect();
+    rng.shuffle(&mut order);
+    let made = order.into_iter().map(|(at, side)| Ok((at, make(side)?)));
+    let mut made = made.collect::<Result<Vec<(usize, M)>>>()?;
+    made.sort_by_key(|(at, _)| *at);
+    Ok(made.into_iter().map(|(_, made)| made).collect())
+}
+
 /// The surroundings of a run.
 pub(crate) struct Surroundings<'a> {
     pub(crate) progress: &'a Progress,

@@ -59,6 +59,8 @@ pub(crate) fn serve(input: impl BufRead, mut output: impl Write) -> std::io::Res
     Ok(())
 }
 
+const NO_DATABASE: WorkerError = WorkerError::Order("no database is open");
+
 #[derive(Default)]
 struct Worker {
     library: Option<Library>,
@@ -146,20 +148,13 @@ impl Worker {
                 answer(writes)
             }
             Request::Script { times } => self.script(times),
-            Request::Checkpoint => {
-                let database = self.database()?;
-                answer(operations::checkpoint(&database.connection)?)
-            }
+            Request::Checkpoint => answer(operations::checkpoint(&self.database()?.connection)?),
             Request::Pay { cpu_ns, until_ns } => {
-                let pay = || -> Result<(), WorkerError> {
-                    toll::pay(cpu_ns, until_ns);
-                    Ok(())
-                };
+                let pay = || Ok::<_, WorkerError>(toll::pay(cpu_ns, until_ns));
                 answer(Meter::whole(&self.database()?.connection, pay)?.1)
             }
             Request::Rehearse { statements } => {
-                let database = self.database()?;
-                answer(operations::rehearse(&database.connection, &statements))
+                answer(operations::rehearse(&self.database()?.connection, &statements))
             }
             Request::Plan { statements } => {
                 self.database()?.operations = None;
@@ -168,16 +163,13 @@ impl Worker {
             }
             Request::Operation { operation, cold, drop_all, round } => {
                 let library = self.library()?;
-                let plan = std::mem::take(&mut self.plan);
-                let result = self.database().and_then(|database| {
-                    if cold {
-                        operations::run_cold(library, database, &plan, operation, (round, drop_all))
-                    } else {
-                        operations::run_warm(database, &plan, operation, round)
-                    }
-                });
-                self.plan = plan;
-                answer(result?)
+                let database = self.database.as_mut().ok_or(NO_DATABASE)?;
+                answer(if cold {
+                    let (plan, how) = (&self.plan, (round, drop_all));
+                    operations::run_cold(library, database, plan, operation, how)?
+                } else {
+                    operations::run_warm(database, &self.plan, operation, round)?
+                })
             }
             Request::Scan { sql } => self.scan(&sql),
             Request::Backup { to, on_open } => self.back_up(&to, &on_open),
@@ -201,10 +193,9 @@ impl Worker {
 
     fn script(&mut self, times: u64) -> Result<Value, WorkerError> {
         let library = self.library()?;
-        let script = self.script.take().ok_or(WorkerError::Order("no script is planned"))?;
-        let costs = self.database().and_then(|database| script.run(library, database, times));
-        self.script = Some(script);
-        answer(costs?)
+        let script = self.script.as_ref().ok_or(WorkerError::Order("no script is planned"))?;
+        let database = self.database.as_mut().ok_or(NO_DATABASE)?;
+        answer(script.run(library, database, times)?)
     }
 
     fn oltp(&mut self, share: &OltpShare) -> Result<Value, WorkerError> {
@@ -221,7 +212,7 @@ impl Worker {
     }
 
     fn database(&mut self) -> Result<&mut Database, WorkerError> {
-        self.database.as_mut().ok_or(WorkerError::Order("no database is open"))
+        self.database.as_mut().ok_or(NO_DATABASE)
     }
 
     fn set_up(
