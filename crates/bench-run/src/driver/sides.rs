@@ -93,8 +93,7 @@ pub(crate) fn set_up(choice: &SideChoice<'_>, keys: &KeyEnvironment) -> Result<V
 
 /// A further base, made dearer by so many thousandths of what it costs.
 pub(super) fn dearer(choice: &SideChoice<'_>, per_mille: u64) -> Result<SideSpec> {
-    let names = ("injected", "plain, made dearer", Role::Encrypted);
-    let mut side = spec(choice, names, Maker::Plain);
+    let mut side = spec(choice, ("injected", "plain, made dearer", Role::Encrypted), Maker::Plain);
     side.toll_per_mille = Some(per_mille);
     (_, side.side.library) = side.start()?;
     Ok(side)

@@ -173,8 +173,7 @@ impl Measuring<'_> {
     /// A fresh server, where it is ours, and fresh connections in random order.
     fn bed(&mut self, rng: &mut Rng) -> Result<Bed> {
         let own = self.home.map(Home::start).transpose()?;
-        let modes = self.modes.iter().copied();
-        let seats = in_random_order(modes, rng, |mode| self.seat(mode, own.as_ref()))?;
+        let seats = in_random_order(&self.modes, rng, |mode| self.seat(*mode, own.as_ref()))?;
         let mut bed = Bed { seats, server: None, _own: None };
         let server = match bed.wires().next() {
             Some(wire) => self.server(own.as_ref(), &wire.connection),

@@ -150,8 +150,9 @@ impl Worker {
             Request::Script { times } => self.script(times),
             Request::Checkpoint => answer(operations::checkpoint(&self.database()?.connection)?),
             Request::Pay { cpu_ns, until_ns } => {
-                let pay = || Ok::<_, WorkerError>(toll::pay(cpu_ns, until_ns));
-                answer(Meter::whole(&self.database()?.connection, pay)?.1)
+                let mut meter = Meter::start();
+                meter.part(&self.database()?.connection, || toll::pay(cpu_ns, until_ns));
+                answer(meter.finish())
             }
             Request::Rehearse { statements } => {
                 answer(operations::rehearse(&self.database()?.connection, &statements))
