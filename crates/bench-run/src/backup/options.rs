@@ -31,7 +31,8 @@ pub(crate) struct BackupPlan {
     pub(crate) sources: Vec<DeviceDirectory>,
     /// Size of the generated database, such as 1500MB. Default: 200MB, with --quick 20MB.
     #[arg(long = "size", value_name = "SIZE", default_value = "200MB",
-          default_value_if("quick", "true", "20MB"), hide_default_value = true, value_parser = size)]
+          default_value_if("quick", "true", "20MB"), hide_default_value = true,
+          value_parser = size)]
     pub(crate) size_bytes: u64,
     /// A cipher of the matrix; `none` is always there. May be repeated. Default: AES_128, AES_192,
     /// AES_256, AEGIS_128X2, AEGIS_256X2; beside other tools AES_256.
