@@ -88,6 +88,7 @@ const NEEDS: &[Need] = &[
     need(Purpose::Test, Probe::Program("softhsm2-util"), "softhsm2"),
     need(Purpose::Test, Probe::File(crate::mtr::RUNNER), "mariadb-test"),
     need(Purpose::Test, Probe::Program("dpkg-source"), "dpkg-dev"),
+    need(Purpose::Test, Probe::Program("mmdebstrap"), "mmdebstrap"),
     need(Purpose::Test, Probe::Program("tclsh"), "tcl"),
     need(Purpose::Test, Probe::File(crate::sqlite_suite::TCL_HEADER), "tcl-dev"),
     need(Purpose::Test, Probe::File(crate::sqlite_suite::ZLIB_HEADER), "zlib1g-dev"),

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -65,6 +65,8 @@ pub enum Done {
     NoUser,
     /// The plugin is where the server looks for it.
     PluginCopied(PathBuf),
+    /// The plugin was there already: a system package put it there, and keeps it there.
+    PluginOfPackage(PathBuf),
     /// The option file is written.
     OptionsWritten {
         /// The file.
@@ -122,21 +124,34 @@ impl Installation {
         tell(Done::KeysThere);
         give_to_server(options.server_user.as_deref(), &dir, tell)?;
         let target = self.plugin_dir.join(INSTALLED_NAME);
-        let bytes = fs::read(library).map_err(failed("read", library))?;
-        replace_with_mode(&target, &bytes, 0o644)?;
-        tell(Done::PluginCopied(target));
+        if is_same_file(library, &target) {
+            tell(Done::PluginOfPackage(target));
+        } else {
+            let bytes = fs::read(library).map_err(failed("read", library))?;
+            replace_with_mode(&target, &bytes, 0o644)?;
+            tell(Done::PluginCopied(target));
+        }
         let text = option_text(options, &dir)?;
         replace_with_mode(&self.option_file, text.as_bytes(), 0o644)?;
         tell(Done::OptionsWritten { path: self.option_file.clone(), text });
         Ok(())
     }
 
-    /// Takes the plugin away, and tells each step.
+    /// Takes the plugin away, and tells each step. The file of a system package, which is where
+    /// `library` is found, stays.
     ///
     /// # Errors
     /// `Io`.
-    pub fn remove(&self, tell: &mut dyn FnMut(Done)) -> Result<(), MariadbError> {
+    pub fn remove(
+        &self,
+        library: Option<&Path>,
+        tell: &mut dyn FnMut(Done),
+    ) -> Result<(), MariadbError> {
         for path in [self.option_file.clone(), self.plugin_dir.join(INSTALLED_NAME)] {
+            if library.is_some_and(|library| is_same_file(library, &path)) {
+                tell(Done::PluginOfPackage(path));
+                continue;
+            }
             match fs::remove_file(&path) {
                 Ok(()) => tell(Done::Removed(path)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -165,6 +180,12 @@ impl Client<'_> {
             some => Err(MariadbError::StillEncrypted(some)),
         }
     }
+}
+
+/// Whether both names lead to one file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let file = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    file(one).is_some_and(|found| file(other) == Some(found))
 }
 
 /// Where the server has its plugins, by its own help.
@@ -335,5 +356,22 @@ mod tests {
         replace_with_mode(&path, OPTION_FILE_MARK.as_bytes(), 0o644).unwrap();
         assert!(refuse_foreign(&path).is_ok());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+    }
+    #[test]
+    fn the_plugin_of_a_system_package_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (plugin, library) = (dir.path().join(INSTALLED_NAME), dir.path().join("library.so"));
+        fs::write(&plugin, "of a package").unwrap();
+        std::os::unix::fs::symlink(&plugin, &library).unwrap();
+        let option_file = dir.path().join("o.cnf");
+        let places = Installation { plugin_dir: dir.path().to_owned(), option_file };
+        let mut told = Vec::new();
+        places.remove(Some(&library), &mut |done| told.push(done)).unwrap();
+        assert!(plugin.is_file() && matches!(told[1], Done::PluginOfPackage(_)));
+        // A copy is no such plugin, though its bytes are the same.
+        fs::remove_file(&library).unwrap();
+        fs::write(&library, "of a package").unwrap();
+        places.remove(Some(&library), &mut |_| {}).unwrap();
+        assert!(!plugin.exists() && library.is_file());
     }
 }

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
 
 /// Forward steps in a row after which a scan is assumed.
 const SCAN_LEN: u32 = 8;
@@ -20,7 +21,6 @@ const AHEAD_GROWTH: u64 = 4;
 /// most, as a power of two, that are passed over for each one that is looked at.
 const WARM_STARTS: u32 = 4;
 const MAX_SKIPPED_LOG2: u32 = 6;
-const SYSTEM_PAGE_LEN: u64 = 4096;
 /// Bytes that the processor fetches at once.
 const LINE_LEN: usize = 64;
 /// Lines at the start of a range that are asked for before it is read: after them the processor
@@ -159,7 +159,7 @@ impl Mapping {
         if !self.writable {
             return false;
         }
-        let at = offset.min(self.len.saturating_sub(1)) / SYSTEM_PAGE_LEN * SYSTEM_PAGE_LEN;
+        let at = page_start(offset.min(self.len.saturating_sub(1)), system_page_len());
         let Ok(skip) = usize::try_from(at) else { return false };
         let mut state = 0_u8;
         let place: *mut u8 = &mut state;
@@ -170,7 +170,7 @@ impl Mapping {
 
     /// Advises on whole system pages; advice may fail without harm.
     fn advise_range(&self, from: u64, to: u64, advice: c_int) {
-        let from = from / SYSTEM_PAGE_LEN * SYSTEM_PAGE_LEN;
+        let from = page_start(from, system_page_len());
         let (Ok(skip), Ok(len)) = (usize::try_from(from), usize::try_from(to.saturating_sub(from)))
         else {
             return;
@@ -189,6 +189,22 @@ impl Scan {
             *self = Self::default();
         }
     }
+}
+
+/// Start of the system's page that `offset` lies in. The system takes no other address: with
+/// `EINVAL` it would give neither advice nor an answer.
+fn page_start(offset: u64, page_len: u64) -> u64 {
+    offset & !(page_len - 1)
+}
+
+/// Length of the system's pages, a power of two: 4 KiB on x86-64, up to 64 KiB on aarch64.
+fn system_page_len() -> u64 {
+    static PAGE_LEN: OnceLock<u64> = OnceLock::new();
+    *PAGE_LEN.get_or_init(|| {
+        // SAFETY: sysconf has no precondition.
+        let len = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });
+        len.ok().filter(|len| len.is_power_of_two()).unwrap_or(4096)
+    })
 }
 
 /// Whether a scan that has come to `from` continues at `offset`. A table's pages lie among those of
@@ -224,3 +240,39 @@ fn prefetch_line(at: usize) {
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 fn prefetch_line(_at: usize) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_those_of_the_systems_pages() {
+        for len in [4096, 16384, 65536] {
+            for offset in [0, 1, 4096, 16384, 20480, 65535, 65536, 200_000, u64::MAX] {
+                let start = page_start(offset, len);
+                assert!(start.is_multiple_of(len) && offset - start < len, "{offset} of {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_system_answers_for_every_offset_of_a_mapped_file() {
+        let len = 4 * usize::try_from(system_page_len()).unwrap();
+        // SAFETY: a new anonymous mapping, which is not read.
+        let start = unsafe {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0)
+        };
+        assert_ne!(start, libc::MAP_FAILED);
+        // SAFETY: the mapping is ours, and this long.
+        unsafe { start.cast::<u8>().write_bytes(1, len) };
+        let mut mapping = Mapping::new(true);
+        (mapping.start, mapping.len) = (start as usize, len as u64);
+        for offset in (0..mapping.len).step_by(1000) {
+            assert!(mapping.is_cached(offset), "{offset}");
+        }
+        // SAFETY: the mapping just made, which nothing refers to any more.
+        unsafe { libc::munmap(start, len) };
+    }
+}

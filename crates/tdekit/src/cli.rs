@@ -11,6 +11,7 @@ use crate::commands::doctor::DoctorArgs;
 use crate::commands::encrypt::EncryptArgs;
 use crate::commands::history::HistoryArgs;
 use crate::commands::inspect::InspectArgs;
+use crate::commands::manual::{CompletionsArgs, ManPagesArgs};
 use crate::commands::mariadb::MariadbCommand;
 use crate::commands::restore::RestoreArgs;
 use crate::commands::rewrap::RewrapArgs;
@@ -88,6 +89,11 @@ pub(crate) enum Command {
     Sqlite(SqliteCommand),
     /// Print how a shell or a language loads the SQLite extension
     ShellInit(ShellInitArgs),
+    /// Print what completes this command's words in a shell
+    Completions(CompletionsArgs),
+    /// Write the manual pages into a directory, for packages
+    #[command(hide = true)]
+    ManPages(ManPagesArgs),
     /// Tell what encryption costs, on a database of yours or on one made for it
     #[command(disable_help_flag = true)]
     Bench {

@@ -38,11 +38,13 @@ const MARKER: &str = "marker-7d1f40c2-planted";
 type Proof = fn(&Path) -> Result<()>;
 
 /// The packages of the shipped programs, and their proofs.
-const SHIPPED: [(&str, Proof); 4] = [
+const SHIPPED: [(&str, Proof); 6] = [
     ("python-packages", package::python::prove),
     ("node-packages", package::node::prove),
     ("go-module", package::go::prove),
     ("jar", package::java::prove),
+    ("debian-packages", package::deb::prove),
+    ("container", package::container::prove),
 ];
 
 /// Runs every program and package, or the one called `name`, and counts.

@@ -14,7 +14,8 @@ use crate::process::output;
 pub(super) fn needed(programs: &[&Path]) -> Result<(u32, u32)> {
     let mut most = None;
     for program in programs {
-        let symbols = output(Command::new("objdump").arg("-T").arg(program))?;
+        // Unlike objdump, it reads programs of every processor.
+        let symbols = output(Command::new("readelf").args(["-W", "--version-info"]).arg(program))?;
         most = most.max(highest(&symbols));
     }
     most.context("no symbol of glibc is needed: not a program of Linux with glibc")

@@ -1,6 +1,9 @@
 //! `cargo xtask package`: the shipped programs as packages, and their proof. A package is built
 //! twice from the same programs, and must come out with the same bytes.
 
+pub(crate) mod container;
+pub(crate) mod deb;
+mod debian_root;
 mod glibc;
 pub(crate) mod go;
 pub(crate) mod java;
@@ -55,6 +58,8 @@ pub(crate) fn package(arguments: &Arguments) -> Result<()> {
         node::prove_others(&packages)?;
         go::prove(&packages)?;
         java::prove(&packages)?;
+        deb::prove(&packages)?;
+        container::prove(&packages)?;
     }
     Ok(())
 }
@@ -73,6 +78,9 @@ pub(crate) fn make(built: &Path) -> Result<PathBuf> {
         python::make(built, to)?;
         node::make(built, to)?;
         java::make(built, to)?;
+        let speaker = built.join("tdekit");
+        let arch = std::env::consts::ARCH;
+        deb::make(&deb::Built { dir: built, arch, speaker: &speaker }, to)?;
     }
     let mut sums = String::new();
     for name in names(&packages)? {

@@ -11,6 +11,7 @@ pub(crate) mod history;
 pub(crate) mod inspect;
 pub(crate) mod key;
 pub(crate) mod key_provider;
+pub(crate) mod manual;
 pub(crate) mod mariadb;
 pub(crate) mod restore;
 pub(crate) mod rewrap;
@@ -48,6 +49,8 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Serve(args) => serve::run(args, &cli.global),
         Command::Sqlite(command) => sqlite::run(command),
         Command::ShellInit(args) => shell_init::run(args),
+        Command::Completions(args) => manual::completions(args),
+        Command::ManPages(args) => manual::man_pages(args),
     }?;
     Ok(ExitCode::SUCCESS)
 }

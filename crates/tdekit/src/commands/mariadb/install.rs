@@ -109,7 +109,7 @@ pub(crate) fn uninstall(args: &UninstallArgs) -> Result<(), CommandError> {
     }
     let places = Installation::find(args.plugin_dir.as_deref(), args.option_file.as_deref())?;
     let mut told = Ok(());
-    places.remove(&mut |done| {
+    places.remove(plugin().ok().as_deref(), &mut |done| {
         told = std::mem::replace(&mut told, Ok(())).and_then(|()| tell(&done, ""));
     })?;
     told?;
@@ -136,6 +136,9 @@ fn tell(done: &Done, certificate: &str) -> Result<(), CommandError> {
         }
         Done::PluginCopied(path) => {
             output::line(format_args!("Copied the plugin to {}.", path.display()))
+        }
+        Done::PluginOfPackage(path) => {
+            output::line(format_args!("{} belongs to the system's package.", path.display()))
         }
         Done::OptionsWritten { path, text } => {
             output::line(format_args!("Wrote {}:\n", path.display()))?;

@@ -1,0 +1,133 @@
+#!/bin/sh
+# Proves the Debian packages as a user meets them: `prove.sh PACKAGE...`, run as root in a root
+# directory of its own, in which the packages are not installed yet. It prints a line and exits
+# with 0, or says what failed.
+set -eu
+
+fail() { echo "debian packages: $*" >&2; exit 1; }
+# What runs as one who is not root.
+as() {
+    who=$1 home=$2
+    shift 2
+    (cd "$home" && exec setpriv --reuid="$who" --regid="$who" --clear-groups \
+        env HOME="$home" TDEKIT_HOME="$home/keys" TDEKIT_PASSWORD='only for this proof' "$@")
+}
+extension=/usr/lib/tdekit/libtdekit_sqlite.so
+user=/srv/user
+# The stock shell: the extension is loaded on the second connection, and the URI is opened when it
+# is first used.
+read_back() {
+    as nobody-else $user "$@" sqlite3 -batch -bail -cmd ".connection 1" -cmd ".load $extension" \
+        -cmd ".connection 0" "file://$user/app.db" \
+        "SELECT count(*) FROM t WHERE name LIKE 'a name%'" 2>&1
+}
+
+useradd --create-home --home-dir $user nobody-else
+dpkg --install "$@" >/dev/null
+dpkg --verify tdekit tdekit-mariadb
+
+# The command and the extension.
+tdekit --version >/dev/null
+[ "$(tdekit sqlite path)" = $extension ] || fail "the extension is not at $extension"
+tdekit bench --help >/dev/null
+as nobody-else $user sqlite3 app.db "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT);
+    WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 500)
+    INSERT INTO t SELECT i, 'a name that no raw file may show' FROM c"
+as nobody-else $user tdekit key init >/dev/null
+as nobody-else $user tdekit cert create Proof >/dev/null
+as nobody-else $user tdekit encrypt app.db --certificate Proof >/dev/null
+! grep -q 'a name' $user/app.db || fail "the encrypted file shows a name"
+[ "$(read_back)" = 500 ] || fail "through the extension: $(read_back)"
+as nobody-else $user sqlite3 app.db "SELECT count(*) FROM t" >/tmp/said 2>&1 &&
+    fail "opened without the extension"
+grep -q 'not a database' /tmp/said || fail "without the extension: $(cat /tmp/said)"
+read_back env TDEKIT_PASSWORD=another >/tmp/said && fail "opened by another password"
+grep -q 'authorization denied' /tmp/said || fail "another password: $(cat /tmp/said)"
+cp $user/app.db $user/whole.db
+printf 'changed' | dd of=$user/app.db bs=1 seek=20500 conv=notrunc 2>/dev/null
+read_back >/tmp/said && fail "a changed file was read"
+mv $user/whole.db $user/app.db
+chown nobody-else $user/app.db
+
+# What the shells and `man` read.
+bash -n /usr/share/bash-completion/completions/tdekit
+zsh -n /usr/share/zsh/vendor-completions/_tdekit
+fish --no-execute /usr/share/fish/vendor_completions.d/tdekit.fish
+completed=$(bash -c '. /usr/share/bash-completion/completions/tdekit
+    COMP_WORDS=(tdekit encr) COMP_CWORD=1; _tdekit tdekit encr tdekit; echo "${COMPREPLY[*]}"')
+[ "$completed" = encrypt ] || fail "bash completes encr to: $completed"
+pages=0
+for page in $(dpkg -L tdekit | grep '/man/man1/.*\.gz$'); do
+    said=$(MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l "$page" 2>&1 >/tmp/page)
+    [ -z "$said" ] || fail "$page: $said"
+    grep -q '^SYNOPSIS' /tmp/page || fail "$page has no synopsis"
+    pages=$((pages + 1))
+done
+[ $pages -gt 40 ] || fail "only $pages manual pages"
+
+# The units: as systemd reads them, and what they start.
+for unit in tdekit-serve.service tdekit-backup@app.service tdekit-backup@app.timer; do
+    said=$(systemd-analyze verify --man=no $unit 2>&1) || fail "$unit: $said"
+    case $said in *tdekit*) fail "$unit: $said" ;; esac
+done
+[ "$(stat -c '%U %a' /var/lib/tdekit/keys)" = 'tdekit 700' ] || fail "the keys' directory"
+as tdekit /var/lib/tdekit tdekit key init >/dev/null
+as tdekit /var/lib/tdekit tdekit cert create Server >/dev/null
+cp $user/app.db /tmp/app.db
+as tdekit /var/lib/tdekit sqlite3 databases/app.db "CREATE TABLE t(a); INSERT INTO t VALUES(1)"
+sed 's/^OPTIONS=.*/OPTIONS="--certificate Server"/' \
+    /usr/share/doc/tdekit/examples/tdekit-backup-app >/etc/default/tdekit-backup-app
+start=$(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/tdekit-backup@.service)
+for run in 1 2; do
+    as tdekit /var/lib/tdekit sh -ec ". /etc/default/tdekit-backup-app; $start" >/dev/null ||
+        fail "run $run of the backup unit's command"
+done
+sets=$(as tdekit /var/lib/tdekit tdekit verify backups/app.bak | grep -c '^') ||
+    fail "the backup is not whole"
+[ "$sets" -ge 2 ] || fail "two runs of the backup unit left no two sets"
+TDEKIT_LOGIN_PASSWORD='only for this proof' as tdekit /var/lib/tdekit tdekit serve login add sa
+start=$(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/tdekit-serve.service)
+(SERVE_OPTIONS='--listen 127.0.0.1:0' as tdekit /var/lib/tdekit timeout 60 sh -ec "exec $start" \
+    >/tmp/serving 2>&1 || echo "ended with $?" >>/tmp/serving) &
+tries=0
+until grep -q 'listening on' /tmp/serving; do
+    tries=$((tries + 1))
+    [ $tries -lt 200 ] || fail "the serve unit's command: $(cat /tmp/serving)"
+    sleep 0.1
+done
+pkill -TERM --uid tdekit --exact tdekit
+wait
+! grep -q 'ended with' /tmp/serving || fail "the serve unit's command: $(cat /tmp/serving)"
+
+# The plugin, in the server that is installed.
+mkdir /tmp/maria && chown mysql: /tmp/maria
+export TDEKIT_HOME=/etc/tdekit TDEKIT_PASSWORD='only for this proof'
+tdekit key init >/dev/null
+tdekit cert create ServerCert >/dev/null
+tdekit mariadb install --certificate ServerCert >/tmp/said
+grep -q "tdekit.so belongs to the system's package" /tmp/said || fail "install: $(cat /tmp/said)"
+mariadb-install-db --user=mysql --datadir=/tmp/maria --skip-test-db --force >/tmp/said 2>&1 ||
+    fail "the server with the plugin: $(tail -20 /tmp/said)"
+serve_sql() {
+    mariadbd --user=mysql --datadir=/tmp/maria --skip-networking --bootstrap >/tmp/said 2>&1
+}
+printf '%s;\n' 'CREATE DATABASE d' 'CREATE TABLE d.t(name CHAR(99)) ENGINE=InnoDB' \
+    "INSERT INTO d.t VALUES('a name that no raw file may show')" | serve_sql ||
+    fail "the server writes: $(cat /tmp/said)"
+[ -s /tmp/maria/d/t.ibd ] || fail "the server made no table"
+! grep -rqa 'a name that no raw' /tmp/maria || fail "the server's files show a name"
+
+# Removal.
+dpkg --remove tdekit-mariadb >/tmp/said 2>&1 && fail "the plugin of a server was removed"
+grep -q 'tdekit mariadb uninstall' /tmp/said || fail "refused without a hint: $(cat /tmp/said)"
+tdekit mariadb uninstall >/dev/null
+[ -e /usr/lib/mysql/plugin/tdekit.so ] || fail "uninstall took a file of the package"
+sums() { find $user /var/lib/tdekit /etc/tdekit -type f -exec sha256sum {} + | sort; }
+sums >/tmp/before
+[ "$(grep -c keystore.tdk /tmp/before)" -eq 3 ] || fail "three key stores: $(cat /tmp/before)"
+dpkg --purge tdekit-mariadb tdekit >/dev/null 2>&1 || fail "the packages cannot be purged"
+sums >/tmp/after
+cmp /tmp/before /tmp/after || fail "a removal changed keys or databases"
+left=$(find /usr /etc -name '*tdekit*' ! -path /etc/tdekit ! -path '/etc/default/tdekit-backup-app')
+[ -z "$left" ] || fail "left behind: $left"
+echo "debian packages: ok ($pages manual pages)"
