@@ -122,7 +122,7 @@ fn calibration_counts_intervals_and_keeps_what_it_has() {
     let place = Place::new();
     let line = "--calibrate --seconds 1 --restarts 2 --rows 200 --runs";
     let table = done(place.library(line).arg("2"));
-    assert!(table.contains("2 of 2 runs") && table.contains("+3.0 %"), "{table}");
+    assert!(table.contains("2 of 2 runs") && table.contains("+3.00 %"), "{table}");
     let read = || -> Calibration {
         let document = std::fs::read_to_string(place.path("calibration.json")).unwrap();
         serde_json::from_str(&document).unwrap()
