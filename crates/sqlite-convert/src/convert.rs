@@ -108,13 +108,12 @@ pub fn convert(
 /// As [`convert`]; the target is to be removed then.
 pub fn copy_encrypted(
     source: Source,
-    form: &Form,
+    (form, options): (&Form, &Options),
     unlocked: &Unlocked,
     target: &Target,
     watch: &dyn Watch,
 ) -> Result<[u8; 16], DatabaseError> {
-    let options = Options::default();
-    let work = Work::over(source, Vec::new(), (form, &options), unlocked, watch)?;
+    let work = Work::over(source, Vec::new(), (form, options), unlocked, watch)?;
     work.copy_into(target)?;
     let copied = work.check(target)?;
     copied.file_id.ok_or_else(|| work.wrong("it is not encrypted"))

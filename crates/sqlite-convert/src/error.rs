@@ -12,6 +12,7 @@ use unit_prefix::NumberPrefix;
 
 use crate::ffi::last_vfs_error;
 use crate::holders::Holder;
+use crate::origin::Origin;
 
 /// An error of a database file.
 #[derive(Debug, thiserror::Error)]
@@ -127,6 +128,48 @@ pub enum DatabaseError {
         /// The system's answer.
         source: io::Error,
     },
+    /// There is no library that opens another program's databases.
+    #[error("no library of {}: {}: {reason}", .origin.name(), .path.display())]
+    Library {
+        /// The program.
+        origin: Origin,
+        /// The library that was tried.
+        path: PathBuf,
+        /// Why it does not serve.
+        reason: String,
+    },
+    /// Another program's database does not open.
+    #[error("{} does not open in {}: another key, other settings of the cipher, or no database",
+        .path.display(), .origin.name())]
+    OldKey {
+        /// The database.
+        path: PathBuf,
+        /// The program.
+        origin: Origin,
+    },
+    /// Another program's library refused something.
+    #[error("cannot {action} {} by its own library: {message}", .path.display())]
+    Foreign {
+        /// The operation that failed.
+        action: &'static str,
+        /// On which database.
+        path: PathBuf,
+        /// SQLite's primary result code.
+        code: i32,
+        /// The library's answer.
+        message: String,
+    },
+    /// A database that has to be read into memory has no room there.
+    #[error("{} needs {} of memory and {} can be had", .path.display(), Bytes(*.needed_bytes),
+        Bytes(*.available_bytes))]
+    NoMemory {
+        /// The database.
+        path: PathBuf,
+        /// Bytes that it needs.
+        needed_bytes: u64,
+        /// Bytes that are free, or that SQLite takes at once.
+        available_bytes: u64,
+    },
     /// The user stopped the work. Nothing was changed.
     #[error("stopped; nothing was changed")]
     Interrupted,
@@ -183,12 +226,17 @@ impl DatabaseError {
             | Self::ReadOnly { .. }
             | Self::Occupied { .. }
             | Self::Collation { .. }
+            | Self::Library { .. }
             | Self::Interrupted => Kind::Refused,
             Self::NotADatabase { .. } | Self::Verification { .. } => Kind::Damaged,
             Self::InUse { .. } | Self::Converting { .. } | Self::Replaced { .. } => Kind::Busy,
-            Self::NoSpace { .. } | Self::Full { .. } | Self::Metadata { .. } | Self::Io { .. } => {
-                Kind::Io
-            }
+            Self::NoSpace { .. }
+            | Self::NoMemory { .. }
+            | Self::Full { .. }
+            | Self::Metadata { .. }
+            | Self::Io { .. } => Kind::Io,
+            Self::OldKey { .. } => Kind::Key,
+            Self::Foreign { code, .. } => foreign_kind(*code),
             Self::Header { source, .. } => source.kind(),
             Self::Sqlite { source, .. } => sqlite_kind(source),
             Self::Store(source) => source.kind(),
@@ -247,6 +295,19 @@ pub fn sqlite_kind(error: &rusqlite::Error) -> Kind {
             Some(ErrorCode::AuthorizationForStatementDenied) => Kind::Key,
             _ => Kind::Refused,
         },
+    }
+}
+
+/// The kind of a result code of another library.
+fn foreign_kind(code: i32) -> Kind {
+    match code {
+        rusqlite::ffi::SQLITE_CORRUPT | rusqlite::ffi::SQLITE_NOTADB => Kind::Damaged,
+        rusqlite::ffi::SQLITE_BUSY | rusqlite::ffi::SQLITE_LOCKED => Kind::Busy,
+        rusqlite::ffi::SQLITE_IOERR
+        | rusqlite::ffi::SQLITE_FULL
+        | rusqlite::ffi::SQLITE_CANTOPEN
+        | rusqlite::ffi::SQLITE_NOMEM => Kind::Io,
+        _ => Kind::Refused,
     }
 }
 

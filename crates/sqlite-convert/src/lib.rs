@@ -1,4 +1,5 @@
-//! Makes plain SQLite databases encrypted ones and encrypted ones plain, and wraps their keys anew.
+//! Makes plain SQLite databases encrypted ones and encrypted ones plain, imports those that others
+//! encrypted, and wraps keys anew.
 //!
 //! The engine does not know the command: it reports its progress to a [`Watch`], asks it whether to
 //! continue, and returns a [`DatabaseError`] when it stops. Its parts also serve callers that make
@@ -11,9 +12,12 @@ mod copy;
 mod error;
 mod examine;
 mod ffi;
+mod foreign;
 mod holders;
+mod import;
 mod inspect;
 mod keep;
+mod origin;
 mod rewrap;
 mod rotate;
 mod source;
@@ -30,8 +34,11 @@ pub use copy::Unknown;
 pub use error::{DatabaseError, io_error, sqlite_kind};
 pub use examine::{Examination, Finding, databases_in, examine};
 pub use ffi::register;
+pub use foreign::{Foreign, Setting};
 pub use holders::Holder;
+pub use import::{Imported, import};
 pub use inspect::{FileKind, certificates_of, header_of, open_header, read_area, wrapped_of};
+pub use origin::Origin;
 pub use rewrap::{Rewrapped, rewrap};
 pub use rotate::{Rotated, rotate};
 pub use source::{Hold, Source, check_alone, database_path, file_uri, open_file, pragma};

@@ -116,12 +116,14 @@ pub(crate) fn verify_content(
     Ok(())
 }
 
-struct Table {
-    name: String,
+/// A table with rows of its own.
+pub(crate) struct Table {
+    pub(crate) name: String,
     has_rowid: bool,
 }
 
-fn tables(db: &Connection) -> rusqlite::Result<Vec<Table>> {
+/// The tables that have pages, also those of the modules of virtual ones.
+pub(crate) fn tables(db: &Connection) -> rusqlite::Result<Vec<Table>> {
     let mut list = db.prepare(
         "SELECT s.name, l.wr FROM sqlite_schema s JOIN pragma_table_list l
          ON l.schema = 'main' AND l.name = s.name
@@ -170,7 +172,7 @@ fn same_row(a: &Row<'_>, b: &Row<'_>, columns: usize) -> rusqlite::Result<bool> 
 
 /// A query for the row number and all that is stored: not for columns that are computed when they
 /// are read, perhaps by a function that only the application has.
-fn stored_columns(db: &Connection, table: &Table) -> rusqlite::Result<String> {
+pub(crate) fn stored_columns(db: &Connection, table: &Table) -> rusqlite::Result<String> {
     let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let mut names = Vec::new();
     let mut list = db.prepare("SELECT name FROM pragma_table_xinfo(?1) WHERE hidden IN (0, 3)")?;

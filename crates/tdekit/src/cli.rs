@@ -10,6 +10,7 @@ use crate::commands::decrypt::DecryptArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::encrypt::EncryptArgs;
 use crate::commands::history::HistoryArgs;
+use crate::commands::import::ImportArgs;
 use crate::commands::inspect::InspectArgs;
 use crate::commands::manual::{CompletionsArgs, ManPagesArgs};
 use crate::commands::mariadb::MariadbCommand;
@@ -58,6 +59,8 @@ pub(crate) enum Command {
     Encrypt(EncryptArgs),
     /// Decrypt a database
     Decrypt(DecryptArgs),
+    /// Make an encrypted database of one that SQLCipher or SQLite3 Multiple Ciphers encrypted
+    Import(Box<ImportArgs>),
     /// Show whether and how databases are encrypted
     Status(StatusArgs),
     /// Examine databases: every page, the header, keys and certificates

@@ -81,7 +81,8 @@ pub(crate) fn store_hint(error: &StoreError) -> Option<String> {
 pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
     let hint = match error {
         DatabaseError::NotADatabase { .. } => {
-            "a database that another program encrypted must be decrypted with that first"
+            "`tdekit import` takes what SQLCipher or SQLite3 Multiple Ciphers encrypted; another \
+             program's must be decrypted with that first"
         }
         DatabaseError::AlreadyEncrypted { .. } => {
             "`tdekit status` shows how; `tdekit rewrap` changes its certificates"
@@ -91,6 +92,14 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
         DatabaseError::HardLinked { .. } => "remove the other names first",
         DatabaseError::NoSpace { .. } => {
             "the copy stands beside the original until it takes its place"
+        }
+        DatabaseError::Library { .. } => {
+            "name it with --library; Debian's package libsqlcipher1 has SQLCipher's, and `tdekit \
+             bench peers install` fetches SQLCipher's and SQLite3 Multiple Ciphers'"
+        }
+        DatabaseError::OldKey { .. } => {
+            "--compatibility, --cipher, --page-size, --kdf-iter and --pragma tell what is not the \
+             library's default"
         }
         DatabaseError::Full { .. } => "free some space, then try again",
         DatabaseError::Collation { .. } => {
@@ -107,6 +116,8 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
         | DatabaseError::Replaced { .. }
         | DatabaseError::Verification { .. }
         | DatabaseError::Interrupted
+        | DatabaseError::Foreign { .. }
+        | DatabaseError::NoMemory { .. }
         | DatabaseError::Header { .. }
         | DatabaseError::Io { .. }
         | DatabaseError::TooManyCertificates { .. }

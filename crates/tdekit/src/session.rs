@@ -104,6 +104,30 @@ pub(crate) fn warn_weak(secret: &Unlock) -> Result<(), CommandError> {
 
 /// The password of a backup, from its file, `TDEKIT_BACKUP_PASSWORD` or the terminal.
 pub(crate) fn backup_password(file: Option<&Path>, ask: Ask) -> Result<SecretBytes, CommandError> {
+    let missing = CommandError::NoSecret {
+        what: "password for the backup",
+        ways: "give it with --backup-password-file or TDEKIT_BACKUP_PASSWORD, or on a terminal",
+    };
+    given_secret(file, "TDEKIT_BACKUP_PASSWORD", "Password of the backup", ask, missing)
+}
+
+/// The key of a database that another program encrypted, from its file, `TDEKIT_OLD_KEY` or the
+/// terminal.
+pub(crate) fn old_key(file: Option<&Path>) -> Result<SecretBytes, CommandError> {
+    let missing = CommandError::NoSecret {
+        what: "key of the old database",
+        ways: "give it with --old-key-file or TDEKIT_OLD_KEY, or on a terminal",
+    };
+    given_secret(file, "TDEKIT_OLD_KEY", "Key of the old database", Ask::Existing, missing)
+}
+
+fn given_secret(
+    file: Option<&Path>,
+    variable: &str,
+    question: &str,
+    ask: Ask,
+    missing: CommandError,
+) -> Result<SecretBytes, CommandError> {
     let warned = |password: SecretBytes| {
         if ask == Ask::New {
             output::warn_short_password(&password);
@@ -113,17 +137,14 @@ pub(crate) fn backup_password(file: Option<&Path>, ask: Ask) -> Result<SecretByt
     if let Some(file) = file {
         return Ok(warned(read_password_file(file)?));
     }
-    let variable = env::var_os("TDEKIT_BACKUP_PASSWORD").filter(|value| !value.is_empty());
-    if let Some(password) = variable {
+    let value = env::var_os(variable).filter(|value| !value.is_empty());
+    if let Some(password) = value {
         return secret(password.into_vec()).map(warned);
     }
     if on_terminal() {
-        return prompt("Password of the backup", ask);
+        return prompt(question, ask);
     }
-    Err(CommandError::NoSecret {
-        what: "password for the backup",
-        ways: "give it with --backup-password-file or TDEKIT_BACKUP_PASSWORD, or on a terminal",
-    })
+    Err(missing)
 }
 
 /// The PIN of a token, from `TDEKIT_PKCS11_PIN`, the file that `TDEKIT_PKCS11_PIN_FILE` names, or

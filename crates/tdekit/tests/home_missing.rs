@@ -31,6 +31,7 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("cert drop", "AppCert --force", 3),
     ("encrypt", "app.db --certificate AppCert", 3),
     ("decrypt", "sealed.db", 3),
+    ("import", "app.db --from sqlcipher --to imported.db --certificate AppCert", 3),
     ("status", "app.db", 0),
     ("doctor", "app.db", 0),
     ("doctor", "sealed.db", 3),

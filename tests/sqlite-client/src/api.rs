@@ -143,4 +143,5 @@ functions! {
         fn(*mut sqlite3, *const c_char, *mut sqlite3, *const c_char) -> *mut sqlite3_backup;
     sqlite3_backup_step: fn(*mut sqlite3_backup, c_int) -> c_int;
     sqlite3_backup_finish: fn(*mut sqlite3_backup) -> c_int;
+    sqlite3_serialize: fn(*mut sqlite3, *const c_char, *mut i64, c_uint) -> *mut c_uchar;
 }

@@ -239,6 +239,10 @@ pub struct Connection {
 }
 
 impl Connection {
+    pub(crate) fn handle(&self) -> &Rc<Handle> {
+        &self.handle
+    }
+
     /// Prepares the first statement of `sql`, to be run many times.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! SQLite's C interface from a library that is linked in or chosen at run time, for the bench and
-//! for tests: the same code drives every library.
+//! SQLite's C interface from a library that is linked in or chosen at run time, for the bench, for
+//! imports and for tests: the same code drives every library.
 //!
 //! [`Api`] is the table of C functions; whoever calls them directly keeps SQLite's own contract.
 //! The other types do so by themselves.
@@ -8,11 +8,13 @@
 mod api;
 mod connection;
 mod idle;
+mod image;
 mod statement;
 
 pub use api::{Api, ExtensionEntry, LibraryError};
 pub use connection::{BUSY_WAIT, CacheCounts, Connection, Library, SqliteError, retries};
 pub use idle::control_code;
+pub use image::Image;
 pub use statement::{Bound, Row, Statement, Value};
 
 /// Whether a text ends with a complete statement, by the library linked into this program.

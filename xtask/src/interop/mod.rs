@@ -5,8 +5,10 @@
 //! hold the same. Then databases from Debian packages: encrypted, queried by the stock shell,
 //! decrypted. And backup sets, restored by a reader that knows nothing of tdekit; the bench's
 //! report page, read in a browser; clients of SQL Server against `tdekit serve`; the recipes of
-//! docs/recipes.md; and the packages of the shipped programs, installed from their files.
+//! docs/recipes.md; databases that other programs encrypted, imported; and the packages of the
+//! shipped programs, installed from their files.
 
+mod import;
 mod media;
 mod packages;
 mod programs;
@@ -60,15 +62,16 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
     let media_reader = chosen(media::NAME);
     let report_page = chosen(report_page::NAME);
     let shipped: Vec<_> = SHIPPED.iter().filter(|(name, _)| chosen(name)).collect();
+    let imported = chosen(import::NAME);
     let none =
         programs.is_empty() && packages.is_empty() && clients.is_empty() && recipes.is_empty();
-    if none && !media_reader && !report_page && shipped.is_empty() {
+    if none && !media_reader && !report_page && shipped.is_empty() && !imported {
         let names = PROGRAMS.iter().map(|each| each.name);
         let names = names.chain(PACKAGES.iter().map(|each| each.name));
         let names = names.chain(tds::CLIENTS.iter().map(|each| each.name));
         let names = names.chain(RECIPES.iter().map(|each| each.name));
         let names = names.chain(SHIPPED.iter().map(|(name, _)| *name));
-        let names: Vec<_> = names.chain([media::NAME, report_page::NAME]).collect();
+        let names: Vec<_> = names.chain([media::NAME, report_page::NAME, import::NAME]).collect();
         bail!("nothing is called that; there are: {}", names.join(", "));
     }
     let top = target_dir().join("interop");
@@ -93,6 +96,10 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
         }
         for each in recipes {
             follow(&mut tally, each, &top, store);
+        }
+        if imported {
+            let result = import::check(&top.join(import::NAME), store);
+            count(&mut tally, import::NAME, result);
         }
         prove_shipped(&mut tally, &shipped);
     }

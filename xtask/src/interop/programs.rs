@@ -98,6 +98,22 @@ fn python(interpreter: &str) -> Command {
     command
 }
 
+/// Installs what the folder's `requirements.txt` names into `site` in `build`, once for each list.
+pub(super) fn install_python(name: &str, build: &Path) -> Result<()> {
+    let requirements = source(name).join("requirements.txt");
+    let wanted = std::fs::read_to_string(&requirements).context("read the requirements")?;
+    let stamp = build.join("installed.txt");
+    if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+        return Ok(());
+    }
+    super::empty(build)?;
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]);
+    pip.args(["--only-binary", ":all:", "--target"]).arg(build.join("site"));
+    run_quietly(pip.arg("--requirement").arg(&requirements))?;
+    std::fs::write(&stamp, wanted).context("write the stamp of the installation")
+}
+
 /// Installs better-sqlite3 and builds its native part from source: its ready-made binaries lie
 /// outside npm's registry.
 fn prepare_node(build: &Path) -> Result<()> {

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::programs::{NODE_HELPER, copy_sources, install_node, source};
+use super::programs::{NODE_HELPER, copy_sources, install_node, install_python, source};
 use super::shell::sql;
 use super::store::{Store, forget_tdekit};
 use super::{MARKER, empty};
@@ -113,20 +113,8 @@ fn showing(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Installs the packages, once for each list of requirements.
 fn prepare_python(build: &Path) -> Result<()> {
-    let requirements = source(PYTHON).join("requirements.txt");
-    let wanted = std::fs::read_to_string(&requirements).context("read the requirements")?;
-    let stamp = build.join("installed.txt");
-    if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
-        return Ok(());
-    }
-    empty(build)?;
-    let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]);
-    pip.args(["--only-binary", ":all:", "--target"]).arg(build.join("site"));
-    run_quietly(pip.arg("--requirement").arg(&requirements))?;
-    std::fs::write(&stamp, wanted).context("write the stamp of the installation")
+    install_python(PYTHON, build)
 }
 
 fn python(build: &Path) -> Command {

@@ -20,7 +20,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tdekit-sqlite-vfs", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-sqlite-page"]),
     (
         "tdekit-sqlite-convert",
-        &["tdekit-key-crypto", "tdekit-key-store", "tdekit-sqlite-page", "tdekit-sqlite-vfs"],
+        &[
+            "tdekit-key-crypto",
+            "tdekit-key-store",
+            "tdekit-sqlite-page",
+            "tdekit-sqlite-vfs",
+            "tdekit-sqlite-client",
+        ],
     ),
     ("tdekit-mariadb-plugin", &["tdekit-key-crypto", "tdekit-key-store"]),
     ("tdekit-mariadb-admin", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-mariadb-plugin"]),
@@ -39,7 +45,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // a client of the wire, for the bench and for tests; it knows nothing of ours
     ("tdekit-tds-client", &[]),
-    // a client of any SQLite library, for the bench and for tests; it knows nothing of ours
+    // a client of any SQLite library, for the bench, imports and tests; it knows nothing of ours
     ("tdekit-sqlite-client", &[]),
     // wire plane: the tables name a package before those that use it
     ("tdekit-wire-tds", &[]),

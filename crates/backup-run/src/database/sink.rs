@@ -15,8 +15,8 @@ use tdekit_key_store::{StoreError, Unlocked, thumbprint};
 use tdekit_sqlite::keyring::{self, NewDatabase};
 use tdekit_sqlite::scratch::Scratch;
 use tdekit_sqlite_convert::{
-    DatabaseError, Form, Phase, Source, Target, Watch, copy_encrypted, file_uri, interruptible,
-    io_error, pragma, register,
+    DatabaseError, Form, Options, Phase, Source, Target, Watch, copy_encrypted, file_uri,
+    interruptible, io_error, pragma, register,
 };
 use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, PageCodec, PageSize};
 
@@ -211,7 +211,8 @@ impl<'a> DatabaseSink<'a> {
         let wal = wal.load(Ordering::Relaxed);
         let source = Source { db, file, path: path.clone(), wal };
         let unlocked = self.unlocked.as_ref().ok_or_else(|| self.wrong("no key store is open"))?;
-        Ok(copy_encrypted(source, &self.wanted.form, unlocked, &self.target, self.watch)?)
+        let wanted = (&self.wanted.form, &Options::default());
+        Ok(copy_encrypted(source, wanted, unlocked, &self.target, self.watch)?)
     }
 
     /// Has SQLite check the file as it is, without a journal or log of its own.

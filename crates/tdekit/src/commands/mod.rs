@@ -8,6 +8,7 @@ pub(crate) mod decrypt;
 pub(crate) mod doctor;
 pub(crate) mod encrypt;
 pub(crate) mod history;
+pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod key;
 pub(crate) mod key_provider;
@@ -35,6 +36,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Cert(command) => cert::run(command, &cli.global),
         Command::Encrypt(args) => encrypt::run(args, &cli.global),
         Command::Decrypt(args) => decrypt::run(args, &cli.global),
+        Command::Import(args) => import::run(args, &cli.global),
         Command::Status(args) => status::run(args, &cli.global),
         Command::Doctor(args) => doctor::run(args, &cli.global),
         Command::Rewrap(args) => rewrap::run(args, &cli.global),

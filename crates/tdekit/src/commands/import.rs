@@ -1,0 +1,191 @@
+//! `tdekit import`: makes an encrypted database of one that another program encrypted.
+
+use std::env;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use tdekit_key_crypto::Algorithm;
+use tdekit_key_store::StoreError;
+use tdekit_sqlite_convert::{Foreign, Form, Options, Origin, Setting, find_certificates, import};
+
+use crate::commands::encrypt::{page_algorithms, warn_unchecked};
+use crate::error::CommandError;
+use crate::global::GlobalArgs;
+use crate::progress::{Shown, heed_signals};
+use crate::{output, session};
+
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// The old database; it stays as it is
+    old: PathBuf,
+    /// The program that encrypted it
+    #[arg(long, value_name = "PROGRAM")]
+    from: From,
+    /// The new database, which must not exist
+    #[arg(long, value_name = "NEW")]
+    to: PathBuf,
+    /// Certificate that wraps the new database's key, by name or thumbprint; may be given
+    /// repeatedly, and then each opens the database
+    #[arg(long, value_name = "NAME", required = true)]
+    certificate: Vec<String>,
+    /// Algorithm that seals its pages
+    #[arg(long, value_name = "NAME", default_value = Algorithm::Aes256.name(),
+        value_parser = PossibleValuesParser::new(page_algorithms()), ignore_case = true)]
+    algorithm: String,
+    /// File with the old key, in one line [default: $TDEKIT_OLD_KEY, else a prompt]
+    #[arg(long, value_name = "FILE")]
+    old_key_file: Option<PathBuf>,
+    /// The program's SQLite library [default: as `tdekit bench peers install` left it, else the
+    /// system's]
+    #[arg(long, value_name = "PATH")]
+    library: Option<PathBuf>,
+    /// The old cipher, by its name in SQLite3 Multiple Ciphers
+    #[arg(long, value_name = "NAME")]
+    cipher: Option<String>,
+    /// The major version of SQLCipher that made the file
+    #[arg(long, value_name = "VERSION")]
+    compatibility: Option<u32>,
+    /// The old page size, bytes, where it is not the program's default
+    #[arg(long, value_name = "BYTES")]
+    page_size: Option<u32>,
+    /// Iterations of the old key derivation
+    #[arg(long, value_name = "COUNT")]
+    kdf_iter: Option<u32>,
+    /// Another setting of the old cipher, as the program's pragma; may be given repeatedly
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
+    pragma: Vec<Setting>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A program whose databases can be imported.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum From {
+    /// SQLCipher
+    Sqlcipher,
+    /// SQLite3 Multiple Ciphers
+    Sqlite3mc,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    path: &'a str,
+    from: &'static str,
+    library_version: String,
+    algorithm: String,
+    certificates: Vec<&'a str>,
+    tables: u64,
+    rows: u64,
+    journal_recovered: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ImportArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let algorithm = args.algorithm.parse::<Algorithm>().map_err(StoreError::Crypto)?;
+    let settings = settings(args)?;
+    let unlocked = Arc::new(session::open_unlocked_store(global)?);
+    let certificates = find_certificates(&unlocked, &args.certificate)?;
+    let key = session::old_key(args.old_key_file.as_deref())?;
+    let origin = args.from.origin();
+    let installed = installed_libraries();
+    let places = (args.library.as_deref(), installed.as_deref());
+    let foreign = Foreign::load(origin, places, &key, &settings)?;
+    let form = Form::Encrypted { certificates: certificates.clone(), algorithm };
+    let options = Options { verify: true, ..Options::default() };
+    heed_signals();
+    let shown = Shown::default();
+    let files = (&*args.old, &*args.to);
+    let done = import(files, &foreign, (&form, &options), &unlocked, &shown)?;
+    let names: Vec<_> = certificates.iter().map(|info| info.name.as_str()).collect();
+    if args.json {
+        output::json(&Report {
+            path: &done.path.to_string_lossy(),
+            from: origin.name(),
+            library_version: foreign.version(),
+            algorithm: algorithm.to_string(),
+            certificates: names,
+            tables: done.tables,
+            rows: done.rows,
+            journal_recovered: done.journal_recovered,
+        })?;
+    } else {
+        output::line(format_args!(
+            "Imported {} as {} with {algorithm}, certificate {}",
+            args.old.display(),
+            done.path.display(),
+            names.join(", ")
+        ))?;
+        let (tables, rows) = (done.tables, done.rows);
+        output::line(format_args!("  Compared {rows} row(s) of {tables} table(s)."))?;
+    }
+    if done.journal_recovered {
+        output::warning(format_args!(
+            "{} had a journal or a log, which was recovered in the copy alone",
+            args.old.display()
+        ));
+    }
+    warn_unchecked(true, &done.unknown);
+    if let Some(error) = &done.not_synced {
+        output::warning(format_args!("a power cut now may take the new name away: {error}"));
+    }
+    certificates.iter().for_each(|info| output::warn_of_certificate(unlocked.store(), info));
+    Ok(())
+}
+
+impl From {
+    fn origin(self) -> Origin {
+        match self {
+            Self::Sqlcipher => Origin::Sqlcipher,
+            Self::Sqlite3mc => Origin::Sqlite3mc,
+        }
+    }
+}
+
+/// The pragmas that the arguments stand for, each for the program that has it.
+fn settings(args: &ImportArgs) -> Result<Vec<Setting>, CommandError> {
+    let mut named: Vec<(&str, String)> = Vec::new();
+    let (compatibility, page_size) = match args.from {
+        From::Sqlcipher => ("cipher_compatibility", "cipher_page_size"),
+        From::Sqlite3mc => ("legacy", "legacy_page_size"),
+    };
+    if let Some(cipher) = &args.cipher {
+        if matches!(args.from, From::Sqlcipher) {
+            return Err(CommandError::Usage("--cipher is for --from sqlite3mc".to_owned()));
+        }
+        named.push(("cipher", cipher.clone()));
+    }
+    let numbers = [
+        (compatibility, args.compatibility),
+        (page_size, args.page_size),
+        ("kdf_iter", args.kdf_iter),
+    ];
+    named.extend(numbers.into_iter().filter_map(|(name, value)| Some((name, value?.to_string()))));
+    let mut settings = Vec::new();
+    for (name, value) in named {
+        let setting = Setting::new(name, &value);
+        settings.push(setting.ok_or_else(|| CommandError::Usage(format!("{value}: no name")))?);
+    }
+    settings.extend(args.pragma.iter().cloned());
+    Ok(settings)
+}
+
+fn parse_setting(text: &str) -> Result<Setting, String> {
+    let setting = text.split_once('=').and_then(|(name, value)| Setting::new(name, value));
+    setting.ok_or_else(|| "not NAME=VALUE of letters, digits, - and _; no key".to_owned())
+}
+
+/// The directory into which `tdekit bench peers install` puts libraries.
+fn installed_libraries() -> Option<PathBuf> {
+    let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("TDEKIT_PEERS").or_else(|| {
+        let cache = variable("XDG_CACHE_HOME");
+        let cache = cache.or_else(|| variable("HOME").map(|home| home.join(".cache")));
+        cache.map(|cache| cache.join("tdekit").join("peers"))
+    })
+}

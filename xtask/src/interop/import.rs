@@ -1,0 +1,33 @@
+//! `tdekit import`, on databases that SQLCipher and SQLite3 Multiple Ciphers made.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::programs::{install_python, source};
+use super::store::{Store, forget_tdekit};
+use super::{MARKER, empty};
+use crate::process::run;
+use crate::release::command_path;
+
+/// The name that the user gives, and the folder in `tests/interop/`.
+pub(super) const NAME: &str = "import";
+
+/// Has the other programs make databases, imports them, and compares.
+///
+/// # Errors
+/// When a package cannot be installed, a database is not imported whole, or a file is imported
+/// that must be refused.
+pub(super) fn check(top: &Path, store: &Store) -> Result<()> {
+    let (build, place) = (top.join("build"), top.join("place"));
+    install_python(NAME, &build)?;
+    empty(&place)?;
+    let mut command = Command::new("python3");
+    forget_tdekit(&mut command);
+    store.give_to(&mut command);
+    let paths = [build.join("site"), source("python")].map(PathBuf::into_os_string);
+    command.env("PYTHONPATH", paths.join(":".as_ref())).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env("TDEKIT_COMMAND", command_path()).env("TDEKIT_PEERS", build.join("peers"));
+    run(command.env("INTEROP_MARKER", MARKER).arg(source(NAME).join("import.py")).arg(place))
+}
