@@ -9,6 +9,8 @@ pub(crate) mod go;
 pub(crate) mod java;
 pub(crate) mod node;
 pub(crate) mod python;
+mod rust;
+mod sbom;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,6 +62,7 @@ pub(crate) fn package(arguments: &Arguments) -> Result<()> {
         java::prove(&packages)?;
         deb::prove(&packages)?;
         container::prove(&packages)?;
+        rust::prove(&packages)?;
     }
     Ok(())
 }
@@ -81,6 +84,7 @@ pub(crate) fn make(built: &Path) -> Result<PathBuf> {
         let speaker = built.join("tdekit");
         let arch = std::env::consts::ARCH;
         deb::make(&deb::Built { dir: built, arch, speaker: &speaker }, to)?;
+        sbom::make(to)?;
     }
     let mut sums = String::new();
     for name in names(&packages)? {

@@ -18,6 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // at rest
     ("tdekit-sqlite-page", &["tdekit-key-crypto", "tdekit-key-store"]),
     ("tdekit-sqlite-vfs", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-sqlite-page"]),
+    ("tdekit-sqlite", &["tdekit-key-store", "tdekit-sqlite-vfs"]),
     (
         "tdekit-sqlite-convert",
         &[
@@ -26,6 +27,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-sqlite-page",
             "tdekit-sqlite-vfs",
             "tdekit-sqlite-client",
+            "tdekit-sqlite",
         ],
     ),
     ("tdekit-mariadb-plugin", &["tdekit-key-crypto", "tdekit-key-store"]),

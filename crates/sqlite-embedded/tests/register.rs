@@ -1,0 +1,103 @@
+//! A program that is linked with SQLite and tdekit, as rusqlite's users build it: each step is a
+//! process of its own, since a VFS stays in the process.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use rusqlite::Connection;
+use tdekit_key_store::{
+    KeyStore, NewCertificate, PasswordParams, RsaBits, Unlock, generate_key_file, now_seconds,
+};
+
+const MARKER: &str = "a name that no raw file may show";
+const COUNT: &str = "SELECT count(*) FROM t";
+
+/// Not a test of its own, but what [`again`] starts.
+#[test]
+fn child() {
+    let Ok(sql) = std::env::var("PROVE_SQL") else { return };
+    if std::env::var_os("PROVE_REGISTER").is_some() {
+        tdekit_embedded::register().unwrap();
+        tdekit_embedded::register().unwrap();
+    }
+    let db = Connection::open(std::env::var_os("PROVE_FILE").unwrap()).unwrap();
+    let outcome = match sql.starts_with("SELECT") {
+        true => db.query_row(&sql, (), |row| row.get(0)).map(|count: i64| format!("found {count}")),
+        false => db.execute_batch(&sql).map(|()| "done".to_owned()),
+    };
+    println!("<{}>", outcome.unwrap_or_else(|error| error.to_string()));
+}
+
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for (home, key) in [("store", "key"), ("other", "other.key")] {
+            let key = directory.path().join(key);
+            generate_key_file(&key).unwrap();
+            let home = directory.path().join(home);
+            let cost = PasswordParams::default();
+            let mut store = KeyStore::create(&home, &Unlock::KeyFile(key), cost).unwrap();
+            let (bits, expires_at) = (RsaBits::Rsa3072, now_seconds() + 86_400);
+            let certificate = NewCertificate { name: "Proof", subject: None, bits, expires_at };
+            store.create_certificate(&certificate).unwrap();
+        }
+        Self { directory }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn again(&self, sql: &str, variables: &[(&str, &Path)]) -> String {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child", "--nocapture"])
+            .env("PROVE_SQL", sql)
+            .env("PROVE_FILE", self.path("app.db"))
+            .env("TDEKIT_HOME", self.path("store"))
+            .env("TDEKIT_KEY_FILE", self.path("key"))
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stdout).into_owned();
+        let answer = said.split_once('<').and_then(|(_, rest)| rest.rsplit_once('>'));
+        answer.map_or_else(|| format!("{child:?}"), |(answer, _)| answer.to_owned())
+    }
+}
+
+#[test]
+fn a_linked_program_encrypts_reopens_and_refuses() {
+    let place = Place::new();
+    let yes = Path::new("1");
+    let new = [("PROVE_REGISTER", yes), ("TDEKIT_ENCRYPT_NEW", Path::new("Proof"))];
+    let registered = [("PROVE_REGISTER", yes)];
+    let many = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<500)";
+    let fill =
+        format!("CREATE TABLE t(n INT, v TEXT); INSERT INTO t {many} SELECT i, '{MARKER}' FROM c");
+    assert_eq!(place.again(&fill, &new), "done");
+    let bytes = fs::read(place.path("app.db")).unwrap();
+    assert!(bytes.len() > 16_384);
+    assert!(!bytes.windows(MARKER.len()).any(|window| window == MARKER.as_bytes()));
+    assert_eq!(place.again(COUNT, &registered), "found 500");
+    assert_eq!(place.again(COUNT, &[]), "file is not a database");
+    let (other, key) = (place.path("other"), place.path("other.key"));
+    let wrong =
+        [("TDEKIT_HOME", other.as_path()), ("TDEKIT_KEY_FILE", key.as_path()), registered[0]];
+    assert!(!place.again(COUNT, &wrong).contains("found"));
+    let mut bytes = bytes;
+    for byte in bytes[16_384..].iter_mut().step_by(1000) {
+        *byte ^= 1;
+    }
+    fs::write(place.path("app.db"), bytes).unwrap();
+    assert!(!place.again(COUNT, &registered).contains("found"));
+    // A plain database stays one.
+    fs::remove_file(place.path("app.db")).unwrap();
+    assert_eq!(place.again(&fill, &registered), "done");
+    assert_eq!(place.again(COUNT, &[]), "found 500");
+}
