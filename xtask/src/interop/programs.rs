@@ -175,20 +175,32 @@ fn node(build: &Path) -> Command {
     command
 }
 
-fn binary(build: &Path) -> PathBuf {
+/// The program that [`build_go`] makes.
+pub(super) fn binary(build: &Path) -> PathBuf {
     build.join("roundtrip")
 }
 
 fn prepare_go(build: &Path) -> Result<()> {
+    build_go("go", build)
+}
+
+/// Compiles the program in the folder `name` to `roundtrip` in `build`.
+pub(super) fn build_go(name: &str, build: &Path) -> Result<()> {
     std::fs::create_dir_all(build).with_context(|| format!("make {}", build.display()))?;
     let mut command = Command::new("go");
     command.args(["build", "-buildvcs=false", "-o"]).arg(binary(build)).arg(".");
     // A cgo compiler's warnings on SQLite's own source are not ours to mend.
-    run(command.env("CGO_ENABLED", "1").env("CGO_CFLAGS", "-O2 -w").current_dir(source("go")))
+    run(command.env("CGO_ENABLED", "1").env("CGO_CFLAGS", "-O2 -w").current_dir(source(name)))
 }
 
 fn prepare_java(build: &Path) -> Result<()> {
-    copy_sources("java", build)?;
+    build_java("java", build)
+}
+
+/// Fetches what the folder's `pom.xml` names into `lib` in `build`, and compiles its sources and
+/// the helper into `classes`.
+pub(super) fn build_java(name: &str, build: &Path) -> Result<()> {
+    copy_sources(name, build)?;
     let mut maven = Command::new("mvn");
     maven.args(["--quiet", "--batch-mode", "-Dstyle.color=never"]);
     maven.args(["dependency:copy-dependencies", "-DoutputDirectory=lib"]);
@@ -196,12 +208,23 @@ fn prepare_java(build: &Path) -> Result<()> {
     let mut javac = Command::new("javac");
     javac.args(["-encoding", "UTF-8", "-classpath", "lib/*", "-d", "classes"]);
     javac.arg(root().join("packages/java/Tdekit.java"));
-    run(javac.arg("Roundtrip.java").current_dir(build))
+    for entry in std::fs::read_dir(source(name))? {
+        let file = PathBuf::from(entry?.file_name());
+        if file.extension().is_some_and(|extension| extension == "java") {
+            javac.arg(file);
+        }
+    }
+    run(javac.current_dir(build))
 }
 
 fn java(build: &Path) -> Command {
+    java_class(build, "Roundtrip")
+}
+
+/// Starts a class that [`build_java`] compiled.
+pub(super) fn java_class(build: &Path, class: &str) -> Command {
     let mut command = Command::new("java");
     let classes = [build.join("classes"), build.join("lib/*")].map(|path| path.into_os_string());
-    command.arg("-classpath").arg(classes.join(":".as_ref())).arg("Roundtrip");
+    command.arg("-classpath").arg(classes.join(":".as_ref())).arg(class);
     command
 }

@@ -10,7 +10,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::programs::{NODE_HELPER, copy_sources, install_node, install_python, source};
+use super::programs::{
+    NODE_HELPER, binary, build_go, build_java, copy_sources, install_node, install_python,
+    java_class, source,
+};
 use super::shell::sql;
 use super::store::{Store, forget_tdekit};
 use super::{MARKER, empty};
@@ -41,10 +44,24 @@ pub(super) const RECIPES: &[Recipes] = &[
         prepare: prepare_node,
         start: node,
     },
+    Recipes {
+        name: GO,
+        tools: &["gorm", "sqlx"],
+        prepare: |build| build_go(GO, build),
+        start: |build| Command::new(binary(build)),
+    },
+    Recipes {
+        name: JAVA,
+        tools: &["hikari", "hibernate", "jooq"],
+        prepare: |build| build_java(JAVA, build),
+        start: |build| java_class(build, "Recipes"),
+    },
 ];
 
 const PYTHON: &str = "recipes-python";
 const NODE: &str = "recipes-node";
+const GO: &str = "recipes-go";
+const JAVA: &str = "recipes-java";
 
 /// What a reader prints of the rows.
 const READ: &str = "100 5050";
