@@ -20,7 +20,7 @@ pub(crate) fn extension_path() -> PathBuf {
 }
 
 /// The shipped files: a package, and the file that it builds.
-const SHIPPED: [(&str, &str); 4] = [
+pub(crate) const SHIPPED: [(&str, &str); 4] = [
     ("tdekit", "tdekit"),
     ("tdekit-bench-run", "tdekit-bench"),
     ("tdekit-sqlite-vfs", "libtdekit_sqlite.so"),

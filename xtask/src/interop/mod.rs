@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::package;
+use crate::package::{self, Built};
 use crate::process::{output, run, target_dir};
 use crate::release;
 use crate::tally::Tally;
@@ -130,7 +130,7 @@ fn prove_shipped(tally: &mut Tally, chosen: &[&(&str, Proof)]) {
     if chosen.is_empty() {
         return;
     }
-    let made = match package::make(&target_dir().join("release")) {
+    let made = match package::make(&[Built::here(target_dir().join("release"))]) {
         Ok(made) => made,
         Err(error) => return count(tally, "packages", Err(error)),
     };

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::debian_root::Root;
-use super::{glibc, names};
+use super::{Built, glibc, names};
 use crate::process::{output, root, run, run_quietly, target_dir};
 
 const LIBRARIES: &str = "usr/lib/tdekit";
@@ -23,25 +23,16 @@ const COMPILER_LIBRARY: &str = "libgcc_s.so.1";
 const C_LIBRARIES: [&str; 6] =
     ["libc.so.", "libm.so.", "libdl.so.", "libpthread.so.", "librt.so.", "ld-linux-"];
 
-/// The programs of one build.
-pub(super) struct Built<'a> {
-    /// Where they are.
-    pub(super) dir: &'a Path,
-    /// Their processor, by Rust's name.
-    pub(super) arch: &'a str,
-    /// The command as this machine can run it, which tells of itself what manuals say.
-    pub(super) speaker: &'a Path,
-}
-
-/// Builds the packages of `built` into `to`.
+/// Builds the packages of `built` into `to`. `speaker` is the command as this machine can run it,
+/// which tells of itself what manuals say.
 ///
 /// # Errors
 /// When a program is missing, needs a library that is not known, or is too large.
-pub(super) fn make(built: &Built<'_>, to: &Path) -> Result<()> {
+pub(super) fn make(built: &Built, speaker: &Path, to: &Path) -> Result<()> {
     let bytes = fs::metadata(built.dir.join("libtdekit_sqlite.so"))?.len();
     ensure!(bytes < MOST_EXTENSION_BYTES, "the extension has {bytes} bytes");
     fs::create_dir_all(to).with_context(|| format!("make {}", to.display()))?;
-    let stage = Stage::begin("tdekit", built)?;
+    let stage = Stage::begin("tdekit", built, speaker)?;
     stage.program("tdekit", "usr/bin/tdekit")?;
     for name in ["tdekit-bench", "libtdekit_sqlite.so"] {
         stage.program(name, &format!("{LIBRARIES}/{name}"))?;
@@ -49,7 +40,7 @@ pub(super) fn make(built: &Built<'_>, to: &Path) -> Result<()> {
     stage.manuals()?;
     stage.completions()?;
     stage.finish(to)?;
-    let stage = Stage::begin("tdekit-mariadb", built)?;
+    let stage = Stage::begin("tdekit-mariadb", built, speaker)?;
     stage.program("libtdekit_mariadb.so", &format!("{PLUGIN_DIR}/tdekit.so"))?;
     // By this name the command finds the plugin.
     let link = stage.place(&format!("{LIBRARIES}/libtdekit_mariadb.so"))?;
@@ -93,19 +84,20 @@ pub(super) fn debian_arch(arch: &str) -> Result<&'static str> {
 /// The tree that becomes one package.
 struct Stage<'a> {
     name: &'a str,
-    built: &'a Built<'a>,
+    built: &'a Built,
+    speaker: &'a Path,
     tree: PathBuf,
 }
 
 impl<'a> Stage<'a> {
     /// The package's own files, from `packages/debian`.
-    fn begin(name: &'a str, built: &'a Built<'a>) -> Result<Self> {
+    fn begin(name: &'a str, built: &'a Built, speaker: &'a Path) -> Result<Self> {
         let tree = target_dir().join("deb").join(built.arch).join(name);
         if tree.exists() {
             fs::remove_dir_all(&tree).with_context(|| format!("remove {}", tree.display()))?;
         }
         copy_tree(&root().join("packages/debian").join(name), &tree)?;
-        Ok(Self { name, built, tree })
+        Ok(Self { name, built, speaker, tree })
     }
 
     /// Where a file of the package goes; its directories are made.
@@ -132,7 +124,7 @@ impl<'a> Stage<'a> {
 
     fn manuals(&self) -> Result<()> {
         let dir = self.place("usr/share/man/man1/tdekit.1")?.with_file_name("");
-        run_quietly(Command::new(self.built.speaker).arg("man-pages").arg(&dir))?;
+        run_quietly(Command::new(self.speaker).arg("man-pages").arg(&dir))?;
         for name in names(&dir)? {
             set_mode(&dir.join(&name), 0o644)?;
             compress(&dir.join(name))?;
@@ -146,7 +138,7 @@ impl<'a> Stage<'a> {
             ("zsh", "usr/share/zsh/vendor-completions/_tdekit"),
             ("fish", "usr/share/fish/vendor_completions.d/tdekit.fish"),
         ] {
-            let mut command = Command::new(self.built.speaker);
+            let mut command = Command::new(self.speaker);
             let script = output(command.args(["completions", shell]))?;
             self.write(inside, format!("{script}\n").as_bytes())?;
         }

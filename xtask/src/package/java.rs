@@ -1,4 +1,4 @@
-//! The jar: the class `tdekit.Tdekit`, with this platform's library inside.
+//! The jar: the class `tdekit.Tdekit`, with the libraries of all platforms inside.
 
 use std::fs;
 use std::path::Path;
@@ -6,33 +6,38 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::fresh;
+use super::{Built, fresh};
 use crate::interop::jdbc_driver;
 use crate::process::{root, run, target_dir};
 
+const LIBRARY: &str = "libtdekit_sqlite.so";
 /// The earliest time that `jar` takes: no build's own time is in the bytes.
 const EPOCH: &str = "--date=1980-01-01T00:00:02+00:00";
 
-/// Writes the jar of the library in `built` into `to`.
+/// Writes the jar of the libraries in `built` into `to`.
 ///
 /// # Errors
-/// When the library is missing, or javac or jar fails.
-pub(super) fn make(built: &Path, to: &Path) -> Result<()> {
+/// When a library is missing, or javac or jar fails.
+pub(super) fn make(built: &[Built], to: &Path) -> Result<()> {
     let stage = target_dir().join("package-stage/java");
     fresh(&stage)?;
-    // As the Java machine calls what Rust calls `x86_64`.
-    let cpu = match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        other => other,
-    };
     let mut javac = Command::new("javac");
     javac.args(["--release", "11", "-encoding", "UTF-8", "-d"]).arg(&stage);
     run(javac.arg(root().join("packages/java/Tdekit.java")))?;
-    let platform = stage.join(format!("tdekit/Linux-{cpu}"));
-    fs::create_dir_all(&platform)?;
-    let library = built.join("libtdekit_sqlite.so");
-    fs::copy(&library, platform.join("libtdekit_sqlite.so"))
-        .with_context(|| format!("copy {}", library.display()))?;
+    // In this order: a directory's own order is the file system's.
+    let mut files = vec!["META-INF/LICENSE-APACHE".to_owned(), "META-INF/LICENSE-MIT".to_owned()];
+    files.push("tdekit/Tdekit.class".to_owned());
+    for built in built {
+        // As the Java machine calls what Rust calls `x86_64`.
+        let cpu = if built.arch == "x86_64" { "amd64" } else { built.arch };
+        let platform = format!("tdekit/Linux-{cpu}");
+        fs::create_dir_all(stage.join(&platform))?;
+        let inside = format!("{platform}/{LIBRARY}");
+        let library = built.dir.join(LIBRARY);
+        fs::copy(&library, stage.join(&inside))
+            .with_context(|| format!("copy {}", library.display()))?;
+        files.push(inside);
+    }
     fs::create_dir_all(stage.join("META-INF"))?;
     for name in ["LICENSE-APACHE", "LICENSE-MIT"] {
         fs::copy(root().join(name), stage.join("META-INF").join(name))?;
@@ -41,13 +46,6 @@ pub(super) fn make(built: &Path, to: &Path) -> Result<()> {
     let mut jar = Command::new("jar");
     jar.args([EPOCH, "--create", "--file"]);
     jar.arg(to.join(concat!("tdekit-", env!("CARGO_PKG_VERSION"), ".jar")));
-    // In this order: a directory's own order is the file system's.
-    let files = [
-        "META-INF/LICENSE-APACHE".to_owned(),
-        "META-INF/LICENSE-MIT".to_owned(),
-        "tdekit/Tdekit.class".to_owned(),
-        format!("tdekit/Linux-{cpu}/libtdekit_sqlite.so"),
-    ];
     run(jar.args(files).current_dir(&stage))
 }
 

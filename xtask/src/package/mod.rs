@@ -2,6 +2,7 @@
 //! twice from the same programs, and must come out with the same bytes.
 
 pub(crate) mod container;
+mod cross;
 pub(crate) mod deb;
 mod debian_root;
 mod glibc;
@@ -20,16 +21,34 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::process::{output, run, target_dir};
-use crate::release;
 
 /// Arguments of `package`.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[arg(value_enum)]
     action: Action,
-    /// Package the programs in this directory and build none.
+    /// Package the programs in this directory, of this machine's processor, and build none
     #[arg(long)]
     built: Option<PathBuf>,
+}
+
+/// The programs of one build.
+pub(crate) struct Built {
+    /// Where they are.
+    dir: PathBuf,
+    /// Their processor, by Rust's name.
+    arch: &'static str,
+}
+
+impl Built {
+    /// Programs of this machine's processor.
+    pub(crate) fn here(dir: PathBuf) -> Self {
+        Self { dir, arch: std::env::consts::ARCH }
+    }
+
+    fn is_ours(&self) -> bool {
+        self.arch == std::env::consts::ARCH
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -47,11 +66,8 @@ enum Action {
 /// When the build fails, two builds differ, or a proof fails.
 pub(crate) fn package(arguments: &Arguments) -> Result<()> {
     let built = match &arguments.built {
-        Some(built) => std::path::absolute(built)?,
-        None => {
-            release::build()?;
-            target_dir().join("release")
-        }
+        Some(built) => vec![Built::here(std::path::absolute(built)?)],
+        None => cross::build_all()?,
     };
     let packages = make(&built)?;
     if arguments.action == Action::Prove {
@@ -63,27 +79,33 @@ pub(crate) fn package(arguments: &Arguments) -> Result<()> {
         deb::prove(&packages)?;
         container::prove(&packages)?;
         rust::prove(&packages)?;
+        if built.iter().any(|built| !built.is_ours()) {
+            cross::prove(&packages)?;
+        }
     }
     Ok(())
 }
 
-/// Makes every package of the programs in `built`; gives the directory.
+/// Makes every package of the programs in `built`, one for each processor; gives the directory.
 ///
 /// # Errors
 /// When a package cannot be made, or two builds of it differ.
-pub(crate) fn make(built: &Path) -> Result<PathBuf> {
+pub(crate) fn make(built: &[Built]) -> Result<PathBuf> {
+    let ours = built.iter().find(|built| built.is_ours());
+    // It tells of itself what manuals say.
+    let speaker = ours.context("no programs of this machine's processor")?.dir.join("tdekit");
     let packages = target_dir().join("packages");
     let again = target_dir().join("packages-again");
     for to in [&packages, &again] {
         if to.exists() {
             fs::remove_dir_all(to).with_context(|| format!("remove {}", to.display()))?;
         }
-        python::make(built, to)?;
+        for built in built {
+            python::make(built, to)?;
+            deb::make(built, &speaker, to)?;
+        }
         node::make(built, to)?;
         java::make(built, to)?;
-        let speaker = built.join("tdekit");
-        let arch = std::env::consts::ARCH;
-        deb::make(&deb::Built { dir: built, arch, speaker: &speaker }, to)?;
         sbom::make(to)?;
     }
     let mut sums = String::new();
@@ -105,7 +127,8 @@ pub(crate) fn make(built: &Path) -> Result<PathBuf> {
 fn command(packages: &Path) -> Result<PathBuf> {
     let to = target_dir().join("proofs/programs");
     let tarballs = names(packages)?.into_iter();
-    let mut tarballs = tarballs.filter(|name| name.starts_with("tdekit-linux-"));
+    let ours = format!("tdekit-linux-{}-", node::cpu(std::env::consts::ARCH));
+    let mut tarballs = tarballs.filter(|name| name.starts_with(&ours));
     let tarball = tarballs.next().context("no npm package has the programs")?;
     fresh(&to)?;
     run(Command::new("tar").arg("-xzf").arg(packages.join(tarball)).arg("-C").arg(&to))?;

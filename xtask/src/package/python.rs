@@ -6,23 +6,24 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{glibc, names};
+use super::{Built, glibc, names};
 use crate::process::{find_program, root, run, target_dir};
 
 /// A wheel may be so large.
 const MOST_BYTES: u64 = 12_000_000;
 
-/// Builds the wheels of the programs in `built` into `to`.
+/// Builds the wheels of `built` into `to`.
 ///
 /// # Errors
 /// When a program is missing, or a wheel cannot be built or is too large.
-pub(super) fn make(built: &Path, to: &Path) -> Result<()> {
-    let programs = ["tdekit", "tdekit-bench", "libtdekit_sqlite.so"].map(|name| built.join(name));
+pub(super) fn make(built: &Built, to: &Path) -> Result<()> {
+    let programs = ["tdekit", "tdekit-bench", "libtdekit_sqlite.so"];
+    let programs = programs.map(|name| built.dir.join(name));
     let (major, minor) = glibc::needed(&programs.each_ref().map(PathBuf::as_path))?;
-    let tag = format!("manylinux_{major}_{minor}_{}", std::env::consts::ARCH);
+    let tag = format!("manylinux_{major}_{minor}_{}", built.arch);
     let mut wheel = Command::new("python3");
     wheel.arg(root().join("packages/python/wheel.py")).args([env!("CARGO_PKG_VERSION"), &tag]);
-    wheel.arg(built).arg(root().join("tests/interop/python/tdekit.py")).arg(to);
+    wheel.arg(&built.dir).arg(root().join("tests/interop/python/tdekit.py")).arg(to);
     run(&mut wheel)?;
     for name in names(to)?.iter().filter(|name| name.ends_with(".whl")) {
         let bytes = fs::metadata(to.join(name))?.len();
