@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
 use tdekit_backup_run::Notice;
 use tdekit_key_store::StoreAccess;
-use tdekit_sqlite_convert::file_uri;
+use tdekit_sqlite_convert::{Step, Unwatched, Watch, file_uri, rotate};
 use tdekit_wire_tds::{Message, Value};
 use tdekit_wire_tsql::{
     AlterDatabase, Backup, BackupEncryption, CertificateBackup, CreateCertificate, Device,
@@ -639,4 +640,49 @@ fn databases_have_names_and_numbers() {
     let failed = Error::UnknownDatabase { name: "c".to_owned() };
     let backup = to_disk("c", "c.bak");
     assert_eq!(silently(|out| alone.backup(&backup, out)), Err(failed));
+}
+
+/// Stops a rotation when all pages are sealed anew and the header still has both keys.
+#[derive(Default)]
+struct StopsWhenSwept(AtomicBool);
+
+impl Watch for StopsWhenSwept {
+    fn done(&self, step: Step) {
+        if step == Step::Swept {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn stops(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn a_change_of_the_key_is_shown_while_it_runs() {
+    let served = Served::with_certificate();
+    served.database("a");
+    let key = EncryptionKey {
+        algorithm: Some("AES_256".to_owned()),
+        certificate: Some("TestCert".to_owned()),
+        regenerate: false,
+    };
+    silently(|out| served.host.create_encryption_key("a", &key, out)).unwrap();
+    served.alter("a", &AlterDatabase::EncryptionOn).unwrap();
+    let shown = || {
+        let rows = served.view("sys.dm_database_encryption_keys");
+        let states = ["encryption_state_desc", "encryption_scan_state_desc"];
+        let states = states.map(|name| texts(&rows, name).remove(0));
+        (states, column(&rows, "percent_complete")[0].clone())
+    };
+    let complete = (["ENCRYPTED", "COMPLETE"].map(str::to_owned), Value::Float(0.0));
+    assert_eq!(shown(), complete);
+    let unlocked = served.host.keys.open().unwrap();
+    let path = served.path("a.db");
+    rotate(&path, &unlocked, &StopsWhenSwept::default()).unwrap_err();
+    let running = ["KEY_CHANGE_IN_PROGRESS", "RUNNING"].map(str::to_owned);
+    assert_eq!(shown(), (running, Value::Float(99.0)), "the header has both keys");
+    rotate(&path, &unlocked, &Unwatched).unwrap();
+    assert_eq!(shown(), complete);
+    assert_eq!(served.sum("a"), 43);
 }

@@ -1,9 +1,12 @@
 //! Views whose rows come from the key store, the databases' headers and the backup history.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use tdekit_backup_run::{Catalog, CatalogFilter, CatalogSet};
 use tdekit_key_crypto::Algorithm;
+use tdekit_sqlite_convert::key_change_percent;
+use tdekit_sqlite_page::Header;
 use tdekit_wire_tds::{SqlType, Value};
 use tdekit_wire_tsql::{Error, Rows};
 use time::OffsetDateTime;
@@ -184,9 +187,12 @@ pub(crate) fn encryption_keys(databases: &Databases, notes: &Encryption) -> Resu
     for database in databases.found()? {
         let header = header(&database.path)?;
         let noted = notes.noted(&database.name);
-        let (state, described) = match header {
-            Some(_) => (3, "ENCRYPTED"),
-            None => (1, "UNENCRYPTED"),
+        let changed = header.as_ref().map(|header| key_change(&database.path, header));
+        let changed = changed.transpose()?.flatten();
+        let ((state, described), (scan, scan_described)) = match (&header, changed) {
+            (Some(_), Some(_)) => ((4, "KEY_CHANGE_IN_PROGRESS"), (1, "RUNNING")),
+            (Some(_), None) => ((3, "ENCRYPTED"), (4, "COMPLETE")),
+            (None, _) => ((1, "UNENCRYPTED"), (0, "NONE")),
         };
         let known = match (&header, &noted) {
             (Some(header), _) => {
@@ -213,14 +219,20 @@ pub(crate) fn encryption_keys(databases: &Databases, notes: &Encryption) -> Resu
             ("encryptor_thumbprint", certificate),
             ("encryptor_type", string("CERTIFICATE")),
             // Of a running scan; 0 where none runs, as SQL Server shows it.
-            ("percent_complete", Value::Float(0.0)),
+            ("percent_complete", Value::Float(changed.map_or(0.0, f64::from))),
             ("encryption_state_desc", string(described)),
-            ("encryption_scan_state", int(if state == 3 { 4 } else { 0 })),
-            ("encryption_scan_state_desc", string(if state == 3 { "COMPLETE" } else { "NONE" })),
+            ("encryption_scan_state", int(scan)),
+            ("encryption_scan_state_desc", string(scan_described)),
         ];
         found.push(row);
     }
     Ok(rows(ENCRYPTION_KEYS, found))
+}
+
+/// How far a change of the key is, in percent.
+fn key_change(path: &Path, header: &Header) -> Result<Option<u8>, Error> {
+    let failed = |failure| fault::own(format!("{}: {failure}", path.display()));
+    key_change_percent(path, header).map_err(failed)
 }
 
 /// `msdb.dbo.backupset`.

@@ -96,6 +96,15 @@ pub enum DatabaseError {
         /// The database.
         path: PathBuf,
     },
+    /// A change of the key has begun and is not done. The header has both keys, the content is as
+    /// it was, and the next rotation goes on.
+    #[error("{why}; the key change of {} has begun, its content is as it was", .path.display())]
+    KeyChangeBegun {
+        /// The database.
+        path: PathBuf,
+        /// Why it ended.
+        why: CutShort,
+    },
     /// The name leads to another file than the one that was opened.
     #[error("{} was replaced by another process", .path.display())]
     Replaced {
@@ -214,6 +223,24 @@ pub enum DatabaseError {
     Store(#[from] StoreError),
 }
 
+/// The cause that cut a change of the key short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CutShort {
+    /// The disk filled up.
+    Full,
+    /// The user stopped it.
+    Stopped,
+}
+
+impl fmt::Display for CutShort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "the disk is full",
+            Self::Stopped => "stopped",
+        })
+    }
+}
+
 impl DatabaseError {
     /// The error's kind, which tells a caller how to react.
     #[must_use]
@@ -227,12 +254,14 @@ impl DatabaseError {
             | Self::Occupied { .. }
             | Self::Collation { .. }
             | Self::Library { .. }
+            | Self::KeyChangeBegun { why: CutShort::Stopped, .. }
             | Self::Interrupted => Kind::Refused,
             Self::NotADatabase { .. } | Self::Verification { .. } => Kind::Damaged,
             Self::InUse { .. } | Self::Converting { .. } | Self::Replaced { .. } => Kind::Busy,
             Self::NoSpace { .. }
             | Self::NoMemory { .. }
             | Self::Full { .. }
+            | Self::KeyChangeBegun { why: CutShort::Full, .. }
             | Self::Metadata { .. }
             | Self::Io { .. } => Kind::Io,
             Self::OldKey { .. } => Kind::Key,

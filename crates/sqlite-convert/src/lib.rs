@@ -31,7 +31,7 @@ mod watch;
 pub use certificates::find_certificates;
 pub use convert::{Converted, Form, Options, convert, copy_encrypted};
 pub use copy::Unknown;
-pub use error::{DatabaseError, io_error, sqlite_kind};
+pub use error::{CutShort, DatabaseError, io_error, sqlite_kind};
 pub use examine::{Examination, Finding, databases_in, examine};
 pub use ffi::register;
 pub use foreign::{Foreign, Setting};
@@ -42,7 +42,7 @@ pub use origin::Origin;
 pub use rewrap::{Rewrapped, rewrap};
 pub use rotate::{Rotated, rotate};
 pub use source::{Hold, Source, check_alone, database_path, file_uri, open_file, pragma};
-pub use status::{Certificate, Encryption, Lazy, Status, Store, status};
+pub use status::{Certificate, Encryption, Lazy, Status, Store, key_change_percent, status};
 pub use step::Step;
 pub use target::{
     SIDE_SUFFIXES, Target, made, remove_side_files, spoil_unlinked, sync_directory, with_suffix,

@@ -30,7 +30,7 @@ use tdekit_sqlite_page::{
     SLOT_COUNT,
 };
 
-use crate::error::{DatabaseError, io_error};
+use crate::error::{CutShort, DatabaseError, io_error};
 use crate::inspect::wrapped_of;
 use crate::rewrap::{check, write_slots};
 use crate::source::{Hold, Source, database_path, open_file, pragma};
@@ -76,8 +76,9 @@ pub struct Rotated {
 /// every page under it. A rotation that was cut short is brought to its end instead.
 ///
 /// # Errors
-/// `NotEncrypted`, `InUse` when the write lock cannot be had, `Interrupted` when `watch` stops it:
-/// the header then has both versions and a later call goes on. Errors of the key store.
+/// `NotEncrypted`, `InUse` when the write lock cannot be had. `KeyChangeBegun` when `watch` stops
+/// it or the disk is full: the header then has both versions and a later call goes on. Errors of
+/// the key store.
 pub fn rotate(
     name: &Path,
     unlocked: &Arc<Unlocked>,
@@ -101,8 +102,20 @@ pub fn rotate(
         write_slots(&source, &area, &new, &keys, unlocked, watch)?;
         new.current
     };
+    let dropped = seal_anew(&source, version, unlocked, watch).map_err(begun(&path))?;
+    Ok(Rotated { path, version, dropped, resumed })
+}
+
+/// Brings a rotation to its end whose new version the header has: all pages get it, and the others
+/// are dropped. `source` is locked against writers before, and not afterwards.
+fn seal_anew(
+    source: &Source,
+    version: u32,
+    unlocked: &Unlocked,
+    watch: &dyn Watch,
+) -> Result<Vec<u32>, DatabaseError> {
     // That of an older journal must stay gone: it may need a version that will be dropped.
-    sync_directory(&path)?;
+    sync_directory(&source.path)?;
     source.db.execute_batch("COMMIT").map_err(source.failed("commit"))?;
     source.db.busy_timeout(SWEEP_WAIT).map_err(source.failed("rotate"))?;
     if source.wal {
@@ -113,8 +126,8 @@ pub fn rotate(
             .map_err(source.failed("rotate"))?;
     }
     let size = PageSize::new(pragma::<u32>(&source.db, "page_size").map_or(0, u64::from))
-        .map_err(bad_header(&path))?;
-    let sweep = Sweep { source: &source, size, version, watch };
+        .map_err(bad_header(&source.path))?;
+    let sweep = Sweep { source, size, version, watch };
     loop {
         sweep.rewrite()?;
         watch.done(Step::Swept);
@@ -122,9 +135,23 @@ pub fn rotate(
         // From here on nothing writes a page under an older version.
         let stale = sweep.stale_in_file()?;
         if let Some(dropped) = sweep.drop_versions(&stale, unlocked)? {
-            return Ok(Rotated { path, version, dropped, resumed });
+            return Ok(dropped);
         }
         sleep(SHORTEST_YIELD);
+    }
+}
+
+/// An error that says of the database that nothing was changed is not true of a key change that
+/// has begun.
+fn begun(path: &Path) -> impl FnOnce(DatabaseError) -> DatabaseError + '_ {
+    let of = |why| DatabaseError::KeyChangeBegun { path: path.to_owned(), why };
+    move |error| match error {
+        DatabaseError::Full { .. } => of(CutShort::Full),
+        DatabaseError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+            of(CutShort::Full)
+        }
+        DatabaseError::Interrupted => of(CutShort::Stopped),
+        other => other,
     }
 }
 

@@ -12,7 +12,7 @@ use tdekit_key_store::{
     CertificateInfo, KeyStore, Unlocked, WrappedDek, expires_soon, iso8601, thumbprint,
 };
 use tdekit_sqlite_page::header::{FORMAT_VERSION, decode_slot};
-use tdekit_sqlite_page::{PageCodec, PageSize, SLOT_COUNT, SLOT_LEN};
+use tdekit_sqlite_page::{Header, PageCodec, PageSize, SLOT_COUNT, SLOT_LEN};
 
 use crate::error::{DatabaseError, io_error};
 use crate::inspect::{FileKind, header_of, open_header, read_area, wrapped_of};
@@ -149,6 +149,20 @@ pub fn status(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
         size_bytes,
         path,
     })
+}
+
+/// Of a change of the key that `header` shows: the pages of the main file that are sealed under the
+/// new one, in percent. `None` where no key changes. Needs no key and takes no lock.
+///
+/// # Errors
+/// `Io`.
+pub fn key_change_percent(path: &Path, header: &Header) -> Result<Option<u8>, DatabaseError> {
+    if header.deks.len() < 2 {
+        return Ok(None);
+    }
+    let file = fs::File::open(path).map_err(io_error("open", path))?;
+    let pages = pages_by_key_version(path, &file, header.page_size, &Unwatched)?;
+    Ok(Some(percent(&pages, header.current)))
 }
 
 /// The part of the pages that has the version in force. Less than 100: the header still has the

@@ -4,7 +4,7 @@
 use tdekit_backup_run::{Notice, ObjectFault, RunError};
 use tdekit_key_store::StoreError;
 use tdekit_mariadb_admin::MariadbError;
-use tdekit_sqlite_convert::DatabaseError;
+use tdekit_sqlite_convert::{CutShort, DatabaseError};
 use tdekit_sqlite_page::PageError;
 use tdekit_wire_endpoint::EndpointError;
 
@@ -102,6 +102,12 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
              library's default"
         }
         DatabaseError::Full { .. } => "free some space, then try again",
+        DatabaseError::KeyChangeBegun { why: CutShort::Full, .. } => {
+            "free some space; `tdekit rotate` then goes on from there"
+        }
+        DatabaseError::KeyChangeBegun { why: CutShort::Stopped, .. } => {
+            "`tdekit rotate` goes on from there"
+        }
         DatabaseError::Collation { .. } => {
             "drop the index, and let the application make it again afterwards"
         }

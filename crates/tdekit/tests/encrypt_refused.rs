@@ -13,8 +13,8 @@ use std::process::Command;
 
 use common::Run;
 use databases::{
-    Dir, create, dump, encrypt, encrypt_args, encrypt_fails, fails, fill, insert, is_encrypted,
-    is_plain, ok, open, place,
+    Dir, SmallDisk, create, dump, encrypt, encrypt_args, encrypt_fails, fails, fill, insert,
+    is_encrypted, is_plain, ok, open, place,
 };
 
 #[test]
@@ -353,14 +353,8 @@ fn a_limit_on_the_size_of_files_leaves_all_as_it_was() {
 #[test]
 fn a_full_disk_leaves_all_as_it_was() {
     let dir = Dir::new();
-    let disk = dir.path("disk");
-    fs::create_dir(&disk).unwrap();
-    let mounted =
-        Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]).arg(&disk).output();
-    if !mounted.is_ok_and(|output| output.status.success()) {
-        return eprintln!("skipped: cannot mount a small disk");
-    }
-    let _unmount = Unmount(&disk);
+    let Some(mounted) = SmallDisk::mount(&dir, "6m") else { return };
+    let disk = &mounted.0;
     let path = disk.join("app.db");
     // Each table takes a page; pages of 64 KiB take more room than the estimate knows of.
     let tables: String = (0..150).map(|n| format!("CREATE TABLE t{n}(a);")).collect();
@@ -368,7 +362,7 @@ fn a_full_disk_leaves_all_as_it_was() {
     let before = fs::read(&path).unwrap();
     let told = encrypt_fails(7, &path, &["--page-size", "65536"]);
     assert!(told.contains("the disk is full") && told.contains("is as it was"), "{told}");
-    let names = || fs::read_dir(&disk).unwrap().count();
+    let names = || fs::read_dir(disk).unwrap().count();
     assert_eq!((fs::read(&path).unwrap(), names()), (before.clone(), 1));
     // A conversion that cannot fit is not begun.
     fs::write(disk.join("ballast"), vec![1; 4 << 20]).unwrap();
@@ -379,14 +373,6 @@ fn a_full_disk_leaves_all_as_it_was() {
     let content = dump(&open(&path));
     encrypt(&path, &[]);
     assert_eq!(dump(&open(&path)), content);
-}
-
-struct Unmount<'a>(&'a Path);
-
-impl Drop for Unmount<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
-    }
 }
 
 #[test]

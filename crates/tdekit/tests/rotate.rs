@@ -5,20 +5,24 @@ mod common;
 mod databases;
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use databases::{Dir, dump, fill, one, open, place};
+use databases::{Dir, SmallDisk, dump, fill, one, open, place};
 use rusqlite::Connection;
 
 const PAGE_LEN: usize = 4096;
 const HEADER_LEN: usize = 16384;
 
 fn database(dir: &Dir, mode: &str) -> PathBuf {
-    let path = dir.path("app.db");
+    database_at(dir.path("app.db"), mode)
+}
+
+fn database_at(path: PathBuf, mode: &str) -> PathBuf {
     fill(&path, 3000);
     place().ok(["encrypt", path.to_str().unwrap(), "--certificate", "AppCert"]);
     let db = open(&path);
@@ -95,6 +99,62 @@ fn a_rotation_that_was_killed_leaves_a_database_that_opens_and_goes_on() {
             assert_eq!(one::<String>(&db, "PRAGMA integrity_check"), "ok");
         }
     }
+}
+
+/// Leaves `free` bytes of the disk that `ballast` is on.
+fn fill_disk(ballast: &Path, free: u64) {
+    let mut file = fs::File::create(ballast).unwrap();
+    while file.write_all(&[1; 4096]).is_ok() {}
+    let full = file.metadata().unwrap().len();
+    file.set_len(full - free).unwrap();
+}
+
+#[test]
+fn a_full_disk_cuts_the_key_change_short_and_the_next_run_goes_on() {
+    for mode in ["delete", "wal"] {
+        let dir = Dir::new();
+        let Some(disk) = SmallDisk::mount(&dir, "8m") else { return };
+        let path = database_at(disk.0.join("app.db"), mode);
+        let content = dump(&open(&path));
+        let ballast = disk.0.join("ballast");
+        fill_disk(&ballast, 200 << 10);
+        let told = place().fails(7, ["rotate", path.to_str().unwrap()]);
+        let begun = format!(
+            "the disk is full; the key change of {} has begun, its content is as it was",
+            path.display()
+        );
+        assert!(told.contains(&begun), "{mode}: {told}");
+        assert!(told.contains("`tdekit rotate` then goes on"), "{mode}: {told}");
+        assert_eq!(state(&path), (4, vec![1, 2]), "{mode}");
+        fs::remove_file(ballast).unwrap();
+        assert_eq!(dump(&open(&path)), content, "{mode}");
+        assert!(rotate(&path).contains("from where it was"), "{mode}");
+        assert_eq!(state(&path), (3, vec![2]), "{mode}");
+        assert_eq!(dump(&open(&path)), content, "{mode}");
+    }
+}
+
+#[test]
+fn a_rotation_that_is_stopped_says_that_it_has_begun() {
+    let dir = Dir::new();
+    let path = database(&dir, "wal");
+    let db = open(&path);
+    // The rotation waits for it, at its end.
+    db.execute_batch("INSERT INTO t(a) VALUES ('later'); BEGIN; SELECT count(*) FROM t").unwrap();
+    let mut command = place().command(["rotate", path.to_str().unwrap()]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while state(&path).0 != 4 {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let stop = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(stop.success());
+    let done = child.wait_with_output().unwrap();
+    let told = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(1), "{told}");
+    assert!(told.contains("stopped; the key change of"), "{told}");
+    assert!(!told.contains("nothing was changed"), "{told}");
+    drop(db);
+    assert!(rotate(&path).contains("from where it was"));
 }
 
 fn write_until(stop: &AtomicBool, path: &Path, writer: i64) -> i64 {

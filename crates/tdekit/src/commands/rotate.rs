@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::error::CommandError;
 use crate::global::GlobalArgs;
-use crate::progress::{Shown, StopAfter};
+use crate::progress::{Shown, StopAfter, heed_signals};
 use crate::{output, session};
 use tdekit_sqlite_convert::rotate;
 
@@ -24,6 +24,7 @@ pub(crate) struct RotateArgs {
 /// Runs the command.
 pub(crate) fn run(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let unlocked = Arc::new(session::open_unlocked_store(global)?);
+    heed_signals();
     let shown = Shown::stopping_after(args.stop_after);
     for database in &args.database {
         let done = rotate(database, &unlocked, &shown)?;

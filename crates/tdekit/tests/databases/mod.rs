@@ -4,6 +4,7 @@
 use std::ffi::{c_char, c_int};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use rusqlite::Connection;
@@ -74,6 +75,31 @@ impl Dir {
             [MARKER.as_bytes(), &wide, &big].into_iter().any(|text| has(&bytes, text))
         });
         names
+    }
+}
+
+/// A small file system in a directory, which is gone when it is dropped.
+pub struct SmallDisk(pub PathBuf);
+
+impl SmallDisk {
+    /// `None`, with a note, where this machine does not let us mount one.
+    pub fn mount(dir: &Dir, size: &str) -> Option<Self> {
+        let disk = dir.path("disk");
+        fs::create_dir(&disk).unwrap();
+        let size = format!("size={size}");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&disk).output();
+        if !mounted.is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: cannot mount a small disk");
+            return None;
+        }
+        Some(Self(disk))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
 }
 
