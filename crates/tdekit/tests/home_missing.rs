@@ -58,6 +58,7 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("serve login remove", "sa", 2),
     ("sqlite path", "", 0),
     ("shell-init", "bash", 0),
+    ("completions", "bash", 0),
     ("bench", "peers list", 0),
 ];
 
