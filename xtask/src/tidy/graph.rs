@@ -19,6 +19,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tdekit-sqlite-page", &["tdekit-key-crypto", "tdekit-key-store"]),
     ("tdekit-sqlite-vfs", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-sqlite-page"]),
     ("tdekit-sqlite", &["tdekit-key-store", "tdekit-sqlite-vfs"]),
+    // a client of any SQLite library, for the bench, imports and tests; it knows nothing of ours
+    ("tdekit-sqlite-client", &[]),
     (
         "tdekit-sqlite-convert",
         &[
@@ -47,8 +49,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // a client of the wire, for the bench and for tests; it knows nothing of ours
     ("tdekit-tds-client", &[]),
-    // a client of any SQLite library, for the bench, imports and tests; it knows nothing of ours
-    ("tdekit-sqlite-client", &[]),
     // wire plane: the tables name a package before those that use it
     ("tdekit-wire-tds", &[]),
     ("tdekit-wire-tsql", &["tdekit-wire-tds"]),
