@@ -79,6 +79,8 @@ pub(super) fn parse(text: &str) -> Result<Document> {
 struct Reader {
     document: Document,
     in_fence: bool,
+    /// Whether the block is of a language, by its first line.
+    is_code: bool,
     /// Parts of commands that are left out of the next block; empty for all.
     skip: Vec<String>,
     background: Option<(String, String)>,
@@ -95,6 +97,7 @@ impl Reader {
                 ensure!(self.background.is_none(), "no command for the background is in the block");
             }
             self.in_fence = !self.in_fence;
+            self.is_code = !matches!(line.trim_start_matches('`').trim(), "" | "sh");
             self.has_command = false;
             return Ok(());
         }
@@ -105,7 +108,9 @@ impl Reader {
                 None => Ok(()),
             };
         }
-        if let Some(command) = line.strip_prefix("$ ") {
+        if self.is_code {
+            ensure!(!line.starts_with("$ "), "a command in a block of a language: {line}");
+        } else if let Some(command) = line.strip_prefix("$ ") {
             self.command(at, command);
         } else if self.has_command {
             if let Some(step) = self.document.steps.last_mut()
@@ -222,6 +227,7 @@ $ serve x
     fn what_would_be_passed_over_is_an_error() {
         for text in [
             "```\ntdekit status\n```\n",
+            "```console\n$ tdekit status\n```\n",
             "Text.\n\n    tdekit status\n",
             "```\n$ true\n",
             "<!-- not run: x -->\n",
@@ -230,6 +236,7 @@ $ serve x
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
-        assert_eq!(parse("```rust\nlet x;\n```\n").unwrap(), Document::default());
+        let code = "```go\nimport (\n\ttdekit \"tdekit/go\"\n)\n```\n";
+        assert_eq!(parse(code).unwrap(), Document::default());
     }
 }
