@@ -1,10 +1,10 @@
 //! Figures computed from a run: ratios with their intervals, medians, ratios over several cells.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::{interval, percent};
 use crate::metric::Metric;
 use crate::model::ProbeKind;
 
@@ -16,10 +16,13 @@ pub(crate) trait Ratio {
     /// Both ends of the interval, with the names of their fields.
     fn ends(&self) -> Option<[(&'static str, f64); 2]>;
 
-    /// `+1.7 % (+0.9 to +2.6)`.
-    fn words(&self) -> String {
-        let ends = self.ends().map(|ends| ends.map(|(_, end)| end));
-        format!("{} ({})", percent(self.ratio()), interval(ends))
+    /// On which side of 0 % the interval lies; none where it cannot be told.
+    fn sure(&self) -> Option<Ordering> {
+        match self.ends()? {
+            [(_, low), _] if low > 1.0 => Some(Ordering::Greater),
+            [_, (_, high)] if high < 1.0 => Some(Ordering::Less),
+            _ => None,
+        }
     }
 }
 

@@ -35,6 +35,22 @@ pub fn headline_classes(classes: &[Class]) -> (String, Vec<&Class>) {
     }
 }
 
+/// Classes that are told together: their name, and which belong to it.
+pub(crate) type Group = (&'static str, fn(&Class) -> bool);
+
+/// In the order of the report.
+pub(crate) const GROUPS: [Group; 5] = [
+    ("Your statements", |class| class.experiment == Experiment::Script),
+    ("CRUD mixes, several processes", |class| class.experiment == Experiment::Crud),
+    ("Statements, index rebuild, backup", |class| {
+        class.experiment == Experiment::Operations && !class.id.ends_with("/cold")
+    }),
+    ("The same with cold files", |class| {
+        class.experiment == Experiment::Operations && class.id.ends_with("/cold")
+    }),
+    ("Scans and copies", |class| class.experiment == Experiment::Scans),
+];
+
 #[cfg(test)]
 mod tests {
     use crate::examples::embedded;

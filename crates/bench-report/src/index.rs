@@ -387,31 +387,30 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::examples::{cell, run};
-    use crate::model::Side;
+    use crate::examples::embedded;
+    use crate::report::measured;
 
     #[test]
     fn only_whole_pairs_count() {
-        let mut report = Report::new(
-            Experiment::Scans,
-            vec![Side::new("base", "plain", Role::Base), Side::new("ours", "", Role::Encrypted)],
-        );
-        report.cells.push(cell(Experiment::Scans, ("cell", "a cell"), (1, "row"), &[]));
-        let run = |restart, pair, side, elapsed: Option<u64>| {
-            let values: Vec<_> =
-                elapsed.map(|value| (Metric::Elapsed, value)).into_iter().collect();
-            run("cell", side, (restart, pair), &values)
+        let mut report = embedded();
+        let known = report.runs.remove(0);
+        let run = |restart, pair, side: &str, elapsed: Option<u64>| Run {
+            side: side.to_owned(),
+            restart,
+            pair,
+            values: measured([(Metric::Elapsed, elapsed)]),
+            ..known.clone()
         };
         report.runs = vec![
             run(0, 0, "base", Some(2)),
-            run(0, 0, "ours", Some(3)),
+            run(0, 0, "encrypted", Some(3)),
             run(0, 0, "other", Some(50)),
-            run(1, 0, "ours", Some(6)),
+            run(1, 0, "encrypted", Some(6)),
             run(1, 0, "base", Some(4)),
-            run(1, 1, "ours", Some(9)),
-            run(2, 0, "ours", Some(9)),
+            run(1, 1, "encrypted", Some(9)),
+            run(2, 0, "encrypted", Some(9)),
             run(2, 0, "base", None),
-            run(3, 0, "ours", Some(9)),
+            run(3, 0, "encrypted", Some(9)),
             run(3, 0, "base", Some(0)),
         ];
         let stage = Stage::fixed(0.95);

@@ -3,7 +3,6 @@
 //! Everything here is pure: it takes measured [`Results`], computes a [`Summary`] and renders it.
 //! No file, socket, clock or product crate is touched.
 
-mod backup;
 mod calibration;
 mod compare;
 mod csv;
@@ -16,7 +15,6 @@ mod headline;
 mod index;
 mod json;
 mod layout;
-mod messages;
 mod metric;
 mod model;
 mod oltp;
@@ -24,7 +22,6 @@ mod page;
 mod piece;
 mod plot;
 mod published;
-mod published_messages;
 mod report;
 mod shown;
 pub mod stats;
@@ -52,4 +49,3 @@ pub use page::{calibration_html, changes_html, html};
 pub use report::{Fact, Facts, Idle, Report, Run, measured};
 pub use summary::summarize;
 pub use terminal::terminal;
-pub use verdict::verdict;

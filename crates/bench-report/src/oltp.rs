@@ -1,8 +1,6 @@
-//! The answers that the OLTP workloads give.
+//! The bench's own share of the OLTP workloads.
 
-use crate::figures::Pooled;
-use crate::format::percent;
-use crate::model::{Metric, Role, Side};
+use crate::model::Metric;
 use crate::report::Report;
 
 /// The cell where the bench's own code takes the largest part of the base's CPU, what it takes of a
@@ -16,31 +14,6 @@ pub(crate) fn own_share(report: &Report) -> Option<(&str, f64, f64)> {
         (own > 0.0).then_some((cell.id.as_str(), own, own / all))
     });
     shares.max_by(|one, other| one.2.total_cmp(&other.2))
-}
-
-/// A sentence for each side: what it does to throughput and to CPU a transaction.
-pub(crate) fn verdict(report: &Report) -> Vec<String> {
-    let sentence = |side: &Side| {
-        let of = |metric| {
-            report.summary.pooled.iter().find(|one| one.side == side.id && one.metric == metric)
-        };
-        let throughput = of(Metric::Throughput)?;
-        let span = |found: &Pooled| {
-            if found.cells.len() == 1 {
-                return percent(found.ratio);
-            }
-            let [middle, least, most] = [found.ratio, found.least, found.most].map(percent);
-            format!("{middle} (cells from {least} to {most})")
-        };
-        let cpu = of(Metric::CpuEach)
-            .map_or_else(String::new, |cpu| format!(", CPU a transaction {}", span(cpu)));
-        let who = match side.role {
-            Role::Encrypted => "OLTP workloads".to_owned(),
-            _ => format!("OLTP workloads, {}", side.label),
-        };
-        Some(format!("{who}: throughput {}{cpu}.", span(throughput)))
-    };
-    report.others().filter_map(sentence).collect()
 }
 
 #[cfg(test)]
@@ -59,14 +32,6 @@ mod tests {
         }
         examples::summarize(&mut report);
         assert!(own_share(&report).is_none());
-    }
-
-    #[test]
-    fn the_verdict_has_a_sentence_for_each_side() {
-        let sentences = verdict(&examples::oltp());
-        assert_eq!(sentences.len(), 2);
-        assert!(sentences[0].contains("CPU a transaction +7.5 %"), "{sentences:?}");
-        assert!(sentences[1].contains("peer: throughput -20.0 %"), "{sentences:?}");
     }
 
     #[test]

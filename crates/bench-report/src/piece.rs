@@ -27,6 +27,8 @@ pub(crate) enum Piece {
     All(Vec<Piece>),
     /// Code.
     Code(Box<Piece>),
+    /// Not broken over two lines.
+    Whole(Box<Piece>),
     /// In small letters.
     Small(Box<Piece>),
     /// In small letters on a line of its own; in a terminal in parentheses.
@@ -70,6 +72,12 @@ impl From<&str> for Piece {
 impl From<String> for Piece {
     fn from(words: String) -> Self {
         Self::Words(words)
+    }
+}
+
+impl From<Option<Piece>> for Piece {
+    fn from(known: Option<Piece>) -> Self {
+        Self::All(known.into_iter().collect())
     }
 }
 
@@ -124,7 +132,7 @@ impl Piece {
             Self::Number(_, kind, value) => kind.words(*value),
             Self::Per(_, kind, value, (_, over)) => kind.words(value / over),
             Self::All(all) => each(all).concat(),
-            Self::Code(piece) | Self::Small(piece) => piece.words(),
+            Self::Code(piece) | Self::Whole(piece) | Self::Small(piece) => piece.words(),
             Self::Below(piece) => format!(" ({})", piece.words()),
             Self::Lines(all) => each(all).join("; "),
         }
@@ -150,6 +158,7 @@ impl Render for Piece {
                 },
                 Self::Code(piece) => code { (**piece) },
                 Self::All(all) => @for piece in all { (piece) },
+                Self::Whole(piece) => span class="number" { (**piece) },
                 Self::Small(piece) => small { (**piece) },
                 Self::Below(piece) => { br; small { (**piece) } },
                 Self::Lines(all) => @for (index, line) in all.iter().enumerate() {
@@ -216,6 +225,12 @@ impl<T: Ratio> Found<'_, T> {
             Some([(_, low), (_, high)]) if low < 0.01 || high > 100.0 => "too wide to tell".into(),
             Some(ends) => Piece::span(ends.map(|(field, end)| self.number(field, kind, end))),
         }
+    }
+
+    /// `+1.7 % (+0.9 to +2.6)`, within a sentence.
+    pub(crate) fn told(&self) -> Piece {
+        let ratio = Piece::Whole(Box::new(self.ratio(As::Percent)));
+        all![ratio, " (", self.ends(As::Percent), ")"]
     }
 
     /// The ratio, and its interval below; of sizes, which hardly vary, the ratio alone.

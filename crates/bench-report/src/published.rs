@@ -1,127 +1,191 @@
-//! Figures that others published, to be set beside ours. Their sources are the report's documents.
+//! Figures that others published, to be set beside ours, and what their context switches are. The
+//! figures stand in `assets/published.json` with their sources.
 
-use crate::format::count;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::format::{count, duration};
+use crate::piece::Piece;
+use crate::table::Table;
+
+/// What was published.
+#[allow(clippy::expect_used, reason = "a part of the program, which every test of this file reads")]
+pub(crate) static PUBLISHED: LazyLock<Published> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../assets/published.json")).expect("published figures")
+});
+
+/// Documents, and their figures in the order of the report.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Published {
+    /// By the experiment that follows them.
+    pub(crate) documents: BTreeMap<String, Document>,
+    pub(crate) operations: Vec<PublishedOperation>,
+    pub(crate) backups: [PublishedBackup; 3],
+    /// Encrypted before plain.
+    pub(crate) messages: [PublishedMessages; 4],
+}
+
+/// A document, in the words of the report.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Document {
+    /// Author, title, place and time.
+    pub(crate) citation: String,
+    /// The machine and software of the source.
+    pub(crate) environment: String,
+    /// How it measured.
+    pub(crate) method: String,
+    /// The source's result.
+    pub(crate) result: String,
+}
 
 /// What the source prints.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Printed {
-    /// CPU in ms, reads, writes and duration, encrypted and plain.
-    Table([u32; 4], [u32; 4]),
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Printed {
+    /// CPU in ms, reads, writes and duration.
+    Table { encrypted: [u32; 4], plain: [u32; 4] },
     /// Elapsed time, encrypted over plain.
-    Elapsed(f64),
+    Elapsed { elapsed: f64 },
 }
 
 /// One published figure.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Published {
+#[derive(Debug, Deserialize)]
+pub(crate) struct PublishedOperation {
     /// The operation measured there.
-    pub(crate) operation: &'static str,
+    pub(crate) operation: String,
     /// Our classes that do the same kind of work.
-    pub(crate) classes: &'static [&'static str],
-    pub(crate) printed: Printed,
+    pub(crate) classes: Vec<String>,
+    #[serde(flatten)]
+    printed: Printed,
 }
 
-const fn table(
-    operation: &'static str,
-    classes: &'static [&'static str],
-    encrypted: [u32; 4],
-    plain: [u32; 4],
-) -> Published {
-    Published { operation, classes, printed: Printed::Table(encrypted, plain) }
+/// A published figure on backups, as the source gives it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PublishedBackup {
+    pub(crate) what: String,
+    pub(crate) there: String,
+    /// Whether it is the size of compressed backups or of others; none for durations.
+    pub(crate) compressed: Option<bool>,
 }
 
-/// The figures, in the order of the report.
-pub(crate) const PUBLISHED: [Published; 8] = [
-    table(
-        "10 SELECT",
-        &["operations/select/cold", "operations/select/warm"],
-        [7390, 121_576, 18, 26_037_103],
-        [3062, 121_397, 1, 23_409_175],
-    ),
-    table(
-        "5 INSERT",
-        &["operations/insert/cold", "operations/insert/warm"],
-        [125, 784, 16, 1_509_177],
-        [32, 798, 16, 1_254_881],
-    ),
-    table(
-        "8 UPDATE",
-        &["operations/update/cold", "operations/update/warm"],
-        [500, 2181, 31, 1_376_947],
-        [108, 2215, 24, 1_080_074],
-    ),
-    table(
-        "5 DELETE",
-        &["operations/delete/cold", "operations/delete/warm"],
-        [502, 2380, 30, 1_271_479],
-        [63, 2417, 29, 708_979],
-    ),
-    table(
-        "rebuild of every index",
-        &["operations/reindex/cold", "operations/reindex/warm"],
-        [14_936, 347_345, 46_028, 21_898],
-        [7420, 347_116, 46_190, 17_133],
-    ),
-    table(
-        "full backup, compressed",
-        &["operations/backup-compressed/warm"],
-        [234, 319, 14, 57_264],
-        [195, 298, 13, 51_632],
-    ),
-    table(
-        "full backup, not compressed",
-        &["operations/backup-plain/warm"],
-        [203, 319, 14, 70_384],
-        [171, 300, 13, 55_714],
-    ),
-    Published {
-        operation: "OLTP mixes, mean",
-        classes: &["crud/10-0-0", "crud/4-3-3", "crud/0-5-5"],
-        printed: Printed::Elapsed(1.0636),
-    },
-];
+/// One column of Noveljic's table.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PublishedMessages {
+    pub(crate) server: String,
+    /// Whether the connection was encrypted.
+    pub(crate) encrypted: bool,
+    /// Elapsed time of the batch.
+    elapsed_ms: u32,
+    /// CPU of the batch.
+    pub(crate) cpu_ms: u32,
+    /// Waited in `PREEMPTIVE_OS_ENCRYPTMESSAGE`.
+    encrypt_wait_ms: u32,
+    /// Context switches of the whole instance meanwhile.
+    switches: u32,
+}
 
-impl Published {
+fn ratio(above: u32, below: u32) -> f64 {
+    f64::from(above) / f64::from(below)
+}
+
+impl PublishedOperation {
     /// Elapsed time, encrypted over plain.
     pub(crate) fn elapsed_ratio(&self) -> f64 {
-        match self.printed {
-            Printed::Table([.., above], [.., below]) => f64::from(above) / f64::from(below),
-            Printed::Elapsed(ratio) => ratio,
+        match &self.printed {
+            Printed::Table { encrypted, plain } => ratio(encrypted[3], plain[3]),
+            Printed::Elapsed { elapsed } => *elapsed,
         }
     }
 
     /// CPU, encrypted over plain; none where the source gives no figure.
     pub(crate) fn cpu_ratio(&self) -> Option<f64> {
-        match self.printed {
-            Printed::Table([above, ..], [below, ..]) => Some(f64::from(above) / f64::from(below)),
-            Printed::Elapsed(_) => None,
+        match &self.printed {
+            Printed::Table { encrypted, plain } => Some(ratio(encrypted[0], plain[0])),
+            Printed::Elapsed { .. } => None,
         }
     }
 
     /// A row of the source's table: the operation, then CPU, reads, writes and duration, encrypted
     /// and plain. Durations of statements have no unit there that fits their size.
-    pub(crate) fn row(&self) -> Option<(&'static str, Vec<String>)> {
-        let Printed::Table(encrypted, plain) = self.printed else { return None };
+    pub(crate) fn row(&self) -> Option<(&str, Vec<String>)> {
+        let Printed::Table { encrypted, plain } = &self.printed else { return None };
         let operation = self.operation.trim_start_matches(|one: char| !one.is_alphabetic());
         let timed = if operation == self.operation { " ms" } else { "" };
         let amount = |value: u32| match value {
             ..10_000 => value.to_string(),
             _ => count(value.into()),
         };
-        let words = |values: [u32; 4]| {
-            values.into_iter().zip([" ms", "", "", timed]).map(|(one, unit)| amount(one) + unit)
+        let words = |values: &[u32; 4]| {
+            let units = [" ms", "", "", timed];
+            values.iter().zip(units).map(|(one, unit)| amount(*one) + unit).collect::<Vec<_>>()
         };
         Some((operation, [encrypted, plain].into_iter().flat_map(words).collect()))
     }
 }
 
-/// Published figures on backups: the quantity, the figure as the source gives it, and whether it is
-/// the size of compressed backups or of others; none for durations.
-pub(crate) const PUBLISHED_BACKUP: [(&str, &str, Option<bool>); 3] = [
-    ("size, not compressed, encrypted over not encrypted", "+0.03 %", Some(false)),
-    ("size, compressed, encrypted over not encrypted", "a further +0.04 %", Some(true)),
-    ("duration, encrypted over not encrypted", "chart lost", None),
-];
+/// Steps of the source's loop.
+const STEPS: f64 = 1e8;
+/// A step's answer: two DONE tokens of 13 bytes, of the loop's condition and of SET.
+const STEP_BYTES: f64 = 26.0;
+/// Payload of a packet of the usual 4,096 bytes.
+const PACKET_PAYLOAD_BYTES: f64 = 4088.0;
+
+impl PublishedMessages {
+    /// Elapsed time of a step.
+    pub(crate) fn step_ns(&self) -> f64 {
+        f64::from(self.elapsed_ms) * 1e6 / STEPS
+    }
+
+    /// Context switches a packet.
+    pub(crate) fn switches_each(&self) -> f64 {
+        f64::from(self.switches) / packets()
+    }
+}
+
+/// Packets that the source's batch was answered with, by reckoning: it does not tell.
+fn packets() -> f64 {
+    STEPS * STEP_BYTES / PACKET_PAYLOAD_BYTES
+}
+
+/// The source's table, with what follows for a step and a packet.
+pub(crate) fn published_table() -> Table {
+    let rows = PUBLISHED.messages.iter().map(|found| {
+        let connection = if found.encrypted { "encrypted" } else { "plain" };
+        let ms = |value: u32| format!("{value} ms");
+        [
+            format!("{}, {connection}", found.server),
+            ms(found.elapsed_ms),
+            duration(found.step_ns()),
+            ms(found.cpu_ms),
+            ms(found.encrypt_wait_ms),
+            count(found.switches.into()),
+            format!("{:.3}", found.switches_each()),
+        ]
+        .map(Piece::from)
+        .to_vec()
+    });
+    let head = ["Server", "Elapsed", "A step", "CPU", "Waited to encrypt", "Context switches"];
+    let head = head.into_iter().chain(["A packet"]);
+    Table::new("The source's table of messages", head, rows)
+}
+
+/// An explanation of the source's context switches, of which every number follows from its
+/// table.
+pub(crate) fn published_reckoning() -> String {
+    let [encrypted, plain, ..] = PUBLISHED.messages.each_ref();
+    let each = f64::from(encrypted.switches - plain.switches) / packets();
+    format!(
+        "The {} switches of {} are the plain run's {} and {each:.3} for each packet: two DONE \
+         tokens, 26 bytes, a step fill {} packets of 4,088 bytes, and each packet went to the \
+         operating system for encryption and came back.",
+        count(encrypted.switches.into()),
+        encrypted.server,
+        count(plain.switches.into()),
+        count(packets()),
+    )
+}
 
 #[cfg(test)]
 mod tests {
@@ -140,7 +204,7 @@ mod tests {
             (1.263, Some(1.187)),
             (1.0636, None),
         ];
-        for (figure, (elapsed, cpu)) in PUBLISHED.iter().zip(expected) {
+        for (figure, (elapsed, cpu)) in PUBLISHED.operations.iter().zip(expected) {
             assert!((figure.elapsed_ratio() - elapsed).abs() < 6e-4, "{figure:?}");
             match (figure.cpu_ratio(), cpu) {
                 (Some(found), Some(wanted)) => assert!((found - wanted).abs() < 6e-4, "{figure:?}"),
@@ -151,11 +215,33 @@ mod tests {
 
     #[test]
     fn rows_are_those_of_the_source() {
-        let row = |index: usize| PUBLISHED[index].row().map(|(name, all)| (name, all.join(" ")));
+        let row = |index: usize| {
+            PUBLISHED.operations[index].row().map(|(name, all)| (name, all.join(" ")))
+        };
         let statement = "7390 ms 121,576 18 26,037,103 3062 ms 121,397 1 23,409,175";
         assert_eq!(row(0), Some(("SELECT", statement.to_owned())));
         let rebuild = "14,936 ms 347,345 46,028 21,898 ms 7420 ms 347,116 46,190 17,133 ms";
         assert_eq!(row(4), Some(("rebuild of every index", rebuild.to_owned())));
         assert_eq!(row(7), None);
+    }
+
+    #[test]
+    fn switches_are_two_a_packet() {
+        let said = published_reckoning();
+        assert!(said.contains("1,273,235") && said.contains("1,117"), "{said}");
+        assert!(said.contains("2.000 for each packet") && said.contains("636,008"), "{said}");
+    }
+
+    #[test]
+    fn messages_agree_with_the_collection() {
+        let [e14, p14, e17, p17] = PUBLISHED.messages.each_ref();
+        for (found, wanted) in [
+            (ratio(e14.elapsed_ms, p14.elapsed_ms), 1.605),
+            (ratio(e14.cpu_ms, p14.cpu_ms), 1.390),
+            (ratio(e17.elapsed_ms, p17.elapsed_ms), 1.060),
+            (ratio(e17.cpu_ms, p17.cpu_ms), 1.031),
+        ] {
+            assert!((found - wanted).abs() < 6e-4, "{found} {wanted}");
+        }
     }
 }

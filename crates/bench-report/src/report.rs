@@ -169,6 +169,12 @@ impl Report {
         self.sides.iter().filter(|side| side.encrypts())
     }
 
+    /// The plain side that a side is held against: the base, or that of its own library.
+    pub(crate) fn plain(&self, side: &Side) -> Option<&Side> {
+        let Some(own) = &side.plain else { return self.base() };
+        self.sides.iter().find(|known| known.id == *own)
+    }
+
     /// A side's name.
     pub(crate) fn label<'a>(&'a self, id: &'a str) -> &'a str {
         self.sides.iter().find(|side| side.id == id).map_or(id, |side| side.label.as_str())

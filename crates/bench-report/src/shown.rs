@@ -1,6 +1,6 @@
 //! The tables of every experiment.
 
-use crate::figures::{Comparison, Difference, Pooled, Spread, Totals};
+use crate::figures::{Comparison, Difference, HEADLINE, Pooled, Spread, Totals};
 use crate::format::As;
 use crate::layout::{Column, FACTS, FactInfo, Layout, Of};
 use crate::metric::Metric;
@@ -72,6 +72,22 @@ impl<'a> Shown<'a> {
     ) -> Option<Found<'a, Comparison>> {
         let all = &self.report.summary.comparisons;
         find(all, &self.place("summary/comparisons"), |found| found.is(cell, metric, pair))
+    }
+
+    /// A ratio over several cells.
+    pub(crate) fn over(
+        &self,
+        id: &str,
+        metric: Metric,
+        pair: (&str, &str),
+    ) -> Option<Found<'a, Pooled>> {
+        let all = &self.report.summary.pooled;
+        find(all, &self.place("summary/pooled"), |found| found.is(id, metric, pair))
+    }
+
+    /// The headline of a side against its own plain one.
+    pub(crate) fn headline(&self, side: &Side, metric: Metric) -> Option<Found<'a, Pooled>> {
+        self.over(HEADLINE, metric, (&side.id, &self.report.plain(side)?.id))
     }
 
     pub(crate) fn totals(&self, cell: &str, side: &str) -> Option<Found<'a, Totals>> {

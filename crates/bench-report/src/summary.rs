@@ -66,11 +66,9 @@ fn totals_of(cell: &Class, side: &Side, runs: &[&Run]) -> Totals {
 
 /// For single values only what encryption adds: each encrypted side against its own plain one.
 fn differences(report: &Report, confidence: f64) -> Vec<Difference> {
-    let Some(base) = report.base() else { return Vec::new() };
     let of = |kind| {
         report.others().filter_map(move |side| {
-            let plain = side.plain.as_ref().unwrap_or(&base.id);
-            difference(report, kind, (&side.id, plain), confidence)
+            difference(report, kind, (&side.id, &report.plain(side)?.id), confidence)
         })
     };
     [ProbeKind::OpenOther, ProbeKind::OpenAgain, ProbeKind::ProcessMemory, ProbeKind::FileBytes]

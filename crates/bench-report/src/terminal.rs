@@ -5,7 +5,7 @@ use crate::metric::Metric;
 use crate::model::{Experiment, Results, Role};
 use crate::oltp::own_share;
 use crate::piece::Piece;
-use crate::published_messages::{PUBLISHED_MESSAGES_SOURCE, published_reckoning, published_table};
+use crate::published::{PUBLISHED, published_reckoning, published_table};
 use crate::report::{Report, float};
 use crate::shown::Shown;
 use crate::verdict::verdict;
@@ -34,10 +34,7 @@ fn embedded(results: &Results, report: &Report) -> String {
     let confidence = f64::from(results.settings.confidence_permille) / 10.0;
     let mut text = String::new();
     for side in report.others() {
-        let plain = side.plain.as_deref().or(report.base().map(|base| base.id.as_str()));
-        let Some(plain) = report.sides.iter().find(|known| plain == Some(&known.id)) else {
-            continue;
-        };
+        let Some(plain) = report.plain(side) else { continue };
         let mut cells = shown.cells("");
         let mut title = format!("{} against {}", side.label, plain.label);
         if side.role == Role::Peer {
@@ -83,7 +80,8 @@ fn own(name: &str, report: &Report) -> String {
             )
         })),
         Experiment::Messages => text.push_str(&format!(
-            "\n{PUBLISHED_MESSAGES_SOURCE}.{}{}\n",
+            "\n{}.{}{}\n",
+            PUBLISHED.documents["messages"].citation,
             published_table().words(),
             published_reckoning()
         )),

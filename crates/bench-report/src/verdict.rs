@@ -1,140 +1,220 @@
-//! The answer of a run in sentences.
+//! The answer of a run in sentences, for the terminal and for the page.
 
-use crate::figures::Ratio;
-use crate::format::{As, percent};
-use crate::model::{Class, Comparison, Experiment, Metric, Results, Role, Side};
+use std::cmp::Ordering;
+
+use crate::figures::{Comparison, Pooled, Ratio};
+use crate::format::{As, bytes, count, percent};
+use crate::headline::GROUPS;
+use crate::layout::Of;
+use crate::model::{Class, Experiment, Metric, Results, Role, Side};
+use crate::piece::{Found, Piece, all, each};
 use crate::report::{Report, float};
-use crate::{backup, messages, oltp};
+use crate::shown::Shown;
 
-/// The answer in sentences, most important first. Empty when nothing was compared.
-#[must_use]
-pub fn verdict(results: &Results) -> Vec<String> {
-    let embedded = results.embedded.as_ref();
-    let mut sentences = embedded.map_or_else(Vec::new, |report| of_embedded(results, report));
-    if let Some(matrix) = &results.backup {
-        let costs = backup::verdict(matrix, &results.settings.algorithm);
-        if results.control && sentences.is_empty() && !costs.is_empty() {
-            sentences.push(CONTROL.to_owned());
+/// What is found in a control.
+pub(crate) const CONTROL: &str = "Base against base, a control: the true overhead is 0 %; what is \
+     found is the method's own error.";
+/// The answer where there is none.
+pub(crate) const NOTHING: &str = "Nothing was compared";
+
+/// What encryption costs, a sentence each, most important first. Empty when nothing was compared.
+pub(crate) fn answers(results: &Results) -> Vec<Piece> {
+    let of = |(name, report): (&'static str, &Report)| {
+        let shown = Shown::of(name, report);
+        match report.experiment {
+            Experiment::Oltp => of_threads(&shown),
+            Experiment::Messages => of_messages(&shown),
+            Experiment::Backup => of_backups(&shown, &results.settings.algorithm),
+            _ => of_headline(&shown),
         }
-        sentences.extend(costs);
+    };
+    results.reports().flat_map(of).collect()
+}
+
+/// The answers, and what follows from single classes, for a terminal.
+pub(crate) fn verdict(results: &Results) -> Vec<String> {
+    let mut sentences: Vec<String> = answers(results).iter().map(Piece::words).collect();
+    if sentences.is_empty() {
+        sentences.push(format!("{NOTHING}."));
+    } else if results.control {
+        sentences.insert(0, CONTROL.to_owned());
     }
-    if let Some(report) = &results.oltp {
-        sentences.extend(oltp::verdict(report));
+    if let Some(report) = &results.embedded {
+        sentences.extend(of_groups(report, results.settings.confidence()));
     }
     if let Some(report) = &results.messages {
-        sentences.extend(messages::verdict(report));
+        sentences.extend(beside_costs(&Shown::of("messages", report)));
     }
     sentences
 }
 
-const CONTROL: &str = "Base against base, a control: the true overhead is 0 %. Found were:";
+/// Ours first, then each peer: elapsed time and CPU over the headline's classes.
+fn of_headline(shown: &Shown<'_>) -> Vec<Piece> {
+    let sentence = |side: &Side| {
+        let elapsed = shown.headline(side, Metric::Elapsed)?;
+        let cpu = shown.headline(side, Metric::Cpu);
+        let cpu = cpu.map(|cpu| all![" and ", cpu.told(), " of CPU"]);
+        let what = elapsed.text("what", &elapsed.item.what);
+        let cost = all![elapsed.told(), " of elapsed time", cpu];
+        Some(all![shown.side(&side.id), " costs ", cost, " over ", what, "."])
+    };
+    shown.report.others().filter_map(sentence).collect()
+}
 
-fn of_embedded(results: &Results, report: &Report) -> Vec<String> {
+/// Throughput and CPU a transaction over all workloads and threads.
+fn of_threads(shown: &Shown<'_>) -> Vec<Piece> {
+    let at = shown.place("summary/pooled");
+    let sentence = |side: &Side| {
+        let of = |metric| {
+            let is =
+                |one: &Found<'_, Pooled>| (&one.item.side, one.item.metric) == (&side.id, metric);
+            each(&shown.report.summary.pooled, &at).find(is)
+        };
+        let span = |found: &Found<'_, Pooled>| {
+            let [middle, least, most] = [
+                ("ratio", found.item.ratio),
+                ("least", found.item.least),
+                ("most", found.item.most),
+            ]
+            .map(|(field, ratio)| found.number(field, As::Percent, ratio));
+            all![Piece::Whole(Box::new(middle)), " (from ", Piece::span([least, most]), ")"]
+        };
+        let throughput = of(Metric::Throughput)?;
+        let cpu = of(Metric::CpuEach).map(|cpu| all![", CPU a transaction ", span(&cpu)]);
+        let what = throughput.text("what", &throughput.item.what);
+        let cost = all![": throughput ", span(&throughput), cpu];
+        Some(all![shown.side(&side.id), cost, " over ", what, "."])
+    };
+    shown.report.others().filter_map(sentence).collect()
+}
+
+/// The cost of each encrypted connection in each cell.
+fn of_messages(shown: &Shown<'_>) -> Vec<Piece> {
+    let Some(base) = shown.report.base() else { return Vec::new() };
+    let sentence = |cell: &Class, side: &Side| {
+        let of = |metric| shown.comparison(&cell.id, metric, (&side.id, &base.id));
+        let mut costs = vec![all!["elapsed ", of(Metric::Elapsed)?.told()]];
+        costs.extend(of(Metric::ServerCpu).map(|one| all!["server CPU ", one.told()]));
+        let switches = of(Metric::ServerSwitches);
+        costs.extend(switches.map(|one| all!["context switches ", one.ratio(As::Times)]));
+        costs.extend(match shown.figure(&cell.id, &side.id, Metric::Throughput, Of::Median) {
+            Piece::Nothing => None,
+            done => Some(all![done, format!(" {}s a second", cell.unit)]),
+        });
+        let names = all![shown.names(&cell.id, &[&side.id]), " against plain: "];
+        Some(all![names, Piece::parted(costs, ", "), "."])
+    };
+    let of = |cell| shown.report.others().filter_map(move |side| sentence(cell, side));
+    shown.report.cells.iter().flat_map(of).collect()
+}
+
+/// The cost in backups of the run's cipher, or of the last one: a sentence for each compression.
+fn of_backups(shown: &Shown<'_>, algorithm: &str) -> Vec<Piece> {
+    let report = shown.report;
+    let pooled = &report.summary.pooled;
+    let own = pooled.iter().find(|found| found.side == algorithm);
+    let Some((cipher, base)) = own.or(pooled.last()).zip(report.base()) else { return Vec::new() };
+    let sentence = |name: &str| {
+        let of = |action: &str, metric| {
+            shown.over(&format!("{action}/{name}"), metric, (&cipher.side, &base.id))
+        };
+        let (time, cpu) = (of("backup", Metric::Elapsed)?, of("backup", Metric::Cpu)?);
+        let size = of("backup", Metric::Size)?.ratio(As::Fine);
+        let restore = of("restore", Metric::Elapsed);
+        let restore = restore.map(|one| all!["; of its restore's time ", one.told()]);
+        let with = if name == "none" { "without compression" } else { &format!("with {name}") };
+        let backup = all![time.told(), format!(" of a backup's time {with}, "), cpu.told()];
+        let rest = all![" of its CPU and ", size, " of its size", restore, "."];
+        Some(all![time.text("side", &cipher.side), " costs ", backup, rest])
+    };
+    report.along("compression").into_iter().filter_map(sentence).collect()
+}
+
+/// Groups of classes, and how many ratios can be told from 0 %.
+fn of_groups(report: &Report, confidence: f64) -> Vec<String> {
     let side = report.sides.iter().find(|side| side.role == Role::Encrypted);
     let Some((base, side)) = report.base().zip(side) else { return Vec::new() };
+    let pair = (side.id.as_str(), base.id.as_str());
     let mut sentences = Vec::new();
-    if results.control {
-        sentences.push(CONTROL.to_owned());
-    }
-    sentences.extend(headline(report, side, base));
-    if sentences.is_empty() {
-        sentences.push(format!("Encryption with {} costs:", results.settings.algorithm));
-    }
-    for peer in report.sides.iter().filter(|side| side.role == Role::Peer) {
-        sentences.extend(headline(report, peer, base));
-    }
     for (group, fits) in GROUPS {
+        let own = |class: &&Class| fits(class) && class.id != "script/all";
         let span = |metric| {
-            let of =
-                |class: &Class| report.summary.comparison(&class.id, metric, &side.id, &base.id);
-            let classes = report.cells.iter().filter(|class| fits(class));
-            span(&classes.filter_map(of).collect::<Vec<_>>())
+            let of = |class: &Class| report.summary.comparison(&class.id, metric, pair.0, pair.1);
+            span(&report.cells.iter().filter(own).filter_map(of).collect::<Vec<_>>())
         };
         if let (Some(elapsed), Some(cpu)) = (span(Metric::Elapsed), span(Metric::Cpu)) {
             sentences.push(format!("{group}: elapsed time {elapsed}, CPU {cpu}."));
         }
     }
-    sentences.extend(significance(report, (side, base), results.settings.confidence()));
+    let judged = |one: &&Comparison| {
+        let wanted = matches!(one.metric, Metric::Elapsed | Metric::Cpu);
+        wanted && one.statement.is_none() && one.pair() == pair
+    };
+    let whole = || report.summary.comparisons.iter().filter(judged);
+    let bounded = whole().filter(|one| one.ends().is_some()).count();
+    let told = |side| whole().filter(|one| one.sure() == Some(side)).count();
+    let (slower, faster) = (told(Ordering::Greater), told(Ordering::Less));
+    let confidence = confidence * 100.0;
+    if bounded > 0 {
+        sentences.push(format!(
+            "Of {bounded} ratios, {slower} are above 0 % and {faster} below it with {confidence} % \
+             confidence; the others cannot be told from 0 %."
+        ));
+    } else if whole().next().is_some() {
+        sentences.push("No intervals: they need at least two restarts.".to_owned());
+    }
     sentences
 }
 
-/// The cost of a side over the headline's classes: elapsed time and CPU with their intervals.
-fn headline(report: &Report, side: &Side, base: &Side) -> Option<String> {
-    let against = side.plain.as_ref().unwrap_or(&base.id);
-    let find = |metric| report.summary.headline(metric, &side.id, against);
-    let (elapsed, cpu) = (find(Metric::Elapsed)?, find(Metric::Cpu)?);
-    Some(format!(
-        "{} costs {} of elapsed time and {} of CPU over {}.",
-        side.label,
-        elapsed.words(),
-        cpu.words(),
-        elapsed.what
-    ))
-}
-
-/// Classes that the verdict puts together, by name.
-type Group = (&'static str, fn(&Class) -> bool);
-
-const GROUPS: [Group; 5] = [
-    ("CRUD mixes", |class| class.experiment == Experiment::Crud),
-    ("Statements, index rebuild, backup", |class| {
-        class.experiment == Experiment::Operations && class.id.ends_with("/warm")
-    }),
-    ("The same with cold files", |class| {
-        class.experiment == Experiment::Operations && class.id.ends_with("/cold")
-    }),
-    ("Scans and copies", |class| class.experiment == Experiment::Scans),
-    ("Your statements", |class| class.experiment == Experiment::Script && class.id != "script/all"),
-];
-
 /// The geometric mean of the ratios, with the smallest and the largest where there are several.
 fn span(ratios: &[&Comparison]) -> Option<String> {
-    let low = ratios.iter().min_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
-    let high = ratios.iter().max_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
-    let logs: f64 = ratios.iter().map(|found| found.ratio.ln()).sum();
-    let mean = percent((logs / float(ratios.len() as u64)).exp());
-    if ratios.len() == 1 {
-        return Some(mean);
+    let mut sorted: Vec<f64> = ratios.iter().map(|found| found.ratio).collect();
+    sorted.sort_by(f64::total_cmp);
+    let logs: f64 = sorted.iter().map(|ratio| ratio.ln()).sum();
+    let mean = percent((logs / float(sorted.len() as u64)).exp());
+    match sorted.as_slice() {
+        [] => None,
+        [_] => Some(mean),
+        [low, .., high] => {
+            let [low, high] = [low, high].map(|ratio| As::Bare.words(*ratio));
+            Some(format!("{mean} (classes from {low} to {high})"))
+        }
     }
-    let [low, high] = [low, high].map(|found| As::Bare.words(found.ratio));
-    Some(format!("{mean} (classes from {low} to {high})"))
 }
 
-fn significance(report: &Report, (side, base): (&Side, &Side), confidence: f64) -> Option<String> {
-    let whole: Vec<&Comparison> = report
-        .summary
-        .comparisons
-        .iter()
-        .filter(|comparison| {
-            comparison.statement.is_none()
-                && matches!(comparison.metric, Metric::Elapsed | Metric::Cpu)
-                && comparison.side == side.id
-                && comparison.against == base.id
-        })
-        .collect();
-    let bounded: Vec<(f64, f64)> =
-        whole.iter().filter_map(|comparison| comparison.low.zip(comparison.high)).collect();
-    if bounded.is_empty() {
-        return (!whole.is_empty())
-            .then(|| "No intervals: they need at least two restarts.".to_owned());
-    }
-    let slower = bounded.iter().filter(|(low, _)| *low > 1.0).count();
-    let faster = bounded.iter().filter(|(_, high)| *high < 1.0).count();
-    Some(format!(
-        "Of {} ratios, {slower} are above 0 % and {faster} below it with {} % confidence; the \
-         others cannot be told from 0 %.",
-        bounded.len(),
-        confidence * 100.0
-    ))
+/// Each connection against SQLite called directly, and connections that wait.
+fn beside_costs(shown: &Shown<'_>) -> Vec<String> {
+    let report = shown.report;
+    let direct = report.sides.iter().find(|side| side.role == Role::Reference);
+    let over_direct = |cell: &Class, side: &Side| {
+        let direct = &direct?.id;
+        let cpu = shown.comparison(&cell.id, Metric::ServerCpu, (&side.id, direct))?;
+        let used = |side: &str| shown.figure(&cell.id, side, Metric::ServerCpu, Of::Each);
+        let names = shown.names(&cell.id, &[&side.id]);
+        let cost = all![" against SQLite called directly: server CPU ", cpu.ratio(As::Times)];
+        let both = all![" (", used(&side.id), " against ", used(direct)];
+        Some(all![names, cost, both, format!(" a {}).", cell.unit)])
+    };
+    let of = |cell| report.sides.iter().filter_map(move |side| over_direct(cell, side));
+    let idle = report.idle.iter().map(|found| {
+        format!(
+            "{} idle connections, {}: {} of memory in the server's process, {} each.",
+            count(float(found.connections)),
+            found.side,
+            bytes(float(found.after_bytes)),
+            bytes(found.each_bytes())
+        )
+    });
+    report.cells.iter().flat_map(of).map(|one| one.words()).chain(idle).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::examples::example;
+    use crate::examples::{example, holds, whole};
 
     #[test]
-    fn verdict_names_algorithm_and_overheads() {
+    fn verdict_names_sides_and_overheads() {
         let mut results = example();
         let sentences = verdict(&results);
         assert!(sentences[0].contains("encrypted costs +10.0 % (+10.0 to +10.0)"), "{sentences:?}");
@@ -142,5 +222,40 @@ mod tests {
         assert!(sentences[2].contains("+10.0 %"), "{sentences:?}");
         results.control = true;
         assert!(verdict(&results)[0].contains("true overhead is 0 %"));
+        results.embedded = None;
+        assert_eq!(verdict(&results), ["Nothing was compared."]);
+    }
+
+    #[test]
+    fn every_experiment_has_its_answers() {
+        let results = Results { embedded: None, ..whole() };
+        assert_eq!(verdict(&Results { oltp: None, ..results.clone() }).len(), 2 + 2 + 2 + 1);
+        let said = verdict(&results).join("\n");
+        holds(
+            &said,
+            [
+                "tdekit: throughput -2.5 % (from -4.0 % to -1.0 %), CPU a transaction +7.5 %",
+                "peer: throughput -20.0 %",
+                "server CPU +25.0 % (+25.0 to +25.0), context switches x20.00",
+                "selects a second.",
+                "AES_256 costs +19.6 % (+19.6 to +19.6) of a backup's time with zstd, +100 %",
+                " of its CPU and +0.020 % of its size; of its restore's time +19.6 %",
+                "without compression",
+                "point selects, off against SQLite called directly: server CPU x2.00 (2.06 us",
+                "1,000 idle connections, on: 50.0 MB of memory in the server's process, 30.0 kB",
+            ],
+        );
+    }
+
+    #[test]
+    fn sqlite_called_directly_is_a_base_of_its_own() {
+        let report = crate::examples::messages_with_everything();
+        let direct =
+            |side, metric| report.summary.comparison("points", metric, side, "direct").unwrap();
+        assert!((direct("off", Metric::ServerCpu).ratio - 2.0).abs() < 1e-4);
+        assert!((direct("on", Metric::ServerCpu).ratio - 2.5).abs() < 1e-4);
+        // It is no connection that could cost more than the plain one.
+        assert!(report.summary.comparisons.iter().all(|found| found.side != "direct"));
+        assert_eq!(report.median("points", "direct", Metric::SwitchesEach), None);
     }
 }

@@ -10,12 +10,14 @@ mod connection;
 mod idle;
 mod image;
 mod statement;
+mod weaken;
 
 pub use api::{Api, ExtensionEntry, LibraryError};
 pub use connection::{BUSY_WAIT, CacheCounts, Connection, Library, SqliteError, retries};
 pub use idle::control_code;
 pub use image::Image;
 pub use statement::{Bound, Row, Statement, Value};
+pub use weaken::weaken_undefined;
 
 /// Whether a text ends with a complete statement, by the library linked into this program.
 #[must_use]

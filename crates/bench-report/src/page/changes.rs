@@ -100,8 +100,7 @@ fn sentence(found: &Found<'_, Change>) -> Markup {
     };
     html! {
         (label(found)) " " (verdict) " in " (what) " over "
-        (found.text("label", &found.item.label)) ": "
-        span class="number" { (found.ratio(As::Percent)) } " (" (found.ends(As::Bare)) ")"
+        (found.text("label", &found.item.label)) ": " (found.told())
     }
 }
 

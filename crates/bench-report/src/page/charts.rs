@@ -8,8 +8,7 @@ use crate::layout::Of;
 use crate::model::{Class, Metric, Side};
 use crate::piece::Piece;
 use crate::plot::{Bar, Bars, ChartError, Ink, Key, Lines, Series, bars, lines};
-use crate::published_messages::{PUBLISHED_MESSAGES, PublishedMessages};
-use crate::report::float;
+use crate::published::{PUBLISHED, PublishedMessages};
 use crate::shown::Shown;
 use crate::table::Table;
 
@@ -95,7 +94,7 @@ const FIGURES: [Figure; 4] = [
     },
     Figure {
         title: "CPU of the server, encrypted over plain, message loop",
-        published: |found| float(found.cpu_ms),
+        published: |found| found.cpu_ms.into(),
         metric: Metric::ServerCpu,
         of: None,
     },
@@ -123,10 +122,10 @@ impl Figure {
             }
             let plain =
                 |other: &&PublishedMessages| !other.encrypted && other.server == found.server;
-            let below = PUBLISHED_MESSAGES.iter().find(plain).filter(|_| found.encrypted)?;
-            Some(bar(found.server.to_owned(), value / (self.published)(below)))
+            let below = PUBLISHED.messages.iter().find(plain).filter(|_| found.encrypted)?;
+            Some(bar(found.server.clone(), value / (self.published)(below)))
         };
-        PUBLISHED_MESSAGES.iter().filter_map(of).collect()
+        PUBLISHED.messages.iter().filter_map(of).collect()
     }
 
     fn ours(&self, shown: &Shown<'_>) -> Vec<Drawn> {

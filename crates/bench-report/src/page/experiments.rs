@@ -3,16 +3,16 @@
 use maud::{Markup, html};
 
 use super::book::Book;
-use super::documents::{Document, MIXES, OPERATIONS, beside, provenance};
+use super::documents::{beside, provenance};
 use super::{overhead, statements};
 use crate::piece::{As, Found};
+use crate::published::PUBLISHED;
 
 /// A section, in the order of the page.
 struct Section {
     /// Its name, and how the identifiers of its classes begin.
     name: &'static str,
     heading: &'static str,
-    document: Option<&'static Document>,
     /// How it is measured here.
     here: &'static str,
     /// Title of the table of overheads.
@@ -23,21 +23,18 @@ const SECTIONS: [Section; 4] = [
     Section {
         name: "script",
         heading: "Your statements",
-        document: None,
         here: "statements of your own, in the order of your script; ",
         table: "Overhead of your statements",
     },
     Section {
         name: "crud",
         heading: "CRUD mixes",
-        document: Some(&MIXES),
         here: " processes, the source's tables and indexes, no think time; ",
         table: "Overhead of the mixes: reads/updates/inserts",
     },
     Section {
         name: "operations",
         heading: "Operations of a DBA",
-        document: Some(&OPERATIONS),
         here: "statements derived from the database's own tables and indexes; SQLite's cache \
                emptied before each, in the cold classes the system's too; each measured alone with \
                its commit and undone off the clock; ",
@@ -46,7 +43,6 @@ const SECTIONS: [Section; 4] = [
     Section {
         name: "scans",
         heading: "Scans and copies",
-        document: None,
         here: "full reads and copies, where a cipher has the least else to hide behind; no \
                document measures them; ",
         table: "Overhead of scans and copies",
@@ -76,10 +72,10 @@ fn section(book: &Book<'_>, one: &Section) -> Markup {
         @if !classes.is_empty() {
             section id=(one.name) {
                 h2 { (one.heading) }
-                (provenance(book.results, one.name, one.document, &here))
+                (provenance(book.results, one.name, &here))
                 (table)
                 @if one.name == "operations" { (statements::by_type(book)) }
-                @if one.document.is_some() { (beside(book, &start)) }
+                @if PUBLISHED.documents.contains_key(one.name) { (beside(book, &start)) }
                 @if one.name == "operations" { (statements::derived(book)) }
                 (overhead::what(&classes))
             }

@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use crate::figures::Comparison;
+use crate::figures::{Comparison, Ratio};
 use crate::index::compression_words;
 use crate::layout::Of;
 use crate::model::{Class, Metric, Role, Side};
@@ -92,7 +92,7 @@ fn square(shown: &Shown<'_>, cell: &Class, side: &Side) -> Markup {
             @match (side.role, &found) {
                 (Role::Base, _) => "base",
                 (_, Some(found)) => {
-                    @if !is_certain(found.item) { "≈ " }
+                    @if found.item.sure().is_none() { "≈ " }
                     (found.ratio(As::Percent))
                 },
                 (_, None) => "–",
@@ -103,23 +103,18 @@ fn square(shown: &Shown<'_>, cell: &Class, side: &Side) -> Markup {
     }
 }
 
-/// Whether the interval leaves 0 % out.
-fn is_certain(found: &Comparison) -> bool {
-    found.low.is_some_and(|low| low > 1.0) || found.high.is_some_and(|high| high < 1.0)
-}
-
 /// Direction and strength of the colour, and a frame for what can be told from 0 %.
 fn shade(found: Option<&Comparison>) -> String {
     let Some(found) = found else { return "none".to_owned() };
     let direction = if found.ratio > 1.0 { "slower" } else { "faster" };
-    let frame = if is_certain(found) { " certain" } else { "" };
+    let frame = if found.sure().is_some() { " certain" } else { "" };
     format!("{direction} {}{frame}", strength(found))
 }
 
 /// A cost that cannot be told from 0 % gets the faintest shade.
 fn strength(found: &Comparison) -> &'static str {
     let size = found.ratio.ln().abs();
-    if !is_certain(found) && size >= FAINT.0 {
+    if found.sure().is_none() && size >= FAINT.0 {
         return FAINT.1;
     }
     STEPS.iter().find(|(least, _)| size >= *least).map_or("s0", |(_, class)| class)

@@ -3,24 +3,10 @@
 use maud::{Markup, html};
 
 use super::book::Book;
-use crate::model::{Class, Experiment, Metric};
+use crate::headline::GROUPS;
+use crate::model::{Class, Metric};
 use crate::piece::{As, Found, number};
 use crate::plot::{ChartError, Forest, Ink, Key, Line, Mark, forest};
-
-/// A group's name in the plot, and which classes belong to it.
-type Group = (&'static str, fn(&Class) -> bool);
-
-const GROUPS: [Group; 5] = [
-    ("Your statements", |class| class.experiment == Experiment::Script),
-    ("CRUD mixes, several processes", |class| class.experiment == Experiment::Crud),
-    ("Statements, index rebuild, backup", |class| {
-        class.experiment == Experiment::Operations && !class.id.ends_with("/cold")
-    }),
-    ("The same with cold files", |class| {
-        class.experiment == Experiment::Operations && class.id.ends_with("/cold")
-    }),
-    ("Scans and copies", |class| class.experiment == Experiment::Scans),
-];
 
 /// The forest plot of every class.
 ///

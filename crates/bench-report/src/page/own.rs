@@ -2,21 +2,13 @@
 
 use maud::{Markup, html};
 
-use super::documents::{BACKUP, Document, MESSAGES, OLTP, provenance};
+use super::documents::provenance;
 use super::{charts, heat, published};
 use crate::model::{Experiment, Results};
 use crate::piece::{As, Piece, each, number, text};
 use crate::plot::ChartError;
 use crate::report::Report;
 use crate::shown::Shown;
-
-fn document(experiment: Experiment) -> &'static Document {
-    match experiment {
-        Experiment::Backup => &BACKUP,
-        Experiment::Messages => &MESSAGES,
-        _ => &OLTP,
-    }
-}
 
 /// Charts, costs, and the figures of all sides. `name` is the report's place in the document.
 ///
@@ -38,7 +30,7 @@ pub(super) fn section(
     Ok(html! {
         section id=(name) {
             h2 { (layout.title) }
-            (provenance(results, name, Some(document(report.experiment)), &here))
+            (provenance(results, name, &here))
             (first)
             @if let Some(table) = shown.pooled() {
                 h3 { (layout.pooled_note) }

@@ -38,9 +38,9 @@ fn plot(book: &Book<'_>, shown: &[&Side]) -> Forest {
     // A row says something where a peer was measured too.
     let row = |class: &Class| {
         let mark = |side: &Side| {
-            let own = side.plain.as_ref().unwrap_or(&book.base.id);
-            let found = book.shown.comparison(&class.id, Metric::Elapsed, (&side.id, own));
-            found.map(|found| Mark::of(found.item))
+            let pair = (side.id.as_str(), book.report.plain(side)?.id.as_str());
+            let found = book.shown.comparison(&class.id, Metric::Elapsed, pair)?;
+            Some(Mark::of(found.item))
         };
         let marks: Vec<_> = drawn.iter().map(|(_, side)| mark(side)).collect();
         let beside = marks.iter().skip(1).any(Option::is_some);

@@ -4,8 +4,7 @@ use maud::{Markup, html};
 
 use crate::model::Metric;
 use crate::piece::{As, Piece, all, each};
-use crate::published::PUBLISHED_BACKUP;
-use crate::published_messages::{published_reckoning, published_table};
+use crate::published::{PUBLISHED, published_reckoning, published_table};
 use crate::shown::Shown;
 use crate::table::Table;
 
@@ -15,10 +14,10 @@ pub(super) fn of_backups(shown: &Shown<'_>) -> Markup {
 }
 
 fn backups(shown: &Shown<'_>) -> Table {
-    let rows = PUBLISHED_BACKUP.iter().map(|(what, there, compressed)| {
-        let here = compressed.map(|compressed| sizes(shown, compressed));
+    let rows = PUBLISHED.backups.iter().map(|one| {
+        let here = one.compressed.map(|compressed| sizes(shown, compressed));
         let here = here.unwrap_or_else(|| "in the table above".into());
-        vec![(*what).into(), (*there).into(), here]
+        vec![one.what.as_str().into(), one.there.as_str().into(), here]
     });
     let name = "Published figures beside ours, backups";
     Table::new(name, ["Published for", "There", "Here"], rows)

@@ -3,19 +3,15 @@
 use maud::{Markup, html};
 
 use super::{ALERT, NOTICE, notices};
-use crate::backup::cipher_of;
-use crate::figures::{HEADLINE, Pooled, Ratio};
-use crate::model::{Metric, ProbeKind, Results, Role, Side};
-use crate::piece::{As, Found, Piece, all, each, find, number, text};
+use crate::model::{Metric, ProbeKind, Results, Role};
+use crate::piece::{As, Piece, all, each, number, text};
 use crate::report::Report;
 use crate::shown::{Shown, more};
+use crate::verdict::{CONTROL, NOTHING, answers};
 
 /// Title, verdict, and what a reader should know before trusting it.
 pub(super) fn head(results: &Results) -> Markup {
-    let mut answers = results.embedded.as_ref().map_or_else(Vec::new, of_embedded);
-    answers.extend(results.oltp.iter().flat_map(of_threads));
-    let algorithm = &results.settings.algorithm;
-    answers.extend(results.backup.iter().flat_map(|report| of_backups(report, algorithm)));
+    let answers = answers(results);
     html! {
         header {
             p class="subject" {
@@ -31,14 +27,9 @@ pub(super) fn head(results: &Results) -> Markup {
                     h1 { (first) }
                     @for answer in rest { p class="answer" { (answer) } }
                 },
-                None => h1 { "Nothing was compared" },
+                None => h1 { (NOTHING) },
             }
-            @if results.control {
-                p class=(NOTICE) {
-                    strong { "Base against base: " } "the true cost is none; what is found is the \
-                     method's own error."
-                }
-            }
+            @if results.control { p class=(NOTICE) { (Piece::from(CONTROL)) } }
             @if let Some(report) = &results.embedded { (facts(report)) }
             (notices(&results.incomplete, "incomplete", (ALERT, "Incomplete: ")))
             (notices(&results.warnings, "warnings", (NOTICE, "Note: ")))
@@ -46,95 +37,13 @@ pub(super) fn head(results: &Results) -> Markup {
     }
 }
 
-/// The headline of a side against its own library without encryption.
-fn headline<'a>(report: &'a Report, side: &Side, metric: Metric) -> Option<Found<'a, Pooled>> {
-    let against = side.plain.as_ref().unwrap_or(&report.base()?.id);
-    find(&report.summary.pooled, "embedded/summary/pooled", |found| {
-        found.is(HEADLINE, metric, (&side.id, against))
-    })
-}
-
-/// `+1.8 % (+1.1 to +2.5)`.
-fn with_ends<T: Ratio>(found: &Found<'_, T>) -> Markup {
-    html! {
-        span class="number" { (found.ratio(As::Percent)) } " (" (found.ends(As::Percent)) ")"
-    }
-}
-
-/// Ours first, then each peer.
-fn of_embedded(report: &Report) -> Vec<Markup> {
-    let answer = |side: Found<'_, Side>| {
-        let elapsed = headline(report, side.item, Metric::Elapsed)?;
-        let cpu = headline(report, side.item, Metric::Cpu);
-        let label = side.text("label", &side.item.label);
-        Some(html! {
-            (label)
-            @if side.item.role == Role::Encrypted {
-                " costs " (with_ends(&elapsed)) " of elapsed time over "
-                (elapsed.text("what", &elapsed.item.what))
-            } @else {
-                " would cost " (with_ends(&elapsed))
-                @if let Some(cpu) = &cpu { ", and " (with_ends(cpu)) " of CPU" }
-                "."
-            }
-        })
-    };
-    let encrypting = each(&report.sides, "embedded/sides").filter(|side| side.item.encrypts());
-    encrypting.filter_map(answer).collect()
-}
-
-/// Throughput over all workloads and threads.
-fn of_threads(report: &Report) -> Vec<Markup> {
-    let answer = |found: Found<'_, Pooled>| {
-        let item = found.item;
-        let side = report.others().find(|side| side.id == item.side)?;
-        let value = |field: &str, value: f64| found.number(field, As::Percent, value);
-        (item.metric == Metric::Throughput).then(|| {
-            html! {
-                (Shown::of("oltp", report).side(&side.id)) ": throughput "
-                span class="number" { (value("ratio", item.ratio)) } " (from "
-                (value("least", item.least)) " to " (value("most", item.most)) ") over "
-                (found.text("what", &item.what)) "."
-            }
-        })
-    };
-    each(&report.summary.pooled, "oltp/summary/pooled").filter_map(answer).collect()
-}
-
-/// The cost in backups of the run's cipher, or of the last one: a sentence for each compression.
-fn of_backups(report: &Report, algorithm: &str) -> Vec<Markup> {
-    let Some(cipher) = cipher_of(report, algorithm) else { return Vec::new() };
-    let of = |action: &str, compression: &str| {
-        find(&report.summary.pooled, "backup/summary/pooled", |found: &Pooled| {
-            found.side == cipher
-                && found.metric == Metric::Elapsed
-                && found.id == format!("{action}/{compression}")
-        })
-    };
-    let sentence = |compression: &&str| {
-        let elapsed = of("backup", compression)?;
-        let restore = of("restore", compression);
-        let cell = each(&report.cells, "backup/cells")
-            .find(|cell| cell.item.axis("compression") == *compression)?;
-        Some(html! {
-            (elapsed.text("side", cipher)) " costs " (with_ends(&elapsed)) " of a backup's time"
-            @match *compression {
-                "none" => " without compression",
-                name => { " with " (cell.text("axes/compression", name)) },
-            }
-            @if let Some(restore) = &restore { ", of its restore's " (with_ends(restore)) }
-            "."
-        })
-    };
-    report.along("compression").iter().filter_map(sentence).collect()
-}
-
 /// CPU, and what encryption adds beside time, each in a box.
 fn facts(report: &Report) -> Markup {
     let side = report.sides.iter().find(|side| side.role == Role::Encrypted);
+    let shown = Shown::of("embedded", report);
     let heads = [(Metric::Cpu, "CPU time"), (Metric::Instructions, "Instructions")];
     let heads = heads.into_iter().filter_map(|(metric, name)| {
-        let found = headline(report, side?, metric)?;
+        let found = shown.headline(side?, metric)?;
         Some((name, all![found.ratio(As::Percent), " ", found.ends(As::Percent).small()]))
     });
     let differences = each(&report.summary.differences, "embedded/summary/differences")

@@ -89,7 +89,7 @@ mod tests {
         let page = lines(&plot).unwrap().into_string();
         // A hollow mark is a disc of paper under a ring.
         assert_eq!(page.matches("<circle").count(), 6);
-        assert_eq!(page.matches("Z\" class=\"fill two\"").count(), 3);
+        assert_eq!(page.matches("<rect ").count(), 3);
         holds(&page, ["threads", ">64<", ">600/s<", "○</span>", "■</span>", ">tdekit<"]);
     }
 }

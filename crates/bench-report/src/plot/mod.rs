@@ -7,7 +7,7 @@ mod forest;
 mod lines;
 mod paint;
 
-use std::fmt;
+use std::io;
 
 use maud::{Markup, PreEscaped, html};
 use plotters::chart::{ChartBuilder, ChartContext, LabelAreaPosition};
@@ -15,6 +15,7 @@ use plotters::coord::Shift;
 use plotters::coord::cartesian::Cartesian2d;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
 use plotters::element::{Circle, PathElement, Polygon, Rectangle};
+use plotters::prelude::SVGBackend;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontDesc, FontFamily, FontStyle, TextStyle};
 
@@ -24,12 +25,12 @@ pub(crate) use bars::{Bar, Bars, bars};
 pub(crate) use forest::{Forest, Line, Mark, forest};
 pub(crate) use lines::{Lines, Series, lines};
 pub(crate) use paint::Ink;
-use paint::{Paint, UNITS};
+use paint::{UNITS, in_classes};
 
 /// A chart that plotters refused to draw.
-pub(crate) type ChartError = DrawingAreaErrorKind<fmt::Error>;
+pub(crate) type ChartError = DrawingAreaErrorKind<io::Error>;
 
-type Area<'a> = DrawingArea<Paint<'a>, Shift>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// An entry of a legend: the ink, whose mark has a shape of its own, and the words.
 #[derive(Debug, Clone)]
@@ -75,14 +76,14 @@ fn picture(
     draw: impl FnOnce(&Area<'_>) -> Result<(), ChartError>,
 ) -> Result<Markup, ChartError> {
     let mut out = String::new();
-    let size = [width, height].map(|side| u32::try_from(px(side)).unwrap_or(0));
-    let root = Paint { out: &mut out, size: (size[0], size[1]) }.into_drawing_area();
+    let [width, height] = [width, height].map(|side| units_u32(f64::from(px(side))));
+    let root = SVGBackend::with_string(&mut out, (width, height)).into_drawing_area();
     draw(&root)?;
     drop(root);
     Ok(html! {
         svg class=(format!("chart {class}")) role="img" aria-label=(title)
             viewBox=(format!("0 0 {width} {height}"))
-        { (PreEscaped(out)) }
+        { (PreEscaped(in_classes(&out))) }
     })
 }
 
@@ -117,7 +118,7 @@ fn frame<'a>(
     [above, below, left, right]: [i32; 4],
     words: &[(LabelAreaPosition, i32)],
     (x, y): (Shown, Shown),
-) -> Result<ChartContext<'a, Paint<'a>, Cartesian2d<Axis, Axis>>, ChartError> {
+) -> Result<ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>, ChartError> {
     let mut builder = ChartBuilder::on(root);
     builder.margin_top(px(above)).margin_bottom(px(below));
     builder.margin_left(px(left)).margin_right(px(right));
@@ -167,7 +168,9 @@ fn units_u32(value: f64) -> u32 {
 }
 
 fn words_style(ink: Ink, pixels: i32) -> TextStyle<'static> {
-    let font = FontDesc::new(FontFamily::SansSerif, f64::from(px(pixels)), FontStyle::Normal);
+    // The backend divides by 1.24.
+    let size = f64::from(px(pixels)) * 1.24;
+    let font = FontDesc::new(FontFamily::SansSerif, size, FontStyle::Normal);
     let mut style = TextStyle::from(font);
     style.color = ink.to_backend_color();
     style
