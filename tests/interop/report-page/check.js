@@ -103,7 +103,7 @@ async function plots(name, page, cells) {
         check(known.has(text), `${where}: ${text} stands in no table`);
         const { value, half } = parse(text);
         const place = (percent) => first.x + slope * (Math.log(1 + percent / 100) - first.log);
-        const slack = Math.abs(place(value + half) - place(value - half)) / 2 + 0.6;
+        const slack = Math.abs(place(value + half) - place(value - half)) / 2 + 6;
         check(Math.abs(marks[row] - place(value)) <= slack,
           `${where}: the mark of ${text} lies at ${marks[row]}, not ${place(value)}`);
       }

@@ -36,17 +36,20 @@ function loose() {
 
 /** Numbers, axis marks and marks of each forest plot, in the order in which they are drawn. */
 function forests() {
-  const centre = (path) => {
-    const numbers = path.getAttribute('d').match(/-?[\d.]+/g).map(Number);
-    const xs = numbers.filter((_, index) => index % 2 === 0);
+  const centre = (mark) => {
+    const of = (name) => Number(mark.getAttribute(name));
+    if (mark.tagName === 'circle') return of('cx');
+    if (mark.tagName === 'rect') return of('x') + of('width') / 2;
+    const points = mark.getAttribute('points').trim().split(' ');
+    const xs = points.map((point) => Number(point.split(',')[0]));
     return (Math.min(...xs) + Math.max(...xs)) / 2;
   };
   return [...document.querySelectorAll('.forest svg')].map((svg) => {
     const texts = [...svg.querySelectorAll('text')];
     const of = (ink) => ({
       numbers: texts.filter((text) => text.classList.contains(ink)).map((t) => t.textContent),
-      marks: [...svg.querySelectorAll(`circle.fill.${ink}, path.fill.${ink}`)].map((mark) => (
-        mark.tagName === 'circle' ? Number(mark.getAttribute('cx')) : centre(mark))),
+      marks: ['circle', 'rect', 'polygon']
+        .flatMap((shape) => [...svg.querySelectorAll(`${shape}.fill.${ink}`)]).map(centre),
     });
     return {
       ticks: texts
@@ -61,7 +64,7 @@ function forests() {
 /** Intervals of each plot of many runs: how many hold the truth, how many do not. */
 function bands() {
   return [...document.querySelectorAll('.bands')].map((figure) => {
-    const count = (ink) => figure.querySelectorAll(`svg path.stroke.${ink}`).length;
+    const count = (ink) => figure.querySelectorAll(`svg polyline.stroke.${ink}`).length;
     return { counted: figure.dataset.counted, hold: count('one'), miss: count('two') };
   });
 }
