@@ -43,6 +43,12 @@ as nobody-else $user sqlite3 app.db "SELECT count(*) FROM t" >/tmp/said 2>&1 &&
 grep -q 'not a database' /tmp/said || fail "without the extension: $(cat /tmp/said)"
 read_back env TDEKIT_PASSWORD=another >/tmp/said && fail "opened by another password"
 grep -q 'authorization denied' /tmp/said || fail "another password: $(cat /tmp/said)"
+preload=/usr/lib/tdekit/libtdekit_preload.so
+rows=$(as nobody-else $user env LD_PRELOAD=$preload sqlite3 app.db "SELECT count(*) FROM t")
+[ "$rows" = 500 ] ||
+    fail "not opened with the extension before the shell"
+as nobody-else $user env LD_PRELOAD=$preload TDEKIT_PASSWORD=another \
+    sqlite3 app.db "SELECT count(*) FROM t" >/tmp/said 2>&1 && fail "preloaded: another password"
 cp $user/app.db $user/whole.db
 printf 'changed' | dd of=$user/app.db bs=1 seek=20500 conv=notrunc 2>/dev/null
 read_back >/tmp/said && fail "a changed file was read"

@@ -19,13 +19,20 @@ pub(crate) fn extension_path() -> PathBuf {
     target_dir().join("release/libtdekit_sqlite.so")
 }
 
+/// What `LD_PRELOAD` names, as built by [`build`].
+pub(crate) fn preload_path() -> PathBuf {
+    target_dir().join("release").join(PRELOAD)
+}
+
 /// The shipped files: a package, and the file that it builds.
-pub(crate) const SHIPPED: [(&str, &str); 4] = [
+pub(crate) const SHIPPED: [(&str, &str); 5] = [
     ("tdekit", "tdekit"),
     ("tdekit-bench-run", "tdekit-bench"),
     ("tdekit-sqlite-vfs", "libtdekit_sqlite.so"),
+    ("tdekit-sqlite-preload", PRELOAD),
     ("tdekit-mariadb-plugin", PLUGIN),
 ];
+const PRELOAD: &str = "libtdekit_preload.so";
 const PLUGIN: &str = "libtdekit_mariadb.so";
 
 /// Builds all that is shipped in release.
@@ -43,8 +50,8 @@ pub(crate) fn build() -> Result<()> {
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     setup(Purpose::Bench)?;
     let servers = arguments.iter().any(|word| word.contains("oltp") || word.contains("mysql:"));
-    let needed: Vec<_> =
-        SHIPPED.into_iter().filter(|(_, file)| servers || *file != PLUGIN).collect();
+    let needed = |(_, file): &(&str, &str)| *file != PRELOAD && (servers || *file != PLUGIN);
+    let needed: Vec<_> = SHIPPED.into_iter().filter(needed).collect();
     build_of(&needed)?;
     run(Command::new(command_path()).arg("bench").args(arguments))
 }

@@ -104,7 +104,11 @@ def opens_afresh(path):
 
 
 def load_extension():
-    """Loads as an application does, or by ctypes alone where the driver asks for that."""
+    """Loads as an application does, or by ctypes alone where the driver asks for that; not at all
+    where the loader put the extension before this program.
+    """
+    if "LD_PRELOAD" in os.environ:
+        return "preloaded"
     if "INTEROP_PYTHON_CTYPES" in os.environ:
         tdekit.load_by_ctypes(tdekit.extension_path())
         return "loaded by ctypes"
@@ -113,6 +117,8 @@ def load_extension():
 
 def expect_fresh_process(path, wanted, *missing, **changed):
     """What a process says that lacks something of this one's environment."""
+    if "TDEKIT_EXTENSION" in missing:
+        missing += ("LD_PRELOAD",)
     environment = {k: v for k, v in os.environ.items() if k not in missing}
     fresh = subprocess.run(
         [sys.executable, __file__, "--afresh", path],

@@ -8,7 +8,10 @@ marker="${INTEROP_MARKER:?}"
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 
-if [ -n "${TDEKIT_EXTENSION:-}" ]; then
+if [ -n "${INTEROP_PRELOAD:-}" ] && [ -n "${TDEKIT_EXTENSION:-}" ]; then
+  sqlite3() { LD_PRELOAD="$INTEROP_PRELOAD" command sqlite3 "$@"; }
+  way="with the extension, preloaded" files_that_show="none"
+elif [ -n "${TDEKIT_EXTENSION:-}" ]; then
   # shellcheck source-path=SCRIPTDIR source=tdekit.bash
   . "$(dirname "${BASH_SOURCE[0]}")/tdekit.bash"
   way="with the extension" files_that_show="none"

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 
 use super::store::forget_tdekit;
 use crate::process::{find_program, output, root, run, run_quietly, target_dir};
+use crate::release::preload_path;
 
 /// One program that uses a database through a stock driver.
 pub(super) struct Program {
@@ -58,6 +59,28 @@ pub(super) const PROGRAMS: &[Program] = &[
         start: |_| {
             let mut command = python("python3");
             command.env("INTEROP_PYTHON_CTYPES", "1");
+            command
+        },
+    },
+    Program {
+        name: "preload-shell",
+        source: "sqlite-shell",
+        prepare: |_| Ok(()),
+        start: |_| {
+            let mut command = Command::new("bash");
+            command.env("INTEROP_PRELOAD", preload_path());
+            command.arg(source("sqlite-shell").join("roundtrip.bash"));
+            command
+        },
+    },
+    Program {
+        name: "preload-python",
+        source: "python",
+        prepare: |_| Ok(()),
+        // One from elsewhere, which may lack `load_extension`.
+        start: |_| {
+            let mut command = python("python3");
+            command.env("LD_PRELOAD", preload_path());
             command
         },
     },

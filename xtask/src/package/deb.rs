@@ -34,7 +34,7 @@ pub(super) fn make(built: &Built, speaker: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("make {}", to.display()))?;
     let stage = Stage::begin("tdekit", built, speaker)?;
     stage.program("tdekit", "usr/bin/tdekit")?;
-    for name in ["tdekit-bench", "libtdekit_sqlite.so"] {
+    for name in ["tdekit-bench", "libtdekit_sqlite.so", "libtdekit_preload.so"] {
         stage.program(name, &format!("{LIBRARIES}/{name}"))?;
     }
     stage.manuals()?;

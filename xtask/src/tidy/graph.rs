@@ -19,6 +19,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tdekit-sqlite-page", &["tdekit-key-crypto", "tdekit-key-store"]),
     ("tdekit-sqlite-vfs", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-sqlite-page"]),
     ("tdekit-sqlite", &["tdekit-key-store", "tdekit-sqlite-vfs"]),
+    // loads the extension at run time
+    ("tdekit-sqlite-preload", &[]),
     // a client of any SQLite library, for the bench, imports and tests; it knows nothing of ours
     ("tdekit-sqlite-client", &[]),
     (
