@@ -103,6 +103,20 @@ pub fn examine(
 /// `Io` of a directory or file that cannot be read.
 pub fn databases_in(directory: &Path) -> Result<Vec<(PathBuf, FileKind)>, DatabaseError> {
     let mut found = Vec::new();
+    for path in files_in(directory)? {
+        let file = File::open(&path).map_err(io_error("open", &path))?;
+        let area = read_area(&file).map_err(io_error("read", &path))?;
+        match FileKind::of(&area) {
+            FileKind::Empty | FileKind::Other => {}
+            kind => found.push((path, kind)),
+        }
+    }
+    Ok(found)
+}
+
+/// Ordinary files in `directory` and below it, by name. Links are not followed.
+pub(crate) fn files_in(directory: &Path) -> Result<Vec<PathBuf>, DatabaseError> {
+    let mut found = Vec::new();
     let mut left = vec![directory.to_owned()];
     while let Some(directory) = left.pop() {
         let entries = fs::read_dir(&directory).map_err(io_error("read", &directory))?;
@@ -113,16 +127,11 @@ pub fn databases_in(directory: &Path) -> Result<Vec<(PathBuf, FileKind)>, Databa
             if kind.is_dir() {
                 left.push(path);
             } else if kind.is_file() {
-                let file = File::open(&path).map_err(io_error("open", &path))?;
-                let area = read_area(&file).map_err(io_error("read", &path))?;
-                match FileKind::of(&area) {
-                    FileKind::Empty | FileKind::Other => {}
-                    kind => found.push((path, kind)),
-                }
+                found.push(path);
             }
         }
     }
-    found.sort_by(|one, other| one.0.cmp(&other.0));
+    found.sort();
     Ok(found)
 }
 

@@ -5,9 +5,11 @@
 //! fills a page that it cannot read with zeros when it gives a whole database; so at last every
 //! row that the library reads by itself is compared with the copy's.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use tdekit_sqlite_client::{Connection as Peer, SqliteError, Statement};
 use crate::convert::{Form, Options, copy_encrypted};
 use crate::copy::{Unknown, unknown_names};
 use crate::error::{DatabaseError, io_error};
+use crate::examine::files_in;
 use crate::ffi::{open_image, register};
 use crate::foreign::{Foreign, refused};
 use crate::inspect::{FileKind, read_area};
@@ -102,6 +105,38 @@ pub fn import(
     let not_synced = sync_directory(&new).err();
     let journal_recovered = has_side(&old);
     Ok(Imported { path: new, tables, rows, journal_recovered, unknown, not_synced })
+}
+
+/// Files in `directory` and below it that `foreign` may have made, by name, and how many others
+/// there are. Journals and logs belong to their databases. Links are not followed.
+///
+/// # Errors
+/// `Io` of a directory or file that cannot be read.
+pub fn importable_in(
+    directory: &Path,
+    foreign: &Foreign<'_>,
+) -> Result<(Vec<PathBuf>, u64), DatabaseError> {
+    let (mut found, mut others) = (Vec::new(), 0);
+    for path in files_in(directory)? {
+        if is_side(&path) {
+            continue;
+        }
+        let file = File::open(&path).map_err(io_error("open", &path))?;
+        match check_kind(&path, &file, foreign) {
+            Ok(()) => found.push(path),
+            Err(error @ DatabaseError::Io { .. }) => return Err(error),
+            Err(_) => others += 1,
+        }
+    }
+    Ok((found, others))
+}
+
+/// Whether it has the name of a journal or log of a database beside it.
+fn is_side(path: &Path) -> bool {
+    let name = path.as_os_str().as_bytes();
+    let database = |suffix: &&str| name.strip_suffix(suffix.as_bytes());
+    let mut databases = SIDE_SUFFIXES.iter().filter_map(database);
+    databases.any(|name| Path::new(OsStr::from_bytes(name)).is_file())
 }
 
 /// The resolved path of a file that does not exist, nor a journal of its name.

@@ -36,7 +36,7 @@ pub use examine::{Examination, Finding, databases_in, examine};
 pub use ffi::register;
 pub use foreign::{Foreign, Setting};
 pub use holders::Holder;
-pub use import::{Imported, import};
+pub use import::{Imported, import, importable_in};
 pub use inspect::{FileKind, certificates_of, header_of, open_header, read_area, wrapped_of};
 pub use origin::Origin;
 pub use rewrap::{Rewrapped, rewrap};

@@ -43,6 +43,16 @@ pub(crate) enum CommandError {
         /// Databases that have some.
         databases: usize,
     },
+    /// Databases of a directory were not imported; each was told with its reason.
+    #[error("{failed} of {all} database(s) were not imported")]
+    NotImported {
+        /// The kind of the first failure.
+        kind: Kind,
+        /// Databases that were not imported.
+        failed: usize,
+        /// Databases found.
+        all: usize,
+    },
     /// MariaDB.
     #[error(transparent)]
     Mariadb(MariadbError),
@@ -135,7 +145,7 @@ impl CommandError {
             Self::Run(error) => error.kind(),
             Self::Mariadb(error) => error.kind(),
             Self::Endpoint(error) => error.kind(),
-            Self::Findings { kind, .. } => *kind,
+            Self::Findings { kind, .. } | Self::NotImported { kind, .. } => *kind,
             Self::NoBench { .. } | Self::NoExtension { .. } => Kind::Refused,
             Self::Usage(_) => Kind::Usage,
             Self::PasswordsDiffer | Self::NoSecret { .. } => Kind::Key,
@@ -211,6 +221,7 @@ pub(crate) fn hint(error: &CommandError) -> Option<String> {
         CommandError::Endpoint(error) => endpoint_hint(error).map(str::to_owned),
         CommandError::Usage(_)
         | CommandError::Findings { .. }
+        | CommandError::NotImported { .. }
         | CommandError::PasswordsDiffer
         | CommandError::Io { .. }
         | CommandError::Output(_) => None,

@@ -49,8 +49,12 @@ def run(*arguments, **options):
 
 def state(directory):
     """Content of all files, by name."""
+    return state_of_files(directory, os.listdir(directory))
+
+
+def state_of_files(directory, names):
     found = {}
-    for name in sorted(os.listdir(directory)):
+    for name in sorted(names):
         path = os.path.join(directory, name)
         with open(path, "rb") as file:
             found[name] = hashlib.sha256(file.read()).hexdigest()
@@ -260,6 +264,60 @@ def refusals(top):
         held.close()
 
 
+def directories(top):
+    """Every database below a directory; what fails does not stop the others."""
+    old, new = os.path.join(top, "directory"), os.path.join(top, "directory-new")
+    os.makedirs(os.path.join(old, "below"))
+    path = lambda *names: os.path.join(old, *names)
+    make(Sqlcipher, path("a.db")).close()
+    log = make(Sqlcipher, path("source.db"), last="PRAGMA journal_mode=wal;")
+    Sqlcipher.script(log, "PRAGMA wal_autocheckpoint=0; INSERT INTO loose(x) VALUES ('logged')")
+    without_closing(log, path("source.db"), path("below", "b.db"))
+    os.remove(path("source.db"))
+    sqlite3.connect(path("plain.db")).executescript("CREATE TABLE t(a)")
+    with open(path("notes.txt"), "w") as file:
+        file.write("no database")
+    os.symlink(old, path("below", "again"))
+    before = state_below(old)
+    ended = run("sqlcipher", old, new, "--json")
+    expect(f"exit code of a directory: {ended.stderr}", ended.returncode, 0)
+    told = json.loads(ended.stdout)
+    names = [os.path.relpath(one["path"], os.path.realpath(new)) for one in told["imported"]]
+    expect("databases of a directory", names, ["a.db", "below/b.db"])
+    expect("others of a directory", (told["others"], told["failed"]), (2, []))
+    expect("old files of a directory", state_below(old), before)
+    for name in names:
+        ours = sqlite3.connect(os.path.join(new, name))
+        expect(f"integrity of {name}", ours.execute("PRAGMA integrity_check").fetchall(), [("ok",)])
+        logged = ours.execute("SELECT count(*) FROM loose WHERE x = 'logged'").fetchone()[0]
+        expect(f"what the log of {name} held", logged, int(name != "a.db"))
+        ours.close()
+    made = state_below(new)
+    again = run("sqlcipher", old, new)
+    expect(f"imported twice: {again.stderr}", again.returncode, 1)
+    expect("what was imported before", state_below(new), made)
+    make(Sqlcipher, path("first.db"), last="PRAGMA rekey = 'another';").close()
+    ended = run("sqlcipher", old, new + "-2")
+    expect(f"one that does not open: {ended.stderr}", ended.returncode, 3)
+    expect("which failed", f"Not imported: {path('first.db')}: " in ended.stdout, True)
+    expect("the others", sorted(state_below(new + "-2")), ["a.db", "below/b.db"])
+    for empty in (os.path.join(old, "empty"), os.path.join(old, "none")):
+        if empty.endswith("empty"):
+            os.mkdir(empty)
+        ended = run("sqlcipher", empty, new + "-3")
+        expect(f"{empty}: {ended.stderr}", ended.returncode, 2 if empty.endswith("empty") else 7)
+        expect(f"made of {empty}", os.path.exists(new + "-3"), False)
+
+
+def state_below(top):
+    """Content of all files in and below a directory, by name."""
+    found = {}
+    for directory, _, names in os.walk(top):
+        for name, content in state_of_files(directory, names).items():
+            found[os.path.relpath(os.path.join(directory, name), top)] = content
+    return found
+
+
 def main():
     top = os.path.abspath(sys.argv[1])
     subprocess.run([COMMAND, "bench", "peers", "install", "sqlcipher"], check=True)
@@ -271,7 +329,8 @@ def main():
     raw_keys(top)
     interruptions(top)
     refusals(top)
-    print(f"import: ok ({len(CASES) + 6} databases)")
+    directories(top)
+    print(f"import: ok ({len(CASES) + 8} databases)")
 
 
 if __name__ == "__main__":

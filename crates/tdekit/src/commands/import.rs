@@ -1,15 +1,18 @@
 //! `tdekit import`: makes an encrypted database of one that another program encrypted.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::StoreError;
-use tdekit_sqlite_convert::{Foreign, Form, Options, Origin, Setting, find_certificates, import};
+use tdekit_key_crypto::{Algorithm, Kind};
+use tdekit_key_store::{StoreError, Unlocked};
+use tdekit_sqlite_convert::{
+    DatabaseError, Foreign, Form, Options, Origin, Setting, find_certificates, import,
+    importable_in,
+};
 
 use crate::commands::encrypt::{page_algorithms, warn_unchecked};
 use crate::error::CommandError;
@@ -20,12 +23,13 @@ use crate::{output, session};
 /// Arguments of `import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// The old database; it stays as it is
+    /// The old database, or a directory: all databases of the program in and below it; they stay as
+    /// they are
     old: PathBuf,
     /// The program that encrypted it
     #[arg(long, value_name = "PROGRAM")]
     from: From,
-    /// The new database, which must not exist
+    /// The new database, which must not exist; of a directory the one for the new databases
     #[arg(long, value_name = "NEW")]
     to: PathBuf,
     /// Certificate that wraps the new database's key, by name or thumbprint; may be given
@@ -72,17 +76,37 @@ enum From {
     Sqlite3mc,
 }
 
-/// What `--json` prints.
+/// What `--json` prints of a database.
 #[derive(Debug, Serialize)]
-struct Report<'a> {
-    path: &'a str,
+struct Report {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old: Option<PathBuf>,
+    path: PathBuf,
     from: &'static str,
     library_version: String,
     algorithm: String,
-    certificates: Vec<&'a str>,
+    certificates: Vec<String>,
     tables: u64,
     rows: u64,
     journal_recovered: bool,
+}
+
+/// What `--json` prints of a directory.
+#[derive(Debug, Serialize)]
+struct Reports {
+    imported: Vec<Report>,
+    failed: Vec<Failure>,
+    /// Files that are no database of the program.
+    others: u64,
+}
+
+/// A database that was not imported.
+#[derive(Debug, Serialize)]
+struct Failure {
+    old: PathBuf,
+    error: String,
+    #[serde(skip)]
+    kind: Kind,
 }
 
 /// Runs the command.
@@ -97,45 +121,124 @@ pub(crate) fn run(args: &ImportArgs, global: &GlobalArgs) -> Result<(), CommandE
     let places = (args.library.as_deref(), installed.as_deref());
     let foreign = Foreign::load(origin, places, &key, &settings)?;
     let form = Form::Encrypted { certificates: certificates.clone(), algorithm };
-    let options = Options { verify: true, ..Options::default() };
+    let work = Work { args, unlocked, foreign, form };
     heed_signals();
-    let shown = Shown::default();
-    let files = (&*args.old, &*args.to);
-    let done = import(files, &foreign, (&form, &options), &unlocked, &shown)?;
-    let names: Vec<_> = certificates.iter().map(|info| info.name.as_str()).collect();
-    if args.json {
-        output::json(&Report {
-            path: &done.path.to_string_lossy(),
-            from: origin.name(),
-            library_version: foreign.version(),
+    let outcome = match args.old.is_dir() {
+        true => work.directory(),
+        false => work.database((&args.old, &args.to)).and_then(|report| match args.json {
+            true => output::json(&Report { old: None, ..report }),
+            false => Ok(()),
+        }),
+    };
+    if outcome.is_ok() {
+        certificates
+            .iter()
+            .for_each(|info| output::warn_of_certificate(work.unlocked.store(), info));
+    }
+    outcome
+}
+
+/// One call's imports.
+struct Work<'a> {
+    args: &'a ImportArgs,
+    unlocked: Arc<Unlocked>,
+    foreign: Foreign<'a>,
+    form: Form,
+}
+
+impl Work<'_> {
+    fn database(&self, (old, new): (&Path, &Path)) -> Result<Report, CommandError> {
+        let options = Options { verify: true, ..Options::default() };
+        let (how, shown) = ((&self.form, &options), Shown::default());
+        let done = import((old, new), &self.foreign, how, &self.unlocked, &shown)?;
+        let Form::Encrypted { certificates, algorithm } = &self.form else {
+            return Err(CommandError::Usage("an import encrypts".to_owned()));
+        };
+        let report = Report {
+            old: Some(old.to_owned()),
+            path: done.path,
+            from: self.name(),
+            library_version: self.foreign.version(),
             algorithm: algorithm.to_string(),
-            certificates: names,
+            certificates: certificates.iter().map(|info| info.name.clone()).collect(),
             tables: done.tables,
             rows: done.rows,
             journal_recovered: done.journal_recovered,
-        })?;
-    } else {
-        output::line(format_args!(
-            "Imported {} as {} with {algorithm}, certificate {}",
-            args.old.display(),
-            done.path.display(),
-            names.join(", ")
-        ))?;
-        let (tables, rows) = (done.tables, done.rows);
-        output::line(format_args!("  Compared {rows} row(s) of {tables} table(s)."))?;
+        };
+        if !self.args.json {
+            output::line(format_args!(
+                "Imported {} as {} with {algorithm}, certificate {}",
+                old.display(),
+                report.path.display(),
+                report.certificates.join(", ")
+            ))?;
+            let (tables, rows) = (report.tables, report.rows);
+            output::line(format_args!("  Compared {rows} row(s) of {tables} table(s)."))?;
+        }
+        if done.journal_recovered {
+            output::warning(format_args!(
+                "{} had a journal or a log, which was recovered in the copy alone",
+                old.display()
+            ));
+        }
+        warn_unchecked(true, &done.unknown);
+        if let Some(error) = &done.not_synced {
+            output::warning(format_args!("a power cut now may take the new name away: {error}"));
+        }
+        Ok(report)
     }
-    if done.journal_recovered {
-        output::warning(format_args!(
-            "{} had a journal or a log, which was recovered in the copy alone",
-            args.old.display()
-        ));
+
+    /// Every database in and below a directory, each at its place below the new one. One that fails
+    /// does not stop the others; the user's signal does.
+    fn directory(&self) -> Result<(), CommandError> {
+        let (old, new) = (&self.args.old, &self.args.to);
+        let (found, others) = importable_in(old, &self.foreign)?;
+        let (mut imported, mut failed) = (Vec::new(), Vec::new());
+        for path in &found {
+            let place = new.join(path.strip_prefix(old).unwrap_or(path));
+            let above = place.parent().unwrap_or(new);
+            let made = std::fs::create_dir_all(above).map_err(|source| CommandError::Io {
+                action: "make the directory",
+                path: above.to_owned(),
+                source,
+            });
+            match made.and_then(|()| self.database((path, &place))) {
+                Ok(report) => imported.push(report),
+                Err(error @ CommandError::Database(DatabaseError::Interrupted)) => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    if !self.args.json {
+                        output::line(format_args!("Not imported: {}: {error}", path.display()))?;
+                    }
+                    let (old, kind) = (path.clone(), error.kind());
+                    failed.push(Failure { old, error: error.to_string(), kind });
+                }
+            }
+        }
+        let worst = failed.first().map(|first| first.kind);
+        let (count, all) = (failed.len(), found.len());
+        if self.args.json {
+            output::json(&Reports { imported, failed, others })?;
+        } else {
+            let done = imported.len();
+            output::line(format_args!(
+                "{done} of {all} database(s) imported; {others} other file(s) left out."
+            ))?;
+        }
+        match worst {
+            None if all == 0 => {
+                let reason = format!("{} holds no database of {}", old.display(), self.name());
+                Err(CommandError::Usage(reason))
+            }
+            None => Ok(()),
+            Some(kind) => Err(CommandError::NotImported { kind, failed: count, all }),
+        }
     }
-    warn_unchecked(true, &done.unknown);
-    if let Some(error) = &done.not_synced {
-        output::warning(format_args!("a power cut now may take the new name away: {error}"));
+
+    fn name(&self) -> &'static str {
+        self.args.from.origin().name()
     }
-    certificates.iter().for_each(|info| output::warn_of_certificate(unlocked.store(), info));
-    Ok(())
 }
 
 impl From {
