@@ -75,6 +75,7 @@ const NEEDS: &[Need] = &[
     need(Purpose::Test, Probe::Program("javac"), "default-jdk-headless"),
     need(Purpose::Test, Probe::Program("mvn"), "maven"),
     need(Purpose::Test, Probe::Program("chromium"), "chromium"),
+    need(Purpose::Test, Probe::Program("sqlitebrowser"), "sqlitebrowser"),
     need(Purpose::Test, Probe::Program("tsql"), "freetds-bin"),
     // Needed with a Go, Node or Maven of the distribution, which trust the system's store alone.
     need(Purpose::Test, Probe::File("/etc/ssl/certs/ca-certificates.crt"), "ca-certificates"),

@@ -13,7 +13,8 @@ final class Recipes {
             Map.of(
                     "hikari", new WithHikari(),
                     "hibernate", new WithHibernate(),
-                    "jooq", new WithJooq());
+                    "jooq", new WithJooq(),
+                    "jdbc", new WithJdbc());
 
     private Recipes() {}
 

@@ -18,6 +18,7 @@ use super::shell::sql;
 use super::store::{Store, forget_tdekit};
 use super::{MARKER, empty};
 use crate::process::{captured, output, root, run_quietly, shown};
+use crate::release::preload_path;
 
 /// The recipes of one language.
 pub(super) struct Recipes {
@@ -52,16 +53,18 @@ pub(super) const RECIPES: &[Recipes] = &[
     },
     Recipes {
         name: JAVA,
-        tools: &["hikari", "hibernate", "jooq"],
+        tools: &["hikari", "hibernate", "jooq", "jdbc"],
         prepare: |build| build_java(JAVA, build),
         start: |build| java_class(build, "Recipes"),
     },
+    Recipes { name: DESKTOP, tools: &["db-browser"], prepare: |_| Ok(()), start: desktop },
 ];
 
 const PYTHON: &str = "recipes-python";
 const NODE: &str = "recipes-node";
 const GO: &str = "recipes-go";
 const JAVA: &str = "recipes-java";
+const DESKTOP: &str = "recipes-desktop";
 
 /// What a reader prints of the rows.
 const READ: &str = "100 5050";
@@ -151,6 +154,13 @@ fn prepare_node(build: &Path) -> Result<()> {
 fn node(build: &Path) -> Command {
     let mut command = Command::new("node");
     command.arg(build.join("recipes.js"));
+    command
+}
+
+fn desktop(_: &Path) -> Command {
+    let mut command = Command::new("bash");
+    command.env("INTEROP_PRELOAD", preload_path());
+    command.arg(source(DESKTOP).join("recipes.bash"));
     command
 }
 
