@@ -6,6 +6,7 @@
 //! a database by other means, such as a restore: the lock on the [`Source`], the [`Target`] that
 //! takes its place.
 
+mod audit;
 mod certificates;
 mod convert;
 mod copy;
@@ -28,6 +29,7 @@ mod verify;
 mod versions;
 mod watch;
 
+pub use audit::{Audited, Breach, Policy, audit};
 pub use certificates::find_certificates;
 pub use convert::{Converted, Form, Options, convert, copy_encrypted};
 pub use copy::Unknown;

@@ -59,6 +59,9 @@ pub struct Encryption {
     pub key_version: u32,
     /// When that key was made.
     pub key_created_at: String,
+    /// The same in seconds since 1970.
+    #[serde(skip)]
+    pub key_created: Option<i64>,
     /// Versions that pages may still name.
     pub key_versions: Vec<u32>,
     /// The kind of object that wraps the key.
@@ -96,6 +99,9 @@ pub struct Certificate {
     pub backed_up_at: Option<String>,
     /// When it ends.
     pub expires_at: Option<String>,
+    /// The same in seconds since 1970.
+    #[serde(skip)]
+    pub not_after: Option<i64>,
     /// Days until then, where those are few.
     pub expires_in_days: Option<i64>,
 }
@@ -212,6 +218,7 @@ fn describe(
         algorithm: header.algorithm.name(),
         key_version: header.current,
         key_created_at: created.map(iso8601).unwrap_or_default(),
+        key_created: created,
         key_versions: header.deks.iter().map(|entry| entry.version).collect(),
         encryptor_type: "CERTIFICATE",
         certificates: wrapped.iter().map(|w| Certificate::of(w, known(w))).collect(),
@@ -235,6 +242,7 @@ impl Certificate {
             has_private_key: info.is_some_and(|info| info.has_private_key),
             backed_up_at: info.and_then(|info| info.backed_up_at).map(iso8601),
             expires_at: info.map(|info| iso8601(info.not_after)),
+            not_after: info.map(|info| info.not_after),
             expires_in_days: info.and_then(|info| expires_soon(info.not_after)),
         }
     }

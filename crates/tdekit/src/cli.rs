@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::audit::AuditArgs;
 use crate::commands::backup::BackupArgs;
 use crate::commands::backup_key::BackupKeyCommand;
 use crate::commands::decrypt::DecryptArgs;
@@ -65,6 +66,9 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Examine databases: every page, the header, keys and certificates
     Doctor(DoctorArgs),
+    /// Tell which databases are encrypted, by which keys, how old and backed up when, and what of
+    /// it breaks a rule
+    Audit(AuditArgs),
     /// Wrap databases' keys by other certificates, such as one that was rotated
     Rewrap(RewrapArgs),
     /// Give a database a new key, under its readers and writers

@@ -43,6 +43,12 @@ pub(crate) enum CommandError {
         /// Databases that have some.
         databases: usize,
     },
+    /// There is nothing to work on.
+    #[error("{reason}")]
+    Nothing {
+        /// What was looked at, in words.
+        reason: String,
+    },
     /// Databases of a directory were not imported; each was told with its reason.
     #[error("{failed} of {all} database(s) were not imported")]
     NotImported {
@@ -146,7 +152,7 @@ impl CommandError {
             Self::Mariadb(error) => error.kind(),
             Self::Endpoint(error) => error.kind(),
             Self::Findings { kind, .. } | Self::NotImported { kind, .. } => *kind,
-            Self::NoBench { .. } | Self::NoExtension { .. } => Kind::Refused,
+            Self::NoBench { .. } | Self::NoExtension { .. } | Self::Nothing { .. } => Kind::Refused,
             Self::Usage(_) => Kind::Usage,
             Self::PasswordsDiffer | Self::NoSecret { .. } => Kind::Key,
             Self::Io { .. } | Self::Output(_) => Kind::Io,
@@ -221,6 +227,7 @@ pub(crate) fn hint(error: &CommandError) -> Option<String> {
         CommandError::Endpoint(error) => endpoint_hint(error).map(str::to_owned),
         CommandError::Usage(_)
         | CommandError::Findings { .. }
+        | CommandError::Nothing { .. }
         | CommandError::NotImported { .. }
         | CommandError::PasswordsDiffer
         | CommandError::Io { .. }

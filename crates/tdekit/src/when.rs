@@ -26,6 +26,20 @@ fn expiry_from(text: &str, now: OffsetDateTime) -> Option<i64> {
     OffsetDateTime::parse(text, &Rfc3339).ok().map(OffsetDateTime::unix_timestamp)
 }
 
+/// Reads an age, `1y` or `90d`: the moment that lies so far back, seconds since 1970.
+pub(crate) fn parse_age(text: &str) -> Result<i64, String> {
+    age_before(text, OffsetDateTime::now_utc()).ok_or_else(|| "neither like 1y nor 90d".to_owned())
+}
+
+fn age_before(text: &str, now: OffsetDateTime) -> Option<i64> {
+    if let Some(years) = text.strip_suffix('y') {
+        let year = now.year().checked_sub(years.parse::<u16>().ok()?.into())?;
+        return Some(now.replace_date(same_day(now.date(), year)?).unix_timestamp());
+    }
+    let days = Duration::days(text.strip_suffix('d')?.parse::<u32>().ok()?.into());
+    Some(now.checked_sub(days)?.unix_timestamp())
+}
+
 /// The same day of another year; 28 February for the 29th of a year that has none.
 fn same_day(date: Date, year: i32) -> Option<Date> {
     let day = date.replace_year(year);
@@ -37,6 +51,17 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
+
+    #[test]
+    fn reads_the_forms_of_an_age() {
+        let now = datetime!(2028-02-29 12:00 UTC);
+        let seconds = |moment: OffsetDateTime| Some(moment.unix_timestamp());
+        assert_eq!(age_before("1y", now), seconds(datetime!(2027-02-28 12:00 UTC)));
+        assert_eq!(age_before("29d", now), seconds(datetime!(2028-01-31 12:00 UTC)));
+        for wrong in ["", "1", "-1d", "99999y", "99999999999d", "2026-01-01"] {
+            assert_eq!(age_before(wrong, now), None, "{wrong:?}");
+        }
+    }
 
     #[test]
     fn reads_the_forms_of_an_expiry() {

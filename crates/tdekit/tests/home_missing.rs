@@ -33,6 +33,8 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("decrypt", "sealed.db", 3),
     ("import", "app.db --from sqlcipher --to imported.db --certificate AppCert", 3),
     ("status", "app.db", 0),
+    ("audit", "app.db", 1),
+    ("audit", "sealed.db", 1),
     ("doctor", "app.db", 0),
     ("doctor", "sealed.db", 3),
     ("rotate", "sealed.db", 3),

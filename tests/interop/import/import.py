@@ -305,7 +305,7 @@ def directories(top):
         if empty.endswith("empty"):
             os.mkdir(empty)
         ended = run("sqlcipher", empty, new + "-3")
-        expect(f"{empty}: {ended.stderr}", ended.returncode, 2 if empty.endswith("empty") else 7)
+        expect(f"{empty}: {ended.stderr}", ended.returncode, 1 if empty.endswith("empty") else 7)
         expect(f"made of {empty}", os.path.exists(new + "-3"), False)
 
 

@@ -229,7 +229,7 @@ impl Work<'_> {
         match worst {
             None if all == 0 => {
                 let reason = format!("{} holds no database of {}", old.display(), self.name());
-                Err(CommandError::Usage(reason))
+                Err(CommandError::Nothing { reason })
             }
             None => Ok(()),
             Some(kind) => Err(CommandError::NotImported { kind, failed: count, all }),

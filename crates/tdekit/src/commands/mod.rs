@@ -1,5 +1,6 @@
 //! The commands, one file a plane.
 
+pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod backup_key;
 pub(crate) mod bench;
@@ -39,6 +40,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Import(args) => import::run(args, &cli.global),
         Command::Status(args) => status::run(args, &cli.global),
         Command::Doctor(args) => doctor::run(args, &cli.global),
+        Command::Audit(args) => audit::run(args, &cli.global),
         Command::Rewrap(args) => rewrap::run(args, &cli.global),
         Command::Rotate(args) => rotate::run(args, &cli.global),
         Command::Backup(args) => backup::run(args, &cli.global),

@@ -1,0 +1,116 @@
+//! What an auditor asks of databases: which keys, how old, wrapped by what, backed up when; and
+//! what of it breaks a rule. Nothing is opened: headers and the key store tell.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tdekit_key_store::{iso8601, now_seconds};
+
+use crate::error::DatabaseError;
+use crate::status::{Encryption, Status, Store, status};
+
+const DAY_S: i64 = 24 * 3600;
+
+/// The rules beyond those that hold always.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Policy {
+    /// A key made before this moment, seconds since 1970, is too old.
+    pub oldest_key: Option<i64>,
+}
+
+/// A database as an auditor sees it.
+#[derive(Debug, Serialize)]
+pub struct Audited {
+    /// Its path, as it was given.
+    pub path: PathBuf,
+    /// The facts of header and key store; none where the file could not be read.
+    #[serde(flatten)]
+    pub status: Option<Status>,
+    /// Whole days since the key in force was made.
+    pub key_age_days: Option<i64>,
+    /// The rules that it breaks.
+    pub breaches: Vec<Breach>,
+}
+
+/// A rule that a database breaks.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Breach {
+    /// Its name, for programs: `plain`, `unreadable`, `header`, `key-age`, `key-change`,
+    /// `certificate-unknown`, `certificate-expired`, `certificate-not-backed-up`.
+    pub what: &'static str,
+    /// The same in words.
+    pub message: String,
+}
+
+/// Audits the database `name`. Takes no lock, needs no key and changes nothing.
+#[must_use]
+pub fn audit(name: &Path, store: &Store<'_>, policy: Policy) -> Audited {
+    let mut found =
+        Audited { path: name.to_owned(), status: None, key_age_days: None, breaches: Vec::new() };
+    match status(name, store) {
+        Err(error) => found.unreadable(&error),
+        Ok(told) => {
+            match &told.encryption {
+                None => found.breach("plain", "it is not encrypted".to_owned()),
+                Some(encryption) => found.judge(encryption, policy, now_seconds()),
+            }
+            found.status = Some(told);
+        }
+    }
+    found
+}
+
+impl Audited {
+    fn breach(&mut self, what: &'static str, message: String) {
+        self.breaches.push(Breach { what, message });
+    }
+
+    fn unreadable(&mut self, error: &DatabaseError) {
+        self.breach("unreadable", error.to_string());
+    }
+
+    fn judge(&mut self, encryption: &Encryption, policy: Policy, now: i64) {
+        if encryption.intact_header_slots < 2 {
+            self.breach("header", "one of the header's two copies is damaged".to_owned());
+        }
+        match encryption.key_created {
+            None => self.breach("key-age", "the header tells no time of its key".to_owned()),
+            Some(created) => {
+                self.key_age_days = Some((now - created).div_euclid(DAY_S));
+                if policy.oldest_key.is_some_and(|oldest| created < oldest) {
+                    let made = &encryption.key_created_at;
+                    self.breach("key-age", format!("its key was made at {made}"));
+                }
+                // A clock that was wrong hides a key's age.
+                if created > now + DAY_S {
+                    let made = &encryption.key_created_at;
+                    self.breach("key-age", format!("its key was made in the future, at {made}"));
+                }
+            }
+        }
+        if encryption.key_versions.len() > 1 {
+            let message = "a change of its key has begun and is not done".to_owned();
+            self.breach("key-change", message);
+        }
+        for certificate in &encryption.certificates {
+            let thumbprint = &certificate.thumbprint;
+            let (Some(name), Some(not_after)) = (&certificate.name, certificate.not_after) else {
+                let message = format!("certificate {thumbprint} is not in the key store");
+                self.breach("certificate-unknown", message);
+                continue;
+            };
+            if not_after <= now {
+                let message = format!("certificate {name} expired at {}", iso8601(not_after));
+                self.breach("certificate-expired", message);
+            }
+            if certificate.backed_up_at.is_none() {
+                let message = format!("certificate {name} was never backed up");
+                self.breach("certificate-not-backed-up", message);
+            }
+        }
+        if encryption.certificates.is_empty() {
+            let message = "no certificate wraps its key".to_owned();
+            self.breach("certificate-unknown", message);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `tdekit audit`: which databases, which keys and algorithms, how old, backed up when.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use tdekit_key_crypto::Kind;
+use tdekit_key_store::iso8601;
+use tdekit_sqlite_convert::{Audited, Policy, audit, databases_in};
+
+use crate::commands::status::lazy_store;
+use crate::error::CommandError;
+use crate::global::GlobalArgs;
+use crate::when::parse_age;
+use crate::{output, session};
+
+/// Arguments of `audit`.
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    /// Directories, with all databases in and below them, or databases
+    #[arg(required = true)]
+    path: Vec<PathBuf>,
+    /// The oldest that a database's key may be, such as 1y or 90d
+    #[arg(long, value_name = "AGE", value_parser = parse_age)]
+    max_key_age: Option<i64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    /// Keys made before this are too old, where that was asked for.
+    oldest_key_allowed: Option<String>,
+    databases: &'a [Audited],
+    /// Databases that break a rule.
+    breached: usize,
+}
+
+/// Runs the command. It asks for nothing, needs no key and changes nothing.
+pub(crate) fn run(args: &AuditArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let store = lazy_store(global, session::open_unlocked_store_unasked);
+    let policy = Policy { oldest_key: args.max_key_age };
+    let mut audited = Vec::new();
+    for name in &args.path {
+        if !name.is_dir() {
+            audited.push(audit(name, &store, policy));
+            continue;
+        }
+        let found = databases_in(name)?;
+        if found.is_empty() {
+            let reason = format!("{} holds no database that tdekit knows", name.display());
+            return Err(CommandError::Nothing { reason });
+        }
+        audited.extend(found.iter().map(|(path, _)| audit(path, &store, policy)));
+    }
+    let breached = audited.iter().filter(|one| !one.breaches.is_empty()).count();
+    if args.json {
+        let oldest_key_allowed = args.max_key_age.map(iso8601);
+        output::json(&Report { oldest_key_allowed, databases: &audited, breached })?;
+    } else {
+        print(&audited)?;
+    }
+    let findings = audited.iter().map(|one| one.breaches.len()).sum();
+    match breached {
+        0 => Ok(()),
+        databases => Err(CommandError::Findings { kind: Kind::Refused, findings, databases }),
+    }
+}
+
+fn print(audited: &[Audited]) -> Result<(), CommandError> {
+    const HEADER: [&str; 7] =
+        ["database", "algorithm", "key", "age", "certificates", "backed up", "expires"];
+    output::table(&HEADER, audited.iter().map(row).collect())?;
+    for one in audited.iter().filter(|one| !one.breaches.is_empty()) {
+        output::line("")?;
+        output::line(one.path.display())?;
+        for breach in &one.breaches {
+            output::line(format_args!("  {}: {}", breach.what, breach.message))?;
+        }
+    }
+    Ok(())
+}
+
+fn row(one: &Audited) -> Vec<String> {
+    let none = || "-".to_owned();
+    let path = one.path.display().to_string();
+    let Some(encryption) = one.status.as_ref().and_then(|status| status.encryption.as_ref()) else {
+        let what = if one.status.is_some() { "none" } else { "unreadable" };
+        return vec![path, what.to_owned(), none(), none(), none(), none(), none()];
+    };
+    let of = |fact: fn(&tdekit_sqlite_convert::Certificate) -> Option<&str>| {
+        let each = encryption.certificates.iter().map(|one| fact(one).unwrap_or("-"));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    let day = |at: Option<&str>| at.map(|at| at.split('T').next().unwrap_or(at).to_owned());
+    let days = |fact: fn(&tdekit_sqlite_convert::Certificate) -> Option<&str>| {
+        let each = encryption.certificates.iter().map(|one| day(fact(one)).unwrap_or_else(none));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    vec![
+        path,
+        encryption.algorithm.to_owned(),
+        encryption.key_version.to_string(),
+        one.key_age_days.map_or_else(none, |days| format!("{days} d")),
+        of(|one| one.name.as_deref()),
+        days(|one| one.backed_up_at.as_deref()),
+        days(|one| one.expires_at.as_deref()),
+    ]
+}
