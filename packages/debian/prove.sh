@@ -49,8 +49,13 @@ rows=$(as nobody-else $user env LD_PRELOAD=$preload sqlite3 app.db "SELECT count
     fail "not opened with the extension before the shell"
 as nobody-else $user env LD_PRELOAD=$preload TDEKIT_PASSWORD=another \
     sqlite3 app.db "SELECT count(*) FROM t" >/tmp/said 2>&1 && fail "preloaded: another password"
+read_back env -u TDEKIT_PASSWORD >/tmp/said && fail "opened without a key"
+grep -q 'authorization denied' /tmp/said || fail "without a key: $(cat /tmp/said)"
 cp $user/app.db $user/whole.db
-printf 'changed' | dd of=$user/app.db bs=1 seek=20500 conv=notrunc 2>/dev/null
+# One byte of one page; it is random, and 1 of 256 files has this one there already.
+offset=20500
+[ "$(dd if=$user/app.db bs=1 skip=$offset count=1 2>/dev/null)" != x ] || offset=20501
+printf x | dd of=$user/app.db bs=1 seek=$offset conv=notrunc 2>/dev/null
 read_back >/tmp/said && fail "a changed file was read"
 mv $user/whole.db $user/app.db
 chown nobody-else $user/app.db

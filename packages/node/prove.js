@@ -74,8 +74,11 @@ function prove(home) {
   expect(!bare.ok && bare.said.includes('not a database'), `without tdekit: ${bare.said}`);
   const wrong = again(true, count, { TDEKIT_PASSWORD: 'another one' });
   expect(!wrong.ok && !wrong.said.includes('501'), `with a wrong password: ${wrong.said}`);
+  const noKey = again(true, count, { TDEKIT_PASSWORD: '' });
+  expect(!noKey.ok && noKey.said.includes('authorization denied'), `no key: ${noKey.said}`);
   const content = fs.readFileSync(file);
-  for (let at = 16384; at < content.length; at += 1024) content[at] ^= 1;
+  // One bit of one byte of one page.
+  content[content.length - 2000] ^= 1;
   fs.writeFileSync(file, content);
   const tampered = again(true, count);
   expect(!tampered.ok && !tampered.said.includes('501'), `tampered with: ${tampered.said}`);

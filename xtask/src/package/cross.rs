@@ -92,8 +92,34 @@ pub(super) fn prove(packages: &Path) -> Result<()> {
         run_quietly(as_root("dpkg-deb")?.arg("--extract").arg(packages.join(name)).arg(&place))?;
     }
     let mut proof = Command::new("sh");
-    proof.arg(root().join("packages/cross/prove.sh")).arg(emulator).arg(&place);
+    proof.arg(root().join("packages/cross/prove.sh")).arg(&emulator).arg(&place);
     proof.env("NATIVE_TDEKIT", super::command(packages)?);
     println!("{}", output(&mut proof)?);
+    prove_wheels(packages, &emulator, &place)
+}
+
+/// Installs the wheels for aarch64 with pip, as Python of that processor runs it, and proves them.
+fn prove_wheels(packages: &Path, emulator: &Path, place: &Path) -> Result<()> {
+    let environment = target_dir().join("proofs").join(format!("python-{EMULATED}"));
+    super::fresh(&environment)?;
+    let run_python = |python: &Path| {
+        let mut command = Command::new(emulator);
+        command.arg("-L").arg(place).arg(python);
+        command
+    };
+    let mut make = run_python(&place.join("usr/bin/python3"));
+    run(make.args(["-m", "venv", "--without-pip"]).arg(&environment))?;
+    let inside = environment.join("bin/python");
+    // pip is Python alone, and knows by which Python it runs.
+    let find = "import os, pip; print(os.path.dirname(pip.__path__[0]))";
+    let pip = output(Command::new("python3").args(["-c", find]))?;
+    let mut install = run_python(&inside);
+    install.env("PYTHONPATH", pip).args(["-m", "pip", "install", "--quiet"]);
+    install.args(["--disable-pip-version-check", "--no-index", "--find-links"]).arg(packages);
+    run(install.args(["tdekit-autoload", "tdekit-bench"]))?;
+    let mut proof = run_python(&inside);
+    let through = format!("{} -L {}", emulator.display(), place.display());
+    proof.env("PROVE_THROUGH", through).arg(root().join("packages/python/prove.py"));
+    println!("{EMULATED}: {}", output(&mut proof)?);
     Ok(())
 }
