@@ -105,6 +105,12 @@ pub enum DatabaseError {
         /// Why it ended.
         why: CutShort,
     },
+    /// There is no change of the key that could be halted.
+    #[error("no change of the key of {} has begun", .path.display())]
+    NoKeyChange {
+        /// The database.
+        path: PathBuf,
+    },
     /// The name leads to another file than the one that was opened.
     #[error("{} was replaced by another process", .path.display())]
     Replaced {
@@ -230,6 +236,8 @@ pub enum CutShort {
     Full,
     /// The user stopped it.
     Stopped,
+    /// It is halted until it is resumed.
+    Paused,
 }
 
 impl fmt::Display for CutShort {
@@ -237,6 +245,7 @@ impl fmt::Display for CutShort {
         f.write_str(match self {
             Self::Full => "the disk is full",
             Self::Stopped => "stopped",
+            Self::Paused => "paused",
         })
     }
 }
@@ -254,7 +263,8 @@ impl DatabaseError {
             | Self::Occupied { .. }
             | Self::Collation { .. }
             | Self::Library { .. }
-            | Self::KeyChangeBegun { why: CutShort::Stopped, .. }
+            | Self::KeyChangeBegun { why: CutShort::Stopped | CutShort::Paused, .. }
+            | Self::NoKeyChange { .. }
             | Self::Interrupted => Kind::Refused,
             Self::NotADatabase { .. } | Self::Verification { .. } => Kind::Damaged,
             Self::InUse { .. } | Self::Converting { .. } | Self::Replaced { .. } => Kind::Busy,

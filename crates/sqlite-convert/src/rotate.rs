@@ -32,6 +32,7 @@ use tdekit_sqlite_page::{
 
 use crate::error::{CutShort, DatabaseError, io_error};
 use crate::inspect::wrapped_of;
+use crate::pause::{forget, is_paused};
 use crate::rewrap::{check, write_slots};
 use crate::source::{Hold, Source, database_path, open_file, pragma};
 use crate::step::Step;
@@ -86,7 +87,13 @@ pub fn rotate(
 ) -> Result<Rotated, DatabaseError> {
     keyring::set_unlocked(Arc::clone(unlocked));
     let path = database_path(name)?;
-    check(&path, &open_file(&path)?, unlocked)?;
+    let (_, header, _) = check(&path, &open_file(&path)?, unlocked)?;
+    if header.deks.len() < 2 {
+        // A note that outlived its change halts no other one.
+        forget(&path)?;
+    } else if is_paused(&path) {
+        return Err(DatabaseError::KeyChangeBegun { path, why: CutShort::Paused });
+    }
     let source = open_locked(&path)?;
     let (area, header, keys) = check(&path, &source.file, unlocked)?;
     let resumed = header.deks.len() > 1;
@@ -211,6 +218,18 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
+    /// Fails when the user wants to stop, or has halted the change.
+    fn go_on(&self) -> Result<(), DatabaseError> {
+        go_on(self.watch)?;
+        match is_paused(&self.source.path) {
+            true => {
+                let path = self.source.path.clone();
+                Err(DatabaseError::KeyChangeBegun { path, why: CutShort::Paused })
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Has SQLite write each page again that has an older version in the main file.
     fn rewrite(&self) -> Result<(), DatabaseError> {
         let path = &self.source.path;
@@ -220,13 +239,13 @@ impl Sweep<'_> {
         let mut pace = Pace::new();
         let mut first = 1;
         while first <= pages {
-            go_on(self.watch)?;
+            self.go_on()?;
             let (stale, next) =
                 stale_pages(&self.source.file, self.size, self.version, first, pages)
                     .map_err(io_error("read", path))?;
             let mut rest = stale.as_slice();
             while !rest.is_empty() {
-                go_on(self.watch)?;
+                self.go_on()?;
                 let (now, later) = rest.split_at(pace.pages.min(rest.len()));
                 if self.rewrite_run(now, &mut pace)? {
                     rest = later;
@@ -280,7 +299,7 @@ impl Sweep<'_> {
             if log - copied < MOST_FRAMES {
                 return Ok(());
             }
-            go_on(self.watch)?;
+            self.go_on()?;
             sleep(LOG_WAIT);
         }
     }
@@ -304,7 +323,7 @@ impl Sweep<'_> {
     /// Copies the whole log into the main file and empties it, once no reader needs it.
     fn empty_log(&self) -> Result<(), DatabaseError> {
         loop {
-            go_on(self.watch)?;
+            self.go_on()?;
             let busy =
                 self.source.db.query_row("PRAGMA main.wal_checkpoint(TRUNCATE)", [], |row| {
                     row.get::<_, i64>(0)

@@ -105,6 +105,9 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
         DatabaseError::KeyChangeBegun { why: CutShort::Full, .. } => {
             "free some space; `tdekit rotate` then goes on from there"
         }
+        DatabaseError::KeyChangeBegun { why: CutShort::Paused, .. } => {
+            "`tdekit rotate --resume` goes on with it"
+        }
         DatabaseError::KeyChangeBegun { why: CutShort::Stopped, .. } => {
             "`tdekit rotate` goes on from there"
         }
@@ -118,6 +121,7 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
         DatabaseError::Occupied { .. }
         | DatabaseError::NotAFile { .. }
         | DatabaseError::NotEncrypted { .. }
+        | DatabaseError::NoKeyChange { .. }
         | DatabaseError::ReadOnly { .. }
         | DatabaseError::Replaced { .. }
         | DatabaseError::Verification { .. }

@@ -234,3 +234,75 @@ fn a_file_that_somebody_cut_short_is_an_error_and_no_crash() {
     let copied = db.query_row("PRAGMA wal_checkpoint", [], |row| row.get::<_, i64>(0));
     assert!(copied.is_err(), "{copied:?}");
 }
+
+#[test]
+fn a_paused_rotation_stays_paused_until_it_is_resumed() {
+    for mode in ["delete", "wal"] {
+        let dir = Dir::new();
+        let path = database(&dir, mode);
+        let name = path.to_str().unwrap();
+        let told = |path: &str| place().json(["rotate", "--status", "--json", path])[0].clone();
+        assert_eq!((&told(name)["state"], &told(name)["key_version"]), (&"none".into(), &1.into()));
+        for word in ["--pause", "--resume"] {
+            let said = place().fails(1, ["rotate", word, name]);
+            assert!(said.contains("no change of the key of"), "{word}: {said}");
+        }
+        assert_eq!(state(&path), (3, vec![1]), "{mode}: --resume begins nothing");
+
+        // Begun, and killed.
+        let killed = place().run(["rotate", "--stop-after=second-slot", name]);
+        assert_ne!(killed.code, 0, "{killed:?}");
+        assert_eq!(state(&path), (4, vec![1, 2]), "{mode}");
+        assert_eq!(told(name)["state"], "waiting", "{mode}");
+        place().ok(["rotate", "--pause", name]);
+        place().ok(["rotate", "--pause", name]);
+        let paused = told(name);
+        assert_eq!((&paused["state"], &paused["pages_left"]), (&"paused".into(), &paused["pages"]));
+        let said = place().fails(1, ["rotate", name]);
+        assert!(said.contains("paused") && said.contains("--resume"), "{said}");
+        assert_eq!(state(&path), (4, vec![1, 2]), "{mode}");
+        // It is like any other database meanwhile.
+        let db = open(&path);
+        db.execute_batch("INSERT INTO t(a) VALUES ('meanwhile'); VACUUM").unwrap();
+        assert_eq!(one::<String>(&db, "PRAGMA integrity_check"), "ok");
+        drop(db);
+        assert!(place().ok(["rotate", "--resume", name]).out.contains("key version 2"));
+        assert_eq!(state(&path), (3, vec![2]), "{mode}");
+        assert_eq!(told(name)["percent_complete"], 100.0);
+        assert!(!dir.names().iter().any(|name| name.ends_with("-tdekit-paused")));
+
+        // A note without a change, as of a copy that was restored: the next change takes no notice.
+        fs::write(format!("{name}-tdekit-paused"), "").unwrap();
+        assert!(rotate(&path).contains("key version 3"), "{mode}");
+        assert_eq!(state(&path), (3, vec![3]), "{mode}");
+    }
+}
+
+/// One that runs under a writer sees the note, stops in order, and goes on later.
+#[test]
+fn a_rotation_that_runs_is_paused_by_another_process() {
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    fill(&path, 120_000);
+    place().ok(["encrypt", path.to_str().unwrap(), "--certificate", "AppCert"]);
+    let db = open(&path);
+    db.query_row("PRAGMA journal_mode=wal", [], |_| Ok(())).unwrap();
+    let name = path.to_str().unwrap();
+    let mut running = place().command(["rotate", name]);
+    let running = running.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut tries = 0;
+    // Others at work make it yield, so that it takes its time.
+    while place().run(["rotate", "--pause", name]).code != 0 {
+        db.execute_batch("UPDATE t SET a = a || '!' WHERE id % 997 = 0").unwrap();
+        tries += 1;
+        assert!(tries < 2000, "it never begins");
+    }
+    let ended = running.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("paused; the key change of"), "{said}");
+    assert_eq!(state(&path), (4, vec![1, 2]));
+    assert_eq!(one::<String>(&db, "PRAGMA integrity_check"), "ok");
+    assert!(place().ok(["rotate", "--resume", name]).out.contains("from where it was"));
+    assert_eq!(state(&path), (3, vec![2]));
+}

@@ -9,7 +9,7 @@ use crate::error::CommandError;
 use crate::global::GlobalArgs;
 use crate::progress::{Shown, StopAfter, heed_signals};
 use crate::{output, session};
-use tdekit_sqlite_convert::rotate;
+use tdekit_sqlite_convert::{Progress, State, pause, progress, resume, rotate};
 
 /// Arguments of `rotate`.
 #[derive(Debug, Args)]
@@ -17,20 +17,78 @@ pub(crate) struct RotateArgs {
     /// The databases. One whose rotation was cut short is brought to its end
     #[arg(required = true)]
     database: Vec<PathBuf>,
+    /// Show how far it is, and how fast
+    #[arg(long, conflicts_with_all = ["pause", "resume"])]
+    status: bool,
+    /// Halt a rotation that has begun, whoever carries it out, until --resume
+    #[arg(long, conflicts_with = "resume")]
+    pause: bool,
+    /// Take back --pause, and go on
+    #[arg(long)]
+    resume: bool,
+    /// With --status: print JSON, a list with an object for each
+    #[arg(long, requires = "status")]
+    json: bool,
     #[command(flatten)]
     stop_after: StopAfter,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let unlocked = Arc::new(session::open_unlocked_store(global)?);
     heed_signals();
+    if args.status {
+        return show(args);
+    }
+    if args.pause {
+        for database in &args.database {
+            let path = pause(database)?;
+            output::line(format_args!("Paused: {}", path.display()))?;
+        }
+        return Ok(());
+    }
+    let unlocked = Arc::new(session::open_unlocked_store(global)?);
     let shown = Shown::stopping_after(args.stop_after);
     for database in &args.database {
+        if args.resume && !resume(database)? {
+            output::note(format_args!("{} was not paused", database.display()));
+        }
         let done = rotate(database, &unlocked, &shown)?;
         let how = if done.resumed { "Rotated, from where it was" } else { "Rotated" };
         let version = done.version;
         output::line(format_args!("{how}: {}, key version {version}", done.path.display()))?;
+    }
+    Ok(())
+}
+
+/// Shows how far each is.
+fn show(args: &RotateArgs) -> Result<(), CommandError> {
+    let mut found = Vec::new();
+    for database in &args.database {
+        let one = progress(database, &Shown::default())?;
+        if !args.json {
+            print(&one)?;
+        }
+        found.push(one);
+    }
+    if args.json { output::json(&found) } else { Ok(()) }
+}
+
+fn print(one: &Progress) -> Result<(), CommandError> {
+    output::line(one.path.display())?;
+    let state = match one.state {
+        State::None => {
+            let version = one.key_version;
+            return output::line(format_args!("  no key changes; key version {version}"));
+        }
+        State::Running => "running",
+        State::Waiting => "begun; nobody seals pages now",
+        State::Paused => "paused",
+    };
+    let (left, all) = (one.pages_left, one.pages);
+    output::line(format_args!("  {state}, to key version {}", one.key_version))?;
+    output::line(format_args!("  {:.1} %: {left} of {all} pages left", one.percent_complete))?;
+    if let (Some(pace), Some(left_s)) = (one.pages_per_s, one.left_s) {
+        output::line(format_args!("  {pace:.0} pages a second, {left_s:.0} s left"))?;
     }
     Ok(())
 }
