@@ -10,6 +10,8 @@ const path = require('node:path');
 
 const MARKER = 'a name that no raw file may show';
 const DRIVER = process.argv[2];
+// The beginning of command lines where an emulator runs all this.
+const THROUGH = (process.env.PROVE_THROUGH || '').split(' ').filter(Boolean);
 
 /** What `sql` gives in a database of this driver: an array of rows. */
 async function query(file, sql) {
@@ -38,9 +40,21 @@ async function child(load, sql) {
 function again(load, sql, variables = {}) {
   const words = [__filename, DRIVER, '--child', load ? 'load' : '', sql];
   const env = { ...process.env, ...variables };
-  const ended = spawnSync(process.execPath, words, { env, encoding: 'utf8', timeout: 60000 });
+  const ended = start([process.execPath, ...words], { env });
   const ok = ended.status === 0;
   return { ok, said: ok ? ended.stdout : ended.stderr };
+}
+
+function start(words, options = {}) {
+  const [program, ...rest] = [...THROUGH, ...words];
+  return spawnSync(program, rest, { encoding: 'utf8', timeout: 300000, ...options });
+}
+
+/** The command: what npm links, or the program itself, which an emulator has to start. */
+function commandPath() {
+  if (!THROUGH.length) return path.join(__dirname, 'node_modules', '.bin', 'tdekit');
+  const name = `@tdekit/${process.platform}-${process.arch}-gnu/package.json`;
+  return path.join(path.dirname(require.resolve(name)), 'bin', 'tdekit');
 }
 
 function expect(holds, what) {
@@ -48,13 +62,13 @@ function expect(holds, what) {
 }
 
 function prove(home) {
-  const command = path.join(__dirname, 'node_modules', '.bin', 'tdekit');
+  const command = commandPath();
   const run = (...words) => {
-    const ended = spawnSync(command, words, { encoding: 'utf8' });
+    const ended = start([command, ...words]);
     expect(ended.status === 0, `tdekit ${words.join(' ')}: ${ended.stderr}`);
   };
   run('--version');
-  expect(spawnSync(command, ['no-such-verb']).status === 2, 'the exit code passes through');
+  expect(start([command, 'no-such-verb']).status === 2, 'the exit code passes through');
   expect(again(false, 'CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT)').ok, 'create');
   const many = 'WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<500)';
   expect(again(false, `INSERT INTO t ${many} SELECT i, '${MARKER}' FROM c`).ok, 'insert');

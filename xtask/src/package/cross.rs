@@ -20,7 +20,18 @@ const ARCHES: [&str; 2] = ["x86_64", "aarch64"];
 /// The processor whose programs run under an emulator here.
 const EMULATED: &str = "aarch64";
 /// Packages of Debian whose files stand in for a machine of another processor.
-const BESIDE: [&str; 3] = ["libsqlite3-0", "python3", "sqlite3"];
+const BESIDE: [&str; 5] =
+    ["libsqlite3-0", "libstdc++6", "openjdk-17-jre-headless", "python3", "sqlite3"];
+
+/// The processor of a program, by Rust's name. ELF gABI, "ELF Header": `e_machine` at offset 18.
+pub(super) fn arch_of(program: &Path) -> Result<&'static str> {
+    let bytes = fs::read(program).with_context(|| format!("read {}", program.display()))?;
+    match bytes.get(18..20) {
+        Some([62, 0]) => Ok("x86_64"),
+        Some([183, 0]) => Ok("aarch64"),
+        _ => bail!("{} is of no processor that packages are made for", program.display()),
+    }
+}
 
 /// Builds all that is shipped for every processor, without symbols.
 ///
@@ -70,56 +81,80 @@ fn tools() -> Result<PathBuf> {
     Ok(tools)
 }
 
-/// Runs the Debian package for aarch64 under an emulator, with libraries, Python and the `sqlite3`
-/// shell of that processor in a directory: nothing of it is installed into the system.
+/// A machine of the other processor: an emulator, and the files of Debian packages for it in a
+/// directory. Nothing of it is installed into the system.
+pub(super) struct Emulated {
+    emulator: PathBuf,
+    place: PathBuf,
+}
+
+impl Emulated {
+    /// Gets the files.
+    fn make() -> Result<Self> {
+        let emulator = format!("qemu-{EMULATED}-static");
+        let Some(emulator) = find_program(&emulator) else {
+            bail!("install qemu-user-static, which has {emulator}");
+        };
+        let place = target_dir().join("proofs").join(EMULATED);
+        run(as_root("rm")?.args(["--recursive", "--force"]).arg(&place))?;
+        let mut extract = as_root("mmdebstrap")?;
+        extract.args(["--quiet", "--variant=extract"]);
+        extract.arg(format!("--architectures={}", debian_arch(EMULATED)?));
+        run(extract.arg(format!("--include={}", BESIDE.join(","))).arg("bookworm").arg(&place))?;
+        Ok(Self { emulator, place })
+    }
+
+    /// A program of that processor. It starts others by what `PROVE_THROUGH` says.
+    pub(super) fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(&self.emulator);
+        command.arg("-L").arg(&self.place).arg(program);
+        let through = format!("{} -L {}", self.emulator.display(), self.place.display());
+        command.env("PROVE_THROUGH", through);
+        command
+    }
+
+    /// A file of Debian's packages.
+    pub(super) fn file(&self, path: &str) -> PathBuf {
+        self.place.join(path)
+    }
+
+    /// The processor, by Rust's name.
+    pub(super) fn arch(&self) -> &'static str {
+        EMULATED
+    }
+
+    /// A C compiler for it.
+    pub(super) fn compiler(&self) -> Result<String> {
+        let python = tools()?.join("bin/python");
+        let (major, minor) = GLIBC;
+        let target = format!("{EMULATED}-linux-gnu.{major}.{minor}");
+        Ok(format!("{} -m ziglang cc -target {target}", python.display()))
+    }
+}
+
+/// Proves every package for aarch64 under an emulator.
 ///
 /// # Errors
 /// When the files cannot be had, or the programs do not do what they should.
 pub(super) fn prove(packages: &Path) -> Result<()> {
-    let emulator = format!("qemu-{EMULATED}-static");
-    let Some(emulator) = find_program(&emulator) else {
-        bail!("install qemu-user-static, which has {emulator}");
-    };
-    let place = target_dir().join("proofs").join(EMULATED);
-    run(as_root("rm")?.args(["--recursive", "--force"]).arg(&place))?;
-    let debian = debian_arch(EMULATED)?;
-    let mut extract = as_root("mmdebstrap")?;
-    extract.args(["--quiet", "--variant=extract", &format!("--architectures={debian}")]);
-    run(extract.arg(format!("--include={}", BESIDE.join(","))).arg("bookworm").arg(&place))?;
-    for name in
-        super::names(packages)?.iter().filter(|name| name.ends_with(&format!("_{debian}.deb")))
-    {
-        run_quietly(as_root("dpkg-deb")?.arg("--extract").arg(packages.join(name)).arg(&place))?;
-    }
-    let mut proof = Command::new("sh");
-    proof.arg(root().join("packages/cross/prove.sh")).arg(&emulator).arg(&place);
-    proof.env("NATIVE_TDEKIT", super::command(packages)?);
-    println!("{}", output(&mut proof)?);
-    prove_wheels(packages, &emulator, &place)
+    let emulated = Emulated::make()?;
+    prove_package(packages, &emulated)?;
+    super::python::prove_emulated(packages, &emulated)?;
+    super::node::prove_emulated(packages, &emulated)?;
+    super::java::prove_emulated(packages, &emulated)?;
+    super::go::prove_emulated(packages, &emulated)
 }
 
-/// Installs the wheels for aarch64 with pip, as Python of that processor runs it, and proves them.
-fn prove_wheels(packages: &Path, emulator: &Path, place: &Path) -> Result<()> {
-    let environment = target_dir().join("proofs").join(format!("python-{EMULATED}"));
-    super::fresh(&environment)?;
-    let run_python = |python: &Path| {
-        let mut command = Command::new(emulator);
-        command.arg("-L").arg(place).arg(python);
-        command
-    };
-    let mut make = run_python(&place.join("usr/bin/python3"));
-    run(make.args(["-m", "venv", "--without-pip"]).arg(&environment))?;
-    let inside = environment.join("bin/python");
-    // pip is Python alone, and knows by which Python it runs.
-    let find = "import os, pip; print(os.path.dirname(pip.__path__[0]))";
-    let pip = output(Command::new("python3").args(["-c", find]))?;
-    let mut install = run_python(&inside);
-    install.env("PYTHONPATH", pip).args(["-m", "pip", "install", "--quiet"]);
-    install.args(["--disable-pip-version-check", "--no-index", "--find-links"]).arg(packages);
-    run(install.args(["tdekit-autoload", "tdekit-bench"]))?;
-    let mut proof = run_python(&inside);
-    let through = format!("{} -L {}", emulator.display(), place.display());
-    proof.env("PROVE_THROUGH", through).arg(root().join("packages/python/prove.py"));
-    println!("{EMULATED}: {}", output(&mut proof)?);
+/// Runs the Debian package, with libraries, Python and the `sqlite3` shell of that processor.
+fn prove_package(packages: &Path, emulated: &Emulated) -> Result<()> {
+    let ending = format!("_{}.deb", debian_arch(EMULATED)?);
+    for name in super::names(packages)?.iter().filter(|name| name.ends_with(&ending)) {
+        let mut extract = as_root("dpkg-deb")?;
+        run_quietly(extract.arg("--extract").arg(packages.join(name)).arg(&emulated.place))?;
+    }
+    let mut proof = Command::new("sh");
+    proof.arg(root().join("packages/cross/prove.sh")).arg(&emulated.emulator).arg(&emulated.place);
+    proof.env("NATIVE_TDEKIT", super::command(packages)?);
+    println!("{}", output(&mut proof)?);
     Ok(())
 }

@@ -5,19 +5,43 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::process::{root, run};
+use super::cross::Emulated;
+use crate::process::{root, run, target_dir};
 
 /// Has the module's own proof encrypt, reopen and refuse, with the shipped library and command.
 ///
 /// # Errors
 /// When it does not do what it should.
 pub(crate) fn prove(packages: &Path) -> Result<()> {
-    let tdekit = super::command(packages)?;
+    let mut go = go();
+    go.args(["test", "-count=1", "-buildvcs=false", "./..."]);
+    run(with_programs(&mut go, &super::command(packages)?)?)
+}
+
+/// Does as [`prove`] for another processor: the test is compiled here, and runs there.
+///
+/// # Errors
+/// As [`prove`].
+pub(super) fn prove_emulated(packages: &Path, emulated: &Emulated) -> Result<()> {
+    let test = target_dir().join("proofs").join(format!("go-{}", emulated.arch()));
+    let mut go = go();
+    go.args(["test", "-c", "-buildvcs=false", "-o"]).arg(&test);
+    run(go.env("GOARCH", "arm64").env("CC", emulated.compiler()?))?;
+    let command = super::command_for(packages, emulated.arch())?;
+    let mut prove = emulated.command(&test);
+    prove.current_dir(root().join("packages/go"));
+    run(with_programs(&mut prove, &command)?)
+}
+
+fn go() -> Command {
+    let mut go = Command::new("go");
+    go.current_dir(root().join("packages/go")).env("CGO_ENABLED", "1").env("CGO_CFLAGS", "-O2 -w");
+    go
+}
+
+/// Tells a proof of the command, and of the library that lies with it.
+fn with_programs<'a>(proof: &'a mut Command, tdekit: &Path) -> Result<&'a mut Command> {
     let directory = tdekit.parent().and_then(Path::parent).context("a command in no directory")?;
     let library = directory.join("lib/tdekit/libtdekit_sqlite.so");
-    let mut go = Command::new("go");
-    go.args(["test", "-count=1", "-buildvcs=false", "./..."]);
-    go.current_dir(root().join("packages/go")).env("CGO_ENABLED", "1").env("CGO_CFLAGS", "-O2 -w");
-    go.env("PROVE_COMMAND", tdekit).env("TDEKIT_EXTENSION", library);
-    run(&mut go)
+    Ok(proof.env("PROVE_COMMAND", tdekit).env("TDEKIT_EXTENSION", library))
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::cross::Emulated;
 use super::{Built, fresh};
 use crate::interop::jdbc_driver;
 use crate::process::{root, run, target_dir};
@@ -54,6 +55,20 @@ pub(super) fn make(built: &[Built], to: &Path) -> Result<()> {
 /// # Errors
 /// When it does not do what it should.
 pub(crate) fn prove(packages: &Path) -> Result<()> {
+    prove_by(Command::new("java"), &super::command(packages)?, packages)
+}
+
+/// Does as [`prove`] with the library for another processor, in its own Java machine.
+///
+/// # Errors
+/// As [`prove`].
+pub(super) fn prove_emulated(packages: &Path, emulated: &Emulated) -> Result<()> {
+    let machine = emulated.file("usr/lib/jvm/java-17-openjdk-arm64/bin/java");
+    let command = super::command_for(packages, emulated.arch())?;
+    prove_by(emulated.command(&machine), &command, packages)
+}
+
+fn prove_by(mut java: Command, tdekit: &Path, packages: &Path) -> Result<()> {
     let home = target_dir().join("proofs/java");
     fresh(&home)?;
     let jar = packages.join(concat!("tdekit-", env!("CARGO_PKG_VERSION"), ".jar"));
@@ -63,8 +78,7 @@ pub(crate) fn prove(packages: &Path) -> Result<()> {
     let mut javac = Command::new("javac");
     javac.arg("-classpath").arg(&path).args(["-encoding", "UTF-8", "-d"]).arg(&classes);
     run(javac.arg(root().join("packages/java/Prove.java")))?;
-    let mut java = Command::new("java");
     super::at_home(&mut java, &home);
     java.arg("-classpath").arg(path).arg("Prove");
-    run(java.arg(super::command(packages)?))
+    run(java.arg(tdekit))
 }

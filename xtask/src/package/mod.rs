@@ -27,9 +27,10 @@ use crate::process::{output, run, target_dir};
 pub(crate) struct Arguments {
     #[arg(value_enum)]
     action: Action,
-    /// Package the programs in this directory, of this machine's processor, and build none
-    #[arg(long)]
-    built: Option<PathBuf>,
+    /// Package the programs in this directory, and build none; may be given again, for another
+    /// processor
+    #[arg(long, value_name = "DIRECTORY")]
+    built: Vec<PathBuf>,
 }
 
 /// The programs of one build.
@@ -44,6 +45,13 @@ impl Built {
     /// Programs of this machine's processor.
     pub(crate) fn here(dir: PathBuf) -> Self {
         Self { dir, arch: std::env::consts::ARCH }
+    }
+
+    /// Programs in a directory, of the processor that the command is for.
+    fn at(dir: &Path) -> Result<Self> {
+        let dir = std::path::absolute(dir)?;
+        let arch = cross::arch_of(&dir.join("tdekit"))?;
+        Ok(Self { dir, arch })
     }
 
     fn is_ours(&self) -> bool {
@@ -65,9 +73,9 @@ enum Action {
 /// # Errors
 /// When the build fails, two builds differ, or a proof fails.
 pub(crate) fn package(arguments: &Arguments) -> Result<()> {
-    let built = match &arguments.built {
-        Some(built) => vec![Built::here(std::path::absolute(built)?)],
-        None => cross::build_all()?,
+    let built = match arguments.built.as_slice() {
+        [] => cross::build_all()?,
+        named => named.iter().map(|built| Built::at(built)).collect::<Result<_>>()?,
     };
     let packages = make(&built)?;
     if arguments.action == Action::Prove {
@@ -125,9 +133,14 @@ pub(crate) fn make(built: &[Built]) -> Result<PathBuf> {
 
 /// The command that the packages install, out of one of them, with the library beside it.
 fn command(packages: &Path) -> Result<PathBuf> {
-    let to = target_dir().join("proofs/programs");
+    command_for(packages, std::env::consts::ARCH)
+}
+
+/// The same for a processor by Rust's name.
+fn command_for(packages: &Path, arch: &str) -> Result<PathBuf> {
+    let to = target_dir().join("proofs/programs").join(arch);
     let tarballs = names(packages)?.into_iter();
-    let ours = format!("tdekit-linux-{}-", node::cpu(std::env::consts::ARCH));
+    let ours = format!("tdekit-linux-{}-", node::cpu(arch));
     let mut tarballs = tarballs.filter(|name| name.starts_with(&ours));
     let tarball = tarballs.next().context("no npm package has the programs")?;
     fresh(&to)?;

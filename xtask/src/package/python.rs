@@ -6,8 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::cross::Emulated;
 use super::{Built, glibc, names};
-use crate::process::{find_program, root, run, target_dir};
+use crate::process::{find_program, output, root, run, target_dir};
 
 /// A wheel may be so large.
 const MOST_BYTES: u64 = 12_000_000;
@@ -30,6 +31,26 @@ pub(super) fn make(built: &Built, to: &Path) -> Result<()> {
         ensure!(bytes < MOST_BYTES, "{name} has {bytes} bytes, {MOST_BYTES} at most");
     }
     Ok(())
+}
+
+/// Does as [`prove`] with the wheels for another processor: its own Python runs pip and the proof.
+///
+/// # Errors
+/// As [`prove`].
+pub(super) fn prove_emulated(packages: &Path, emulated: &Emulated) -> Result<()> {
+    let environment = target_dir().join(format!("proofs/python-{}", emulated.arch()));
+    super::fresh(&environment)?;
+    let mut make = emulated.command(&emulated.file("usr/bin/python3"));
+    run(make.args(["-m", "venv", "--without-pip"]).arg(&environment))?;
+    let inside = environment.join("bin/python");
+    // pip is Python alone, and knows by which Python it runs.
+    let find = "import os, pip; print(os.path.dirname(pip.__path__[0]))";
+    let pip = output(Command::new("python3").args(["-c", find]))?;
+    let mut install = emulated.command(&inside);
+    install.env("PYTHONPATH", pip).args(["-m", "pip", "install", "--quiet"]);
+    install.args(["--disable-pip-version-check", "--no-index", "--find-links"]).arg(packages);
+    run(install.args(["tdekit-autoload", "tdekit-bench"]))?;
+    run(emulated.command(&inside).arg(root().join("packages/python/prove.py")))
 }
 
 /// Installs the wheels in `packages` into an empty environment of each Python that is here, by pip
