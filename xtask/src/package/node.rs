@@ -98,7 +98,7 @@ pub(super) fn prove_others(packages: &Path) -> Result<()> {
     prove_with(&project, &newer, "node:sqlite", &modules)
 }
 
-/// Does as [`prove`] with the package for another processor, by `node:sqlite` of a Node.js from npm.
+/// Does as [`prove`] with the package for another processor, by `node:sqlite` of npm's Node.js.
 ///
 /// # Errors
 /// As [`prove`].
