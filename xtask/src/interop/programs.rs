@@ -84,6 +84,16 @@ pub(super) const PROGRAMS: &[Program] = &[
             command
         },
     },
+    Program {
+        name: "preload-c",
+        source: "preload-c",
+        prepare: prepare_c,
+        start: |build| {
+            let mut command = Command::new(binary(build));
+            command.env("LD_PRELOAD", preload_path());
+            command
+        },
+    },
     Program { name: "node", source: "node", prepare: prepare_node, start: node },
     Program {
         name: "go",
@@ -198,9 +208,18 @@ fn node(build: &Path) -> Command {
     command
 }
 
-/// The program that [`build_go`] makes.
+/// The program that a compiler makes.
 pub(super) fn binary(build: &Path) -> PathBuf {
     build.join("roundtrip")
+}
+
+/// Links with the system's SQLite by the library's own name: the one for builds is in another
+/// package.
+fn prepare_c(build: &Path) -> Result<()> {
+    copy_sources("preload-c", build)?;
+    let mut compile = Command::new("cc");
+    compile.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(binary(build));
+    run(compile.args(["client.c", "-pthread", "-l:libsqlite3.so.0"]).current_dir(build))
 }
 
 fn prepare_go(build: &Path) -> Result<()> {
