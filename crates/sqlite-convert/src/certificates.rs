@@ -1,10 +1,13 @@
 //! The certificates that are named to open a database.
 
+use std::path::Path;
+
 use tdekit_key_crypto::SecretBytes;
 use tdekit_key_store::{CertificateInfo, StoreError, Unlocked};
 use tdekit_sqlite_page::header::MAX_RECIPIENTS;
 use tdekit_sqlite_page::keys::DEK_LEN;
 
+use crate::convert::Form;
 use crate::error::DatabaseError;
 
 /// Finds the certificates, each once, and makes sure that they wrap and that one of them unwraps.
@@ -34,4 +37,29 @@ pub fn find_certificates(
         }
         _ => Ok(found),
     }
+}
+
+/// Records a new file in the key store before it takes its place at `path`, so that no crash leaves
+/// a file whose certificate the store would drop. A record of another file at this path is kept:
+/// that file may have been moved.
+pub(crate) fn record(
+    form: &Form,
+    unlocked: &Unlocked,
+    file_id: [u8; 16],
+    path: &Path,
+) -> Result<(), StoreError> {
+    let Form::Encrypted { certificates, .. } = form else { return Ok(()) };
+    let store = unlocked.store();
+    certificates.iter().try_for_each(|info| store.record_use(&info.sha256, file_id, path))
+}
+
+/// Takes back what [`record`] did.
+pub(crate) fn forget(
+    form: &Form,
+    unlocked: &Unlocked,
+    file_id: [u8; 16],
+) -> Result<(), StoreError> {
+    let Form::Encrypted { certificates, .. } = form else { return Ok(()) };
+    let store = unlocked.store();
+    certificates.iter().try_for_each(|info| store.forget_use(&info.sha256, file_id))
 }

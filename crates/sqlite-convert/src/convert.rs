@@ -14,6 +14,7 @@ use tdekit_key_store::{CertificateInfo, StoreError, Unlocked, thumbprint};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_page::{HEADER_AREA_LEN, Header, MIN_PAGE_SIZE, PageSize, RESERVE_LEN};
 
+use crate::certificates;
 use crate::copy::{self, Unknown};
 use crate::error::{DatabaseError, io_error};
 use crate::inspect::{FileKind, certificates_of, header_of, open_header, read_area};
@@ -283,10 +284,14 @@ impl<'a> Work<'a> {
 
     /// Puts the copy in the original's place.
     fn replace(self, target: &Target, copied: &Copied) -> Result<Converted, DatabaseError> {
-        let recorded = copied.file_id.map_or(Ok(()), |file_id| self.record(file_id));
+        let recorded = copied.file_id.map_or(Ok(()), |file_id| {
+            certificates::record(self.form, self.unlocked, file_id, &self.source.path)
+        });
         self.watch.done(Step::Recorded);
         if let Err(error) = self.swap(target) {
-            let _ = copied.file_id.map_or(Ok(()), |file_id| self.forget(file_id));
+            let _ = copied
+                .file_id
+                .map_or(Ok(()), |file_id| certificates::forget(self.form, self.unlocked, file_id));
             return Err(error);
         }
         // Too late to turn back.
@@ -332,21 +337,6 @@ impl<'a> Work<'a> {
             kept.keep();
         }
         Ok(())
-    }
-
-    /// Records the new file in the key store before it takes its place, so that no crash leaves a
-    /// file whose certificate the store would drop. A record of another file at this path is kept:
-    /// that file may have been moved.
-    fn record(&self, file_id: [u8; 16]) -> Result<(), StoreError> {
-        let Form::Encrypted { certificates, .. } = self.form else { return Ok(()) };
-        let (store, path) = (self.unlocked.store(), &self.source.path);
-        certificates.iter().try_for_each(|info| store.record_use(&info.sha256, file_id, path))
-    }
-
-    fn forget(&self, file_id: [u8; 16]) -> Result<(), StoreError> {
-        let Form::Encrypted { certificates, .. } = self.form else { return Ok(()) };
-        let store = self.unlocked.store();
-        certificates.iter().try_for_each(|info| store.forget_use(&info.sha256, file_id))
     }
 
     fn forget_original(&self) -> Result<(), StoreError> {

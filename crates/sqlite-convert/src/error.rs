@@ -51,6 +51,23 @@ pub enum DatabaseError {
         /// Who has it open, where that is known.
         holders: Vec<Holder>,
     },
+    /// Processes have the database open that would not notice when it is encrypted under them.
+    #[error("{} is open without this version of the extension{}", .path.display(),
+        Holders(.holders))]
+    WithoutExtension {
+        /// The database.
+        path: PathBuf,
+        /// The processes.
+        holders: Vec<Holder>,
+    },
+    /// The database cannot be encrypted while others use it.
+    #[error("{} cannot be encrypted while others use it: {problem}", .path.display())]
+    NotOnline {
+        /// The database.
+        path: PathBuf,
+        /// Why not, in words.
+        problem: String,
+    },
     /// Another run converts the same database.
     #[error("another tdekit is converting {}", .path.display())]
     Converting {
@@ -262,12 +279,16 @@ impl DatabaseError {
             | Self::ReadOnly { .. }
             | Self::Occupied { .. }
             | Self::Collation { .. }
+            | Self::NotOnline { .. }
             | Self::Library { .. }
             | Self::KeyChangeBegun { why: CutShort::Stopped | CutShort::Paused, .. }
             | Self::NoKeyChange { .. }
             | Self::Interrupted => Kind::Refused,
             Self::NotADatabase { .. } | Self::Verification { .. } => Kind::Damaged,
-            Self::InUse { .. } | Self::Converting { .. } | Self::Replaced { .. } => Kind::Busy,
+            Self::InUse { .. }
+            | Self::WithoutExtension { .. }
+            | Self::Converting { .. }
+            | Self::Replaced { .. } => Kind::Busy,
             Self::NoSpace { .. }
             | Self::NoMemory { .. }
             | Self::Full { .. }

@@ -1,6 +1,10 @@
 //! The VFS of `tdekit-sqlite-vfs` in the SQLite library of this program.
 #![allow(unsafe_code)]
 
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
 use rusqlite::Connection;
 use rusqlite::ffi::{
     SQLITE_DESERIALIZE_FREEONCLOSE, SQLITE_DESERIALIZE_READONLY, SQLITE_NOMEM, SQLITE_OK,
@@ -42,6 +46,27 @@ pub(crate) fn open_image(
     let code =
         unsafe { sqlite3_deserialize(db.handle(), c"main".as_ptr(), start, length, length, flags) };
     if code == SQLITE_OK { Ok(db) } else { Err(failed(code)) }
+}
+
+/// Keeps connections that are opened from now on from the database in `file`, by the lock that
+/// SQLite takes before it waits for readers to end (PENDING), until a descriptor of the file is
+/// closed. In a database with a log the others keep the lock that they got when they opened it.
+/// False where one is being opened at this moment.
+pub(crate) fn keep_openers_out(file: &File) -> io::Result<bool> {
+    const PENDING_BYTE: libc::off_t = 0x4000_0000;
+    // SAFETY: a structure of integers, for which zeros are valid.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = i16::try_from(libc::F_WRLCK).unwrap_or_default();
+    lock.l_whence = i16::try_from(libc::SEEK_SET).unwrap_or_default();
+    (lock.l_start, lock.l_len) = (PENDING_BYTE, 1);
+    // SAFETY: the descriptor is open, and the structure is the one that the call takes.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) } {
+        0 => Ok(true),
+        _ => match io::Error::last_os_error() {
+            error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+            error => Err(error),
+        },
+    }
 }
 
 /// The VFS's last error on a connection, or on this thread where there is none.

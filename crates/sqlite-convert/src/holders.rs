@@ -6,6 +6,10 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+/// How the system names the file by which a process tells that its connections follow a database
+/// that is encrypted while they have it open.
+const FOLLOWS: &str = concat!("/memfd:", "tdekit-follows-1");
+
 /// A process that has a file open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
@@ -36,6 +40,22 @@ pub(crate) fn holders_of(file: &Metadata) -> Vec<Holder> {
     }
     holders.sort_by_key(|holder| holder.pid);
     holders
+}
+
+/// Those of them that do not have the extension loaded, or an older one that does not follow a
+/// database which is encrypted while they have it open.
+pub(crate) fn strangers_of(file: &Metadata) -> Vec<Holder> {
+    let mut holders = holders_of(file);
+    holders.retain(|holder| !follows(holder.pid));
+    holders
+}
+
+fn follows(pid: u32) -> bool {
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    descriptors.flatten().any(|descriptor| {
+        fs::read_link(descriptor.path())
+            .is_ok_and(|link| link.to_str().is_some_and(|link| link.starts_with(FOLLOWS)))
+    })
 }
 
 fn has_open(process: &Path, file: &Metadata) -> bool {

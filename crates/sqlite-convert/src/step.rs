@@ -9,12 +9,18 @@ pub enum Step {
     Created,
     /// The database is locked and recovered.
     Locked,
+    /// `encrypt --online`: all pages were read, those of one moment.
+    Read,
     /// The copy has its content.
     Copied,
     /// The copy was checked.
     Checked,
     /// The copy has the original's journal mode, permissions and owner, and is on disk.
     Durable,
+    /// `encrypt --online`: the copy holds all but what others write right now.
+    CaughtUp,
+    /// `encrypt --online`: the copy holds everything, and others are kept out.
+    Held,
     /// The key store knows of the file.
     Recorded,
     /// The original has its second name, where it is kept.
@@ -42,9 +48,12 @@ impl FromStr for Step {
         Ok(match name {
             "created" => Self::Created,
             "locked" => Self::Locked,
+            "read" => Self::Read,
             "copied" => Self::Copied,
             "checked" => Self::Checked,
             "durable" => Self::Durable,
+            "caught-up" => Self::CaughtUp,
+            "held" => Self::Held,
             "recorded" => Self::Recorded,
             "kept" => Self::Kept,
             "unlinked" => Self::Unlinked,

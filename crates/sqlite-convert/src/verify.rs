@@ -1,6 +1,7 @@
 //! Checks of a copy before it takes the original's place.
 
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, Row, Statement};
 use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, PageCodec, PageSize};
@@ -109,7 +110,7 @@ pub(crate) fn verify_content(
     }
     for table in tables(copy).map_err(failed())? {
         let _phase = Phase::begin(watch, &format!("verifying: rows of {}", table.name), None);
-        if !compare_table(source, copy, &table, watch)? {
+        if !compare_table((&source.path, &source.db), copy, &table, watch)? {
             return Err(wrong(source, format!("the rows of {} differ", table.name)));
         }
     }
@@ -119,30 +120,34 @@ pub(crate) fn verify_content(
 /// A table with rows of its own.
 pub(crate) struct Table {
     pub(crate) name: String,
-    has_rowid: bool,
+    /// The first page of its tree.
+    pub(crate) root: u32,
+    pub(crate) has_rowid: bool,
 }
 
 /// The tables that have pages, also those of the modules of virtual ones.
 pub(crate) fn tables(db: &Connection) -> rusqlite::Result<Vec<Table>> {
     let mut list = db.prepare(
-        "SELECT s.name, l.wr FROM sqlite_schema s JOIN pragma_table_list l
+        "SELECT s.name, s.rootpage, l.wr FROM sqlite_schema s JOIN pragma_table_list l
          ON l.schema = 'main' AND l.name = s.name
          WHERE s.type = 'table' AND s.rootpage > 0",
     )?;
-    let tables = list
-        .query_map([], |row| Ok(Table { name: row.get(0)?, has_rowid: !row.get::<_, bool>(1)? }))?;
+    let tables = list.query_map([], |row| {
+        Ok(Table { name: row.get(0)?, root: row.get(1)?, has_rowid: !row.get::<_, bool>(2)? })
+    })?;
     tables.collect()
 }
 
-fn compare_table(
-    source: &Source,
+/// Whether a table has the same rows in the database at `path`, open as `old`, and in its copy.
+pub(crate) fn compare_table(
+    (path, old): (&Path, &Connection),
     copy: &Connection,
     table: &Table,
     watch: &dyn Watch,
 ) -> Result<bool, DatabaseError> {
-    let failed = || DatabaseError::sqlite("verify the copy of", &source.path, Some(copy));
+    let failed = || DatabaseError::sqlite("verify the copy of", path, Some(copy));
     let sql = stored_columns(copy, table).map_err(failed())?;
-    let mut old = source.db.prepare(&sql).map_err(failed())?;
+    let mut old = old.prepare(&sql).map_err(failed())?;
     let mut new = copy.prepare(&sql).map_err(failed())?;
     let columns = new.column_count();
     let (mut old, mut new) = (rows(&mut old).map_err(failed())?, rows(&mut new).map_err(failed())?);
@@ -173,21 +178,39 @@ fn same_row(a: &Row<'_>, b: &Row<'_>, columns: usize) -> rusqlite::Result<bool> 
 /// A query for the row number and all that is stored: not for columns that are computed when they
 /// are read, perhaps by a function that only the application has.
 pub(crate) fn stored_columns(db: &Connection, table: &Table) -> rusqlite::Result<String> {
-    let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let mut names = Vec::new();
-    let mut list = db.prepare("SELECT name FROM pragma_table_xinfo(?1) WHERE hidden IN (0, 3)")?;
-    for name in list.query_map([&table.name], |row| row.get::<_, String>(0))? {
-        names.push(quote(&name?));
-    }
+    let (row, mut names) = columns_of(db, table, true)?;
+    names.splice(0..0, row.map(str::to_owned));
+    Ok(format!("SELECT {} FROM main.{} NOT INDEXED", names.join(", "), quoted(&table.name)))
+}
+
+/// What names the row number of a table, where it has one that no column hides, and its columns,
+/// quoted, also the computed ones that are stored where `computed` says so.
+pub(crate) fn columns_of(
+    db: &Connection,
+    table: &Table,
+    computed: bool,
+) -> rusqlite::Result<(Option<&'static str>, Vec<String>)> {
+    let mut list = db
+        .prepare("SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0 OR hidden = 3 AND ?2")?;
+    let names = list
+        .query_map((&table.name, computed), |row| Ok(quoted(&row.get::<_, String>(0)?)))?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    // A column may have the name of the row number, also one that is not asked for here.
+    let mut hides =
+        db.prepare("SELECT 1 FROM pragma_table_xinfo(?1) WHERE name = ?2 COLLATE NOCASE")?;
     if table.has_rowid {
-        // A column may have the name of the row number.
-        let free =
-            |alias: &&str| !names.iter().any(|n| n.trim_matches('"').eq_ignore_ascii_case(alias));
-        if let Some(alias) = ["rowid", "_rowid_", "oid"].into_iter().find(free) {
-            names.insert(0, alias.to_owned());
+        for alias in ["rowid", "_rowid_", "oid"] {
+            if !hides.exists((&table.name, alias))? {
+                return Ok((Some(alias), names));
+            }
         }
     }
-    Ok(format!("SELECT {} FROM main.{} NOT INDEXED", names.join(", "), quote(&table.name)))
+    Ok((None, names))
+}
+
+/// A name as SQL has it.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// Kinds and names of all objects. `sqlite_sequence` is left out: a copy has it only where a table

@@ -11,15 +11,18 @@ use std::ffi::{c_char, c_int, c_void};
 pub(crate) const OK: c_int = 0;
 pub(crate) const ERROR: c_int = 1;
 
+pub(crate) const BUSY: c_int = 5;
 pub(crate) const IOERR: c_int = 10;
 pub(crate) const CORRUPT: c_int = 11;
 pub(crate) const NOTFOUND: c_int = 12;
 pub(crate) const FULL: c_int = 13;
 pub(crate) const CANTOPEN: c_int = 14;
+pub(crate) const SCHEMA: c_int = 17;
 pub(crate) const AUTH: c_int = 23;
 pub(crate) const NOTADB: c_int = 26;
 
 pub(crate) const OK_LOAD_PERMANENTLY: c_int = 256;
+pub(crate) const BUSY_SNAPSHOT: c_int = BUSY | (2 << 8);
 pub(crate) const IOERR_READ: c_int = IOERR | (1 << 8);
 pub(crate) const IOERR_SHORT_READ: c_int = IOERR | (2 << 8);
 pub(crate) const IOERR_WRITE: c_int = IOERR | (3 << 8);
@@ -27,6 +30,9 @@ pub(crate) const IOERR_AUTH: c_int = IOERR | (28 << 8);
 pub(crate) const IOERR_DATA: c_int = IOERR | (32 << 8);
 
 pub(crate) const OPEN_READONLY: c_int = 0x1;
+pub(crate) const OPEN_CREATE: c_int = 0x4;
+pub(crate) const OPEN_DELETEONCLOSE: c_int = 0x8;
+pub(crate) const OPEN_EXCLUSIVE: c_int = 0x10;
 pub(crate) const OPEN_MAIN_DB: c_int = 0x100;
 pub(crate) const OPEN_TEMP_DB: c_int = 0x200;
 pub(crate) const OPEN_TRANSIENT_DB: c_int = 0x400;
@@ -35,6 +41,8 @@ pub(crate) const OPEN_TEMP_JOURNAL: c_int = 0x1000;
 pub(crate) const OPEN_SUBJOURNAL: c_int = 0x2000;
 pub(crate) const OPEN_SUPER_JOURNAL: c_int = 0x4000;
 pub(crate) const OPEN_WAL: c_int = 0x80000;
+
+pub(crate) const ACCESS_EXISTS: c_int = 0;
 
 pub(crate) const LOCK_NONE: c_int = 0;
 pub(crate) const LOCK_SHARED: c_int = 1;
@@ -59,6 +67,7 @@ pub(crate) const FCNTL_CHUNK_SIZE: c_int = 6;
 pub(crate) const FCNTL_FILE_POINTER: c_int = 7;
 pub(crate) const FCNTL_VFSNAME: c_int = 12;
 pub(crate) const FCNTL_MMAP_SIZE: c_int = 18;
+pub(crate) const FCNTL_HAS_MOVED: c_int = 20;
 pub(crate) const FCNTL_SYNC: c_int = 21;
 pub(crate) const FCNTL_PDB: c_int = 30;
 pub(crate) const FCNTL_BEGIN_ATOMIC_WRITE: c_int = 31;

@@ -10,6 +10,7 @@ use crate::VfsError;
 use crate::api::Api;
 use crate::base::{BaseFile, Read};
 use crate::ffi::{self, File, IoMethods, Sqlite3};
+use crate::follow::{self, Origin};
 use crate::functions::remember;
 use crate::journal::JournalFile;
 use crate::main_db::MainFile;
@@ -35,6 +36,8 @@ pub(crate) struct State {
     pub(crate) api: Api,
     /// SQLite's own pointer to the connection, from `FCNTL_PDB`; of a journal, its main file's.
     pub(crate) db: *mut *mut Sqlite3,
+    /// How the file was opened. Behind `kind`, which may live in memory that this owns.
+    pub(crate) origin: Origin,
 }
 
 impl State {
@@ -85,6 +88,21 @@ fn methods_of(kind: &Kind) -> &'static IoMethods {
         _ if has_shm => &SEALED_METHODS,
         _ => &SEALED_METHODS_WITHOUT_SHM,
     }
+}
+
+/// Gives `file` the methods of what it has become. SQLite may still take back what it had mapped of
+/// a main file that was plain.
+///
+/// # Safety
+/// `file` is one of ours and open, and `kind` is its kind.
+pub(crate) unsafe fn set_methods(file: *mut File, kind: &Kind, was_mapped: bool) {
+    let methods = match (was_mapped, kind.has_shm()) {
+        (false, _) => methods_of(kind),
+        (true, true) => &FOLLOWED_METHODS,
+        (true, false) => &FOLLOWED_METHODS_WITHOUT_SHM,
+    };
+    // SAFETY: this function's own contract.
+    unsafe { (*file).methods = methods };
 }
 
 /// SQLite's pointer to the connection that has `file` open; null where it is not known.
@@ -164,9 +182,29 @@ unsafe fn with(
     f: impl FnOnce(&mut Kind) -> Result<c_int, VfsError>,
 ) -> c_int {
     // SAFETY: this function's own contract.
+    unsafe { with_state(file, write, |state| f(&mut state.kind)) }
+}
+
+/// As `with`.
+///
+/// # Safety
+/// As `with`.
+unsafe fn with_state(
+    file: *mut File,
+    write: bool,
+    f: impl FnOnce(&mut State) -> Result<c_int, VfsError>,
+) -> c_int {
+    // SAFETY: this function's own contract.
     let Some(state) = (unsafe { state_of(file) }) else { return ffi::IOERR };
     let (api, db) = (state.api, state.connection());
-    match catch_unwind(AssertUnwindSafe(|| f(&mut state.kind))) {
+    let act = || {
+        if matches!(&state.kind, Kind::Plain(plain) if plain.is_left_behind()) {
+            // SAFETY: this function's own contract.
+            unsafe { follow::follow_side(file, state) }?;
+        }
+        f(state)
+    };
+    match catch_unwind(AssertUnwindSafe(act)) {
         Ok(Ok(code)) => code,
         Ok(Err(VfsError::Base(code))) => code,
         Ok(Err(error)) => report(api, &error, write, db),
@@ -201,7 +239,7 @@ impl Kind {
     }
 
     /// Runs `f` on the file below.
-    fn base<R>(&mut self, f: impl FnOnce(&mut BaseFile) -> R) -> Result<R, VfsError> {
+    pub(crate) fn base<R>(&mut self, f: impl FnOnce(&mut BaseFile) -> R) -> Result<R, VfsError> {
         Ok(match self {
             Self::Main(main) => f(&mut main.base),
             Self::Wal(wal) => f(&mut wal.base),
@@ -339,8 +377,13 @@ unsafe extern "C" fn read(file: *mut File, out: *mut c_void, len: c_int, offset:
     };
     // SAFETY: SQLite passes `len` writable bytes.
     let out = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), len) };
+    let act = |state: &mut State| {
+        let read = state.kind.read(out, offset)?;
+        state.origin.mark_changed(out, offset);
+        Ok(done(read))
+    };
     // SAFETY: SQLite calls methods on our open file.
-    unsafe { with(file, false, |kind| kind.read(out, offset).map(done)) }
+    unsafe { with_state(file, false, act) }
 }
 
 unsafe extern "C" fn write(file: *mut File, data: *const c_void, len: c_int, offset: i64) -> c_int {
@@ -391,15 +434,16 @@ unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_int {
 }
 
 unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
-    let act = |kind: &mut Kind| {
-        match kind {
+    let act = |state: &mut State| {
+        match &mut state.kind {
+            Kind::Plain(_) => follow::lock(file, state, level)?,
             Kind::Main(main) => main.lock(level)?,
             Kind::New(new) => {
                 if let Some(decided) = new.lock(file, level)? {
                     opened::decided(file, matches!(decided, Kind::Main(_)));
                     // SAFETY: the file is ours; SQLite reads its methods at each call.
                     unsafe { (*file).methods = methods_of(&decided) };
-                    *kind = decided;
+                    state.kind = decided;
                 }
             }
             other => other.base(|base| base.lock(level))??,
@@ -407,7 +451,7 @@ unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
         Ok(ffi::OK)
     };
     // SAFETY: SQLite calls methods on our open file.
-    unsafe { with(file, false, act) }
+    unsafe { with_state(file, false, act) }
 }
 
 unsafe extern "C" fn unlock(file: *mut File, level: c_int) -> c_int {
@@ -503,23 +547,22 @@ unsafe extern "C" fn shm_map(
     extend: c_int,
     out: *mut *mut c_void,
 ) -> c_int {
-    let act =
-        |kind: &mut Kind| {
-            kind.base(|base| {
-                if base.has_shm() { base.shm_map(region, len, extend, out) } else { ffi::IOERR }
-            })
-        };
+    let act = |state: &mut State| match state.kind.has_shm() {
+        true => follow::shm_map(file, state, (region, len, extend), out),
+        false => Ok(ffi::IOERR),
+    };
     // SAFETY: SQLite calls methods on our open file.
-    unsafe { with(file, false, act) }
+    unsafe { with_state(file, false, act) }
 }
 
 unsafe extern "C" fn shm_lock(file: *mut File, offset: c_int, n: c_int, flags: c_int) -> c_int {
-    let act = |kind: &mut Kind| match kind {
+    let act = |state: &mut State| match &mut state.kind {
         Kind::Main(main) => main.shm_lock(offset, n, flags),
+        Kind::Plain(_) => follow::shm_lock(file, state, (offset, n, flags)),
         other => other.base(|base| base.shm_lock(offset, n, flags)),
     };
     // SAFETY: SQLite calls methods on our open file.
-    unsafe { with(file, false, act) }
+    unsafe { with_state(file, false, act) }
 }
 
 unsafe extern "C" fn shm_barrier(file: *mut File) {
@@ -529,8 +572,13 @@ unsafe extern "C" fn shm_barrier(file: *mut File) {
 }
 
 unsafe extern "C" fn shm_unmap(file: *mut File, delete: c_int) -> c_int {
+    let act = |state: &mut State| {
+        let code = state.kind.base(|base| base.shm_unmap(delete));
+        state.origin.unmapped();
+        code
+    };
     // SAFETY: SQLite calls methods on our open file.
-    unsafe { with(file, false, |kind| kind.base(|base| base.shm_unmap(delete))) }
+    unsafe { with_state(file, false, act) }
 }
 
 unsafe extern "C" fn fetch(
@@ -539,13 +587,26 @@ unsafe extern "C" fn fetch(
     len: c_int,
     out: *mut *mut c_void,
 ) -> c_int {
+    let act = |kind: &mut Kind| match kind {
+        Kind::Plain(plain) => Ok(plain.base.fetch(offset, len, out)),
+        _ => {
+            // SAFETY: SQLite passes a place for the pointer; null means "read instead".
+            unsafe { *out = std::ptr::null_mut() };
+            Ok(ffi::OK)
+        }
+    };
     // SAFETY: SQLite calls methods on our open file.
-    unsafe { with(file, false, |kind| kind.base(|base| base.fetch(offset, len, out))) }
+    unsafe { with(file, false, act) }
 }
 
 unsafe extern "C" fn unfetch(file: *mut File, offset: i64, bytes: *mut c_void) -> c_int {
+    let act = |kind: &mut Kind| match kind {
+        Kind::Plain(plain) => Ok(plain.base.unfetch(offset, bytes)),
+        // What it had of a plain file went with that file.
+        _ => Ok(ffi::OK),
+    };
     // SAFETY: SQLite calls methods on our open file.
-    unsafe { with(file, false, |kind| kind.base(|base| base.unfetch(offset, bytes))) }
+    unsafe { with(file, false, act) }
 }
 
 /// Methods of files whose bytes differ from what SQLite sees: version 2, so that SQLite never
@@ -579,6 +640,18 @@ static PLAIN_METHODS: IoMethods = IoMethods {
     fetch: Some(fetch),
     unfetch: Some(unfetch),
     ..SEALED_METHODS
+};
+
+/// Methods of an encrypted main file that was plain when SQLite opened it: it asks whether ranges
+/// can be mapped, and is told that they cannot.
+static FOLLOWED_METHODS: IoMethods =
+    IoMethods { version: 3, fetch: Some(fetch), unfetch: Some(unfetch), ..SEALED_METHODS };
+
+static FOLLOWED_METHODS_WITHOUT_SHM: IoMethods = IoMethods {
+    version: 3,
+    fetch: Some(fetch),
+    unfetch: Some(unfetch),
+    ..SEALED_METHODS_WITHOUT_SHM
 };
 
 static SEALED_METHODS_WITHOUT_SHM: IoMethods = IoMethods {

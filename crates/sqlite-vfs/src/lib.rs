@@ -12,6 +12,7 @@ mod entry;
 mod error;
 mod ffi;
 mod file;
+mod follow;
 mod functions;
 mod guard;
 mod journal;

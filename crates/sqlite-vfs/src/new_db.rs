@@ -232,7 +232,7 @@ pub(crate) fn open_main(mut base: BaseFile, request: Request, api: Api) -> Resul
 }
 
 /// The kind of a file that is not empty, on which the connection holds the lock `level`.
-fn existing(
+pub(crate) fn existing(
     mut base: BaseFile,
     request: &Request,
     api: Api,

@@ -1,6 +1,8 @@
 //! Files of plain databases: passed through, but for the policy against leaks.
 
+use std::cell::Cell;
 use std::ffi::c_int;
+use std::rc::Rc;
 
 use tdekit_sqlite_page::RESERVE_LEN;
 
@@ -18,6 +20,8 @@ pub(crate) struct PlainFile {
     kind: Kind,
     /// Whether page 1 may declare 48 reserved bytes: it did already, or the user allowed it.
     may_reserve: bool,
+    /// Of a main file: whether it has become another one. Its journal and log learn from this.
+    left: Option<Rc<Cell<bool>>>,
 }
 
 #[derive(Clone, Copy)]
@@ -36,15 +40,37 @@ impl PlainFile {
         let read = base.read(&mut header, 0);
         let reserved = matches!(read, Ok(Read::Full)) && usize::from(header[20]) == RESERVE_LEN;
         let may_reserve = allowed || reserved || is_allowed_by_environment();
-        Self { base, kind: Kind::Main, may_reserve }
+        Self { base, kind: Kind::Main, may_reserve, left: None }
     }
 
     pub(crate) fn wal(base: BaseFile, may_reserve: bool) -> Self {
-        Self { base, kind: Kind::Wal { page_one_next: false }, may_reserve }
+        Self { base, kind: Kind::Wal { page_one_next: false }, may_reserve, left: None }
     }
 
     pub(crate) fn other(base: BaseFile) -> Self {
-        Self { base, kind: Kind::Other, may_reserve: true }
+        Self { base, kind: Kind::Other, may_reserve: true, left: None }
+    }
+
+    /// The journal or log of the main file that told by `left` when it becomes another.
+    pub(crate) fn beside(self, left: Option<Rc<Cell<bool>>>) -> Self {
+        Self { left, ..self }
+    }
+
+    /// Of a journal or log: whether its main file has become another one.
+    pub(crate) fn is_left_behind(&self) -> bool {
+        !matches!(self.kind, Kind::Main) && self.left.as_ref().is_some_and(|left| left.get())
+    }
+
+    /// Of a main file: what tells its journal and log when it has become another one.
+    pub(crate) fn left(&mut self) -> Rc<Cell<bool>> {
+        Rc::clone(self.left.get_or_insert_default())
+    }
+
+    /// Tells them.
+    pub(crate) fn leave(&self) {
+        if let Some(left) = &self.left {
+            left.set(true);
+        }
     }
 
     /// Whether pages of an encrypted database may be written here.

@@ -15,6 +15,7 @@ use crate::api::Api;
 use crate::base::{BaseFile, Read};
 use crate::ffi::{self, File, Sqlite3, Syscall, Vfs};
 use crate::file::{Kind, State, TdeFile, db_of, install, may_reserve, report, shared_of};
+use crate::follow::{Origin, left_of};
 use crate::guard;
 use crate::journal::JournalFile;
 use crate::keyring::{OpenedHeader, known_header, open_header};
@@ -109,6 +110,7 @@ fn stand_on(api: Api) -> Result<(), VfsError> {
         get_system_call: Some(get_system_call),
         next_system_call: Some(next_system_call),
     }));
+    crate::follow::tell();
     match api.vfs_register(vfs, true) {
         ffi::OK => Ok(()),
         code => Err(VfsError::Base(code)),
@@ -164,8 +166,9 @@ unsafe extern "C" fn open(
                 // SAFETY: the name is SQLite's.
                 unsafe { opened::add(host.api, name, file, matches!(kind, Kind::Main(_))) };
             }
+            let origin = Origin::new(host.below, name, flags);
             // SAFETY: `file` is the memory of this call.
-            unsafe { install(file, State { kind, api: host.api, db }) };
+            unsafe { install(file, State { kind, api: host.api, db, origin }) };
             ffi::OK
         }
         Ok(Err(error)) => report(host.api, &error, false, None),
@@ -177,7 +180,7 @@ unsafe extern "C" fn open(
 ///
 /// # Safety
 /// `name` and `flags` are what SQLite passed to `xOpen`.
-unsafe fn kind_of(
+pub(crate) unsafe fn kind_of(
     api: Api,
     name: *const c_char,
     flags: c_int,
@@ -201,9 +204,13 @@ unsafe fn kind_of(
             *shared.journal.borrow_mut() = Rc::downgrade(&journal);
             Kind::Journal(journal)
         }
-        // SAFETY: as above.
-        None if wal => Kind::Plain(PlainFile::wal(base, unsafe { may_reserve(main) })),
-        None => Kind::Plain(PlainFile::other(base)),
+        None => {
+            // SAFETY: as above.
+            let (may_reserve, left) = unsafe { (may_reserve(main), left_of(main)) };
+            let plain =
+                if wal { PlainFile::wal(base, may_reserve) } else { PlainFile::other(base) };
+            Kind::Plain(plain.beside(left))
+        }
     };
     // SAFETY: as above.
     Ok((kind, unsafe { db_of(main) }))

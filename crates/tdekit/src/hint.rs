@@ -88,6 +88,10 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
             "`tdekit status` shows how; `tdekit rewrap` changes its certificates"
         }
         DatabaseError::InUse { .. } => "stop what uses it, then try again",
+        DatabaseError::WithoutExtension { .. } => {
+            "stop it, or have it load the extension that belongs to this tdekit"
+        }
+        DatabaseError::NotOnline { .. } => "stop what uses it, then encrypt it without --online",
         DatabaseError::Converting { .. } => "try again when it is done",
         DatabaseError::HardLinked { .. } => "remove the other names first",
         DatabaseError::NoSpace { .. } => {

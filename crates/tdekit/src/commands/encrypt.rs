@@ -1,13 +1,15 @@
 //! `tdekit encrypt`: makes a plain database an encrypted one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::StoreError;
-use tdekit_sqlite_convert::{Form, Options, Unknown, convert, find_certificates};
+use tdekit_key_store::{CertificateInfo, StoreError};
+use tdekit_sqlite_convert::{
+    DatabaseError, Form, Options, Unknown, convert, encrypt_online, find_certificates,
+};
 use tdekit_sqlite_page::PageSize;
 
 use crate::error::CommandError;
@@ -40,6 +42,9 @@ pub(crate) struct EncryptArgs {
     /// Check the copy's structure and compare every row before the original is replaced
     #[arg(long)]
     verify: bool,
+    /// Let processes that have the extension loaded go on reading and writing meanwhile
+    #[arg(long, conflicts_with = "keep_plain")]
+    online: bool,
     #[command(flatten)]
     stop_after: StopAfter,
 }
@@ -61,13 +66,20 @@ pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), Command
     let form = Form::Encrypted { certificates: certificates.clone(), algorithm };
     heed_signals();
     let shown = Shown::stopping_after(args.stop_after);
+    if args.online {
+        let done = encrypt_online(&args.database, &form, &options, &unlocked, &shown)?;
+        tell_encrypted(&done.path, algorithm, &certificates)?;
+        output::line(format_args!(
+            "  Others were kept out for {} ms; writers waited {} ms at most before that.",
+            done.locked.as_millis(),
+            done.writers_held.as_millis()
+        ))?;
+        warn_unsettled(done.not_synced.as_ref(), done.not_recorded);
+        certificates.iter().for_each(|info| output::warn_of_certificate(unlocked.store(), info));
+        return Ok(());
+    }
     let done = convert(&args.database, &form, &options, &unlocked, &shown)?;
-    let names: Vec<_> = certificates.iter().map(|info| info.name.as_str()).collect();
-    output::line(format_args!(
-        "Encrypted {} with {algorithm}, certificate {}",
-        done.path.display(),
-        names.join(", ")
-    ))?;
+    tell_encrypted(&done.path, algorithm, &certificates)?;
     if done.page_size != done.old_page_size {
         output::line(format_args!(
             "  Its pages have {} bytes now, {} before.",
@@ -78,14 +90,31 @@ pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), Command
         output::line(format_args!("  The plain database is kept as {}", keep.display()))?;
     }
     warn_unchecked(args.verify, &done.unknown);
-    if let Some(error) = &done.not_synced {
-        output::warning(format_args!("a power cut now may bring the old database back: {error}"));
-    }
-    if let Some(error) = done.not_recorded {
-        output::warning(format_args!("the key store could not note the file: {error}"));
-    }
+    warn_unsettled(done.not_synced.as_ref(), done.not_recorded);
     certificates.iter().for_each(|info| output::warn_of_certificate(unlocked.store(), info));
     Ok(())
+}
+
+fn tell_encrypted(
+    path: &Path,
+    algorithm: Algorithm,
+    certificates: &[CertificateInfo],
+) -> Result<(), CommandError> {
+    let names: Vec<_> = certificates.iter().map(|info| info.name.as_str()).collect();
+    output::line(format_args!(
+        "Encrypted {} with {algorithm}, certificate {}",
+        path.display(),
+        names.join(", ")
+    ))
+}
+
+fn warn_unsettled(not_synced: Option<&DatabaseError>, not_recorded: Option<StoreError>) {
+    if let Some(error) = not_synced {
+        output::warning(format_args!("a power cut now may bring the old database back: {error}"));
+    }
+    if let Some(error) = not_recorded {
+        output::warning(format_args!("the key store could not note the file: {error}"));
+    }
 }
 
 /// Names the checks that `--verify` left out.

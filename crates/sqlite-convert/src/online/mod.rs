@@ -1,0 +1,246 @@
+//! Encrypts a plain database while others use it.
+//!
+//! Its pages are read without a lock and kept sealed ([`mirror`]), those that changed again until
+//! they are of one moment. An encrypted copy is made of that moment. What changed since is looked
+//! for in the pages ([`tree`]) and brought over by rows ([`catch_up`]), at last while everybody is
+//! kept out; then the copy takes the original's name. Connections that have the original open
+//! follow it: see `follow.rs` of the VFS.
+
+mod catch_up;
+mod fingerprint;
+mod live;
+mod mirror;
+mod tree;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tdekit_key_store::{StoreError, Unlocked};
+use tdekit_sqlite::keyring;
+
+use self::catch_up::Follower;
+use self::live::{Keep, Live};
+use self::mirror::Mirror;
+use crate::certificates;
+use crate::convert::{Form, Options, copy_encrypted};
+use crate::copy::unknown_names;
+use crate::error::{DatabaseError, io_error};
+use crate::inspect::{FileKind, read_area};
+use crate::source::{Source, database_path, open_file};
+use crate::step::Step;
+use crate::target::{Target, remove_side_files, spoil_unlinked, sync_directory};
+use crate::watch::{Phase, Watch, go_on};
+
+/// Pages that may have changed since the last round when everybody is kept out.
+const FEW_PAGES: usize = 64;
+/// Most rounds: who writes faster than they are makes the last one longer.
+const MOST_ROUNDS: u32 = 8;
+/// Most copies: each change of the schema needs a new one.
+const MOST_COPIES: u32 = 4;
+/// Room beyond the pages of mirror and copy.
+const EXTRA_BYTES: u64 = 2 << 20;
+
+/// The outcome.
+#[derive(Debug)]
+pub struct Online {
+    /// The database's resolved path.
+    pub path: PathBuf,
+    /// How often changes of others were brought over, at last while they were kept out.
+    pub rounds: u32,
+    /// How long everybody was kept out.
+    pub locked: Duration,
+    /// The longest time before that for which writers were kept from committing.
+    pub writers_held: Duration,
+    /// Why the new name may not be on disk yet, if it may not.
+    pub not_synced: Option<DatabaseError>,
+    /// Why the key store could not take note of it, if it could not.
+    pub not_recorded: Option<StoreError>,
+}
+
+/// Encrypts the plain database `name` while others read and write it.
+///
+/// # Errors
+/// On each the database is as it was but for what others wrote. `WithoutExtension`, `NotOnline`,
+/// `InUse` when there is no moment without readers of the log, or none without writers.
+pub fn encrypt_online(
+    name: &Path,
+    form: &Form,
+    options: &Options,
+    unlocked: &Arc<Unlocked>,
+    watch: &dyn Watch,
+) -> Result<Online, DatabaseError> {
+    keyring::set_unlocked(Arc::clone(unlocked));
+    let path = database_path(name)?;
+    // Before anything is made beside it. Closing the file here drops no lock of SQLite's yet.
+    check(&path)?;
+    let target = Target::create(&path)?;
+    watch.done(Step::Created);
+    let mut work = Work {
+        live: Live::open(&path)?,
+        target: &target,
+        form,
+        options,
+        unlocked,
+        watch,
+        writers_held: Duration::ZERO,
+    };
+    let len = work.live.file.metadata().map_err(io_error("examine", &path))?.len();
+    target.check_space(len * 2 + len / 32 + EXTRA_BYTES)?;
+    let mut mirror = Mirror::new(&path, &work.live.file, &target)?;
+    mirror.copy(&path, &work.live.file, watch)?;
+    work.follow(&mut mirror)?;
+    watch.done(Step::Read);
+    for _ in 0..MOST_COPIES {
+        if let Some(done) = work.attempt(&mut mirror)? {
+            return Ok(done);
+        }
+        target.empty()?;
+    }
+    let problem = "its schema changes again and again".to_owned();
+    Err(DatabaseError::NotOnline { path, problem })
+}
+
+fn check(path: &Path) -> Result<(), DatabaseError> {
+    let path = || path.to_owned();
+    let area = read_area(&open_file(&path())?).map_err(io_error("read", &path()))?;
+    match FileKind::of(&area) {
+        FileKind::Plain => Ok(()),
+        FileKind::Encrypted => Err(DatabaseError::AlreadyEncrypted { path: path() }),
+        FileKind::Empty => {
+            let problem = "it is empty".to_owned();
+            Err(DatabaseError::NotOnline { path: path(), problem })
+        }
+        FileKind::Other => Err(DatabaseError::NotADatabase { path: path() }),
+    }
+}
+
+/// The work on its way.
+struct Work<'a> {
+    live: Live,
+    target: &'a Target,
+    form: &'a Form,
+    options: &'a Options,
+    unlocked: &'a Unlocked,
+    watch: &'a dyn Watch,
+    writers_held: Duration,
+}
+
+impl Work<'_> {
+    /// Brings the mirror to a moment at which nobody writes.
+    fn follow(&mut self, mirror: &mut Mirror) -> Result<mirror::Changes, DatabaseError> {
+        self.live.hold(Keep::Writers, self.watch)?;
+        let begun = Instant::now();
+        let changes = mirror.follow(&self.live.path, &self.live.file);
+        self.live.release();
+        self.writers_held = self.writers_held.max(begun.elapsed());
+        changes
+    }
+
+    /// Makes a copy of what the mirror holds, brings it up to date and puts it in place; nothing
+    /// where the schema changed.
+    fn attempt(&mut self, mirror: &mut Mirror) -> Result<Option<Online>, DatabaseError> {
+        let (target, watch) = (self.target, self.watch);
+        let source = self.source(mirror)?;
+        let file_id =
+            copy_encrypted(source, (self.form, self.options), self.unlocked, target, watch)?;
+        self.refuse_unknown()?;
+        target.take_metadata(&self.live.file)?;
+        watch.done(Step::Copied);
+        let original = self.source(mirror)?;
+        let mut follower = Follower::new(&original, mirror, target)?;
+        let mut rounds = 1;
+        let phase = Phase::begin(watch, "catching up", None);
+        loop {
+            go_on(watch)?;
+            let changes = self.follow(mirror)?;
+            if changes.schema {
+                return Ok(None);
+            }
+            follower.follow(mirror, &changes, watch)?;
+            target.sync()?;
+            rounds += 1;
+            if changes.pages.len() <= FEW_PAGES || rounds >= MOST_ROUNDS {
+                break;
+            }
+        }
+        drop(phase);
+        watch.done(Step::CaughtUp);
+        let recorded = certificates::record(self.form, self.unlocked, file_id, &self.live.path);
+        watch.done(Step::Recorded);
+        let switched = self.switch(mirror, follower);
+        if !matches!(switched, Ok(Some(_))) {
+            let _ = certificates::forget(self.form, self.unlocked, file_id);
+        }
+        Ok(switched?.map(|(locked, not_synced)| Online {
+            path: self.live.path.clone(),
+            rounds,
+            locked,
+            writers_held: self.writers_held,
+            not_synced,
+            not_recorded: recorded.err(),
+        }))
+    }
+
+    /// The mirror as a database to be copied.
+    fn source(&self, mirror: &Mirror) -> Result<Source, DatabaseError> {
+        let path = self.live.path.as_path();
+        let db = mirror.open().map_err(DatabaseError::sqlite("read the pages of", path, None))?;
+        // Not the database: to close another descriptor of it drops SQLite's locks.
+        let dir = path.parent().unwrap_or(Path::new("/"));
+        let file = File::open(dir).map_err(io_error("open", dir))?;
+        Ok(Source { db, file, path: path.to_owned(), wal: false })
+    }
+
+    /// Rows are written one by one: that needs all that the schema names.
+    fn refuse_unknown(&self) -> Result<(), DatabaseError> {
+        let unknown = unknown_names();
+        let names = [unknown.functions, unknown.collations].concat().join(", ");
+        if names.is_empty() {
+            return Ok(());
+        }
+        let problem = format!("its schema names what only your application has ({names})");
+        Err(DatabaseError::NotOnline { path: self.live.path.clone(), problem })
+    }
+
+    /// Keeps everybody out, brings over the last changes, and puts the copy in place. How long that
+    /// took, and whether the new name is on disk; nothing where the schema changed.
+    fn switch(
+        &mut self,
+        mirror: &mut Mirror,
+        mut follower: Follower<'_>,
+    ) -> Result<Option<(Duration, Option<DatabaseError>)>, DatabaseError> {
+        let (target, watch) = (self.target, self.watch);
+        self.live.check_users()?;
+        self.live.hold(Keep::Everyone, watch)?;
+        let begun = Instant::now();
+        let changes = mirror.follow(&self.live.path, &self.live.file)?;
+        if changes.schema {
+            self.live.release();
+            return Ok(None);
+        }
+        follower.follow(mirror, &changes, watch)?;
+        if self.live.wal {
+            follower.set_log()?;
+        }
+        target.sync()?;
+        self.live.check_users()?;
+        go_on(watch)?;
+        watch.done(Step::Held);
+        self.live.close_doors()?;
+        target.replace_database()?;
+        watch.done(Step::Renamed);
+        // Too late to turn back. Nobody opens the new file before the follower closes it.
+        let path = &self.live.path;
+        spoil_unlinked(&self.live.file, 0);
+        let removed = remove_side_files(path);
+        watch.done(Step::Unlinked);
+        drop(follower);
+        self.live.release();
+        let locked = begun.elapsed();
+        let synced = removed.and_then(|_| sync_directory(path));
+        watch.done(Step::Settled);
+        Ok(Some((locked, synced.err())))
+    }
+}

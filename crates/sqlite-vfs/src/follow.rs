@@ -1,0 +1,337 @@
+//! Follows a plain database that was encrypted while connections had it open.
+//!
+//! `tdekit encrypt --online` puts an encrypted copy in the place of a plain file, under a lock that
+//! keeps every writer out, and while nobody reads the log. A connection that had the plain file
+//! open finds out with the first lock that it gets afterwards, before it reads or writes under it,
+//! and goes on with the new file: its main file at once, journal and log when SQLite uses them
+//! next.
+//!
+//! SQLite keeps pointers to the shared memory of the log's index. The new index takes the place of
+//! the old one behind these pointers, for all connections of the process alike, so the old file
+//! stays open until the connection closes.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::rc::Rc;
+use std::sync::Once;
+
+use crate::VfsError;
+use crate::api::Api;
+use crate::base::BaseFile;
+use crate::ffi::{self, File, Vfs};
+use crate::file::{Kind, State};
+use crate::guard;
+use crate::new_db::{Request, existing};
+use crate::opened;
+use crate::plain::PlainFile;
+use crate::vfs::kind_of;
+
+/// What only a file that is made or owned by the call that opens it has.
+const ONLY_WHEN_NEW: c_int = ffi::OPEN_CREATE | ffi::OPEN_EXCLUSIVE | ffi::OPEN_DELETEONCLOSE;
+
+/// The name of the file in memory by which a process tells that its connections follow.
+const MARK: &CStr = c"tdekit-follows-1";
+
+/// What it takes to open a file again.
+pub(crate) struct Origin {
+    below: *mut Vfs,
+    /// SQLite's own name of the file, which lives until the file is closed.
+    name: *const c_char,
+    flags: c_int,
+    /// The index of the log as SQLite has it mapped, and the length of each region.
+    regions: Vec<*mut c_void>,
+    region_len: c_int,
+    /// The locks of that index that the connection holds, a bit each.
+    held: u32,
+    /// Whether SQLite has not looked since whether the file was changed.
+    fresh: bool,
+    /// The file as it was before; its mapping is SQLite's.
+    before: Option<BaseFile>,
+    /// Where the VFS below keeps the file that was opened later. Goes after the file.
+    memory: Vec<u64>,
+}
+
+impl Origin {
+    pub(crate) fn new(below: *mut Vfs, name: *const c_char, flags: c_int) -> Self {
+        Self {
+            below,
+            name,
+            flags,
+            regions: Vec::new(),
+            region_len: 0,
+            held: 0,
+            fresh: false,
+            before: None,
+            memory: Vec::new(),
+        }
+    }
+
+    /// Notes a region of the log's index that SQLite got.
+    fn note_region(&mut self, region: c_int, len: c_int, place: *mut c_void) {
+        if usize::try_from(region) == Ok(self.regions.len()) && !place.is_null() {
+            self.regions.push(place);
+            self.region_len = len;
+        }
+    }
+
+    /// SQLite gives the log's index back.
+    pub(crate) fn unmapped(&mut self) {
+        self.regions.clear();
+        self.held = 0;
+        if let Some(mut before) = self.before.take() {
+            before.shm_unmap(0);
+        }
+    }
+
+    /// Has SQLite see a change in the bytes by which it tells whether its cache is still good:
+    /// those of another file may be the same by chance.
+    pub(crate) fn mark_changed(&mut self, out: &mut [u8], offset: u64) {
+        const CHANGE_COUNTER: (u64, usize) = (24, 16);
+        if self.fresh && (offset, out.len()) == CHANGE_COUNTER {
+            self.fresh = false;
+            out.iter_mut().for_each(|byte| *byte = !*byte);
+        }
+    }
+
+    /// Opens what the file's name leads to now. The memory must outlive the file.
+    fn open_again(&self, flags: c_int) -> Result<Option<(BaseFile, Vec<u64>)>, VfsError> {
+        // SAFETY: a registered VFS lives for ever.
+        let Some(below) = (unsafe { self.below.as_ref() }) else { return Ok(None) };
+        let (Some(open), Some(access)) = (below.open, below.access) else { return Ok(None) };
+        let mut exists: c_int = 0;
+        // SAFETY: the name is SQLite's, and there is a place for the answer.
+        let code = unsafe { access(self.below, self.name, ffi::ACCESS_EXISTS, &raw mut exists) };
+        if code != ffi::OK || (exists == 0 && flags & ffi::OPEN_CREATE == 0) {
+            return Ok(None);
+        }
+        let bytes = usize::try_from(below.os_file_len).unwrap_or(0);
+        let mut memory = vec![0_u64; bytes.div_ceil(size_of::<u64>()) + 1];
+        let file: *mut File = memory.as_mut_ptr().cast();
+        let mut opened = flags;
+        // SAFETY: the memory has the length that the VFS asks for and its methods are null; the
+        // name is SQLite's.
+        let code = guard::unguarded(|| unsafe {
+            open(self.below, self.name, file, flags, &raw mut opened)
+        });
+        // SAFETY: open or not, the VFS below left null or valid methods.
+        let base = unsafe { BaseFile::new(file, opened & ffi::OPEN_READONLY == 0) };
+        match (code, base) {
+            (ffi::OK, Some(base)) => Ok(Some((base, memory))),
+            (ffi::OK, None) => Err(VfsError::Base(ffi::CANTOPEN)),
+            (code, _) => Err(VfsError::Base(code)),
+        }
+    }
+
+    /// Puts the index of the new file's log behind the pointers that SQLite has.
+    fn map_regions(&self, main: &mut BaseFile) -> Result<(), VfsError> {
+        for (region, place) in (0..).zip(&self.regions) {
+            let mut now: *mut c_void = std::ptr::null_mut();
+            match main.shm_map(region, self.region_len, 1, &raw mut now) {
+                ffi::OK if !now.is_null() => {}
+                ffi::OK => return Err(VfsError::Base(ffi::IOERR)),
+                code => return Err(VfsError::Base(code)),
+            }
+            let len = usize::try_from(self.region_len).unwrap_or(0);
+            let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            // SAFETY: both are mapped regions of `len` bytes. A length of 0 maps the same shared
+            // pages a second time. No connection of this process relies on what stood at `place`:
+            // none holds a lock of the old index but readers of the main file, who do not look at
+            // it.
+            let moved = unsafe { libc::mremap(now, 0, len, how, *place) };
+            if moved != *place {
+                return Err(VfsError::Base(ffi::IOERR));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells other processes of the machine that the connections of this one follow: by an empty file
+/// in memory, which stays open.
+pub(crate) fn tell() {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        // SAFETY: the name is a terminated string. Where the system has no such files, the process
+        // counts as one that does not follow.
+        let _ = unsafe { libc::memfd_create(MARK.as_ptr(), libc::MFD_CLOEXEC) };
+    });
+}
+
+/// Whether the file's name leads to another file by now, or to none.
+fn is_replaced(base: &mut BaseFile) -> bool {
+    let mut moved: c_int = 0;
+    let place: *mut c_int = &raw mut moved;
+    // SAFETY: the argument of this control is a place for an integer.
+    let code = unsafe { base.control(ffi::FCNTL_HAS_MOVED, place.cast()) };
+    code == ffi::OK && moved != 0
+}
+
+/// Takes a lock on a plain main file; follows it where it was encrypted before the lock was had.
+pub(crate) fn lock(file: *mut File, state: &mut State, level: c_int) -> Result<(), VfsError> {
+    let Kind::Plain(plain) = &mut state.kind else { return Ok(()) };
+    plain.base.lock(level)?;
+    if level == ffi::LOCK_SHARED && is_replaced(&mut plain.base) {
+        match follow_main(file, state, level) {
+            Ok(_) => {}
+            Err(error) => {
+                state.kind.base(|base| base.unlock(ffi::LOCK_NONE))??;
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes or gives back locks of the index of a plain database's log; follows as `lock` does.
+pub(crate) fn shm_lock(
+    file: *mut File,
+    state: &mut State,
+    (slot, n, flags): (c_int, c_int, c_int),
+) -> Result<c_int, VfsError> {
+    let Kind::Plain(plain) = &mut state.kind else { return Ok(ffi::IOERR) };
+    let code = plain.base.shm_lock(slot, n, flags);
+    let mask = ((1_u32 << n.clamp(0, 8)) - 1) << slot.clamp(0, 8);
+    if code != ffi::OK || flags & ffi::SHM_UNLOCK != 0 {
+        if code == ffi::OK {
+            state.origin.held &= !mask;
+        }
+        return Ok(code);
+    }
+    if !is_replaced(&mut plain.base) {
+        state.origin.held |= mask;
+        return Ok(code);
+    }
+    let undo = (flags & !ffi::SHM_LOCK) | ffi::SHM_UNLOCK;
+    let followed = if state.origin.held == 0 {
+        follow_main(file, state, ffi::LOCK_SHARED)
+    } else {
+        // A transaction that reads goes on with what it sees, and cannot write any more.
+        leads_to_encrypted(state)
+    };
+    match (followed, &mut state.kind) {
+        (Ok(false), _) => {
+            state.origin.held |= mask;
+            Ok(code)
+        }
+        (Ok(true), Kind::Plain(plain)) => {
+            plain.base.shm_lock(slot, n, undo);
+            Ok(ffi::BUSY_SNAPSHOT)
+        }
+        (Ok(true), _) => {
+            if let Some(before) = &mut state.origin.before {
+                before.shm_lock(slot, n, undo);
+            }
+            // SQLite drops its cache, and prepares and runs the statement again.
+            Ok(ffi::SCHEMA)
+        }
+        (Err(error), kind) => {
+            kind.base(|base| base.shm_lock(slot, n, undo))?;
+            Err(error)
+        }
+    }
+}
+
+/// Maps a region of the index of a plain database's log, of the file that is there now.
+pub(crate) fn shm_map(
+    file: *mut File,
+    state: &mut State,
+    (region, len, extend): (c_int, c_int, c_int),
+    out: *mut *mut c_void,
+) -> Result<c_int, VfsError> {
+    if let Kind::Plain(plain) = &mut state.kind
+        && state.origin.regions.is_empty()
+        && is_replaced(&mut plain.base)
+    {
+        follow_main(file, state, ffi::LOCK_SHARED)?;
+    }
+    let code = state.kind.base(|base| base.shm_map(region, len, extend, out))?;
+    if code == ffi::OK && matches!(state.kind, Kind::Plain(_)) {
+        // SAFETY: SQLite passes a place for the pointer.
+        state.origin.note_region(region, len, unsafe { *out });
+    }
+    Ok(code)
+}
+
+/// Opens the encrypted file that has taken the place of a plain main file, and takes a lock on it.
+/// False where there is none: SQLite then goes on as it does with a file that was moved.
+fn follow_main(file: *mut File, state: &mut State, level: c_int) -> Result<bool, VfsError> {
+    let Some((base, memory)) = state.origin.open_again(state.origin.flags & !ONLY_WHEN_NEW)? else {
+        return Ok(false);
+    };
+    let Some(kind) = encrypted_at(base, state.api, level)? else { return Ok(false) };
+    let mut kind = kind;
+    let mapped = kind.base(|base| state.origin.map_regions(base))?;
+    if let Err(error) = mapped {
+        kind.base(|base| base.shm_unmap(0))?;
+        return Err(error);
+    }
+    let Kind::Plain(before) = std::mem::replace(&mut state.kind, kind) else { return Ok(false) };
+    before.leave();
+    state.origin.memory = memory;
+    state.origin.fresh = true;
+    if !state.origin.regions.is_empty() {
+        state.origin.before = Some(before.base);
+    }
+    opened::decided(file, true);
+    // SAFETY: the file is ours; SQLite reads its methods at each call.
+    unsafe { crate::file::set_methods(file, &state.kind, true) };
+    Ok(true)
+}
+
+/// The encrypted database in `base`, locked, or nothing where it is none.
+fn encrypted_at(mut base: BaseFile, api: Api, level: c_int) -> Result<Option<Kind>, VfsError> {
+    base.lock(level)?;
+    if is_replaced(&mut base) {
+        return Err(VfsError::Base(ffi::BUSY));
+    }
+    if base.size()? == 0 {
+        return Ok(None);
+    }
+    let kind = existing(base, &Request::Unsaid, api, level)?;
+    Ok(matches!(kind, Kind::Main(_)).then_some(kind))
+}
+
+fn leads_to_encrypted(state: &State) -> Result<bool, VfsError> {
+    match state.origin.open_again(state.origin.flags & !ONLY_WHEN_NEW)? {
+        Some((base, memory)) => {
+            let found = encrypted_at(base, state.api, ffi::LOCK_SHARED)?.is_some();
+            drop(memory);
+            Ok(found)
+        }
+        None => Ok(false),
+    }
+}
+
+/// Opens the journal or log of the encrypted file that its main file has followed.
+///
+/// # Safety
+/// `file` is one of ours and open, `state` its state.
+pub(crate) unsafe fn follow_side(file: *mut File, state: &mut State) -> Result<(), VfsError> {
+    let (name, flags) = (state.origin.name, state.origin.flags);
+    let Some((base, memory)) = state.origin.open_again(flags)? else {
+        return Err(VfsError::Base(ffi::CANTOPEN));
+    };
+    // SAFETY: the name and flags are those that SQLite opened the file with.
+    let (kind, _) = unsafe { kind_of(state.api, name, flags, base) }?;
+    state.kind = kind;
+    state.origin.memory = memory;
+    // SAFETY: this function's own contract.
+    unsafe { crate::file::set_methods(file, &state.kind, false) };
+    Ok(())
+}
+
+/// Tells the journal and log of a plain main file that it has followed.
+pub(crate) type Left = Rc<Cell<bool>>;
+
+/// That of the plain main file `main`.
+///
+/// # Safety
+/// `main` is null or an open file of SQLite's.
+pub(crate) unsafe fn left_of(main: *mut File) -> Option<Left> {
+    // SAFETY: this function's own contract.
+    match unsafe { crate::file::kind_below(main) } {
+        Some(Kind::Plain(plain)) => Some(PlainFile::left(plain)),
+        _ => None,
+    }
+}
