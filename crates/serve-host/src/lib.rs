@@ -16,6 +16,7 @@ mod keys;
 mod media;
 mod restore;
 mod rows;
+mod scan;
 #[cfg(test)]
 mod scripts;
 mod steer;

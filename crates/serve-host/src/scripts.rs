@@ -218,3 +218,73 @@ GO";
     drop(client);
     assert_eq!(served.sum("awHDD"), 43);
 }
+
+/// The states of the key, by T-SQL's view.
+fn states(client: &mut dyn Session) -> Vec<String> {
+    let heard = run(
+        client,
+        "SELECT encryption_state_desc FROM sys.dm_database_encryption_keys;
+SELECT encryption_scan_state_desc FROM sys.dm_database_encryption_keys;
+GO",
+    );
+    assert_eq!(heard.errors(), []);
+    [heard.texts(0), heard.texts(1)].concat()
+}
+
+fn wait_for(client: &mut dyn Session, wanted: [&str; 2]) {
+    for _ in 0..2000 {
+        if states(client) == wanted {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{:?}, not {wanted:?}", states(client));
+}
+
+/// A new key: in force when the statement ends, and halted and gone on with by T-SQL.
+#[test]
+fn a_key_is_changed_in_the_background() {
+    let (served, mut client) = with_document_b();
+    let errors = |client: &mut dyn Session, statement: &str| {
+        let heard = run(client, &format!("{statement}\nGO"));
+        heard.errors().len()
+    };
+    let regenerate = "USE awHDD; ALTER DATABASE ENCRYPTION KEY REGENERATE WITH ALGORITHM = ";
+    let (suspend, resume) = (
+        "ALTER DATABASE awHDD SET ENCRYPTION SUSPEND",
+        "ALTER DATABASE awHDD SET ENCRYPTION RESUME",
+    );
+    let client = client.as_mut();
+    let encrypt = "USE awHDD;
+CREATE DATABASE ENCRYPTION KEY WITH ALGORITHM = AES_256 ENCRYPTION BY SERVER CERTIFICATE TestCert;
+USE master; ALTER DATABASE awHDD SET ENCRYPTION ON";
+    assert_eq!(errors(client, encrypt), 0);
+    assert_eq!(errors(client, suspend), 1, "nothing to halt");
+    assert_eq!(errors(client, resume), 1, "nothing to go on with");
+    assert_eq!(errors(client, &format!("{regenerate}AES_128")), 1, "another algorithm");
+    assert_eq!(states(client), ["ENCRYPTED", "COMPLETE"]);
+
+    assert_eq!(errors(client, &format!("{regenerate}AES_256")), 0);
+    wait_for(client, ["ENCRYPTED", "COMPLETE"]);
+    let version = || served.key_versions("awHDD.db");
+    assert_eq!(version(), [2]);
+
+    // A reader of the log keeps the old key in the header.
+    let reader = served.connect("awHDD");
+    reader.query_row("PRAGMA journal_mode=wal", [], |_| Ok(())).unwrap();
+    reader.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+    reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+    assert_eq!(errors(client, &format!("{regenerate}AES_256")), 0);
+    assert_eq!(states(client), ["KEY_CHANGE_IN_PROGRESS", "RUNNING"]);
+    assert_eq!(errors(client, &format!("{regenerate}AES_256")), 1, "one at a time");
+    assert_eq!(errors(client, suspend), 0);
+    assert_eq!(states(client), ["KEY_CHANGE_IN_PROGRESS", "SUSPENDED"]);
+    reader.execute_batch("COMMIT").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(version(), [2, 3], "it is halted");
+    assert_eq!(errors(client, resume), 0);
+    wait_for(client, ["ENCRYPTED", "COMPLETE"]);
+    assert_eq!(version(), [3]);
+    drop(reader);
+    assert_eq!(served.sum("awHDD"), 44);
+}

@@ -67,7 +67,7 @@ impl Served {
         db.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1), (2), (40)").unwrap();
     }
 
-    fn connect(&self, name: &str) -> Connection {
+    pub(super) fn connect(&self, name: &str) -> Connection {
         let found = self.host.databases().unwrap().into_iter().find(|each| each.name == name);
         Connection::open(found.unwrap().uri).unwrap()
     }
@@ -78,6 +78,12 @@ impl Served {
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join("data").join(name)
+    }
+
+    /// Versions of the key in the header of a file.
+    pub(super) fn key_versions(&self, name: &str) -> Vec<u32> {
+        let header = crate::encryption::header(&self.path(name)).unwrap().unwrap();
+        header.deks.iter().map(|dek| dek.version).collect()
     }
 
     fn backup(&self, wanted: &Backup) -> (Result<()>, Vec<Message>) {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tdekit_backup_run::{Catalog, CatalogFilter, CatalogSet};
 use tdekit_key_crypto::Algorithm;
-use tdekit_sqlite_convert::key_change_percent;
+use tdekit_sqlite_convert::{State, key_change_percent};
 use tdekit_sqlite_page::Header;
 use tdekit_wire_tds::{SqlType, Value};
 use tdekit_wire_tsql::{Error, Rows};
@@ -190,7 +190,14 @@ pub(crate) fn encryption_keys(databases: &Databases, notes: &Encryption) -> Resu
         let changed = header.as_ref().map(|header| key_change(&database.path, header));
         let changed = changed.transpose()?.flatten();
         let ((state, described), (scan, scan_described)) = match (&header, changed) {
-            (Some(_), Some(_)) => ((4, "KEY_CHANGE_IN_PROGRESS"), (1, "RUNNING")),
+            (Some(_), Some(_)) => {
+                let scan = match notes.scans.state(&database.path) {
+                    State::Paused => (2, "SUSPENDED"),
+                    State::Waiting => (3, "ABORTED"),
+                    State::Running | State::None => (1, "RUNNING"),
+                };
+                ((4, "KEY_CHANGE_IN_PROGRESS"), scan)
+            }
             (Some(_), None) => ((3, "ENCRYPTED"), (4, "COMPLETE")),
             (None, _) => ((1, "UNENCRYPTED"), (0, "NONE")),
         };

@@ -106,7 +106,8 @@ pub(crate) fn forget(path: &Path) -> Result<bool, DatabaseError> {
 }
 
 /// Whether the change of the key of the database at `path` is halted.
-pub(crate) fn is_paused(path: &Path) -> bool {
+#[must_use]
+pub fn is_paused(path: &Path) -> bool {
     fs::symlink_metadata(with_suffix(path, SUFFIX)).is_ok()
 }
 
