@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::Run;
-use databases::{Dir, MARKER, create, dump, encrypt_args, fill, one, open, place};
+use databases::{Dir, MARKER, SmallDisk, create, dump, encrypt_args, fill, one, open, place};
 use rusqlite::{Connection, ErrorCode};
 
 const MODES: [&str; 4] = ["delete", "truncate", "persist", "wal"];
@@ -372,4 +372,23 @@ fn what_cannot_be_done_under_others_is_refused_and_leaves_the_database() {
     reader.execute_batch("COMMIT").unwrap();
     let told = place().run(encrypt_args(&path, &["--online", "--keep-plain"]));
     assert_eq!(told.code, 2, "{told:?}");
+}
+
+#[test]
+fn a_full_disk_leaves_the_database_to_its_users() {
+    for mode in ["delete", "wal"] {
+        let dir = Dir::new();
+        let Some(disk) = SmallDisk::mount(&dir, "12m") else { return };
+        let path = disk.0.join("app.db");
+        fill(&path, 20000);
+        let db = plain(&path, mode);
+        let told = place().fails(7, encrypt_args(&path, &["--online"]));
+        assert!(told.contains("the copy needs about"), "{mode}: {told}");
+        add(&db);
+        assert!(is_plain(&path), "{mode}");
+        assert_eq!(one::<i64>(&db, "SELECT count(*) FROM t"), 20001);
+        let left = fs::read_dir(&disk.0).unwrap().map(|entry| entry.unwrap().file_name());
+        let left: Vec<_> = left.filter(|name| name.to_str().unwrap().contains("tdekit")).collect();
+        assert!(left.is_empty(), "{mode}: {left:?}");
+    }
 }
