@@ -17,6 +17,9 @@ use crate::release::SHIPPED;
 const GLIBC: (u32, u32) = (2, 28);
 /// The processors that packages are made for, by Rust's names.
 const ARCHES: [&str; 2] = ["x86_64", "aarch64"];
+/// The largest page of a system of the emulated processor, bytes. Segments that are aligned to less
+/// are not loaded there.
+const LARGEST_PAGE: u64 = 65_536;
 /// The processor whose programs run under an emulator here.
 const EMULATED: &str = "aarch64";
 /// Packages of Debian whose files stand in for a machine of another processor.
@@ -60,6 +63,12 @@ fn build(arch: &str, tools: &Path) -> Result<PathBuf> {
     let programs = SHIPPED.map(|(_, file)| built.join(file));
     let needed = glibc::needed(&programs.each_ref().map(PathBuf::as_path))?;
     ensure!(needed <= GLIBC, "the programs of {target} need glibc {needed:?}");
+    for program in programs.iter().filter(|_| arch == EMULATED) {
+        let headers = output(Command::new("readelf").arg("-lW").arg(program))?;
+        let alignment = least_alignment(&headers);
+        let fits = alignment.is_some_and(|alignment| alignment >= LARGEST_PAGE);
+        ensure!(fits, "{} has segments at multiples of {alignment:?} bytes", program.display());
+    }
     Ok(built)
 }
 
@@ -95,7 +104,9 @@ impl Emulated {
         let Some(emulator) = find_program(&emulator) else {
             bail!("install qemu-user-static, which has {emulator}");
         };
-        let place = target_dir().join("proofs").join(EMULATED);
+        let proofs = target_dir().join("proofs");
+        fs::create_dir_all(&proofs).with_context(|| format!("make {}", proofs.display()))?;
+        let place = proofs.join(EMULATED);
         run(as_root("rm")?.args(["--recursive", "--force"]).arg(&place))?;
         let mut extract = as_root("mmdebstrap")?;
         extract.args(["--quiet", "--variant=extract"]);
@@ -157,4 +168,32 @@ fn prove_package(packages: &Path, emulated: &Emulated) -> Result<()> {
     proof.env("NATIVE_TDEKIT", super::command(packages)?);
     println!("{}", output(&mut proof)?);
     Ok(())
+}
+
+/// The least alignment of the segments that `readelf -lW` shows as loaded, bytes.
+fn least_alignment(headers: &str) -> Option<u64> {
+    let loaded = headers.lines().filter(|line| line.trim_start().starts_with("LOAD"));
+    let alignments = loaded.map(|line| {
+        let last = line.split_whitespace().last()?.strip_prefix("0x")?;
+        u64::from_str_radix(last, 16).ok()
+    });
+    // One that cannot be read is none.
+    alignments.collect::<Option<Vec<_>>>()?.into_iter().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::least_alignment;
+
+    #[test]
+    fn the_least_alignment_of_loaded_segments_counts() {
+        let headers = "  Type  Offset VirtAddr PhysAddr FileSiz MemSiz Flg Align\n  \
+                       PHDR  0x000040 0x40 0x40 0x2d8 0x2d8 R   0x8\n  \
+                       LOAD  0x000000 0x0 0x0 0x0fb81c 0x0fb81c R   0x10000\n  \
+                       LOAD  0x0fb840 0x10b840 0x10b840 0x1dad80 0x1dad80 R E 0x1000\n  \
+                       DYNAMIC 0x2d65c0 0x2f65c0 0x2f65c0 0x1b0 0x1b0 RW  0x8\n";
+        assert_eq!(least_alignment(headers), Some(4096));
+        assert_eq!(least_alignment("  LOAD  0x0 0x0 0x0 0x1 0x1 R   none\n"), None);
+        assert_eq!(least_alignment("no segment"), None);
+    }
 }

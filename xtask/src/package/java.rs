@@ -65,7 +65,10 @@ pub(crate) fn prove(packages: &Path) -> Result<()> {
 pub(super) fn prove_emulated(packages: &Path, emulated: &Emulated) -> Result<()> {
     let machine = emulated.file("usr/lib/jvm/java-17-openjdk-arm64/bin/java");
     let command = super::command_for(packages, emulated.arch())?;
-    prove_by(emulated.command(&machine), &command, packages)
+    let mut java = emulated.command(&machine);
+    // Else it starts programs by one of its own, which this machine cannot run.
+    java.arg("-Djdk.lang.Process.launchMechanism=FORK");
+    prove_by(java, &command, packages)
 }
 
 fn prove_by(mut java: Command, tdekit: &Path, packages: &Path) -> Result<()> {

@@ -138,6 +138,10 @@ fn install_for(packages: &Path, arch: &str) -> Result<PathBuf> {
     let mut npm = npm(&project);
     npm.args(["install", "--offline", "--os=linux", "--libc=glibc"]);
     npm.arg(format!("--cpu={}", cpu(arch))).args(ours.map(|name| packages.join(name)));
+    if arch != std::env::consts::ARCH {
+        // npm asks of a package that is named itself whether it runs here, whatever --cpu says.
+        npm.arg("--force");
+    }
     run(&mut npm)?;
     Ok(project)
 }
