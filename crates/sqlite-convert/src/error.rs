@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, ErrorCode};
 use tdekit_key_crypto::Kind;
 use tdekit_key_store::StoreError;
+use tdekit_sqlite::VfsError;
 use tdekit_sqlite_page::PageError;
 use unit_prefix::NumberPrefix;
 
@@ -42,6 +43,20 @@ pub enum DatabaseError {
     NotEncrypted {
         /// The database.
         path: PathBuf,
+    },
+    /// There is nothing to accept.
+    #[error("{} has no freshness", .path.display())]
+    NoFreshness {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The list of its seals, or its anchor.
+    #[error("{}: {source}", .path.display())]
+    Freshness {
+        /// The database.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: VfsError,
     },
     /// Others use the database.
     #[error("{} is in use{}", .path.display(), Holders(.holders))]
@@ -275,6 +290,7 @@ impl DatabaseError {
             Self::NotAFile { .. } | Self::TooManyCertificates { .. } => Kind::Usage,
             Self::AlreadyEncrypted { .. }
             | Self::NotEncrypted { .. }
+            | Self::NoFreshness { .. }
             | Self::HardLinked { .. }
             | Self::ReadOnly { .. }
             | Self::Occupied { .. }
@@ -298,6 +314,7 @@ impl DatabaseError {
             Self::OldKey { .. } => Kind::Key,
             Self::Foreign { code, .. } => foreign_kind(*code),
             Self::Header { source, .. } => source.kind(),
+            Self::Freshness { source, .. } => source.kind(),
             Self::Sqlite { source, .. } => sqlite_kind(source),
             Self::Store(source) => source.kind(),
         }

@@ -14,6 +14,7 @@ mod error;
 mod examine;
 mod ffi;
 mod foreign;
+mod freshness;
 mod holders;
 mod import;
 mod inspect;
@@ -39,6 +40,9 @@ pub use error::{CutShort, DatabaseError, io_error, sqlite_kind};
 pub use examine::{Examination, Finding, databases_in, examine};
 pub use ffi::register;
 pub use foreign::{Foreign, Setting};
+pub use freshness::{
+    Change, Freshness, change_freshness, check_freshness, forget_freshness, freshness,
+};
 pub use holders::Holder;
 pub use import::{Imported, import, importable_in};
 pub use inspect::{FileKind, certificates_of, header_of, open_header, read_area, wrapped_of};

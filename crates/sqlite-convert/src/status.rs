@@ -11,7 +11,7 @@ use serde::Serialize;
 use tdekit_key_store::{
     CertificateInfo, KeyStore, Unlocked, WrappedDek, expires_soon, iso8601, thumbprint,
 };
-use tdekit_sqlite_page::header::{FORMAT_VERSION, decode_slot};
+use tdekit_sqlite_page::header::decode_slot;
 use tdekit_sqlite_page::{Header, PageCodec, PageSize, SLOT_COUNT, SLOT_LEN};
 
 use crate::error::{DatabaseError, io_error};
@@ -223,7 +223,7 @@ fn describe(
         encryptor_type: "CERTIFICATE",
         certificates: wrapped.iter().map(|w| Certificate::of(w, known(w))).collect(),
         file_id: header.file_id.iter().map(|byte| format!("{byte:02x}")).collect(),
-        format_version: FORMAT_VERSION,
+        format_version: header.format_version(),
         intact_header_slots: area.chunks(SLOT_LEN).take(SLOT_COUNT).filter(intact).count(),
         key_opens: malformed.is_none() && key_problem.is_none(),
         key_problem: malformed.or(key_problem),

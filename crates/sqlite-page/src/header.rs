@@ -13,8 +13,13 @@ pub const MAGIC: [u8; 16] = *b"tdekit database\0";
 pub const CREATION_MARK: [u8; 16] = *b"\xf7tdekit creating";
 /// Bytes that a disk writes wholly or not at all.
 const WORD_LEN: usize = 8;
-/// The format version that this build writes, and the newest that it reads.
-pub const FORMAT_VERSION: u16 = 1;
+/// The newest format version that this build reads and writes.
+pub const FORMAT_VERSION: u16 = 2;
+/// The version of a database with nothing that an older build would have to know.
+const FIRST_VERSION: u16 = 1;
+/// Where the features stand, and the one bit that is known.
+const FEATURES_AT: usize = 54;
+const FEATURE_FRESHNESS: u8 = 1;
 /// Versions of a DEK that a header may hold.
 pub const MAX_DEKS: usize = 8;
 /// Certificates that one DEK version may be wrapped for.
@@ -49,6 +54,9 @@ pub struct Header {
     pub page_size: PageSize,
     /// Version of the DEK that new seals use.
     pub current: u32,
+    /// Whether the seals of its pages are listed and anchored: raises the format version, as a
+    /// build that does not know of it would write pages that the list lacks.
+    pub freshness: bool,
     /// All versions that pages may name.
     pub deks: Vec<DekEntry>,
 }
@@ -57,6 +65,11 @@ impl Header {
     /// The entry of version `version`.
     pub fn dek(&self, version: u32) -> Option<&DekEntry> {
         self.deks.iter().find(|d| d.version == version)
+    }
+
+    /// The format version that the header is written with.
+    pub fn format_version(&self) -> u16 {
+        if self.freshness { FORMAT_VERSION } else { FIRST_VERSION }
     }
 
     /// Encodes one slot, `SLOT_LEN` bytes, with checksum and MAC under the current DEK.
@@ -103,7 +116,7 @@ impl Header {
     fn encode_body(&self) -> Result<Vec<u8>, PageError> {
         let mut body = Vec::with_capacity(SLOT_LEN);
         body.extend_from_slice(&MAGIC);
-        body.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        body.extend_from_slice(&self.format_version().to_le_bytes());
         body.push(self.algorithm.id());
         body.push(self.page_size.log2());
         body.extend_from_slice(&[0; 4]);
@@ -112,6 +125,7 @@ impl Header {
         body.extend_from_slice(&self.current.to_le_bytes());
         body.extend_from_slice(&count(self.deks.len(), MAX_DEKS, "keys in a header")?);
         body.resize(FIXED_LEN, 0);
+        body[FEATURES_AT] = if self.freshness { FEATURE_FRESHNESS } else { 0 };
         for dek in &self.deks {
             body.extend_from_slice(&dek.version.to_le_bytes());
             body.extend_from_slice(&dek.created_unix_s.to_le_bytes());
@@ -206,6 +220,10 @@ pub fn decode_slot(slot: &[u8]) -> Result<(Header, usize), PageError> {
     if version > FORMAT_VERSION {
         return Err(PageError::FutureVersion { found: version, supported: FORMAT_VERSION });
     }
+    let features = if version > FIRST_VERSION { body[FEATURES_AT] } else { 0 };
+    if features & !FEATURE_FRESHNESS != 0 {
+        return Err(malformed("it has features that this build does not know"));
+    }
     let algorithm = Algorithm::from_id(body[18])
         .filter(|a| a.seals_pages())
         .ok_or(PageError::UnknownAlgorithm { id: body[18] })?;
@@ -217,6 +235,7 @@ pub fn decode_slot(slot: &[u8]) -> Result<(Header, usize), PageError> {
         algorithm,
         page_size,
         current: le32(body, 48),
+        freshness: features & FEATURE_FRESHNESS != 0,
         deks,
     };
     Ok((header, length))
@@ -268,6 +287,7 @@ mod tests {
             algorithm: Algorithm::Aes256,
             page_size: PageSize::new(4096).unwrap(),
             current: 1,
+            freshness: false,
             deks: vec![DekEntry {
                 version: 1,
                 created_unix_s: 1_700_000_000,
@@ -331,6 +351,22 @@ mod tests {
             area[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(read_slots(&area).unwrap().file_id, [3; 16], "bit {bit}");
             area[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn freshness_alone_raises_the_version() {
+        for (freshness, version) in [(false, 1), (true, 2)] {
+            let header = Header { freshness, ..header() };
+            let mut slot = header.encode_slot(&dek()).unwrap();
+            assert_eq!(slot[16..18], [version, 0]);
+            let (read, length) = decode_slot(&slot).unwrap();
+            assert_eq!(read, header);
+            slot[FEATURES_AT] |= 2;
+            let checksum = sha256(&[&slot[..length]]);
+            slot[length..length + 32].copy_from_slice(&checksum);
+            // The first version has zeros there that nobody reads.
+            assert_eq!(decode_slot(&slot).is_ok(), !freshness);
         }
     }
 

@@ -150,6 +150,13 @@ impl JournalCodec {
         Ok(JournalHeader { file_id: file.file_id, key_version: file.current, salt })
     }
 
+    /// The header of a new journal whose salt ends with `mark`: it serves the state that has it.
+    pub fn marked_header(&mut self, mark: [u8; 8]) -> Result<JournalHeader, PageError> {
+        let mut header = self.new_header()?;
+        header.salt[8..].copy_from_slice(&mark);
+        Ok(header)
+    }
+
     /// Appends to `out` a sealed extent, padded to a sector.
     pub fn seal(
         &mut self,

@@ -5,6 +5,7 @@
 
 mod aad;
 pub mod error;
+pub mod fresh;
 pub mod header;
 pub mod journal;
 pub mod keys;

@@ -98,6 +98,44 @@ pub enum VfsError {
         /// Page number, from 1.
         page: u32,
     },
+    /// A page, a log or a journal that is older than the database's last state.
+    #[error("{what} {number} is not that of the database's last state: an older one was put back")]
+    Stale {
+        /// What it is.
+        what: &'static str,
+        /// Its number.
+        number: u32,
+    },
+    /// The write-ahead log lacks frames that were committed, or is an older one.
+    #[error("the write-ahead log lacks frames that were committed: an older one was put back")]
+    StaleLog,
+    /// The list of seals is not the one that the anchor names.
+    #[error(
+        "the list of seals beside the database is not that of its last state: it is missing, or an \
+         older one was put back (a copy that you made yourself: tdekit freshness accept)"
+    )]
+    StaleList,
+    /// The anchor is missing or damaged.
+    #[error(
+        "the freshness anchor {} is missing or damaged (a copy that you made yourself: tdekit \
+         freshness accept)", path.display()
+    )]
+    NoAnchor {
+        /// Where it should be.
+        path: std::path::PathBuf,
+    },
+    /// A header without freshness where there is an anchor.
+    #[error(
+        "the header says that the database has no freshness, and it has an anchor, {}: an older \
+         header was put back (to give freshness up: tdekit freshness off)", path.display()
+    )]
+    OlderHeader {
+        /// The anchor.
+        path: std::path::PathBuf,
+    },
+    /// Freshness was switched on or off since the connection opened the database.
+    #[error("freshness was switched on or off meanwhile: open the database again")]
+    FreshnessSwitched,
     /// A name given for a new database is not usable.
     #[error("{what} is not usable: {value}")]
     Setting {
@@ -121,12 +159,19 @@ impl VfsError {
         match self {
             Self::Page(error) => error.kind(),
             Self::Store(error) | Self::Key(error) => error.kind(),
-            Self::Journal | Self::Truncated { .. } => Kind::Damaged,
+            Self::Journal
+            | Self::Truncated { .. }
+            | Self::Stale { .. }
+            | Self::StaleLog
+            | Self::StaleList
+            | Self::NoAnchor { .. }
+            | Self::OlderHeader { .. } => Kind::Damaged,
             Self::Base(_) | Self::JournalGone | Self::File(_) => Kind::Io,
             Self::Setting { .. } => Kind::Usage,
             Self::JournalName
             | Self::Unguarded
             | Self::NoLock
+            | Self::FreshnessSwitched
             | Self::Unfinished
             | Self::PlainTarget
             | Self::Reserve { .. }
@@ -143,7 +188,14 @@ impl VfsError {
             Self::Base(code) => *code,
             Self::Page(error) => page_code(error),
             Self::Store(_) | Self::Key(_) => ffi::AUTH,
-            Self::Journal | Self::Truncated { .. } => ffi::IOERR_DATA,
+            Self::Journal
+            | Self::Truncated { .. }
+            | Self::Stale { .. }
+            | Self::StaleLog
+            | Self::StaleList
+            | Self::NoAnchor { .. }
+            | Self::OlderHeader { .. } => ffi::IOERR_DATA,
+            Self::FreshnessSwitched => ffi::IOERR_AUTH,
             Self::PlainTarget
             | Self::Reserve { .. }
             | Self::PageSize { .. }

@@ -47,6 +47,7 @@ pub(crate) const ACCESS_EXISTS: c_int = 0;
 pub(crate) const LOCK_NONE: c_int = 0;
 pub(crate) const LOCK_SHARED: c_int = 1;
 pub(crate) const LOCK_RESERVED: c_int = 2;
+pub(crate) const LOCK_EXCLUSIVE: c_int = 4;
 
 pub(crate) const SHM_UNLOCK: c_int = 1;
 pub(crate) const SHM_LOCK: c_int = 2;
@@ -69,6 +70,7 @@ pub(crate) const FCNTL_VFSNAME: c_int = 12;
 pub(crate) const FCNTL_MMAP_SIZE: c_int = 18;
 pub(crate) const FCNTL_HAS_MOVED: c_int = 20;
 pub(crate) const FCNTL_SYNC: c_int = 21;
+pub(crate) const FCNTL_COMMIT_PHASETWO: c_int = 22;
 pub(crate) const FCNTL_PDB: c_int = 30;
 pub(crate) const FCNTL_BEGIN_ATOMIC_WRITE: c_int = 31;
 pub(crate) const FCNTL_COMMIT_ATOMIC_WRITE: c_int = 32;

@@ -335,6 +335,7 @@ impl Kind {
                 ffi::FCNTL_CKPT_START => main.set_checkpoint(true)?,
                 ffi::FCNTL_CKPT_DONE => main.set_checkpoint(false)?,
                 ffi::FCNTL_SYNC => main.commit()?,
+                ffi::FCNTL_COMMIT_PHASETWO => main.committed()?,
                 _ => {}
             }
         }

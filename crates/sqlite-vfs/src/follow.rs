@@ -21,9 +21,9 @@ use crate::api::Api;
 use crate::base::BaseFile;
 use crate::ffi::{self, File, Vfs};
 use crate::file::{Kind, State};
-use crate::guard;
 use crate::new_db::{Request, existing};
 use crate::opened;
+use crate::passage;
 use crate::plain::PlainFile;
 use crate::vfs::kind_of;
 
@@ -111,7 +111,7 @@ impl Origin {
         let mut opened = flags;
         // SAFETY: the memory has the length that the VFS asks for and its methods are null; the
         // name is SQLite's.
-        let code = guard::unguarded(|| unsafe {
+        let code = passage::unguarded(|| unsafe {
             open(self.below, self.name, file, flags, &raw mut opened)
         });
         // SAFETY: open or not, the VFS below left null or valid methods.

@@ -6,7 +6,6 @@
 //! check before the `xOpen` of each that is registered when we are.
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -17,6 +16,7 @@ use crate::api::Api;
 use crate::ffi::{self, File, Vfs};
 use crate::file::report;
 use crate::new_db::Request;
+use crate::passage;
 
 type Open = unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int;
 
@@ -25,11 +25,6 @@ const IN_MEMORY: &CStr = c"memdb";
 
 /// Addresses of VFSes, and the `xOpen` that each had.
 static GUARDED: Mutex<Vec<(usize, Open, Api)>> = Mutex::new(Vec::new());
-
-thread_local! {
-    /// How many of our own calls into the VFS below are running on this thread.
-    static OURS: Cell<u32> = const { Cell::new(0) };
-}
 
 /// Guards every VFS that the library has. To be called before ours is registered: one that
 /// stands on ours needs no guard.
@@ -58,19 +53,6 @@ pub(crate) fn install(api: Api) {
 pub(crate) fn is_guarded(vfs: *mut Vfs) -> bool {
     let guarded = GUARDED.lock().unwrap_or_else(PoisonError::into_inner);
     guarded.iter().any(|(known, ..)| *known == vfs as usize)
-}
-
-/// Runs a call of ours into the VFS below, which may pass several guards.
-pub(crate) fn unguarded<R>(f: impl FnOnce() -> R) -> R {
-    struct Leave;
-    impl Drop for Leave {
-        fn drop(&mut self) {
-            OURS.with(|depth| depth.set(depth.get().saturating_sub(1)));
-        }
-    }
-    OURS.with(|depth| depth.set(depth.get().saturating_add(1)));
-    let _leave = Leave;
-    f()
 }
 
 unsafe extern "C" fn guarded_open(
@@ -112,7 +94,7 @@ unsafe extern "C" fn guarded_open(
 /// `name` and `flags` are what SQLite passed to `xOpen`.
 unsafe fn would_be_plain(api: Api, name: *const c_char, flags: c_int) -> bool {
     let writes = flags & ffi::OPEN_MAIN_DB != 0 && flags & ffi::OPEN_READONLY == 0;
-    if !writes || name.is_null() || OURS.with(Cell::get) > 0 {
+    if !writes || name.is_null() || passage::is_open() {
         return false;
     }
     // SAFETY: this function's own contract.

@@ -12,6 +12,7 @@ use tdekit_sqlite_page::journal::{
 
 use crate::VfsError;
 use crate::base::{BaseFile, MAX_TRANSFER_LEN, Read};
+use crate::fresh::Fresh;
 use crate::live_keys::LiveKeys;
 
 /// Bytes that SQLite zeroes at the start of a journal to end a transaction (`PERSIST` mode).
@@ -22,6 +23,8 @@ const MAX_PENDING_LEN: usize = MAX_TRANSFER_LEN - 4 * SECTOR_LEN;
 /// the number of records (SQLite file format, 3).
 const NEVER_SYNCED: [u8; 12] =
     [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7, 0xff, 0xff, 0xff, 0xff];
+/// SQLite's journal ends with these where it names a super-journal (SQLite file format, 3).
+const SUPER_END: &[u8] = NEVER_SYNCED.split_at(8).0;
 /// Most extents that a damaged stretch is searched past.
 const MAX_LOST_EXTENTS: u32 = 1 << 20;
 
@@ -52,6 +55,10 @@ pub(crate) struct JournalFile {
     scratch: Vec<u8>,
     /// Rises when something gathered is dropped.
     lost: Rc<Cell<u64>>,
+    /// The freshness of the database, where it has that.
+    fresh: Option<Rc<Fresh>>,
+    /// The file is of a transaction that is over: it holds nothing.
+    void: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -69,7 +76,12 @@ impl Extent {
 
 impl JournalFile {
     /// A journal that tells in `lost` when it goes with something still gathered.
-    pub(crate) fn new(base: BaseFile, live: Rc<LiveKeys>, lost: Rc<Cell<u64>>) -> Self {
+    pub(crate) fn new(
+        base: BaseFile,
+        live: Rc<LiveKeys>,
+        lost: Rc<Cell<u64>>,
+        fresh: Option<Rc<Fresh>>,
+    ) -> Self {
         let keys = live.keys();
         Self {
             base,
@@ -90,6 +102,8 @@ impl JournalFile {
             window: None,
             scratch: Vec::new(),
             lost,
+            fresh,
+            void: false,
         }
     }
 
@@ -136,13 +150,16 @@ impl JournalFile {
         // left before it could undo anything. The content of that one must not be read among the
         // new.
         let begins = offset == 0 && data.len() > ENDING_LEN;
-        if begins && (self.len > 0 || (!self.loaded && self.base.size()? > 0)) {
+        if begins && (self.len > 0 || self.void || (!self.loaded && self.base.size()? > 0)) {
             self.clear()?;
         }
         self.load()?;
         let ends = offset == 0 && data.len() == ENDING_LEN && data.iter().all(|&b| b == 0);
         if ends {
-            return self.clear();
+            return self.end();
+        }
+        if let Some(fresh) = self.fresh.as_ref().filter(|_| offset > 0 && data == SUPER_END) {
+            fresh.note_several();
         }
         let follows = offset == self.pending_at + self.pending.len() as u64;
         if !follows || self.pending.len() + data.len() > MAX_PENDING_LEN {
@@ -159,7 +176,7 @@ impl JournalFile {
     /// Cuts the journal to `len` of SQLite's bytes.
     pub(crate) fn truncate(&mut self, len: u64) -> Result<(), VfsError> {
         if len == 0 {
-            return self.clear();
+            return self.end();
         }
         self.load()?;
         self.flush()?;
@@ -202,7 +219,10 @@ impl JournalFile {
                 Some(header) => header,
                 None => {
                     self.renew_keys();
-                    let header = self.codec.new_header()?;
+                    let header = match &self.fresh {
+                        Some(fresh) => self.codec.marked_header(fresh.begin_journal()?)?,
+                        None => self.codec.new_header()?,
+                    };
                     out.extend_from_slice(&header.encode());
                     header
                 }
@@ -266,9 +286,19 @@ impl JournalFile {
         self.runs.clear();
         (self.header, self.window) = (None, None);
         (self.next_offset, self.durable_before, self.len, self.loaded) = (0, 0, 0, false);
+        self.void = false;
     }
 
-    /// Ends the transaction. If that fails, the file decides what the journal holds.
+    /// Ends the transaction. Where the database has freshness, that it moves its anchor is what
+    /// ends it, and the journal is void from then on.
+    fn end(&mut self) -> Result<(), VfsError> {
+        if let Some(fresh) = &self.fresh {
+            fresh.finish()?;
+        }
+        self.clear()
+    }
+
+    /// Empties the journal. If that fails, the file decides what the journal holds.
     fn clear(&mut self) -> Result<(), VfsError> {
         self.forget();
         self.base.truncate(0)?;
@@ -352,6 +382,12 @@ impl JournalFile {
         let Some(header) = JournalHeader::decode(&copies) else { return Ok(()) };
         if header.file_id != self.file_id {
             return Err(VfsError::Journal);
+        }
+        if let Some(fresh) = &self.fresh
+            && !fresh.takes_journal(&header.salt[8..])
+        {
+            self.void = true;
+            return Ok(());
         }
         // An extent under a key that is not known would look like the journal's end.
         self.live.learn()?;

@@ -20,6 +20,8 @@ pub struct NewDatabase {
     pub certificates: Vec<String>,
     /// The algorithm that seals its pages.
     pub algorithm: Algorithm,
+    /// Whether its seals are listed and anchored.
+    pub freshness: bool,
 }
 
 /// A header with its unwrapped keys.
@@ -63,6 +65,14 @@ static KEYRING: Mutex<Option<Keyring>> = Mutex::new(None);
 /// Has this process use a store that it unlocked itself, whatever the environment names.
 pub fn set_unlocked(unlocked: Arc<Unlocked>) {
     with_keyring(|ring| ring.given = Some(unlocked));
+}
+
+/// The directory of the key store in use.
+pub(crate) fn store_dir() -> Result<PathBuf, VfsError> {
+    match with_keyring(|ring| ring.given.clone()) {
+        Some(unlocked) => Ok(unlocked.store().dir().to_owned()),
+        None => Ok(default_dir()?),
+    }
 }
 
 /// Reads a header area and unwraps its keys with the key store of the environment. Where the
@@ -114,6 +124,7 @@ pub fn create_header(
         algorithm: new.algorithm,
         page_size,
         current: 1,
+        freshness: new.freshness,
         deks: vec![DekEntry { version: 1, created_unix_s, commitment, recipients }],
     };
     let area = header.encode_area(&dek)?;

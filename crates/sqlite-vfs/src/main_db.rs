@@ -4,12 +4,16 @@
 use std::ffi::c_int;
 use std::rc::Rc;
 
+use tdekit_sqlite_page::fresh::tag_of;
+use tdekit_sqlite_page::page::seal_of;
 use tdekit_sqlite_page::{HEADER_AREA_LEN, MAX_PAGE_SIZE, PageSize, RESERVE_LEN};
 
 use crate::VfsError;
 use crate::base::{BaseFile, MAX_TRANSFER_LEN, Read};
 use crate::children::Children;
 use crate::ffi;
+use crate::fresh::{Fresh, Place};
+use crate::freshness::{is_suspended, refuse_anchored};
 use crate::resize::Resize;
 use crate::shared::Shared;
 
@@ -17,6 +21,8 @@ use crate::shared::Shared;
 const MAX_PENDING_LEN: usize = MAX_TRANSFER_LEN;
 /// Smallest page of SQLite, too small for a seal.
 const SMALLEST_OF_SQLITE: u32 = 512;
+/// Where SQLite's database header names the first trunk of the list of free pages.
+const TRUNK_IN_HEADER: usize = 32;
 /// Bytes of SQLite's own database header.
 const SQLITE_HEADER_LEN: usize = 100;
 
@@ -30,6 +36,8 @@ pub(crate) struct MainFile {
     /// New pages of another size, while SQLite writes them.
     resize: Option<Resize>,
     children: Children,
+    /// The length that the file was cut to under the lock to write.
+    cut: Option<u64>,
     /// The lock that we hold.
     level: c_int,
     /// Whether SQLite has told that it commits (`FCNTL_SYNC`), and no sync has followed.
@@ -73,11 +81,33 @@ impl MainFile {
             known_end: 0,
             resize: None,
             children: Children::default(),
+            cut: None,
             level,
             commits: false,
             sealed: Vec::new(),
             plain: Vec::new(),
         }
+    }
+
+    /// Looks at the anchor from now on, where the header says that the database has freshness.
+    pub(crate) fn begin_freshness(&mut self, place: &Place) -> Result<(), VfsError> {
+        let (freshness, file_id) = {
+            let header = self.shared.live.header();
+            (header.freshness, header.file_id)
+        };
+        if is_suspended() {
+            return Ok(());
+        }
+        if !freshness {
+            return refuse_anchored(place.anchors.as_deref(), &file_id);
+        }
+        if self.shared.fresh.get().is_none() {
+            let fresh = Fresh::open(place, file_id)?;
+            fresh.refresh()?;
+            // It was empty.
+            let _ = self.shared.fresh.set(Rc::new(fresh));
+        }
+        Ok(())
     }
 
     /// Reads plaintext at SQLite's offset. Until a page has opened, the page size is a guess; and
@@ -94,7 +124,13 @@ impl MainFile {
             other => other,
         };
         match result {
-            Err(VfsError::Page(_) | VfsError::Truncated { .. })
+            // These tell SQLite whether its cache is up to date: zeros tell that it is not, and
+            // page 1 is read again with all others.
+            Err(VfsError::Stale { .. }) if out.len() < SQLITE_HEADER_LEN => {
+                out.fill(0);
+                Ok(Read::Full)
+            }
+            Err(VfsError::Page(_) | VfsError::Truncated { .. } | VfsError::Stale { .. })
                 if offset == 0 && out.len() == SQLITE_HEADER_LEN =>
             {
                 // SQLite reads these without a lock when it opens the file, perhaps while another
@@ -123,6 +159,7 @@ impl MainFile {
             let at = size.page_offset(page);
             self.fill_gap(at, size)?;
             self.base.write(plain, at)?;
+            self.note(page, plain);
             self.known_end = self.known_end.max(at + plain.len() as u64);
             return Ok(());
         }
@@ -136,7 +173,11 @@ impl MainFile {
             }
         }
         // A new database may spill other pages before page 1.
-        self.shared.page_size.set(size);
+        let believed = self.shared.page_size.replace(size);
+        if let (true, Some(cut)) = (believed != size, self.cut) {
+            // The size was not known yet when a journal's playback cut the file.
+            self.note_end(cut, size, Fresh::set_pages);
+        }
         self.gather(page, size, plain)?;
         // A checkpoint takes pages for written without asking for a sync. And a shim above us may
         // hold writes back until SQLite's sync, and keep that to itself: they come last.
@@ -153,9 +194,21 @@ impl MainFile {
         self.known_end = 0;
         let end = HEADER_AREA_LEN + len;
         if self.base.size()? < end {
-            self.fill_gap(end, self.shared.page_size.get())
-        } else {
-            self.base.truncate(end)
+            return self.fill_gap(end, self.shared.page_size.get());
+        }
+        self.base.truncate(end)?;
+        self.note_end(len, self.shared.page_size.get(), Fresh::note_pages);
+        self.cut = Some(len);
+        // Else it is a checkpoint that cuts the file.
+        match self.shared.fresh.get() {
+            Some(fresh) if self.level < ffi::LOCK_RESERVED => fresh.finish(),
+            _ => Ok(()),
+        }
+    }
+
+    fn note_end(&self, len: u64, size: PageSize, note: impl FnOnce(&Fresh, u32)) {
+        if let Some(fresh) = self.shared.fresh.get() {
+            note(fresh, u32::try_from(len / u64::from(size.bytes())).unwrap_or(u32::MAX));
         }
     }
 
@@ -166,14 +219,21 @@ impl MainFile {
         }
         self.flush()?;
         self.commits = false;
-        self.base.sync(flags)
+        self.base.sync(flags)?;
+        self.shared.fresh.get().map_or(Ok(()), |fresh| fresh.prepare())
     }
 
     /// Writes the gathered pages before a commit ends its journal, whether SQLite syncs then or not
     /// (`FCNTL_SYNC`).
     pub(crate) fn commit(&mut self) -> Result<(), VfsError> {
         self.commits = true;
-        self.flush()
+        self.flush()?;
+        self.shared.fresh.get().map_or(Ok(()), |fresh| fresh.prepare())
+    }
+
+    /// A commit is done. One that had no journal file moves the anchor now.
+    pub(crate) fn committed(&mut self) -> Result<(), VfsError> {
+        self.shared.fresh.get().map_or(Ok(()), |fresh| fresh.settle())
     }
 
     /// Size of the file as SQLite sees it.
@@ -185,19 +245,42 @@ impl MainFile {
     /// Takes a lock; earlier changes by others are unknown after it.
     pub(crate) fn lock(&mut self, level: c_int) -> Result<(), VfsError> {
         self.known_end = 0;
+        self.cut = None;
         self.commits = false;
         self.base.lock(level)?;
         if self.level < ffi::LOCK_RESERVED {
             self.shared.forget_journal();
-            if level >= ffi::LOCK_RESERVED
-                && let Err(error) = self.shared.live.learn()
-            {
+            if let Err(error) = self.learn(level) {
                 self.base.unlock(self.level)?;
                 return Err(error);
             }
         }
         self.level = level;
+        self.shared.exclusive.set(level == ffi::LOCK_EXCLUSIVE);
         Ok(())
+    }
+
+    /// Learns what others did before we got the lock `level`.
+    fn learn(&self, level: c_int) -> Result<(), VfsError> {
+        let writes = level >= ffi::LOCK_RESERVED;
+        if writes {
+            self.shared.live.learn()?;
+        }
+        let Some(fresh) = self.known_fresh()? else { return Ok(()) };
+        if writes {
+            fresh.begin();
+        }
+        fresh.refresh()
+    }
+
+    /// The database's freshness, as long as the header goes on to say what it said when the
+    /// connection opened it.
+    fn known_fresh(&self) -> Result<Option<&Rc<Fresh>>, VfsError> {
+        let fresh = self.shared.fresh.get();
+        if self.shared.live.header().freshness == fresh.is_some() || is_suspended() {
+            return Ok(fresh);
+        }
+        Err(VfsError::FreshnessSwitched)
     }
 
     /// Takes or gives back a lock of the WAL index. Under those of who writes the log, copies it or
@@ -211,17 +294,29 @@ impl MainFile {
         if flags == ffi::SHM_UNLOCK | ffi::SHM_EXCLUSIVE && slot == ffi::WAL_WRITE_LOCK {
             let ended = &self.shared.write_transactions;
             ended.set(ended.get().wrapping_add(1));
+            self.shared.writes_log.set(false);
         }
         let code = self.base.shm_lock(slot, n, flags);
-        if code == ffi::OK
-            && flags == ffi::SHM_LOCK | ffi::SHM_EXCLUSIVE
-            && slot <= ffi::WAL_RECOVER_LOCK
-            && let Err(error) = self.shared.live.learn()
-        {
-            self.base.shm_lock(slot, n, ffi::SHM_UNLOCK | ffi::SHM_EXCLUSIVE);
+        if code != ffi::OK || flags & ffi::SHM_LOCK == 0 {
+            return Ok(code);
+        }
+        let writes = flags & ffi::SHM_EXCLUSIVE != 0 && slot <= ffi::WAL_RECOVER_LOCK;
+        if let Err(error) = self.learn_log(writes) {
+            self.base.shm_lock(slot, n, flags & !ffi::SHM_LOCK | ffi::SHM_UNLOCK);
             return Err(error);
         }
+        if slot == ffi::WAL_WRITE_LOCK && flags & ffi::SHM_EXCLUSIVE != 0 {
+            self.shared.writes_log.set(true);
+        }
         Ok(code)
+    }
+
+    /// Learns what others did before we got a lock of the log.
+    fn learn_log(&self, writes: bool) -> Result<(), VfsError> {
+        if writes {
+            self.shared.live.learn()?;
+        }
+        self.known_fresh()?.map_or(Ok(()), |fresh| fresh.refresh())
     }
 
     /// Steps down to a lock. SQLite has flushed what it commits (`FCNTL_SYNC`); the gathered pages
@@ -230,10 +325,17 @@ impl MainFile {
         self.discard();
         self.commits = false;
         self.resize = None;
+        let released = match self.shared.fresh.get() {
+            Some(fresh) if self.level >= ffi::LOCK_RESERVED && level < ffi::LOCK_RESERVED => {
+                fresh.release()
+            }
+            _ => Ok(()),
+        };
         self.base.unlock(level)?;
         self.level = self.level.min(level);
+        self.shared.exclusive.set(self.level == ffi::LOCK_EXCLUSIVE);
         self.shared.forget_journal();
-        Ok(())
+        released
     }
 
     /// Begins or ends the part of a checkpoint that copies pages.
@@ -241,7 +343,12 @@ impl MainFile {
         self.known_end = 0;
         self.shared.sealed_page.set(0);
         self.shared.checkpoint.set(running);
-        self.flush()
+        self.flush()?;
+        match self.shared.fresh.get() {
+            // What is copied is looked for here as soon as the index says so, which comes next.
+            Some(fresh) if !running => fresh.finish(),
+            _ => Ok(()),
+        }
     }
 
     /// Writes the gathered pages, after the journal that can undo them. SQLite undoes a transaction
@@ -258,10 +365,31 @@ impl MainFile {
         }
         .and_then(|()| self.base.write(&self.pending.bytes, self.pending.offset));
         match written {
-            Ok(()) => self.pending.bytes.clear(),
+            Ok(()) => {
+                self.note_pending();
+                self.pending.bytes.clear();
+            }
             Err(_) => self.discard(),
         }
         written
+    }
+
+    fn note_pending(&self) {
+        if self.shared.fresh.get().is_none() {
+            return;
+        }
+        let size = self.shared.page_size.get();
+        let first = (self.pending.offset - HEADER_AREA_LEN) / u64::from(size.bytes()) + 1;
+        for (page, sealed) in (first..).zip(self.pending.bytes.chunks_exact(size.len())) {
+            self.note(u32::try_from(page).unwrap_or(u32::MAX), sealed);
+        }
+    }
+
+    /// Notes the tag of a page that was written.
+    fn note(&self, page: u32, sealed: &[u8]) {
+        if let (Some(fresh), Some(seal)) = (self.shared.fresh.get(), seal_of(sealed)) {
+            fresh.note(page, tag_of(seal));
+        }
     }
 
     fn discard(&mut self) {
@@ -323,6 +451,7 @@ impl MainFile {
         while size.page_offset(page) < at {
             self.shared.seal_page(page, &zeros, &mut sealed)?;
             self.base.write(&sealed, size.page_offset(page))?;
+            self.note(page, &sealed);
             page = page.checked_add(1).ok_or(VfsError::Base(ffi::FULL))?;
         }
         self.known_end = at;
@@ -337,6 +466,9 @@ impl MainFile {
             shared.open_page(page, sealed, out)?;
             return Ok(Read::Full);
         }
+        if shared.fresh.get().is_some() {
+            return self.read_fresh(page, size, out);
+        }
         let open = |sealed: &[u8]| shared.open_page(page, sealed, out);
         if let Some(opened) = self.base.with_mapped(at, size.len(), next, open) {
             opened?;
@@ -345,6 +477,16 @@ impl MainFile {
             }
             return Ok(Read::Full);
         }
+        self.read_unmapped(page, size, out)
+    }
+
+    fn read_unmapped(
+        &mut self,
+        page: u32,
+        size: PageSize,
+        out: &mut [u8],
+    ) -> Result<Read, VfsError> {
+        let at = size.page_offset(page);
         self.sealed.resize(size.len(), 0);
         match self.base.read(&mut self.sealed, at)? {
             Read::Full => {
@@ -357,6 +499,69 @@ impl MainFile {
             }
             Read::Short => Err(VfsError::Truncated { page }),
         }
+    }
+
+    /// Reads a page that must have the tag of the database's last state. Mapped bytes could change
+    /// between the look at the tag and the opening.
+    fn read_fresh(&mut self, page: u32, size: PageSize, out: &mut [u8]) -> Result<Read, VfsError> {
+        for again in [true, false] {
+            let read = self.read_unmapped(page, size, out)?;
+            if self.is_fresh(page, read) {
+                return Ok(read);
+            }
+            // A checkpoint of another process may have moved the anchor since.
+            if let (true, Some(fresh)) = (again, self.shared.fresh.get()) {
+                fresh.refresh()?;
+            }
+        }
+        if page > 1 && self.is_free_leaf(page, size)? {
+            return self.read_unmapped(page, size, out);
+        }
+        out.fill(0);
+        Err(VfsError::Stale { what: "page", number: page })
+    }
+
+    /// Whether `self.sealed`, as it was read, is `page` as it has to be.
+    fn is_fresh(&self, page: u32, read: Read) -> bool {
+        let Some(fresh) = self.shared.fresh.get() else { return true };
+        match (read, seal_of(&self.sealed)) {
+            (Read::Full, Some(seal)) => fresh.is_fresh(page, &tag_of(seal)),
+            _ => !fresh.has_page(page),
+        }
+    }
+
+    fn has_page(&self, page: u32) -> bool {
+        self.shared.fresh.get().is_some_and(|fresh| fresh.has_page(page))
+    }
+
+    /// Whether `page` is a leaf of SQLite's list of free pages: it has no content. SQLite writes
+    /// over such a page without a word in its journal, so a rollback leaves what was written.
+    fn is_free_leaf(&mut self, page: u32, size: PageSize) -> Result<bool, VfsError> {
+        let mut plain = vec![0; size.len()];
+        let mut trunk = 1;
+        let mut field = TRUNK_IN_HEADER;
+        let mut passed = 0;
+        while self.has_page(trunk) && self.has_page(passed) {
+            // More trunks than pages would be a circle.
+            passed += 1;
+            let read = self.read_unmapped(trunk, size, &mut plain)?;
+            if !self.is_fresh(trunk, read) {
+                return Ok(false);
+            }
+            if field == 0 {
+                let count = be32(&plain, 4) as usize;
+                let leaves = plain[8..size.usable()].as_chunks::<4>().0.iter().take(count);
+                if leaves.copied().any(|leaf| u32::from_be_bytes(leaf) == page) {
+                    return Ok(true);
+                }
+            }
+            let next = be32(&plain, field);
+            if next <= 1 || next == trunk {
+                return Ok(false);
+            }
+            (trunk, field) = (next, 0);
+        }
+        Ok(false)
     }
 
     /// Reads any range at the page size that is believed in.
@@ -404,7 +609,7 @@ impl MainFile {
         for size in std::iter::once(believed).chain(others) {
             plain.resize(size.len(), 0);
             found = match self.read_page(1, size, &mut plain) {
-                Ok(Read::Full) => Ok(Some(size)),
+                Ok(Read::Full) | Err(VfsError::Stale { .. }) => Ok(Some(size)),
                 Ok(Read::Short) | Err(VfsError::Page(_) | VfsError::Truncated { .. }) => continue,
                 Err(other) => Err(other),
             };
@@ -423,6 +628,13 @@ impl Drop for MainFile {
         // The gathered pages do not belong to a committed transaction yet.
         self.plain.fill(0);
     }
+}
+
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    bytes
+        .get(at..)
+        .and_then(|rest| rest.first_chunk())
+        .map_or(0, |field| u32::from_be_bytes(*field))
 }
 
 fn page_at(offset: u64, size: PageSize) -> Result<u32, VfsError> {

@@ -14,6 +14,7 @@ use crate::api::Api;
 use crate::base::BaseFile;
 use crate::ffi::{self, File, Sqlite3};
 use crate::file::{Kind, shared_of};
+use crate::fresh::{Fresh, Place};
 use crate::keyring::{NewDatabase, OpenedHeader, create_header, open_header, recipients_of};
 use crate::main_db::MainFile;
 use crate::plain::PlainFile;
@@ -53,6 +54,8 @@ pub(crate) struct NewFile {
     api: Api,
     /// SQLite's own pointer to the connection, from `FCNTL_PDB`.
     db: *mut *mut Sqlite3,
+    /// Where the files of its freshness are to stand.
+    place: Option<Place>,
 }
 
 impl Request {
@@ -85,7 +88,14 @@ impl Request {
             },
         };
         let certificates = certificates.split(',').map(|c| c.trim().to_owned()).collect();
-        Ok(Self::Encrypt(NewDatabase { certificates, algorithm }))
+        let freshness = match parameter(c"tdekit_freshness").as_deref() {
+            None | Some("off") => false,
+            Some("on") => true,
+            Some(other) => {
+                return Err(VfsError::Setting { what: "tdekit_freshness", value: other.into() });
+            }
+        };
+        Ok(Self::Encrypt(NewDatabase { certificates, algorithm, freshness }))
     }
 }
 
@@ -100,12 +110,18 @@ fn variable(name: &str) -> Option<String> {
 
 impl NewFile {
     pub(crate) fn new(base: BaseFile, request: Request, api: Api) -> Self {
-        Self { base: Some(base), request, unfinished: false, api, db: std::ptr::null_mut() }
+        let db = std::ptr::null_mut();
+        Self { base: Some(base), request, unfinished: false, api, db, place: None }
     }
 
     /// Whether it becomes an encrypted database, as far as that is known by now.
     pub(crate) fn will_be_encrypted(&self) -> bool {
         matches!(self.request, Request::Encrypt(_) | Request::Begun(_))
+    }
+
+    /// Takes note of where the files of its freshness are to stand.
+    pub(crate) fn set_place(&mut self, place: Place) {
+        self.place = Some(place);
     }
 
     /// Takes note of the connection (`FCNTL_PDB`).
@@ -136,6 +152,12 @@ impl NewFile {
                     self.request = begun.request;
                     self.unfinished = begun.unfinished;
                 }
+                Some(Kind::Main(mut main)) => {
+                    if let Some(place) = &self.place {
+                        main.begin_freshness(place)?;
+                    }
+                    return Ok(Some(Kind::Main(main)));
+                }
                 decided => return Ok(decided),
             }
         }
@@ -152,6 +174,9 @@ impl NewFile {
         let opened = match &self.request {
             Request::Encrypt(new) => {
                 let (opened, area) = create_header(new, PageSize::new(DEFAULT_PAGE_SIZE)?)?;
+                if let Some(place) = self.place.as_ref().filter(|_| new.freshness) {
+                    Fresh::create(place, opened.header.file_id)?;
+                }
                 let base = self.base()?;
                 if let Err(error) = write_header(base, &area) {
                     // The next attempt finds an empty file, or its mark.
@@ -174,7 +199,13 @@ impl NewFile {
         let base = self.base.take().ok_or(VfsError::Base(ffi::IOERR))?;
         Ok(match opened {
             // The header may be another by now than the one that was begun with.
-            Some(opened) => encrypted(base, opened, level, true)?,
+            Some(opened) => {
+                let mut kind = encrypted(base, opened, level, true)?;
+                if let (Kind::Main(main), Some(place)) = (&mut kind, &self.place) {
+                    main.begin_freshness(place)?;
+                }
+                kind
+            }
             None => Kind::Plain(PlainFile::main(base, allowed)),
         })
     }
@@ -205,6 +236,7 @@ impl NewFile {
                 self.request = Request::Encrypt(NewDatabase {
                     certificates: recipients_of(&source.live.header()),
                     algorithm: source.live.header().algorithm,
+                    freshness: false,
                 });
             }
         }

@@ -1,6 +1,6 @@
 //! The state that the main file, WAL and journal of one connection share.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{Cell, OnceCell, RefCell, RefMut};
 use std::rc::{Rc, Weak};
 
 use tdekit_sqlite_page::page::seal_of;
@@ -8,6 +8,7 @@ use tdekit_sqlite_page::{PageCodec, PageError, PageSize};
 
 use crate::VfsError;
 use crate::cache::PageCache;
+use crate::fresh::Fresh;
 use crate::journal::JournalFile;
 use crate::keyring::OpenedHeader;
 use crate::live_keys::LiveKeys;
@@ -31,6 +32,12 @@ pub(crate) struct Shared {
     /// Counts the journals that went with something still gathered in them: pages that were
     /// gathered before cannot be undone, and must not be written.
     pub(crate) journals_lost: Rc<Cell<u64>>,
+    /// The tags that the pages must have, where the database has freshness.
+    pub(crate) fresh: OnceCell<Rc<Fresh>>,
+    /// The connection holds the log's lock for writing.
+    pub(crate) writes_log: Cell<bool>,
+    /// The connection keeps all others out.
+    pub(crate) exclusive: Cell<bool>,
     pages: RefCell<PageCodec>,
     /// The generation of `live` that `pages` has.
     pages_generation: Cell<u64>,
@@ -50,6 +57,9 @@ impl Shared {
             write_transactions: Cell::new(0),
             journal: RefCell::new(Weak::new()),
             journals_lost: Rc::new(Cell::new(0)),
+            fresh: OnceCell::new(),
+            writes_log: Cell::new(false),
+            exclusive: Cell::new(false),
             pages: RefCell::new(PageCodec::new(keys)),
             cache: RefCell::new(PageCache::new()),
         }

@@ -16,12 +16,14 @@ use crate::base::{BaseFile, Read};
 use crate::ffi::{self, File, Sqlite3, Syscall, Vfs};
 use crate::file::{Kind, State, TdeFile, db_of, install, may_reserve, report, shared_of};
 use crate::follow::{Origin, left_of};
+use crate::fresh::Place;
 use crate::guard;
 use crate::journal::JournalFile;
 use crate::keyring::{OpenedHeader, known_header, open_header};
 use crate::live_keys::LiveKeys;
 use crate::new_db::{Request, open_main};
 use crate::opened;
+use crate::passage;
 use crate::plain::PlainFile;
 use crate::scratch::{self, ScratchFile};
 use crate::temp::TempFile;
@@ -142,7 +144,7 @@ unsafe extern "C" fn open(
     // SAFETY: the VFS below is registered, so it has an `xOpen`.
     let code = match unsafe { (*host.below).open } {
         // SAFETY: the arguments are SQLite's own, the memory is set aside.
-        Some(f) => guard::unguarded(|| unsafe { f(host.below, name, below, flags, out_flags) }),
+        Some(f) => passage::unguarded(|| unsafe { f(host.below, name, below, flags, out_flags) }),
         None => ffi::CANTOPEN,
     };
     // SAFETY: SQLite passes null or a place that the VFS below fills when it opens a file.
@@ -158,7 +160,16 @@ unsafe extern "C" fn open(
     };
     let kind = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the name and flags are SQLite's.
-        unsafe { kind_of(host.api, name, flags, base) }
+        let (mut kind, db) = unsafe { kind_of(host.api, name, flags, base) }?;
+        // SAFETY: as above.
+        if let Some(place) = unsafe { place_of(host, name, flags) } {
+            match &mut kind {
+                Kind::Main(main) => main.begin_freshness(&place)?,
+                Kind::New(new) => new.set_place(place),
+                _ => {}
+            }
+        }
+        Ok((kind, db))
     }));
     match kind {
         Ok(Ok((kind, db))) => {
@@ -173,6 +184,64 @@ unsafe extern "C" fn open(
         }
         Ok(Err(error)) => report(host.api, &error, false, None),
         Err(_) => ffi::CANTOPEN,
+    }
+}
+
+/// Where the main file `name` has the files of its freshness.
+///
+/// # Safety
+/// `name` and `flags` are what SQLite passed to `xOpen`.
+unsafe fn place_of(host: &Host, name: *const c_char, flags: c_int) -> Option<Place> {
+    if flags & ffi::OPEN_MAIN_DB == 0 || name.is_null() {
+        return None;
+    }
+    // SAFETY: this function's own contract.
+    let anchors = unsafe { host.api.uri_parameter(name, c"tdekit_anchors") };
+    // SAFETY: as above; the name is terminated.
+    let path = unsafe { CStr::from_ptr(name) }.to_bytes().to_vec();
+    Some(Place { below: host.below, path, anchors: anchors.map(Into::into) })
+}
+
+/// Deletes a file. Before a journal or a log goes, the anchor of its database moves.
+unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync: c_int) -> c_int {
+    // SAFETY: SQLite calls the method of our VFS.
+    let host = unsafe { host(vfs) };
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the name is SQLite's.
+        unsafe { before_delete(name) }
+    }));
+    match ended {
+        Ok(Ok(())) => {}
+        Ok(Err(VfsError::Base(code))) => return code,
+        Ok(Err(error)) => return report(host.api, &error, true, None),
+        Err(_) => return ffi::IOERR,
+    }
+    // SAFETY: the VFS below is registered.
+    match unsafe { (*host.below).delete } {
+        // SAFETY: the arguments are SQLite's own.
+        Some(f) => unsafe { f(host.below, name, sync) },
+        None => ffi::IOERR,
+    }
+}
+
+/// # Safety
+/// `name` is what SQLite passed to `xDelete`.
+unsafe fn before_delete(name: *const c_char) -> Result<(), VfsError> {
+    if name.is_null() {
+        return Ok(());
+    }
+    // SAFETY: this function's own contract.
+    let text = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let (journal, wal) = (text.ends_with(b"-journal"), text.ends_with(b"-wal"));
+    if !journal && !wal {
+        return Ok(());
+    }
+    // SAFETY: as above.
+    let shared = unsafe { shared_of(opened::main_of(name)?) };
+    match shared.as_ref().and_then(|shared| shared.fresh.get()) {
+        Some(fresh) if journal => fresh.finish(),
+        Some(fresh) => fresh.end_log(),
+        None => Ok(()),
     }
 }
 
@@ -200,7 +269,9 @@ pub(crate) unsafe fn kind_of(
         Some(shared) if wal => Kind::Wal(WalFile::new(base, shared)),
         Some(shared) => {
             let lost = shared.journals_lost.clone();
-            let journal = Rc::new(RefCell::new(JournalFile::new(base, shared.live.clone(), lost)));
+            let fresh = shared.fresh.get().cloned();
+            let journal = JournalFile::new(base, shared.live.clone(), lost, fresh);
+            let journal = Rc::new(RefCell::new(journal));
             *shared.journal.borrow_mut() = Rc::downgrade(&journal);
             Kind::Journal(journal)
         }
@@ -242,7 +313,7 @@ unsafe fn named_kind(
         // SAFETY: SQLite passes a terminated name.
         let path = unsafe { CStr::from_ptr(name) }.to_string_lossy();
         if let Some(keys) = child_keys(&mut base, &path)? {
-            let journal = JournalFile::new(base, Rc::new(LiveKeys::new(keys)), Rc::default());
+            let journal = JournalFile::new(base, Rc::new(LiveKeys::new(keys)), Rc::default(), None);
             return Ok(Kind::Journal(Rc::new(RefCell::new(journal))));
         }
     }
@@ -286,7 +357,6 @@ macro_rules! forward {
     };
 }
 
-forward!(delete, ffi::IOERR, (name: *const c_char, sync: c_int) -> c_int);
 forward!(access, ffi::IOERR, (name: *const c_char, flags: c_int, out: *mut c_int) -> c_int);
 forward!(full_pathname, ffi::CANTOPEN,
     (name: *const c_char, len: c_int, out: *mut c_char) -> c_int);

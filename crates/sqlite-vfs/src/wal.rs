@@ -1,5 +1,7 @@
 //! The write-ahead log of an encrypted database.
 
+mod fresh;
+
 use std::ffi::c_int;
 use std::rc::Rc;
 
@@ -52,6 +54,8 @@ pub(crate) struct WalFile {
     committed_end: u32,
     /// Frames below this were synced.
     durable_before: u32,
+    /// Frames that must stay as they are, where the database has freshness.
+    list: fresh::FrameList,
     sealed: Vec<u8>,
     plain: Vec<u8>,
 }
@@ -85,6 +89,7 @@ impl WalFile {
             written_end: 0,
             committed_end: 0,
             durable_before: 0,
+            list: fresh::FrameList::default(),
             sealed: Vec::new(),
             plain: Vec::new(),
         }
@@ -216,6 +221,7 @@ impl WalFile {
             },
         };
         if end == 0 {
+            self.end_list()?;
             self.forget_written();
         }
         self.base.truncate(end)
@@ -230,14 +236,14 @@ impl WalFile {
         self.settle()?;
         self.base.sync(flags)?;
         self.durable_before = self.committed_end;
-        Ok(())
+        self.pin()
     }
 
     /// Size of the log as SQLite sees it.
     pub(crate) fn size(&mut self) -> Result<u64, VfsError> {
         self.settle()?;
         let physical = self.base.size()?;
-        if physical == 0 {
+        if !self.has_needed()? || physical == 0 {
             return Ok(0);
         }
         let Some(size) = self.page_size()? else { return Ok(0) };
@@ -255,6 +261,7 @@ impl WalFile {
     fn write_header(&mut self, header: &[u8; SQLITE_WAL_HEADER_LEN]) -> Result<(), VfsError> {
         self.settle()?;
         let area = self.codec().seal_header(header)?;
+        self.begin_list(header)?;
         self.base.write(&area, 0)?;
         self.forget_written();
         self.note_header(header);
@@ -285,7 +292,7 @@ impl WalFile {
         self.base.read(&mut area, 0)?;
         // A header under a key that is not known would look as if there were no log.
         self.shared.live.learn()?;
-        if let Some(header) = self.codec().open_header(&area) {
+        if let Some(header) = self.current_header(&area)? {
             self.note_header(&header);
         }
         Ok(self.size)
@@ -296,7 +303,7 @@ impl WalFile {
         self.base.read(&mut area, 0)?;
         out.fill(0);
         self.shared.live.learn()?;
-        let Some(header) = self.codec().open_header(&area) else { return Ok(Read::Short) };
+        let Some(header) = self.current_header(&area)? else { return Ok(Read::Short) };
         self.note_header(&header);
         let start = usize::try_from(offset).unwrap_or(SQLITE_WAL_HEADER_LEN);
         let n = out.len().min(SQLITE_WAL_HEADER_LEN - start.min(SQLITE_WAL_HEADER_LEN));
@@ -305,6 +312,9 @@ impl WalFile {
     }
 
     fn read_page(&mut self, frame: u32, size: PageSize, out: &mut [u8]) -> Result<Read, VfsError> {
+        if self.shared.fresh.get().is_some() {
+            return self.read_fresh(frame, size, out);
+        }
         let (at, len) = (frame_offset(size, frame), FRAME_PREFIX_LEN + size.len());
         let shared = &self.shared;
         let open = |bytes: &[u8], out: &mut [u8]| {
@@ -327,6 +337,24 @@ impl WalFile {
             return Ok(Read::Short);
         }
         open(&self.sealed, out)?;
+        Ok(Read::Full)
+    }
+
+    fn read_fresh(&mut self, frame: u32, size: PageSize, out: &mut [u8]) -> Result<Read, VfsError> {
+        if !self.load_frame(frame, size)? {
+            out.fill(0);
+            return Ok(Read::Short);
+        }
+        self.check_sealed(frame, size)?;
+        let (prefix, sealed) = self.sealed.split_at(FRAME_PREFIX_LEN);
+        let page = prefix_page(prefix);
+        if self.shared.checkpoint.get() {
+            out.copy_from_slice(sealed);
+            self.shared.sealed_page.set(page);
+            self.note_copied(frame, size)?;
+        } else {
+            self.shared.open_page(page, sealed, out)?;
+        }
         Ok(Read::Full)
     }
 
@@ -418,7 +446,11 @@ impl WalFile {
             let body = &mut out[SQLITE_FRAME_HEADER_LEN..];
             let likely = page_opens
                 || self.shared.try_page(number, &trial[FRAME_PREFIX_LEN..], body).is_ok();
-            let opens = likely && self.open_frame(frame, &trial, out).is_ok();
+            // One of an older generation may have been about to be written over.
+            let opens = likely
+                && self
+                    .open_frame(frame, &trial, out)
+                    .is_ok_and(|header| header.salts() == self.salts || header.salts() == [0; 8]);
             trial[bit / 8] ^= 1 << (bit % 8);
             opens
         })
@@ -479,6 +511,7 @@ impl WalFile {
             self.pending_first = frame;
         }
         let header = self.frame_header(frame, header);
+        self.unlist(frame, &header)?;
         if header.page() == 1 {
             check_page_one(plain, size)?;
         }
@@ -554,7 +587,12 @@ impl WalFile {
             // The page never came: SQLite met an error between the two writes.
             return Ok(());
         }
+        if prefix_page(&self.sealed) != prefix_page(&sqlite) {
+            // A new frame in the place of one that was rolled back: its page comes next.
+            return Ok(());
+        }
         let header = self.frame_header(frame, sqlite);
+        self.unlist(frame, &header)?;
         let mut prefix = [0; FRAME_PREFIX_LEN];
         self.renew_keys();
         self.codec.seal_frame(frame, &header, &self.sealed[FRAME_PREFIX_LEN..], &mut prefix)?;

@@ -10,6 +10,7 @@ use crate::commands::backup_key::BackupKeyCommand;
 use crate::commands::decrypt::DecryptArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::encrypt::EncryptArgs;
+use crate::commands::freshness::FreshnessCommand;
 use crate::commands::history::HistoryArgs;
 use crate::commands::import::ImportArgs;
 use crate::commands::inspect::InspectArgs;
@@ -73,6 +74,9 @@ pub(crate) enum Command {
     Rewrap(RewrapArgs),
     /// Give a database a new key, under its readers and writers
     Rotate(RotateArgs),
+    /// Have a database tell when an older state of it was put back
+    #[command(subcommand)]
+    Freshness(FreshnessCommand),
     /// Make a backup set of a database or of standard input
     Backup(Box<BackupArgs>),
     /// Restore a database or a stream from a backup set

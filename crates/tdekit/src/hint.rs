@@ -87,6 +87,7 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
         DatabaseError::AlreadyEncrypted { .. } => {
             "`tdekit status` shows how; `tdekit rewrap` changes its certificates"
         }
+        DatabaseError::NoFreshness { .. } => "`tdekit freshness on` gives it that",
         DatabaseError::InUse { .. } => "stop what uses it, then try again",
         DatabaseError::WithoutExtension { .. } => {
             "stop it, or have it load the extension that belongs to this tdekit"
@@ -126,6 +127,7 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
         | DatabaseError::NotAFile { .. }
         | DatabaseError::NotEncrypted { .. }
         | DatabaseError::NoKeyChange { .. }
+        | DatabaseError::Freshness { .. }
         | DatabaseError::ReadOnly { .. }
         | DatabaseError::Replaced { .. }
         | DatabaseError::Verification { .. }

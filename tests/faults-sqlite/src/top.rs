@@ -14,6 +14,8 @@ pub enum Top {
     Plain,
     /// SQLite, tdekit, crash, unix.
     Tdekit,
+    /// The same, with freshness: the anchor stands beside the database, so that it is recorded.
+    Fresh,
 }
 
 impl Top {
@@ -27,7 +29,7 @@ impl Top {
         tdekit::install()?;
         match self {
             Self::Plain => crash_vfs::install(),
-            Self::Tdekit => Ok(tdekit_sqlite::VFS_NAME),
+            Self::Tdekit | Self::Fresh => Ok(tdekit_sqlite::VFS_NAME),
         }
     }
 
@@ -62,6 +64,15 @@ impl Top {
         match self {
             Self::Plain => self.uri(path, ""),
             Self::Tdekit => self.uri(path, &format!("tdekit_certificate={}", tdekit::CERTIFICATE)),
+            Self::Fresh => {
+                let certificate = tdekit::CERTIFICATE;
+                let directory = path.parent().unwrap_or(Path::new(".")).display();
+                let parameters = format!(
+                    "tdekit_certificate={certificate}&tdekit_freshness=on&\
+                     tdekit_anchors={directory}"
+                );
+                self.uri(path, &parameters)
+            }
         }
     }
 
@@ -72,7 +83,7 @@ impl Top {
             // SQLite's file format, 4.1.
             Self::Plain => (32, 24 + page_size),
             // docs/format/page.md.
-            Self::Tdekit => (1024, 72 + page_size),
+            Self::Tdekit | Self::Fresh => (1024, 72 + page_size),
         }
     }
 
@@ -81,7 +92,7 @@ impl Top {
     pub fn seals(self) -> bool {
         match self {
             Self::Plain => false,
-            Self::Tdekit => true,
+            Self::Tdekit | Self::Fresh => true,
         }
     }
 }
@@ -91,6 +102,7 @@ impl fmt::Display for Top {
         f.write_str(match self {
             Self::Plain => "plain",
             Self::Tdekit => "tdekit",
+            Self::Fresh => "fresh",
         })
     }
 }

@@ -74,6 +74,26 @@ fn tdekit_wal() {
     check(Top::Tdekit, Journal::Wal);
 }
 
+#[test]
+fn fresh_delete() {
+    check(Top::Fresh, Journal::Delete);
+}
+
+#[test]
+fn fresh_truncate() {
+    check(Top::Fresh, Journal::Truncate);
+}
+
+#[test]
+fn fresh_persist() {
+    check(Top::Fresh, Journal::Persist);
+}
+
+#[test]
+fn fresh_wal() {
+    check(Top::Fresh, Journal::Wal);
+}
+
 /// A database that never syncs and says it did must be caught, in both kinds of journal.
 #[test]
 fn a_missing_sync_is_found() {

@@ -121,6 +121,15 @@ fn killed_with_a_journal() {
     killed_writers(Top::Tdekit, ("PERSIST", "OFF"), 1024);
 }
 
+#[test]
+fn killed_with_freshness() {
+    killed_writers(Top::Fresh, ("WAL", "NORMAL"), 4096);
+    killed_writers(Top::Fresh, ("WAL", "FULL"), 1024);
+    killed_writers(Top::Fresh, ("DELETE", "FULL"), 4096);
+    killed_writers(Top::Fresh, ("TRUNCATE", "NORMAL"), 4096);
+    killed_writers(Top::Fresh, ("PERSIST", "OFF"), 1024);
+}
+
 /// Writers, long readers, and a connection that checkpoints in every mode, in processes and
 /// threads at once.
 fn crowded(top: Top, journal: &'static str) {
@@ -191,6 +200,12 @@ fn crowd_with_a_log() {
 #[test]
 fn crowd_with_a_journal() {
     crowded(Top::Tdekit, "DELETE");
+}
+
+#[test]
+fn crowd_with_freshness() {
+    crowded(Top::Fresh, "WAL");
+    crowded(Top::Fresh, "DELETE");
 }
 
 /// Seals of all pages of the database at `path`: nonce and tag, unique in the world.

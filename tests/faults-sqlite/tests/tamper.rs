@@ -235,7 +235,8 @@ fn a_format_from_the_future_is_refused() {
     let target = with(Target::closed);
     let mut state = target.state.clone();
     for slot in bytes(&mut state, "main.db")[..2 * SLOT].chunks_exact_mut(SLOT) {
-        let version = u16::from_le_bytes([slot[16], slot[17]]) + 1;
+        // Above the newest: one with freshness has the next.
+        let version = u16::from_le_bytes([slot[16], slot[17]]) + 2;
         slot[16..18].copy_from_slice(&version.to_le_bytes());
         let length = usize::from(u16::from_le_bytes([slot[20], slot[21]]));
         let checksum = tdekit_key_crypto::sha256(&[&slot[..length]]);

@@ -23,6 +23,7 @@ pub use wire::{tds_login, tds_packet, tds_rpc, tds_token};
 
 use tdekit_key_crypto::{Algorithm, SecretBytes, sha256};
 use tdekit_key_store::{FORMAT_VERSION, MAGIC, StoreFile, WrappedDek};
+use tdekit_sqlite_page::fresh;
 use tdekit_sqlite_page::header::{self, Header, decode_slot, read_slots};
 use tdekit_sqlite_page::journal::{
     EXTENT_PREFIX_LEN, ExtentPlace, JournalCodec, JournalHeader, looks_torn, read_prefix,
@@ -158,6 +159,23 @@ pub fn wal(data: &[u8]) {
     if let Ok(opened) = result {
         assert_eq!(opened, header);
     }
+}
+
+/// The list of a database's seals and its anchor.
+pub fn fresh(data: &[u8]) {
+    let Some((file_id, rest)) = data.split_first_chunk::<16>() else { return };
+    if let Some(list) = fresh::ListAnchor::decode(rest, file_id) {
+        let (_, slot) = list.encode(file_id);
+        assert_eq!(fresh::ListAnchor::decode(&slot, file_id), Some(list));
+    }
+    let _ = fresh::LogAnchor::decode(rest, file_id);
+    let mut tags = fresh::decode_snapshot(file_id, rest).unwrap_or_default();
+    let (known, mut rest) = (tags.len(), rest);
+    while let Some(used) = fresh::apply_record(rest, &mut tags) {
+        rest = &rest[used..];
+    }
+    // It grows by no more than the records hold.
+    assert!(tags.len() <= known + data.len());
 }
 
 /// A rollback journal: its header and an extent, as they are and changed.

@@ -92,6 +92,7 @@ fn header() -> Vec<u8> {
         algorithm: Algorithm::Aes256,
         page_size: PageSize::new(4096).unwrap(),
         current: 2,
+        freshness: false,
         deks: vec![entry(1), entry(2)],
     };
     let slot = header.encode_slot(&dek()).unwrap();

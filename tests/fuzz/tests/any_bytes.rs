@@ -79,6 +79,9 @@ proptest! {
     fn wal(data in any_bytes()) { tdekit_fuzz::wal(&data); }
 
     #[test]
+    fn fresh(data in any_bytes()) { tdekit_fuzz::fresh(&data); }
+
+    #[test]
     fn journal(data in any_bytes()) { tdekit_fuzz::journal(&data); }
 
     #[test]

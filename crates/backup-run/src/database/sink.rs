@@ -153,7 +153,7 @@ impl<'a> DatabaseSink<'a> {
         self.target.check_space(bytes.saturating_add(HEADER_AREA_LEN))?;
         let size = PageSize::new(u64::from(page_size)).map_err(header)?;
         let certificates = certificates.iter().map(|info| thumbprint(&info.sha256)).collect();
-        let new = NewDatabase { certificates, algorithm: *algorithm };
+        let new = NewDatabase { certificates, algorithm: *algorithm, freshness: false };
         let (opened, area) = keyring::create_header(&new, size).map_err(|error| self.vfs(error))?;
         let target = &self.target;
         target.file().write_all_at(&area, 0).map_err(io_error("write", target.path()))?;

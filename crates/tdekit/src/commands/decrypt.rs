@@ -10,7 +10,7 @@ use crate::error::CommandError;
 use crate::global::GlobalArgs;
 use crate::progress::{Shown, StopAfter, heed_signals};
 use crate::{output, session};
-use tdekit_sqlite_convert::{Form, Options, convert};
+use tdekit_sqlite_convert::{Form, Options, convert, forget_freshness, freshness};
 
 /// Arguments of `decrypt`.
 #[derive(Debug, Args)]
@@ -30,7 +30,11 @@ pub(crate) fn run(args: &DecryptArgs, global: &GlobalArgs) -> Result<(), Command
     let options = Options { verify: args.verify, ..Options::default() };
     heed_signals();
     let shown = Shown::stopping_after(args.stop_after);
+    let before = freshness(&args.database, &unlocked)?;
     let done = convert(&args.database, &Form::Plain, &options, &unlocked, &shown)?;
+    if before.has_any() {
+        forget_freshness(&done.path, &before.anchor)?;
+    }
     output::line(format_args!("Decrypted {}", done.path.display()))?;
     warn_unchecked(args.verify, &done.unknown);
     if let Some(error) = &done.not_synced {

@@ -8,10 +8,12 @@ use clap::builder::PossibleValuesParser;
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, StoreError};
 use tdekit_sqlite_convert::{
-    DatabaseError, Form, Options, Unknown, convert, encrypt_online, find_certificates,
+    Change, DatabaseError, Form, Options, Unknown, change_freshness, convert, encrypt_online,
+    find_certificates,
 };
 use tdekit_sqlite_page::PageSize;
 
+use crate::commands::freshness;
 use crate::error::CommandError;
 use crate::global::GlobalArgs;
 use crate::progress::{Shown, StopAfter, heed_signals};
@@ -45,6 +47,9 @@ pub(crate) struct EncryptArgs {
     /// Let processes that have the extension loaded go on reading and writing meanwhile
     #[arg(long, conflicts_with = "keep_plain")]
     online: bool,
+    /// Have it tell when an older state of it was put back; see `tdekit freshness`
+    #[arg(long, conflicts_with = "online")]
+    freshness: bool,
     #[command(flatten)]
     stop_after: StopAfter,
 }
@@ -92,6 +97,10 @@ pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), Command
     warn_unchecked(args.verify, &done.unknown);
     warn_unsettled(done.not_synced.as_ref(), done.not_recorded);
     certificates.iter().for_each(|info| output::warn_of_certificate(unlocked.store(), info));
+    if args.freshness {
+        let (found, changed) = change_freshness(&done.path, Change::On, &unlocked, &shown)?;
+        freshness::say(&found, Change::On, changed)?;
+    }
     Ok(())
 }
 

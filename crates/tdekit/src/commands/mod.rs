@@ -8,6 +8,7 @@ pub(crate) mod cert;
 pub(crate) mod decrypt;
 pub(crate) mod doctor;
 pub(crate) mod encrypt;
+pub(crate) mod freshness;
 pub(crate) mod history;
 pub(crate) mod import;
 pub(crate) mod inspect;
@@ -43,6 +44,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Audit(args) => audit::run(args, &cli.global),
         Command::Rewrap(args) => rewrap::run(args, &cli.global),
         Command::Rotate(args) => rotate::run(args, &cli.global),
+        Command::Freshness(command) => freshness::run(command, &cli.global),
         Command::Backup(args) => backup::run(args, &cli.global),
         Command::Restore(args) => restore::run(args, &cli.global),
         Command::Verify(args) => verify::run(args, &cli.global),

@@ -29,6 +29,7 @@ fn run(arguments: &[String]) -> Result<()> {
     let top = match top.as_str() {
         "plain" => Top::Plain,
         "tdekit" => Top::Tdekit,
+        "fresh" => Top::Fresh,
         _ => return Err(Error::Setup(USAGE.into())),
     };
     let number = |text: &str| text.parse().map_err(|_| Error::Setup(USAGE.into()));

@@ -1,0 +1,244 @@
+//! Switches freshness of a database on and off, and anchors it anew.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tdekit_key_store::Unlocked;
+use tdekit_sqlite::freshness::{anchor_name, list_names, make_directory, suspend};
+use tdekit_sqlite::keyring;
+use tdekit_sqlite_page::fresh::{ListAnchor, Tag, encode_anchor, encode_snapshot, tag_of};
+use tdekit_sqlite_page::page::seal_of;
+use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, Header, PageCodec, PageError, PageSize};
+
+use crate::error::{DatabaseError, io_error};
+use crate::rewrap::{check, write_slots};
+use crate::source::{Hold, Source, database_path, open_file, pragma};
+use crate::target::sync_directory;
+use crate::watch::{Watch, go_on};
+
+/// SQLite never uses the page that holds this byte of what it sees.
+const LOCK_BYTE: u64 = 1 << 30;
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Lists the seals of all pages and anchors them.
+    On,
+    /// Forgets list and anchor.
+    Off,
+    /// Takes the database as it is now for its last state.
+    Accept,
+}
+
+/// The freshness of a database.
+#[derive(Debug)]
+pub struct Freshness {
+    /// The database's resolved path.
+    pub path: PathBuf,
+    /// Whether it has freshness.
+    pub on: bool,
+    /// Where its anchor stands, or would.
+    pub anchor: PathBuf,
+    /// How often the anchor of the main file was moved; `None` where there is none, or a damaged
+    /// one.
+    pub moves: Option<u64>,
+}
+
+/// Changes the freshness of the database `name`; tells whether anything had to be changed. Nobody
+/// else may have it open. A page that does not open is an error, and everything stays as it was.
+///
+/// # Errors
+/// `NotEncrypted`, `InUse`, errors of the key store; `NoFreshness` for `Accept` where it is off.
+pub fn change_freshness(
+    name: &Path,
+    change: Change,
+    unlocked: &Arc<Unlocked>,
+    watch: &dyn Watch,
+) -> Result<(Freshness, bool), DatabaseError> {
+    keyring::set_unlocked(Arc::clone(unlocked));
+    let path = database_path(name)?;
+    let (_, header, _) = check(&path, &open_file(&path)?, unlocked)?;
+    let before = freshness(name, unlocked)?;
+    match (change, header.freshness) {
+        (Change::On, true) if before.moves.is_some() => return Ok((before, false)),
+        (Change::Off, false) if !before.has_any() => return Ok((before, false)),
+        (Change::Accept, false) if !before.has_any() => {
+            return Err(DatabaseError::NoFreshness { path });
+        }
+        (Change::Off, true) => switch_off(&path, unlocked, watch)?,
+        (Change::Off, false) => forget_freshness(&path, &before.anchor)?,
+        (Change::On | Change::Accept, _) => anchor_anew(&path, unlocked, watch)?,
+    }
+    Ok((freshness(name, unlocked)?, true))
+}
+
+impl Freshness {
+    /// Whether the header says so, or an anchor is there that says so.
+    #[must_use]
+    pub fn has_any(&self) -> bool {
+        self.on || self.moves.is_some()
+    }
+}
+
+/// Whether the database `name` has freshness, by its header.
+///
+/// # Errors
+/// `NotEncrypted`, errors of the key store.
+pub fn freshness(name: &Path, unlocked: &Arc<Unlocked>) -> Result<Freshness, DatabaseError> {
+    keyring::set_unlocked(Arc::clone(unlocked));
+    let path = database_path(name)?;
+    let (_, header, _) = check(&path, &open_file(&path)?, unlocked)?;
+    let anchor = anchor_name(None, &header.file_id).map_err(vfs(&path))?;
+    let moves = fs::read(&anchor)
+        .ok()
+        .and_then(|bytes| ListAnchor::decode(&bytes, &header.file_id))
+        .map(|list| list.sequence);
+    Ok(Freshness { path, on: header.freshness, anchor, moves })
+}
+
+/// Opens the database as an application does: an error tells that it is not in its last state.
+/// Every page of the main file is looked at.
+///
+/// # Errors
+/// SQLite's, with what the VFS tells.
+pub fn check_freshness(found: &Freshness, watch: &dyn Watch) -> Result<(), DatabaseError> {
+    let source = Source::open(&found.path, Hold::Writers)?;
+    go_on(watch)?;
+    source
+        .db
+        .query_row("PRAGMA main.quick_check(1)", [], |_| Ok(()))
+        .map_err(source.failed("check"))
+}
+
+/// Removes what stands beside a database that has no freshness any more, or is gone.
+///
+/// # Errors
+/// `Io`.
+pub fn forget_freshness(path: &Path, anchor: &Path) -> Result<(), DatabaseError> {
+    for name in list_names(path).iter().map(PathBuf::as_path).chain([anchor]) {
+        match fs::remove_file(name) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(io_error("remove", name)(error)),
+        }
+    }
+    Ok(())
+}
+
+fn vfs(path: &Path) -> impl FnOnce(tdekit_sqlite::VfsError) -> DatabaseError + '_ {
+    move |source| DatabaseError::Freshness { path: path.to_owned(), source }
+}
+
+fn switch_off(
+    path: &Path,
+    unlocked: &Arc<Unlocked>,
+    watch: &dyn Watch,
+) -> Result<(), DatabaseError> {
+    let source = Source::open(path, Hold::Everyone)?;
+    let (area, header, keys) = check(path, &source.file, unlocked)?;
+    let off = Header { freshness: false, ..header };
+    let anchor = anchor_name(None, &off.file_id).map_err(vfs(path))?;
+    allow_switching(&anchor, &off.file_id)?;
+    write_slots(&source, &area, &off, &keys, unlocked, watch)?;
+    drop(source);
+    forget_freshness(path, &anchor)
+}
+
+/// Lists and anchors what is in the file. A crash before the header says so leaves an anchor that
+/// binds nobody yet; where it says so already, a database that has to be accepted once more.
+fn anchor_anew(
+    path: &Path,
+    unlocked: &Arc<Unlocked>,
+    watch: &dyn Watch,
+) -> Result<(), DatabaseError> {
+    let _suspended = suspend();
+    let source = Source::open(path, Hold::Everyone)?;
+    let (area, header, keys) = check(path, &source.file, unlocked)?;
+    let tags = tags_of(&source, &keys, watch)?;
+    let bad = |source: PageError| DatabaseError::Header { path: path.to_owned(), source };
+    let snapshot = encode_snapshot(&header.file_id, &tags).map_err(bad)?;
+    let anchor = anchor_name(None, &header.file_id).map_err(vfs(path))?;
+    let before = fs::read(&anchor).ok();
+    let sequence = before
+        .and_then(|bytes| ListAnchor::decode(&bytes, &header.file_id))
+        .map_or(1, |list| list.sequence.wrapping_add(1));
+    make_directory(&anchor).map_err(vfs(path))?;
+    let [list, other] = list_names(path);
+    replace(&list, &snapshot, &source.file, None)?;
+    let home = anchor.parent().and_then(Path::parent).unwrap_or(path);
+    let home = File::open(home).map_err(io_error("open", home))?;
+    let file_id = header.file_id;
+    let anchor_at = |sequence, switching| {
+        let bytes = encode_anchor(&file_id, &snapshot, sequence, switching);
+        replace(&anchor, &bytes, &home, Some(0o600))
+    };
+    anchor_at(sequence, true)?;
+    let _ = fs::remove_file(other);
+    if !header.freshness {
+        let on = Header { freshness: true, ..header };
+        write_slots(&source, &area, &on, &keys, unlocked, watch)?;
+    }
+    anchor_at(sequence.wrapping_add(1), false)
+}
+
+/// Has the anchor fit a header of either kind.
+fn allow_switching(anchor: &Path, file_id: &[u8; 16]) -> Result<(), DatabaseError> {
+    let failed = || io_error("write", anchor);
+    let bytes = fs::read(anchor).map_err(failed())?;
+    let Some(list) = ListAnchor::decode(&bytes, file_id) else { return Ok(()) };
+    let sequence = list.sequence.wrapping_add(1);
+    let (at, slot) = ListAnchor { sequence, switching: true, ..list }.encode(file_id);
+    let file = OpenOptions::new().write(true).open(anchor).map_err(failed())?;
+    file.write_all_at(&slot, at).and_then(|()| file.sync_all()).map_err(failed())
+}
+
+/// Writes a file anew, durably, with the owner of `like` and its mode or `mode`.
+fn replace(path: &Path, bytes: &[u8], like: &File, mode: Option<u32>) -> Result<(), DatabaseError> {
+    let failed = io_error("write", path);
+    let made = || -> std::io::Result<()> {
+        let like = like.metadata()?;
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        file.write_all(bytes)?;
+        let own = file.metadata()?;
+        if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
+            fchown(&file, Some(like.uid()), Some(like.gid()))?;
+        }
+        let mode = mode.unwrap_or_else(|| like.mode() & 0o777);
+        file.set_permissions(Permissions::from_mode(mode))?;
+        file.sync_all()
+    };
+    made().map_err(failed)?;
+    sync_directory(path)
+}
+
+/// The tags of all pages, each of which opens.
+fn tags_of(source: &Source, keys: &FileKeys, watch: &dyn Watch) -> Result<Vec<Tag>, DatabaseError> {
+    let path = &source.path;
+    let bad = |source: PageError| DatabaseError::Header { path: path.clone(), source };
+    let size = PageSize::new(
+        pragma::<u32>(&source.db, "page_size").map_err(source.failed("read"))?.into(),
+    )
+    .map_err(bad)?;
+    let len = source.file.metadata().map_err(io_error("examine", path))?.len();
+    let pages = len.saturating_sub(HEADER_AREA_LEN) / u64::from(size.bytes());
+    let mut codec = PageCodec::new(keys.clone());
+    let (mut sealed, mut plain) = (vec![0; size.len()], vec![0; size.len()]);
+    let mut tags = Vec::new();
+    for page in 1..=u32::try_from(pages).unwrap_or(u32::MAX) {
+        if page % 1024 == 0 {
+            go_on(watch)?;
+        }
+        let at = size.page_offset(page);
+        source.file.read_exact_at(&mut sealed, at).map_err(io_error("read", path))?;
+        if LOCK_BYTE / u64::from(size.bytes()) + 1 != u64::from(page) {
+            codec.open(page, &sealed, &mut plain).map_err(bad)?;
+        }
+        tags.push(seal_of(&sealed).map(tag_of).unwrap_or_default());
+    }
+    plain.fill(0);
+    Ok(tags)
+}

@@ -1,0 +1,87 @@
+//! Where the list of a database's seals and its anchor stand, for programs that link this.
+
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tdekit_sqlite_page::fresh::ListAnchor;
+
+use crate::VfsError;
+use crate::keyring::store_dir;
+
+/// What the two files of the list have behind the database's name.
+pub const LIST_SUFFIXES: [&str; 2] = ["-seals", "-seals2"];
+/// The directory of the anchors within a key store.
+const ANCHORS: &str = "anchors";
+
+static SUSPENDED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process looks at no anchor, as it makes a new one.
+pub(crate) fn is_suspended() -> bool {
+    SUSPENDED.load(Ordering::Relaxed)
+}
+
+/// Has this process open databases without a look at their anchors until the value is dropped. It
+/// is for those alone who make a new anchor and keep everyone else out.
+#[derive(Debug)]
+pub struct Suspended(());
+
+/// Begins that.
+#[must_use]
+pub fn suspend() -> Suspended {
+    SUSPENDED.store(true, Ordering::Relaxed);
+    Suspended(())
+}
+
+impl Drop for Suspended {
+    fn drop(&mut self) {
+        SUSPENDED.store(false, Ordering::Relaxed);
+    }
+}
+
+/// The anchor of the database `file_id`: in `anchors`, else in the key store in use.
+///
+/// # Errors
+/// The key store's, where none is named.
+pub fn anchor_name(anchors: Option<&Path>, file_id: &[u8; 16]) -> Result<PathBuf, VfsError> {
+    let directory = match anchors {
+        Some(directory) => directory.to_owned(),
+        None => store_dir()?.join(ANCHORS),
+    };
+    let name: String = file_id.iter().map(|b| format!("{b:02x}")).collect();
+    Ok(directory.join(name + ".anchor"))
+}
+
+/// Fails where a database whose header says that it has no freshness has an anchor: the header of
+/// an older state was put back.
+pub(crate) fn refuse_anchored(anchors: Option<&Path>, file_id: &[u8; 16]) -> Result<(), VfsError> {
+    // Without a store there is no anchor either.
+    let Ok(path) = anchor_name(anchors, file_id) else { return Ok(()) };
+    let Ok(bytes) = std::fs::read(&path) else { return Ok(()) };
+    match ListAnchor::decode(&bytes, file_id) {
+        Some(list) if !list.switching => Err(VfsError::OlderHeader { path }),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the directory that `anchor` is to stand in, for its owner alone.
+///
+/// # Errors
+/// `File`.
+pub fn make_directory(anchor: &Path) -> Result<(), VfsError> {
+    let Some(directory) = anchor.parent() else { return Ok(()) };
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(VfsError::File)
+}
+
+/// The files of the list of the database at `path`.
+#[must_use]
+pub fn list_names(path: &Path) -> [PathBuf; 2] {
+    LIST_SUFFIXES.map(|suffix| {
+        let mut name = OsString::from(path);
+        name.push(suffix);
+        PathBuf::from(name)
+    })
+}

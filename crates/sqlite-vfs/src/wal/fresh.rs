@@ -1,0 +1,268 @@
+//! Freshness of a log: its frames are those that the anchor pins, and do not change.
+//!
+//! A connection lists the seals of the frames as it comes to them, in order, and holds every later
+//! read against the list. The list is right because the anchor has a digest of it.
+
+use std::rc::Rc;
+
+use tdekit_sqlite_page::fresh::{Digest, LogId, LogMark, Tag, frame_digest, log_id, tag_of};
+use tdekit_sqlite_page::page::seal_of;
+use tdekit_sqlite_page::wal::{
+    FRAME_PREFIX_LEN, FrameHeader, SQLITE_WAL_HEADER_LEN, WAL_HEADER_AREA_LEN, frame_offset,
+};
+use tdekit_sqlite_page::{PageSize, RESERVE_LEN};
+
+use super::WalFile;
+use crate::VfsError;
+use crate::base::Read;
+use crate::fresh::Fresh;
+
+/// The frames of one generation of the log, as far as they were come to.
+#[derive(Default)]
+pub(super) struct FrameList {
+    id: LogId,
+    salts: [u8; 8],
+    frames: Vec<ListedFrame>,
+    /// The write transaction that runs here, and its first frame: they are not listed before it
+    /// commits.
+    running: Option<(u64, u32)>,
+}
+
+struct ListedFrame {
+    tag: Tag,
+    /// Of the log up to this frame.
+    digest: Digest,
+    commits: bool,
+}
+
+impl WalFile {
+    fn fresh(&self) -> Option<Rc<Fresh>> {
+        self.shared.fresh.get().cloned()
+    }
+
+    /// The frames that must be there.
+    fn needed(fresh: &Fresh) -> [LogMark; 2] {
+        let (log, copied) = fresh.log_marks();
+        [log, if copied.id == log.id { copied } else { log }]
+    }
+
+    /// SQLite's header, if it is that of the log that the anchor names; `None` where there is no
+    /// log, or an older one whose frames are all in the main file.
+    ///
+    /// # Errors
+    /// `StaleLog` where frames are needed.
+    pub(super) fn current_header(
+        &mut self,
+        area: &[u8],
+    ) -> Result<Option<[u8; SQLITE_WAL_HEADER_LEN]>, VfsError> {
+        let header = self.codec().open_header(area);
+        let Some(fresh) = self.fresh() else { return Ok(header) };
+        for again in [true, false] {
+            if let Some(header) = header.filter(|header| log_id(header) == fresh.log_marks().0.id) {
+                return Ok(Some(header));
+            }
+            if again {
+                fresh.refresh()?;
+            }
+        }
+        if Self::needed(&fresh).iter().any(|mark| mark.frames > 0) {
+            return Err(VfsError::StaleLog);
+        }
+        Ok(None)
+    }
+
+    /// Whether the log has all the frames that it must have, before it is recovered; tells whether
+    /// there is a log.
+    pub(super) fn has_needed(&mut self) -> Result<bool, VfsError> {
+        let Some(fresh) = self.fresh() else { return Ok(true) };
+        fresh.refresh()?;
+        let mut area = [0; WAL_HEADER_AREA_LEN];
+        self.base.read(&mut area, 0)?;
+        let Some(header) = self.current_header(&area)? else { return Ok(false) };
+        self.note_header(&header);
+        if let Some(size) = self.size {
+            self.list_frames(&fresh, 0, size)?;
+        }
+        Ok(true)
+    }
+
+    /// Fails where frame `frame`, whose page was read with `seal`, is not the one that was there
+    /// before, or the log is not the one that the anchor pins.
+    pub(super) fn check_frame(
+        &mut self,
+        frame: u32,
+        size: PageSize,
+        seal: Option<&[u8; RESERVE_LEN]>,
+    ) -> Result<(), VfsError> {
+        let (Some(fresh), Some(seal)) = (self.fresh(), seal) else { return Ok(()) };
+        if self.is_running(frame) {
+            return Ok(());
+        }
+        for again in [true, false] {
+            self.list_frames(&fresh, frame.saturating_add(1), size)?;
+            if self.list.frames.get(frame as usize).is_some_and(|f| f.tag == tag_of(seal)) {
+                return Ok(());
+            }
+            // Perhaps of a transaction that was rolled back since, by us or by others.
+            if again {
+                self.list.frames.clear();
+                fresh.refresh()?;
+            }
+        }
+        Err(VfsError::Stale { what: "frame", number: frame })
+    }
+
+    /// A checkpoint copies frame `frame`: the log must have the frames of its transaction from
+    /// now on.
+    pub(super) fn note_copied(&mut self, frame: u32, size: PageSize) -> Result<(), VfsError> {
+        let Some(fresh) = self.fresh() else { return Ok(()) };
+        let mut end = frame.saturating_add(1);
+        loop {
+            self.list_frames(&fresh, end, size)?;
+            match self.list.frames.get(end as usize - 1) {
+                Some(last) if last.commits => break,
+                Some(_) => end = end.saturating_add(1),
+                None => return Err(VfsError::StaleLog),
+            }
+        }
+        if let Some(mark) = self.mark(end) {
+            fresh.note_copied(mark);
+        }
+        Ok(())
+    }
+
+    /// The log is on disk up to our last commit: pins it there. Only who writes the log may, as
+    /// others do not know what is committed.
+    pub(super) fn pin(&mut self) -> Result<(), VfsError> {
+        let (Some(fresh), Some(size)) = (self.fresh(), self.size) else { return Ok(()) };
+        let writes = self.shared.writes_log.get() || self.shared.exclusive.get();
+        let end = self.committed_end;
+        if !writes || end == 0 {
+            return Ok(());
+        }
+        self.list_frames(&fresh, 0, size)?;
+        if self.list.salts != self.written_salts {
+            return Ok(());
+        }
+        self.list_frames(&fresh, end, size)?;
+        let pinned = fresh.log_marks().0;
+        match self.mark(end) {
+            Some(mark) if pinned.id != mark.id || pinned.frames < end => fresh.set_log(mark),
+            _ => Ok(()),
+        }
+    }
+
+    /// A log with this header is about to begin.
+    pub(super) fn begin_list(
+        &mut self,
+        header: &[u8; SQLITE_WAL_HEADER_LEN],
+    ) -> Result<(), VfsError> {
+        let Some(fresh) = self.fresh() else { return Ok(()) };
+        self.list = FrameList::default();
+        fresh.begin_log(log_id(header))
+    }
+
+    /// The log is about to be emptied.
+    pub(super) fn end_list(&mut self) -> Result<(), VfsError> {
+        let Some(fresh) = self.fresh() else { return Ok(()) };
+        self.list = FrameList::default();
+        fresh.end_log()
+    }
+
+    /// Frame `frame` is about to be written. Where a commit failed after it was pinned, the next
+    /// transaction takes its place.
+    pub(super) fn unlist(&mut self, frame: u32, header: &FrameHeader) -> Result<(), VfsError> {
+        let (Some(fresh), Some(size)) = (self.fresh(), self.size) else { return Ok(()) };
+        let pinned = fresh.log_marks().0;
+        if frame < pinned.frames && pinned.id == self.list_id(&fresh, size)? {
+            self.list_frames(&fresh, frame, size)?;
+            let mark = self.mark(frame).unwrap_or(LogMark { id: pinned.id, ..LogMark::default() });
+            fresh.set_log(mark)?;
+        }
+        self.list.frames.truncate(frame as usize);
+        let transaction = self.shared.write_transactions.get();
+        let first = match self.list.running {
+            Some((of, first)) if of == transaction => first.min(frame),
+            _ => frame,
+        };
+        self.list.running = if header.commits() { None } else { Some((transaction, first)) };
+        Ok(())
+    }
+
+    fn is_running(&self, frame: u32) -> bool {
+        self.list.running.is_some_and(|(transaction, first)| {
+            transaction == self.shared.write_transactions.get() && frame >= first
+        })
+    }
+
+    fn list_id(&mut self, fresh: &Fresh, size: PageSize) -> Result<LogId, VfsError> {
+        self.list_frames(fresh, 0, size)?;
+        Ok(self.list.id)
+    }
+
+    /// The first `end` frames.
+    fn mark(&self, end: u32) -> Option<LogMark> {
+        let last = self.list.frames.get((end as usize).checked_sub(1)?)?;
+        Some(LogMark { id: self.list.id, frames: end, digest: last.digest })
+    }
+
+    /// Lists the frames below `end`, and those that must be there.
+    fn list_frames(&mut self, fresh: &Fresh, end: u32, size: PageSize) -> Result<(), VfsError> {
+        let needed = Self::needed(fresh);
+        if self.list.id != needed[0].id {
+            let mut area = [0; WAL_HEADER_AREA_LEN];
+            self.base.read(&mut area, 0)?;
+            let Some(header) = self.current_header(&area)? else {
+                return Err(VfsError::StaleLog);
+            };
+            self.list = FrameList { id: log_id(&header), ..FrameList::default() };
+            self.list.salts.copy_from_slice(&header[16..24]);
+        }
+        let end = needed.iter().fold(end, |end, mark| end.max(mark.frames));
+        if self.list.frames.len() < end as usize {
+            self.extend_list(end, size)?;
+        }
+        let differs = |mark: &LogMark| mark.frames > 0 && self.mark(mark.frames) != Some(*mark);
+        if needed.iter().any(differs) { Err(VfsError::StaleLog) } else { Ok(()) }
+    }
+
+    fn extend_list(&mut self, end: u32, size: PageSize) -> Result<(), VfsError> {
+        let mut prefix = [0; FRAME_PREFIX_LEN];
+        let mut seal = [0; RESERVE_LEN];
+        while let Ok(frame) = u32::try_from(self.list.frames.len())
+            && frame < end
+        {
+            let at = frame_offset(size, frame);
+            let seal_at = at + (FRAME_PREFIX_LEN + size.usable()) as u64;
+            if self.base.read(&mut prefix, at)? == Read::Short
+                || self.base.read(&mut seal, seal_at)? == Read::Short
+            {
+                return Err(VfsError::StaleLog);
+            }
+            let mut header = self.codec().open_frame(frame, &prefix, &seal);
+            if header.is_err() && self.shared.live.learn()? {
+                header = self.codec().open_frame(frame, &prefix, &seal);
+            }
+            let header = header?;
+            if header.salts() != self.list.salts {
+                return Err(VfsError::StaleLog);
+            }
+            let before = self.list.frames.last().map_or([0; 32], |last| last.digest);
+            self.list.frames.push(ListedFrame {
+                tag: tag_of(&seal),
+                digest: frame_digest(&before, &prefix, &seal),
+                commits: header.commits(),
+            });
+        }
+        Ok(())
+    }
+
+    /// As `check_frame`, of the frame that was read into `self.sealed`.
+    pub(super) fn check_sealed(&mut self, frame: u32, size: PageSize) -> Result<(), VfsError> {
+        if self.shared.fresh.get().is_none() {
+            return Ok(());
+        }
+        let seal = seal_of(&self.sealed).copied();
+        self.check_frame(frame, size, seal.as_ref())
+    }
+}

@@ -1,0 +1,116 @@
+//! `tdekit freshness`: has an encrypted database tell when an older state of it was put back.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use tdekit_sqlite_convert::{Change, Freshness, change_freshness, check_freshness, freshness};
+
+use crate::error::CommandError;
+use crate::global::GlobalArgs;
+use crate::progress::{Shown, StopAfter, heed_signals};
+use crate::{output, session};
+
+/// The commands of `freshness`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FreshnessCommand {
+    /// List the seals of all pages and anchor them in the key store
+    On(FreshnessArgs),
+    /// Forget list and anchor: older pages are not told any more
+    Off(FreshnessArgs),
+    /// Take the database as it is for its last state, such as a copy that you put back yourself
+    Accept(FreshnessArgs),
+    /// Show whether a database has freshness, and whether it is in its last state
+    Status(StatusArgs),
+}
+
+/// Arguments of a change.
+#[derive(Debug, Args)]
+pub(crate) struct FreshnessArgs {
+    /// The database
+    database: PathBuf,
+    #[command(flatten)]
+    stop_after: StopAfter,
+}
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// The database
+    database: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Told {
+    path: PathBuf,
+    freshness: bool,
+    anchor: PathBuf,
+    moves: Option<u64>,
+    last_state: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &FreshnessCommand, global: &GlobalArgs) -> Result<(), CommandError> {
+    match command {
+        FreshnessCommand::On(args) => change(args, Change::On, global),
+        FreshnessCommand::Off(args) => change(args, Change::Off, global),
+        FreshnessCommand::Accept(args) => change(args, Change::Accept, global),
+        FreshnessCommand::Status(args) => status(args, global),
+    }
+}
+
+fn change(args: &FreshnessArgs, to: Change, global: &GlobalArgs) -> Result<(), CommandError> {
+    let unlocked = Arc::new(session::open_unlocked_store(global)?);
+    heed_signals();
+    let shown = Shown::stopping_after(args.stop_after);
+    let (found, changed) = change_freshness(&args.database, to, &unlocked, &shown)?;
+    say(&found, to, changed)
+}
+
+/// Tells what was done.
+pub(crate) fn say(found: &Freshness, to: Change, changed: bool) -> Result<(), CommandError> {
+    let path = found.path.display();
+    match (to, changed) {
+        (Change::On, true) => output::line(format_args!(
+            "Freshness is on: {path}\n  Its anchor is {}",
+            found.anchor.display()
+        )),
+        (Change::On, false) => output::line(format_args!("Freshness was on: {path}")),
+        (Change::Off, true) => output::line(format_args!("Freshness is off: {path}")),
+        (Change::Off, false) => output::line(format_args!("Freshness was off: {path}")),
+        (Change::Accept, _) => output::line(format_args!("Accepted as it is: {path}")),
+    }
+}
+
+fn status(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let unlocked = Arc::new(session::open_unlocked_store(global)?);
+    let found = freshness(&args.database, &unlocked)?;
+    let checked = match found.has_any() {
+        true => check_freshness(&found, &Shown::default()),
+        false => Ok(()),
+    };
+    if args.json {
+        output::json(&Told {
+            path: found.path.clone(),
+            freshness: found.on,
+            anchor: found.anchor.clone(),
+            moves: found.moves,
+            last_state: found.on && checked.is_ok(),
+        })?;
+        return Ok(checked?);
+    }
+    checked?;
+    let path = found.path.display();
+    match (found.on, found.moves) {
+        (true, Some(moves)) => output::line(format_args!(
+            "{path}: freshness on, in its last state\n  Its anchor is {}, moved {moves} times",
+            found.anchor.display()
+        )),
+        (true, None) => output::line(format_args!("{path}: freshness on")),
+        (false, _) => output::line(format_args!("{path}: freshness off")),
+    }
+}
