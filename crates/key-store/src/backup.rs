@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use tdekit_key_crypto::password::PasswordParams;
 
+use crate::audit::{self, AuditAction, Beginning};
 use crate::clock::now_seconds;
 use crate::disk;
 use crate::error::StoreError;
-use crate::file::{MAX_FILE_BYTES, StoreFile};
+use crate::file::{MAX_FILE_BYTES, Protector, StoreFile};
 use crate::lock::{self, WriterLock};
 use crate::provider::Unlock;
 use crate::store::{KeyStore, STORE_FILE_NAME};
@@ -31,6 +32,8 @@ pub enum Restored {
 pub struct RestoreOutcome {
     /// The outcome.
     pub done: Restored,
+    /// What opened the store that was kept, and opens it no more.
+    pub lost: Vec<Protector>,
     /// Where the store that was here went.
     pub set_aside: Option<PathBuf>,
     /// The store, open.
@@ -42,8 +45,9 @@ impl Unlocked {
     /// [`Unlocked::mark_all_backed_up`]; in the file itself they are marked so.
     ///
     /// # Errors
-    /// `BadSecret`, `InsecureFile`, `Crypto`.
+    /// `BadSecret`, `InsecureFile`, `Crypto`, and those of [`Unlocked::log`].
     pub fn backup(&self, secret: &Unlock, cost: PasswordParams) -> Result<Vec<u8>, StoreError> {
+        self.log(&[audit::master_key(AuditAction::Exported, self.store().file())])?;
         let mut file = self.store().file().clone();
         file.master_key.protectors = vec![self.protector(secret, cost)?];
         file.written_at = now_seconds();
@@ -106,9 +110,24 @@ pub fn restore(
         (Some(_), None) if replace => (Restored::Replaced, backup.store().file().clone()),
         (Some(_), None) => return Err(StoreError::DifferentStore { path }),
     };
+    let lost = match done {
+        Restored::SecretChanged => std::mem::take(&mut file.master_key.protectors),
+        Restored::Installed | Restored::Replaced => Vec::new(),
+    };
     file.master_key.protectors = vec![protector];
     file.sequence = file.sequence.saturating_add(1);
     file.written_at = now_seconds();
+    let restored = audit::master_key(AuditAction::Restored, &file);
+    let added =
+        file.master_key.protectors.iter().map(|one| audit::protector(AuditAction::Added, one));
+    let removed = lost.iter().map(|one| audit::protector(AuditAction::Removed, one));
+    let events: Vec<_> = [restored].into_iter().chain(added).chain(removed).collect();
+    let beginning = match done {
+        Restored::SecretChanged => Beginning::Here,
+        Restored::Installed | Restored::Replaced => Beginning::Restored,
+    };
+    let anchor = audit::record(dir, backup.keys(), &file, &events, beginning)?;
+    file.audit = Some(anchor);
     let bytes = file.encode(|body| Ok(backup.keys().mac(body)))?;
     let store = KeyStore::from_bytes(dir, bytes)?;
     let set_aside = match done {
@@ -116,7 +135,7 @@ pub fn restore(
         Restored::Installed | Restored::SecretChanged => None,
     };
     disk::replace(&path, store.bytes(), &disk::go_on)?;
-    Ok(RestoreOutcome { done, set_aside, store: backup.with_store(store) })
+    Ok(RestoreOutcome { done, lost, set_aside, store: backup.with_store(store) })
 }
 
 /// The store in `bytes`, if it is whole and the backup's master key is its own.

@@ -69,6 +69,40 @@ impl StoreKeys {
     }
 }
 
+impl StoreKeys {
+    /// A new key of the audit log, and its seal.
+    pub(crate) fn new_audit_key(
+        &self,
+        file: &StoreFile,
+    ) -> Result<(SecretBytes, Vec<u8>), StoreError> {
+        let key = SecretBytes::random(KEY_LEN)?;
+        let sealed = self.seal_audit_key(file, &key)?;
+        Ok((key, sealed))
+    }
+
+    pub(crate) fn seal_audit_key(
+        &self,
+        file: &StoreFile,
+        key: &SecretBytes,
+    ) -> Result<Vec<u8>, StoreError> {
+        seal(&self.private_keys, &audit_aad(file), key.expose())
+    }
+
+    pub(crate) fn open_audit_key(
+        &self,
+        file: &StoreFile,
+        sealed: &[u8],
+    ) -> Result<SecretBytes, StoreError> {
+        open(&self.private_keys, &audit_aad(file), sealed)
+            .ok_or_else(|| StoreError::corrupt("audit key", "its seal does not hold"))
+    }
+}
+
+fn audit_aad(file: &StoreFile) -> Vec<u8> {
+    let label: &[u8] = b"tdekit keystore v1 audit key";
+    [label, &file.store_id, &file.master_key.id].concat()
+}
+
 /// The place that a sealed private key is bound to.
 pub(crate) struct PrivateKeyPlace<'a> {
     pub(crate) store_id: &'a [u8; 16],

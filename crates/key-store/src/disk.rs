@@ -1,9 +1,11 @@
 //! Files on disk: replaced so that a crash leaves the old or the new one, whole; read with a limit.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 use crate::error::StoreError;
 use crate::workplace::Workplace;
@@ -128,6 +130,25 @@ pub fn read_limited(path: &Path, max: u64) -> Result<Option<Vec<u8>>, StoreError
     Err(StoreError::io("read", path)(source))
 }
 
+/// Opens a file of the store's directory for reading and appending, and makes it where there is
+/// none, readable by its owner only. Links, pipes and files with several names are refused.
+pub(crate) fn open_appending(path: &Path) -> Result<File, StoreError> {
+    let file = OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+        .open(path)
+        .map_err(StoreError::io("open", path))?;
+    let facts = file.metadata().map_err(StoreError::io("examine", path))?;
+    if !facts.is_file() || facts.nlink() != 1 {
+        let other = io::Error::other("it is not an ordinary file with one name");
+        return Err(StoreError::io("use", path)(other));
+    }
+    Ok(file)
+}
+
 /// Makes a directory and those above it, for its owner only; one that exists is left alone.
 pub(crate) fn create_dir(dir: &Path) -> Result<(), StoreError> {
     if dir.is_dir() {
@@ -143,7 +164,7 @@ pub(crate) fn create_dir(dir: &Path) -> Result<(), StoreError> {
 
 /// A store that root writes for a server's user must stay readable by that user, who owns the
 /// directory. For others than root the file is theirs, as it should be.
-fn give_to_owner_of_directory(file: &File, path: &Path) -> io::Result<()> {
+pub(crate) fn give_to_owner_of_directory(file: &File, path: &Path) -> io::Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }

@@ -10,8 +10,11 @@ use crate::error::StoreError;
 
 /// First bytes of a store file.
 pub const MAGIC: &[u8; 16] = b"tdekit keystore\0";
-/// Version of the format that this program writes, and the newest that it reads.
-pub const FORMAT_VERSION: u16 = 1;
+/// Newest version of the format that this program reads, and the one that it writes of a store
+/// that keeps an audit log.
+pub const FORMAT_VERSION: u16 = 2;
+/// Version of a store that keeps no audit log.
+const VERSION_WITHOUT_AUDIT: u16 = 1;
 /// Most bytes of a store file.
 pub const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Most bytes of a certificate's name.
@@ -22,6 +25,9 @@ const DIGEST_BYTES: usize = 32;
 const MAC_BYTES: usize = 32;
 const SECTION_MASTER_KEY: u16 = 1;
 const SECTION_CERTIFICATE: u16 = 2;
+const SECTION_AUDIT: u16 = 3;
+/// Nonce, key and tag.
+const SEALED_AUDIT_KEY_BYTES: usize = 24 + 32 + 16;
 pub(crate) const MAX_PROTECTORS: usize = 16;
 const MAX_PROTECTOR_BYTES: usize = 4096;
 const MAX_CERTIFICATES: usize = 4096;
@@ -124,6 +130,31 @@ pub struct CertificateRecord {
     pub sealed_private_key: Option<Vec<u8>>,
 }
 
+/// An entry of the audit log, by its number and its MAC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuditMark {
+    /// Number, from 1; 0 stands before the first.
+    pub sequence: u64,
+    /// Its MAC; zeroes before the first.
+    pub mac: [u8; 32],
+}
+
+impl AuditMark {
+    /// Before the first entry.
+    pub const START: Self = Self { sequence: 0, mac: [0; 32] };
+}
+
+/// What the store keeps of its audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditAnchor {
+    /// The key of the log's MACs, sealed: 72 bytes.
+    pub sealed_key: Vec<u8>,
+    /// The entry behind which the log of this directory begins.
+    pub base: AuditMark,
+    /// The last entry when the store was written.
+    pub head: AuditMark,
+}
+
 /// A store file's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreFile {
@@ -137,9 +168,17 @@ pub struct StoreFile {
     pub master_key: MasterKeyRecord,
     /// The certificates, in the order they came.
     pub certificates: Vec<CertificateRecord>,
+    /// Its audit log; `None` in a file of format version 1.
+    pub audit: Option<Box<AuditAnchor>>,
 }
 
 impl StoreFile {
+    /// The version of its format: the lowest that can hold it.
+    #[must_use]
+    pub fn format_version(&self) -> u16 {
+        if self.audit.is_some() { FORMAT_VERSION } else { VERSION_WITHOUT_AUDIT }
+    }
+
     /// Reads a whole store file. The digest is checked; the MAC, which takes the master key, is
     /// not.
     ///
@@ -148,7 +187,8 @@ impl StoreFile {
     /// have written. Never panics, whatever the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
         let mut header = Reader::new(bytes);
-        let (store_id, sequence, written_at, sections) = decode_header(&mut header, bytes.len())?;
+        let Header { version, store_id, sequence, written_at, sections } =
+            decode_header(&mut header, bytes.len())?;
         let split = bytes.len().saturating_sub(DIGEST_BYTES + MAC_BYTES);
         let Some((body, tail)) = bytes.split_at_checked(split) else {
             return Err(StoreError::corrupt("length", "too short"));
@@ -158,9 +198,13 @@ impl StoreFile {
         }
         let mut reader = Reader::new(body);
         reader.take(HEADER_BYTES, "header")?;
-        let (master_key, certificates) = decode_sections(&mut reader, sections)?;
+        let (master_key, certificates, audit) = decode_sections(&mut reader, sections)?;
         reader.end("sections")?;
-        let file = Self { store_id, sequence, written_at, master_key, certificates };
+        let audit = audit.map(Box::new);
+        let file = Self { store_id, sequence, written_at, master_key, certificates, audit };
+        if file.format_version() != version {
+            return Err(StoreError::corrupt("version", "does not fit the sections"));
+        }
         file.check()?;
         Ok(file)
     }
@@ -179,16 +223,19 @@ impl StoreFile {
         for certificate in &self.certificates {
             put_section(&mut sections, SECTION_CERTIFICATE, &encode_certificate(certificate)?)?;
         }
+        if let Some(audit) = &self.audit {
+            put_section(&mut sections, SECTION_AUDIT, &encode_audit(audit))?;
+        }
         let len = HEADER_BYTES + sections.len() + DIGEST_BYTES + MAC_BYTES;
         let len = u32::try_from(len)
             .ok()
             .filter(|len| u64::from(*len) <= MAX_FILE_BYTES)
             .ok_or_else(|| StoreError::corrupt("length", "the store would grow over 16 MiB"))?;
-        let count = u32::try_from(self.certificates.len() + 1)
+        let count = u32::try_from(self.certificates.len() + 1 + usize::from(self.audit.is_some()))
             .map_err(|_| StoreError::corrupt("certificates", "too many"))?;
         let mut out = Vec::with_capacity(HEADER_BYTES + sections.len() + DIGEST_BYTES + MAC_BYTES);
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&self.format_version().to_le_bytes());
         out.extend_from_slice(&0u16.to_le_bytes());
         out.extend_from_slice(&len.to_le_bytes());
         out.extend_from_slice(&self.store_id);
@@ -221,6 +268,9 @@ impl StoreFile {
         if self.certificates.len() > MAX_CERTIFICATES {
             return Err(StoreError::corrupt("certificates", "more than 4096"));
         }
+        if let Some(audit) = &self.audit {
+            check_audit(audit)?;
+        }
         let mut generations = BTreeSet::new();
         let mut names = BTreeSet::new();
         let mut active = BTreeSet::new();
@@ -245,7 +295,13 @@ impl StoreFile {
     }
 }
 
-type Header = ([u8; 16], u64, i64, u32);
+struct Header {
+    version: u16,
+    store_id: [u8; 16],
+    sequence: u64,
+    written_at: i64,
+    sections: u32,
+}
 
 fn decode_header(reader: &mut Reader<'_>, file_len: usize) -> Result<Header, StoreError> {
     if reader.take(MAGIC.len(), "magic")? != MAGIC {
@@ -273,14 +329,14 @@ fn decode_header(reader: &mut Reader<'_>, file_len: usize) -> Result<Header, Sto
     if reader.u32("reserved")? != 0 {
         return Err(StoreError::corrupt("reserved", "not 0"));
     }
-    Ok((store_id, sequence, written_at, sections))
+    Ok(Header { version, store_id, sequence, written_at, sections })
 }
 
-fn decode_sections(
-    reader: &mut Reader<'_>,
-    sections: u32,
-) -> Result<(MasterKeyRecord, Vec<CertificateRecord>), StoreError> {
+type Sections = (MasterKeyRecord, Vec<CertificateRecord>, Option<AuditAnchor>);
+
+fn decode_sections(reader: &mut Reader<'_>, sections: u32) -> Result<Sections, StoreError> {
     let mut master_key = None;
+    let mut audit = None;
     let mut certificates = Vec::new();
     for index in 0..sections {
         let kind = reader.u16("section kind")?;
@@ -293,6 +349,9 @@ fn decode_sections(
         match (kind, index) {
             (SECTION_MASTER_KEY, 0) => master_key = Some(decode_master_key(&mut section)?),
             (SECTION_CERTIFICATE, 1..) => certificates.push(decode_certificate(&mut section)?),
+            (SECTION_AUDIT, 1..) if index == sections - 1 => {
+                audit = Some(decode_audit(&mut section)?);
+            }
             _ => {
                 let reason = format!("{kind} at place {index}");
                 return Err(StoreError::corrupt("section kind", reason));
@@ -302,7 +361,35 @@ fn decode_sections(
     }
     let master_key =
         master_key.ok_or_else(|| StoreError::corrupt("master key", "there is none"))?;
-    Ok((master_key, certificates))
+    Ok((master_key, certificates, audit))
+}
+
+fn decode_audit(reader: &mut Reader<'_>) -> Result<AuditAnchor, StoreError> {
+    let sealed_key = reader.take(SEALED_AUDIT_KEY_BYTES, "audit key")?.to_vec();
+    let mut mark = || -> Result<AuditMark, StoreError> {
+        let sequence = reader.u64("audit mark")?;
+        Ok(AuditMark { sequence, mac: reader.array("audit mark")? })
+    };
+    Ok(AuditAnchor { sealed_key, base: mark()?, head: mark()? })
+}
+
+fn encode_audit(audit: &AuditAnchor) -> Vec<u8> {
+    let mut out = audit.sealed_key.clone();
+    for mark in [&audit.base, &audit.head] {
+        out.extend_from_slice(&mark.sequence.to_le_bytes());
+        out.extend_from_slice(&mark.mac);
+    }
+    out
+}
+
+fn check_audit(audit: &AuditAnchor) -> Result<(), StoreError> {
+    if audit.sealed_key.len() != SEALED_AUDIT_KEY_BYTES {
+        return Err(StoreError::corrupt("audit key", "not of 72 bytes"));
+    }
+    if audit.base.sequence > audit.head.sequence {
+        return Err(StoreError::corrupt("audit mark", "the log would begin behind its end"));
+    }
+    Ok(())
 }
 
 fn decode_master_key(reader: &mut Reader<'_>) -> Result<MasterKeyRecord, StoreError> {

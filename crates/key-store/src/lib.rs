@@ -5,6 +5,7 @@
 //! in `docs/format/keystore.md`.
 
 mod access;
+mod audit;
 mod backup;
 mod bytes;
 mod certificate;
@@ -28,14 +29,18 @@ mod workplace;
 mod wrapped;
 
 pub use access::StoreAccess;
+pub use audit::{
+    AUDIT_VERSION, AuditAction, AuditEvent, AuditFault, AuditRecord, AuditReport, AuditSubject,
+    MAX_AUDIT_LINE_BYTES,
+};
 pub use backup::{RestoreOutcome, Restored, restore};
 pub use certificate::CertificateInfo;
 pub use clock::{expires_soon, iso8601, now_seconds};
 pub use disk::{read_limited, replace_with_mode, write_new};
 pub use error::StoreError;
 pub use file::{
-    CertificateRecord, FORMAT_VERSION, MAGIC, MAX_FILE_BYTES, MAX_NAME_BYTES, MasterKeyRecord,
-    Protector, ProtectorKind, StoreFile,
+    AuditAnchor, AuditMark, CertificateRecord, FORMAT_VERSION, MAGIC, MAX_FILE_BYTES,
+    MAX_NAME_BYTES, MasterKeyRecord, Protector, ProtectorKind, StoreFile,
 };
 pub use manage::{NewCertificate, Rotation};
 pub use provider::{

@@ -1,14 +1,12 @@
 //! The lock that lets one process at a time change a store.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{File, TryLockError};
+use std::io::{Read, Write};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::OFlags;
-
+use crate::disk;
 use crate::error::StoreError;
 
 /// How long a writer waits for another one.
@@ -27,20 +25,7 @@ pub(crate) struct WriterLock {
 impl WriterLock {
     pub(crate) fn acquire(dir: &Path, wait: Duration) -> Result<Self, StoreError> {
         let path = dir.join(FILE_NAME);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
-            .open(&path)
-            .map_err(StoreError::io("open", &path))?;
-        let facts = file.metadata().map_err(StoreError::io("examine", &path))?;
-        if !facts.is_file() || facts.nlink() != 1 {
-            let other = io::Error::other("it is not an ordinary file with one name");
-            return Err(StoreError::io("use", &path)(other));
-        }
+        let mut file = disk::open_appending(&path)?;
         let deadline = Instant::now() + wait;
         loop {
             match file.try_lock() {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tdekit_key_crypto::{SecretBytes, hkdf_sha256, random_bytes, x509};
 
+use crate::audit::{AuditAction, AuditEvent, AuditSubject};
 use crate::certificate::CertificateInfo;
 use crate::clock::now_seconds;
 use crate::disk;
@@ -264,7 +265,9 @@ impl Unlocked {
                 Some(keys) => keys,
                 None => ServerKeys::empty()?,
             };
+            let before = keys.numbers();
             change(&mut keys)?;
+            self.log_locked(&server_key_events(&before, &keys))?;
             keys.sequence = keys.sequence.saturating_add(1);
             keys.signer = self.store().find(signer)?.sha256;
             let bytes = self.encode_server_keys(&keys, signer)?;
@@ -292,7 +295,36 @@ impl Unlocked {
     }
 }
 
+/// What a change did to the keys: number and version of those that came, or all of them wrapped
+/// anew.
+fn server_key_events(before: &[(u32, u32)], after: &ServerKeys) -> Vec<AuditEvent> {
+    let versions = after.numbers();
+    let came: Vec<_> = versions.iter().filter(|version| !before.contains(version)).collect();
+    let event = |action, (id, version): &(u32, u32)| AuditEvent {
+        action,
+        subject: AuditSubject::ServerKey,
+        id: format!("{id}.{version}"),
+        name: String::new(),
+    };
+    if came.is_empty() {
+        return versions.iter().map(|it| event(AuditAction::Rewrapped, it)).collect();
+    }
+    let action = |version: &(u32, u32)| match version.1 {
+        1 => AuditAction::Created,
+        _ => AuditAction::Rotated,
+    };
+    came.into_iter().map(|version| event(action(version), version)).collect()
+}
+
 impl ServerKeys {
+    /// Number and version of each.
+    fn numbers(&self) -> Vec<(u32, u32)> {
+        let of_key = |(id, versions): (&u32, &Vec<ServerKeyVersion>)| {
+            versions.iter().map(|it| (*id, it.version)).collect::<Vec<_>>()
+        };
+        self.keys.iter().flat_map(of_key).collect()
+    }
+
     fn empty() -> Result<Self, StoreError> {
         let mut file_id = [0; 16];
         random_bytes(&mut file_id)?;

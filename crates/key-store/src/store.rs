@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use tdekit_key_crypto::password::PasswordParams;
 use tdekit_key_crypto::{SecretBytes, random_bytes, x509};
 
+use crate::audit::{self, Beginning};
 use crate::certificate::{CertificateInfo, select, select_one};
 use crate::clock::{iso8601, now_seconds};
 use crate::derive::{MASTER_KEY_LEN, StoreKeys};
@@ -104,19 +105,22 @@ impl KeyStore {
         let store_id = random_id()?;
         let record = new_master_key_record(&master_key, store_id, secret, cost)?;
         let keys = StoreKeys::derive(&master_key, &store_id, &record.id)?;
-        let file = StoreFile {
+        let mut file = StoreFile {
             store_id,
             sequence: 1,
             written_at: now_seconds(),
             master_key: record,
             certificates: Vec::new(),
+            audit: None,
         };
-        let bytes = file.encode(|body| Ok(keys.mac(body)))?;
         disk::create_dir(dir)?;
         let _lock = WriterLock::acquire(dir, lock::WAIT)?;
         if path.exists() {
             return Err(taken());
         }
+        let events = audit::changes(None, &file);
+        file.audit = Some(audit::record(dir, &keys, &file, &events, Beginning::Here)?);
+        let bytes = file.encode(|body| Ok(keys.mac(body)))?;
         disk::replace(&path, &bytes, &disk::go_on)?;
         Ok(Unlocked::new(Self::from_bytes(dir, bytes)?, master_key, keys))
     }

@@ -7,6 +7,7 @@ use tdekit_key_crypto::pem::{self, PemKey};
 use tdekit_key_crypto::rsa::RsaPrivateKey;
 use tdekit_key_crypto::{CryptoError, SecretBytes, pkcs12, sha1_thumbprint, sha256, x509};
 
+use crate::audit::{self, AuditAction};
 use crate::certificate::CertificateInfo;
 use crate::clock::now_seconds;
 use crate::disk::read_limited;
@@ -175,6 +176,7 @@ impl Unlocked {
         let info = self.store().find(name_or_thumbprint)?;
         let key = self.private_key(info)?;
         let der = self.store().certificate_der(name_or_thumbprint)?;
+        self.log_export(info)?;
         Ok(PemBackup {
             certificate: pem::encode_certificate(der),
             private_key: pem::encode_encrypted_key(&key, password.expose())?,
@@ -195,6 +197,7 @@ impl Unlocked {
         let info = self.store().find(name_or_thumbprint)?;
         let key = self.private_key(info)?;
         let der = self.store().certificate_der(name_or_thumbprint)?;
+        self.log_export(info)?;
         Ok(pkcs12::encode(&info.name, der, &key, utf8(password)?)?)
     }
 
@@ -248,6 +251,15 @@ impl Unlocked {
             Ok(())
         })?;
         self.info(&digest)
+    }
+}
+
+impl Unlocked {
+    /// The entry stands before anything leaves the store.
+    fn log_export(&self, info: &CertificateInfo) -> Result<(), StoreError> {
+        let record = self.store().record(&info.sha256);
+        let events = record.map(|record| audit::certificate(AuditAction::Exported, record));
+        self.log(events.as_slice())
     }
 }
 

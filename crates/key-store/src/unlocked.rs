@@ -8,12 +8,13 @@ use tdekit_key_crypto::password::PasswordParams;
 use tdekit_key_crypto::rsa::RsaPrivateKey;
 use tdekit_key_crypto::{SecretBytes, sha256};
 
+use crate::audit::{self, AuditEvent, Beginning};
 use crate::certificate::CertificateInfo;
 use crate::clock::{iso8601, now_seconds};
 use crate::derive::{MASTER_KEY_LEN, PrivateKeyPlace, StoreKeys};
 use crate::disk::{self, Step};
 use crate::error::StoreError;
-use crate::file::{Protector, StoreFile};
+use crate::file::{AuditAnchor, Protector, StoreFile};
 use crate::lock::{self, WriterLock};
 use crate::provider::Unlock;
 use crate::store::{KeyStore, new_master_key_record, new_protector};
@@ -166,8 +167,17 @@ impl Unlocked {
             let pkcs8 = self.keys.open_private_key(&place(&old_id), sealed)?;
             *sealed = keys.seal_private_key(&place(&record.id), &pkcs8)?;
         }
+        let audit_key = match &file.audit {
+            Some(audit) => Some(self.keys.open_audit_key(&file, &audit.sealed_key)?),
+            None => None,
+        };
         file.master_key = record;
-        self.store = self.write(file, &keys)?;
+        if let (Some(key), Some(audit)) = (audit_key, file.audit.take()) {
+            let sealed_key = keys.seal_audit_key(&file, &key)?;
+            file.audit = Some(Box::new(AuditAnchor { sealed_key, ..*audit }));
+        }
+        let events = audit::changes(Some(current.file()), &file);
+        self.store = self.write(file, &keys, &events)?;
         self.keys = keys;
         self.master_key = master_key;
         Ok(())
@@ -266,11 +276,32 @@ impl Unlocked {
         let current = self.read_current()?;
         let mut file = current.file().clone();
         let result = change(&mut file, &current)?;
-        self.store = self.write(file, &self.keys)?;
+        let events = audit::changes(Some(current.file()), &file);
+        self.store = self.write(file, &self.keys, &events)?;
         Ok(result)
     }
 
-    fn read_current(&self) -> Result<KeyStore, StoreError> {
+    /// Adds entries to the audit log, of what does not change the store.
+    ///
+    /// # Errors
+    /// `Locked`, `MasterKeyChanged`, `Corrupt`, `Io`.
+    pub fn log(&self, events: &[AuditEvent]) -> Result<(), StoreError> {
+        let _lock = WriterLock::acquire(self.store.dir(), lock::WAIT)?;
+        self.log_locked(events)
+    }
+
+    /// As [`Self::log`], for a caller that holds the writers' lock.
+    pub(crate) fn log_locked(&self, events: &[AuditEvent]) -> Result<(), StoreError> {
+        let current = self.read_current()?;
+        let file = current.file();
+        if file.audit.is_none() {
+            // The log begins, and with it the store's key for it.
+            return self.write(file.clone(), &self.keys, events).map(|_| ());
+        }
+        audit::record(self.store.dir(), &self.keys, file, events, Beginning::Here).map(|_| ())
+    }
+
+    pub(crate) fn read_current(&self) -> Result<KeyStore, StoreError> {
         let current = KeyStore::open(self.store.dir())?;
         let (ours, theirs) = (self.store.file(), current.file());
         if (ours.store_id, ours.master_key.id) != (theirs.store_id, theirs.master_key.id) {
@@ -280,7 +311,16 @@ impl Unlocked {
         Ok(current)
     }
 
-    fn write(&self, mut file: StoreFile, keys: &StoreKeys) -> Result<KeyStore, StoreError> {
+    /// Writes the store, after the entries of the change are in the audit log: what cannot be told
+    /// is not done.
+    fn write(
+        &self,
+        mut file: StoreFile,
+        keys: &StoreKeys,
+        events: &[AuditEvent],
+    ) -> Result<KeyStore, StoreError> {
+        let dir = self.store.dir();
+        file.audit = Some(audit::record(dir, keys, &file, events, Beginning::Here)?);
         file.sequence = file.sequence.saturating_add(1);
         file.written_at = now_seconds();
         let bytes = file.encode(|body| Ok(keys.mac(body)))?;

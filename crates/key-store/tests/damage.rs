@@ -88,7 +88,7 @@ fn a_future_version_is_named() {
     let mut bytes = sample.bytes.clone();
     bytes[16..18].copy_from_slice(&(FORMAT_VERSION + 1).to_le_bytes());
     match sample.open(&bytes).unwrap_err() {
-        StoreError::FutureVersion { found, supported } => assert_eq!((found, supported), (2, 1)),
+        StoreError::FutureVersion { found, supported } => assert_eq!((found, supported), (3, 2)),
         other => panic!("{other}"),
     }
 }

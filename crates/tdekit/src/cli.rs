@@ -68,7 +68,7 @@ pub(crate) enum Command {
     /// Examine databases: every page, the header, keys and certificates
     Doctor(DoctorArgs),
     /// Tell which databases are encrypted, by which keys, how old and backed up when, and what of
-    /// it breaks a rule
+    /// it breaks a rule; show what happened to keys
     Audit(AuditArgs),
     /// Wrap databases' keys by other certificates, such as one that was rotated
     Rewrap(RewrapArgs),

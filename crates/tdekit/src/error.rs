@@ -49,6 +49,12 @@ pub(crate) enum CommandError {
         /// What was looked at, in words.
         reason: String,
     },
+    /// The audit log has faults; each was told.
+    #[error("the audit log is not whole: {faults} fault(s)")]
+    AuditLog {
+        /// How many.
+        faults: usize,
+    },
     /// Databases of a directory were not imported; each was told with its reason.
     #[error("{failed} of {all} database(s) were not imported")]
     NotImported {
@@ -153,6 +159,7 @@ impl CommandError {
             Self::Endpoint(error) => error.kind(),
             Self::Findings { kind, .. } | Self::NotImported { kind, .. } => *kind,
             Self::NoBench { .. } | Self::NoExtension { .. } | Self::Nothing { .. } => Kind::Refused,
+            Self::AuditLog { .. } => Kind::Damaged,
             Self::Usage(_) => Kind::Usage,
             Self::PasswordsDiffer | Self::NoSecret { .. } => Kind::Key,
             Self::Io { .. } | Self::Output(_) => Kind::Io,
@@ -229,6 +236,7 @@ pub(crate) fn hint(error: &CommandError) -> Option<String> {
         | CommandError::Findings { .. }
         | CommandError::Nothing { .. }
         | CommandError::NotImported { .. }
+        | CommandError::AuditLog { .. }
         | CommandError::PasswordsDiffer
         | CommandError::Io { .. }
         | CommandError::Output(_) => None,

@@ -37,6 +37,8 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("audit", "sealed.db", 1),
     ("doctor", "app.db", 0),
     ("doctor", "sealed.db", 3),
+    ("audit log", "", 3),
+    ("audit log", "--verify", 3),
     ("rotate", "sealed.db", 3),
     ("freshness on", "sealed.db", 3),
     ("freshness off", "sealed.db", 3),
@@ -121,7 +123,7 @@ fn leaves(here: &Place, of: &str, found: &mut BTreeSet<String>) {
     let listed = listed.lines().take_while(|line| !line.is_empty());
     let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     let names: Vec<_> = names.filter(|name| !matches!(*name, "" | "help")).collect();
-    if names.is_empty() || matches!(of, "serve" | "bench") {
+    if names.is_empty() || matches!(of, "serve" | "audit" | "bench") {
         found.insert(of.to_owned());
     }
     for name in names.into_iter().filter(|_| of != "bench") {

@@ -99,9 +99,9 @@ fn damage_is_told_from_a_newer_version() {
     fs::write(place.store_file(), &damaged).unwrap();
     assert!(place.fails(4, ["key", "status"]).contains("damaged: digest"));
     let mut newer = bytes.clone();
-    newer[16] = 2;
+    newer[16] = 3;
     fs::write(place.store_file(), &newer).unwrap();
-    assert!(place.fails(4, ["key", "status"]).contains("format version 2"));
+    assert!(place.fails(4, ["key", "status"]).contains("format version 3"));
     fs::write(place.store_file(), &bytes[..50]).unwrap();
     place.fails(4, ["cert", "list"]);
     let mut forged = bytes.clone();

@@ -22,7 +22,7 @@ pub use tsql::tsql;
 pub use wire::{tds_login, tds_packet, tds_rpc, tds_token};
 
 use tdekit_key_crypto::{Algorithm, SecretBytes, sha256};
-use tdekit_key_store::{FORMAT_VERSION, MAGIC, StoreFile, WrappedDek};
+use tdekit_key_store::{AuditRecord, FORMAT_VERSION, MAGIC, StoreFile, WrappedDek};
 use tdekit_sqlite_page::fresh;
 use tdekit_sqlite_page::header::{self, Header, decode_slot, read_slots};
 use tdekit_sqlite_page::journal::{
@@ -42,13 +42,15 @@ const SLOT_LENGTH: std::ops::Range<usize> = 20..22;
 /// A key store: the bytes as they are, and as the content of a file whose frame is right.
 pub fn keystore(data: &[u8]) {
     keystore_file(data);
-    keystore_file(&framed_keystore(data));
+    for version in 1..=FORMAT_VERSION {
+        keystore_file(&framed_keystore(data, version));
+    }
 }
 
 /// A store file around `data`: a right length, a right digest, and any MAC.
-fn framed_keystore(data: &[u8]) -> Vec<u8> {
+fn framed_keystore(data: &[u8], version: u16) -> Vec<u8> {
     let mut file = MAGIC.to_vec();
-    file.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    file.extend_from_slice(&version.to_le_bytes());
     file.extend_from_slice(&[0; 6]);
     file.extend_from_slice(data);
     let length = u32::try_from(file.len() + DIGEST_BYTES + MAC_BYTES).unwrap_or(u32::MAX);
@@ -64,6 +66,16 @@ fn keystore_file(bytes: &[u8]) {
     let (_, mac) = StoreFile::split_mac(bytes).unwrap();
     let again = file.encode(|_| Ok(*mac)).unwrap();
     assert!(again == bytes, "a store that decodes encodes to the same bytes");
+}
+
+/// A line of the audit log.
+pub fn audit_log(data: &[u8]) {
+    let Ok((record, mac)) = AuditRecord::decode(data) else { return };
+    // What was read may have been written otherwise, and then longer than a line may be.
+    let Ok(again) = record.encode(&mac) else { return };
+    let line = again.strip_suffix(b"\n").unwrap();
+    assert!(!line.contains(&b'\n'), "an entry is one line");
+    assert_eq!(AuditRecord::decode(line).unwrap(), (record, mac));
 }
 
 /// A wrapped key.
@@ -272,7 +284,8 @@ mod tests {
     fn seeds_are_read_to_the_end() {
         for (target, seed) in seeds::seeds() {
             let read = match target {
-                "keystore" => StoreFile::decode(&framed_keystore(&seed)).is_ok(),
+                "keystore" => StoreFile::decode(&framed_keystore(&seed, FORMAT_VERSION)).is_ok(),
+                "audit_log" => AuditRecord::decode(&seed).is_ok(),
                 "wrapped_dek" => WrappedDek::decode(&seed).is_ok(),
                 "header" => decode_slot(&framed_slot(&seed)).is_ok(),
                 "media" => read_media(&seed),

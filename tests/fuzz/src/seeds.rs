@@ -7,6 +7,7 @@ use tdekit_backup_media::{
     SignatureHeader, Source, Trailer, trailer_digest,
 };
 use tdekit_key_store::{
+    AUDIT_VERSION, AuditAction, AuditAnchor, AuditMark, AuditRecord, AuditSubject,
     CertificateRecord, MasterKeyRecord, Protector, ProtectorKind, StoreFile, WrapMechanism,
     WrappedDek,
 };
@@ -24,8 +25,12 @@ pub type Seed = (&'static str, Vec<u8>);
 /// Seeds for each target that does not make its own valid input.
 #[must_use]
 pub fn seeds() -> Vec<Seed> {
-    let mut seeds =
-        vec![("keystore", keystore()), ("wrapped_dek", wrapped_dek()), ("header", header())];
+    let mut seeds = vec![
+        ("keystore", keystore()),
+        ("audit_log", audit_log()),
+        ("wrapped_dek", wrapped_dek()),
+        ("header", header()),
+    ];
     seeds.push(("media", media_records()));
     seeds.push(("media", media_set_header()));
     seeds.extend(crate::binlog::seeds());
@@ -62,9 +67,35 @@ fn keystore() -> Vec<u8> {
             protectors: vec![protector],
         },
         certificates: vec![certificate(1, false), certificate(2, true)],
+        audit: Some(Box::new(AuditAnchor {
+            sealed_key: vec![9; 72],
+            base: AuditMark::START,
+            head: AuditMark { sequence: 7, mac: [5; 32] },
+        })),
     };
     let bytes = file.encode(|_| Ok([0; MAC_BYTES])).unwrap();
     bytes[STORE_LENGTH.end..bytes.len() - DIGEST_BYTES - MAC_BYTES].to_vec()
+}
+
+/// A line of the audit log without its end.
+fn audit_log() -> Vec<u8> {
+    let record = AuditRecord {
+        v: AUDIT_VERSION,
+        seq: 7,
+        at: "2026-11-23T14:00:00Z".into(),
+        action: AuditAction::BackedUp,
+        subject: AuditSubject::Certificate,
+        id: "0x00".into(),
+        name: "AppCert \u{2028}".into(),
+        uid: 1000,
+        user: "ann".into(),
+        program: "/usr/bin/tdekit".into(),
+        pid: 7,
+        prev: "00".repeat(32),
+    };
+    let mut line = record.encode(&[1; 32]).unwrap();
+    line.pop();
+    line
 }
 
 fn wrapped_dek() -> Vec<u8> {

@@ -67,6 +67,9 @@ proptest! {
     fn keystore(data in input("keystore")) { tdekit_fuzz::keystore(&data); }
 
     #[test]
+    fn audit_log(data in input("audit_log")) { tdekit_fuzz::audit_log(&data); }
+
+    #[test]
     fn wrapped_dek(data in input("wrapped_dek")) { tdekit_fuzz::wrapped_dek(&data); }
 
     #[test]

@@ -8,6 +8,7 @@ use tdekit_key_crypto::Kind;
 use tdekit_key_store::iso8601;
 use tdekit_sqlite_convert::{Audited, Policy, audit, databases_in};
 
+use crate::commands::audit_log::{self, AuditCommand};
 use crate::commands::status::lazy_store;
 use crate::error::CommandError;
 use crate::global::GlobalArgs;
@@ -16,7 +17,10 @@ use crate::{output, session};
 
 /// Arguments of `audit`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct AuditArgs {
+    #[command(subcommand)]
+    command: Option<AuditCommand>,
     /// Directories, with all databases in and below them, or databases
     #[arg(required = true)]
     path: Vec<PathBuf>,
@@ -40,6 +44,9 @@ struct Report<'a> {
 
 /// Runs the command. It asks for nothing, needs no key and changes nothing.
 pub(crate) fn run(args: &AuditArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    if let Some(command) = &args.command {
+        return audit_log::run(command, global);
+    }
     let store = lazy_store(global, session::open_unlocked_store_unasked);
     let policy = Policy { oldest_key: args.max_key_age };
     let mut audited = Vec::new();

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use tdekit_key_store::{
-    FORMAT_VERSION, KeyStore, MAX_FILE_BYTES, PasswordParams, Protector, ProtectorKind, Restored,
-    StoreError, Unlock, generate_key_file, iso8601, password_cost, read_limited, restore,
-    token_key, write_new,
+    KeyStore, MAX_FILE_BYTES, PasswordParams, Protector, ProtectorKind, Restored, StoreError,
+    Unlock, generate_key_file, iso8601, password_cost, read_limited, restore, token_key, write_new,
 };
 
 use super::key_provider::{self, ProviderCommand};
@@ -249,6 +248,13 @@ fn restore_backup(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), Command
             output::line(format_args!("Restored the key store to {}", path.display()))?;
         }
     }
+    if outcome.lost.len() > 1 {
+        output::warning("all that opened it before opens it no more:");
+        for protector in &outcome.lost {
+            output::note(format_args!("  {}", ProtectorStatus::of(protector)));
+        }
+        output::note("hint: tdekit key provider add has others open it again");
+    }
     if let Some(aside) = outcome.set_aside {
         output::line(format_args!("The one that was there is {}", aside.display()))?;
     }
@@ -337,7 +343,7 @@ impl Status {
         let not_backed_up = store.certificates().iter().filter(|info| info.needs_backup());
         Self {
             path: store.path(),
-            format_version: FORMAT_VERSION,
+            format_version: file.format_version(),
             store_id: hex(&file.store_id),
             sequence: file.sequence,
             written_at: iso8601(file.written_at),

@@ -1,6 +1,7 @@
 //! The commands, one file a plane.
 
 pub(crate) mod audit;
+pub(crate) mod audit_log;
 pub(crate) mod backup;
 pub(crate) mod backup_key;
 pub(crate) mod bench;

@@ -1,0 +1,14 @@
+//! The audit log: what happened to which key, when, by whom. The format is in
+//! `docs/format/audit-log.md`.
+
+mod changes;
+mod record;
+mod trail;
+mod verify;
+
+pub(crate) use changes::{certificate, changes, master_key, protector};
+pub use record::{
+    AUDIT_VERSION, AuditAction, AuditEvent, AuditRecord, AuditSubject, MAX_AUDIT_LINE_BYTES,
+};
+pub(crate) use trail::{Beginning, record};
+pub use verify::{AuditFault, AuditReport};

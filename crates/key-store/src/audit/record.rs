@@ -1,0 +1,222 @@
+//! One line of the audit log. Pure: opens no file.
+
+use serde::{Deserialize, Serialize};
+use tdekit_key_crypto::{SecretBytes, hmac_sha256, verify_hmac_sha256};
+
+use crate::error::StoreError;
+
+/// Version of the log's lines that this program writes, and the newest that it reads.
+pub const AUDIT_VERSION: u16 = 1;
+/// Most bytes of a line, its end left out.
+pub const MAX_AUDIT_LINE_BYTES: usize = 16 << 10;
+
+const MAC_LABEL: &[u8] = b"tdekit audit log v1 entry";
+const MAC_DIGITS: usize = 64;
+
+/// What was done to a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AuditAction {
+    /// It was made.
+    Created,
+    /// It was unwrapped for use.
+    Opened,
+    /// Another one took its place.
+    Rotated,
+    /// It was wrapped anew, and stayed the same.
+    Rewrapped,
+    /// It left the store, under a password of its own.
+    Exported,
+    /// It is known to be in a backup.
+    BackedUp,
+    /// It came from a backup of the whole store.
+    Restored,
+    /// It came from a file of its own.
+    Imported,
+    /// It opens the store from now on.
+    Added,
+    /// It is in the store no more.
+    Removed,
+}
+
+/// The kind of key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AuditSubject {
+    /// The store's master key.
+    MasterKey,
+    /// A password, key or token that opens the master key.
+    Protector,
+    /// A certificate, with its private key.
+    Certificate,
+    /// A key of a database or of a backup.
+    DatabaseKey,
+    /// A numbered key of a database server.
+    ServerKey,
+}
+
+/// Something that happened to a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditEvent {
+    /// What was done.
+    pub action: AuditAction,
+    /// To which kind of key.
+    pub subject: AuditSubject,
+    /// Its identifier: hexadecimal digits, or number and version of a server's key.
+    pub id: String,
+    /// Its name for people: of a certificate, of a kind of protector, of a file. May be empty.
+    pub name: String,
+}
+
+/// An entry of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditRecord {
+    /// Version of the line.
+    pub v: u16,
+    /// 1 for the first of a store, one more at each entry.
+    pub seq: u64,
+    /// When, ISO 8601 in UTC.
+    pub at: String,
+    /// What was done.
+    pub action: AuditAction,
+    /// To which kind of key.
+    pub subject: AuditSubject,
+    /// Its identifier.
+    pub id: String,
+    /// Its name, or nothing.
+    pub name: String,
+    /// The operating system's number of the user.
+    pub uid: u32,
+    /// The user's name, or nothing where the system does not tell.
+    pub user: String,
+    /// The program's file.
+    pub program: String,
+    /// The process.
+    pub pid: u32,
+    /// MAC of the entry before, hexadecimal; zeroes before the first.
+    pub prev: String,
+}
+
+/// A line: its entry, the bytes that its MAC covers, and the MAC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line<'a> {
+    pub(crate) record: AuditRecord,
+    json: &'a [u8],
+    pub(crate) mac: [u8; 32],
+}
+
+impl AuditRecord {
+    /// Reads a line without its end: the entry and its MAC, which is not checked.
+    ///
+    /// # Errors
+    /// `FutureVersion`, `Corrupt`. Never panics, whatever the bytes.
+    pub fn decode(line: &[u8]) -> Result<(Self, [u8; 32]), StoreError> {
+        Line::decode(line).map(|line| (line.record, line.mac))
+    }
+
+    /// The line, with its end, under this MAC.
+    ///
+    /// # Errors
+    /// `Corrupt` when it would be longer than a line may be.
+    pub fn encode(&self, mac: &[u8; 32]) -> Result<Vec<u8>, StoreError> {
+        Ok(joined(mac, &self.json()?))
+    }
+
+    /// The line under the MAC of `key`, and the MAC.
+    pub(crate) fn seal(&self, key: &SecretBytes) -> Result<(Vec<u8>, [u8; 32]), StoreError> {
+        let json = self.json()?;
+        let mac = hmac_sha256(key.expose(), &[MAC_LABEL, &json]);
+        Ok((joined(&mac, &json), mac))
+    }
+
+    fn json(&self) -> Result<Vec<u8>, StoreError> {
+        let json = serde_json::to_vec(self).map_err(|error| corrupt(error.to_string()))?;
+        if json.len() + MAC_DIGITS + 1 > MAX_AUDIT_LINE_BYTES {
+            return Err(corrupt(format!("longer than {MAX_AUDIT_LINE_BYTES} bytes")));
+        }
+        Ok(json)
+    }
+}
+
+impl<'a> Line<'a> {
+    pub(crate) fn decode(line: &'a [u8]) -> Result<Self, StoreError> {
+        #[derive(Deserialize)]
+        struct Version {
+            v: u16,
+        }
+        if line.len() > MAX_AUDIT_LINE_BYTES {
+            return Err(corrupt(format!("longer than {MAX_AUDIT_LINE_BYTES} bytes")));
+        }
+        let (digits, rest) =
+            line.split_at_checked(MAC_DIGITS).ok_or_else(|| corrupt("too short".to_owned()))?;
+        let mut mac = [0; 32];
+        hex::decode_to_slice(digits, &mut mac).map_err(|error| corrupt(error.to_string()))?;
+        let Some((b' ', json)) = rest.split_first() else {
+            return Err(corrupt("no space behind the MAC".to_owned()));
+        };
+        let malformed = |error: serde_json::Error| corrupt(error.to_string());
+        let Version { v } = serde_json::from_slice(json).map_err(malformed)?;
+        if v > AUDIT_VERSION {
+            return Err(StoreError::FutureVersion { found: v, supported: AUDIT_VERSION });
+        }
+        Ok(Self { record: serde_json::from_slice(json).map_err(malformed)?, json, mac })
+    }
+
+    pub(crate) fn holds(&self, key: &SecretBytes) -> bool {
+        verify_hmac_sha256(key.expose(), &[MAC_LABEL, self.json], &self.mac)
+    }
+}
+
+fn joined(mac: &[u8; 32], json: &[u8]) -> Vec<u8> {
+    [hex::encode(mac).as_bytes(), b" ", json, b"\n"].concat()
+}
+
+fn corrupt(reason: String) -> StoreError {
+    StoreError::corrupt("entry of the audit log", reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The JSON and the MAC were made by another program (Python's hmac and hashlib).
+    #[test]
+    fn a_line_is_as_the_format_lays_it_down() {
+        let record = AuditRecord {
+            v: 1,
+            seq: 2,
+            at: "2026-11-23T14:00:00Z".into(),
+            action: AuditAction::BackedUp,
+            subject: AuditSubject::Certificate,
+            id: "0xAB".into(),
+            name: "App \"1\"".into(),
+            uid: 1000,
+            user: "ann".into(),
+            program: "/usr/bin/tdekit".into(),
+            pid: 7,
+            prev: "0".repeat(64),
+        };
+        let key = SecretBytes::from_slice(&[1; 32]).unwrap();
+        let json = concat!(
+            r#"{"v":1,"seq":2,"at":"2026-11-23T14:00:00Z","action":"backed-up","#,
+            r#""subject":"certificate","id":"0xAB","name":"App \"1\"","uid":1000,"#,
+            r#""user":"ann","program":"/usr/bin/tdekit","pid":7,"#,
+            r#""prev":"0000000000000000000000000000000000000000000000000000000000000000"}"#,
+        );
+        let mac = "a5cb5374998e75f7b3120c0d558c478f8a5d3909a6948766fe114e211c9994c4";
+        let (line, _) = record.seal(&key).unwrap();
+        assert_eq!(String::from_utf8(line.clone()).unwrap(), format!("{mac} {json}\n"));
+        let read = Line::decode(line.strip_suffix(b"\n").unwrap()).unwrap();
+        assert!(read.holds(&key) && read.record == record);
+        assert!(!read.holds(&SecretBytes::from_slice(&[2; 32]).unwrap()));
+    }
+
+    #[test]
+    fn a_newer_line_is_told_and_a_long_one_refused() {
+        let newer = format!("{} {{\"v\":2,\"other\":0}}", "0".repeat(64));
+        let refused = Line::decode(newer.as_bytes()).unwrap_err();
+        assert!(matches!(refused, StoreError::FutureVersion { found: 2, supported: 1 }));
+        assert!(Line::decode(&[b'0'; MAX_AUDIT_LINE_BYTES + 1]).is_err());
+    }
+}
