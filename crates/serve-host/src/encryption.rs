@@ -13,8 +13,7 @@ use tdekit_backup_run::RunError;
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
 use tdekit_sqlite_convert::{
-    CancelledBy, FileKind, Form, Options, convert, find_certificates, header_of, pause, resume,
-    rewrap, wrapped_of,
+    CancelledBy, FileKind, Form, Options, convert, find_certificates, header_of, rewrap, wrapped_of,
 };
 use tdekit_sqlite_page::Header;
 use tdekit_wire_tds::messages::{ServerError, Told};
@@ -23,7 +22,6 @@ use tdekit_wire_tsql::{AlterDatabase, EncryptionKey, Error, Progress};
 use super::certificates::warn_of;
 use super::databases::{Databases, Found, is_system};
 use super::keys::Keys;
-use super::scan::Scans;
 use super::{fault, kept};
 
 /// With what a database is to be encrypted.
@@ -40,7 +38,6 @@ pub(crate) struct Noted {
 #[derive(Default)]
 pub(crate) struct Encryption {
     noted: Mutex<HashMap<String, Noted>>,
-    pub(crate) scans: Scans,
 }
 
 impl Encryption {
@@ -70,8 +67,8 @@ impl Encryption {
         Ok(())
     }
 
-    /// `ALTER DATABASE ENCRYPTION KEY`: another certificate, or a new key, whose scan goes on in
-    /// the background.
+    /// `ALTER DATABASE ENCRYPTION KEY`: another certificate. Another key needs a scan that is not
+    /// there.
     pub(crate) fn alter(
         &self,
         (databases, keys): (&Databases, &Keys),
@@ -85,7 +82,7 @@ impl Encryption {
             return Err(no_key());
         }
         if key.regenerate && encrypted {
-            return self.regenerate(keys, &found, key);
+            return Err(fault::feature("ALTER DATABASE ENCRYPTION KEY REGENERATE"));
         }
         let certificate = match &key.certificate {
             Some(named) => Some(usable(keys, named, out)?),
@@ -134,13 +131,10 @@ impl Encryption {
             AlterDatabase::EncryptionOn => self.turn_on((databases, keys), name, out),
             AlterDatabase::EncryptionOff => self.turn_off((databases, keys), name, out),
             AlterDatabase::EncryptionSuspend => {
-                let found = user_database(databases, name)?;
-                pause(&found.path).map(drop).map_err(|failure| fault::of_run(&failure.into()))
+                Err(fault::feature("ALTER DATABASE SET ENCRYPTION SUSPEND"))
             }
             AlterDatabase::EncryptionResume => {
-                let found = user_database(databases, name)?;
-                resume(&found.path).map_err(|failure| fault::of_run(&failure.into()))?;
-                self.scan(keys, &found, || true)
+                Err(fault::feature("ALTER DATABASE SET ENCRYPTION RESUME"))
             }
             AlterDatabase::Recovery(model) => {
                 databases.find(name)?;
@@ -160,31 +154,6 @@ impl Encryption {
             AlterDatabase::Set(option, _) => {
                 Err(fault::feature(&format!("ALTER DATABASE SET {option}")))
             }
-        }
-    }
-
-    /// A new key of the same algorithm; it is there when the statement ends.
-    fn regenerate(&self, keys: &Keys, found: &Found, key: &EncryptionKey) -> Result<(), Error> {
-        let Some(before) = header(&found.path)? else { return Err(no_key()) };
-        if let Some(named) = &key.algorithm
-            && algorithm_of(named)? != before.algorithm
-        {
-            let what = "ALTER DATABASE ENCRYPTION KEY REGENERATE with another algorithm";
-            return Err(fault::feature(what));
-        }
-        if before.deks.len() > 1 {
-            return Err(fault::own(format!("The key of {} is being changed already.", found.name)));
-        }
-        let changed =
-            || matches!(header(&found.path), Ok(Some(now)) if now.current != before.current);
-        self.scan(keys, found, changed)
-    }
-
-    fn scan(&self, keys: &Keys, found: &Found, begun: impl Fn() -> bool) -> Result<(), Error> {
-        let unlocked = keys.open().map_err(|failure| fault::of_store(&failure))?;
-        match self.scans.start(&found.path, unlocked, begun) {
-            Ok(_) => Ok(()),
-            Err(failure) => Err(fault::of_run(&failure)),
         }
     }
 

@@ -16,7 +16,6 @@ mod keys;
 mod media;
 mod restore;
 mod rows;
-mod scan;
 #[cfg(test)]
 mod scripts;
 mod steer;

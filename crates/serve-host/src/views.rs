@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tdekit_backup_run::{Catalog, CatalogFilter, CatalogSet};
 use tdekit_key_crypto::Algorithm;
-use tdekit_sqlite_convert::{State, key_change_percent};
+use tdekit_sqlite_convert::key_change_percent;
 use tdekit_sqlite_page::Header;
 use tdekit_wire_tds::{SqlType, Value};
 use tdekit_wire_tsql::{Error, Rows};
@@ -14,13 +14,13 @@ use time::format_description::well_known::Rfc3339;
 
 use super::databases::Databases;
 use super::encryption::{Encryption, header, thumbprint_of};
-use super::fault;
 use super::keys::Keys;
 use super::rows::{
     BIG, BIT, DATETIME, GUID, INT, Named, REAL, SIZE, TINY, binary, datetime, guid, guid_of, int,
     maybe, rows, size, string, text, thumbprint,
 };
 use super::switches::context_switches;
+use super::{fault, kept};
 
 const CERTIFICATES: &[(&str, SqlType)] = &[
     ("name", text(128)),
@@ -190,14 +190,7 @@ pub(crate) fn encryption_keys(databases: &Databases, notes: &Encryption) -> Resu
         let changed = header.as_ref().map(|header| key_change(&database.path, header));
         let changed = changed.transpose()?.flatten();
         let ((state, described), (scan, scan_described)) = match (&header, changed) {
-            (Some(_), Some(_)) => {
-                let scan = match notes.scans.state(&database.path) {
-                    State::Paused => (2, "SUSPENDED"),
-                    State::Waiting => (3, "ABORTED"),
-                    State::Running | State::None => (1, "RUNNING"),
-                };
-                ((4, "KEY_CHANGE_IN_PROGRESS"), scan)
-            }
+            (Some(_), Some(_)) => ((4, "KEY_CHANGE_IN_PROGRESS"), (1, "RUNNING")),
             (Some(_), None) => ((3, "ENCRYPTED"), (4, "COMPLETE")),
             (None, _) => ((1, "UNENCRYPTED"), (0, "NONE")),
         };
@@ -236,10 +229,12 @@ pub(crate) fn encryption_keys(databases: &Databases, notes: &Encryption) -> Resu
     Ok(rows(ENCRYPTION_KEYS, found))
 }
 
-/// How far a change of the key is, in percent.
+/// How far a change of the key is, in percent. It reads through a descriptor that stays open.
 fn key_change(path: &Path, header: &Header) -> Result<Option<u8>, Error> {
-    let failed = |failure| fault::own(format!("{}: {failure}", path.display()));
-    key_change_percent(path, header).map_err(failed)
+    let failed =
+        |failure: &dyn std::fmt::Display| fault::own(format!("{}: {failure}", path.display()));
+    let file = kept::open(path).map_err(|failure| failed(&failure))?;
+    key_change_percent((path, &file), header).map_err(|failure| failed(&failure))
 }
 
 /// `msdb.dbo.backupset`.

@@ -48,7 +48,7 @@ pub use import::{Imported, import, importable_in};
 pub use inspect::{FileKind, certificates_of, header_of, open_header, read_area, wrapped_of};
 pub use online::{Online, encrypt_online};
 pub use origin::Origin;
-pub use pause::{Progress, State, is_paused, pause, progress, resume};
+pub use pause::{Progress, State, pause, progress, resume};
 pub use rewrap::{Rewrapped, rewrap};
 pub use rotate::{Rotated, rotate};
 pub use source::{Hold, Source, check_alone, database_path, file_uri, open_file, pragma};

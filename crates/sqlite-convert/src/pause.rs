@@ -106,8 +106,7 @@ pub(crate) fn forget(path: &Path) -> Result<bool, DatabaseError> {
 }
 
 /// Whether the change of the key of the database at `path` is halted.
-#[must_use]
-pub fn is_paused(path: &Path) -> bool {
+pub(crate) fn is_paused(path: &Path) -> bool {
     fs::symlink_metadata(with_suffix(path, SUFFIX)).is_ok()
 }
 

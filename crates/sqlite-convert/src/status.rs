@@ -158,16 +158,19 @@ pub fn status(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
 }
 
 /// Of a change of the key that `header` shows: the pages of the main file that are sealed under the
-/// new one, in percent. `None` where no key changes. Needs no key and takes no lock.
+/// new one, in percent. `None` where no key changes. Needs no key and takes no lock. `file` is the
+/// caller's: POSIX drops a process's locks on a file when any descriptor of it is closed.
 ///
 /// # Errors
 /// `Io`.
-pub fn key_change_percent(path: &Path, header: &Header) -> Result<Option<u8>, DatabaseError> {
+pub fn key_change_percent(
+    (path, file): (&Path, &fs::File),
+    header: &Header,
+) -> Result<Option<u8>, DatabaseError> {
     if header.deks.len() < 2 {
         return Ok(None);
     }
-    let file = fs::File::open(path).map_err(io_error("open", path))?;
-    let pages = pages_by_key_version(path, &file, header.page_size, &Unwatched)?;
+    let pages = pages_by_key_version(path, file, header.page_size, &Unwatched)?;
     Ok(Some(percent(&pages, header.current)))
 }
 
