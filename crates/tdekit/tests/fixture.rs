@@ -87,3 +87,41 @@ fn the_log_and_the_journal_matter() {
         }
     }
 }
+
+/// A key store of format version 2 with its audit log, and a database whose seals are listed.
+#[test]
+fn a_database_of_format_version_2_is_in_its_last_state() {
+    let made = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/2/sqlite");
+    let dir = Dir::new();
+    let mut place = Place::empty();
+    let private = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for name in ["key", "fresh.db", "fresh.db-seals", "content.sql"] {
+        fs::copy(made.join(name), dir.path(name)).unwrap();
+    }
+    private(&dir.path("key"), 0o600);
+    place.set("TDEKIT_KEY_FILE", dir.path("key").to_str().unwrap());
+    for below in [place.home(), place.home().join("anchors")] {
+        fs::create_dir(&below).unwrap();
+        private(&below, 0o700);
+        let name = below.strip_prefix(place.home()).unwrap();
+        for entry in fs::read_dir(made.join("store").join(name)).unwrap().map(Result::unwrap) {
+            if entry.path().is_file() {
+                fs::copy(entry.path(), below.join(entry.file_name())).unwrap();
+                private(&below.join(entry.file_name()), 0o600);
+            }
+        }
+    }
+    let path = dir.path("fresh.db");
+    let database = path.to_str().unwrap();
+    assert!(place.ok(["audit", "log", "--verify"]).out.contains("whole and untampered"));
+    let told = place.json(["status", database, "--json"]);
+    assert_eq!(told[0]["encryption"]["format_version"], 2, "{told}");
+    let said = place.ok(["freshness", "status", database]).out;
+    assert!(said.contains("freshness on, in its last state"), "{said}");
+    place.ok(["decrypt", database, "--verify"]);
+    let content = fs::read_to_string(dir.path("content.sql")).unwrap();
+    let expected = dump(&create(&dir.path("expected.db"), &content));
+    assert_eq!(dump(&open_plain(&path)), expected);
+}
