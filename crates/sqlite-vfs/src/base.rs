@@ -147,8 +147,9 @@ impl BaseFile {
     /// Fills `out` from `offset`.
     pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
         let mut at = signed(offset)?;
-        if self.mapping.len != 0 && offset + out.len() as u64 > self.mapping.len {
-            // The VFS below serves reads from its mapping: drop one that outlives the bytes.
+        let mapped = self.mapping.len;
+        if offset < mapped && offset + out.len() as u64 > mapped {
+            // The VFS below serves what it can from its mapping: drop one that outlives the bytes.
             self.size()?;
         }
         let mut result = Read::Full;

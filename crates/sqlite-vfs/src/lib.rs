@@ -18,6 +18,7 @@ pub mod freshness;
 mod functions;
 mod guard;
 mod journal;
+mod kept;
 pub mod keyring;
 mod live_keys;
 mod main_db;

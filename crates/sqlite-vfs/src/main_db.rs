@@ -1,6 +1,9 @@
 //! The main file of an encrypted database.
 #![allow(unsafe_code)]
 
+mod current;
+mod spilled;
+
 use std::ffi::c_int;
 use std::rc::Rc;
 
@@ -16,13 +19,12 @@ use crate::fresh::{Fresh, Place};
 use crate::freshness::{is_suspended, refuse_anchored};
 use crate::resize::Resize;
 use crate::shared::Shared;
+use spilled::Spilled;
 
 /// Most sealed bytes that are gathered before they are written.
 const MAX_PENDING_LEN: usize = MAX_TRANSFER_LEN;
 /// Smallest page of SQLite, too small for a seal.
 const SMALLEST_OF_SQLITE: u32 = 512;
-/// Where SQLite's database header names the first trunk of the list of free pages.
-const TRUNK_IN_HEADER: usize = 32;
 /// Bytes of SQLite's own database header.
 const SQLITE_HEADER_LEN: usize = 100;
 
@@ -31,6 +33,7 @@ pub(crate) struct MainFile {
     pub(crate) base: BaseFile,
     pub(crate) shared: Rc<Shared>,
     pending: Pending,
+    spilled: Spilled,
     /// Bytes below this offset exist in the file or in `pending`; 0 where nothing is known.
     known_end: u64,
     /// New pages of another size, while SQLite writes them.
@@ -78,6 +81,7 @@ impl MainFile {
             base,
             shared,
             pending: Pending::default(),
+            spilled: Spilled::default(),
             known_end: 0,
             resize: None,
             children: Children::default(),
@@ -178,7 +182,7 @@ impl MainFile {
             // The size was not known yet when a journal's playback cut the file.
             self.note_end(cut, size, Fresh::set_pages);
         }
-        self.gather(page, size, plain)?;
+        self.take_page(page, size, plain)?;
         // A checkpoint takes pages for written without asking for a sync. And a shim above us may
         // hold writes back until SQLite's sync, and keep that to itself: they come last.
         if self.shared.checkpoint.get() || self.commits { self.flush() } else { Ok(()) }
@@ -189,10 +193,11 @@ impl MainFile {
         if self.resize.take().is_some() && len > 0 {
             return Err(VfsError::Access { file: "main file", offset: len, len: 0 });
         }
+        let end = HEADER_AREA_LEN + len;
+        self.forget_behind(end);
         self.flush()?;
         self.shared.flush_journal()?;
         self.known_end = 0;
-        let end = HEADER_AREA_LEN + len;
         if self.base.size()? < end {
             return self.fill_gap(end, self.shared.page_size.get());
         }
@@ -238,8 +243,8 @@ impl MainFile {
 
     /// Size of the file as SQLite sees it.
     pub(crate) fn size(&mut self) -> Result<u64, VfsError> {
-        let gathered = if self.pending.bytes.is_empty() { 0 } else { self.pending.end() };
-        Ok(self.base.size()?.max(gathered).saturating_sub(HEADER_AREA_LEN))
+        let end = self.base.size()?.max(self.gathered_end());
+        Ok(end.saturating_sub(HEADER_AREA_LEN))
     }
 
     /// Takes a lock; earlier changes by others are unknown after it.
@@ -295,6 +300,7 @@ impl MainFile {
             let ended = &self.shared.write_transactions;
             ended.set(ended.get().wrapping_add(1));
             self.shared.writes_log.set(false);
+            self.shared.running.borrow_mut().end();
         }
         let code = self.base.shm_lock(slot, n, flags);
         if code != ffi::OK || flags & ffi::SHM_LOCK == 0 {
@@ -356,6 +362,11 @@ impl MainFile {
     /// after a failure nothing stays gathered. For the same reason, a call whose failure a
     /// transaction survives, such as a read, must not flush.
     pub(crate) fn flush(&mut self) -> Result<(), VfsError> {
+        self.write_spilled()?;
+        self.write_pending()
+    }
+
+    fn write_pending(&mut self) -> Result<(), VfsError> {
         if self.pending.bytes.is_empty() {
             return Ok(());
         }
@@ -392,14 +403,26 @@ impl MainFile {
         }
     }
 
+    /// Pages that are about to be cut off are not written: a transaction that met a full disk is
+    /// undone on a full disk.
+    fn forget_behind(&mut self, end: u64) {
+        let keep = usize::try_from(end.saturating_sub(self.pending.offset)).unwrap_or(usize::MAX);
+        if keep < self.pending.bytes.len() {
+            let page = self.shared.page_size.get().len();
+            self.pending.bytes.truncate(keep.next_multiple_of(page));
+        }
+        self.spilled.forget_behind(end, self.shared.page_size.get());
+    }
+
     fn discard(&mut self) {
         self.pending.bytes.clear();
+        self.spilled = Spilled::default();
         self.known_end = 0;
     }
 
     /// Whether no page was ever written, or all were cut off.
     fn has_no_page(&mut self) -> Result<bool, VfsError> {
-        Ok(self.pending.bytes.is_empty() && self.base.size()? <= HEADER_AREA_LEN)
+        Ok(self.gathered_end() == 0 && self.base.size()? <= HEADER_AREA_LEN)
     }
 
     /// Seals the pages of another size once the last of them is whole.
@@ -413,7 +436,7 @@ impl MainFile {
         let at = size.page_offset(page);
         let full = self.pending.bytes.len() + size.len() > MAX_PENDING_LEN;
         if full || self.pending.end() != at {
-            self.flush()?;
+            self.write_pending()?;
         }
         self.fill_gap(at, size)?;
         if self.pending.bytes.is_empty() {
@@ -436,12 +459,11 @@ impl MainFile {
         if at <= self.known_end {
             return Ok(());
         }
-        let pending = if self.pending.bytes.is_empty() { 0 } else { self.pending.end() };
-        self.known_end = self.base.size()?.max(pending).max(HEADER_AREA_LEN);
+        self.known_end = self.base.size()?.max(self.gathered_end()).max(HEADER_AREA_LEN);
         if at <= self.known_end {
             return Ok(());
         }
-        self.flush()?;
+        self.write_pending()?;
         self.shared.flush_journal()?;
         let zeros = vec![0; size.len()];
         let mut sealed = vec![0; size.len()];
@@ -461,6 +483,9 @@ impl MainFile {
     fn read_page(&mut self, page: u32, size: PageSize, out: &mut [u8]) -> Result<Read, VfsError> {
         let at = size.page_offset(page);
         let next = self.children.after(page).map(|next| size.page_offset(next));
+        if self.read_spilled(page, out) {
+            return Ok(Read::Full);
+        }
         let shared = &self.shared;
         if let Some(sealed) = self.pending.page(at, size) {
             shared.open_page(page, sealed, out)?;
@@ -499,69 +524,6 @@ impl MainFile {
             }
             Read::Short => Err(VfsError::Truncated { page }),
         }
-    }
-
-    /// Reads a page that must have the tag of the database's last state. Mapped bytes could change
-    /// between the look at the tag and the opening.
-    fn read_fresh(&mut self, page: u32, size: PageSize, out: &mut [u8]) -> Result<Read, VfsError> {
-        for again in [true, false] {
-            let read = self.read_unmapped(page, size, out)?;
-            if self.is_fresh(page, read) {
-                return Ok(read);
-            }
-            // A checkpoint of another process may have moved the anchor since.
-            if let (true, Some(fresh)) = (again, self.shared.fresh.get()) {
-                fresh.refresh()?;
-            }
-        }
-        if page > 1 && self.is_free_leaf(page, size)? {
-            return self.read_unmapped(page, size, out);
-        }
-        out.fill(0);
-        Err(VfsError::Stale { what: "page", number: page })
-    }
-
-    /// Whether `self.sealed`, as it was read, is `page` as it has to be.
-    fn is_fresh(&self, page: u32, read: Read) -> bool {
-        let Some(fresh) = self.shared.fresh.get() else { return true };
-        match (read, seal_of(&self.sealed)) {
-            (Read::Full, Some(seal)) => fresh.is_fresh(page, &tag_of(seal)),
-            _ => !fresh.has_page(page),
-        }
-    }
-
-    fn has_page(&self, page: u32) -> bool {
-        self.shared.fresh.get().is_some_and(|fresh| fresh.has_page(page))
-    }
-
-    /// Whether `page` is a leaf of SQLite's list of free pages: it has no content. SQLite writes
-    /// over such a page without a word in its journal, so a rollback leaves what was written.
-    fn is_free_leaf(&mut self, page: u32, size: PageSize) -> Result<bool, VfsError> {
-        let mut plain = vec![0; size.len()];
-        let mut trunk = 1;
-        let mut field = TRUNK_IN_HEADER;
-        let mut passed = 0;
-        while self.has_page(trunk) && self.has_page(passed) {
-            // More trunks than pages would be a circle.
-            passed += 1;
-            let read = self.read_unmapped(trunk, size, &mut plain)?;
-            if !self.is_fresh(trunk, read) {
-                return Ok(false);
-            }
-            if field == 0 {
-                let count = be32(&plain, 4) as usize;
-                let leaves = plain[8..size.usable()].as_chunks::<4>().0.iter().take(count);
-                if leaves.copied().any(|leaf| u32::from_be_bytes(leaf) == page) {
-                    return Ok(true);
-                }
-            }
-            let next = be32(&plain, field);
-            if next <= 1 || next == trunk {
-                return Ok(false);
-            }
-            (trunk, field) = (next, 0);
-        }
-        Ok(false)
     }
 
     /// Reads any range at the page size that is believed in.

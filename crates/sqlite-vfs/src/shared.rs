@@ -13,6 +13,7 @@ use crate::journal::JournalFile;
 use crate::keyring::OpenedHeader;
 use crate::live_keys::LiveKeys;
 use crate::mapping::prefetch_start;
+use crate::wal::running::Running;
 
 /// State of one connection to one encrypted database. SQLite serialises all calls on the files
 /// of a connection by the connection's (or the shared cache's) mutex, so nothing here is atomic.
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) journals_lost: Rc<Cell<u64>>,
     /// The tags that the pages must have, where the database has freshness.
     pub(crate) fresh: OnceCell<Rc<Fresh>>,
+    /// Frames of the write transaction that runs, in WAL mode.
+    pub(crate) running: RefCell<Running>,
     /// The connection holds the log's lock for writing.
     pub(crate) writes_log: Cell<bool>,
     /// The connection keeps all others out.
@@ -58,6 +61,7 @@ impl Shared {
             journal: RefCell::new(Weak::new()),
             journals_lost: Rc::new(Cell::new(0)),
             fresh: OnceCell::new(),
+            running: RefCell::new(Running::default()),
             writes_log: Cell::new(false),
             exclusive: Cell::new(false),
             pages: RefCell::new(PageCodec::new(keys)),

@@ -1,6 +1,8 @@
 //! The write-ahead log of an encrypted database.
 
 mod fresh;
+mod recovery;
+pub(crate) mod running;
 
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -16,12 +18,10 @@ use crate::VfsError;
 use crate::base::{BaseFile, MAX_TRANSFER_LEN, Read};
 use crate::main_db::check_page_one;
 use crate::shared::Shared;
+use running::is_final;
 
 /// Most frames' bytes that are gathered before they are written.
 const MAX_PENDING_LEN: usize = MAX_TRANSFER_LEN;
-
-/// Longest frame that is searched for a single flipped bit: one takes some 20 ms.
-const MAX_SEARCHED_LEN: usize = 5000;
 
 /// A write-ahead log.
 pub(crate) struct WalFile {
@@ -54,6 +54,10 @@ pub(crate) struct WalFile {
     committed_end: u32,
     /// Frames below this were synced.
     durable_before: u32,
+    /// The write transaction that runs here, and the first frame that it wrote.
+    first_of: (u64, u32),
+    /// The write transaction in which a frame was last read whole into `sealed`, and the frame.
+    read_whole: Option<(u64, u32)>,
     /// Frames that must stay as they are, where the database has freshness.
     list: fresh::FrameList,
     sealed: Vec<u8>,
@@ -89,6 +93,8 @@ impl WalFile {
             written_end: 0,
             committed_end: 0,
             durable_before: 0,
+            first_of: (0, 0),
+            read_whole: None,
             list: fresh::FrameList::default(),
             sealed: Vec::new(),
             plain: Vec::new(),
@@ -105,6 +111,7 @@ impl WalFile {
 
     fn read_known(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
         self.flush_stash()?;
+        self.read_whole = None;
         if offset < SQLITE_WAL_HEADER_LEN as u64 {
             return self.read_header(out, offset);
         }
@@ -115,7 +122,11 @@ impl WalFile {
         let Place::Frame(frame, within) = place(offset, size)? else {
             return self.read_header(out, offset);
         };
+        if self.read_running(frame, within, size, out) {
+            return Ok(Read::Full);
+        }
         if !self.pending.is_empty() && frame >= self.pending_first {
+            self.come_back();
             self.flush()?;
         }
         match (within, out.len()) {
@@ -149,7 +160,8 @@ impl WalFile {
                 self.stash = Some((frame, header));
                 // A header of a frame that we logged already: SQLite may be rewriting it for good
                 // (`walRewriteChecksums`), the one that commits last.
-                if self.is_ours(frame, &header) {
+                if self.is_ours(frame, &header) || self.shared.running.borrow().get(frame).is_some()
+                {
                     self.rewrite_header(frame, header, size)?;
                 }
                 Ok(())
@@ -157,7 +169,7 @@ impl WalFile {
             Place::Frame(frame, SQLITE_FRAME_HEADER_LEN) if data.len() == size.len() => {
                 match self.stash.take() {
                     Some((stashed, header)) if stashed == frame => {
-                        self.gather(frame, header, data, size)
+                        self.take_frame(frame, header, data, size)
                     }
                     other => {
                         self.stash = other;
@@ -205,7 +217,7 @@ impl WalFile {
             return Ok(true);
         }
         let Some((header, page)) = bytes.split_first_chunk() else { return Ok(false) };
-        self.gather(frame, *header, page, size).map(|()| true)
+        self.take_frame(frame, *header, page, size).map(|()| true)
     }
 
     /// Cuts the log to `len` of SQLite's bytes.
@@ -224,6 +236,7 @@ impl WalFile {
             self.end_list()?;
             self.forget_written();
         }
+        self.shared.running.borrow_mut().end();
         self.base.truncate(end)
     }
 
@@ -248,6 +261,8 @@ impl WalFile {
         }
         let Some(size) = self.page_size()? else { return Ok(0) };
         let frames = physical.saturating_sub(WAL_HEADER_AREA_LEN as u64) / frame_stride(size);
+        let kept = self.shared.running.borrow().last().map_or(0, |last| u64::from(last) + 1);
+        let frames = frames.max(kept);
         Ok(SQLITE_WAL_HEADER_LEN as u64
             + frames * (SQLITE_FRAME_HEADER_LEN as u64 + u64::from(size.bytes())))
     }
@@ -260,6 +275,7 @@ impl WalFile {
 
     fn write_header(&mut self, header: &[u8; SQLITE_WAL_HEADER_LEN]) -> Result<(), VfsError> {
         self.settle()?;
+        self.shared.running.borrow_mut().end();
         let area = self.codec().seal_header(header)?;
         self.begin_list(header)?;
         self.base.write(&area, 0)?;
@@ -358,104 +374,6 @@ impl WalFile {
         Ok(Read::Full)
     }
 
-    /// Reads header and page of a frame as recovery does: a frame that was never wholly written
-    /// reads as zeros, whose checksum ends the log; a damaged one is an error.
-    fn recover_frame(
-        &mut self,
-        frame: u32,
-        size: PageSize,
-        out: &mut [u8],
-    ) -> Result<Read, VfsError> {
-        if !self.load_frame(frame, size)? {
-            out.fill(0);
-            return Ok(Read::Short);
-        }
-        let sealed = std::mem::take(&mut self.sealed);
-        let mut opened = self.open_frame(frame, &sealed, out);
-        // A frame under a key that is not known would look like the log's end.
-        if opened.is_err() && self.shared.live.learn()? {
-            opened = self.open_frame(frame, &sealed, out);
-        }
-        let result = match opened {
-            Ok(_) => Ok(Read::Full),
-            Err(error) if self.is_damage(frame, size, &sealed)? => Err(error.into()),
-            Err(_) => {
-                out.fill(0);
-                Ok(Read::Full)
-            }
-        };
-        self.sealed = sealed;
-        result
-    }
-
-    fn open_frame(
-        &mut self,
-        frame: u32,
-        sealed: &[u8],
-        out: &mut [u8],
-    ) -> Result<FrameHeader, PageError> {
-        let (prefix, page) = sealed.split_at(FRAME_PREFIX_LEN);
-        let seal = seal_of(page).ok_or(PageError::Frame { frame })?;
-        let header = self.codec().open_frame(frame, prefix, seal)?;
-        out[..SQLITE_FRAME_HEADER_LEN].copy_from_slice(&header.sqlite);
-        self.shared.try_page(header.page(), page, &mut out[SQLITE_FRAME_HEADER_LEN..])?;
-        Ok(header)
-    }
-
-    /// Whether a frame that does not open was once whole. It was when a later frame of this
-    /// generation was written after it had been synced; and when it is one bit away from opening,
-    /// which no torn write is.
-    fn is_damage(&mut self, frame: u32, size: PageSize, sealed: &[u8]) -> Result<bool, VfsError> {
-        let mut out = vec![0; SQLITE_FRAME_HEADER_LEN + size.len()];
-        if self.is_one_bit_away(frame, sealed, &mut out) {
-            return Ok(true);
-        }
-        for later in frame + 1.. {
-            if !self.load_frame(later, size)? {
-                return Ok(false);
-            }
-            let bytes = std::mem::take(&mut self.sealed);
-            let header = self.open_frame(later, &bytes, &mut out);
-            self.sealed = bytes;
-            if let Ok(header) = header {
-                if header.salts() != self.salts {
-                    return Ok(false);
-                }
-                if header.durable_before > frame {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
-
-    fn is_one_bit_away(&mut self, frame: u32, sealed: &[u8], out: &mut [u8]) -> bool {
-        if sealed.len() > MAX_SEARCHED_LEN || sealed.iter().all(|&b| b == 0) {
-            return false;
-        }
-        let mut trial = sealed.to_vec();
-        let (_, page) = sealed.split_at(FRAME_PREFIX_LEN);
-        // The page is sealed apart from the prefix, so one that opens leaves the prefix to try.
-        let body = &mut out[SQLITE_FRAME_HEADER_LEN..];
-        let page_opens = self.shared.try_page(prefix_page(sealed), page, body).is_ok();
-        let bits = if page_opens { FRAME_PREFIX_LEN * 8 } else { sealed.len() * 8 };
-        (0..bits).any(|bit| {
-            trial[bit / 8] ^= 1 << (bit % 8);
-            // The prefix authenticates the page's seal: try the cheap half first.
-            let number = prefix_page(&trial);
-            let body = &mut out[SQLITE_FRAME_HEADER_LEN..];
-            let likely = page_opens
-                || self.shared.try_page(number, &trial[FRAME_PREFIX_LEN..], body).is_ok();
-            // One of an older generation may have been about to be written over.
-            let opens = likely
-                && self
-                    .open_frame(frame, &trial, out)
-                    .is_ok_and(|header| header.salts() == self.salts || header.salts() == [0; 8]);
-            trial[bit / 8] ^= 1 << (bit % 8);
-            opens
-        })
-    }
-
     /// Reads part of a frame.
     fn read_part(
         &mut self,
@@ -486,12 +404,22 @@ impl WalFile {
 
     /// Reads frame `frame` into `self.sealed`; false where the file ends before its end.
     fn load_frame(&mut self, frame: u32, size: PageSize) -> Result<bool, VfsError> {
+        self.read_whole = None;
         let (at, len) = (frame_offset(size, frame), FRAME_PREFIX_LEN + size.len());
-        if self.base.size()? < at + len as u64 {
+        // The file may have been cut below what is mapped, but not below frames that we wrote in
+        // the transaction that still runs.
+        if !self.is_of_running(frame) && self.base.size()? < at + len as u64 {
             return Ok(false);
         }
         self.sealed.resize(len, 0);
         Ok(self.base.read(&mut self.sealed, at)? == Read::Full)
+    }
+
+    /// Whether we wrote frame `frame` in the write transaction that runs.
+    fn is_of_running(&self, frame: u32) -> bool {
+        let (transaction, first) = self.first_of;
+        transaction == self.shared.write_transactions.get()
+            && (first..self.written_end).contains(&frame)
     }
 
     /// Seals a frame and gathers it; the frame that commits is written with all before it.
@@ -523,6 +451,11 @@ impl WalFile {
         }
         let end = frame.saturating_add(1);
         self.written_end = self.written_end.max(end);
+        let transaction = self.shared.write_transactions.get();
+        self.first_of = match self.first_of {
+            (of, first) if of == transaction => (of, first.min(frame)),
+            _ => (transaction, frame),
+        };
         if header.commits() || self.pending.len() + stride > MAX_PENDING_LEN {
             self.flush()?;
         }
@@ -548,23 +481,14 @@ impl WalFile {
         Ok(self.codec.seal_frame(frame, header, page, prefix)?)
     }
 
-    /// SQLite overwrites a page that it already logged in the transaction that still runs.
-    fn rewrite_page(&mut self, frame: u32, plain: &[u8], size: PageSize) -> Result<(), VfsError> {
-        self.flush()?;
-        if !self.load_frame(frame, size)? {
-            return Err(PageError::Frame { frame }.into());
-        }
-        let header = self.header_of(frame)?;
-        self.gather(frame, header.sqlite, plain, size)?;
-        self.flush()
-    }
-
     /// Writes a header that no page followed, where that was not done at once.
     fn flush_stash(&mut self) -> Result<(), VfsError> {
         let Some((frame, sqlite)) = self.stash.take() else { return Ok(()) };
         let Some(size) = self.size else { return Ok(()) };
         let over = self.pending_transaction != self.shared.write_transactions.get();
-        if over || self.is_ours(frame, &sqlite) {
+        let done =
+            self.is_ours(frame, &sqlite) || self.shared.running.borrow().get(frame).is_some();
+        if over || done {
             return Ok(());
         }
         self.rewrite_header(frame, sqlite, size)
@@ -582,8 +506,12 @@ impl WalFile {
         sqlite: [u8; SQLITE_FRAME_HEADER_LEN],
         size: PageSize,
     ) -> Result<(), VfsError> {
+        if self.rewrite_kept_header(frame, &sqlite, size)? {
+            return Ok(());
+        }
         self.flush()?;
-        if !self.load_frame(frame, size)? {
+        let read = (self.shared.write_transactions.get(), frame);
+        if self.read_whole.take() != Some(read) && !self.load_frame(frame, size)? {
             // The page never came: SQLite met an error between the two writes.
             return Ok(());
         }
@@ -596,6 +524,9 @@ impl WalFile {
         let mut prefix = [0; FRAME_PREFIX_LEN];
         self.renew_keys();
         self.codec.seal_frame(frame, &header, &self.sealed[FRAME_PREFIX_LEN..], &mut prefix)?;
+        if is_final(&sqlite) {
+            self.write_running(frame, size)?;
+        }
         self.base.write(&prefix, frame_offset(size, frame))
     }
 
@@ -637,6 +568,7 @@ impl WalFile {
         if self.pending_transaction == self.shared.write_transactions.get() {
             // SQLite was told that they are written: after a failure a later call tries again.
             self.base.write(&self.pending, frame_offset(size, self.pending_first))?;
+            self.read_whole = None;
         }
         self.pending.clear();
         Ok(())

@@ -1,0 +1,82 @@
+//! Pages of a database with freshness: an older one that was put back is an error.
+
+use tdekit_sqlite_page::PageSize;
+use tdekit_sqlite_page::fresh::tag_of;
+use tdekit_sqlite_page::page::seal_of;
+
+use super::{MainFile, be32};
+use crate::VfsError;
+use crate::base::Read;
+
+/// Where SQLite's database header names the first trunk of the list of free pages.
+const TRUNK_IN_HEADER: usize = 32;
+
+impl MainFile {
+    /// Reads a page that must have the tag of the database's last state. Mapped bytes could change
+    /// between the look at the tag and the opening.
+    pub(super) fn read_fresh(
+        &mut self,
+        page: u32,
+        size: PageSize,
+        out: &mut [u8],
+    ) -> Result<Read, VfsError> {
+        for again in [true, false] {
+            let read = self.read_unmapped(page, size, out)?;
+            if self.is_fresh(page, read) {
+                return Ok(read);
+            }
+            // A checkpoint of another process may have moved the anchor since.
+            if let (true, Some(fresh)) = (again, self.shared.fresh.get()) {
+                fresh.refresh()?;
+            }
+        }
+        if page > 1 && self.is_free_leaf(page, size)? {
+            return self.read_unmapped(page, size, out);
+        }
+        out.fill(0);
+        Err(VfsError::Stale { what: "page", number: page })
+    }
+
+    /// Whether `self.sealed`, as it was read, is `page` as it has to be.
+    fn is_fresh(&self, page: u32, read: Read) -> bool {
+        let Some(fresh) = self.shared.fresh.get() else { return true };
+        match (read, seal_of(&self.sealed)) {
+            (Read::Full, Some(seal)) => fresh.is_fresh(page, &tag_of(seal)),
+            _ => !fresh.has_page(page),
+        }
+    }
+
+    fn has_page(&self, page: u32) -> bool {
+        self.shared.fresh.get().is_some_and(|fresh| fresh.has_page(page))
+    }
+
+    /// Whether `page` is a leaf of SQLite's list of free pages: it has no content. SQLite writes
+    /// over such a page without a word in its journal, so a rollback leaves what was written.
+    fn is_free_leaf(&mut self, page: u32, size: PageSize) -> Result<bool, VfsError> {
+        let mut plain = vec![0; size.len()];
+        let mut trunk = 1;
+        let mut field = TRUNK_IN_HEADER;
+        let mut passed = 0;
+        while self.has_page(trunk) && self.has_page(passed) {
+            // More trunks than pages would be a circle.
+            passed += 1;
+            let read = self.read_unmapped(trunk, size, &mut plain)?;
+            if !self.is_fresh(trunk, read) {
+                return Ok(false);
+            }
+            if field == 0 {
+                let count = be32(&plain, 4) as usize;
+                let leaves = plain[8..size.usable()].as_chunks::<4>().0.iter().take(count);
+                if leaves.copied().any(|leaf| u32::from_be_bytes(leaf) == page) {
+                    return Ok(true);
+                }
+            }
+            let next = be32(&plain, field);
+            if next <= 1 || next == trunk {
+                return Ok(false);
+            }
+            (trunk, field) = (next, 0);
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,117 @@
+//! Frames as recovery reads them.
+
+use tdekit_sqlite_page::page::seal_of;
+use tdekit_sqlite_page::wal::{
+    FRAME_PREFIX_LEN, FrameHeader, SQLITE_FRAME_HEADER_LEN, prefix_page,
+};
+use tdekit_sqlite_page::{PageError, PageSize};
+
+use super::WalFile;
+use crate::VfsError;
+use crate::base::Read;
+
+/// Longest frame that is searched for a single flipped bit: one takes some 20 ms.
+const MAX_SEARCHED_LEN: usize = 5000;
+
+impl WalFile {
+    /// Reads header and page of a frame as recovery does: a frame that was never wholly written
+    /// reads as zeros, whose checksum ends the log; a damaged one is an error.
+    pub(super) fn recover_frame(
+        &mut self,
+        frame: u32,
+        size: PageSize,
+        out: &mut [u8],
+    ) -> Result<Read, VfsError> {
+        if !self.load_frame(frame, size)? {
+            out.fill(0);
+            return Ok(Read::Short);
+        }
+        let sealed = std::mem::take(&mut self.sealed);
+        let mut opened = self.open_frame(frame, &sealed, out);
+        // A frame under a key that is not known would look like the log's end.
+        if opened.is_err() && self.shared.live.learn()? {
+            opened = self.open_frame(frame, &sealed, out);
+        }
+        let result = match opened {
+            Ok(_) => {
+                self.read_whole = Some((self.shared.write_transactions.get(), frame));
+                Ok(Read::Full)
+            }
+            Err(error) if self.is_damage(frame, size, &sealed)? => Err(error.into()),
+            Err(_) => {
+                out.fill(0);
+                Ok(Read::Full)
+            }
+        };
+        self.sealed = sealed;
+        result
+    }
+
+    pub(super) fn open_frame(
+        &mut self,
+        frame: u32,
+        sealed: &[u8],
+        out: &mut [u8],
+    ) -> Result<FrameHeader, PageError> {
+        let (prefix, page) = sealed.split_at(FRAME_PREFIX_LEN);
+        let seal = seal_of(page).ok_or(PageError::Frame { frame })?;
+        let header = self.codec().open_frame(frame, prefix, seal)?;
+        out[..SQLITE_FRAME_HEADER_LEN].copy_from_slice(&header.sqlite);
+        self.shared.try_page(header.page(), page, &mut out[SQLITE_FRAME_HEADER_LEN..])?;
+        Ok(header)
+    }
+
+    /// Whether a frame that does not open was once whole. It was when a later frame of this
+    /// generation was written after it had been synced; and when it is one bit away from opening,
+    /// which no torn write is.
+    fn is_damage(&mut self, frame: u32, size: PageSize, sealed: &[u8]) -> Result<bool, VfsError> {
+        let mut out = vec![0; SQLITE_FRAME_HEADER_LEN + size.len()];
+        if self.is_one_bit_away(frame, sealed, &mut out) {
+            return Ok(true);
+        }
+        for later in frame + 1.. {
+            if !self.load_frame(later, size)? {
+                return Ok(false);
+            }
+            let bytes = std::mem::take(&mut self.sealed);
+            let header = self.open_frame(later, &bytes, &mut out);
+            self.sealed = bytes;
+            if let Ok(header) = header {
+                if header.salts() != self.salts {
+                    return Ok(false);
+                }
+                if header.durable_before > frame {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_one_bit_away(&mut self, frame: u32, sealed: &[u8], out: &mut [u8]) -> bool {
+        if sealed.len() > MAX_SEARCHED_LEN || sealed.iter().all(|&b| b == 0) {
+            return false;
+        }
+        let mut trial = sealed.to_vec();
+        let (_, page) = sealed.split_at(FRAME_PREFIX_LEN);
+        // The page is sealed apart from the prefix, so one that opens leaves the prefix to try.
+        let body = &mut out[SQLITE_FRAME_HEADER_LEN..];
+        let page_opens = self.shared.try_page(prefix_page(sealed), page, body).is_ok();
+        let bits = if page_opens { FRAME_PREFIX_LEN * 8 } else { sealed.len() * 8 };
+        (0..bits).any(|bit| {
+            trial[bit / 8] ^= 1 << (bit % 8);
+            // The prefix authenticates the page's seal: try the cheap half first.
+            let number = prefix_page(&trial);
+            let body = &mut out[SQLITE_FRAME_HEADER_LEN..];
+            let likely = page_opens
+                || self.shared.try_page(number, &trial[FRAME_PREFIX_LEN..], body).is_ok();
+            // One of an older generation may have been about to be written over.
+            let opens = likely
+                && self
+                    .open_frame(frame, &trial, out)
+                    .is_ok_and(|header| header.salts() == self.salts || header.salts() == [0; 8]);
+            trial[bit / 8] ^= 1 << (bit % 8);
+            opens
+        })
+    }
+}
