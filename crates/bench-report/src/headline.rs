@@ -39,7 +39,7 @@ pub fn headline_classes(classes: &[Class]) -> (String, Vec<&Class>) {
 pub(crate) type Group = (&'static str, fn(&Class) -> bool);
 
 /// In the order of the report.
-pub(crate) const GROUPS: [Group; 5] = [
+pub(crate) const GROUPS: [Group; 6] = [
     ("Your statements", |class| class.experiment == Experiment::Script),
     ("CRUD mixes, several processes", |class| class.experiment == Experiment::Crud),
     ("Statements, index rebuild, backup", |class| {
@@ -49,6 +49,7 @@ pub(crate) const GROUPS: [Group; 5] = [
         class.experiment == Experiment::Operations && class.id.ends_with("/cold")
     }),
     ("Scans and copies", |class| class.experiment == Experiment::Scans),
+    ("SQLite's speedtest1", |class| class.experiment == Experiment::Speedtest),
 ];
 
 #[cfg(test)]

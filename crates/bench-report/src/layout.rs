@@ -226,9 +226,12 @@ impl Experiment {
     /// Its ratios, and how it is shown.
     pub(crate) fn layout(self) -> &'static Layout {
         match self {
-            Self::Embedded | Self::Crud | Self::Operations | Self::Scans | Self::Script => {
-                &EMBEDDED
-            }
+            Self::Embedded
+            | Self::Crud
+            | Self::Operations
+            | Self::Scans
+            | Self::Speedtest
+            | Self::Script => &EMBEDDED,
             Self::Backup => &BACKUP,
             Self::Oltp => &OLTP,
             Self::Messages => &MESSAGES,

@@ -317,6 +317,8 @@ pub enum Experiment {
     Operations,
     /// Full scans and copies.
     Scans,
+    /// SQLite's own `speedtest1`.
+    Speedtest,
     /// The user's own statements.
     Script,
     /// Backups by cipher, compression and device.
@@ -336,6 +338,7 @@ impl Experiment {
             Self::Crud => "CRUD mixes",
             Self::Operations => "operations",
             Self::Scans => "scans",
+            Self::Speedtest => "SQLite's speedtest1",
             Self::Script => "script",
             Self::Backup => "backup matrix",
             Self::Oltp => "OLTP workloads",

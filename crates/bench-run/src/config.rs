@@ -20,6 +20,7 @@ pub(crate) struct Experiments {
     pub(crate) crud: bool,
     pub(crate) operations: bool,
     pub(crate) scans: bool,
+    pub(crate) speedtest: bool,
     pub(crate) backup: bool,
     pub(crate) oltp: bool,
     pub(crate) messages: bool,
@@ -30,7 +31,12 @@ pub(crate) struct Experiments {
 impl Experiments {
     /// True when anything runs that compares sides: all but the backup matrix.
     pub(crate) fn needs_sides(self) -> bool {
-        self.crud || self.operations || self.scans || self.script
+        self.crud || self.operations || self.scans || self.speedtest || self.script
+    }
+
+    /// True when nothing runs beside speedtest1.
+    pub(crate) fn speedtest_alone(self) -> bool {
+        self == Self { speedtest: true, ..Self::default() }
     }
 
     /// True when a database is needed that statements run on.
@@ -76,6 +82,9 @@ pub(crate) struct Given {
     /// Page size of the copies. Default: the database's own.
     #[arg(long, value_parser = page_size)]
     pub(crate) page_size: Option<u32>,
+    /// `--size` of the speedtest1 experiment: how much SQLite's program does.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) speedtest_size: u32,
     /// A rough answer in some 20 seconds.
     #[arg(long)]
     pub(crate) quick: bool,

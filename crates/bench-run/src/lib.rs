@@ -33,6 +33,7 @@ mod process;
 mod progress;
 mod schedule;
 mod script;
+mod speedtest;
 mod subject;
 mod tools;
 mod worker;

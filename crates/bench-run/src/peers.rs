@@ -178,7 +178,7 @@ impl PeerLibrary {
 }
 
 /// The directory of installed peers: `$TDEKIT_PEERS`, or below the user's cache directory.
-fn cache_directory() -> Result<PathBuf> {
+pub(crate) fn cache_directory() -> Result<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = variable("TDEKIT_PEERS") {
         return Ok(path.into());

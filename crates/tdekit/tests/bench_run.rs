@@ -236,3 +236,19 @@ fn a_file_of_any_name_is_priced() {
         .unwrap();
     assert_eq!(state, "ok");
 }
+
+/// SQLite's own program, on a side that encrypts and on one that does not.
+#[test]
+fn speedtest1_runs_on_both_sides() {
+    let bench = Bench::with_system_library();
+    let words = ["--experiment", "speedtest1", "--speedtest-size", "1", "--rows", "10"];
+    bench.ok(words.iter().chain(&["--restarts", "2"]));
+    let results = bench.results();
+    let cells = results["embedded"]["cells"].as_array().unwrap();
+    let ids: Vec<_> = cells.iter().map(|cell| cell["id"].as_str().unwrap()).collect();
+    let rows = ["rollback", "rollback-200", "wal", "wal-200"];
+    assert_eq!(ids, rows.map(|row| format!("speedtest1/{row}")));
+    let runs = results["embedded"]["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2 * 2 * 4, "a run of each side in each restart");
+    assert!(Bench::new().fails(words).contains("needs a shared library"));
+}

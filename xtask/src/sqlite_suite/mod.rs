@@ -8,7 +8,6 @@
 mod exceptions;
 mod fixture;
 mod run;
-mod source;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -88,7 +87,7 @@ pub(crate) fn sqlite_suite(arguments: &Arguments) -> Result<()> {
     }
     let base = target_dir().join("sqlite-suite");
     fs::create_dir_all(&base)?;
-    let fixture = fixture::build(&source::fetch(&base)?, &base.join("build"))?;
+    let fixture = fixture::build(&tdekit_sqlite_source::fetch(&base)?, &base.join("build"))?;
     let surroundings = surroundings(&base.join("run"), arguments.plain)?;
     probe(&fixture, &surroundings, arguments.plain)?;
     let (files, not_run) = choose(&fixture, &surroundings, arguments, &list)?;

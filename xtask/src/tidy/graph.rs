@@ -73,6 +73,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // bench: drives what is shipped, from outside
     ("tdekit-bench-report", &[]),
     ("tdekit-system-use", &[]),
+    ("tdekit-sqlite-source", &[]),
     ("tdekit-private-mariadb", &["tdekit-system-use"]),
     (
         "tdekit-bench-run",
@@ -80,6 +81,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-bench-report",
             "tdekit-private-mariadb",
             "tdekit-sqlite-client",
+            "tdekit-sqlite-source",
             "tdekit-system-use",
             "tdekit-tds-client",
         ],
@@ -129,6 +131,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-wire-tsql",
         ],
     ),
+    ("xtask", &["tdekit-sqlite-source"]),
 ];
 
 /// Libraries that do cryptography; `*` stands for the rest of a name.

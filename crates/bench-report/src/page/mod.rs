@@ -158,6 +158,7 @@ fn links(results: &Results) -> Vec<(&'static str, &'static str)> {
         ("crud", "CRUD mixes", has("crud/")),
         ("operations", "Operations", has("operations/")),
         ("scans", "Scans", has("scans/")),
+        ("speedtest1", "speedtest1", has("speedtest1/")),
         ("oltp", "OLTP by threads", results.oltp.is_some()),
         ("messages", "Messages", results.messages.is_some()),
         ("backup", "Backups", results.backup.is_some()),

@@ -23,9 +23,10 @@ pub(super) struct BenchArgs {
     pub(super) database: Option<PathBuf>,
     /// What to run: `crud` (mixes by several processes, on a generated database), `operations`
     /// (statements derived from the database, rebuild of its indexes, full backups), `scans`,
-    /// `backup` (the matrix of ciphers, compressions and devices), `oltp` (sysbench's workloads by
-    /// threads, the only one on a MySQL server), `messages` (over TDS, the only one on a SQL
-    /// Server), `all` (of a database: not `messages`). Default: `crud`, `operations` and `scans`,
+    /// `speedtest1` (SQLite's own program, built from the distribution's source), `backup` (the
+    /// matrix of ciphers, compressions and devices), `oltp` (sysbench's workloads by threads, the
+    /// only one on a MySQL server), `messages` (over TDS, the only one on a SQL Server), `all` (of
+    /// a database: not `messages` and `speedtest1`). Default: `crud`, `operations` and `scans`,
     /// with DB the last two. May be repeated.
     #[arg(long, value_enum)]
     pub(super) experiment: Vec<ExperimentName>,
@@ -124,6 +125,7 @@ pub(super) enum ExperimentName {
     Crud,
     Operations,
     Scans,
+    Speedtest1,
     Backup,
     Oltp,
     Messages,

@@ -58,7 +58,8 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
         library_origin,
         directory,
         restarts,
-        pairs: given.pairs(),
+        // A run of speedtest1 takes seconds: a restart has one pair of them.
+        pairs: if experiments.speedtest_alone() { 1 } else { given.pairs() },
         block_time: Duration::from_millis(given.by_quick((100, 250))),
         // Without sides there is no headline to wait for.
         stopping: stopping(args, restarts)
@@ -108,7 +109,7 @@ fn check_drop_caches() -> Result<()> {
 }
 
 fn experiments(args: &BenchArgs) -> Result<Experiments> {
-    use ExperimentName::{All, Backup, Crud, Messages, Oltp, Operations, Scans};
+    use ExperimentName::{All, Backup, Crud, Messages, Oltp, Operations, Scans, Speedtest1};
     let names = &args.experiment;
     let alone =
         |fits: &[ExperimentName], found: Experiments, reason: &str| match args.database.is_none()
@@ -137,6 +138,7 @@ fn experiments(args: &BenchArgs) -> Result<Experiments> {
         crud: named(Crud),
         operations: named(Operations),
         scans: named(Scans),
+        speedtest: names.contains(&Speedtest1),
         backup: named(Backup),
         oltp: named(Oltp),
         messages: names.contains(&Messages),

@@ -15,7 +15,8 @@ use crate::latency::Latencies;
 use crate::measure::Cost;
 use crate::process::WorkerProcess;
 use crate::schedule::{Block, Place, Steering};
-use crate::subject::remove;
+use crate::speedtest::{self, Row};
+use crate::subject::{remove, remove_database};
 
 /// A block's figures, those of its statements, and the latencies of its operations where those are
 /// timed.
@@ -90,6 +91,7 @@ impl Restart<'_> {
             Work::FullBackup { compression } => {
                 return self.full_backup(compression, place.side).and_then(one);
             }
+            Work::Speedtest { row } => return self.speedtest(*row, place.side).and_then(one),
             _ => {}
         }
         let side = self.prepared.sides.get(place.side).zip(self.workers.get_mut(place.side));
@@ -97,7 +99,7 @@ impl Restart<'_> {
         let to = workers.directory.join("backup.db");
         let Some(worker) = workers.at(work.seat()).first_mut() else { return Ok(None) };
         match work {
-            Work::Crud { .. } | Work::FullBackup { .. } => Ok(None),
+            Work::Crud { .. } | Work::Speedtest { .. } | Work::FullBackup { .. } => Ok(None),
             Work::Operation { operation, cold } => {
                 let round = self.number.wrapping_mul(self.config.pairs + 1);
                 let request = Request::Operation {
@@ -172,6 +174,28 @@ impl Restart<'_> {
             workers.debts.insert(*control, debt);
         }
         Ok(Some(vec![(None, sum)]))
+    }
+
+    /// SQLite's `speedtest1` on a new database.
+    fn speedtest(&mut self, row: Row, side: usize) -> Result<Cost> {
+        let Some((spec, workers)) = self.prepared.sides.get(side).zip(self.workers.get(side))
+        else {
+            return Ok(Cost::default());
+        };
+        let (Some(runner), Some(program)) = (&mut self.runner, &self.prepared.speedtest) else {
+            return Ok(Cost::default());
+        };
+        let database = workers.directory.join(Seat::Apart.file());
+        let quiet = workers.directory.join("quiet");
+        crate::private::make(&quiet)?;
+        let page_size = self.prepared.plain.described.page_size_bytes;
+        let sizes = (self.config.given.speedtest_size, page_size);
+        let job = speedtest::spec(program, &spec.stack()?, row, sizes, (&database, &quiet));
+        let ran = runner.run(&job)?;
+        let encrypts = spec.side.encrypts() && !self.config.given.aa;
+        speedtest::check(&database, encrypts && spec.side.cipher.is_some())?;
+        remove_database(&database)?;
+        Ok(Cost { elapsed_ns: ran.elapsed_ns, used: ran.used, operations: 1, ..Cost::default() })
     }
 
     /// A full backup of a side's database, which its worker has open, by the command.

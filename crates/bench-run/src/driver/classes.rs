@@ -8,6 +8,7 @@ use crate::experiment::class;
 use crate::generate::Mix;
 use crate::job::{Operation, Planned};
 use crate::script::brief;
+use crate::speedtest::{ROWS, Row};
 
 /// A class and how to run a block of it.
 #[derive(Debug, Clone)]
@@ -29,6 +30,8 @@ pub(super) enum Work {
     Backup,
     /// The user's statements, so many times.
     Script { times: u64 },
+    /// A row of SQLite's `speedtest1`.
+    Speedtest { row: Row },
     /// A full backup by the shipped command, of base and encrypted side only.
     FullBackup { compression: &'static str },
 }
@@ -44,6 +47,8 @@ pub(super) enum Seat {
     Cold,
     /// The user's statements, whose changes are thrown away.
     Script,
+    /// A program of its own, with a database of its own.
+    Apart,
 }
 
 impl Seat {
@@ -54,6 +59,7 @@ impl Seat {
             Self::Warm => "subject.db",
             Self::Cold => "cold.db",
             Self::Script => "script.db",
+            Self::Apart => "speedtest.db",
         }
     }
 }
@@ -65,6 +71,7 @@ impl Work {
             Self::Crud { .. } => Seat::Mixes,
             Self::Operation { cold: true, .. } => Seat::Cold,
             Self::Script { .. } => Seat::Script,
+            Self::Speedtest { .. } => Seat::Apart,
             Self::Operation { .. } | Self::Scan { .. } | Self::Backup | Self::FullBackup { .. } => {
                 Seat::Warm
             }
@@ -246,6 +253,19 @@ pub(super) fn checkpoint(tasks: &[Task], cold: bool) -> Option<Class> {
     let label = format!("checkpoint after rebuild, {}", cache_name(cold));
     let what = "The write-ahead log of all rebuilt indexes is copied into the database.".to_owned();
     Some(class(Experiment::Operations, (checkpoint_id(cold), label), what, (1, "checkpoint")))
+}
+
+/// Classes of `speedtest1`.
+pub(super) fn speedtest(size: u32) -> impl Iterator<Item = Task> {
+    ROWS.into_iter().map(move |row| Task {
+        class: class(
+            Experiment::Speedtest,
+            (format!("speedtest1/{}", row.id), format!("speedtest1, {}", row.label)),
+            format!("SQLite's speedtest1 --size {size} as a process of its own, {}.", row.label),
+            (1, "run"),
+        ),
+        work: Work::Speedtest { row },
+    })
 }
 
 /// Classes of the scans.

@@ -113,9 +113,15 @@ impl Ground for SidesGround<'_> {
         task.class.id.clone()
     }
 
-    /// The slow cold classes run in every other pair.
+    /// The slow cold classes run in every other pair, speedtest1 in one of a restart.
     fn sides(&self, task: &Task, pair: u32) -> Vec<usize> {
-        if !pair.is_multiple_of(2) && matches!(task.work, Work::Operation { cold: true, .. }) {
+        let rare = match task.work {
+            Work::Operation { cold: true, .. } => !pair.is_multiple_of(2),
+            // A run takes seconds.
+            Work::Speedtest { .. } => pair > 0,
+            _ => false,
+        };
+        if rare {
             return Vec::new();
         }
         (0..self.prepared.sides.len()).filter(|side| self.prepared.runs(task, *side)).collect()

@@ -26,6 +26,7 @@ use crate::numbers::float;
 use crate::private;
 use crate::process::WorkerProcess;
 use crate::progress::Progress;
+use crate::speedtest;
 use crate::subject::{
     self, copy_database, database_bytes, file_bytes, page_size, remove, remove_database,
 };
@@ -53,6 +54,8 @@ pub(super) struct Prepared {
     pub(super) statements: Vec<StatementInfo>,
     /// A class for each of the user's statements.
     pub(super) script_classes: Vec<Class>,
+    /// SQLite's `speedtest1`, where it runs.
+    pub(super) speedtest: Option<PathBuf>,
     /// CPU of a loop of each mix in the driver alone, by class.
     pub(super) idle_loops: Vec<(String, f64)>,
     /// Whose instructions the workers count, or why they count none.
@@ -121,6 +124,7 @@ pub(super) fn prepare(config: &Config, tools: &Tools, progress: &Progress) -> Re
         plan: Vec::new(),
         statements: Vec::new(),
         script_classes: Vec::new(),
+        speedtest: None,
         idle_loops: Vec::new(),
         instructions: String::new(),
         foreign_keys: false,
@@ -144,6 +148,14 @@ pub(super) fn prepare(config: &Config, tools: &Tools, progress: &Progress) -> Re
             progress.say("trying the script");
             script::add(config, &mut prepared, name)?;
         }
+    }
+    if config.experiments.speedtest {
+        for side in &prepared.sides {
+            side.stack()?;
+        }
+        progress.say("building speedtest1");
+        prepared.speedtest = Some(speedtest::program()?);
+        prepared.tasks.extend(classes::speedtest(config.given.speedtest_size));
     }
     if prepared.tasks.is_empty() {
         let path = config.database.clone().unwrap_or_default();

@@ -87,9 +87,14 @@ impl<'a> Restart<'a> {
         let directory = prepared.directory.path().join(format!("restart-{number}"));
         let mut restart =
             Self { config, prepared, number, workers: Vec::new(), runner: None, directory };
-        let backs_up = tasks.iter().any(|task| matches!(task.work, Work::FullBackup { .. }));
+        let has = |wanted: fn(&Work) -> bool| tasks.iter().any(|task| wanted(&task.work));
+        let backs_up = has(|work| matches!(work, Work::FullBackup { .. }));
         if let Some(Backups { tools, keys }) = prepared.backups.as_ref().filter(|_| backs_up) {
             restart.runner = Some(WorkerProcess::start(&tools.worker, "backup", keys)?);
+        } else if has(|work| matches!(work, Work::Speedtest { .. }))
+            && let Some(base) = prepared.sides.first()
+        {
+            restart.runner = Some(base.start_runner()?);
         }
         let started =
             in_random_order(&prepared.sides, rng, |side| restart.start_side(side, tasks))?;
@@ -116,6 +121,9 @@ impl<'a> Restart<'a> {
         private::make(&directory)?;
         let (mut seats, mut states) = (BTreeMap::new(), Vec::new());
         for seat in tasks.iter().map(|task| task.work.seat()).collect::<BTreeSet<_>>() {
+            if seat == Seat::Apart {
+                continue;
+            }
             let mixes = seat == Seat::Mixes;
             let prepared = self.prepared;
             let name = if mixes { prepared.plain.crud } else { prepared.plain.subject };
@@ -134,7 +142,7 @@ impl<'a> Restart<'a> {
                     states.push(state);
                 }
                 match seat {
-                    Seat::Mixes => {}
+                    Seat::Mixes | Seat::Apart => {}
                     Seat::Warm | Seat::Cold => {
                         worker.do_it(&Request::Plan { statements: prepared.plan.clone() })?;
                     }

@@ -11,6 +11,7 @@ use crate::job::{LibraryChoice, Ready, Request};
 use crate::key_store::{self, CERTIFICATE, KeyEnvironment};
 use crate::peers::Peer;
 use crate::process::WorkerProcess;
+use crate::speedtest::Stack;
 use crate::subject::write_out;
 use crate::tools::Tools;
 
@@ -160,6 +161,28 @@ impl SideSpec {
         worker.instructions = instructions;
         let origin = self.side.library.origin.clone();
         Ok((worker, Library { origin, version, source_id, compile_options }))
+    }
+
+    /// Starts a worker that runs commands.
+    pub(crate) fn start_runner(&self) -> Result<WorkerProcess> {
+        WorkerProcess::start(&self.worker, "runner", &KeyEnvironment::new())
+    }
+
+    /// What a program of its own needs to open databases as this side does.
+    ///
+    /// # Errors
+    /// Where the side has its library linked in.
+    pub(crate) fn stack(&self) -> Result<Stack<'_>> {
+        let LibraryChoice::Shared(library) = &self.library else {
+            let reason = "speedtest1 needs a shared library: `system`, or a path".to_owned();
+            return Err(BenchError::Option { option: "--sqlite-library", reason });
+        };
+        Ok(Stack {
+            library,
+            extension: self.extension.as_deref(),
+            on_open: self.key_pragmas.join("; "),
+            environment: [self.environment.as_slice(), &self.worker_environment].concat(),
+        })
     }
 
     /// Cipher of this side's full backups.

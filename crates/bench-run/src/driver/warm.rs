@@ -92,6 +92,10 @@ fn light(work: &Work) -> Option<Work> {
         Work::Operation { operation, cold: false } => (*operation != Operation::Reindex)
             .then_some(Work::Operation { operation: *operation, cold: false }),
         Work::Script { .. } => Some(Work::Script { times: 1 }),
-        Work::Operation { .. } | Work::Scan { .. } | Work::Backup | Work::FullBackup { .. } => None,
+        Work::Operation { .. }
+        | Work::Scan { .. }
+        | Work::Backup
+        | Work::Speedtest { .. }
+        | Work::FullBackup { .. } => None,
     }
 }

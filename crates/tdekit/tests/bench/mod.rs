@@ -29,6 +29,7 @@ pub const SMALL: [&str; 10] = [
 /// Copies go to `copies`, reports and sockets stand in the directory itself.
 pub struct Bench {
     place: Place,
+    library: &'static str,
 }
 
 impl Bench {
@@ -38,7 +39,15 @@ impl Bench {
         place.set("TDEKIT_EXTENSION", extension().to_str().unwrap());
         let sockets = place.path("").to_str().unwrap().to_owned();
         place.set("XDG_RUNTIME_DIR", &sockets);
-        Self { place }
+        Self { place, library: "bundled" }
+    }
+
+    /// With the machine's own SQLite, and programs that are built once for all runs of the tests.
+    pub fn with_system_library() -> Self {
+        let mut bench = Self { library: "system", ..Self::new() };
+        bench.place.set("TDEKIT_PEERS", env!("CARGO_TARGET_TMPDIR"));
+        bench.place.set("PATH", &std::env::var("PATH").unwrap());
+        bench
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -59,13 +68,13 @@ impl Bench {
         fs::read(self.path("app.db")).unwrap()
     }
 
-    /// A bench that measures, with the bundled library. A comparison or an order is none.
+    /// A bench that measures. A comparison or an order is none.
     pub fn command<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.place.command(["bench"]);
         let words: Vec<S> = words.into_iter().collect();
         let beside = ["compare", "--control"].map(OsStr::new);
         if !words.first().is_some_and(|word| beside.contains(&word.as_ref())) {
-            command.args(["--sqlite-library", "bundled", "--dir", "copies"]);
+            command.args(["--sqlite-library", self.library, "--dir", "copies"]);
         }
         command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
