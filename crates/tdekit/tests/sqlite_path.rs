@@ -117,6 +117,44 @@ fn the_stock_shell_opens_an_encrypted_database_through_either_text() {
     assert_eq!(run.code, 1, "{run:?}");
 }
 
+/// A new database has the algorithm that its URI or the environment asks for.
+#[test]
+fn the_stock_shell_makes_databases_of_any_algorithm() {
+    let dir = Dir::new();
+    let init = dir.path("sqliterc");
+    fs::write(&init, place().ok(["shell-init", "sqlite"]).out).unwrap();
+    let make = |name: &str, uri: &str, variables: &[(&str, &str)]| {
+        let uri = format!("file:{}{uri}", dir.path(name).display());
+        let mut shell = Command::new("sqlite3");
+        shell.arg("-init").arg(&init).args([&uri, "CREATE TABLE t(x); SELECT 'made'"]);
+        Run::of(&with_store(&mut shell).envs(variables.iter().copied()).output().unwrap())
+    };
+    let algorithm = |name: &str| {
+        let path = dir.path(name);
+        let status = place().json(["status", path.to_str().unwrap(), "--json"]);
+        status[0]["encryption"]["algorithm"].as_str().unwrap().to_owned()
+    };
+    let new = ("TDEKIT_ENCRYPT_NEW", "AppCert");
+    let named = ("TDEKIT_ENCRYPT_NEW_ALGORITHM", "AES_128");
+    let certificate = "?tdekit_certificate=AppCert";
+    for (name, uri, variables, wanted) in [
+        ("uri.db", format!("{certificate}&tdekit_algorithm=AEGIS_256X2"), &[][..], "AEGIS_256X2"),
+        ("variable.db", String::new(), &[new, named], "AES_128"),
+        ("both.db", "?tdekit_algorithm=AEGIS_128X2".to_owned(), &[new, named], "AEGIS_128X2"),
+        ("neither.db", certificate.to_owned(), &[], "AES_256"),
+    ] {
+        let run = make(name, &uri, variables);
+        assert_eq!((run.code, run.out.as_str()), (0, "made\n"), "{name}: {run:?}");
+        assert_eq!(algorithm(name), wanted, "{name}");
+    }
+    for unknown in ["AES_512", "TRIPLE_DES_3KEY", ""] {
+        let run = make("x.db", &format!("{certificate}&tdekit_algorithm={unknown}"), &[]);
+        assert!(run.code != 0 && !run.out.contains("made"), "{unknown}: {run:?}");
+        let bytes = fs::read(dir.path("x.db")).unwrap_or_default();
+        assert!(bytes.is_empty(), "{unknown}: a database was made");
+    }
+}
+
 /// The shell function beside the stock shell, on files that do not open.
 #[test]
 fn the_shell_function_fails_as_the_stock_shell_fails() {
