@@ -87,20 +87,8 @@ fn parts(criterion: &mut Criterion<ThreadTime>) {
 
 /// The ciphers that serve MariaDB: the wide block for pages and records, and streams.
 fn servers(criterion: &mut Criterion<ThreadTime>) {
-    let mut group = criterion.benchmark_group("HCTR2");
-    for size in [64, 256, 4096 - 30, 16384 - 30, 65536 - 30] {
-        group.throughput(Throughput::Bytes(size as u64));
-        let key = WideBlockKey::new(&[7; 32]).unwrap();
-        let (plaintext, mut ciphertext) = (vec![5; size], vec![0; size]);
-        group.bench_function(BenchmarkId::new("encrypt", size), |bencher| {
-            bencher.iter(|| key.encrypt(&[1; 16], black_box(&plaintext), &mut ciphertext).unwrap());
-        });
-        let mut opened = vec![0; size];
-        group.bench_function(BenchmarkId::new("decrypt", size), |bencher| {
-            bencher.iter(|| key.decrypt(&[1; 16], black_box(&ciphertext), &mut opened).unwrap());
-        });
-    }
-    group.finish();
+    wide_block(criterion, "HCTR2", &WideBlockKey::hctr2(&[7; 32]).unwrap());
+    wide_block(criterion, "wide block over GMAC", &WideBlockKey::gmac(&[7; 96]).unwrap());
     let mut group = criterion.benchmark_group("CTR");
     for size in [16, 64, 256, 4096] {
         group.throughput(Throughput::Bytes(size as u64));
@@ -111,6 +99,22 @@ fn servers(criterion: &mut Criterion<ThreadTime>) {
                 let mut stream = key.stream(&[1; 16], 0);
                 key.apply(&mut stream, black_box(&plaintext), &mut ciphertext).unwrap();
             });
+        });
+    }
+    group.finish();
+}
+
+fn wide_block(criterion: &mut Criterion<ThreadTime>, name: &str, key: &WideBlockKey) {
+    let mut group = criterion.benchmark_group(name);
+    for size in [64, 256, 4096 - 30, 16384 - 30, 65536 - 30] {
+        group.throughput(Throughput::Bytes(size as u64));
+        let (plaintext, mut ciphertext) = (vec![5; size], vec![0; size]);
+        group.bench_function(BenchmarkId::new("encrypt", size), |bencher| {
+            bencher.iter(|| key.encrypt(&[1; 16], black_box(&plaintext), &mut ciphertext).unwrap());
+        });
+        let mut opened = vec![0; size];
+        group.bench_function(BenchmarkId::new("decrypt", size), |bencher| {
+            bencher.iter(|| key.decrypt(&[1; 16], black_box(&ciphertext), &mut opened).unwrap());
         });
     }
     group.finish();

@@ -26,11 +26,13 @@ pub const SERVER_KEY_LEN: usize = 32;
 /// The derivation of versions that were made before there was another.
 pub const FIRST_DERIVATION: u8 = 1;
 /// The derivation that new versions get.
-pub const NEWEST_DERIVATION: u8 = 2;
+pub const NEWEST_DERIVATION: u8 = 3;
 
 const FORMAT: &str = "tdekit server keys";
-/// Version 2 knows of derivations; without any but the first a file is of version 1.
-const VERSION: u16 = 2;
+/// The newest version of the format. A file has the version that its newest derivation came with,
+/// so that a program which does not know a derivation says that the file is newer than itself.
+const VERSION: u16 = 3;
+const _: () = assert!(VERSION == NEWEST_DERIVATION as u16);
 const MAX_BYTES: u64 = 64 << 20;
 const MAX_WRAPPED: usize = 16;
 const SIGNED_LABEL: &[u8] = b"tdekit server keys v1 signature\n";
@@ -411,10 +413,10 @@ impl Listing {
             let versions = versions.iter().map(version).collect::<Result<_, StoreError>>()?;
             Ok(KeyEntry { id: *id, versions })
         };
-        let all_first = keys.keys.values().flatten().all(|one| one.derivation == FIRST_DERIVATION);
+        let newest = keys.keys.values().flatten().map(|one| one.derivation).max();
         Ok(Self {
             format: FORMAT.to_owned(),
-            version: if all_first { 1 } else { VERSION },
+            version: newest.unwrap_or(FIRST_DERIVATION).into(),
             file_id: hex::encode(keys.file_id),
             sequence: keys.sequence,
             keys: keys.keys.iter().map(key).collect::<Result<_, StoreError>>()?,
@@ -429,9 +431,10 @@ impl Listing {
             if id == 0 || id == u32::MAX || entry.versions.is_empty() {
                 return Err(corrupt(&format_args!("key {id} is not allowed or has no version")));
             }
-            if self.version < VERSION
-                && entry.versions.iter().any(|version| version.derivation.is_some())
-            {
+            let newer = |version: &VersionEntry| {
+                version.derivation.is_some_and(|derivation| u16::from(derivation) > self.version)
+            };
+            if entry.versions.iter().any(newer) {
                 return Err(corrupt(&format_args!("key {id} has what its format does not know")));
             }
             let versions: Vec<_> =

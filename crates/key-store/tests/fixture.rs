@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use common::{new_certificate, password, secret};
 use tdekit_key_store::{
     CertificateBackup, FIRST_DERIVATION, KeyStore, NEWEST_DERIVATION, PasswordParams,
-    STORE_FILE_NAME, Unlock, WrappedDek, generate_key_file,
+    STORE_FILE_NAME, Unlock, Unlocked, WrappedDek, generate_key_file,
 };
 
 const PASSWORD: &str = "fixture password";
@@ -145,14 +145,8 @@ fn make() {
 /// beside them get the newest.
 #[test]
 fn server_keys_of_version_1_open_and_keep_their_derivation() {
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/1/mariadb");
     let dir = tempfile::tempdir().unwrap();
-    for name in ["keystore.tdk", "server-keys.json"] {
-        fs::copy(fixture.join("store").join(name), dir.path().join(name)).unwrap();
-    }
-    let key = fs::read(fixture.join("key")).unwrap();
-    let unlock = Unlock::Key { key: secret(&key), origin: "fixture".into() };
-    let store = KeyStore::open(dir.path()).unwrap().unlock(&unlock).unwrap();
+    let store = server_store(1, "server-keys.json", dir.path());
     let before = store.store().server_keys().unwrap().unwrap();
     assert_eq!(before.ids().collect::<Vec<_>>(), [1, 2, 17]);
     for id in before.ids() {
@@ -165,8 +159,42 @@ fn server_keys_of_version_1_open_and_keep_their_derivation() {
     assert!(fs::read_to_string(&path).unwrap().contains("\"version\":1,\"file_id\""));
     let old = store.server_key(&before, 1, 1).unwrap().unwrap();
     let after = store.rotate_server_key(1, "Fixture").unwrap();
-    assert!(fs::read_to_string(&path).unwrap().contains("\"version\":2,\"file_id\""));
+    let newest = format!("\"version\":{NEWEST_DERIVATION},\"file_id\"");
+    assert!(fs::read_to_string(&path).unwrap().contains(&newest));
     let derivations: Vec<u8> = after.versions(1).iter().map(|one| one.derivation).collect();
     assert_eq!(derivations, [FIRST_DERIVATION, NEWEST_DERIVATION]);
     assert_eq!(store.server_key(&after, 1, 1).unwrap().unwrap().expose(), old.expose());
+}
+
+/// Server keys of the second derivation, then of the third beside them: the file's version is that
+/// of its newest derivation.
+#[test]
+fn server_keys_of_version_2_open_and_keep_their_derivation() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = server_store(2, "../server-keys-2.json", dir.path());
+    let before = store.store().server_keys().unwrap().unwrap();
+    assert_eq!(before.version(1, 1).unwrap().derivation, 2);
+    store.rewrap_server_keys("Server").unwrap();
+    let path = store.store().server_keys_path();
+    assert!(fs::read_to_string(&path).unwrap().contains("\"version\":2,\"file_id\""));
+    let later = tempfile::tempdir().unwrap();
+    let store = server_store(2, "server-keys.json", later.path());
+    let both = store.store().server_keys().unwrap().unwrap();
+    let derivations: Vec<u8> = both.versions(1).iter().map(|one| one.derivation).collect();
+    assert_eq!(derivations, [2, 3]);
+    assert!((1..=2).all(|version| store.server_key(&both, 1, version).unwrap().is_some()));
+    let old = store.server_key(&both, 1, 1).unwrap().unwrap();
+    assert_ne!(store.server_key(&both, 1, 2).unwrap().unwrap().expose(), old.expose());
+}
+
+/// A copy of a MariaDB fixture's store with one of its files of server keys.
+fn server_store(number: u32, keys: &str, dir: &Path) -> Unlocked {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
+    let fixture = root.join(number.to_string()).join("mariadb");
+    for (from, to) in [("keystore.tdk", "keystore.tdk"), (keys, "server-keys.json")] {
+        fs::copy(fixture.join("store").join(from), dir.join(to)).unwrap();
+    }
+    let key = fs::read(fixture.join("key")).unwrap();
+    let unlock = Unlock::Key { key: secret(&key), origin: "fixture".into() };
+    KeyStore::open(dir).unwrap().unlock(&unlock).unwrap()
 }

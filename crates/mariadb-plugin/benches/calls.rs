@@ -1,6 +1,7 @@
 //! The cost of the server's calls, through the interface that it uses: CPU of the thread, the
-//! median of many rounds. Records of the redo log are also compared in pairs, round by round: the
-//! online cipher over counter mode, which older keys have, and over the server's own CBC.
+//! median of many rounds. Pages and records of the redo log are also compared in pairs, round by
+//! round: the ciphers of new keys over those of the first derivation (HCTR2, counter mode), and
+//! over the server's own CBC.
 //!
 //! `cargo bench -p tdekit-mariadb-plugin`
 #![allow(unsafe_code)]
@@ -111,8 +112,8 @@ fn page_iv(space: u32, page: u32, lsn: u64) -> [u8; 16] {
 
 fn main() {
     let dir = tempfile::tempdir().unwrap();
-    // Version 1 of each key is from before the online cipher, version 2 is not.
-    let store = copy_fixture(dir.path());
+    // Version 1 of each key is of the first derivation, version 2 of the newest.
+    let store = copy_fixture(1, dir.path());
     for id in [1, 2, 17] {
         store.rotate_server_key(id, "Fixture").unwrap();
     }
@@ -136,14 +137,15 @@ fn main() {
         version: 2,
     };
 
-    let encrypt = call(&[1; 16], ENCRYPT | NOPAD, 17);
-    time("page, encrypt", || pieces(functions, &encrypt, &plain, &[PAGE], &mut out));
-    let sealed = functions.crypt(&encrypt, &plain).unwrap();
-    let decrypt = Crypt { flags: DECRYPT | NOPAD, ..encrypt };
-    time("page, decrypt", || pieces(functions, &decrypt, &sealed, &[PAGE], &mut out));
+    let page = call(&[1; 16], ENCRYPT | NOPAD, 17);
+    compare_keys(functions, "page", &page, &plain, &[&[PAGE]]);
+    let sealed = functions.crypt(&page, &plain).unwrap();
+    let decrypt = Crypt { flags: DECRYPT | NOPAD, ..page };
+    pieces(functions, &decrypt, &sealed, &[PAGE], &mut out);
     assert_eq!(out[..PAGE], plain);
 
-    compare_records(functions, &call(&[2; 16], ENCRYPT | NOPAD, 1), &plain);
+    let record = call(&[2; 16], ENCRYPT | NOPAD, 1);
+    compare_keys(functions, "redo log", &record, &plain, &RECORDS);
     let handle = functions.get_key(1, 2).unwrap();
     let event = call(&handle, ENCRYPT | NOPAD, 1);
     for lengths in [&[15, 64][..], &[15, 400]] {
@@ -162,35 +164,45 @@ fn main() {
 /// Lengths of a mini-transaction's pieces: whole blocks, then what is left.
 const RECORDS: [&[usize]; 6] = [&[9], &[32], &[48, 9], &[144], &[256, 32, 9], &[256, 256, 512, 9]];
 
-/// Records of the redo log by each cipher, in both directions.
-fn compare_records(functions: &Functions, online: &Crypt, plain: &[u8]) {
+/// Messages by the ciphers of a new key and of an old one, in both directions.
+fn compare_keys(
+    functions: &Functions,
+    name: &str,
+    call: &Crypt,
+    plain: &[u8],
+    messages: &[&[usize]],
+) {
     let cbc = ServerCbc::load();
     if cbc.is_none() {
         println!("no OpenSSL 3: not compared with the server's CBC");
     }
-    let counter = Crypt { version: 1, ..online.clone() };
-    let mut out = [0; 2048];
-    for lengths in RECORDS {
+    for lengths in messages {
         let len = lengths.iter().sum();
         for (direction, encrypt) in [("encrypt", true), ("decrypt", false)] {
             let flags = if encrypt { ENCRYPT | NOPAD } else { DECRYPT | NOPAD };
-            let (online, counter) =
-                (Crypt { flags, ..online.clone() }, Crypt { flags, ..counter.clone() });
-            let plain = &plain[..len];
-            let (mut one, mut other, mut third) = (out, out, out);
-            let mut by_online = || pieces(functions, &online, plain, lengths, &mut one);
-            let mut by_counter = || pieces(functions, &counter, plain, lengths, &mut other);
+            let new = Crypt { flags, ..call.clone() };
+            let old = Crypt { version: 1, ..new.clone() };
+            let sealed = functions.pieces(0, call, &[&plain[..len]]).unwrap();
+            // An old key would not take the page of a new one.
+            let sealed_by_old =
+                functions.pieces(0, &Crypt { version: 1, ..call.clone() }, &[&plain[..len]]);
+            let (sealed_by_old, plain) = (sealed_by_old.unwrap(), &plain[..len]);
+            let (input, input_of_old) =
+                if encrypt { (plain, plain) } else { (&*sealed, &*sealed_by_old) };
+            let room = vec![0; len + 64];
+            let (mut one, mut other, mut third) = (room.clone(), room.clone(), room);
+            let mut by_new = || pieces(functions, &new, input, lengths, &mut one);
+            let mut by_old = || pieces(functions, &old, input_of_old, lengths, &mut other);
             let mut by_cbc = || {
                 let Some(cbc) = &cbc else { return };
-                cbc.call(&[2; 16], &online.iv, encrypt, plain, lengths, &mut third);
+                cbc.call(&[2; 16], &new.iv, encrypt, plain, lengths, &mut third);
             };
             let mut works: Vec<(&str, &mut dyn FnMut())> =
-                vec![("online", &mut by_online), ("counter", &mut by_counter)];
+                vec![("new key", &mut by_new), ("old key", &mut by_old)];
             if cbc.is_some() {
                 works.push(("CBC", &mut by_cbc));
             }
-            compare(&format!("redo log, {direction}, {lengths:?}"), &mut works);
+            compare(&format!("{name}, {direction}, {lengths:?}"), &mut works);
         }
     }
-    black_box(&mut out);
 }

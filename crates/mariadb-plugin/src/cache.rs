@@ -13,6 +13,7 @@ use crate::PluginError;
 use crate::derive::{Purpose, ServerKey, Use, derive};
 use crate::keyring::Keyring;
 use crate::stream::StreamKey;
+use crate::wide;
 
 /// Longest key that the server may pass, in bytes.
 pub(crate) const MAX_PASSED_LEN: usize = 32;
@@ -97,10 +98,10 @@ impl Key {
         let derivation = server_key.derivation;
         match name.of {
             Use::Message => {
-                const LEN: usize = WideBlockKey::KEY_LEN;
-                let keys = derive(server_key, purpose, LEN + StreamKey::len(derivation))?;
-                let (wide, records) = keys.expose().split_at(LEN);
-                let wide = WideBlockKey::new(wide)?;
+                let wide_len = wide::key_len(derivation);
+                let keys = derive(server_key, purpose, wide_len + StreamKey::len(derivation))?;
+                let (wide, records) = keys.expose().split_at(wide_len);
+                let wide = wide::prepare(derivation, wide)?;
                 Ok(Self::Message { wide, records: StreamKey::new(derivation, records)? })
             }
             Use::Stream => {

@@ -6,16 +6,16 @@
 //! - No padding, and the handle itself as key (32 bytes): an event of a binary log or relay log,
 //!   in pieces. A stream.
 //! - No padding, and a key that the server derived from a handle (16 bytes): either a message in
-//!   one piece (a page of InnoDB or Aria, a block of InnoDB's temporary files), which gets HCTR2,
-//!   or a mini-transaction of the redo log, in pieces, which gets a stream. The first piece
+//!   one piece (a page of InnoDB or Aria, a block of InnoDB's temporary files), which gets a wide
+//!   block, or a mini-transaction of the redo log, in pieces, which gets a stream. The first piece
 //!   tells: of a mini-transaction it is at most 256 bytes, and whole blocks of 16 bytes unless
 //!   there are fewer in all. No page that InnoDB has encrypted has such a length; the used part of
 //!   an index page of Aria may, and then gets a stream, too.
 //!
-//! Streams get the cipher of the key version's derivation. The server makes the IV of a
-//! mini-transaction from the LSN up to which the log is flushed, so all between two flushes share
-//! it, and it cuts a mini-transaction in other places when it reads. The online cipher bears both;
-//! counter mode, which older versions have, bears no IV twice.
+//! The key version's derivation decides which wide block, and which cipher of streams. The server
+//! makes the IV of a mini-transaction from the LSN up to which the log is flushed, so all between
+//! two flushes share it, and it cuts a mini-transaction in other places when it reads. The online
+//! cipher bears both; counter mode, which older versions have, bears no IV twice.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

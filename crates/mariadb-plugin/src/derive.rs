@@ -7,14 +7,17 @@ use tdekit_key_crypto::{CryptoError, SecretBytes, hkdf_sha256};
 /// Length of a handle in bytes: the server gets one in place of a key.
 pub const HANDLE_LEN: usize = 32;
 
-/// How keys are derived from a version of a server key, and so which cipher its streams get. A
-/// version has one for ever.
+/// How keys are derived from a version of a server key, and so which ciphers its pages and streams
+/// get. A version has one for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Derivation {
-    /// Streams in counter mode: every version from before there was another derivation.
+    /// Pages by HCTR2, streams in counter mode: every version from before there was another
+    /// derivation.
     Counter,
-    /// Streams by the online cipher.
+    /// Pages by HCTR2, streams by the online cipher.
     Online,
+    /// Pages by the wide block over GMAC, streams by the online cipher.
+    Gmac,
 }
 
 impl Derivation {
@@ -24,6 +27,7 @@ impl Derivation {
         match number {
             1 => Some(Self::Counter),
             2 => Some(Self::Online),
+            3 => Some(Self::Gmac),
             _ => None,
         }
     }
@@ -33,6 +37,7 @@ impl Derivation {
         match self {
             Self::Counter => b"tdekit mariadb v1 ",
             Self::Online => b"tdekit mariadb v2 ",
+            Self::Gmac => b"tdekit mariadb v3 ",
         }
     }
 }
@@ -120,9 +125,11 @@ mod tests {
             Purpose { extra: &[0; 4], ..base },
         ];
         let keys = purposes.map(|purpose| derive(&key, purpose, 64).unwrap().expose().to_vec());
-        let old = ServerKey { derivation: Derivation::Counter, ..key.clone() };
-        let old = derive(&old, base, 64).unwrap();
-        assert!(keys.iter().all(|one| one != old.expose()));
+        for derivation in [Derivation::Counter, Derivation::Gmac] {
+            let other = ServerKey { derivation, ..key.clone() };
+            let other = derive(&other, base, 64).unwrap();
+            assert!(keys.iter().all(|one| one != other.expose()));
+        }
         for (at, one) in keys.iter().enumerate() {
             assert!(keys[..at].iter().all(|other| other != one), "{at}");
         }

@@ -17,6 +17,7 @@ mod page;
 mod report;
 mod stream;
 mod variables;
+mod wide;
 
 pub use derive::{Derivation, HANDLE_LEN, ServerKey};
 pub use error::PluginError;

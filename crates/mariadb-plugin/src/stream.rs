@@ -1,4 +1,4 @@
-//! Ciphers of streams: one for each derivation of keys.
+//! Ciphers of streams, which the derivation of keys decides.
 //!
 //! Logs under versions of keys from before the online cipher are in counter mode, for as long as
 //! there are such logs. The version decides; nothing is found by trial.
@@ -25,7 +25,7 @@ impl StreamKey {
     pub(crate) const fn len(derivation: Derivation) -> usize {
         match derivation {
             Derivation::Counter => CtrKey::KEY_LEN,
-            Derivation::Online => OnlineKey::KEY_LEN,
+            Derivation::Online | Derivation::Gmac => OnlineKey::KEY_LEN,
         }
     }
 
@@ -33,7 +33,7 @@ impl StreamKey {
     pub(crate) fn new(derivation: Derivation, key: &[u8]) -> Result<Self, CryptoError> {
         match derivation {
             Derivation::Counter => CtrKey::new(key).map(Self::Counter),
-            Derivation::Online => OnlineKey::new(key).map(Self::Online),
+            Derivation::Online | Derivation::Gmac => OnlineKey::new(key).map(Self::Online),
         }
     }
 

@@ -17,8 +17,8 @@ const FORMAT_DESCRIPTION: u8 = 15;
 const START_ENCRYPTION: u8 = 164;
 const QUERY: u8 = 2;
 /// A version of each derivation.
-pub(crate) const VERSIONS: [(u32, Derivation); 2] =
-    [(1, Derivation::Counter), (2, Derivation::Online)];
+pub(crate) const VERSIONS: [(u32, Derivation); 3] =
+    [(1, Derivation::Counter), (2, Derivation::Online), (3, Derivation::Gmac)];
 const NONCE: [u8; 12] = [0x3C; 12];
 /// Longest event that a target's bytes become.
 const MOST: usize = 200;
@@ -82,6 +82,7 @@ pub(crate) fn derive(version: usize, of: u8, passed: &[u8], len: usize) -> Secre
     let label: &[u8] = match derivation {
         Derivation::Counter => b"tdekit mariadb v1 ",
         Derivation::Online => b"tdekit mariadb v2 ",
+        Derivation::Gmac => b"tdekit mariadb v3 ",
     };
     let info: [&[u8]; 4] = [label, &[of], &id, &number];
     hkdf_sha256(dek().expose(), passed, &info, out.expose_mut()).unwrap();
@@ -144,7 +145,9 @@ impl StreamKey {
         let (_, derivation) = VERSIONS[version];
         match derivation {
             Derivation::Counter => Self::Counter(CtrKey::new(key(32).expose()).unwrap()),
-            Derivation::Online => Self::Online(OnlineKey::new(key(80).expose()).unwrap()),
+            Derivation::Online | Derivation::Gmac => {
+                Self::Online(OnlineKey::new(key(80).expose()).unwrap())
+            }
         }
     }
 

@@ -18,7 +18,7 @@ const SPACE: u32 = 9;
 const LSN: u64 = 0x11_2233_4455;
 const IV: [u8; 16] = [0x6B; 16];
 /// The version that pages are under, as an index.
-const VERSION: usize = 1;
+const VERSION: usize = 2;
 /// Flags of a first page, and the length of a page under them.
 const FORMATS: [(Format, u32, usize); 3] = [
     (Format::Full, 1 << 4 | 3, 4096),
@@ -279,16 +279,16 @@ fn sealed_aria_page(file: AriaFile, number: u32) -> (Vec<u8>, Range<usize>) {
     (page, body)
 }
 
-/// HCTR2 under the tablespace's key.
+/// The wide block over GMAC under the tablespace's key.
 fn encrypt(number: u32, lsn: u64, body: &mut [u8]) {
     let handle = derive(VERSION, 0, &[], HANDLE_LEN);
     let passed = aes256_block(handle.expose().try_into().unwrap(), IV).unwrap();
-    let key = derive(VERSION, 1, passed.expose(), WideBlockKey::KEY_LEN);
+    let key = derive(VERSION, 1, passed.expose(), WideBlockKey::GMAC_KEY_LEN);
     let mut tweak = SPACE.to_le_bytes().to_vec();
     tweak.extend(number.to_le_bytes());
     tweak.extend(lsn.to_le_bytes());
     let plain = body.to_vec();
-    WideBlockKey::new(key.expose()).unwrap().encrypt(&tweak, &plain, body).unwrap();
+    WideBlockKey::gmac(key.expose()).unwrap().encrypt(&tweak, &plain, body).unwrap();
 }
 
 /// Beginnings of files that are read to the end.

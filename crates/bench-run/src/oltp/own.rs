@@ -74,7 +74,7 @@ pub(super) fn set_up(
 /// `key init`, `cert create`, `mariadb install`, and the option file that the last one writes.
 fn tdekit(tools: &Tools, directory: &Path) -> Result<ServerSide> {
     let mut side =
-        ServerSide::new("tdekit", "tdekit", Role::Encrypted, Some("tdekit (HCTR2, AES-256)"));
+        ServerSide::new("tdekit", "tdekit", Role::Encrypted, Some("tdekit (wide block, AES-256)"));
     let keys = key_store::make(&tools.tdekit, directory)?;
     let options = directory.join("tdekit.cnf");
     // The system's directory of plugins is left alone.

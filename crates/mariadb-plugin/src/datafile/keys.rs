@@ -7,6 +7,7 @@ use tdekit_key_crypto::{WideBlockKey, aes256_block};
 use crate::PluginError;
 use crate::binlog::FindKey;
 use crate::derive::{HANDLE_LEN, Purpose, Use, derive, handle};
+use crate::wide;
 
 /// The keys of one tablespace or table, each prepared when it is first asked for.
 pub struct TableKeys<'a> {
@@ -50,8 +51,9 @@ impl<'a> TableKeys<'a> {
         let passed = aes256_block(handle, self.iv)?;
         let passed = passed.expose();
         let purpose = Purpose { id, version, of: Use::Message, passed, extra: &[] };
-        let key = derive(&server_key, purpose, WideBlockKey::KEY_LEN)?;
-        Ok(Some(WideBlockKey::new(key.expose())?))
+        let derivation = server_key.derivation;
+        let key = derive(&server_key, purpose, wide::key_len(derivation))?;
+        Ok(Some(wide::prepare(derivation, key.expose())?))
     }
 }
 

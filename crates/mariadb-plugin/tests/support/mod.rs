@@ -210,14 +210,17 @@ impl Functions {
 
 /// A key store with certificate `Server` and keys 1, 2 and 17, opened by the key file `key`.
 pub fn make_store(dir: &Path) -> Unlocked {
+    make_store_for(dir, 1)
+}
+
+/// The same, with a certificate that is valid for so many days.
+pub fn make_store_for(dir: &Path, days: i64) -> Unlocked {
     let key_file = dir.join("key");
     fs::write(&key_file, [9; 32]).unwrap();
     fs::set_permissions(&key_file, fs::Permissions::from_mode(0o600)).unwrap();
-    let unlock =
-        Unlock::Key { key: SecretBytes::from_slice(&[9; 32]).unwrap(), origin: "t".into() };
     let cost = PasswordParams::new(8 * 1024, 1, 1).unwrap();
-    let mut store = KeyStore::create(&dir.join("store"), &unlock, cost).unwrap();
-    let expires_at = now_seconds() + 86_400;
+    let mut store = KeyStore::create(&dir.join("store"), &key_of(&key_file), cost).unwrap();
+    let expires_at = now_seconds() + days * 86_400;
     let new = NewCertificate { name: "Server", subject: None, bits: RsaBits::Rsa3072, expires_at };
     store.create_certificate(&new).unwrap();
     for id in [1, 2, 17] {
@@ -226,19 +229,30 @@ pub fn make_store(dir: &Path) -> Unlocked {
     store
 }
 
-/// A copy of the store from before the online cipher, opened by the key file `key`. Its keys have
-/// one version each.
-pub fn copy_fixture(dir: &Path) -> Unlocked {
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/1/mariadb");
-    let (home, key_file) = (dir.join("store"), dir.join("key"));
+/// The fixture of this number.
+pub fn fixture(number: u32) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
+    root.join(number.to_string()).join("mariadb")
+}
+
+/// A copy of the fixture's store, opened by the key file `key`.
+pub fn copy_fixture(number: u32, dir: &Path) -> Unlocked {
+    let (from, home, key_file) = (fixture(number), dir.join("store"), dir.join("key"));
     fs::create_dir(&home).unwrap();
     for name in ["keystore.tdk", "server-keys.json"] {
-        fs::copy(fixture.join("store").join(name), home.join(name)).unwrap();
+        fs::copy(from.join("store").join(name), home.join(name)).unwrap();
     }
-    let key = fs::read(fixture.join("key")).unwrap();
-    fs::write(&key_file, &key).unwrap();
+    fs::copy(from.join("key"), &key_file).unwrap();
     fs::set_permissions(&key_file, fs::Permissions::from_mode(0o600)).unwrap();
-    let key = SecretBytes::from_slice(&key).unwrap();
-    let unlock = Unlock::Key { key, origin: "fixture".into() };
-    KeyStore::open(&home).unwrap().unlock(&unlock).unwrap()
+    open_store(dir)
+}
+
+/// The store in `dir`, opened by the key file beside it.
+pub fn open_store(dir: &Path) -> Unlocked {
+    KeyStore::open(&dir.join("store")).unwrap().unlock(&key_of(&dir.join("key"))).unwrap()
+}
+
+fn key_of(file: &Path) -> Unlock {
+    let key = SecretBytes::from_slice(&fs::read(file).unwrap()).unwrap();
+    Unlock::Key { key, origin: "test".into() }
 }
