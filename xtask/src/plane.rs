@@ -27,7 +27,7 @@ impl Plane {
     /// The packages whose tests belong to the plane.
     pub(crate) fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Key => &["tdekit-key-crypto", "tdekit-key-store"],
+            Self::Key => &["tdekit-key-crypto", "tdekit-key-store", "tdekit-key-remote"],
             Self::Sqlite => &["tdekit-sqlite-page", "tdekit-sqlite-vfs", "tdekit-sqlite-convert"],
             Self::Mariadb => &["tdekit-mariadb-plugin", "tdekit-mariadb-admin"],
             Self::Backup => &["tdekit-backup-media", "tdekit-backup-run"],

@@ -57,6 +57,33 @@ pub enum StoreError {
         /// The fault, in words.
         reason: &'static str,
     },
+    /// A key service did not wrap or unwrap.
+    #[error("{service}: {reason}{}", Others(.others))]
+    Service {
+        /// The key and its service.
+        service: String,
+        /// The fault and what was tried, in words.
+        reason: String,
+        /// The other kinds of secret that open the store.
+        others: Vec<ProtectorKind>,
+    },
+    /// The store is opened with another key of the key service than the configured one.
+    #[error("the key store is opened with the key {stored}, and {configured} is configured")]
+    OtherServiceKey {
+        /// Name of the configured key.
+        configured: String,
+        /// Name of the key in the store.
+        stored: String,
+    },
+    /// No program is named that asks key services.
+    #[error(
+        "no program is configured to ask {service}: TDEKIT_PROGRAM, or `program` under [unlock], \
+         names tdekit by its whole path"
+    )]
+    NoServiceProgram {
+        /// The key and its service.
+        service: String,
+    },
     /// A file with a secret could be read or changed by others.
     #[error("{} has mode {mode:04o}: others could {threat} it", .path.display())]
     InsecureFile {
@@ -256,6 +283,9 @@ impl StoreError {
             | Self::NoProvider { .. }
             | Self::ProviderMismatch { .. }
             | Self::BadSecret { .. }
+            | Self::Service { .. }
+            | Self::OtherServiceKey { .. }
+            | Self::NoServiceProgram { .. }
             | Self::InsecureFile { .. }
             | Self::CertificateMissing { .. }
             | Self::PrivateKeyMissing { .. }
@@ -294,6 +324,17 @@ impl fmt::Display for Listing<'_> {
             write!(f, "{separator}{kind}")?;
         }
         Ok(())
+    }
+}
+
+struct Others<'a>(&'a [ProtectorKind]);
+
+impl fmt::Display for Others<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [] => Ok(()),
+            others => write!(f, "; {} opens the key store too", Listing(others)),
+        }
     }
 }
 

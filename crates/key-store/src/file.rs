@@ -46,6 +46,10 @@ pub enum ProtectorKind {
     KeyMaterial,
     /// A key in a token, through PKCS#11. Identifier 3.
     Token,
+    /// A key in HashiCorp Vault or OpenBao. Identifier 4.
+    Vault,
+    /// A key in AWS KMS. Identifier 5.
+    AwsKms,
     /// A provider that this program does not have.
     Other(u16),
 }
@@ -58,6 +62,8 @@ impl ProtectorKind {
             Self::Password => 1,
             Self::KeyMaterial => 2,
             Self::Token => 3,
+            Self::Vault => 4,
+            Self::AwsKms => 5,
             Self::Other(id) => id,
         }
     }
@@ -69,6 +75,8 @@ impl ProtectorKind {
             1 => Self::Password,
             2 => Self::KeyMaterial,
             3 => Self::Token,
+            4 => Self::Vault,
+            5 => Self::AwsKms,
             other => Self::Other(other),
         }
     }
@@ -80,6 +88,8 @@ impl fmt::Display for ProtectorKind {
             Self::Password => f.write_str("a password"),
             Self::KeyMaterial => f.write_str("a key file"),
             Self::Token => f.write_str("a PKCS#11 token"),
+            Self::Vault => f.write_str("a key in Vault"),
+            Self::AwsKms => f.write_str("a key in AWS KMS"),
             Self::Other(id) => write!(f, "provider {id} of a newer program"),
         }
     }

@@ -4,11 +4,22 @@ use tdekit_key_crypto::password::PasswordParams;
 
 use crate::error::StoreError;
 use crate::file::{MAX_PROTECTORS, Protector};
-use crate::provider::Unlock;
+use crate::provider::{Binding, Unlock, password_cost};
+use crate::store::KeyStore;
 use crate::unlocked::Unlocked;
 
 /// Fewest digits of a protector's identifier that name it.
 const MIN_ID_DIGITS: usize = 4;
+
+impl KeyStore {
+    /// The one protector whose identifier begins with these hexadecimal digits, at least 4.
+    ///
+    /// # Errors
+    /// `InvalidValue` for digits that name none or several.
+    pub fn protector(&self, id: &str) -> Result<&Protector, StoreError> {
+        Ok(named(&self.file().master_key.protectors, id)?.1)
+    }
+}
 
 impl Unlocked {
     /// Has `secret` open the store too, beside everything that opens it now. The master key stays.
@@ -44,20 +55,10 @@ impl Unlocked {
     /// that name none or several; `Locked`, `MasterKeyChanged`, `Io`.
     pub fn remove_protector(&mut self, id: &str) -> Result<Protector, StoreError> {
         let opened_by = self.opened_by();
-        let digits = id.to_ascii_lowercase();
         self.update(|file, _| {
             let protectors = &mut file.master_key.protectors;
             let refuse = |reason| Err(refused(id.to_owned(), reason));
-            if digits.len() < MIN_ID_DIGITS {
-                return refuse("needs at least 4 digits of the identifier");
-            }
-            let named = |protector: &Protector| hex::encode(protector.id).starts_with(&digits);
-            let mut matching = (0..).zip(protectors.iter()).filter(|(_, found)| named(found));
-            let (at, found) = match (matching.next(), matching.next()) {
-                (Some(only), None) => only,
-                (None, _) => return refuse("the key store has no such provider"),
-                (Some(_), Some(_)) => return refuse("names several: give more digits"),
-            };
+            let (at, found) = named(protectors, id)?;
             if protectors.len() == 1 {
                 return refuse("is the last one: nothing else opens the key store");
             }
@@ -66,6 +67,60 @@ impl Unlocked {
             }
             Ok(protectors.remove(at))
         })
+    }
+
+    /// Seals the master key anew for one protector, named as for [`Self::remove_protector`], with
+    /// the secret that opens it: a key service wraps by the newest version of its key then. The
+    /// protector gets a new identifier.
+    ///
+    /// # Errors
+    /// `InvalidValue` where `id` names none, several, or one of another kind than `secret`;
+    /// those of opening by `secret`, where the old protector is left as it was; `Locked`,
+    /// `MasterKeyChanged`, `Io`.
+    pub fn renew_protector(&mut self, id: &str, secret: &Unlock) -> Result<Protector, StoreError> {
+        let old = self.store().protector(id)?.clone();
+        let file = self.store().file();
+        if old.kind != secret.kind() {
+            let reason = "is of another kind than the secret that is configured";
+            return Err(refused(id.to_owned(), reason));
+        }
+        let binding = Binding {
+            store_id: file.store_id,
+            master_key_id: file.master_key.id,
+            protector_id: old.id,
+            created_at: old.created_at,
+        };
+        // Not every secret of the kind is the one of this protector.
+        let cost = password_cost(&old).unwrap_or_default();
+        let opened = secret.with_provider(cost, |provider| provider.open(&old, &binding))?;
+        if !self.is_master_key(&opened) {
+            return Err(StoreError::MasterKeyChanged);
+        }
+        let new = self.protector(secret, cost)?;
+        self.update(|file, _| {
+            let mut all = file.master_key.protectors.iter_mut();
+            match all.find(|protector| protector.id == old.id) {
+                Some(place) => place.clone_from(&new),
+                None => return Err(refused(id.to_owned(), "was removed meanwhile")),
+            }
+            Ok(new)
+        })
+    }
+}
+
+/// The one protector whose identifier begins with these hexadecimal digits, and its place.
+fn named<'a>(protectors: &'a [Protector], id: &str) -> Result<(usize, &'a Protector), StoreError> {
+    let digits = id.to_ascii_lowercase();
+    let refuse = |reason| Err(refused(id.to_owned(), reason));
+    if digits.len() < MIN_ID_DIGITS {
+        return refuse("needs at least 4 digits of the identifier");
+    }
+    let named = |protector: &Protector| hex::encode(protector.id).starts_with(&digits);
+    let mut matching = (0..).zip(protectors).filter(|(_, found)| named(found));
+    match (matching.next(), matching.next()) {
+        (Some(only), None) => Ok(only),
+        (None, _) => refuse("the key store has no such provider"),
+        (Some(_), Some(_)) => refuse("names several: give more digits"),
     }
 }
 

@@ -241,15 +241,16 @@ impl KeyStore {
     /// Opens the master key and checks the store's MAC.
     ///
     /// # Errors
-    /// `WrongPassword`, `WrongKey`, `ProviderMismatch`, `BadSecret`, `InsecureFile`, `Corrupt`,
-    /// `Io`.
+    /// `WrongPassword`, `WrongKey`, `ProviderMismatch`, `BadSecret`, `InsecureFile`, `Service`,
+    /// `OtherServiceKey`, `NoServiceProgram`, `Corrupt`, `Io`.
     pub fn unlock(&self, source: &Unlock) -> Result<Unlocked, StoreError> {
         let offered = source.kind();
         if !self.accepts().contains(&offered) {
             return Err(StoreError::ProviderMismatch { offered, accepts: self.accepts() });
         }
-        let (master_key, protector) =
-            source.with_provider(PasswordParams::default(), |provider| self.open_with(provider))?;
+        let opened =
+            source.with_provider(PasswordParams::default(), |provider| self.open_with(provider));
+        let (master_key, protector) = opened.map_err(|error| self.name_others(error, offered))?;
         let keys = StoreKeys::derive(&master_key, &self.file.store_id, &self.file.master_key.id)?;
         keys.verify(&self.bytes)?;
         Ok(Unlocked::new(self.clone(), master_key, keys).with_opened_by(protector))
@@ -302,12 +303,26 @@ impl KeyStore {
             };
             match provider.open(protector, &binding) {
                 Ok(master_key) => return Ok((master_key, protector.id)),
+                // A key of this service that is not meant says less than the one that is.
+                Err(StoreError::OtherServiceKey { .. }) if refusal.is_some() => {}
                 Err(error) => refusal = Some(error),
             }
         }
         let offered = provider.kind();
         let mismatch = || StoreError::ProviderMismatch { offered, accepts: self.accepts() };
         Err(refusal.unwrap_or_else(mismatch))
+    }
+
+    /// A key service that failed is told with the other ways into the store.
+    fn name_others(&self, error: StoreError, offered: ProtectorKind) -> StoreError {
+        match error {
+            StoreError::Service { service, reason, .. } => {
+                let mut others = self.accepts();
+                others.retain(|kind| *kind != offered);
+                StoreError::Service { service, reason, others }
+            }
+            other => other,
+        }
     }
 }
 

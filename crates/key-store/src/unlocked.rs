@@ -247,6 +247,10 @@ impl Unlocked {
         Ok(key)
     }
 
+    pub(crate) fn is_master_key(&self, key: &SecretBytes) -> bool {
+        self.master_key.ct_eq(key.expose())
+    }
+
     pub(crate) fn protector(
         &self,
         secret: &Unlock,

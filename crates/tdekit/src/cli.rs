@@ -31,8 +31,10 @@ const AFTER_HELP: &str = "\
 The key store is opened with the first of these that is set:
   --password-file, --key-file, TDEKIT_PASSWORD, TDEKIT_PASSWORD_FILE, TDEKIT_KEY (hexadecimal),
   TDEKIT_KEY_FILE, TDEKIT_PKCS11_MODULE (with TDEKIT_PKCS11_PIN or TDEKIT_PKCS11_PIN_FILE),
-  `password_file`, `key_file` or `pkcs11_module` (with `pkcs11_pin_file`) under [unlock] in
-  config.toml beside the store, and last a prompt, on a terminal only.
+  TDEKIT_VAULT_KEY (with VAULT_ADDR), TDEKIT_AWS_KMS_KEY,
+  `password_file`, `key_file` or `pkcs11_module` (with `pkcs11_pin_file`) under [unlock],
+  [unlock.vault] or [unlock.aws_kms] in config.toml beside the store, and last a prompt, on a
+  terminal only.
 
 Exit codes: 0 done, 1 refused or failed, 2 wrong use, 3 key, password or certificate missing or
 wrong, 4 damaged data or of a newer version, 5 locked, in use or changed by another process,
@@ -105,6 +107,9 @@ pub(crate) enum Command {
     /// Write the manual pages into a directory, for packages
     #[command(hide = true)]
     ManPages(ManPagesArgs),
+    /// Ask a key service what standard input says, for a process that opens a key store
+    #[command(hide = true)]
+    KeyService,
     /// Tell what encryption costs, on a database of yours or on one made for it
     #[command(disable_help_flag = true)]
     Bench {

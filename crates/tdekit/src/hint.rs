@@ -24,6 +24,19 @@ pub(crate) fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::NoProvider { .. } | StoreError::ProviderMismatch { .. } => {
             "`tdekit --help` lists the ways to give a password or key"
         }
+        StoreError::Service { others, .. } if others.is_empty() => {
+            "`tdekit key provider add` has a second secret open the key store, for such a time"
+        }
+        StoreError::Service { .. } => {
+            "give another secret that opens it, such as by --password-file or --key-file; \
+             `tdekit key provider list` shows them"
+        }
+        StoreError::OtherServiceKey { .. } => {
+            "`tdekit key provider list` shows the keys; `tdekit key provider add` adds another"
+        }
+        StoreError::NoServiceProgram { .. } => {
+            "`tdekit` itself needs none: this is for what loads the extension or the plugin"
+        }
         StoreError::InsecureFile { path, threat, .. } => {
             let bits = if *threat == "read" { "600" } else { "go-w" };
             return Some(format!("chmod {bits} {}", path.display()));

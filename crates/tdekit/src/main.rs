@@ -27,6 +27,7 @@ static ALLOCATOR: Counting = Counting;
 fn main() -> ExitCode {
     harden::outlive_size_limit();
     harden::no_core_dumps();
+    tdekit_key_store::ask_services_by_this_program();
     let cli = Cli::parse();
     match commands::run(&cli) {
         Ok(code) => code,

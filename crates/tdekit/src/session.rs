@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tdekit_backup_run::Operator;
 use tdekit_key_store::{
     KeyStore, Pin, ProtectorKind, SecretBytes, StoreError, Unlock, Unlocked, read_password_file,
-    token_key,
+    token_key, unlocks_from_environment,
 };
 use zeroize::{Zeroize, Zeroizing};
 
@@ -50,21 +50,36 @@ pub(crate) fn open_with_secret(global: &GlobalArgs) -> Result<(Unlocked, Unlock)
     let store = open_store(global)?;
     let accepts = store.accepts();
     let secret = match store.choose(global.access().secrets()?) {
-        Some(Unlock::Token(mut access)) => {
-            if access.pin.is_none() {
-                access.pin = Some(token_pin()?);
-            }
-            // A new master key goes under the key that opens the old one.
-            access.new_key = store.file().master_key.protectors.iter().find_map(token_key);
-            Unlock::Token(access)
-        }
-        Some(secret) => secret,
+        Some(secret) => ready(&store, secret)?,
         None if accepts.contains(&ProtectorKind::Password) && on_terminal() => {
             Unlock::Password(prompt("Password of the key store", Ask::Existing)?)
         }
         None => return Err(StoreError::NoProvider { accepts }.into()),
     };
     Ok((store.unlock(&secret)?, secret))
+}
+
+/// The secret of one kind that the environment or the configuration file gives.
+pub(crate) fn configured_secret(
+    store: &KeyStore,
+    kind: ProtectorKind,
+) -> Result<Unlock, CommandError> {
+    let secrets = unlocks_from_environment(store.dir())?;
+    match secrets.into_iter().find(|secret| secret.kind() == kind) {
+        Some(secret) => ready(store, secret),
+        None => Err(StoreError::NoProvider { accepts: vec![kind] }.into()),
+    }
+}
+
+/// Completes a token's access: its PIN may have to be asked for, and what is sealed anew goes
+/// under the key that opens the store.
+fn ready(store: &KeyStore, secret: Unlock) -> Result<Unlock, CommandError> {
+    let Unlock::Token(mut access) = secret else { return Ok(secret) };
+    if access.pin.is_none() {
+        access.pin = Some(token_pin()?);
+    }
+    access.new_key = store.file().master_key.protectors.iter().find_map(token_key);
+    Ok(Unlock::Token(access))
 }
 
 /// As [`open_unlocked_store`], but asks for nothing.

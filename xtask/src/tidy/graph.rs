@@ -15,6 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // key plane
     ("tdekit-key-crypto", &[]),
     ("tdekit-key-store", &["tdekit-key-crypto"]),
+    ("tdekit-key-remote", &["tdekit-key-crypto", "tdekit-key-store"]),
     // at rest
     ("tdekit-sqlite-page", &["tdekit-key-crypto", "tdekit-key-store"]),
     ("tdekit-sqlite-vfs", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-sqlite-page"]),
@@ -92,6 +93,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "tdekit-key-crypto",
             "tdekit-key-store",
+            "tdekit-key-remote",
             "tdekit-sqlite-page",
             "tdekit-sqlite-vfs",
             "tdekit-sqlite-convert",

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tdekit_key_crypto::SecretBytes;
 
 use super::secret_file::check_not_changeable;
-use super::{Pin, TokenAccess, Unlock};
+use super::{AwsKmsKey, KeyService, Pin, ServiceAccess, TokenAccess, Unlock, VaultKey};
 use crate::error::StoreError;
 
 /// Name of the configuration file in a store's directory.
@@ -51,28 +51,105 @@ struct UnlockConfig {
     key_file: Option<PathBuf>,
     pkcs11_module: Option<PathBuf>,
     pkcs11_pin_file: Option<PathBuf>,
+    vault: Option<VaultKey>,
+    aws_kms: Option<AwsKmsKey>,
+    program: Option<PathBuf>,
+    service_timeout_s: Option<u16>,
 }
 
 /// The ways to open the store in `dir` that are configured, in the order they count:
 /// `TDEKIT_PASSWORD`, `TDEKIT_PASSWORD_FILE`, `TDEKIT_KEY` (hexadecimal), `TDEKIT_KEY_FILE`,
-/// `TDEKIT_PKCS11_MODULE` (with `TDEKIT_PKCS11_PIN` or `TDEKIT_PKCS11_PIN_FILE`), then
-/// `password_file`, `key_file` and `pkcs11_module` (with `pkcs11_pin_file`) of the table `[unlock]`
-/// in `config.toml` beside the store (relative paths start at the store's directory). A token may
-/// come without its PIN. Nothing is asked on a terminal.
+/// `TDEKIT_PKCS11_MODULE` (with `TDEKIT_PKCS11_PIN` or `TDEKIT_PKCS11_PIN_FILE`),
+/// `TDEKIT_VAULT_KEY` (with `VAULT_ADDR` and more of Vault's variables), `TDEKIT_AWS_KMS_KEY`, then
+/// `password_file`, `key_file` and `pkcs11_module` (with `pkcs11_pin_file`) of the table
+/// `[unlock]`, and the tables `[unlock.vault]` and `[unlock.aws_kms]`, in `config.toml` beside the
+/// store (relative paths start at the store's directory). A token may come without its PIN.
+/// Nothing is asked on a terminal.
 ///
 /// # Errors
-/// `BadSecret` when `TDEKIT_KEY` is not hexadecimal, `Config` or `InsecureFile` for the
-/// configuration file, `Io`.
+/// `BadSecret` when `TDEKIT_KEY` is not hexadecimal, `InvalidValue` for variables of key services,
+/// `Config` or `InsecureFile` for the configuration file, `Io`.
 pub fn unlocks_from_environment(dir: &Path) -> Result<Vec<Unlock>, StoreError> {
-    let mut unlocks = from_variables(|name| env::var_os(name).filter(|value| !value.is_empty()))?;
+    let get = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    let mut unlocks = from_variables(get)?;
     let config = read_config(&dir.join(CONFIG_FILE_NAME))?.unlock;
+    let program = get("TDEKIT_PROGRAM").map(PathBuf::from);
+    let program = program.or_else(|| config.program.map(|path| dir.join(path)));
+    let timeout_s = timeout(get)?.or(config.service_timeout_s);
+    let with =
+        |service| Unlock::Service(ServiceAccess { service, program: program.clone(), timeout_s });
+    unlocks.extend(services_from_variables(get)?.into_iter().map(with));
     unlocks.extend(config.password_file.map(|path| Unlock::PasswordFile(dir.join(path))));
     unlocks.extend(config.key_file.map(|path| Unlock::KeyFile(dir.join(path))));
     unlocks.extend(config.pkcs11_module.map(|module| {
         let pin = config.pkcs11_pin_file.map(|path| Pin::File(dir.join(path)));
         Unlock::Token(TokenAccess { module: dir.join(module), pin, new_key: None })
     }));
+    // From any directory: the program that asks starts elsewhere.
+    let dir = std::path::absolute(dir).map_err(StoreError::io("find", dir))?;
+    let within = |path: Option<PathBuf>| path.map(|path| dir.join(path));
+    unlocks.extend(config.vault.map(|vault| {
+        let (ca_file, token_file) = (within(vault.ca_file), within(vault.token_file));
+        with(KeyService::Vault(VaultKey { ca_file, token_file, ..vault }))
+    }));
+    unlocks.extend(config.aws_kms.map(|kms| {
+        let (ca_file, credentials_file) = (within(kms.ca_file), within(kms.credentials_file));
+        with(KeyService::AwsKms(AwsKmsKey { ca_file, credentials_file, ..kms }))
+    }));
     Ok(unlocks)
+}
+
+/// The keys of key services that variables name. Everything beside the key has the name that the
+/// service's own programs give it.
+fn services_from_variables(
+    get: impl Fn(&str) -> Option<OsString>,
+) -> Result<Vec<KeyService>, StoreError> {
+    let text = |name: &'static str| match get(name).map(OsString::into_string) {
+        None => Ok(None),
+        Some(Ok(value)) => Ok(Some(value)),
+        Some(Err(_)) => Err(bad_variable(name, "is no text")),
+    };
+    let path = |name: &'static str| match get(name).map(std::path::absolute) {
+        Some(path) => path.map(Some).map_err(|_| bad_variable(name, "is no path")),
+        None => Ok(None),
+    };
+    let mut services = Vec::new();
+    if let Some(key) = text("TDEKIT_VAULT_KEY")? {
+        let address = text("VAULT_ADDR")?.ok_or_else(|| {
+            bad_variable("VAULT_ADDR", "must name the server of TDEKIT_VAULT_KEY")
+        })?;
+        services.push(KeyService::Vault(VaultKey {
+            address,
+            key,
+            mount: text("TDEKIT_VAULT_MOUNT")?.unwrap_or_else(VaultKey::default_mount),
+            namespace: text("VAULT_NAMESPACE")?,
+            ca_file: path("VAULT_CACERT")?,
+            token_file: path("TDEKIT_VAULT_TOKEN_FILE")?,
+        }));
+    }
+    if let Some(key) = text("TDEKIT_AWS_KMS_KEY")? {
+        services.push(KeyService::AwsKms(AwsKmsKey {
+            key,
+            endpoint: text("AWS_ENDPOINT_URL_KMS")?,
+            ca_file: path("AWS_CA_BUNDLE")?,
+            credentials_file: path("AWS_SHARED_CREDENTIALS_FILE")?,
+            profile: text("AWS_PROFILE")?,
+        }));
+    }
+    Ok(services)
+}
+
+fn timeout(get: impl Fn(&str) -> Option<OsString>) -> Result<Option<u16>, StoreError> {
+    const NAME: &str = "TDEKIT_SERVICE_TIMEOUT";
+    let parse = |value: OsString| value.to_str().and_then(|text| text.parse().ok());
+    match get(NAME).map(parse) {
+        Some(None) => Err(bad_variable(NAME, "is no number of seconds")),
+        known => Ok(known.flatten()),
+    }
+}
+
+fn bad_variable(name: &str, reason: &'static str) -> StoreError {
+    StoreError::InvalidValue { what: "variable", value: name.to_owned(), reason }
 }
 
 /// The policy in `require` of the table `[backup]` in `config.toml` beside the store in `dir`: a

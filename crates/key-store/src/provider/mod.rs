@@ -4,6 +4,7 @@ mod environment;
 mod key_material;
 mod password;
 mod secret_file;
+mod service;
 mod token;
 
 use std::fmt;
@@ -16,6 +17,10 @@ pub use environment::{BackupPolicy, CONFIG_FILE_NAME, backup_policy, unlocks_fro
 pub use key_material::{MIN_KEY_BYTES, generate_key_file};
 pub use password::password_cost;
 pub use secret_file::{read_key_file, read_password_file};
+pub use service::{
+    AwsKmsKey, KeyService, ServiceAccess, ServiceAnswer, ServiceKeyName, ServiceOperation,
+    ServiceRequest, VaultKey, ask_services_by_this_program, service_key,
+};
 pub use token::{Pin, TokenAccess, TokenKey, generate_token_key, token_key};
 
 pub use crate::derive::Binding;
@@ -24,6 +29,7 @@ use crate::file::{Protector, ProtectorKind};
 
 use key_material::KeyMaterial;
 use password::Password;
+use service::ServiceProvider;
 use token::TokenProvider;
 
 /// Seals and opens the master key with a secret of its own: a password, a key, a token's slot.
@@ -65,6 +71,8 @@ pub enum Unlock {
     KeyFile(PathBuf),
     /// A token, through PKCS#11.
     Token(TokenAccess),
+    /// A key in a key service.
+    Service(ServiceAccess),
     /// A provider of the caller's own.
     Provider(Box<dyn Provider>),
 }
@@ -77,6 +85,7 @@ impl Unlock {
             Self::Password(_) | Self::PasswordFile(_) => ProtectorKind::Password,
             Self::Key { .. } | Self::KeyFile(_) => ProtectorKind::KeyMaterial,
             Self::Token(_) => ProtectorKind::Token,
+            Self::Service(access) => access.service.kind(),
             Self::Provider(provider) => provider.kind(),
         }
     }
@@ -99,6 +108,7 @@ impl Unlock {
             Self::Key { key, origin } => f(&KeyMaterial::new(key.try_clone()?, origin)?),
             Self::KeyFile(path) => f(&KeyMaterial::new(read_key_file(path)?, &shown(path))?),
             Self::Token(access) => f(&TokenProvider::new(access)?),
+            Self::Service(access) => f(&ServiceProvider::new(access)?),
             Self::Provider(provider) => f(provider.as_ref()),
         }
     }
@@ -112,6 +122,7 @@ impl fmt::Debug for Unlock {
             Self::Key { origin, .. } => write!(f, "Key({origin}, redacted)"),
             Self::KeyFile(path) => write!(f, "KeyFile({})", path.display()),
             Self::Token(access) => write!(f, "Token({})", access.module.display()),
+            Self::Service(access) => write!(f, "Service({})", access.service),
             Self::Provider(provider) => write!(f, "Provider({})", provider.kind()),
         }
     }

@@ -64,7 +64,11 @@ impl Provider for Password {
 pub fn password_cost(protector: &Protector) -> Option<PasswordParams> {
     match protector.kind {
         ProtectorKind::Password => password_params(protector).ok().map(|(cost, _)| cost),
-        ProtectorKind::KeyMaterial | ProtectorKind::Token | ProtectorKind::Other(_) => None,
+        ProtectorKind::KeyMaterial
+        | ProtectorKind::Token
+        | ProtectorKind::Vault
+        | ProtectorKind::AwsKms
+        | ProtectorKind::Other(_) => None,
     }
 }
 

@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use tdekit_key_store::{
     KeyStore, MAX_FILE_BYTES, PasswordParams, Protector, ProtectorKind, Restored, StoreError,
-    Unlock, generate_key_file, iso8601, password_cost, read_limited, restore, token_key, write_new,
+    Unlock, generate_key_file, iso8601, password_cost, read_limited, restore, service_key,
+    token_key, write_new,
 };
 
 use super::key_provider::{self, ProviderCommand};
@@ -292,9 +293,11 @@ pub(super) struct ProtectorStatus {
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     argon2: Option<Argon2Status>,
-    /// Labels of a token and of its key.
+    /// Labels of a token and of its key; for a key service, address and key.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
 }
@@ -365,6 +368,8 @@ impl ProtectorStatus {
             ProtectorKind::Password => "password".to_owned(),
             ProtectorKind::KeyMaterial => "key file".to_owned(),
             ProtectorKind::Token => "PKCS#11 token".to_owned(),
+            ProtectorKind::Vault => "Vault".to_owned(),
+            ProtectorKind::AwsKms => "AWS KMS".to_owned(),
             ProtectorKind::Other(id) => format!("provider {id}"),
         };
         let argon2 = password_cost(protector).map(|cost| Argon2Status {
@@ -374,7 +379,11 @@ impl ProtectorStatus {
         });
         let (id, created_at) = (hex(&protector.id), iso8601(protector.created_at));
         let (token, key) = token_key(protector).map(|named| (named.token, named.key)).unzip();
-        Self { id, kind, created_at, argon2, token, key }
+        let (address, key) = match service_key(protector) {
+            Some(named) => (named.address, Some(named.key)),
+            None => (None, key),
+        };
+        Self { id, kind, created_at, argon2, token, address, key }
     }
 }
 
@@ -389,7 +398,12 @@ impl std::fmt::Display for ProtectorStatus {
         }?;
         match (&self.token, &self.key) {
             (Some(token), Some(key)) => write!(f, " (token {token:?}, key {key:?})"),
+            (None, Some(key)) => write!(f, " (key {key})"),
             _ => Ok(()),
+        }?;
+        match &self.address {
+            Some(address) => write!(f, " at {address}"),
+            None => Ok(()),
         }
     }
 }
@@ -477,6 +491,7 @@ pub(super) fn shown(secret: &Unlock) -> String {
         Unlock::PasswordFile(path) => format!("the password in {}", path.display()),
         Unlock::Key { origin, .. } => format!("the key in {origin}"),
         Unlock::KeyFile(path) => format!("the key file {}", path.display()),
+        Unlock::Service(access) => access.service.to_string(),
         Unlock::Token(_) | Unlock::Provider(_) => secret.kind().to_string(),
     }
 }

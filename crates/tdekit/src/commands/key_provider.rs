@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use tdekit_key_store::{
-    CONFIG_FILE_NAME, PasswordParams, Pin, Protector, TokenAccess, TokenKey, Unlock,
-    generate_token_key,
+    AwsKmsKey, CONFIG_FILE_NAME, KeyService, PasswordParams, Pin, Protector, ServiceAccess,
+    TokenAccess, TokenKey, Unlock, VaultKey, generate_token_key,
 };
 
 use super::key::{CostArgs, ProtectorStatus, generated, keep_if_ok, shown};
@@ -22,6 +22,8 @@ pub(crate) enum ProviderCommand {
     Add(AddCommand),
     /// Show what opens the key store
     List(ListArgs),
+    /// Wrap the master key anew by one of them, such as by the newest version of a service's key
+    Rewrap(RewrapArgs),
     /// Take away one of several; the key store must be opened with another
     Remove(RemoveArgs),
 }
@@ -35,6 +37,10 @@ pub(crate) enum AddCommand {
     KeyFile(KeyFileArgs),
     /// A key in a hardware security module or another token, through its PKCS#11 module
     Pkcs11(Pkcs11Args),
+    /// A key of HashiCorp Vault or OpenBao, in its transit engine
+    Vault(VaultArgs),
+    /// A key of AWS KMS
+    AwsKms(AwsKmsArgs),
 }
 
 /// Arguments of `key provider add password`.
@@ -77,6 +83,56 @@ pub(crate) struct Pkcs11Args {
     pin_file: Option<PathBuf>,
 }
 
+/// Arguments of `key provider add vault`.
+#[derive(Debug, Args)]
+pub(crate) struct VaultArgs {
+    /// The server: https://HOST:PORT
+    #[arg(long, value_name = "URL", env = "VAULT_ADDR")]
+    address: String,
+    /// Name of the key, which must be there
+    #[arg(long, value_name = "NAME")]
+    transit_key: String,
+    /// Where the transit engine is mounted
+    #[arg(long, value_name = "PATH", env = "TDEKIT_VAULT_MOUNT", default_value = "transit")]
+    mount: String,
+    /// Namespace in the server
+    #[arg(long, value_name = "PATH", env = "VAULT_NAMESPACE")]
+    namespace: Option<String>,
+    /// PEM file of the certificates that may sign the server's [default: the system's]
+    #[arg(long, value_name = "FILE", env = "VAULT_CACERT")]
+    ca_file: Option<PathBuf>,
+    /// File with the token [default: $VAULT_TOKEN, else ~/.vault-token]
+    #[arg(long, value_name = "FILE", env = "TDEKIT_VAULT_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+}
+
+/// Arguments of `key provider add aws-kms`.
+#[derive(Debug, Args)]
+pub(crate) struct AwsKmsArgs {
+    /// ARN of a symmetric key, or of an alias
+    #[arg(long, value_name = "ARN")]
+    key: String,
+    /// Another server than Amazon's of the key's region, such as a VPC endpoint: https://HOST
+    #[arg(long, value_name = "URL", env = "AWS_ENDPOINT_URL_KMS")]
+    endpoint: Option<String>,
+    /// PEM file of the certificates that may sign the server's [default: the system's]
+    #[arg(long, value_name = "FILE", env = "AWS_CA_BUNDLE")]
+    ca_file: Option<PathBuf>,
+    /// Shared credentials file [default: the variables of AWS, else ~/.aws/credentials]
+    #[arg(long, value_name = "FILE", env = "AWS_SHARED_CREDENTIALS_FILE")]
+    credentials_file: Option<PathBuf>,
+    /// Profile in that file
+    #[arg(long, value_name = "NAME", env = "AWS_PROFILE")]
+    profile: Option<String>,
+}
+
+/// Arguments of `key provider rewrap`.
+#[derive(Debug, Args)]
+pub(crate) struct RewrapArgs {
+    /// Identifier, or at least its first 4 digits: see `tdekit key provider list`
+    id: String,
+}
+
 /// Arguments of `key provider list`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
@@ -98,6 +154,9 @@ pub(crate) fn run(command: &ProviderCommand, global: &GlobalArgs) -> Result<(), 
         ProviderCommand::Add(AddCommand::Password(args)) => add_password(args, global),
         ProviderCommand::Add(AddCommand::KeyFile(args)) => add_key_file(args, global),
         ProviderCommand::Add(AddCommand::Pkcs11(args)) => add_pkcs11(args, global),
+        ProviderCommand::Add(AddCommand::Vault(args)) => add_vault(args, global),
+        ProviderCommand::Add(AddCommand::AwsKms(args)) => add_aws_kms(args, global),
+        ProviderCommand::Rewrap(args) => rewrap(args, global),
         ProviderCommand::List(args) => list(args, global),
         ProviderCommand::Remove(args) => remove(args, global),
     }
@@ -154,6 +213,64 @@ fn add_pkcs11(args: &Pkcs11Args, global: &GlobalArgs) -> Result<(), CommandError
          pkcs11_module and pkcs11_pin_file under [unlock] in {}.",
         config.display()
     ))
+}
+
+fn add_vault(args: &VaultArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let service = KeyService::Vault(VaultKey {
+        address: args.address.clone(),
+        key: args.transit_key.clone(),
+        mount: args.mount.clone(),
+        namespace: args.namespace.clone(),
+        ca_file: absolute(args.ca_file.as_ref())?,
+        token_file: absolute(args.token_file.as_ref())?,
+    });
+    let variables = "TDEKIT_VAULT_KEY and VAULT_ADDR";
+    add_service(service, variables, "[unlock.vault]", global)
+}
+
+fn add_aws_kms(args: &AwsKmsArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let service = KeyService::AwsKms(AwsKmsKey {
+        key: args.key.clone(),
+        endpoint: args.endpoint.clone(),
+        ca_file: absolute(args.ca_file.as_ref())?,
+        credentials_file: absolute(args.credentials_file.as_ref())?,
+        profile: args.profile.clone(),
+    });
+    add_service(service, "TDEKIT_AWS_KMS_KEY", "[unlock.aws_kms]", global)
+}
+
+fn add_service(
+    service: KeyService,
+    variables: &str,
+    table: &str,
+    global: &GlobalArgs,
+) -> Result<(), CommandError> {
+    let mut store = session::open_unlocked_store(global)?;
+    let secret = Unlock::Service(ServiceAccess { service, program: None, timeout_s: None });
+    tell_added(&store.add_protector(&secret, PasswordParams::default())?, &secret)?;
+    output::line(format_args!(
+        "To have it open the key store, set {variables}, or the table {table} in {}.",
+        store.store().dir().join(CONFIG_FILE_NAME).display()
+    ))
+}
+
+fn absolute(path: Option<&PathBuf>) -> Result<Option<PathBuf>, CommandError> {
+    Ok(path.map(std::path::absolute).transpose()?)
+}
+
+fn rewrap(args: &RewrapArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let (mut store, opened_with) = session::open_with_secret(global)?;
+    let kind = store.store().protector(&args.id)?.kind;
+    let secret = match opened_with.kind() == kind {
+        true => opened_with,
+        false => session::configured_secret(store.store(), kind)?,
+    };
+    let renewed = store.renew_protector(&args.id, &secret)?;
+    let renewed = ProtectorStatus::of(&renewed);
+    output::line(format_args!("Wrapped the master key anew (provider {}).", renewed.id))?;
+    output::line(
+        "Older copies and backups of the key store still open with what was wrapped before.",
+    )
 }
 
 fn tell_added(added: &Protector, secret: &Unlock) -> Result<(), CommandError> {

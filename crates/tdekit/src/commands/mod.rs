@@ -15,6 +15,7 @@ pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod key;
 pub(crate) mod key_provider;
+pub(crate) mod key_service;
 pub(crate) mod manual;
 pub(crate) mod mariadb;
 pub(crate) mod restore;
@@ -58,6 +59,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::ShellInit(args) => shell_init::run(args),
         Command::Completions(args) => manual::completions(args),
         Command::ManPages(args) => manual::man_pages(args),
+        Command::KeyService => key_service::run(),
     }?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,60 @@
+//! Asks key services for the `tdekit` program: HashiCorp Vault and OpenBao by their transit
+//! engine, and AWS KMS. It wraps and unwraps one small secret a run, and knows no key store beyond
+//! the names in a request.
+//!
+//! Everything is bounded: the size of an answer, the time of a try, the number of tries, the time
+//! of all. TLS is always checked. A redirect is never followed.
+
+mod credentials;
+mod error;
+mod http;
+mod kms;
+mod vault;
+
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+
+use tdekit_key_crypto::SecretBytes;
+use tdekit_key_store::{KeyService, ServiceAnswer, ServiceOperation, ServiceRequest};
+
+use error::RemoteError;
+
+/// Reads one request, asks the service, and writes the answer.
+///
+/// # Errors
+/// Those of `from` and `to`. What the service refuses is an answer.
+pub fn serve(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let (request, input) = ServiceRequest::read(from)?;
+    let answer = ask(&request, &input).map_err(|error| error.to_string());
+    ServiceAnswer::write(&answer, to)
+}
+
+fn ask(request: &ServiceRequest, input: &SecretBytes) -> Result<ServiceAnswer, RemoteError> {
+    let deadline = Instant::now() + Duration::from_secs(request.timeout_s.into());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| RemoteError::System { reason: error.to_string() })?;
+    let asked = async {
+        match (&request.service, request.operation) {
+            (KeyService::Vault(key), ServiceOperation::Wrap) => {
+                vault::wrap(key, request, input, deadline).await
+            }
+            (KeyService::Vault(key), ServiceOperation::Unwrap { bound }) => {
+                vault::unwrap(key, request, input, bound, deadline).await
+            }
+            (KeyService::AwsKms(key), ServiceOperation::Wrap) => {
+                kms::wrap(key, request, input, deadline).await
+            }
+            (KeyService::AwsKms(key), ServiceOperation::Unwrap { .. }) => {
+                kms::unwrap(key, request, input, deadline).await
+            }
+        }
+    };
+    let time = Duration::from_secs(request.timeout_s.into());
+    // The timer belongs to the runtime, so it is made within it.
+    let answer = runtime.block_on(async { tokio::time::timeout(time, asked).await });
+    // A name server that does not answer must not keep the process.
+    runtime.shutdown_background();
+    answer.unwrap_or(Err(RemoteError::TimedOut { after_s: request.timeout_s }))
+}
