@@ -15,6 +15,9 @@ const SCAN_STRIDE_LEN: u64 = 256 * 1024;
 /// follows when the scan has reached the range of the one before.
 const FIRST_AHEAD_LEN: u64 = 16 * 1024;
 const MAX_AHEAD_LEN: u64 = 1 << 20;
+/// Files up to this length are read at once when they are first mapped and are not in memory: their
+/// pages would cost a fault each, where reads of the file have it read ahead.
+const SMALL_LEN: u64 = 512 * 1024;
 /// By how much requests grow.
 const AHEAD_GROWTH: u64 = 4;
 /// Beginnings of scans in a row that found all in memory before some are not looked at, and the
@@ -78,6 +81,7 @@ impl Mapping {
             self.start = start;
             self.scan = Scan::default();
             self.advise_range(0, self.len, libc::MADV_RANDOM);
+            self.read_if_small();
         }
         // A page that was opened before is known by its seal, at the end; no more is read then.
         prefetch_line(at.wrapping_add(len.saturating_sub(1)));
@@ -98,6 +102,14 @@ impl Mapping {
             }
         } else if end > self.scan.due {
             self.read_ahead();
+        }
+    }
+
+    /// Has the system read all of a small file, unless its middle and its end are there.
+    fn read_if_small(&self) {
+        let is_there = || self.is_cached(self.len / 2) && self.is_cached(self.len);
+        if self.len <= SMALL_LEN && !is_there() {
+            self.advise_range(0, self.len, libc::MADV_WILLNEED);
         }
     }
 
@@ -253,6 +265,41 @@ mod tests {
                 assert!(start.is_multiple_of(len) && offset - start < len, "{offset} of {len}");
             }
         }
+    }
+
+    /// Whether the system has the page at `offset` of a mapping.
+    fn comes(mapping: &Mapping, offset: u64) -> bool {
+        (0..500).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            mapping.is_cached(offset)
+        })
+    }
+
+    #[test]
+    fn a_small_file_is_read_at_once() {
+        use std::io::Write;
+        use std::os::fd::AsRawFd;
+
+        // Temporary directories may be in memory, where nothing is read.
+        let program = std::env::current_exe().unwrap();
+        let on_disk = program.parent().unwrap();
+        let mut file = tempfile::tempfile_in(on_disk).unwrap();
+        file.write_all(&vec![7; 300_000]).unwrap();
+        file.sync_all().unwrap();
+        // SAFETY: the file is open; the advice changes no byte.
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+        // SAFETY: a new mapping of an open file, which is not cut while it lives.
+        let start = unsafe {
+            let (shared, fd) = (libc::MAP_SHARED, file.as_raw_fd());
+            libc::mmap(std::ptr::null_mut(), 300_000, libc::PROT_READ, shared, fd, 0)
+        };
+        assert_ne!(start, libc::MAP_FAILED);
+        let mut mapping = Mapping::new(true);
+        mapping.len = 300_000;
+        mapping.advise(start as usize + 16384, 16384, 1024);
+        assert!((0..300_000).step_by(4096).all(|offset| comes(&mapping, offset)));
+        // SAFETY: the mapping just made, which nothing refers to any more.
+        unsafe { libc::munmap(start, 300_000) };
     }
 
     #[test]
