@@ -49,6 +49,14 @@ pub enum StoreError {
         /// The kinds of secret that open the store.
         accepts: Vec<ProtectorKind>,
     },
+    /// An agent that keeps a password's hash gave none that opens the store.
+    #[error("the agent at {}: {reason}", .socket.display())]
+    Agent {
+        /// Its socket.
+        socket: PathBuf,
+        /// What is wrong, in words.
+        reason: String,
+    },
     /// A password or key cannot be used as it is.
     #[error("{origin}: {reason}")]
     BadSecret {
@@ -281,6 +289,7 @@ impl StoreError {
             | Self::WrongPassword
             | Self::WrongKey { .. }
             | Self::NoProvider { .. }
+            | Self::Agent { .. }
             | Self::ProviderMismatch { .. }
             | Self::BadSecret { .. }
             | Self::Service { .. }

@@ -18,7 +18,7 @@ use crate::file::{
     CertificateRecord, MAX_FILE_BYTES, MasterKeyRecord, Protector, ProtectorKind, StoreFile,
 };
 use crate::lock::{self, WriterLock};
-use crate::provider::{Binding, Provider, Unlock, unlocks_from_environment};
+use crate::provider::{Binding, Provider, Unlock, agent_knows, unlocks_from_environment};
 use crate::unlocked::Unlocked;
 use crate::wrapped::{WrapMechanism, WrappedDek};
 
@@ -258,8 +258,14 @@ impl KeyStore {
 
     /// The secret of `secrets` that is to open the store: the first of a kind that it accepts. Else
     /// the first of all, so that [`Self::unlock`] names the mismatch. `None` where there is none.
+    /// An agent that does not know this store counts only where there is nothing else.
     #[must_use]
     pub fn choose(&self, mut secrets: Vec<Unlock>) -> Option<Unlock> {
+        let is_idle =
+            |secret: &Unlock| matches!(secret, Unlock::Agent(at) if !agent_knows(at, self));
+        if secrets.len() > 1 {
+            secrets.retain(|secret| !is_idle(secret));
+        }
         if secrets.is_empty() {
             return None;
         }
@@ -290,17 +296,28 @@ impl KeyStore {
         }
     }
 
-    /// The master key, with the identifier of the protector that opened.
-    fn open_with(&self, provider: &dyn Provider) -> Result<(SecretBytes, [u8; 16]), StoreError> {
-        let mut refusal = None;
-        let of_kind = |protector: &&Protector| protector.kind == provider.kind();
-        for protector in self.file.master_key.protectors.iter().filter(of_kind) {
+    /// The protectors of a kind, each with what it is bound to.
+    pub(crate) fn protectors_of(
+        &self,
+        kind: ProtectorKind,
+    ) -> impl Iterator<Item = (&Protector, Binding)> {
+        let record = &self.file.master_key;
+        let of_kind = move |protector: &&Protector| protector.kind == kind;
+        record.protectors.iter().filter(of_kind).map(|protector| {
             let binding = Binding {
                 store_id: self.file.store_id,
-                master_key_id: self.file.master_key.id,
+                master_key_id: record.id,
                 protector_id: protector.id,
                 created_at: protector.created_at,
             };
+            (protector, binding)
+        })
+    }
+
+    /// The master key, with the identifier of the protector that opened.
+    fn open_with(&self, provider: &dyn Provider) -> Result<(SecretBytes, [u8; 16]), StoreError> {
+        let mut refusal = None;
+        for (protector, binding) in self.protectors_of(provider.kind()) {
             match provider.open(protector, &binding) {
                 Ok(master_key) => return Ok((master_key, protector.id)),
                 // A key of this service that is not meant says less than the one that is.

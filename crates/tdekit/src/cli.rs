@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::agent::AgentArgs;
 use crate::commands::audit::AuditArgs;
 use crate::commands::backup::BackupArgs;
 use crate::commands::backup_key::BackupKeyCommand;
@@ -29,8 +30,9 @@ use crate::global::GlobalArgs;
 
 const AFTER_HELP: &str = "\
 The key store is opened with the first of these that is set:
-  --password-file, --key-file, TDEKIT_PASSWORD, TDEKIT_PASSWORD_FILE, TDEKIT_KEY (hexadecimal),
-  TDEKIT_KEY_FILE, TDEKIT_PKCS11_MODULE (with TDEKIT_PKCS11_PIN or TDEKIT_PKCS11_PIN_FILE),
+  --password-file, --key-file, TDEKIT_AGENT_SOCK (where its agent knows the store),
+  TDEKIT_PASSWORD, TDEKIT_PASSWORD_FILE, TDEKIT_KEY (hexadecimal), TDEKIT_KEY_FILE,
+  TDEKIT_PKCS11_MODULE (with TDEKIT_PKCS11_PIN or TDEKIT_PKCS11_PIN_FILE),
   TDEKIT_VAULT_KEY (with VAULT_ADDR), TDEKIT_AWS_KMS_KEY,
   `password_file`, `key_file` or `pkcs11_module` (with `pkcs11_pin_file`) under [unlock],
   [unlock.vault] or [unlock.aws_kms] in config.toml beside the store, and last a prompt, on a
@@ -56,6 +58,8 @@ pub(crate) enum Command {
     /// The master key: make, show, rotate, back up, restore
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Open the key store once by its password, for many small processes
+    Agent(AgentArgs),
     /// Certificates: make, list, back up, restore, rotate, drop
     #[command(subcommand)]
     Cert(CertCommand),

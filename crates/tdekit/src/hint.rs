@@ -8,6 +8,9 @@ use tdekit_sqlite_convert::{CutShort, DatabaseError};
 use tdekit_sqlite_page::PageError;
 use tdekit_wire_endpoint::EndpointError;
 
+const NO_AGENT: &str =
+    "`tdekit agent` starts one; unset TDEKIT_AGENT_SOCK to give the password itself";
+
 /// Hints for errors of the key store.
 pub(crate) fn store_hint(error: &StoreError) -> Option<String> {
     let hint = match error {
@@ -21,6 +24,7 @@ pub(crate) fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::WrongPassword => {
             "if it is lost, `tdekit key restore` sets a new one from a backup of the master key"
         }
+        StoreError::Agent { .. } => NO_AGENT,
         StoreError::NoProvider { .. } | StoreError::ProviderMismatch { .. } => {
             "`tdekit --help` lists the ways to give a password or key"
         }

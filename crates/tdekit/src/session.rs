@@ -89,7 +89,8 @@ pub(crate) fn open_unlocked_store_unasked(global: &GlobalArgs) -> Result<Unlocke
 
 /// The secret that shall open a store that is made now.
 pub(crate) fn secret_to_set(global: &GlobalArgs) -> Result<Unlock, CommandError> {
-    match global.access().secrets()?.into_iter().next() {
+    let sets = |secret: &Unlock| !matches!(secret, Unlock::Agent(_));
+    match global.access().secrets()?.into_iter().find(sets) {
         Some(secret) => {
             warn_weak(&secret)?;
             Ok(secret)

@@ -31,6 +31,18 @@ pub(crate) fn parse_age(text: &str) -> Result<i64, String> {
     age_before(text, OffsetDateTime::now_utc()).ok_or_else(|| "neither like 1y nor 90d".to_owned())
 }
 
+/// Reads a length of time: `90s`, `15m`, `8h` or `1d`, at most 10,000 days.
+pub(crate) fn parse_length(text: &str) -> Result<std::time::Duration, String> {
+    let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
+    let read = || {
+        let (unit, seconds) = units.into_iter().find(|(unit, _)| text.ends_with(*unit))?;
+        let length = text.strip_suffix(unit)?.parse::<u32>().ok()?;
+        let length = u64::from(length) * seconds;
+        (1..=10_000 * 86_400).contains(&length).then(|| std::time::Duration::from_secs(length))
+    };
+    read().ok_or_else(|| "neither like 90s, 15m, 8h nor 1d".to_owned())
+}
+
 fn age_before(text: &str, now: OffsetDateTime) -> Option<i64> {
     if let Some(years) = text.strip_suffix('y') {
         let year = now.year().checked_sub(years.parse::<u16>().ok()?.into())?;
@@ -60,6 +72,16 @@ mod tests {
         assert_eq!(age_before("29d", now), seconds(datetime!(2028-01-31 12:00 UTC)));
         for wrong in ["", "1", "-1d", "99999y", "99999999999d", "2026-01-01"] {
             assert_eq!(age_before(wrong, now), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn reads_the_forms_of_a_length() {
+        for (text, seconds) in [("1s", 1), ("15m", 900), ("8h", 28_800), ("2d", 172_800)] {
+            assert_eq!(parse_length(text), Ok(std::time::Duration::from_secs(seconds)));
+        }
+        for wrong in ["", "s", "0s", "-1s", "1", "1y", "10001d", "99999999999s", "1 h"] {
+            assert!(parse_length(wrong).is_err(), "{wrong:?}");
         }
     }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use tdekit_key_crypto::SecretBytes;
 
+use super::agent::{self, AGENT_VARIABLE};
 use super::secret_file::check_not_changeable;
 use super::{AwsKmsKey, KeyService, Pin, ServiceAccess, TokenAccess, Unlock, VaultKey};
 use crate::error::StoreError;
@@ -58,12 +59,13 @@ struct UnlockConfig {
 }
 
 /// The ways to open the store in `dir` that are configured, in the order they count:
-/// `TDEKIT_PASSWORD`, `TDEKIT_PASSWORD_FILE`, `TDEKIT_KEY` (hexadecimal), `TDEKIT_KEY_FILE`,
-/// `TDEKIT_PKCS11_MODULE` (with `TDEKIT_PKCS11_PIN` or `TDEKIT_PKCS11_PIN_FILE`),
-/// `TDEKIT_VAULT_KEY` (with `VAULT_ADDR` and more of Vault's variables), `TDEKIT_AWS_KMS_KEY`, then
-/// `password_file`, `key_file` and `pkcs11_module` (with `pkcs11_pin_file`) of the table
-/// `[unlock]`, and the tables `[unlock.vault]` and `[unlock.aws_kms]`, in `config.toml` beside the
-/// store (relative paths start at the store's directory). A token may come without its PIN.
+/// `TDEKIT_AGENT_SOCK`, `TDEKIT_PASSWORD`, `TDEKIT_PASSWORD_FILE`, `TDEKIT_KEY` (hexadecimal),
+/// `TDEKIT_KEY_FILE`, `TDEKIT_PKCS11_MODULE` (with `TDEKIT_PKCS11_PIN` or
+/// `TDEKIT_PKCS11_PIN_FILE`), `TDEKIT_VAULT_KEY` (with `VAULT_ADDR` and more of Vault's variables),
+/// `TDEKIT_AWS_KMS_KEY`, then `password_file`, `key_file` and `pkcs11_module` (with
+/// `pkcs11_pin_file`) of the table `[unlock]`, and the tables `[unlock.vault]` and
+/// `[unlock.aws_kms]`, in `config.toml` beside the store (relative paths start at the store's
+/// directory). A token may come without its PIN.
 /// Nothing is asked on a terminal.
 ///
 /// # Errors
@@ -180,6 +182,7 @@ pub fn backup_policy(dir: &Path) -> Result<BackupPolicy, StoreError> {
 
 fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<Vec<Unlock>, StoreError> {
     let mut unlocks = Vec::new();
+    unlocks.extend(get(AGENT_VARIABLE).map(agent::named));
     if let Some(password) = get("TDEKIT_PASSWORD") {
         unlocks.push(Unlock::Password(SecretBytes::from_slice(&password.into_vec())?));
     }

@@ -1,5 +1,6 @@
 //! Providers, which open the master key. One file each.
 
+mod agent;
 mod environment;
 mod key_material;
 mod password;
@@ -13,6 +14,8 @@ use std::path::{Path, PathBuf};
 use tdekit_key_crypto::SecretBytes;
 use tdekit_key_crypto::password::PasswordParams;
 
+pub(crate) use agent::knows as agent_knows;
+pub use agent::{AGENT_VARIABLE, AgentKey, AgentQuestion};
 pub use environment::{BackupPolicy, CONFIG_FILE_NAME, backup_policy, unlocks_from_environment};
 pub use key_material::{MIN_KEY_BYTES, generate_key_file};
 pub use password::password_cost;
@@ -27,6 +30,7 @@ pub use crate::derive::Binding;
 use crate::error::StoreError;
 use crate::file::{Protector, ProtectorKind};
 
+use agent::Agent;
 use key_material::KeyMaterial;
 use password::Password;
 use service::ServiceProvider;
@@ -73,6 +77,8 @@ pub enum Unlock {
     Token(TokenAccess),
     /// A key in a key service.
     Service(ServiceAccess),
+    /// An agent's socket: it has the hash of the password. It opens, and seals nothing.
+    Agent(PathBuf),
     /// A provider of the caller's own.
     Provider(Box<dyn Provider>),
 }
@@ -82,7 +88,7 @@ impl Unlock {
     #[must_use]
     pub fn kind(&self) -> ProtectorKind {
         match self {
-            Self::Password(_) | Self::PasswordFile(_) => ProtectorKind::Password,
+            Self::Password(_) | Self::PasswordFile(_) | Self::Agent(_) => ProtectorKind::Password,
             Self::Key { .. } | Self::KeyFile(_) => ProtectorKind::KeyMaterial,
             Self::Token(_) => ProtectorKind::Token,
             Self::Service(access) => access.service.kind(),
@@ -109,6 +115,7 @@ impl Unlock {
             Self::KeyFile(path) => f(&KeyMaterial::new(read_key_file(path)?, &shown(path))?),
             Self::Token(access) => f(&TokenProvider::new(access)?),
             Self::Service(access) => f(&ServiceProvider::new(access)?),
+            Self::Agent(socket) => f(&Agent { socket }),
             Self::Provider(provider) => f(provider.as_ref()),
         }
     }
@@ -123,6 +130,7 @@ impl fmt::Debug for Unlock {
             Self::KeyFile(path) => write!(f, "KeyFile({})", path.display()),
             Self::Token(access) => write!(f, "Token({})", access.module.display()),
             Self::Service(access) => write!(f, "Service({})", access.service),
+            Self::Agent(socket) => write!(f, "Agent({})", socket.display()),
             Self::Provider(provider) => write!(f, "Provider({})", provider.kind()),
         }
     }

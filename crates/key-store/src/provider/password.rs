@@ -10,7 +10,7 @@ use crate::derive::{Binding, open_master_key, seal_master_key};
 use crate::error::StoreError;
 use crate::file::{Protector, ProtectorKind};
 
-const HASH_LEN: usize = 32;
+pub(super) const HASH_LEN: usize = 32;
 
 pub(super) struct Password {
     password: SecretBytes,
@@ -28,6 +28,12 @@ impl Password {
             return Err(StoreError::BadSecret { origin, reason });
         }
         Ok(Self { password, cost })
+    }
+
+    /// The hash that opens a protector, if this is its password.
+    pub(super) fn hash_for(&self, protector: &Protector) -> Result<SecretBytes, StoreError> {
+        let (cost, salt) = password_params(protector)?;
+        self.hash(cost, &salt)
     }
 
     fn hash(
@@ -53,8 +59,7 @@ impl Provider for Password {
     }
 
     fn open(&self, protector: &Protector, binding: &Binding) -> Result<SecretBytes, StoreError> {
-        let (cost, salt) = password_params(protector)?;
-        let hash = self.hash(cost, &salt)?;
+        let hash = self.hash_for(protector)?;
         open_master_key(&hash, protector, binding)?.ok_or(StoreError::WrongPassword)
     }
 }
@@ -70,6 +75,17 @@ pub fn password_cost(protector: &Protector) -> Option<PasswordParams> {
         | ProtectorKind::AwsKms
         | ProtectorKind::Other(_) => None,
     }
+}
+
+/// The parameters as they stand in a protector, checked.
+pub(super) fn param_bytes(
+    protector: &Protector,
+) -> Result<[u8; PARAMS_LEN + SALT_LEN], StoreError> {
+    let (cost, salt) = password_params(protector)?;
+    let mut bytes = [0; PARAMS_LEN + SALT_LEN];
+    bytes[..PARAMS_LEN].copy_from_slice(&cost.to_bytes());
+    bytes[PARAMS_LEN..].copy_from_slice(&salt);
+    Ok(bytes)
 }
 
 fn password_params(protector: &Protector) -> Result<(PasswordParams, [u8; SALT_LEN]), StoreError> {

@@ -492,6 +492,7 @@ pub(super) fn shown(secret: &Unlock) -> String {
         Unlock::Key { origin, .. } => format!("the key in {origin}"),
         Unlock::KeyFile(path) => format!("the key file {}", path.display()),
         Unlock::Service(access) => access.service.to_string(),
+        Unlock::Agent(socket) => format!("the agent at {}", socket.display()),
         Unlock::Token(_) | Unlock::Provider(_) => secret.kind().to_string(),
     }
 }

@@ -1,5 +1,6 @@
 //! The commands, one file a plane.
 
+pub(crate) mod agent;
 pub(crate) mod audit;
 pub(crate) mod audit_log;
 pub(crate) mod backup;
@@ -36,6 +37,7 @@ use crate::error::CommandError;
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
     match &cli.command {
         Command::Bench { arguments } => match bench::run(arguments)? {},
+        Command::Agent(args) => return agent::run(args, &cli.global),
         Command::Key(command) => key::run(command, &cli.global),
         Command::Cert(command) => cert::run(command, &cli.global),
         Command::Encrypt(args) => encrypt::run(args, &cli.global),

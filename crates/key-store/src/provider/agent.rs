@@ -1,0 +1,212 @@
+//! An agent: a process that keeps what a password's Argon2id gave, for others of its user.
+//!
+//! One question a connection, over a Unix socket of the agent's. The question is [`MAGIC`] and the
+//! parameters of a password's protector (cost and salt, 32 bytes); the answer is one byte, 1 where
+//! the agent knows them, and then the hash (32 bytes). Questions hold no secret. `docs/keys.md`
+//! says what an agent means for the store's safety.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tdekit_key_crypto::SecretBytes;
+use tdekit_key_crypto::password::PasswordParams;
+
+use super::password::{HASH_LEN, Password, param_bytes};
+use super::{Provider, Unlock, read_password_file};
+use crate::derive::{Binding, open_master_key};
+use crate::error::StoreError;
+use crate::file::{Protector, ProtectorKind};
+use crate::store::KeyStore;
+
+/// The variable that names an agent's socket.
+pub const AGENT_VARIABLE: &str = "TDEKIT_AGENT_SOCK";
+
+const MAGIC: &[u8; 8] = b"tdekit 1";
+const PARAMS_LEN: usize = 32;
+const KNOWN: u8 = 1;
+/// How long either side waits for the other.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// What opens one protector of a store in the place of its password.
+pub struct AgentKey {
+    params: [u8; PARAMS_LEN],
+    hash: SecretBytes,
+}
+
+impl AgentKey {
+    /// A key for each protector of `store` that the password of `secret` opens.
+    ///
+    /// # Errors
+    /// `ProviderMismatch` where `secret` is no password, or the store takes none; `WrongPassword`,
+    /// `BadSecret`, `InsecureFile`, `Io`, `Crypto`.
+    pub fn of(store: &KeyStore, secret: &Unlock) -> Result<Vec<Self>, StoreError> {
+        let cost = PasswordParams::default();
+        let password = match secret {
+            Unlock::Password(password) => Password::new(password.try_clone()?, "password", cost)?,
+            Unlock::PasswordFile(path) => {
+                Password::new(read_password_file(path)?, &path.display().to_string(), cost)?
+            }
+            other => {
+                let (offered, accepts) = (other.kind(), store.accepts());
+                return Err(StoreError::ProviderMismatch { offered, accepts });
+            }
+        };
+        let mut keys = Vec::new();
+        for (protector, binding) in store.protectors_of(ProtectorKind::Password) {
+            let hash = password.hash_for(protector)?;
+            if open_master_key(&hash, protector, &binding)?.is_some() {
+                keys.push(Self { params: param_bytes(protector)?, hash });
+            }
+        }
+        if keys.is_empty() {
+            // As any other opening by this password ends.
+            store.unlock(secret)?;
+            return Err(StoreError::WrongPassword);
+        }
+        Ok(keys)
+    }
+
+    /// Answers a question that [`AgentQuestion::read`] read.
+    ///
+    /// # Errors
+    /// Where the other side is gone, or takes nothing for seconds.
+    pub fn answer(
+        keys: &[Self],
+        question: &AgentQuestion,
+        stream: &mut UnixStream,
+    ) -> io::Result<()> {
+        match keys.iter().find(|key| key.params == question.0) {
+            Some(key) => {
+                stream.write_all(&[KNOWN])?;
+                stream.write_all(key.hash.expose())
+            }
+            None => stream.write_all(&[0]),
+        }
+    }
+}
+
+/// What an agent was asked for: the parameters of a password's protector.
+pub struct AgentQuestion([u8; PARAMS_LEN]);
+
+impl AgentQuestion {
+    /// Reads the question of one connection.
+    ///
+    /// # Errors
+    /// Where the other side asks something else, goes away or is silent for seconds.
+    pub fn read(stream: &mut UnixStream) -> io::Result<Self> {
+        stream.set_read_timeout(Some(WAIT))?;
+        stream.set_write_timeout(Some(WAIT))?;
+        let (mut magic, mut params) = ([0; MAGIC.len()], [0; PARAMS_LEN]);
+        stream.read_exact(&mut magic)?;
+        if magic != *MAGIC {
+            return Err(io::Error::from(io::ErrorKind::InvalidData));
+        }
+        stream.read_exact(&mut params)?;
+        Ok(Self(params))
+    }
+}
+
+impl fmt::Debug for AgentKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AgentKey(redacted)")
+    }
+}
+
+/// Opens by an agent's answer.
+pub(super) struct Agent<'a> {
+    pub(super) socket: &'a Path,
+}
+
+impl Agent<'_> {
+    fn failed(&self, reason: impl fmt::Display) -> StoreError {
+        StoreError::Agent { socket: self.socket.to_owned(), reason: reason.to_string() }
+    }
+
+    /// The hash for a protector; `None` where the agent does not know it.
+    fn ask(&self, protector: &Protector) -> Result<Option<SecretBytes>, StoreError> {
+        let params = param_bytes(protector)?;
+        let mut hash = SecretBytes::new_zeroed(HASH_LEN)?;
+        let mut ask = || -> io::Result<bool> {
+            let mut stream = UnixStream::connect(self.socket)?;
+            stream.set_read_timeout(Some(WAIT))?;
+            stream.set_write_timeout(Some(WAIT))?;
+            stream.write_all(&[MAGIC.as_slice(), &params].concat())?;
+            let mut known = [0];
+            stream.read_exact(&mut known)?;
+            if known[0] != KNOWN {
+                return Ok(false);
+            }
+            stream.read_exact(hash.expose_mut())?;
+            Ok(true)
+        };
+        ask().map(|known| known.then_some(hash)).map_err(|error| self.failed(error))
+    }
+}
+
+/// Whether the agent at `socket` opens the store.
+pub(crate) fn knows(socket: &Path, store: &KeyStore) -> bool {
+    let agent = Agent { socket };
+    store
+        .protectors_of(ProtectorKind::Password)
+        .any(|(protector, _)| matches!(agent.ask(protector), Ok(Some(_))))
+}
+
+impl Provider for Agent<'_> {
+    fn kind(&self) -> ProtectorKind {
+        ProtectorKind::Password
+    }
+
+    fn seal(&self, _master_key: &SecretBytes, _: &Binding) -> Result<Protector, StoreError> {
+        Err(self.failed("an agent only opens the key store; this needs the password itself"))
+    }
+
+    fn open(&self, protector: &Protector, binding: &Binding) -> Result<SecretBytes, StoreError> {
+        let Some(hash) = self.ask(protector)? else {
+            return Err(self.failed("it does not know this key store, or no more"));
+        };
+        open_master_key(&hash, protector, binding)?
+            .ok_or_else(|| self.failed("its key does not open the key store"))
+    }
+}
+
+/// The agent that a variable's value names.
+pub(super) fn named(socket: std::ffi::OsString) -> Unlock {
+    Unlock::Agent(PathBuf::from(socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(question: &[u8]) -> (io::Result<()>, Vec<u8>) {
+        let key = AgentKey { params: [7; 32], hash: SecretBytes::from_slice(&[9; 32]).unwrap() };
+        assert_eq!(format!("{key:?}"), "AgentKey(redacted)");
+        let (mut client, mut agent) = UnixStream::pair().unwrap();
+        client.write_all(question).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let answered = AgentQuestion::read(&mut agent)
+            .and_then(|question| AgentKey::answer(&[key], &question, &mut agent));
+        drop(agent);
+        let mut answer = Vec::new();
+        let _ = client.read_to_end(&mut answer);
+        (answered, answer)
+    }
+
+    #[test]
+    fn only_what_is_asked_for_by_its_salt_is_answered() {
+        let question = |params: u8| [MAGIC.as_slice(), &[params; 32]].concat();
+        let (answered, answer) = asked(&question(7));
+        assert!(answered.is_ok());
+        assert_eq!(answer, [&[1][..], &[9; 32]].concat());
+        let (answered, answer) = asked(&question(8));
+        assert!(answered.is_ok());
+        assert_eq!(answer, [0]);
+        for wrong in [&b""[..], b"tdekit 2", &question(7)[..39], &[0; 40]] {
+            let (answered, answer) = asked(wrong);
+            assert!(answered.is_err() && answer.is_empty(), "{wrong:?}");
+        }
+    }
+}
