@@ -1,4 +1,4 @@
-//! Time to seal and to open a page, by algorithm and page size.
+//! Time to seal and to open a page, by algorithm and page size; and what opening a database takes.
 //!
 //! Measured is the thread's processor time, so that other work on the machine disturbs little.
 //!
@@ -12,6 +12,7 @@ use std::time::Duration;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rustix::time::{ClockId, clock_gettime};
+use tdekit_key_crypto::rsa::{RsaBits, RsaPrivateKey};
 use tdekit_key_crypto::{
     Algorithm, CtrKey, NONCE_LEN, NonceSource, PageFingerprint, SealingKey, TAG_LEN, WideBlockKey,
 };
@@ -81,6 +82,21 @@ fn parts(criterion: &mut Criterion<ThreadTime>) {
                 target.copy_from_slice(black_box(&source));
                 black_box(&mut target);
             });
+        });
+    }
+}
+
+/// A database's key, unwrapped by a certificate's; and the certificate's own, read from its DER.
+fn opening(criterion: &mut Criterion<ThreadTime>) {
+    for bits in [RsaBits::Rsa3072, RsaBits::Rsa4096] {
+        let key = RsaPrivateKey::generate(bits).unwrap();
+        let wrapped = key.public_key().wrap(&[7; 32]).unwrap();
+        let der = key.to_pkcs8().unwrap();
+        criterion.bench_function(&format!("RSA-{}/unwrap", bits.bits()), |bencher| {
+            bencher.iter(|| key.unwrap(black_box(&wrapped)).unwrap());
+        });
+        criterion.bench_function(&format!("RSA-{}/from PKCS #8", bits.bits()), |bencher| {
+            bencher.iter(|| RsaPrivateKey::from_pkcs8(black_box(der.expose())).unwrap());
         });
     }
 }
@@ -161,6 +177,6 @@ criterion_group! {
         .measurement_time(Duration::from_millis(700))
         .sample_size(30)
         .without_plots();
-    targets = pages, parts, servers
+    targets = pages, parts, opening, servers
 }
 criterion_main!(benches);

@@ -89,8 +89,11 @@ pub(crate) fn open_unlocked_store_unasked(global: &GlobalArgs) -> Result<Unlocke
 
 /// The secret that shall open a store that is made now.
 pub(crate) fn secret_to_set(global: &GlobalArgs) -> Result<Unlock, CommandError> {
-    let sets = |secret: &Unlock| !matches!(secret, Unlock::Agent(_));
-    match global.access().secrets()?.into_iter().find(sets) {
+    let secrets = global.access().secrets()?;
+    let has_token = secrets.iter().any(|secret| matches!(secret, Unlock::Token(_)));
+    // An agent only opens, and a token's key has a name that nothing configures.
+    let sets = |secret: &Unlock| !matches!(secret, Unlock::Agent(_) | Unlock::Token(_));
+    match secrets.into_iter().find(sets) {
         Some(secret) => {
             warn_weak(&secret)?;
             Ok(secret)
@@ -100,7 +103,13 @@ pub(crate) fn secret_to_set(global: &GlobalArgs) -> Result<Unlock, CommandError>
         }
         None => Err(CommandError::NoSecret {
             what: "password or key for the new key store",
-            ways: "`tdekit --help` lists the ways to give one",
+            ways: match has_token {
+                true => {
+                    "a key store begins with a password or a key file (`--key-file FILE \
+                     --generate-key-file`); then `tdekit key provider add pkcs11` adds the token"
+                }
+                false => "`tdekit --help` lists the ways to give one",
+            },
         }),
     }
 }

@@ -224,3 +224,15 @@ fn a_backup_sets_a_new_password_and_moves_to_another_machine() {
     let replaced = other.ok(["key", "restore", "--in", "backup", "--replace"]);
     assert!(replaced.out.contains("keystore.tdk.replaced-"), "{replaced:?}");
 }
+
+/// A token opens a key store that is there.
+#[test]
+fn a_new_key_store_with_a_token_alone_is_told_how_to_begin() {
+    let mut place = Place::empty();
+    place.set("TDEKIT_PKCS11_MODULE", "/nowhere/module.so");
+    let refused = place.fails(3, ["key", "init"]);
+    assert!(refused.contains("no password or key") && refused.contains("provider add pkcs11"));
+    assert!(!place.home().exists());
+    place.set("TDEKIT_PASSWORD", "secret");
+    place.ok(["key", "init", CHEAP[0], CHEAP[1]]);
+}
