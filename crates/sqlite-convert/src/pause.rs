@@ -1,11 +1,13 @@
 //! A change of a database's key that is halted, and how far one is.
 //!
-//! A halt is an empty file beside the database, `NAME-tdekit-paused`: whoever changes the key looks
-//! for it before each transaction, in whatever process, after a restart of the machine too. It says
-//! nothing of keys, and a database with two versions of its key is like any other.
+//! A halt is a file beside the database, `NAME-tdekit-paused`: whoever changes the key looks for it
+//! before each transaction, in whatever process, after a restart of the machine too. It holds the
+//! number of the version that it keeps pages from, so one that outlived its change halts no other.
+//! Before a change ends, it puts a note of its own there, `finishing`, while it has the write lock:
+//! so a halt comes before the end, or is refused. A note that says anything else halts.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,11 +19,17 @@ use crate::error::{DatabaseError, io_error};
 use crate::inspect::{FileKind, header_of, read_area};
 use crate::source::{database_path, open_file};
 use crate::target::{sync_directory, with_suffix};
-use crate::versions::pages_by_key_version;
+use crate::versions::{page_size_in, pages_by_key_version};
 use crate::watch::{Watch, go_on};
 
 /// What the note of a halt ends in.
 const SUFFIX: &str = "-tdekit-paused";
+/// What the note of a change that is about to end says.
+const FINISHING: &str = "finishing";
+/// How long a change that is about to end is waited for, and a note that says nothing yet.
+const END_WAIT: Duration = Duration::from_secs(10);
+const WRITE_WAIT: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(10);
 /// How long a change is watched to tell its pace.
 const SAMPLE: Duration = Duration::from_secs(1);
 
@@ -65,20 +73,36 @@ pub enum State {
 /// Halts the change of the key of `name`, whoever carries it out, until [`resume`].
 ///
 /// # Errors
-/// `NoKeyChange` where none has begun; `NotEncrypted`; `Io`.
+/// `NoKeyChange` where none has begun, or it came to its end meanwhile; `InUse` where one is about
+/// to end for long; `NotEncrypted`; `Io`.
 pub fn pause(name: &Path) -> Result<PathBuf, DatabaseError> {
-    let (path, _, header) = open(name)?;
-    if header.deks.len() < 2 {
-        return Err(DatabaseError::NoKeyChange { path });
+    let begun = Instant::now();
+    loop {
+        let (path, _, header) = open(name)?;
+        if header.deks.len() < 2 {
+            return Err(DatabaseError::NoKeyChange { path });
+        }
+        let said = match make(&path, &header.current.to_string())? {
+            Made::New => {
+                // It may have come to its end before there was a note.
+                if target_of(&path)? == Some(header.current) {
+                    return Ok(path);
+                }
+                forget(&path)?;
+                continue;
+            }
+            Made::There(said) => said,
+        };
+        match said {
+            Some(Said::Version(version)) if version == header.current => return Ok(path),
+            Some(Said::Version(_)) => drop(forget(&path)?),
+            Some(Said::Other) if begun.elapsed() > WRITE_WAIT => return Ok(path),
+            Some(Said::Finishing) if begun.elapsed() > END_WAIT => {
+                return Err(DatabaseError::InUse { path, holders: Vec::new() });
+            }
+            Some(Said::Finishing | Said::Other) | None => std::thread::sleep(POLL),
+        }
     }
-    let note = with_suffix(&path, SUFFIX);
-    // What stands there, a link too, is not followed or changed.
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&note) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        other => drop(other.map_err(io_error("make", &note))?),
-    }
-    sync_directory(&path)?;
-    Ok(path)
 }
 
 /// Takes a halt back. True where there was one.
@@ -87,15 +111,119 @@ pub fn pause(name: &Path) -> Result<PathBuf, DatabaseError> {
 /// `NoKeyChange` where none has begun; `NotEncrypted`; `Io`.
 pub fn resume(name: &Path) -> Result<bool, DatabaseError> {
     let (path, _, header) = open(name)?;
-    let halted = forget(&path)?;
+    let is_halt = !matches!(read(&path), None | Some(Said::Finishing));
+    let halted = is_halt && forget(&path)?;
     match header.deks.len() {
         0 | 1 => Err(DatabaseError::NoKeyChange { path }),
         _ => Ok(halted),
     }
 }
 
-/// Removes the note of a halt. True where there was one.
-pub(crate) fn forget(path: &Path) -> Result<bool, DatabaseError> {
+/// Removes a note of an earlier change, before one begins from version `current`.
+pub(crate) fn forget_earlier(path: &Path, current: u32) -> Result<(), DatabaseError> {
+    match read(path) {
+        Some(Said::Version(version)) if version <= current => forget(path).map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// Keeps halts out of a change's end. The caller has the write lock, and so is the only one.
+pub(crate) struct Finishing<'a>(&'a Path);
+
+impl<'a> Finishing<'a> {
+    /// `None` where the change to `version` is halted.
+    pub(crate) fn begin(path: &'a Path, version: u32) -> Result<Option<Self>, DatabaseError> {
+        loop {
+            match make(path, FINISHING)? {
+                // One of a process that was killed is as good as our own.
+                Made::New | Made::There(Some(Said::Finishing)) => return Ok(Some(Self(path))),
+                Made::There(Some(Said::Version(other))) if other != version => {
+                    forget(path)?;
+                }
+                Made::There(Some(_)) => return Ok(None),
+                Made::There(None) => {}
+            }
+        }
+    }
+
+    /// What a process left that was killed at a change's end.
+    pub(crate) fn clear(path: &Path) -> Result<(), DatabaseError> {
+        match read(path) {
+            Some(Said::Finishing) => forget(path).map(drop),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Finishing<'_> {
+    /// A note that cannot be removed halts nothing, and the next change removes it.
+    fn drop(&mut self) {
+        let _ = forget(self.0);
+    }
+}
+
+/// What a note says.
+enum Said {
+    /// The version that pages are not to get.
+    Version(u32),
+    /// The change is about to end.
+    Finishing,
+    /// Nothing that is known, or nothing yet.
+    Other,
+}
+
+enum Made {
+    New,
+    /// There is one, which says this; `None` where it went meanwhile.
+    There(Option<Said>),
+}
+
+/// Makes the note, unless there is one. What stands there, a link too, is not followed or changed.
+fn make(path: &Path, text: &str) -> Result<Made, DatabaseError> {
+    let note = with_suffix(path, SUFFIX);
+    let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&note) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return Ok(Made::There(read(path)));
+        }
+        other => other.map_err(io_error("make", &note))?,
+    };
+    let written = writeln!(file, "{text}").and_then(|()| file.sync_all());
+    if let Err(error) = written {
+        // It would halt for ever what nobody halted.
+        let _ = fs::remove_file(&note);
+        return Err(io_error("write", &note)(error));
+    }
+    sync_directory(path)?;
+    Ok(Made::New)
+}
+
+/// What the note says; `None` where there is none.
+fn read(path: &Path) -> Option<Said> {
+    const LONGEST: u64 = 32;
+    let note = with_suffix(path, SUFFIX);
+    match fs::symlink_metadata(&note) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Ok(metadata) if metadata.is_file() => {}
+        _ => return Some(Said::Other),
+    }
+    let mut text = String::new();
+    let opened = File::open(&note).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+    Some(match (opened, text.trim_end()) {
+        (Err(error), _) if error.kind() == io::ErrorKind::NotFound => return None,
+        (Err(_), _) => Said::Other,
+        (Ok(_), FINISHING) => Said::Finishing,
+        (Ok(_), number) => number.parse().map_or(Said::Other, Said::Version),
+    })
+}
+
+/// The version that pages are to get; `None` where no change has begun.
+fn target_of(path: &Path) -> Result<Option<u32>, DatabaseError> {
+    let (_, _, header) = open(path)?;
+    Ok((header.deks.len() > 1).then_some(header.current))
+}
+
+/// Removes the note. True where there was one.
+fn forget(path: &Path) -> Result<bool, DatabaseError> {
     let note = with_suffix(path, SUFFIX);
     match fs::remove_file(&note) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -105,9 +233,13 @@ pub(crate) fn forget(path: &Path) -> Result<bool, DatabaseError> {
     Ok(true)
 }
 
-/// Whether the change of the key of the database at `path` is halted.
-pub(crate) fn is_paused(path: &Path) -> bool {
-    fs::symlink_metadata(with_suffix(path, SUFFIX)).is_ok()
+/// Whether the change to `version` of the key of the database at `path` is halted.
+pub(crate) fn is_paused(path: &Path, version: u32) -> bool {
+    match read(path) {
+        None | Some(Said::Finishing) => false,
+        Some(Said::Version(halted)) => halted == version,
+        Some(Said::Other) => true,
+    }
 }
 
 /// How far the change of the key of `name` is. Needs no key, takes no lock, and changes nothing; a
@@ -117,8 +249,9 @@ pub(crate) fn is_paused(path: &Path) -> bool {
 /// `NotEncrypted`, `NotADatabase`, `Header`, `Io`; `Interrupted`.
 pub fn progress(name: &Path, watch: &dyn Watch) -> Result<Progress, DatabaseError> {
     let (path, file, header) = open(name)?;
+    let size = page_size_in(&path, &file, &header)?;
     let count = || -> Result<(u64, u64), DatabaseError> {
-        let pages = pages_by_key_version(&path, &file, header.page_size, watch)?;
+        let pages = pages_by_key_version(&path, &file, size, watch)?;
         let all = pages.values().sum();
         Ok((all, all - pages.get(&header.current).copied().unwrap_or(0)))
     };
@@ -126,7 +259,7 @@ pub fn progress(name: &Path, watch: &dyn Watch) -> Result<Progress, DatabaseErro
     let begun = Instant::now();
     let (mut pages, mut pages_left) = count()?;
     let (mut state, mut pace) = (State::None, None);
-    if changes && is_paused(&path) {
+    if changes && is_paused(&path, header.current) {
         state = State::Paused;
     } else if changes {
         let before = pages_left;

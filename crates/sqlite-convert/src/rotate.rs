@@ -32,7 +32,7 @@ use tdekit_sqlite_page::{
 
 use crate::error::{CutShort, DatabaseError, io_error};
 use crate::inspect::wrapped_of;
-use crate::pause::{forget, is_paused};
+use crate::pause::{Finishing, forget_earlier, is_paused};
 use crate::rewrap::{check, write_slots};
 use crate::source::{Hold, Source, database_path, open_file, pragma};
 use crate::step::Step;
@@ -89,12 +89,12 @@ pub fn rotate(
     let path = database_path(name)?;
     let (_, header, _) = check(&path, &open_file(&path)?, unlocked)?;
     if header.deks.len() < 2 {
-        // A note that outlived its change halts no other one.
-        forget(&path)?;
-    } else if is_paused(&path) {
+        forget_earlier(&path, header.current)?;
+    } else if is_paused(&path, header.current) {
         return Err(DatabaseError::KeyChangeBegun { path, why: CutShort::Paused });
     }
     let source = open_locked(&path)?;
+    Finishing::clear(&path)?;
     let (area, header, keys) = check(&path, &source.file, unlocked)?;
     let resumed = header.deks.len() > 1;
     let version = if resumed {
@@ -221,13 +221,15 @@ impl Sweep<'_> {
     /// Fails when the user wants to stop, or has halted the change.
     fn go_on(&self) -> Result<(), DatabaseError> {
         go_on(self.watch)?;
-        match is_paused(&self.source.path) {
-            true => {
-                let path = self.source.path.clone();
-                Err(DatabaseError::KeyChangeBegun { path, why: CutShort::Paused })
-            }
+        match is_paused(&self.source.path, self.version) {
+            true => Err(self.paused()),
             false => Ok(()),
         }
+    }
+
+    fn paused(&self) -> DatabaseError {
+        let path = self.source.path.clone();
+        DatabaseError::KeyChangeBegun { path, why: CutShort::Paused }
     }
 
     /// Has SQLite write each page again that has an older version in the main file.
@@ -316,6 +318,8 @@ impl Sweep<'_> {
         });
         match asked {
             Err(error) if is_busy(&error) => Ok((frames, 0)),
+            // Another process is at it: SQLite tells neither.
+            Ok((..0, _) | (_, ..0)) => Ok((frames, 0)),
             other => other.map_err(self.source.failed("checkpoint")),
         }
     }
@@ -405,6 +409,9 @@ impl Sweep<'_> {
             header.deks.iter().cloned().partition(|dek| dek.version == self.version);
         if !dropped.is_empty() {
             let new = Header { deks: kept, ..header };
+            let Some(_finishing) = Finishing::begin(path, self.version)? else {
+                return Err(self.paused());
+            };
             self.watch.done(Step::Proved);
             write_slots(source, &area, &new, &keys, unlocked, self.watch)?;
         }

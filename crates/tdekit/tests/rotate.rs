@@ -271,11 +271,74 @@ fn a_paused_rotation_stays_paused_until_it_is_resumed() {
         assert_eq!(told(name)["percent_complete"], 100.0);
         assert!(!dir.names().iter().any(|name| name.ends_with("-tdekit-paused")));
 
-        // A note without a change, as of a copy that was restored: the next change takes no notice.
-        fs::write(format!("{name}-tdekit-paused"), "").unwrap();
+        // A note of an earlier change, as of a copy that was restored: the next takes no notice.
+        fs::write(format!("{name}-tdekit-paused"), "2\n").unwrap();
         assert!(rotate(&path).contains("key version 3"), "{mode}");
         assert_eq!(state(&path), (3, vec![3]), "{mode}");
+        assert!(!dir.names().iter().any(|name| name.ends_with("-tdekit-paused")));
+        // One that says nothing that is known halts, until it is taken back.
+        fs::write(format!("{name}-tdekit-paused"), "?").unwrap();
+        let said = place().fails(1, ["rotate", name]);
+        assert!(said.contains("paused") && said.contains("--resume"), "{said}");
+        assert!(place().ok(["rotate", "--resume", name]).out.contains("key version 4"));
     }
+}
+
+/// A change that is killed while it ends leaves the note of its end, which halts nothing.
+#[test]
+fn no_halt_comes_into_the_end_of_a_change() {
+    let dir = Dir::new();
+    let path = database(&dir, "wal");
+    let name = path.to_str().unwrap();
+    let note = dir.path("app.db-tdekit-paused");
+    assert_ne!(place().run(["rotate", "--stop-after=proved", name]).code, 0);
+    assert_eq!(fs::read_to_string(&note).unwrap(), "finishing\n");
+    assert_eq!(state(&path), (4, vec![1, 2]));
+    let told = place().json(["rotate", "--status", "--json", name])[0].clone();
+    assert_eq!(told["state"], "waiting");
+    // For all that --pause knows the change is about to end.
+    let said = place().fails(5, ["rotate", "--pause", name]);
+    assert!(said.contains("in use"), "{said}");
+    // One of the two comes first, and the other says so.
+    let waiting = {
+        let mut command = place().command(["rotate", "--pause", name]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    thread::sleep(Duration::from_millis(300));
+    let rotated = place().run(["rotate", name]);
+    let paused = waiting.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&paused.stderr).into_owned();
+    if paused.status.success() {
+        assert!(rotated.code == 1 && rotated.err.contains("paused"), "{rotated:?}");
+        assert_eq!(state(&path), (4, vec![1, 2]));
+        place().ok(["rotate", "--resume", name]);
+    } else {
+        assert!(said.contains("no change of the key of"), "{said}");
+        assert_eq!(rotated.code, 0, "{rotated:?}");
+    }
+    assert_eq!(state(&path), (3, vec![2]));
+    assert!(!note.exists());
+}
+
+/// The header tells the length that was planned when the file was made.
+#[test]
+fn the_progress_of_a_database_whose_page_size_was_set_later_is_told_right() {
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    drop(open(&path));
+    let db = Connection::open(format!("file:{}?tdekit_certificate=AppCert", path.display()));
+    let db = db.unwrap();
+    db.execute_batch("PRAGMA page_size=1024; CREATE TABLE t(a)").unwrap();
+    db.execute_batch("INSERT INTO t VALUES (zeroblob(300000))").unwrap();
+    let pages: u32 = one(&db, "PRAGMA page_count");
+    drop(db);
+    let name = path.to_str().unwrap();
+    assert_ne!(place().run(["rotate", "--stop-after=second-slot", name]).code, 0);
+    let told = place().json(["rotate", "--status", "--json", name])[0].clone();
+    assert_eq!((&told["pages"], &told["pages_left"]), (&pages.into(), &pages.into()));
+    assert!(rotate(&path).contains("key version 2"));
+    let told = place().json(["rotate", "--status", "--json", name])[0].clone();
+    assert_eq!((&told["pages"], &told["pages_left"]), (&pages.into(), &0.into()));
 }
 
 /// One that runs under a writer sees the note, stops in order, and goes on later.
