@@ -341,6 +341,45 @@ fn the_progress_of_a_database_whose_page_size_was_set_later_is_told_right() {
     assert_eq!((&told["pages"], &told["pages_left"]), (&pages.into(), &0.into()));
 }
 
+/// A header with two versions is no state of emergency: nobody has to bring the change to its end.
+#[test]
+fn a_rotation_that_is_never_finished_is_like_any_other_database() {
+    let dir = Dir::new();
+    let path = database(&dir, "wal");
+    let name = path.to_str().unwrap();
+    assert_ne!(place().run(["rotate", "--stop-after=second-slot", name]).code, 0);
+    let mut rows = one::<u32>(&open(&path), "SELECT count(*) FROM t");
+    for round in 0..24 {
+        let db = open(&path);
+        let mode = ["wal", "delete", "persist", "truncate"][round % 4];
+        db.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
+        db.execute_batch(
+            "BEGIN; INSERT INTO t(a) VALUES ('more'), ('and more');
+             UPDATE t SET a = a || '.' WHERE id % 7 = 0; DELETE FROM t WHERE id = 11; COMMIT;
+             BEGIN; DELETE FROM t; ROLLBACK",
+        )
+        .unwrap();
+        if round % 5 == 4 {
+            db.execute_batch("VACUUM").unwrap();
+        }
+        rows += 2 - u32::from(round == 0);
+        assert_eq!(one::<u32>(&db, "SELECT count(*) FROM t"), rows, "round {round}");
+        assert_eq!(one::<String>(&db, "PRAGMA integrity_check"), "ok", "round {round}");
+        drop(db);
+        if round % 8 == 7 {
+            let (set, copy) = (dir.path("set.bak"), dir.path("copy.db"));
+            place().ok(["backup", name, "--to", set.to_str().unwrap(), "--init", "--replace"]);
+            place().ok(["restore", set.to_str().unwrap(), "--to", copy.to_str().unwrap()]);
+            assert_eq!(dump(&open(&copy)), dump(&open(&path)), "round {round}");
+            fs::remove_file(copy).unwrap();
+        }
+    }
+    assert_eq!(state(&path), (4, vec![1, 2]));
+    assert!(rotate(&path).contains("from where it was"));
+    assert_eq!(state(&path), (3, vec![2]));
+    assert_eq!(one::<u32>(&open(&path), "SELECT count(*) FROM t"), rows);
+}
+
 /// One that runs under a writer sees the note, stops in order, and goes on later.
 #[test]
 fn a_rotation_that_runs_is_paused_by_another_process() {
