@@ -6,6 +6,7 @@ mod documents;
 mod fuzz;
 mod interop;
 mod mtr;
+mod mysql;
 mod package;
 mod plane;
 mod process;
@@ -96,6 +97,16 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<String>,
     },
+    /// Run a command beside a MySQL server with a keyring, of Debian's unstable suite, which is
+    /// unpacked and not installed. `{url}` in the command is its address, as is TDEKIT_MYSQL_URL.
+    Mysql {
+        /// Without a keyring: the server encrypts no table.
+        #[arg(long)]
+        without_keyring: bool,
+        /// The command, such as `tdekit bench --target {url}`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<String>,
+    },
     /// Run the encryption suite of Debian's mariadb-test with the plugin in the place of the
     /// server's own, and tell what differs from what is known.
     Mtr {
@@ -149,6 +160,7 @@ fn run(task: Task) -> Result<()> {
             close(&documents::documents(name.as_deref(), built.as_deref())?)
         }
         Task::S3 { command } => beside_s3(&command),
+        Task::Mysql { without_keyring, command } => mysql::beside_mysql(&command, !without_keyring),
         Task::Mtr { tests, stock } => mtr::mtr(&tests, stock),
         Task::Package(arguments) => package::package(&arguments),
         Task::SqliteSuite(arguments) => sqlite_suite::sqlite_suite(&arguments),

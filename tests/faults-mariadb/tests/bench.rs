@@ -221,3 +221,32 @@ fn a_user_who_may_make_no_database_gets_tables_beside_his_own() {
     assert!(!ok && said.contains("Access denied") && !said.contains("wrong"), "{said}");
     server.stop().unwrap();
 }
+
+/// MySQL's own encryption, on the server that `cargo xtask mysql -- cargo test` starts.
+#[test]
+fn tables_of_mysql_are_priced_and_gone_afterwards() {
+    let Ok(url) = std::env::var("TDEKIT_MYSQL_URL") else {
+        println!("not run: `cargo xtask mysql -- cargo test` starts a server and names it");
+        return;
+    };
+    let Some(rig) = ready() else { return };
+    let words = ["--target", &url, "--threads", "1,2", "--rows", "300"];
+    let oltp = results(&rig, &[&words[..], &SHORT].concat());
+    let sides: Vec<_> = oltp["sides"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|side| side["label"].as_str().unwrap())
+        .collect();
+    assert_eq!(sides, ["ENCRYPTION='N'", "ENCRYPTION='Y'"]);
+    assert!(ratio(&oltp, "oltp_read_write/1", "encrypted", "throughput").is_some());
+    let (limits, settings) = (oltp["limits"].to_string(), oltp["settings"].to_string());
+    assert!(limits.contains("the redo log in the clear"), "{limits}");
+    assert!(settings.contains("component_keyring_file, Active"), "{settings}");
+    let port = url.rsplit_once(':').unwrap().1.split('/').next().unwrap();
+    let mut client = std::process::Command::new("mariadb");
+    client.args(["--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--user=root"]);
+    client.args([format!("--port={port}").as_str(), "--batch", "--skip-column-names", "--execute"]);
+    let left = client.arg("SHOW DATABASES LIKE 'tdekit%'").output().unwrap();
+    assert!(left.status.success() && left.stdout.is_empty(), "{left:?}");
+}

@@ -1,7 +1,7 @@
 //! A server that is already there: tables of the run's own, in a database of its own where the user
-//! may make one and else in the database that was named; `ENCRYPTED=NO` against `ENCRYPTED=YES`
-//! where the server can, plain load figures where not. They are dropped in the end; tables that
-//! were there are never touched.
+//! may make one and else in the database that was named; `ENCRYPTED=NO` against `ENCRYPTED=YES`, on
+//! MySQL `ENCRYPTION='N'` against `'Y'`, where the server can, plain load figures where not. They
+//! are dropped in the end; tables that were there are never touched.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,20 +12,31 @@ use tdekit_private_mariadb::Programs;
 
 use super::ground::{Load, Measured, Target, no_side, report};
 use super::options::{OltpPlan, Workload};
-use super::swap::{ASIDE, TableSet};
+use super::swap::{ASIDE, Clause, TableSet};
 use super::sysbench::Sysbench;
 use crate::address::ServerUrl;
 use crate::error::{BenchError, Result};
 use crate::private;
 use crate::progress::Progress;
 
-const SHOWN: [&str; 5] = [
+const SHOWN: [&str; 8] = [
     "innodb_buffer_pool_size",
     "innodb_flush_log_at_trx_commit",
     "innodb_encrypt_log",
     "innodb_encrypt_tables",
     "log_bin",
+    MYSQL_LOGS[0].0,
+    MYSQL_LOGS[1].0,
+    MYSQL_LOGS[2].0,
 ];
+/// What MySQL encrypts beside tables, and by which settings.
+const MYSQL_LOGS: [(&str, &str); 3] = [
+    ("innodb_redo_log_encrypt", "the redo log"),
+    ("innodb_undo_log_encrypt", "undo logs"),
+    ("binlog_encryption", "binary logs"),
+];
+/// MySQL's error where no keyring has a master key.
+const NO_KEYRING: &str = "ERROR 3185";
 
 /// The server's error for a user who may not make a database.
 const ACCESS_DENIED: &str = "ERROR 1044";
@@ -39,6 +50,8 @@ pub(super) struct Remote<'a> {
     sysbench: Sysbench,
     /// Whether the user may see which tables are encrypted.
     may_look: bool,
+    /// How tables are encrypted; `None` where they cannot be.
+    clause: Option<Clause>,
     sets: Vec<TableSet>,
     engine: String,
     limits: Vec<String>,
@@ -64,7 +77,12 @@ impl<'a> Remote<'a> {
         let options = sysbench_options(url, &home.client.database);
         private::write(&config, options.as_bytes())?;
         let sysbench = Sysbench::find(plan, vec![format!("--config-file={}", config.display())])?;
-        let engine = home.client.sql("SELECT VERSION()")?.trim().to_owned();
+        let version = home.client.sql("SELECT VERSION()")?;
+        let engine = match version.trim() {
+            // MariaDB's version names it.
+            named if named.contains("MariaDB") => named.to_owned(),
+            other => format!("MySQL {other}"),
+        };
         let mut limits = vec![
             "The server's CPU and I/O cannot be told from here: throughput and latency only."
                 .to_owned(),
@@ -75,41 +93,43 @@ impl<'a> Remote<'a> {
                 home.client.database
             ));
         }
-        let can_encrypt = home.client.can_encrypt();
-        let may_look = can_encrypt && home.client.sql(&look(&[], &url.database)).is_ok();
-        if can_encrypt && !may_look {
+        let clause = home.client.clause()?;
+        let may_look =
+            clause.is_some_and(|clause| home.client.sql(&clause.look(&[], &url.database)).is_ok());
+        if clause.is_some() && !may_look {
             limits.push(
                 "The user may not see which tables are encrypted (the privilege PROCESS): this \
                  was not checked."
                     .to_owned(),
             );
         }
-        limits.push(if can_encrypt {
-            "Both sets of tables share one server: logs and temporary files are as its own \
-             settings have them on both sides."
-                .to_owned()
-        } else {
-            "The server does not make ENCRYPTED=YES beside ENCRYPTED=NO tables: load figures, \
-             no overhead."
-                .to_owned()
+        let shared = "Both sets of tables share one server: logs and temporary files are as its \
+                      own settings have them on both sides.";
+        limits.push(match clause {
+            Some(_) => shared.to_owned(),
+            None => {
+                "The server does not make encrypted tables beside plain ones: load figures, no \
+                 overhead."
+                    .to_owned()
+            }
         });
-        let sets = match can_encrypt {
-            true => vec![TableSet::Plain, TableSet::Encrypted],
-            false => vec![TableSet::Plain],
+        limits.extend(home.client.logs().filter(|_| clause == Some(Clause::Mysql)));
+        limits.extend(home.client.provider());
+        let sets = match clause {
+            Some(_) => vec![TableSet::Plain, TableSet::Encrypted],
+            None => vec![TableSet::Plain],
         };
         let _directory = directory;
-        Ok(Self { plan, home, sysbench, may_look, sets, engine, limits, _directory })
+        Ok(Self { plan, home, sysbench, may_look, clause, sets, engine, limits, _directory })
     }
 }
 
 impl Remote<'_> {
     /// Fails unless the tables of a set are encrypted, or are not, as the set says.
     fn check(&self, set: TableSet) -> Result<()> {
-        if !self.may_look {
-            return Ok(());
-        }
+        let Some(clause) = self.clause.filter(|_| self.may_look) else { return Ok(()) };
         let client = &self.home.client;
-        let row = client.sql(&look(&set.names(self.plan.tables), &client.database))?;
+        let row = client.sql(&clause.look(&set.names(self.plan.tables), &client.database))?;
         let found = row.trim().parse().unwrap_or(u32::MAX);
         let wanted = if set == TableSet::Encrypted { self.plan.tables } else { 0 };
         if found == wanted {
@@ -125,12 +145,13 @@ impl Remote<'_> {
 
 impl Target for Remote<'_> {
     fn report(&self) -> Report {
+        let option = |encrypted| self.clause.map_or("as it is", |clause| clause.option(encrypted));
         let side = |set: &TableSet| {
             let (id, label, role, cipher) = match set {
                 TableSet::Plain if self.sets.len() == 1 => ("server", "as it is", Role::Base, None),
-                TableSet::Plain => ("base", "ENCRYPTED=NO", Role::Base, None),
+                TableSet::Plain => ("base", option(false), Role::Base, None),
                 TableSet::Encrypted => {
-                    ("encrypted", "ENCRYPTED=YES", Role::Encrypted, Some("the server's own"))
+                    ("encrypted", option(true), Role::Encrypted, Some("the server's own"))
                 }
             };
             Side::new(id, label, role).with_cipher(cipher)
@@ -143,6 +164,7 @@ impl Target for Remote<'_> {
             Some(((*name).to_owned(), value.trim().to_owned()))
         };
         report.settings = SHOWN.iter().filter_map(ask).collect();
+        report.settings.extend(self.home.client.keyring().map(|state| ("keyring".into(), state)));
         report.limits.clone_from(&self.limits);
         report
     }
@@ -156,8 +178,8 @@ impl Target for Remote<'_> {
         rng.shuffle(&mut order);
         for set in order {
             self.sysbench.prepare(seed)?;
-            if self.sets.len() > 1 {
-                client.sql(&set.alter(self.plan.tables))?;
+            if let Some(clause) = self.clause {
+                client.sql(&set.alter(self.plan.tables, clause))?;
             }
             client.sql(&set.put_aside(self.plan.tables))?;
             self.check(set)?;
@@ -172,20 +194,6 @@ impl Target for Remote<'_> {
         self.home.client.sql(&set.put_aside(self.plan.tables))?;
         Ok(measured)
     }
-}
-
-/// The statement that counts which of these tables are encrypted.
-fn look(tables: &[String], database: &str) -> String {
-    // As the server names files.
-    let database = database.replace('-', "@002d").replace('$', "@0024");
-    let mut names: Vec<String> =
-        tables.iter().map(|table| format!("'{database}/{table}'")).collect();
-    names.push("''".to_owned());
-    format!(
-        "SELECT COUNT(*) FROM information_schema.innodb_tablespaces_encryption \
-         WHERE NAME IN ({}) AND MIN_KEY_VERSION > 0",
-        names.join(", ")
-    )
 }
 
 /// The place of the run's tables. Dropping it drops them; a server that is gone keeps them.
@@ -269,16 +277,75 @@ impl Client {
         .map(|output| String::from_utf8_lossy(&output).into_owned())
     }
 
-    /// Whether tables can be made with and without encryption.
-    fn can_encrypt(&self) -> bool {
-        let probe = |value: &str| {
-            let made = self.sql(&format!(
-                "CREATE TABLE {ASIDE}probe(a INT) ENGINE=InnoDB ENCRYPTED={value}; \
-                 DROP TABLE {ASIDE}probe"
-            ));
-            made.is_ok()
+    /// How tables are made with and without encryption; `None` where they cannot be.
+    ///
+    /// # Errors
+    /// Where the server could, and its keyring is missing.
+    fn clause(&self) -> Result<Option<Clause>> {
+        for clause in Clause::ALL {
+            let probe = |encrypted| {
+                self.sql(&format!(
+                    "CREATE TABLE {ASIDE}probe(a INT) ENGINE=InnoDB {}; DROP TABLE {ASIDE}probe",
+                    clause.option(encrypted)
+                ))
+            };
+            match probe(true) {
+                Ok(_) if probe(false).is_ok() => return Ok(Some(clause)),
+                Err(BenchError::Command { stderr, .. }) if stderr.contains(NO_KEYRING) => {
+                    let reason = "the server has no keyring, so it encrypts no table: load one, \
+                                  such as component_keyring_file named in mysqld.my beside \
+                                  mysqld, and start the server anew; docs/bench-servers.md has \
+                                  the files";
+                    return Err(BenchError::option("--target", reason));
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The keyring that MySQL has loaded, and its state.
+    fn keyring(&self) -> Option<String> {
+        let component = "SELECT GROUP_CONCAT(STATUS_VALUE ORDER BY STATUS_KEY SEPARATOR ', ') \
+                         FROM performance_schema.keyring_component_status \
+                         WHERE STATUS_KEY IN ('Component_name', 'Component_status')";
+        let plugin = "SELECT GROUP_CONCAT(PLUGIN_NAME) FROM information_schema.plugins \
+                      WHERE PLUGIN_NAME LIKE 'keyring%' AND PLUGIN_STATUS = 'ACTIVE'";
+        [component, plugin].into_iter().find_map(|sql| {
+            let told = self.sql(sql).ok()?.trim().to_owned();
+            (!told.is_empty() && told != "NULL").then_some(told)
+        })
+    }
+
+    /// Which of MySQL's logs are encrypted, on both sides.
+    fn logs(&self) -> impl Iterator<Item = String> {
+        let said = |name: &str| self.sql(&format!("SELECT @@{name}")).ok();
+        let state = |(name, what): (&str, &'static str)| {
+            let state = if said(name)?.trim() == "1" { "encrypted" } else { "in the clear" };
+            Some(format!("{what} {state}"))
         };
-        probe("YES") && probe("NO")
+        let states: Vec<String> = MYSQL_LOGS.into_iter().filter_map(state).collect();
+        let told = format!("By the server's settings, on both sides: {}.", states.join(", "));
+        (!states.is_empty()).then_some(told).into_iter()
+    }
+
+    /// What cannot be compared at a provider that encrypts the storage below the server.
+    fn provider(&self) -> Option<String> {
+        let said = |sql: &str| self.sql(sql).unwrap_or_default().trim().to_lowercase();
+        let name = if !said("SELECT @@aurora_version").is_empty() {
+            "Amazon Aurora"
+        } else if said("SELECT @@basedir").starts_with("/rdsdbbin") {
+            "Amazon RDS"
+        } else if said("SELECT VERSION()").contains("-google") {
+            "Google Cloud SQL"
+        } else {
+            return None;
+        };
+        Some(format!(
+            "{name}: the storage below the server is encrypted or not for the whole instance, and \
+             no table can switch that. What it costs is told by two instances, one of each kind, \
+             and `tdekit bench compare` over their results."
+        ))
     }
 }
 

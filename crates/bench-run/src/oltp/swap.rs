@@ -1,6 +1,44 @@
 //! Two sets of sysbench's tables in one database: sysbench knows the names `sbtest1` and so on
 //! only, so a set is renamed to these while it is measured.
 
+/// How a server is told that a table is encrypted, or is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Clause {
+    Mariadb,
+    Mysql,
+}
+
+impl Clause {
+    pub(super) const ALL: [Self; 2] = [Self::Mariadb, Self::Mysql];
+
+    /// The option of `CREATE TABLE` and `ALTER TABLE`.
+    pub(super) fn option(self, encrypted: bool) -> &'static str {
+        match (self, encrypted) {
+            (Self::Mariadb, true) => "ENCRYPTED=YES",
+            (Self::Mariadb, false) => "ENCRYPTED=NO",
+            (Self::Mysql, true) => "ENCRYPTION='Y'",
+            (Self::Mysql, false) => "ENCRYPTION='N'",
+        }
+    }
+
+    /// The statement that counts which of these tables are encrypted.
+    pub(super) fn look(self, tables: &[String], database: &str) -> String {
+        // As the server names files.
+        let database = database.replace('-', "@002d").replace('$', "@0024");
+        let mut names: Vec<String> =
+            tables.iter().map(|table| format!("'{database}/{table}'")).collect();
+        names.push("''".to_owned());
+        let (table, is_encrypted) = match self {
+            Self::Mariadb => ("innodb_tablespaces_encryption", "MIN_KEY_VERSION > 0"),
+            Self::Mysql => ("innodb_tablespaces", "ENCRYPTION = 'Y'"),
+        };
+        format!(
+            "SELECT COUNT(*) FROM information_schema.{table} WHERE NAME IN ({}) AND {is_encrypted}",
+            names.join(", ")
+        )
+    }
+}
+
 /// A set of tables that is put aside under names of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TableSet {
@@ -36,11 +74,9 @@ impl TableSet {
     }
 
     /// The statements that give `sbtest1..=tables` this set's property.
-    pub(super) fn alter(self, tables: u32) -> String {
-        let value = if self == Self::Encrypted { "YES" } else { "NO" };
-        (1..=tables)
-            .map(|table| format!("ALTER TABLE sbtest{table} ENCRYPTED={value};\n"))
-            .collect()
+    pub(super) fn alter(self, tables: u32, clause: Clause) -> String {
+        let option = clause.option(self == Self::Encrypted);
+        (1..=tables).map(|table| format!("ALTER TABLE sbtest{table} {option};\n")).collect()
     }
 
     /// The statement that drops every table of a run, whatever its name is at the moment.
@@ -76,7 +112,15 @@ mod tests {
             TableSet::Encrypted.bring_back(1),
             "RENAME TABLE `tdekit_bench_encrypted_1` TO `sbtest1`"
         );
-        assert_eq!(TableSet::Encrypted.alter(1), "ALTER TABLE sbtest1 ENCRYPTED=YES;\n");
+        let altered = |set: TableSet, clause| set.alter(1, clause);
+        assert_eq!(
+            altered(TableSet::Encrypted, Clause::Mariadb),
+            "ALTER TABLE sbtest1 ENCRYPTED=YES;\n"
+        );
+        assert_eq!(
+            altered(TableSet::Plain, Clause::Mysql),
+            "ALTER TABLE sbtest1 ENCRYPTION='N';\n"
+        );
         assert_eq!(TableSet::drop_all(1).matches('`').count(), 6);
     }
 }
