@@ -575,6 +575,9 @@ unsafe extern "C" fn shm_barrier(file: *mut File) {
 unsafe extern "C" fn shm_unmap(file: *mut File, delete: c_int) -> c_int {
     let act = |state: &mut State| {
         let code = state.kind.base(|base| base.shm_unmap(delete));
+        if let Kind::Main(main) = &mut state.kind {
+            main.shm_unmapped();
+        }
         state.origin.unmapped();
         code
     };

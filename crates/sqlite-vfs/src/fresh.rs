@@ -8,6 +8,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use tdekit_sqlite_page::fresh::{
@@ -155,6 +156,14 @@ impl Fresh {
             file.sync(SYNC)?;
         }
         Ok(())
+    }
+
+    /// Whether the database has a log beside it.
+    pub(crate) fn has_log(&self) -> bool {
+        let mut path = self.place.path.clone();
+        path.extend_from_slice(b"-wal");
+        let path: &std::path::Path = std::ffi::OsStr::from_bytes(&path).as_ref();
+        std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0)
     }
 
     /// Learns what others have committed.

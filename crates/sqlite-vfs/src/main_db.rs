@@ -43,6 +43,8 @@ pub(crate) struct MainFile {
     cut: Option<u64>,
     /// The lock that we hold.
     level: c_int,
+    /// Whether SQLite reads the log, where there is one.
+    reads_log: bool,
     /// Whether SQLite has told that it commits (`FCNTL_SYNC`), and no sync has followed.
     commits: bool,
     sealed: Vec<u8>,
@@ -87,6 +89,7 @@ impl MainFile {
             children: Children::default(),
             cut: None,
             level,
+            reads_log: false,
             commits: false,
             sealed: Vec::new(),
             plain: Vec::new(),
@@ -142,6 +145,9 @@ impl MainFile {
                 // damage is an error.
                 provisional_header(out, self.shared.page_size.get());
                 Ok(Read::Full)
+            }
+            Err(VfsError::Stale { number: 1, .. }) if self.must_look_for_log() => {
+                Err(VfsError::Base(ffi::BUSY))
             }
             other => other,
         }
@@ -306,6 +312,7 @@ impl MainFile {
         if code != ffi::OK || flags & ffi::SHM_LOCK == 0 {
             return Ok(code);
         }
+        self.reads_log = true;
         let writes = flags & ffi::SHM_EXCLUSIVE != 0 && slot <= ffi::WAL_RECOVER_LOCK;
         if let Err(error) = self.learn_log(writes) {
             self.base.shm_lock(slot, n, flags & !ffi::SHM_LOCK | ffi::SHM_UNLOCK);
@@ -315,6 +322,11 @@ impl MainFile {
             self.shared.writes_log.set(true);
         }
         Ok(code)
+    }
+
+    /// SQLite has let go of the WAL index.
+    pub(crate) fn shm_unmapped(&mut self) {
+        self.reads_log = false;
     }
 
     /// Learns what others did before we got a lock of the log.

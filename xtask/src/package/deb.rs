@@ -13,8 +13,8 @@ use crate::process::{output, root, run, run_quietly, target_dir};
 
 const LIBRARIES: &str = "usr/lib/tdekit";
 const PLUGIN_DIR: &str = "usr/lib/mysql/plugin";
-/// The extension may be so large.
-const MOST_EXTENSION_BYTES: u64 = 5_000_000;
+/// The extension may be so large: 5 MiB.
+const MOST_EXTENSION_BYTES: u64 = 5 << 20;
 /// What a proof finds installed beside the packages: whom they extend, and what reads their files.
 const BESIDE: [&str; 8] =
     ["adduser", "fish", "libsqlite3-0", "man-db", "mariadb-server", "sqlite3", "systemd", "zsh"];

@@ -46,6 +46,13 @@ impl MainFile {
         }
     }
 
+    /// Whether page 1 may be older than its anchor only for a moment. SQLite found no log when it
+    /// looked, and reads page 1 to learn the journal mode; if there is a log by now, a checkpoint
+    /// may have written the page, and not moved the anchor. It looks again when it is told to wait.
+    pub(super) fn must_look_for_log(&self) -> bool {
+        !self.reads_log && self.shared.fresh.get().is_some_and(|fresh| fresh.has_log())
+    }
+
     fn has_page(&self, page: u32) -> bool {
         self.shared.fresh.get().is_some_and(|fresh| fresh.has_page(page))
     }
