@@ -414,6 +414,40 @@ def constructions():
     write("tdekit-password.json", "computed by make.py (reference Argon2)", "as tdekit", vectors)
 
 
+def headers():
+    """A header slot of docs/format/page.md, format version 3: its key changes to another
+    algorithm."""
+    import hmac
+    dek, file_id, sequence, log2_page = bytes([9]) * 32, bytes([3]) * 16, 1, 12
+
+    def derived(purpose, algorithm):
+        key = hmac.digest(file_id, dek, "sha256")
+        info = b"tdekit/1/" + purpose + b"/" + algorithm
+        return hmac.digest(key, info + b"\x01", "sha256")
+
+    def number(value, len_):
+        return value.to_bytes(len_, "little")
+
+    vectors = []
+    for features in (0, 1):
+        versions = [(1, 1_700_000_000, 3, b"AES_256", [bytes([1]) * 470, bytes([2]) * 470]),
+                    (2, 1_800_000_000, 5, b"AEGIS_256X2", [bytes([3]) * 470])]
+        body = b"tdekit database\0" + number(3, 2) + bytes([5, log2_page]) + bytes(4)
+        body += number(sequence, 8) + file_id + number(2, 4) + number(len(versions), 2)
+        body += bytes([features]) + bytes(17)
+        for version, created, algorithm, name, wrapped in versions:
+            body += number(version, 4) + number(created, 8) + derived(b"commitment", name)
+            body += number(len(wrapped), 2) + bytes([algorithm, 0])
+            body += b"".join(number(len(key), 2) + key for key in wrapped)
+        body = body[:20] + number(len(body), 2) + body[22:]
+        checksum = hashlib.sha256(body).digest()
+        mac = hmac.digest(derived(b"header mac", b"AEGIS_256X2"), body + checksum, "sha256")
+        slot = (body + checksum + mac).ljust(8192, b"\0")
+        vectors.append({"features": features, "dek": dek.hex(), "file_id": file_id.hex(),
+                        "body_len": len(body), "slot_sha256": hashlib.sha256(slot).hexdigest()})
+    write("tdekit-header.json", "computed by make.py (Python's hmac)", "as tdekit", vectors)
+
+
 def main():
     pyca, aegis_vectors = map(Path, sys.argv[1:])
     for part in (gcm, kwp, tdes, kbkdf, sha, rfcs):
@@ -421,6 +455,7 @@ def main():
     aegis(aegis_vectors)
     xaes()
     constructions()
+    headers()
     streams()
 
 

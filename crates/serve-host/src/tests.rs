@@ -679,10 +679,10 @@ fn a_change_of_the_key_is_shown_while_it_runs() {
     assert_eq!(shown(), complete);
     let unlocked = served.host.keys.open().unwrap();
     let path = served.path("a.db");
-    rotate(&path, &unlocked, &StopsWhenSwept::default()).unwrap_err();
+    rotate(&path, None, &unlocked, &StopsWhenSwept::default()).unwrap_err();
     let running = ["KEY_CHANGE_IN_PROGRESS", "RUNNING"].map(str::to_owned);
     assert_eq!(shown(), (running, Value::Float(99.0)), "the header has both keys");
-    rotate(&path, &unlocked, &Unwatched).unwrap();
+    rotate(&path, None, &unlocked, &Unwatched).unwrap();
     assert_eq!(shown(), complete);
     assert_eq!(served.sum("a"), 43);
 }

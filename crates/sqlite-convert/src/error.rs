@@ -137,6 +137,19 @@ pub enum DatabaseError {
         /// Why it ended.
         why: CutShort,
     },
+    /// A change of the key has begun to another algorithm than the one that is asked for.
+    #[error(
+        "a key change of {} to {begun} has begun and is not done; it cannot become one to {asked}",
+        .path.display()
+    )]
+    OtherKeyChange {
+        /// The database.
+        path: PathBuf,
+        /// The algorithm that its pages get.
+        begun: &'static str,
+        /// The algorithm that is asked for.
+        asked: &'static str,
+    },
     /// There is no change of the key that could be halted.
     #[error("no change of the key of {} has begun", .path.display())]
     NoKeyChange {
@@ -299,6 +312,7 @@ impl DatabaseError {
             | Self::Library { .. }
             | Self::KeyChangeBegun { why: CutShort::Stopped | CutShort::Paused, .. }
             | Self::NoKeyChange { .. }
+            | Self::OtherKeyChange { .. }
             | Self::Interrupted => Kind::Refused,
             Self::NotADatabase { .. } | Self::Verification { .. } => Kind::Damaged,
             Self::InUse { .. }

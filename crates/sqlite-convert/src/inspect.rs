@@ -94,19 +94,15 @@ fn open_slot(
     let mut versions = Vec::with_capacity(header.deks.len());
     for entry in &header.deks {
         let dek = unlocked.unwrap_dek(&wrapped_of(&entry.recipients)?)?;
-        match commitment(&dek, &header.file_id, header.algorithm) {
+        match commitment(&dek, &header.file_id, entry.algorithm) {
             Ok(found) if dek.len() == DEK_LEN && found == entry.commitment => {}
             Ok(_) => return Ok(Err(PageError::KeyMismatch)),
             Err(error) => return Ok(Err(error)),
         }
-        versions.push(DekVersion { version: entry.version, dek: Arc::new(dek) });
+        let (version, algorithm) = (entry.version, entry.algorithm);
+        versions.push(DekVersion { version, algorithm, dek: Arc::new(dek) });
     }
-    let keys = FileKeys {
-        file_id: header.file_id,
-        algorithm: header.algorithm,
-        current: header.current,
-        versions,
-    };
+    let keys = FileKeys { file_id: header.file_id, current: header.current, versions };
     let verified = keys.dek(header.current).and_then(|dek| header.verify(dek, area));
     Ok(verified.map(|()| keys))
 }

@@ -18,6 +18,7 @@ use tdekit_sqlite_page::Header;
 use crate::error::{DatabaseError, io_error};
 use crate::inspect::{FileKind, header_of, read_area};
 use crate::source::{database_path, open_file};
+use crate::status::names_of;
 use crate::target::{sync_directory, with_suffix};
 use crate::versions::{page_size_in, pages_by_key_version};
 use crate::watch::{Watch, go_on};
@@ -44,6 +45,10 @@ pub struct Progress {
     pub key_version: u32,
     /// Versions that pages may still name.
     pub key_versions: Vec<u32>,
+    /// The algorithm that seals under the key in force.
+    pub algorithm: &'static str,
+    /// All algorithms that pages may still be sealed with.
+    pub algorithms: Vec<&'static str>,
     /// Pages of the main file.
     pub pages: u64,
     /// Pages of these that an older version sealed.
@@ -276,6 +281,8 @@ pub fn progress(name: &Path, watch: &dyn Watch) -> Result<Progress, DatabaseErro
     Ok(Progress {
         state,
         key_version: header.current,
+        algorithm: header.algorithm.name(),
+        algorithms: names_of(&header.algorithms()),
         key_versions: header.deks.iter().map(|dek| dek.version).collect(),
         percent_complete: 100.0 * float(pages - pages_left) / float(pages.max(1)),
         left_s: pace.map(|pace| float(pages_left) / pace),

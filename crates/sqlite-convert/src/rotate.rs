@@ -19,7 +19,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{ErrorCode, TransactionBehavior};
-use tdekit_key_crypto::SecretBytes;
+use tdekit_key_crypto::{Algorithm, SecretBytes};
 use tdekit_key_store::Unlocked;
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_page::header::{commitment, read_all_slots};
@@ -67,6 +67,8 @@ pub struct Rotated {
     pub path: PathBuf,
     /// The version of the key in force.
     pub version: u32,
+    /// The algorithm that seals under it.
+    pub algorithm: Algorithm,
     /// The versions that are gone.
     pub dropped: Vec<u32>,
     /// Whether it went on with a rotation that had begun before.
@@ -74,20 +76,24 @@ pub struct Rotated {
 }
 
 /// Gives the database `name` a new key for the certificates that wrap the present one, and seals
-/// every page under it. A rotation that was cut short is brought to its end instead.
+/// every page under it, by `algorithm` or else by that of the present key. A rotation that was cut
+/// short is brought to its end instead.
 ///
 /// # Errors
-/// `NotEncrypted`, `InUse` when the write lock cannot be had. `KeyChangeBegun` when `watch` stops
-/// it or the disk is full: the header then has both versions and a later call goes on. Errors of
-/// the key store.
+/// `NotEncrypted`, `InUse` when the write lock cannot be had. `OtherKeyChange` where one has begun
+/// to another algorithm than the one that is asked for. `KeyChangeBegun` when `watch` stops it or
+/// the disk is full: the header then has both versions and a later call goes on. Errors of the key
+/// store.
 pub fn rotate(
     name: &Path,
+    algorithm: Option<Algorithm>,
     unlocked: &Arc<Unlocked>,
     watch: &dyn Watch,
 ) -> Result<Rotated, DatabaseError> {
     keyring::set_unlocked(Arc::clone(unlocked));
     let path = database_path(name)?;
     let (_, header, _) = check(&path, &open_file(&path)?, unlocked)?;
+    refuse_another(&path, &header, algorithm)?;
     if header.deks.len() < 2 {
         forget_earlier(&path, header.current)?;
     } else if is_paused(&path, header.current) {
@@ -96,21 +102,37 @@ pub fn rotate(
     let source = open_locked(&path)?;
     Finishing::clear(&path)?;
     let (area, header, keys) = check(&path, &source.file, unlocked)?;
+    refuse_another(&path, &header, algorithm)?;
     let resumed = header.deks.len() > 1;
-    let version = if resumed {
+    let (version, algorithm) = if resumed {
         let slots = read_all_slots(&area).map_err(bad_header(&path))?;
         let same = |slot: &Header| (slot.current, &slot.deks) == (header.current, &header.deks);
         if slots.len() < SLOT_COUNT || !slots.iter().all(same) {
             write_slots(&source, &area, &header, &keys, unlocked, watch)?;
         }
-        header.current
+        (header.current, header.algorithm)
     } else {
-        let (new, keys) = with_new_version(&path, &header, &keys, unlocked)?;
+        let (new, keys) = with_new_version(&path, &header, &keys, algorithm, unlocked)?;
         write_slots(&source, &area, &new, &keys, unlocked, watch)?;
-        new.current
+        (new.current, new.algorithm)
     };
     let dropped = seal_anew(&source, version, unlocked, watch).map_err(begun(&path))?;
-    Ok(Rotated { path, version, dropped, resumed })
+    Ok(Rotated { path, version, algorithm, dropped, resumed })
+}
+
+/// Fails where a change of the key has begun to another algorithm than the one asked for.
+fn refuse_another(
+    path: &Path,
+    header: &Header,
+    algorithm: Option<Algorithm>,
+) -> Result<(), DatabaseError> {
+    match algorithm {
+        Some(asked) if header.deks.len() > 1 && asked != header.algorithm => {
+            let begun = header.algorithm.name();
+            Err(DatabaseError::OtherKeyChange { path: path.to_owned(), begun, asked: asked.name() })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Brings a rotation to its end whose new version the header has: all pages get it, and the others
@@ -176,13 +198,16 @@ fn open_locked(path: &Path) -> Result<Source, DatabaseError> {
     }
 }
 
-/// The header with one more version, for the certificates of the present one.
+/// The header with one more version, for the certificates of the present one and by its algorithm,
+/// unless another is asked for.
 fn with_new_version(
     path: &Path,
     header: &Header,
     keys: &FileKeys,
+    algorithm: Option<Algorithm>,
     unlocked: &Unlocked,
 ) -> Result<(Header, FileKeys), DatabaseError> {
+    let algorithm = algorithm.unwrap_or(header.algorithm);
     let missing = || bad_header(path)(PageError::UnknownKeyVersion { version: header.current });
     let present = header.dek(header.current).ok_or_else(missing)?;
     let newest = header.deks.iter().map(|dek| dek.version).max().unwrap_or(0);
@@ -198,13 +223,12 @@ fn with_new_version(
         let anew = unlocked.wrap_dek(&info.thumbprint(), &dek)?;
         recipients.push(anew.encode()?);
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-    let commitment =
-        commitment(&dek, &header.file_id, header.algorithm).map_err(bad_header(path))?;
-    let mut new = Header { current: version, ..header.clone() };
-    new.deks.push(DekEntry { version, created_unix_s: now, commitment, recipients });
+    let created_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let commitment = commitment(&dek, &header.file_id, algorithm).map_err(bad_header(path))?;
+    let mut new = Header { algorithm, current: version, ..header.clone() };
+    new.deks.push(DekEntry { version, created_unix_s, algorithm, commitment, recipients });
     let mut keys = FileKeys { current: version, ..keys.clone() };
-    keys.versions.push(DekVersion { version, dek: Arc::new(dek) });
+    keys.versions.push(DekVersion { version, algorithm, dek: Arc::new(dek) });
     Ok((new, keys))
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
+use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{
     CertificateInfo, KeyStore, Unlocked, WrappedDek, expires_soon, iso8601, thumbprint,
 };
@@ -53,8 +54,11 @@ pub struct Status {
 /// The fields of an encrypted database's header.
 #[derive(Debug, Serialize)]
 pub struct Encryption {
-    /// The algorithm that seals its pages.
+    /// The algorithm that seals its pages: that of the key in force.
     pub algorithm: &'static str,
+    /// All algorithms that pages may still be sealed with: more than one while the key changes to
+    /// another.
+    pub algorithms: Vec<&'static str>,
     /// The version of the key in force.
     pub key_version: u32,
     /// When that key was made.
@@ -219,6 +223,7 @@ fn describe(
     let intact = |slot: &&[u8]| decode_slot(slot).is_ok();
     let encryption = Encryption {
         algorithm: header.algorithm.name(),
+        algorithms: names_of(&header.algorithms()),
         key_version: header.current,
         key_created_at: created.map(iso8601).unwrap_or_default(),
         key_created: created,
@@ -232,6 +237,11 @@ fn describe(
         key_problem: malformed.or(key_problem),
     };
     Ok((encryption, page_size))
+}
+
+/// Names of algorithms, as every surface has them.
+pub(crate) fn names_of(algorithms: &[Algorithm]) -> Vec<&'static str> {
+    algorithms.iter().map(|algorithm| algorithm.name()).collect()
 }
 
 impl Certificate {

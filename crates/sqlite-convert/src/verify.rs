@@ -291,9 +291,8 @@ mod tests {
         let dek = Arc::new(SecretBytes::from_slice(&[7; 32]).unwrap());
         let keys = FileKeys {
             file_id: [1; 16],
-            algorithm: Algorithm::Aes256,
             current: 1,
-            versions: vec![DekVersion { version: 1, dek }],
+            versions: vec![DekVersion { version: 1, algorithm: Algorithm::Aes256, dek }],
         };
         // More than a chunk, and not a whole number of chunks.
         let (size, pages) = (PageSize::new(65536).unwrap(), 18);

@@ -14,9 +14,11 @@ pub const CREATION_MARK: [u8; 16] = *b"\xf7tdekit creating";
 /// Bytes that a disk writes wholly or not at all.
 const WORD_LEN: usize = 8;
 /// The newest format version that this build reads and writes.
-pub const FORMAT_VERSION: u16 = 2;
+pub const FORMAT_VERSION: u16 = 3;
 /// The version of a database with nothing that an older build would have to know.
 const FIRST_VERSION: u16 = 1;
+/// The version of one with features.
+const FEATURES_VERSION: u16 = 2;
 /// Where the features stand, and the one bit that is known.
 const FEATURES_AT: usize = 54;
 const FEATURE_FRESHNESS: u8 = 1;
@@ -27,6 +29,10 @@ pub const MAX_RECIPIENTS: usize = 16;
 
 const FIXED_LEN: usize = 72;
 const CHECK_LEN: usize = 32;
+/// Bytes of a DEK version before its wrapped copies; those of the last format version are more by
+/// the algorithm and a zero.
+const DEK_FIXED_LEN: usize = 46;
+const DEK_ALGORITHM_LEN: usize = 2;
 
 /// One version of the DEK, wrapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +41,8 @@ pub struct DekEntry {
     pub version: u32,
     /// When it was made, seconds since 1970-01-01 UTC.
     pub created_unix_s: u64,
+    /// The algorithm that seals under it.
+    pub algorithm: Algorithm,
     /// HKDF of the DEK: the key that a recipient unwraps must match it.
     pub commitment: [u8; 32],
     /// One wrapped copy a certificate, in the encoding of `docs/format/keystore.md`.
@@ -48,7 +56,7 @@ pub struct Header {
     pub sequence: u64,
     /// Random identity of the file, part of every AAD.
     pub file_id: [u8; 16],
-    /// Algorithm that seals pages.
+    /// Algorithm of the version that new seals use; the header's MAC is under a key for it.
     pub algorithm: Algorithm,
     /// Page size when the header was written: a hint, since page 1 authenticates its own size.
     pub page_size: PageSize,
@@ -69,7 +77,28 @@ impl Header {
 
     /// The format version that the header is written with.
     pub fn format_version(&self) -> u16 {
-        if self.freshness { FORMAT_VERSION } else { FIRST_VERSION }
+        if self.has_one_algorithm() {
+            if self.freshness { FEATURES_VERSION } else { FIRST_VERSION }
+        } else {
+            FORMAT_VERSION
+        }
+    }
+
+    /// The algorithms that pages may be sealed with: that of the current version first.
+    pub fn algorithms(&self) -> Vec<Algorithm> {
+        let mut found = vec![self.algorithm];
+        for dek in &self.deks {
+            if !found.contains(&dek.algorithm) {
+                found.push(dek.algorithm);
+            }
+        }
+        found
+    }
+
+    /// Whether all versions seal with the current one's algorithm, as builds expect that know no
+    /// other format.
+    fn has_one_algorithm(&self) -> bool {
+        self.deks.iter().all(|dek| dek.algorithm == self.algorithm)
     }
 
     /// Encodes one slot, `SLOT_LEN` bytes, with checksum and MAC under the current DEK.
@@ -94,7 +123,9 @@ impl Header {
     /// Checks the slot's MAC and the key's commitment with the unwrapped current DEK.
     pub fn verify(&self, dek: &SecretBytes, area: &[u8]) -> Result<(), PageError> {
         let entry = self.dek(self.current).ok_or(PageError::KeyMismatch)?;
-        if commitment(dek, &self.file_id, self.algorithm)? != entry.commitment {
+        if entry.algorithm != self.algorithm
+            || commitment(dek, &self.file_id, entry.algorithm)? != entry.commitment
+        {
             return Err(PageError::KeyMismatch);
         }
         let key = self.mac_key(dek)?;
@@ -132,6 +163,9 @@ impl Header {
             body.extend_from_slice(&dek.commitment);
             let recipients = dek.recipients.len();
             body.extend_from_slice(&count(recipients, MAX_RECIPIENTS, "certificates of a key")?);
+            if !self.has_one_algorithm() {
+                body.extend_from_slice(&[dek.algorithm.id(), 0]);
+            }
             for recipient in &dek.recipients {
                 body.extend_from_slice(&count(recipient.len(), 1024, "a wrapped key")?);
                 body.extend_from_slice(recipient);
@@ -224,11 +258,10 @@ pub fn decode_slot(slot: &[u8]) -> Result<(Header, usize), PageError> {
     if features & !FEATURE_FRESHNESS != 0 {
         return Err(malformed("it has features that this build does not know"));
     }
-    let algorithm = Algorithm::from_id(body[18])
-        .filter(|a| a.seals_pages())
-        .ok_or(PageError::UnknownAlgorithm { id: body[18] })?;
+    let algorithm = algorithm_of(body[18])?;
     let page_size = PageSize::new(1u64.checked_shl(u32::from(body[19])).unwrap_or(0))?;
-    let deks = decode_deks(body).ok_or(malformed("the key entries are malformed"))?;
+    let shared = (version < FORMAT_VERSION).then_some(algorithm);
+    let deks = decode_deks(body, shared)?.ok_or(malformed("the key entries are malformed"))?;
     let header = Header {
         sequence: array(body, 24).map_or(0, u64::from_le_bytes),
         file_id: array(body, 32).ok_or(malformed("the body is short"))?,
@@ -238,29 +271,58 @@ pub fn decode_slot(slot: &[u8]) -> Result<(Header, usize), PageError> {
         freshness: features & FEATURE_FRESHNESS != 0,
         deks,
     };
+    if header.dek(header.current).is_some_and(|dek| dek.algorithm != algorithm) {
+        return Err(malformed("it names two algorithms for its current key"));
+    }
     Ok((header, length))
 }
 
-fn decode_deks(body: &[u8]) -> Option<Vec<DekEntry>> {
+fn algorithm_of(id: u8) -> Result<Algorithm, PageError> {
+    let known = Algorithm::from_id(id).filter(|algorithm| algorithm.seals_pages());
+    known.ok_or(PageError::UnknownAlgorithm { id })
+}
+
+/// Decodes the DEK versions, which all have the algorithm `shared`, or else each its own. `None`
+/// where they are malformed.
+fn decode_deks(body: &[u8], shared: Option<Algorithm>) -> Result<Option<Vec<DekEntry>>, PageError> {
     let u16_at = |at: usize| array(body, at).map(|b| usize::from(u16::from_le_bytes(b)));
-    let deks = u16_at(52).filter(|&n| n <= MAX_DEKS)?;
+    let Some(deks) = u16_at(52).filter(|&n| n <= MAX_DEKS) else { return Ok(None) };
     let mut at = FIXED_LEN;
     let mut entries = Vec::with_capacity(deks);
     for _ in 0..deks {
-        let version = u32::from_le_bytes(array(body, at)?);
-        let created_unix_s = u64::from_le_bytes(array(body, at + 4)?);
-        let commitment = array(body, at + 12)?;
-        let recipients = u16_at(at + 44).filter(|&n| n <= MAX_RECIPIENTS)?;
-        at += 46;
-        let mut wrapped = Vec::with_capacity(recipients);
-        for _ in 0..recipients {
-            let length = u16_at(at)?;
-            wrapped.push(body.get(at + 2..at + 2 + length)?.to_vec());
-            at += 2 + length;
-        }
-        entries.push(DekEntry { version, created_unix_s, commitment, recipients: wrapped });
+        let algorithm = match (shared, body.get(at + DEK_FIXED_LEN)) {
+            (Some(algorithm), _) => algorithm,
+            (None, Some(id)) => algorithm_of(*id)?,
+            (None, None) => return Ok(None),
+        };
+        let fixed = DEK_FIXED_LEN + if shared.is_some() { 0 } else { DEK_ALGORITHM_LEN };
+        let Some((entry, next)) = decode_dek(body, at, fixed, algorithm) else { return Ok(None) };
+        entries.push(entry);
+        at = next;
     }
-    (at == body.len()).then_some(entries)
+    Ok((at == body.len()).then_some(entries))
+}
+
+/// The DEK version at `at`, whose wrapped copies begin `fixed` bytes later, and where it ends.
+fn decode_dek(
+    body: &[u8],
+    at: usize,
+    fixed: usize,
+    algorithm: Algorithm,
+) -> Option<(DekEntry, usize)> {
+    let u16_at = |at: usize| array(body, at).map(|b| usize::from(u16::from_le_bytes(b)));
+    let version = u32::from_le_bytes(array(body, at)?);
+    let created_unix_s = u64::from_le_bytes(array(body, at + 4)?);
+    let commitment = array(body, at + 12)?;
+    let count = u16_at(at + 44).filter(|&n| n <= MAX_RECIPIENTS)?;
+    let mut next = at + fixed;
+    let mut recipients = Vec::with_capacity(count);
+    for _ in 0..count {
+        let length = u16_at(next)?;
+        recipients.push(body.get(next + 2..next + 2 + length)?.to_vec());
+        next += 2 + length;
+    }
+    Some((DekEntry { version, created_unix_s, algorithm, commitment, recipients }, next))
 }
 
 fn count(n: usize, max: usize, what: &'static str) -> Result<[u8; 2], PageError> {
@@ -291,6 +353,7 @@ mod tests {
             deks: vec![DekEntry {
                 version: 1,
                 created_unix_s: 1_700_000_000,
+                algorithm: Algorithm::Aes256,
                 commitment,
                 recipients: vec![vec![1; 470], vec![2; 470]],
             }],
@@ -367,6 +430,77 @@ mod tests {
             slot[length..length + 32].copy_from_slice(&checksum);
             // The first version has zeros there that nobody reads.
             assert_eq!(decode_slot(&slot).is_ok(), !freshness);
+        }
+    }
+
+    /// A header whose key changes to another algorithm.
+    fn changing() -> Header {
+        let (algorithm, mut changing) = (Algorithm::Aegis256X2, header());
+        let commitment = commitment(&dek(), &changing.file_id, algorithm).unwrap();
+        let recipients = vec![vec![3; 470]];
+        let created_unix_s = 1_800_000_000;
+        let new = DekEntry { version: 2, created_unix_s, algorithm, commitment, recipients };
+        changing.deks.push(new);
+        Header { algorithm, current: 2, ..changing }
+    }
+
+    #[test]
+    fn another_algorithm_raises_the_version_until_the_older_key_is_gone() {
+        for freshness in [false, true] {
+            let header = Header { freshness, ..changing() };
+            let area = header.encode_area(&dek()).unwrap();
+            assert_eq!(area[16..19], [3, 0, Algorithm::Aegis256X2.id()]);
+            let read = read_slots(&area).unwrap();
+            assert_eq!(read, Header { sequence: 2, ..header.clone() });
+            read.verify(&dek(), &area).unwrap();
+            assert_eq!(read.algorithms(), [Algorithm::Aegis256X2, Algorithm::Aes256]);
+            let done = Header { deks: header.deks[1..].to_vec(), ..header };
+            let slot = done.encode_slot(&dek()).unwrap();
+            assert_eq!(slot[16..18], [1 + u8::from(freshness), 0]);
+            assert_eq!(decode_slot(&slot).unwrap().0, done);
+        }
+    }
+
+    #[test]
+    fn a_changing_header_has_the_bytes_that_another_program_computes() {
+        let vectors = include_str!("../../../tests/vectors/tdekit-header.json");
+        for freshness in [false, true] {
+            let header = Header { freshness, ..changing() };
+            let slot = header.encode_slot(&dek()).unwrap();
+            let digest = sha256(&[&slot]).map(|byte| format!("{byte:02x}")).concat();
+            let vector = format!("\"features\": {}", u8::from(freshness));
+            let vector = vectors.lines().find(|line| line.contains(&vector)).unwrap();
+            assert!(vector.contains(&digest), "{digest}");
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_changing_header_is_noticed() {
+        let mut area = changing().encode_area(&dek()).unwrap();
+        area.copy_within(..SLOT_LEN, SLOT_LEN);
+        let (_, body) = decode_slot(&area).unwrap();
+        for bit in 0..(body + 64) * 8 {
+            for slot in [0, SLOT_LEN] {
+                area[slot + bit / 8] ^= 1 << (bit % 8);
+            }
+            let noticed = read_slots(&area).and_then(|read| read.verify(&dek(), &area));
+            assert!(noticed.is_err(), "bit {bit}");
+            for slot in [0, SLOT_LEN] {
+                area[slot + bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+
+    #[test]
+    fn two_algorithms_for_the_current_key_and_foreign_ones_are_refused() {
+        let mut slot = changing().encode_slot(&dek()).unwrap();
+        let (_, length) = decode_slot(&slot).unwrap();
+        for (at, id) in [(18, Algorithm::Aes256.id()), (FIXED_LEN + DEK_FIXED_LEN, 99)] {
+            let known = std::mem::replace(&mut slot[at], id);
+            let checksum = sha256(&[&slot[..length]]);
+            slot[length..length + 32].copy_from_slice(&checksum);
+            assert!(decode_slot(&slot).is_err(), "{at}");
+            slot[at] = known;
         }
     }
 

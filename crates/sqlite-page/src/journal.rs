@@ -171,7 +171,7 @@ impl JournalCodec {
             _ => return Err(too_large),
         };
         let nonce = self.nonces.next()?;
-        let aad = self.aad(header, place, len);
+        let aad = self.aad(header, place, len)?;
         let start = out.len();
         out.extend_from_slice(&len.to_le_bytes());
         out.extend_from_slice(&place.index.to_le_bytes());
@@ -207,24 +207,29 @@ impl JournalCodec {
         let nonce: [u8; NONCE_LEN] = array(extent, 16).ok_or_else(broken)?;
         let tag: [u8; TAG_LEN] = array(extent, 40).ok_or_else(broken)?;
         let place = ExtentPlace { index, durable_before, logical };
-        let aad = self.aad(header, &place, le32(extent, 0));
+        let aad = self.aad(header, &place, le32(extent, 0)).map_err(|_| broken())?;
         plain.clear();
         plain.resize(len, 0);
         let key = self.ring.get(header.key_version).map_err(|_| broken())?;
         key.open(&nonce, &aad, ciphertext, &tag, plain).map_err(|_| broken())
     }
 
-    fn aad(&self, header: &JournalHeader, extent: &ExtentPlace, len: u32) -> [u8; 64] {
-        let file = self.ring.file();
+    fn aad(
+        &self,
+        header: &JournalHeader,
+        extent: &ExtentPlace,
+        len: u32,
+    ) -> Result<[u8; 64], PageError> {
         let version = header.key_version;
+        let algorithm = self.ring.file().algorithm(version)?;
         let mut aad = [0; 64];
-        let start = place(&header.file_id, len, version, 0, file.algorithm, Kind::Journal, 0);
+        let start = place(&header.file_id, len, version, 0, algorithm, Kind::Journal, 0);
         aad[..32].copy_from_slice(&start);
         aad[32..48].copy_from_slice(&header.salt);
         aad[48..52].copy_from_slice(&extent.index.to_le_bytes());
         aad[52..56].copy_from_slice(&extent.durable_before.to_le_bytes());
         aad[56..].copy_from_slice(&extent.logical.to_le_bytes());
-        aad
+        Ok(aad)
     }
 }
 

@@ -14,6 +14,8 @@ pub const DEK_LEN: usize = 32;
 pub struct DekVersion {
     /// Version, from 1, as pages name it.
     pub version: u32,
+    /// Algorithm that seals under it.
+    pub algorithm: Algorithm,
     /// The key, `DEK_LEN` bytes.
     pub dek: Arc<SecretBytes>,
 }
@@ -23,8 +25,6 @@ pub struct DekVersion {
 pub struct FileKeys {
     /// Random identity of the file.
     pub file_id: [u8; 16],
-    /// Algorithm that seals pages.
-    pub algorithm: Algorithm,
     /// Version that new seals use.
     pub current: u32,
     /// All versions.
@@ -56,10 +56,18 @@ impl Purpose {
 impl FileKeys {
     /// The DEK of `version`.
     pub fn dek(&self, version: u32) -> Result<&SecretBytes, PageError> {
+        self.of(version).map(|v| v.dek.as_ref())
+    }
+
+    /// The algorithm that seals under `version`.
+    pub fn algorithm(&self, version: u32) -> Result<Algorithm, PageError> {
+        self.of(version).map(|v| v.algorithm)
+    }
+
+    fn of(&self, version: u32) -> Result<&DekVersion, PageError> {
         self.versions
             .iter()
             .find(|v| v.version == version)
-            .map(|v| v.dek.as_ref())
             .ok_or(PageError::UnknownKeyVersion { version })
     }
 
@@ -68,9 +76,10 @@ impl FileKeys {
         version: u32,
         purpose: Purpose,
     ) -> Result<SealingKey, PageError> {
-        let mut key = SecretBytes::new_zeroed(self.algorithm.key_len())?;
-        derive(self.dek(version)?, &self.file_id, purpose, self.algorithm, key.expose_mut())?;
-        Ok(SealingKey::new(self.algorithm, key.expose())?)
+        let DekVersion { algorithm, dek, .. } = self.of(version)?;
+        let mut key = SecretBytes::new_zeroed(algorithm.key_len())?;
+        derive(dek, &self.file_id, purpose, *algorithm, key.expose_mut())?;
+        Ok(SealingKey::new(*algorithm, key.expose())?)
     }
 }
 

@@ -50,7 +50,7 @@ impl PageCodec {
         }
         let nonce = self.nonces.next()?;
         let version = self.ring.file().current;
-        let aad = self.aad(page, version, 0, size);
+        let aad = self.aad(page, version, 0, size)?;
         let (ciphertext, trailer) = sealed.split_at_mut(size.usable());
         let tag = self.ring.get(version)?.seal(&nonce, &aad, content, ciphertext)?;
         trailer[..NONCE_LEN].copy_from_slice(&nonce);
@@ -74,20 +74,26 @@ impl PageCodec {
             content.fill(0);
             return Err(PageError::Page { page });
         };
-        let aad = self.aad(page, seal.key_version, seal.flags, size);
-        let opened = self
-            .ring
-            .get(seal.key_version)
-            .and_then(|key| Ok(key.open(&seal.nonce, &aad, ciphertext, &seal.tag, content)?));
+        let opened = self.aad(page, seal.key_version, seal.flags, size).and_then(|aad| {
+            let key = self.ring.get(seal.key_version)?;
+            Ok(key.open(&seal.nonce, &aad, ciphertext, &seal.tag, content)?)
+        });
         opened.map_err(|_| {
             content.fill(0);
             PageError::Page { page }
         })
     }
 
-    fn aad(&self, page: u32, version: u32, flags: u32, size: PageSize) -> [u8; 32] {
+    fn aad(
+        &self,
+        page: u32,
+        version: u32,
+        flags: u32,
+        size: PageSize,
+    ) -> Result<[u8; 32], PageError> {
         let file = self.ring.file();
-        place(&file.file_id, page, version, flags, file.algorithm, Kind::Page, size.log2())
+        let algorithm = file.algorithm(version)?;
+        Ok(place(&file.file_id, page, version, flags, algorithm, Kind::Page, size.log2()))
     }
 }
 
@@ -124,8 +130,8 @@ pub(crate) mod tests {
 
     pub(crate) fn keys(algorithm: Algorithm, file: u8) -> FileKeys {
         let dek = Arc::new(SecretBytes::from_slice(&[7; 32]).unwrap());
-        let versions = vec![DekVersion { version: 1, dek }];
-        FileKeys { file_id: [file; 16], algorithm, current: 1, versions }
+        let versions = vec![DekVersion { version: 1, algorithm, dek }];
+        FileKeys { file_id: [file; 16], current: 1, versions }
     }
 
     fn page_of(size: usize, seed: u8) -> Vec<u8> {
@@ -149,6 +155,28 @@ pub(crate) mod tests {
             let mut other = PageCodec::new(keys(algorithm, 2));
             assert!(other.open(5, &sealed, &mut out).is_err());
         }
+    }
+
+    #[test]
+    fn each_key_version_has_its_own_algorithm() {
+        let second = |algorithm| {
+            let mut both = keys(Algorithm::Aes256, 1);
+            let dek = Arc::clone(&both.versions[0].dek);
+            both.versions.push(DekVersion { version: 2, algorithm, dek });
+            FileKeys { current: 2, ..both }
+        };
+        let (mut sealed, mut out) = (vec![vec![0; 1024]; 2], vec![0; 1024]);
+        let plain = page_of(1024, 3);
+        PageCodec::new(keys(Algorithm::Aes256, 1)).seal(5, &plain, &mut sealed[0]).unwrap();
+        let mut codec = PageCodec::new(second(Algorithm::Aegis256X2));
+        codec.seal(5, &plain, &mut sealed[1]).unwrap();
+        for sealed in &sealed {
+            codec.open(5, sealed, &mut out).unwrap();
+            assert_eq!(out, plain);
+        }
+        let mut other = PageCodec::new(second(Algorithm::Aes256));
+        other.open(5, &sealed[0], &mut out).unwrap();
+        assert!(matches!(other.open(5, &sealed[1], &mut out), Err(PageError::Page { page: 5 })));
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl WalCodec {
         let version = self.ring.file().current;
         for slot in area.chunks_exact_mut(SLOT_LEN) {
             let nonce = self.nonces.next()?;
-            let aad = self.header_aad(version);
+            let aad = self.header_aad(version)?;
             slot[..8].copy_from_slice(&MAGIC);
             slot[8..12].copy_from_slice(&version.to_le_bytes());
             slot[16..32].copy_from_slice(&self.ring.file().file_id);
@@ -128,7 +128,7 @@ impl WalCodec {
         }
         let version = le32(slot, 8);
         let (nonce, tag) = (array(slot, 32)?, array(slot, 56)?);
-        let aad = self.header_aad(version);
+        let aad = self.header_aad(version).ok()?;
         let mut header = [0; SQLITE_WAL_HEADER_LEN];
         let key = self.ring.get(version).ok()?;
         key.open(&nonce, &aad, slot.get(SEALED_HEADER)?, &tag, &mut header).ok()?;
@@ -145,7 +145,7 @@ impl WalCodec {
     ) -> Result<(), PageError> {
         let page_seal = seal_of(sealed_page).ok_or(PageError::Frame { frame })?;
         let version = le32(page_seal, 40);
-        let aad = self.frame_aad(frame, header.page(), version, page_seal);
+        let aad = self.frame_aad(frame, header.page(), version, page_seal)?;
         let nonce = self.nonces.next()?;
         let mut secret = [0; FRAME_SECRET_LEN];
         secret[..20].copy_from_slice(&header.sqlite[4..]);
@@ -169,7 +169,8 @@ impl WalCodec {
         let (nonce, tag) =
             (array(prefix, 4).ok_or_else(broken)?, array(prefix, 28).ok_or_else(broken)?);
         let version = le32(page_seal, 40);
-        let aad = self.frame_aad(frame, prefix_page(prefix), version, page_seal);
+        let aad =
+            self.frame_aad(frame, prefix_page(prefix), version, page_seal).map_err(|_| broken())?;
         let mut secret = [0; FRAME_SECRET_LEN];
         let sealed = prefix.get(SEALED_FRAME).ok_or_else(broken)?;
         let key = self.ring.get(version).map_err(|_| broken())?;
@@ -180,9 +181,10 @@ impl WalCodec {
         Ok(FrameHeader { sqlite, durable_before: le32(&secret, 20) })
     }
 
-    fn header_aad(&self, version: u32) -> [u8; 32] {
+    fn header_aad(&self, version: u32) -> Result<[u8; 32], PageError> {
         let file = self.ring.file();
-        place(&file.file_id, 0, version, 0, file.algorithm, Kind::WalHeader, 0)
+        let algorithm = file.algorithm(version)?;
+        Ok(place(&file.file_id, 0, version, 0, algorithm, Kind::WalHeader, 0))
     }
 
     fn frame_aad(
@@ -191,13 +193,14 @@ impl WalCodec {
         page: u32,
         version: u32,
         page_seal: &[u8; RESERVE_LEN],
-    ) -> [u8; 80] {
+    ) -> Result<[u8; 80], PageError> {
         let file = self.ring.file();
+        let algorithm = file.algorithm(version)?;
         let mut aad = [0; 80];
-        let start = place(&file.file_id, frame, version, page, file.algorithm, Kind::WalFrame, 0);
+        let start = place(&file.file_id, frame, version, page, algorithm, Kind::WalFrame, 0);
         aad[..32].copy_from_slice(&start);
         aad[32..].copy_from_slice(page_seal);
-        aad
+        Ok(aad)
     }
 }
 

@@ -91,14 +91,10 @@ pub fn open_header(area: &[u8]) -> Result<OpenedHeader, VfsError> {
 fn open_slot(header: Header, area: &[u8]) -> Result<OpenedHeader, VfsError> {
     let mut versions = Vec::with_capacity(header.deks.len());
     for entry in &header.deks {
-        versions.push(DekVersion { version: entry.version, dek: dek_of(&header, entry)? });
+        let (version, algorithm) = (entry.version, entry.algorithm);
+        versions.push(DekVersion { version, algorithm, dek: dek_of(&header, entry)? });
     }
-    let keys = FileKeys {
-        file_id: header.file_id,
-        algorithm: header.algorithm,
-        current: header.current,
-        versions,
-    };
+    let keys = FileKeys { file_id: header.file_id, current: header.current, versions };
     header.verify(keys.dek(header.current)?, area)?;
     Ok(note(OpenedHeader { header, keys }))
 }
@@ -116,21 +112,22 @@ pub fn create_header(
     for certificate in &new.certificates {
         recipients.push(wrap(certificate, &dek)?.encode()?);
     }
-    let commitment = commitment(&dek, &file_id, new.algorithm)?;
+    let algorithm = new.algorithm;
+    let commitment = commitment(&dek, &file_id, algorithm)?;
     let created_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let header = Header {
         sequence: 1,
         file_id,
-        algorithm: new.algorithm,
+        algorithm,
         page_size,
         current: 1,
         freshness: new.freshness,
-        deks: vec![DekEntry { version: 1, created_unix_s, commitment, recipients }],
+        deks: vec![DekEntry { version: 1, created_unix_s, algorithm, commitment, recipients }],
     };
     let area = header.encode_area(&dek)?;
     with_keyring(|ring| ring.deks.insert(commitment, dek.clone()));
-    let versions = vec![DekVersion { version: 1, dek }];
-    let keys = FileKeys { file_id, algorithm: new.algorithm, current: 1, versions };
+    let versions = vec![DekVersion { version: 1, algorithm, dek }];
+    let keys = FileKeys { file_id, current: 1, versions };
     Ok((note(OpenedHeader { header, keys }), area))
 }
 
@@ -166,7 +163,7 @@ fn dek_of(header: &Header, entry: &DekEntry) -> Result<Arc<SecretBytes>, VfsErro
         .collect::<Result<_, VfsError>>()?;
     let dek = Arc::new(unwrap(&wrapped)?);
     if dek.len() != DEK_LEN
-        || commitment(&dek, &header.file_id, header.algorithm)? != entry.commitment
+        || commitment(&dek, &header.file_id, entry.algorithm)? != entry.commitment
     {
         return Err(PageError::KeyMismatch.into());
     }

@@ -85,7 +85,7 @@ impl LiveKeys {
         }
         let opened = open_header(&area)?;
         let known = self.header.borrow().clone();
-        if (opened.header.file_id, opened.header.algorithm) != (known.file_id, known.algorithm) {
+        if opened.header.file_id != known.file_id {
             return Err(PageError::KeyMismatch.into());
         }
         // A slot that is being written has its new number before it is whole.
@@ -101,7 +101,7 @@ impl LiveKeys {
     }
 }
 
-/// The current version, and all with their commitments.
+/// The current version, and all with their commitments, which bind their algorithms.
 fn versions_of(header: &Header) -> (u32, Vec<(u32, [u8; 32])>) {
     (header.current, header.deks.iter().map(|dek| (dek.version, dek.commitment)).collect())
 }

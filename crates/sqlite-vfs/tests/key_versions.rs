@@ -53,6 +53,7 @@ fn add_version(path: &Path, wrap: impl Fn(&SecretBytes) -> WrappedDek) {
     deks.push(DekEntry {
         version,
         created_unix_s: 1_700_000_000,
+        algorithm: old.algorithm,
         commitment: commitment(&dek, &old.file_id, old.algorithm).unwrap(),
         recipients: vec![wrap(&dek).encode().unwrap()],
     });

@@ -133,6 +133,9 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
         DatabaseError::KeyChangeBegun { why: CutShort::Stopped, .. } => {
             "`tdekit rotate` goes on from there"
         }
+        DatabaseError::OtherKeyChange { .. } => {
+            "bring it to its end by `tdekit rotate` without --algorithm, then begin the other one"
+        }
         DatabaseError::Collation { .. } => {
             "drop the index, and let the application make it again afterwards"
         }

@@ -1,4 +1,4 @@
-//! Databases of format version 1, made by the release that fixed it, still open.
+//! Databases of each format version, made by the release that fixed it, still open.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
@@ -124,4 +124,42 @@ fn a_database_of_format_version_2_is_in_its_last_state() {
     let content = fs::read_to_string(dir.path("content.sql")).unwrap();
     let expected = dump(&create(&dir.path("expected.db"), &content));
     assert_eq!(dump(&open_plain(&path)), expected);
+}
+
+/// Databases whose key changes to another algorithm: pages of both, in the main file and in a log.
+#[test]
+fn a_database_of_format_version_3_has_pages_of_two_algorithms() {
+    let made = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/3/sqlite");
+    let dir = Dir::new();
+    for name in ["key", "file.db", "log.db", "log.db-wal", "content.sql"] {
+        fs::copy(made.join(name), dir.path(name)).unwrap();
+    }
+    fs::set_permissions(dir.path("key"), fs::Permissions::from_mode(0o600)).unwrap();
+    let mut place = Place::empty();
+    place.set("TDEKIT_KEY_FILE", dir.path("key").to_str().unwrap());
+    fs::create_dir(place.home()).unwrap();
+    fs::set_permissions(place.home(), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::copy(made.join("store/keystore.tdk"), place.store_file()).unwrap();
+    let content = fs::read_to_string(dir.path("content.sql")).unwrap();
+    let later = "UPDATE w SET v = v + 1; INSERT INTO t VALUES(2000, 'later', NULL, 0);";
+    for (name, before) in [("file.db", ""), ("log.db", "PRAGMA journal_mode = WAL;")] {
+        let path = dir.path(name);
+        let database = path.to_str().unwrap();
+        let told = place.json(["status", database, "--json"]);
+        let encryption = &told[0]["encryption"];
+        assert_eq!(encryption["format_version"], 3, "{told}");
+        assert_eq!(encryption["algorithms"], serde_json::json!(["AEGIS_256X2", "AES_256"]));
+        let examined = place.run(["doctor", database, "--json"]).out;
+        let examined: serde_json::Value = serde_json::from_str(&examined).unwrap();
+        assert!(examined[0]["pages_by_key_version"]["1"].as_u64() > Some(0), "{examined}");
+        assert_eq!(examined[0]["damaged_pages"], 0, "{examined}");
+        place.ok(["rotate", database]);
+        let told = place.json(["status", database, "--json"]);
+        assert_eq!(told[0]["encryption"]["format_version"], 1, "{told}");
+        place.ok(["decrypt", database, "--verify"]);
+        let expected = create(&dir.path("expected.db"), &format!("{before} {content} {later}"));
+        assert_eq!(dump(&open_plain(&path)), dump(&expected), "{name}");
+        drop(expected);
+        fs::remove_file(dir.path("expected.db")).unwrap();
+    }
 }

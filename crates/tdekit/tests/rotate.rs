@@ -101,6 +101,73 @@ fn a_rotation_that_was_killed_leaves_a_database_that_opens_and_goes_on() {
     }
 }
 
+/// The algorithms that `status` names, and the format version.
+fn algorithms(path: &Path) -> (String, u64) {
+    let told = place().json(["status", path.to_str().unwrap(), "--json"]);
+    let encryption = &told[0]["encryption"];
+    let names = encryption["algorithms"].as_array().unwrap();
+    assert_eq!(encryption["algorithm"], names[0]);
+    let names: Vec<_> = names.iter().map(|name| name.as_str().unwrap()).collect();
+    (names.join(" "), encryption["format_version"].as_u64().unwrap())
+}
+
+#[test]
+fn a_key_changes_to_another_algorithm_and_what_is_open_follows() {
+    for mode in ["delete", "truncate", "persist", "wal"] {
+        let dir = Dir::new();
+        let path = database(&dir, mode);
+        let name = path.to_str().unwrap();
+        let before = open(&path);
+        let content = dump(&before);
+        assert_eq!(algorithms(&path), ("AES_256".to_owned(), 1));
+        let to = ["rotate", name, "--algorithm", "aegis_256x2"];
+        place().run([to.as_slice(), &["--stop-after=second-slot"]].concat());
+        assert_eq!(algorithms(&path), ("AEGIS_256X2 AES_256".to_owned(), 3), "{mode}");
+        // Pages of both, written by a process that was there before.
+        before.execute_batch("INSERT INTO t(a) VALUES ('later')").unwrap();
+        assert_eq!(one::<i64>(&open(&path), "SELECT count(*) FROM t WHERE a = 'later'"), 1);
+        let shown = place().ok(["status", name]).out;
+        assert!(shown.contains("AEGIS_256X2; pages under older keys: AES_256"), "{shown}");
+        let told = place().json(["rotate", "--status", "--json", name]);
+        assert_eq!(told[0]["algorithms"], serde_json::json!(["AEGIS_256X2", "AES_256"]));
+        assert!(place().run(["doctor", name]).out.contains("AEGIS_256X2, AES_256: "));
+        let other = place().fails(1, ["rotate", name, "--algorithm", "AES_128"]);
+        assert!(other.contains("to AEGIS_256X2 has begun and is not done"), "{other}");
+        assert!(other.contains("without --algorithm"), "{other}");
+        assert_eq!(algorithms(&path).1, 3, "{mode}");
+        let told = rotate(&path);
+        assert!(told.contains("from where it was") && told.contains("AEGIS_256X2"), "{told}");
+        assert_eq!(algorithms(&path), ("AEGIS_256X2".to_owned(), 1), "{mode}");
+        before.execute_batch("DELETE FROM t WHERE a = 'later'").unwrap();
+        assert_eq!(dump(&before), content, "{mode}: the connection that was open");
+        drop(before);
+        // Each algorithm in turn, back to the first at last.
+        for algorithm in ["AES_128", "AES_192", "AEGIS_128X2", "AES_256"] {
+            place().ok(["rotate", name, "--algorithm", algorithm]);
+            assert_eq!(algorithms(&path), (algorithm.to_owned(), 1), "{mode}");
+        }
+        assert_eq!(dump(&open(&path)), content, "{mode}");
+        assert_eq!(state(&path), (3, vec![6]), "{mode}");
+    }
+}
+
+#[test]
+fn a_database_with_freshness_changes_to_another_algorithm() {
+    let dir = Dir::new();
+    let path = database(&dir, "wal");
+    let name = path.to_str().unwrap();
+    place().ok(["freshness", "on", name]);
+    let content = dump(&open(&path));
+    place().run(["rotate", name, "--algorithm=AES_128", "--stop-after=swept"]);
+    assert_eq!(algorithms(&path), ("AES_128 AES_256".to_owned(), 3));
+    assert_eq!(dump(&open(&path)), content);
+    place().ok(["rotate", name, "--algorithm=AES_128"]);
+    assert_eq!(algorithms(&path), ("AES_128".to_owned(), 2));
+    let said = place().ok(["freshness", "status", name]).out;
+    assert!(said.contains("in its last state"), "{said}");
+    assert_eq!(dump(&open(&path)), content);
+}
+
 /// Leaves `free` bytes of the disk that `ballast` is on.
 fn fill_disk(ballast: &Path, free: u64) {
     let mut file = fs::File::create(ballast).unwrap();

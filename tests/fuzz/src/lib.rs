@@ -226,8 +226,8 @@ fn dek() -> SecretBytes {
 }
 
 fn keys(algorithm: Algorithm) -> FileKeys {
-    let versions = vec![DekVersion { version: 1, dek: std::sync::Arc::new(dek()) }];
-    FileKeys { file_id: [4; 16], algorithm, current: 1, versions }
+    let versions = vec![DekVersion { version: 1, algorithm, dek: std::sync::Arc::new(dek()) }];
+    FileKeys { file_id: [4; 16], current: 1, versions }
 }
 
 /// Bytes that stand for a sealed page of key version 1.

@@ -29,7 +29,8 @@ pub fn seeds() -> Vec<Seed> {
         ("keystore", keystore()),
         ("audit_log", audit_log()),
         ("wrapped_dek", wrapped_dek()),
-        ("header", header()),
+        ("header", header(Algorithm::Aes256)),
+        ("header", header(Algorithm::Aegis256X2)),
     ];
     seeds.push(("media", media_records()));
     seeds.push(("media", media_set_header()));
@@ -110,11 +111,12 @@ fn wrapped_dek() -> Vec<u8> {
 }
 
 /// The body of a slot behind its magic.
-fn header() -> Vec<u8> {
-    let entry = |version| DekEntry {
+fn header(older: Algorithm) -> Vec<u8> {
+    let entry = |version, algorithm| DekEntry {
         version,
         created_unix_s: 1_700_000_000,
-        commitment: commitment(&dek(), &[4; 16], Algorithm::Aes256).unwrap(),
+        algorithm,
+        commitment: commitment(&dek(), &[4; 16], algorithm).unwrap(),
         recipients: vec![wrapped_dek(), wrapped_dek()],
     };
     let header = Header {
@@ -124,7 +126,7 @@ fn header() -> Vec<u8> {
         page_size: PageSize::new(4096).unwrap(),
         current: 2,
         freshness: false,
-        deks: vec![entry(1), entry(2)],
+        deks: vec![entry(1, older), entry(2, Algorithm::Aes256)],
     };
     let slot = header.encode_slot(&dek()).unwrap();
     let (_, length) = decode_slot(&slot).unwrap();

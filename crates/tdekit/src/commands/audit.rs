@@ -108,7 +108,8 @@ fn row(one: &Audited) -> Vec<String> {
     };
     vec![
         path,
-        encryption.algorithm.to_owned(),
+        // While the key changes to another algorithm, pages have either.
+        encryption.algorithms.join(", "),
         encryption.key_version.to_string(),
         one.key_age_days.map_or_else(none, |days| format!("{days} d")),
         of(|one| one.name.as_deref()),

@@ -115,7 +115,10 @@ fn print(listed: &Listed) -> Result<(), CommandError> {
         }
         Listed::Examined(found) => {
             output::line(found.status.path.display())?;
-            let how = found.status.encryption.as_ref().map_or("plain", |own| own.algorithm);
+            let how = match &found.status.encryption {
+                Some(encryption) => encryption.algorithms.join(", "),
+                None => "plain".to_owned(),
+            };
             let opened = found.pages - found.damaged_pages;
             output::line(format_args!("  {how}: {opened} of {} pages open", found.pages))?;
             for (version, pages) in &found.pages_by_key_version {

@@ -4,7 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
+use tdekit_key_crypto::Algorithm;
+use tdekit_key_store::StoreError;
 
+use crate::commands::encrypt::page_algorithms;
 use crate::error::CommandError;
 use crate::global::GlobalArgs;
 use crate::progress::{Shown, StopAfter, heed_signals};
@@ -17,6 +21,10 @@ pub(crate) struct RotateArgs {
     /// The databases. One whose rotation was cut short is brought to its end
     #[arg(required = true)]
     database: Vec<PathBuf>,
+    /// The algorithm that seals under the new key; the present one's by default
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["status", "pause"],
+        value_parser = PossibleValuesParser::new(page_algorithms()), ignore_case = true)]
+    algorithm: Option<String>,
     /// Show how far it is, and how fast
     #[arg(long, conflicts_with_all = ["pause", "resume"])]
     status: bool,
@@ -46,16 +54,19 @@ pub(crate) fn run(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandE
         }
         return Ok(());
     }
+    let algorithm = args.algorithm.as_deref().map(str::parse::<Algorithm>).transpose();
+    let algorithm = algorithm.map_err(StoreError::Crypto)?;
     let unlocked = Arc::new(session::open_unlocked_store(global)?);
     let shown = Shown::stopping_after(args.stop_after);
     for database in &args.database {
         if args.resume && !resume(database)? {
             output::note(format_args!("{} was not paused", database.display()));
         }
-        let done = rotate(database, &unlocked, &shown)?;
+        let done = rotate(database, algorithm, &unlocked, &shown)?;
         let how = if done.resumed { "Rotated, from where it was" } else { "Rotated" };
-        let version = done.version;
-        output::line(format_args!("{how}: {}, key version {version}", done.path.display()))?;
+        let (version, algorithm) = (done.version, done.algorithm);
+        let path = done.path.display();
+        output::line(format_args!("{how}: {path}, key version {version}, {algorithm}"))?;
     }
     Ok(())
 }
@@ -78,14 +89,17 @@ fn print(one: &Progress) -> Result<(), CommandError> {
     let state = match one.state {
         State::None => {
             let version = one.key_version;
-            return output::line(format_args!("  no key changes; key version {version}"));
+            let algorithm = one.algorithm;
+            return output::line(format_args!(
+                "  no key changes; key version {version}, {algorithm}"
+            ));
         }
         State::Running => "running",
         State::Waiting => "begun; nobody seals pages now",
         State::Paused => "paused",
     };
     let (left, all) = (one.pages_left, one.pages);
-    output::line(format_args!("  {state}, to key version {}", one.key_version))?;
+    output::line(format_args!("  {state}, to key version {}, {}", one.key_version, one.algorithm))?;
     output::line(format_args!("  {:.1} %: {left} of {all} pages left", one.percent_complete))?;
     if let (Some(pace), Some(left_s)) = (one.pages_per_s, one.left_s) {
         output::line(format_args!("  {pace:.0} pages a second, {left_s:.0} s left"))?;

@@ -108,7 +108,13 @@ fn print_encryption(
     encryption: &Encryption,
     fact: &dyn Fn(&str, &str) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
-    fact("Algorithm", encryption.algorithm)?;
+    let algorithm = match encryption.algorithms.as_slice() {
+        [new, older @ ..] if !older.is_empty() => {
+            format!("{new}; pages under older keys: {}", older.join(", "))
+        }
+        _ => encryption.algorithm.to_owned(),
+    };
+    fact("Algorithm", &algorithm)?;
     let version = encryption.key_version;
     fact("Key version", &format!("{version}, made {}", encryption.key_created_at))?;
     for certificate in &encryption.certificates {
