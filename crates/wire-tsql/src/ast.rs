@@ -1,6 +1,6 @@
 //! The parser's output for a batch: statements with their lines.
 
-mod walk;
+pub(crate) mod walk;
 
 use tdekit_wire_tds::SqlType;
 
@@ -187,9 +187,11 @@ pub(crate) enum JoinKind {
     OuterApply,
 }
 
-/// A function that gives a table: STRING_SPLIT.
+/// A function that gives a table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TableCall {
+    /// In upper case, without its schema.
+    pub(crate) function: String,
     pub(crate) args: Vec<Expr>,
     pub(crate) alias: String,
     /// New names of its columns, or none.
@@ -442,6 +444,8 @@ pub(crate) enum TranOp {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Stmt {
     pub(crate) line: u32,
+    /// Its first byte in the text, and the one behind it.
+    pub(crate) span: (usize, usize),
     pub(crate) kind: Kind,
 }
 
@@ -512,6 +516,11 @@ pub(crate) enum Action {
     },
     Security(Security),
     Checkpoint,
+    /// ALTER INDEX .. REBUILD, of one index or of all.
+    Rebuild {
+        index: Option<String>,
+        table: Name,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -14,6 +14,7 @@ mod name;
 mod parse;
 mod run;
 mod sqlite_memory;
+mod sqlite_pages;
 mod value;
 
 pub use coverage::{Coverage, check_syntax, coverage};

@@ -38,6 +38,11 @@ table! {
         number of characters.";
     ForeignTable { key: String, table: String } = 1767, 16, 0, Statement,
         "Foreign key '{key}' references invalid table '{table}'.";
+    NoCheckpoint { name: String, detail: String } = 5901, 16, 1, Statement,
+        "One or more recovery units belonging to database '{name}' failed to generate a \
+        checkpoint: {detail}.";
+    NoIndex { index: String, table: String } = 2727, 11, 1, Statement,
+        "Cannot find index '{index}' on table '{table}'.";
     OutOfMemory {} = 701, 17, 123, Transaction,
         "There is insufficient system memory in resource pool 'default' to run this query.";
     TooManyRows {} = 10738, 15, 1, Statement,

@@ -32,6 +32,12 @@ table! {
         with the certificate. If the certificate ever becomes unavailable or if you must restore \
         or attach the database on another server, you must have backups of both the certificate \
         and the private key or you will not be able to open the database.";
+    Times { cpu_ms: u64, elapsed_ms: u64 } = 3612, 0, 1, Nothing,
+        "\n SQL Server Execution Times:\n   CPU time = {cpu_ms} ms,  \
+        elapsed time = {elapsed_ms} ms.";
+    Reads { tables: String, logical: u64, physical: u64, written: u64 } = 3615, 0, 1, Nothing,
+        "Table '{tables}'. logical reads {logical}, physical reads {physical}, pages written \
+        {written}.";
     /// What SQL Server has no number for.
     Own { text: String } = 50000, 0, 1, Nothing, "{text}";
 }

@@ -44,15 +44,18 @@ impl Binder<'_> {
                 self.offer(alias, None, &format!("({sql})"), &columns, names)
             }
             TableRef::Values(rows, alias, names) => self.values(rows, alias, names),
-            TableRef::Function(call) => self.table_function(call, false),
+            TableRef::Function(call) => match self.table_function(call, false)? {
+                (text, None) => Ok(text),
+                (text, Some(on)) => Ok(format!("(SELECT 1) JOIN {text} ON {on}")),
+            },
             TableRef::Join(kind, left, right, on) => {
                 let first = self.sources();
                 let left_text = self.table_ref(left)?;
                 let middle = self.sources();
                 let apply = matches!(kind, JoinKind::CrossApply | JoinKind::OuterApply);
-                let right_text = match &**right {
-                    TableRef::Function(call) => self.table_function(call, apply)?,
-                    other => self.table_ref(other)?,
+                let (right_text, applied) = match &**right {
+                    TableRef::Function(call) if apply => self.table_function(call, true)?,
+                    other => (self.table_ref(other)?, None),
                 };
                 let join = match kind {
                     JoinKind::Inner => "JOIN",
@@ -66,7 +69,7 @@ impl Binder<'_> {
                         let bound = self.joined_on(on, first)?;
                         format!(" ON {}", self.emit_text(&bound)?)
                     }
-                    None => String::new(),
+                    None => applied.map(|on| format!(" ON {on}")).unwrap_or_default(),
                 };
                 if matches!(kind, JoinKind::Left | JoinKind::Full | JoinKind::OuterApply) {
                     self.make_nullable(middle, usize::MAX);
@@ -76,6 +79,9 @@ impl Binder<'_> {
                 }
                 let right_text = match **right {
                     TableRef::Join(..) => format!("({right_text})"),
+                    TableRef::Function(_) if right_text.starts_with("(SELECT 1) JOIN") => {
+                        format!("({right_text})")
+                    }
                     _ => right_text,
                 };
                 Ok(format!("{left_text} {join} {right_text}{on}"))

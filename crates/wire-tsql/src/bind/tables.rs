@@ -3,25 +3,83 @@
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use super::{Binder, Offered, SourceScope};
-use crate::ast::TableCall;
+use crate::ast::{Name, TableCall};
 use crate::bind::typing::convert;
 use crate::bound::{Bound, Node};
+use crate::catalog::TableKind;
 use crate::error::{Error, Result};
 use crate::functions::func::Func;
 use crate::functions::{self};
 use crate::name::quote;
 use crate::value::{is_national, is_text, length_of};
 
+/// The view that `sys.dm_exec_sql_text` looks its handle up in.
+const TEXTS_NAME: &str = "~dm_exec_sql_text";
+
 /// Their names.
-pub(crate) const FUNCTIONS: &[&str] = &["STRING_SPLIT"];
+pub(crate) const FUNCTIONS: &[&str] = &["STRING_SPLIT", "sys.dm_exec_sql_text"];
 
 impl Binder<'_> {
     /// Adds the table that a function gives. Behind APPLY its arguments see the tables before it.
-    pub(crate) fn table_function(&mut self, call: &TableCall, apply: bool) -> Result<String> {
+    /// Gives its text, and the condition that joins it.
+    pub(crate) fn table_function(
+        &mut self,
+        call: &TableCall,
+        apply: bool,
+    ) -> Result<(String, Option<String>)> {
         let beside = if apply { None } else { self.scopes.pop() };
         let args = call.args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<_>>>();
         self.scopes.extend(beside);
-        self.string_split(call, args?)
+        match call.function.as_str() {
+            "STRING_SPLIT" => Ok((self.string_split(call, args?)?, None)),
+            _ => {
+                let (text, on) = self.sql_text(call, args?)?;
+                Ok((text, Some(on)))
+            }
+        }
+    }
+
+    /// `sys.dm_exec_sql_text`: a row of the texts, by its handle.
+    fn sql_text(&mut self, call: &TableCall, args: Vec<Bound>) -> Result<(String, String)> {
+        const NAME: &str = "dm_exec_sql_text";
+        functions::check_count(NAME, args.len(), 1, 1)?;
+        let Some(arg) = args.into_iter().next() else {
+            return Err(functions::bad_argument(SqlType::Int, 1, NAME));
+        };
+        let arg = match (&arg.node, arg.ty) {
+            (Node::Null(_), _) | (_, SqlType::VarBinary(_) | SqlType::Binary(_)) => {
+                convert(arg, SqlType::VarBinary(Length::Of(64)))?
+            }
+            _ => return Err(functions::bad_argument(arg.ty, 1, NAME)),
+        };
+        let handle = self.emit_text(&arg)?;
+        let table = Name(vec!["master".to_owned(), "sys".to_owned(), TEXTS_NAME.to_owned()]);
+        let table = self.find_table(&table)?;
+        if let TableKind::System(name) = &table.kind {
+            self.needs_system(name);
+        }
+        let alias = quote(&self.fresh("t"));
+        let columns: Vec<_> =
+            table.columns.iter().filter(|column| column.name != "handle").collect();
+        let names = &call.columns;
+        if !names.is_empty() && names.len() != columns.len() {
+            let of = call.alias.clone();
+            return Err(match names.len() < columns.len() {
+                true => Error::TooFewColumnNames { of },
+                false => Error::TooManyColumnNames { of },
+            });
+        }
+        let offered = columns.iter().enumerate().map(|(at, column)| Offered {
+            name: names.get(at).unwrap_or(&column.name).clone(),
+            ty: column.ty,
+            nullable: true,
+            identity: false,
+            sql: format!("{alias}.{}", quote(&column.name)),
+        });
+        let columns = offered.collect();
+        self.add_source(SourceScope { alias: call.alias.clone(), full: None, columns })?;
+        let on = format!("{alias}.handle = {handle}");
+        Ok((format!("{} AS {alias}", table.sql()), on))
     }
 
     fn string_split(&mut self, call: &TableCall, args: Vec<Bound>) -> Result<String> {

@@ -16,6 +16,7 @@ use crate::host::Rows;
 use crate::name::quote;
 use crate::run::activity::Activities;
 use crate::run::db::{Db, failure};
+use crate::run::tallies::Tallies;
 use crate::value::storage;
 
 /// Views of which a host may know more than the front end.
@@ -103,7 +104,7 @@ pub(crate) fn fill(
     views: &[String],
     db: &mut Db,
     caller: &Caller,
-    activities: &Activities,
+    (activities, tallies): (&Activities, &Tallies),
 ) -> Result<()> {
     let mut known: HashMap<String, Facts> = HashMap::new();
     for view in views {
@@ -122,6 +123,7 @@ pub(crate) fn fill(
                         databases: db.host.databases()?,
                         caller,
                         sessions: activities.list(),
+                        tallies: tallies.clone(),
                     }),
                     Source::Facts(rows) => {
                         if !known.contains_key(database) {

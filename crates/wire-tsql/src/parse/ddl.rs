@@ -19,6 +19,9 @@ impl Parser<'_> {
                 if self.is("TABLE") {
                     return self.alter_table();
                 }
+                if self.eat("INDEX") {
+                    return self.alter_index();
+                }
                 if self.is("DATABASE") {
                     return self.alter_database().map(|made| Kind::Act(Action::Security(made)));
                 }
@@ -416,6 +419,25 @@ impl Parser<'_> {
         let filter = if self.eat("WHERE") { Some(self.condition()?) } else { None };
         self.storage_options()?;
         Ok(Kind::Act(Action::CreateIndex { name, table, unique, columns, filter }))
+    }
+
+    /// `{name | ALL} ON table {REBUILD | REORGANIZE}`.
+    fn alter_index(&mut self) -> Result<Kind> {
+        let index = if self.eat("ALL") { None } else { Some(self.identifier()?) };
+        self.expect("ON")?;
+        let table = self.name()?;
+        match self.word()?.as_str() {
+            "REBUILD" => {
+                if self.eat("PARTITION") {
+                    self.expect_op("=")?;
+                    self.expect("ALL")?;
+                }
+                self.storage_options()?;
+            }
+            "REORGANIZE" => {}
+            other => return Err(Error::unsupported(format!("ALTER INDEX {other}"))),
+        }
+        Ok(Kind::Act(Action::Rebuild { index, table }))
     }
 
     fn alter_table(&mut self) -> Result<Kind> {

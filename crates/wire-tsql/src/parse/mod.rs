@@ -250,6 +250,11 @@ impl<'a> Parser<'a> {
         &self.tokens[(self.at + by).min(self.tokens.len() - 1)].tok
     }
 
+    /// The byte behind the token before this one.
+    fn behind(&self) -> usize {
+        self.at.checked_sub(1).map_or(0, |at| self.tokens[at].end)
+    }
+
     fn line(&self) -> u32 {
         self.token().line
     }

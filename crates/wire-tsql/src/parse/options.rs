@@ -76,13 +76,17 @@ impl Parser<'_> {
             )));
         }
         if self.eat("STATISTICS") {
-            let what = self.commas(Self::word)?.join(" ");
-            // TIME and IO give figures as messages, which nobody needs for a right result
-            return if self.switch()? {
-                Err(Error::unsupported(format!("SET STATISTICS {what} ON")))
-            } else {
-                Ok(Kind::Nothing)
-            };
+            let what = self.commas(Self::word)?;
+            let on = self.switch()?;
+            if let Some(other) = what.iter().find(|what| !matches!(what.as_str(), "IO" | "TIME")) {
+                return match on {
+                    true => Err(Error::unsupported(format!("SET STATISTICS {other} ON"))),
+                    false => Ok(Kind::Nothing),
+                };
+            }
+            let names = what.iter().map(|what| format!("STATISTICS {what}")).collect();
+            let value = if on { SetValue::On } else { SetValue::Off };
+            return Ok(Kind::Act(Action::SetOption(names, value)));
         }
         let names = self.commas(Self::word)?;
         let first = names[0].as_str();

@@ -386,9 +386,8 @@ impl Parser<'_> {
     }
 
     fn table_function(&mut self, name: &Name) -> Result<TableCall> {
-        let known = name.0.len() == 1
-            && FUNCTIONS.iter().any(|own| own.eq_ignore_ascii_case(name.object()));
-        if !known {
+        let own = |own: &&&str| own.eq_ignore_ascii_case(&name.text());
+        if FUNCTIONS.iter().find(own).is_none() {
             return Err(Error::feature(format!("table-valued function {}", name.text())));
         }
         let args = self.list(Self::expression)?;
@@ -396,7 +395,8 @@ impl Parser<'_> {
         let named = alias.is_some() && self.is_op("(");
         let columns = if named { self.list(Self::identifier)? } else { Vec::new() };
         let alias = alias.unwrap_or_else(|| name.object().to_owned());
-        Ok(TableCall { args, alias, columns })
+        let function = name.object().to_ascii_uppercase();
+        Ok(TableCall { function, args, alias, columns })
     }
 
     pub(crate) fn hint_list(&mut self) -> Result<Hints> {

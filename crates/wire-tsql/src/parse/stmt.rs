@@ -41,7 +41,7 @@ impl Parser<'_> {
 
     /// A procedure's name at the start of a batch needs no EXEC.
     fn bare_call(&mut self) -> Result<Option<Stmt>> {
-        let line = self.line();
+        let (line, start) = (self.line(), self.token().start);
         let named = match self.tok() {
             Tok::Quoted(_) => true,
             Tok::Word(word) => {
@@ -54,7 +54,8 @@ impl Parser<'_> {
             return Ok(None);
         }
         let exec = self.exec_body()?;
-        Ok(Some(Stmt { line, kind: Kind::Exec(Box::new(exec)) }))
+        let span = (start, self.behind());
+        Ok(Some(Stmt { line, span, kind: Kind::Exec(Box::new(exec)) }))
     }
 
     fn must_be_first(&self) -> Result<()> {
@@ -73,10 +74,11 @@ impl Parser<'_> {
     }
 
     pub(crate) fn statement(&mut self) -> Result<Stmt> {
-        let line = self.line();
+        let (line, start) = (self.line(), self.token().start);
         let kind = self.nested(Self::statement_kind)?;
+        let span = (start, self.behind());
         while self.eat_op(";") {}
-        Ok(Stmt { line, kind })
+        Ok(Stmt { line, span, kind })
     }
 
     fn statement_kind(&mut self) -> Result<Kind> {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use rustix::time::{ClockId, clock_gettime};
 use tdekit_wire_tds::Caller;
 
+use super::meter::{Live, Used, thread_cpu_ns};
 use crate::value::datetime::{self, Moment};
 
 /// A session.
@@ -25,6 +25,9 @@ pub(crate) struct Activity {
     pub(crate) command: String,
     /// The request that runs.
     pub(crate) request: Option<Request>,
+    /// When the last one ended.
+    pub(crate) ended: Option<Moment>,
+    live: Arc<Live>,
 }
 
 /// A request that runs.
@@ -37,31 +40,43 @@ pub(crate) struct Request {
 
 impl Request {
     fn begin() -> Request {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        let ns = u64::try_from(time.tv_nsec).unwrap_or(0);
         Request {
             began: Instant::now(),
             thread: rustix::thread::gettid().as_raw_nonzero().get(),
-            cpu_before_ns: seconds * 1_000_000_000 + ns,
+            cpu_before_ns: thread_cpu_ns(),
         }
     }
 }
 
 impl Activity {
-    /// CPU time of the request that runs; None where the kernel does not tell.
-    pub(crate) fn cpu_ms(&self) -> Option<i64> {
+    /// What the session has used, up to the last statement that ended; of a request that runs the
+    /// time up to now, where the kernel tells.
+    pub(crate) fn total(&self) -> Used {
+        let total = self.live.total();
+        let Some(request) = &self.request else { return total };
+        let before = self.live.at_request();
+        let running = self.cpu_ns().map(|cpu_ns| before.cpu_ns + cpu_ns);
+        let elapsed = u64::try_from(request.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Used {
+            cpu_ns: running.unwrap_or(0).max(total.cpu_ns),
+            elapsed_ns: before.elapsed_ns.saturating_add(elapsed),
+            ..total
+        }
+    }
+
+    /// What the request that runs has used.
+    pub(crate) fn of_request(&self) -> Used {
+        self.total().since(self.live.at_request())
+    }
+
+    /// Processor time of the request that runs; None where the kernel does not tell.
+    fn cpu_ns(&self) -> Option<u64> {
         let request = self.request.as_ref()?;
         // the first figure is the time on the processor, of the clock that `begin` read
         let path = format!("/proc/self/task/{}/schedstat", request.thread);
         let text = std::fs::read_to_string(path).ok()?;
         let cpu_ns: u64 = text.split_ascii_whitespace().next()?.parse().ok()?;
-        i64::try_from(cpu_ns.saturating_sub(request.cpu_before_ns) / 1_000_000).ok()
-    }
-
-    pub(crate) fn elapsed_ms(&self) -> i64 {
-        let elapsed = self.request.as_ref().map(|request| request.began.elapsed());
-        elapsed.map_or(0, |elapsed| i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
+        Some(cpu_ns.saturating_sub(request.cpu_before_ns))
     }
 }
 
@@ -87,7 +102,13 @@ impl Activities {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn enter(&self, caller: &Caller, database: &str, isolation: &str) -> Place {
+    pub(crate) fn enter(
+        &self,
+        caller: &Caller,
+        database: &str,
+        isolation: &str,
+        live: Arc<Live>,
+    ) -> Place {
         let now = datetime::now();
         let activity = Activity {
             caller: caller.clone(),
@@ -98,6 +119,8 @@ impl Activities {
             trancount: 0,
             command: String::new(),
             request: None,
+            ended: None,
+            live,
         };
         let mut known = self.known();
         known.next += 1;
@@ -124,17 +147,24 @@ impl Place {
         }
     }
 
-    pub(crate) fn begin(&self, now: Moment, command: &str) {
+    /// A request begins; gives the thread's processor time, and the time, at its beginning.
+    pub(crate) fn begin(&self, now: Moment, command: &str) -> (u64, Instant) {
         let request = Request::begin();
+        let begun = (request.cpu_before_ns, request.began);
         self.change(|activity| {
             activity.started = now;
             command.clone_into(&mut activity.command);
             activity.request = Some(request);
         });
+        begun
     }
 
     pub(crate) fn end(&self) {
-        self.change(|activity| activity.request = None);
+        let now = datetime::now();
+        self.change(|activity| {
+            activity.request = None;
+            activity.ended = Some(now);
+        });
     }
 }
 

@@ -1,9 +1,12 @@
 //! A call: its arguments, its procedure, and its results.
 
+use std::sync::Arc;
+
 use tdekit_wire_tds::{Parameter, SqlType};
 
 use super::compile::{Program, compile};
 use super::state::Signal;
+use super::tallies::Origin;
 use crate::ast::ProcParam;
 use crate::bind::Variables;
 use crate::error::{Error, Result};
@@ -61,12 +64,14 @@ impl Called {
 pub(crate) struct Compiled {
     pub(crate) params: Vec<ProcParam>,
     pub(crate) program: Program,
+    pub(crate) origin: Arc<Origin>,
 }
 
 /// Compiles a body with its parameters as the first variables.
 pub(crate) fn compile_with(
     params: Vec<ProcParam>,
     stmts: Vec<crate::ast::Stmt>,
+    origin: Origin,
 ) -> std::result::Result<Compiled, crate::error::At> {
     let mut variables = Variables::default();
     for param in &params {
@@ -74,7 +79,7 @@ pub(crate) fn compile_with(
             .declare(&param.name, param.ty)
             .map_err(|error| crate::error::At { error, line: 1 })?;
     }
-    Ok(Compiled { params, program: compile(stmts, variables)? })
+    Ok(Compiled { params, program: compile(stmts, variables)?, origin: Arc::new(origin) })
 }
 
 /// A syntax error of a text inside, with its own line.

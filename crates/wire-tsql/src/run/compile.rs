@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tdekit_wire_tds::SqlType;
 
-use super::integers;
+use super::{integers, tallies};
 use crate::ast::{self, Action, Expr, Item, Kind, Query, Select, SetExpr, Stmt};
 use crate::bind::typing::convert;
 use crate::bind::{Binder, LookUp, Variables};
@@ -37,6 +37,10 @@ pub(crate) struct Ready {
 pub(crate) struct Lazy {
     pub(crate) kind: Kind,
     pub(crate) plan: Mutex<Option<Planned>>,
+    /// Where it stands in its text.
+    pub(crate) span: (usize, usize),
+    /// What it has used, once it has run.
+    pub(crate) tally: Mutex<Option<tallies::Shared>>,
 }
 
 /// A plan with the state that it was bound to.
@@ -52,8 +56,8 @@ pub(crate) struct Planned {
 }
 
 impl Lazy {
-    fn new(kind: Kind) -> Lazy {
-        Lazy { kind, plan: Mutex::new(None) }
+    fn new(kind: Kind, span: (usize, usize)) -> Lazy {
+        Lazy { kind, plan: Mutex::new(None), span, tally: Mutex::new(None) }
     }
 }
 
@@ -146,11 +150,14 @@ struct Compiler {
     loops: usize,
     /// Numbers the tables of table variables.
     tables: usize,
+    /// Where the statement stands that is compiled.
+    span: (usize, usize),
 }
 
 /// Compiles a batch. `variables` are those that are there already: a procedure's parameters.
 pub(crate) fn compile(stmts: Vec<Stmt>, variables: Variables) -> std::result::Result<Program, At> {
-    let mut compiler = Compiler { variables, kernels: Kernels::default(), loops: 0, tables: 0 };
+    let kernels = Kernels::default();
+    let mut compiler = Compiler { variables, kernels, loops: 0, tables: 0, span: (0, 0) };
     let steps = compiler.steps(stmts)?;
     Ok(Program { steps, variables: compiler.variables })
 }
@@ -196,7 +203,7 @@ impl Compiler {
                 Some(ty) => Expr::Convert(Box::new(expr.clone()), ty, None, false),
                 None => expr.clone(),
             };
-            return Ok(Code::Query(Box::new(Lazy::new(select_one(expr, line)))));
+            return Ok(Code::Query(Box::new(Lazy::new(select_one(expr, line), self.span))));
         }
         self.bind(|binder| {
             let bound = binder.scalar(expr)?;
@@ -212,7 +219,7 @@ impl Compiler {
             let one = Expr::Int("1".to_owned());
             let zero = Box::new(Expr::Int("0".to_owned()));
             let case = Expr::Case(None, vec![(expr.clone(), one)], Some(zero));
-            return Ok(Code::Query(Box::new(Lazy::new(select_one(case, line)))));
+            return Ok(Code::Query(Box::new(Lazy::new(select_one(case, line), self.span))));
         }
         self.bind(|binder| binder.condition(expr))
     }
@@ -232,6 +239,11 @@ impl Compiler {
     #[allow(clippy::too_many_lines)]
     fn step(&mut self, stmt: Stmt, out: &mut Vec<Step>) -> std::result::Result<(), At> {
         let line = stmt.line;
+        // of IF and WHILE the condition: statements in them are counted for themselves
+        self.span = match &stmt.kind {
+            Kind::If(_, inner, _) | Kind::While(_, inner) => (stmt.span.0, inner.span.0),
+            _ => stmt.span,
+        };
         let at = |error: Error| At { error, line };
         let op = match stmt.kind {
             Kind::Declare(vars) => {
@@ -321,7 +333,7 @@ impl Compiler {
                     Kind::Insert(insert) if matches!(insert.source, ast::Source::Exec(_)) => {
                         self.insert_exec(*insert, line).map_err(at)?
                     }
-                    kind => Op::Data(Lazy::new(kind)),
+                    kind => Op::Data(Lazy::new(kind, self.span)),
                 }
             }
             Kind::Nothing => Op::Nothing,

@@ -119,6 +119,7 @@ impl Run<'_> {
         {
             return Ok(plan.bound.clone());
         }
+        self.s.meter.disturb();
         let bound = Arc::new(self.bind(&lazy.kind, variables)?);
         // system views may have attached a database, which changes nothing that was bound
         let version = self.s.db.version();
@@ -147,13 +148,16 @@ impl Run<'_> {
                 let bound = self.planned(lazy, &frame.variables)?;
                 let mut found = Value::Null;
                 let ty = bound.plan.columns.first().map_or(SqlType::Int, |column| column.ty);
-                self.reading(&bound.plan, |run| {
+                self.measure();
+                let result = self.reading(&bound.plan, |run| {
                     run.query(&bound.plan, frame, &mut |_, row| {
                         let value = row.get_ref(0).map_err(internal)?;
                         found = storage::load_owned(value, ty, "value")?;
                         Ok(Signal::Break)
                     })
-                })?;
+                });
+                self.measured(lazy, frame, result.as_ref().ok().map(|(_, rows)| *rows));
+                result?;
                 Ok(found)
             }
         }
@@ -244,7 +248,8 @@ impl Run<'_> {
             self.s.show();
             let activities = self.s.place.all().clone();
             let caller = self.s.caller.clone();
-            crate::catalog::system::fill(&plan.system, &mut self.s.db, &caller, &activities)?;
+            let known = (&activities, &self.s.tallies.clone());
+            crate::catalog::system::fill(&plan.system, &mut self.s.db, &caller, known)?;
         }
         self.look_up(plan.looks_up.as_ref(), frame)?;
         let options = &self.s.state.options;
@@ -304,10 +309,19 @@ impl Run<'_> {
 
     fn effect(&mut self, lazy: &Lazy, frame: &mut Frame) -> Result<Signal> {
         let bound = self.planned(lazy, &frame.variables)?;
-        let plan = &bound.plan;
         if self.s.state.options.fmtonly {
             return Ok(self.shape_of(&bound, frame));
         }
+        self.measure();
+        let result = self.carry_out(&bound, frame);
+        let rows = result.is_ok().then(|| u64::try_from(self.s.state.rowcount).unwrap_or(0));
+        self.measured(lazy, frame, rows);
+        let signal = result?;
+        Ok(if self.tell_used(lazy) == Flow::Stop { Signal::Stop } else { signal })
+    }
+
+    fn carry_out(&mut self, bound: &Bound, frame: &mut Frame) -> Result<Signal> {
+        let plan = &bound.plan;
         match &bound.effect {
             Effect::Rows => self.reading(plan, |run| run.rows(plan, frame)),
             Effect::Assign(assigned, types) => {

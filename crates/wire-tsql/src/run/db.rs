@@ -16,6 +16,8 @@ use crate::emit::kernels::Kernels;
 use crate::error::{Error, Result};
 use crate::host::SharedHost;
 use crate::name::quote;
+use crate::run::meter::Pages;
+use crate::sqlite_pages::pages;
 use crate::value::storage;
 
 /// Statements that a connection keeps prepared.
@@ -36,6 +38,8 @@ pub(crate) struct Db {
     /// Counts how often databases were detached: plans name them as they were attached.
     let_go: u64,
     seen: u64,
+    /// Pages counted for databases and connections that were closed.
+    gone: Pages,
     /// The means by which the running request's client cancels.
     pub(crate) cancel: Cancel,
 }
@@ -94,6 +98,7 @@ impl Db {
             version,
             let_go: 0,
             seen: 0,
+            gone: Pages::default(),
             cancel: Cancel::default(),
         }
     }
@@ -175,12 +180,22 @@ impl Db {
         self.let_go += 1;
         let connection = self.connection()?;
         connection.flush_prepared_statement_cache();
-        connection
+        let before = pages(connection);
+        let result = connection
             .execute_batch(&format!("DETACH {}", quote(&schema)))
-            .map_err(|error| failure(&kernels, &error, database))
+            .map_err(|error| failure(&kernels, &error, database));
+        let own = before.minus(pages(connection));
+        self.gone = self.gone.plus(own);
+        result
+    }
+
+    /// SQLite's counts for this session, which never fall.
+    pub(crate) fn pages(&self) -> Pages {
+        self.connection.as_ref().map_or(self.gone, |open| self.gone.plus(pages(open)))
     }
 
     pub(crate) fn close(&mut self) {
+        self.gone = self.pages();
         self.connection = None;
         self.attached.clear();
         self.temporaries.clear();

@@ -16,6 +16,8 @@ pub(crate) mod integers;
 pub(crate) mod locking;
 pub(crate) mod locks;
 pub(crate) mod messages;
+pub(crate) mod meter;
+pub(crate) mod metered;
 pub(crate) mod options;
 pub(crate) mod plan;
 pub(crate) mod procedure;
@@ -24,6 +26,7 @@ pub(crate) mod security;
 pub(crate) mod session;
 pub(crate) mod silent;
 pub(crate) mod state;
+pub(crate) mod tallies;
 pub(crate) mod target;
 pub(crate) mod temporary;
 pub(crate) mod tran;
@@ -45,6 +48,9 @@ use work::Run;
 impl Run<'_> {
     /// Who carries a statement out: every kind is named here and nowhere else.
     fn dispatch(&mut self, step: &Step, frame: &mut Frame) -> Result<Signal> {
+        if !matches!(step.op, Op::Data(_)) {
+            self.s.meter.disturb();
+        }
         match &step.op {
             Op::Declare(slot, code) => self.declare(*slot, code, frame),
             Op::Set(slot, code) => self.set(*slot, code, frame),
@@ -66,7 +72,7 @@ impl Run<'_> {
             }
             Op::InsertExec { into, columns, call } => self.insert_exec(into, columns, call, frame),
             Op::Data(lazy) => self.data(lazy, frame),
-            Op::Act(action) => self.act(action, frame),
+            Op::Act(action) => self.timed(|run| run.act(action, frame)),
             Op::Nothing => Ok(self.done(frame)),
         }
     }
@@ -107,7 +113,8 @@ impl Run<'_> {
                     command = Command::DROP_TABLE;
                 }
             }
-            Action::Checkpoint => {}
+            Action::Checkpoint => self.checkpoint()?,
+            Action::Rebuild { index, table } => self.rebuild(index.as_deref(), table)?,
         }
         Ok(self.finished(frame, command))
     }

@@ -6,6 +6,9 @@ use crate::value::dateparse::Order;
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) nocount: bool,
+    /// SET STATISTICS IO and TIME.
+    pub(crate) statistics_io: bool,
+    pub(crate) statistics_time: bool,
     pub(crate) xact_abort: bool,
     pub(crate) quoted_identifier: bool,
     pub(crate) implicit_transactions: bool,
@@ -25,6 +28,8 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             nocount: false,
+            statistics_io: false,
+            statistics_time: false,
             xact_abort: false,
             quoted_identifier: true,
             implicit_transactions: false,

@@ -7,6 +7,7 @@ use tdekit_wire_tds::{DoneKind, EnvChange, Flow, SqlType, Value};
 
 use super::compile::{Code, compile};
 use super::messages;
+use super::tallies::Origin;
 use crate::ast::{Action, Exec, ExecTarget, Expr, Kind, Name};
 use crate::bind::Variables;
 use crate::error::{Error, Result};
@@ -94,8 +95,9 @@ impl Run<'_> {
     /// EXEC ('..'): a batch of its own, in the same session.
     fn dynamic(&mut self, text: &str, frame: &Frame) -> Result<Signal> {
         let quoted = self.s.state.options.quoted_identifier;
+        self.s.meter.disturb();
         let compiled = crate::parse::parse(text, quoted)
-            .and_then(|stmts| compile_with(Vec::new(), stmts))
+            .and_then(|stmts| compile_with(Vec::new(), stmts, Origin::of(text, "", false)))
             .map_err(|at| located(at, ""))?;
         let called = self.body(&Arc::new(compiled), &[], "", frame.kind)?;
         Ok(match called.signal {
@@ -107,6 +109,7 @@ impl Run<'_> {
 
     /// Calls a procedure by its name.
     pub(crate) fn call(&mut self, name: &Name, given: &[Given], _: DoneKind) -> Result<Called> {
+        self.s.meter.disturb();
         let short = name.object().to_lowercase();
         let system = name.part(1).is_none_or(|schema| {
             schema.eq_ignore_ascii_case("sys") || schema.eq_ignore_ascii_case("dbo")
@@ -154,7 +157,8 @@ impl Run<'_> {
         else {
             return Err(Error::NoProcedure { name: name.text() });
         };
-        let compiled = Arc::new(compile_with(made.params, made.body).map_err(place)?);
+        let origin = Origin::of(text, "", true);
+        let compiled = Arc::new(compile_with(made.params, made.body, origin).map_err(place)?);
         if self.s.procedures.len() >= 64 {
             self.s.procedures.clear();
         }
@@ -207,6 +211,7 @@ impl Run<'_> {
             variables: compiled.program.variables.clone(),
             kind,
             procedure: procedure.to_owned(),
+            origin: Some(compiled.origin.clone()),
         };
         let places = self.arguments(compiled, given, procedure, &mut frame)?;
         let identity = self.s.state.scope_identity;
@@ -287,6 +292,7 @@ impl Run<'_> {
                     let lone = compile(
                         vec![crate::ast::Stmt {
                             line: 1,
+                            span: (0, 0),
                             kind: Kind::Declare(vec![(
                                 "@~default".to_owned(),
                                 param.ty,

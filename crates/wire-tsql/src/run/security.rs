@@ -97,6 +97,8 @@ impl Run<'_> {
         let unsupported = |what: &str| Err(Error::unsupported(format!("SET {what}")));
         match (name, value) {
             ("NOCOUNT", _) => options.nocount = on,
+            ("STATISTICS IO", _) => options.statistics_io = on,
+            ("STATISTICS TIME", _) => options.statistics_time = on,
             ("XACT_ABORT", _) => options.xact_abort = on,
             ("QUOTED_IDENTIFIER", _) => options.quoted_identifier = on,
             ("ANSI_DEFAULTS", _) => {
@@ -192,6 +194,9 @@ impl Run<'_> {
             }
             "FREEPROCCACHE" | "FREESYSTEMCACHE" => {
                 self.s.forget();
+                if name == "FREEPROCCACHE" {
+                    self.s.tallies.clear();
+                }
             }
             "TRACEON" | "TRACEOFF" => {
                 return Err(Error::unsupported(format!("DBCC {name}")));

@@ -13,7 +13,9 @@ use super::activity::Activities;
 use super::calls::Calls;
 use super::db::Db;
 use super::locks::{Locks, Owner};
+use super::meter::{Meter, Used};
 use super::options::Options;
+use super::tallies::{Origin, Tallies};
 use crate::ast::Kind;
 use crate::error::{At, Error};
 use crate::host::SharedHost;
@@ -32,6 +34,7 @@ pub struct TsqlEngine {
     host: SharedHost,
     version: Arc<AtomicU64>,
     activities: Activities,
+    tallies: Tallies,
     locks: Locks,
 }
 
@@ -42,6 +45,7 @@ impl TsqlEngine {
             host,
             version: Arc::new(AtomicU64::new(1)),
             activities: Activities::default(),
+            tallies: Tallies::default(),
             locks: Locks::default(),
         }
     }
@@ -64,7 +68,9 @@ impl TsqlEngine {
         };
         let db = Db::new(self.host.clone(), self.version.clone());
         let state = State::new(&found.name);
-        let place = self.activities.enter(caller, &found.name, &state.options.isolation);
+        let meter = Meter::new();
+        let isolation = &state.options.isolation;
+        let place = self.activities.enter(caller, &found.name, isolation, meter.live());
         Ok(Inner {
             db,
             state,
@@ -76,6 +82,9 @@ impl TsqlEngine {
             snapshot: None,
             load: None,
             place,
+            meter,
+            tallies: self.tallies.clone(),
+            used: Used::default(),
             locks: self.locks.enter(),
         })
     }
@@ -130,9 +139,11 @@ impl Inner {
         if let Some(known) = self.texts.get(&key) {
             return Ok(known.clone());
         }
+        self.meter.disturb();
         let params = crate::parse::parse_declarations(declarations)?;
         let stmts = crate::parse::parse(text, quoted)?;
-        let compiled = Arc::new(compile_with(params, stmts)?);
+        let origin = Origin::of(text, declarations, false);
+        let compiled = Arc::new(compile_with(params, stmts, origin)?);
         if text.len() <= PREPARED_BYTES {
             if self.texts.len() >= PREPARED {
                 self.texts.clear();
@@ -150,7 +161,8 @@ impl Inner {
         self.state.capturing = None;
         self.state.caught.clear();
         self.snapshot = None;
-        self.place.begin(self.state.now, command);
+        let (cpu_ns, at) = self.place.begin(self.state.now, command);
+        self.meter.begin_request(cpu_ns, at);
         self.show();
         let mut flag = self.db.cancel.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *flag = sink.cancel_flag();
@@ -170,6 +182,9 @@ impl Inner {
         if std::mem::take(&mut self.state.short) {
             // SQLite's memory for it goes with the connection, unless that holds needed state
             self.rest();
+        }
+        if self.meter.is_stale() {
+            self.meter.pass(self.db.pages(), 0);
         }
         self.show();
         self.place.end();
@@ -297,6 +312,7 @@ impl Session for Inner {
         let mut frame = frame(DoneKind::Statement);
         frame.vars = vec![Value::Null; compiled.program.variables.types.len()];
         frame.variables = compiled.program.variables.clone();
+        frame.origin = Some(compiled.origin.clone());
         let mut run = Run { s: self, sink };
         let ended = match run.steps(&compiled.program.steps, &mut frame) {
             Err(error) => run.failed(error, 1, &frame),
@@ -338,6 +354,7 @@ impl Session for Inner {
 
     fn transaction(&mut self, request: &Transaction, sink: &mut dyn Sink) {
         self.begin(sink, "EXECUTE");
+        self.meter.disturb();
         let level = |this: &mut Self, isolation: &Isolation| {
             let text = match isolation {
                 Isolation::Current => return,

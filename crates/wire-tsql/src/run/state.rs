@@ -1,9 +1,12 @@
 //! The state of running statements: how a list of them ended, a batch's variables, a session's
 //! memory.
 
+use std::sync::Arc;
+
 use tdekit_wire_tds::{DoneKind, Message};
 
 use super::options::Options;
+use super::tallies::Origin;
 use super::tran::Transaction;
 use crate::bind::Variables;
 use crate::value::Val;
@@ -29,6 +32,8 @@ pub(crate) struct Frame {
     pub(crate) kind: DoneKind,
     /// The procedure's name; empty in a batch.
     pub(crate) procedure: String,
+    /// The text that its statements stand in.
+    pub(crate) origin: Option<Arc<Origin>>,
 }
 
 impl Frame {
@@ -39,6 +44,7 @@ impl Frame {
             variables: Variables::default(),
             kind: DoneKind::InProcedure,
             procedure: String::new(),
+            origin: None,
         }
     }
 }

@@ -8,7 +8,9 @@ use tdekit_wire_tds::{Caller, Sink};
 use super::activity::Place;
 use super::db::Db;
 use super::locks::Holder;
+use super::meter::{Meter, Used};
 use super::state::State;
+use super::tallies::Tallies;
 use crate::catalog::model::Snapshot;
 use crate::run::called::Compiled;
 use crate::run::target::Load;
@@ -34,6 +36,10 @@ pub(crate) struct Inner {
     /// The bulk load that is coming in.
     pub(crate) load: Option<Load>,
     pub(crate) place: Place,
+    pub(crate) meter: Meter,
+    pub(crate) tallies: Tallies,
+    /// What the last measured statement used.
+    pub(crate) used: Used,
     pub(crate) locks: Holder,
 }
 

@@ -1,5 +1,6 @@
 //! System views that are filled here: their columns, and where their rows come from.
 
+pub(crate) mod figures;
 mod keys;
 mod objects;
 mod server;
@@ -9,6 +10,7 @@ use tdekit_wire_tds::{Caller, Length, SqlType, Value};
 use crate::catalog::model::Facts;
 use crate::host::Database;
 use crate::run::activity::Activity;
+use crate::run::tallies::Tallies;
 use crate::value::Val;
 
 /// A row of a view.
@@ -21,6 +23,7 @@ pub(crate) struct Server<'a> {
     pub(crate) databases: Vec<Database>,
     pub(crate) caller: &'a Caller,
     pub(crate) sessions: Vec<Activity>,
+    pub(crate) tallies: Tallies,
 }
 
 /// Where rows come from.
@@ -71,7 +74,7 @@ pub(crate) fn epoch() -> Val {
 
 /// All of them.
 pub(crate) fn all() -> impl Iterator<Item = &'static View> {
-    objects::VIEWS.iter().chain(keys::VIEWS).chain(server::VIEWS)
+    objects::VIEWS.iter().chain(keys::VIEWS).chain(server::VIEWS).chain(figures::VIEWS)
 }
 
 /// The view of this lower-case name.

@@ -192,7 +192,7 @@ fn settings() -> Vec<Row> {
     known.iter().map(row).collect()
 }
 
-fn moment(at: datetime::Moment) -> crate::value::Val {
+pub(super) fn moment(at: datetime::Moment) -> crate::value::Val {
     datetime::to_type(at, SqlType::DateTime, "datetime").unwrap_or(Value::Null)
 }
 
@@ -235,12 +235,26 @@ const SESSIONS: Columns = &[
     ("original_login_name", NAME),
     ("status", SqlType::NVarChar(Length::Of(30))),
     ("cpu_time", INT),
+    ("total_elapsed_time", INT),
     ("last_request_start_time", TIME),
+    ("last_request_end_time", TIME),
+    ("reads", BIG),
+    ("writes", BIG),
+    ("logical_reads", BIG),
     ("is_user_process", BIT),
     ("transaction_isolation_level", SMALL),
+    ("row_count", BIG),
     ("open_transaction_count", INT),
     ("database_id", SMALL),
 ];
+
+fn milliseconds(ns: u64) -> crate::value::Val {
+    int(i32::try_from(ns / 1_000_000).unwrap_or(i32::MAX))
+}
+
+fn big(count: u64) -> crate::value::Val {
+    int(i64::try_from(count).unwrap_or(i64::MAX))
+}
 
 fn database_id(server: &Server<'_>, name: &str) -> crate::value::Val {
     let found = server.databases.iter().find(|known| known.name.eq_ignore_ascii_case(name));
@@ -259,6 +273,7 @@ fn isolation(level: &str) -> i64 {
 
 fn sessions(server: &Server<'_>) -> Vec<Row> {
     let row = |own: &Activity| {
+        let used = own.total();
         vec![
             int(own.caller.spid),
             moment(own.since),
@@ -267,10 +282,16 @@ fn sessions(server: &Server<'_>) -> Vec<Row> {
             text(own.caller.login.clone()),
             text(own.caller.login.clone()),
             text(if own.request.is_some() { "running" } else { "sleeping" }),
-            int(own.cpu_ms().unwrap_or(0)),
+            milliseconds(used.cpu_ns),
+            milliseconds(used.elapsed_ns),
             moment(own.started),
+            own.ended.map_or(Value::Null, moment),
+            big(used.pages.read),
+            big(used.pages.written),
+            big(used.pages.asked),
             bit(true),
             int(isolation(&own.isolation)),
+            big(used.rows),
             int(own.trancount),
             database_id(server, &own.database),
         ]
@@ -295,6 +316,9 @@ const REQUESTS: Columns = &[
     ("cpu_time", INT),
     ("total_elapsed_time", INT),
     ("scheduler_id", INT),
+    ("reads", BIG),
+    ("writes", BIG),
+    ("logical_reads", BIG),
     ("transaction_isolation_level", SMALL),
     ("row_count", BIG),
 ];
@@ -303,6 +327,7 @@ fn requests(server: &Server<'_>) -> Vec<Row> {
     let running = server.sessions.iter().filter(|own| own.request.is_some());
     running
         .map(|own| {
+            let used = own.of_request();
             vec![
                 int(own.caller.spid),
                 int(0),
@@ -317,11 +342,14 @@ fn requests(server: &Server<'_>) -> Vec<Row> {
                 text("SOS_SCHEDULER_YIELD"),
                 int(own.trancount),
                 Value::Float(0.0),
-                int(own.cpu_ms().unwrap_or(0)),
-                int(own.elapsed_ms()),
+                milliseconds(used.cpu_ns),
+                milliseconds(used.elapsed_ns),
                 int(0),
+                big(used.pages.read),
+                big(used.pages.written),
+                big(used.pages.asked),
                 int(isolation(&own.isolation)),
-                int(0),
+                big(used.rows),
             ]
         })
         .collect()
@@ -349,7 +377,7 @@ fn system_views() -> Vec<Row> {
     let hosts = ["sys.dm_os_wait_stats", "sys.dm_os_schedulers", "sys.certificates"];
     names
         .chain(hosts)
-        .filter(|name| !name.starts_with("sys.spt_"))
+        .filter(|name| !name.starts_with("sys.spt_") && !name.contains('~'))
         .filter_map(|full| {
             let (schema, name) = full.split_once('.')?;
             let (id, name) = match schema {

@@ -6,6 +6,7 @@ mod drop;
 mod foreign;
 mod index;
 mod module;
+mod rebuild;
 mod schema;
 mod table;
 mod text;

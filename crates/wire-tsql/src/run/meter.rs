@@ -1,0 +1,198 @@
+//! What a session uses, measured: time, the processor time of the thread that works for it, and
+//! SQLite's own counts of pages.
+//!
+//! All that passes from one mark to the next belongs to the session. A statement begins at the
+//! last mark, or at a new one if something else has run since: so statements that follow each
+//! other cost one reading of the clocks each.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// SQLite's counts, of all databases that a connection has open and has had.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Pages {
+    /// Pages that were asked for: in the cache, or read.
+    pub(crate) asked: u64,
+    /// Pages that were read from files.
+    pub(crate) read: u64,
+    /// Pages that were written to files and logs.
+    pub(crate) written: u64,
+}
+
+impl Pages {
+    pub(crate) fn plus(self, other: Pages) -> Pages {
+        Pages {
+            asked: self.asked.wrapping_add(other.asked),
+            read: self.read.wrapping_add(other.read),
+            written: self.written.wrapping_add(other.written),
+        }
+    }
+
+    pub(crate) fn minus(self, other: Pages) -> Pages {
+        Pages {
+            asked: self.asked.saturating_sub(other.asked),
+            read: self.read.saturating_sub(other.read),
+            written: self.written.saturating_sub(other.written),
+        }
+    }
+}
+
+/// What was used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Used {
+    pub(crate) cpu_ns: u64,
+    pub(crate) elapsed_ns: u64,
+    pub(crate) pages: Pages,
+    pub(crate) rows: u64,
+}
+
+impl Used {
+    fn plus(self, other: Used) -> Used {
+        Used {
+            cpu_ns: self.cpu_ns.wrapping_add(other.cpu_ns),
+            elapsed_ns: self.elapsed_ns.wrapping_add(other.elapsed_ns),
+            pages: self.pages.plus(other.pages),
+            rows: self.rows.wrapping_add(other.rows),
+        }
+    }
+
+    /// What came since `before`.
+    pub(crate) fn since(self, before: Used) -> Used {
+        Used {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            elapsed_ns: self.elapsed_ns.saturating_sub(before.elapsed_ns),
+            pages: self.pages.minus(before.pages),
+            rows: self.rows.saturating_sub(before.rows),
+        }
+    }
+}
+
+/// A session's figures as other sessions see them: written by its own thread, at each mark.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    total: [AtomicU64; 6],
+    at_request: [AtomicU64; 6],
+}
+
+impl Live {
+    /// All that the session has used.
+    pub(crate) fn total(&self) -> Used {
+        load(&self.total)
+    }
+
+    /// What it had used when its last request began.
+    pub(crate) fn at_request(&self) -> Used {
+        load(&self.at_request)
+    }
+}
+
+fn store(cells: &[AtomicU64; 6], used: &Used) {
+    let Pages { asked, read, written } = used.pages;
+    let values = [used.cpu_ns, used.elapsed_ns, asked, read, written, used.rows];
+    for (cell, value) in cells.iter().zip(values) {
+        cell.store(value, Ordering::Relaxed);
+    }
+}
+
+fn load(cells: &[AtomicU64; 6]) -> Used {
+    let [cpu_ns, elapsed_ns, asked, read, written, rows] =
+        [0, 1, 2, 3, 4, 5].map(|at: usize| cells[at].load(Ordering::Relaxed));
+    Used { cpu_ns, elapsed_ns, pages: Pages { asked, read, written }, rows }
+}
+
+/// The processor time of this thread.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// The figures of one session.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    live: Arc<Live>,
+    total: Used,
+    cpu_ns: u64,
+    at: Instant,
+    pages: Pages,
+    /// Something has run since the last mark that is no statement's.
+    stale: bool,
+}
+
+impl Meter {
+    pub(crate) fn new() -> Meter {
+        Meter {
+            live: Arc::default(),
+            total: Used::default(),
+            cpu_ns: 0,
+            at: Instant::now(),
+            pages: Pages::default(),
+            stale: false,
+        }
+    }
+
+    pub(crate) fn live(&self) -> Arc<Live> {
+        self.live.clone()
+    }
+
+    /// A request begins, on whatever thread; what passed since the last one is nobody's.
+    pub(crate) fn begin_request(&mut self, cpu_ns: u64, at: Instant) {
+        (self.cpu_ns, self.at) = (cpu_ns, at);
+        store(&self.live.at_request, &self.total);
+    }
+
+    /// Something runs that is no measured statement.
+    pub(crate) fn disturb(&mut self) {
+        self.stale = true;
+    }
+
+    pub(crate) fn is_stale(&self) -> bool {
+        self.stale
+    }
+
+    /// Adds what passed since the last mark, and sets a new one.
+    pub(crate) fn pass(&mut self, pages: Pages, rows: u64) -> Used {
+        let (cpu_ns, at) = (thread_cpu_ns(), Instant::now());
+        let elapsed = at.saturating_duration_since(self.at).as_nanos();
+        let used = Used {
+            cpu_ns: cpu_ns.saturating_sub(self.cpu_ns),
+            elapsed_ns: u64::try_from(elapsed).unwrap_or(u64::MAX),
+            pages: pages.minus(self.pages),
+            rows,
+        };
+        self.total = self.total.plus(used);
+        (self.cpu_ns, self.at, self.pages, self.stale) = (cpu_ns, at, pages, false);
+        store(&self.live.total, &self.total);
+        used
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_has_what_passes_within_requests_and_nothing_else() {
+        let mut meter = Meter::new();
+        let live = meter.live();
+        meter.begin_request(thread_cpu_ns(), Instant::now());
+        let until = Instant::now() + std::time::Duration::from_millis(20);
+        while Instant::now() < until {}
+        let pages = Pages { asked: 5, read: 2, written: 1 };
+        let used = meter.pass(pages, 3);
+        assert!(used.elapsed_ns >= 20_000_000, "{used:?}");
+        assert!(used.cpu_ns > 0 && used.cpu_ns <= used.elapsed_ns + 1_000_000, "{used:?}");
+        assert_eq!((used.pages, used.rows), (pages, 3));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        meter.begin_request(thread_cpu_ns(), Instant::now());
+        assert_eq!(live.at_request(), live.total());
+        let more = meter.pass(Pages { asked: 7, read: 2, written: 1 }, 0);
+        assert!(more.elapsed_ns < 20_000_000, "the pause is nobody's: {more:?}");
+        assert_eq!(more.pages, Pages { asked: 2, read: 0, written: 0 });
+        assert_eq!(live.total().pages.asked, 7);
+        assert_eq!(live.total().since(live.at_request()), more);
+    }
+}
