@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use tdekit_backup_run::{Notice, Operator};
 use tdekit_key_crypto::pem::encode_certificate;
 use tdekit_key_store::{
-    CertificateBackup as Read, CertificateInfo, NewCertificate, RsaBits, StoreError, expires_soon,
-    iso8601, now_seconds, read_certificate_file, write_new,
+    CertificateBackup as Read, CertificateInfo, KeyStore, NewCertificate, RsaBits, StoreError,
+    expires_soon, iso8601, now_seconds, read_certificate_file, write_new,
 };
 use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tsql::{CertificateBackup, CreateCertificate, Error, Progress};
@@ -52,7 +52,9 @@ pub(crate) fn create(keys: &Keys, base: &Path, wanted: &CreateCertificate) -> Re
     };
     keys.change(|store| {
         store.create_certificate(&new).map(drop).map_err(|failure| fault::of_store(&failure))
-    })
+    })?;
+    keys.note_made(&wanted.name);
+    Ok(())
 }
 
 /// `BACKUP CERTIFICATE`: the certificate as DER, as SQL Server writes it; the private key as an
@@ -127,7 +129,22 @@ fn backup_pfx(
 
 /// `DROP CERTIFICATE`.
 pub(crate) fn remove(keys: &Keys, name: &str) -> Result<(), Error> {
-    keys.change(|store| match store.drop_certificate(name, false) {
+    // What nobody knows of cannot need one that was made a moment ago.
+    let young = keys.was_made_here(name);
+    let in_use = |store: &KeyStore| -> Result<bool, StoreError> {
+        let named = |info: &&CertificateInfo| info.name.eq_ignore_ascii_case(name);
+        for info in store.certificates().iter().filter(named) {
+            if !store.uses_of(&info.sha256)?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    let store = keys.store()?;
+    let used =
+        store.as_ref().map(in_use).transpose().map_err(|failure| fault::of_store(&failure))?;
+    let force = young && used == Some(false);
+    keys.change(|store| match store.drop_certificate(name, force) {
         Ok(_) => Ok(()),
         Err(StoreError::CertificateMissing { .. }) => Err(fault::no_certificate("drop", name)),
         Err(failure) => Err(fault::of_store(&failure)),

@@ -1,6 +1,6 @@
 //! The key store of a server: opened by what its operator gave, or by a client's statement.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tdekit_backup_run::Operator;
@@ -21,17 +21,41 @@ pub(crate) struct Keys {
     /// The store as it was opened last.
     current: Mutex<Option<Arc<Unlocked>>>,
     cost: PasswordParams,
+    /// Names of certificates that were made since the server's start.
+    made: Mutex<Vec<String>>,
 }
 
 impl Keys {
     pub(crate) fn new(operator: Arc<dyn Operator>, cost: PasswordParams) -> Self {
         let (given, current) = (Mutex::new(None), Mutex::new(None));
-        Self { operator, given, current, cost }
+        Self { operator, given, current, cost, made: Mutex::default() }
     }
 
     /// Names the key store and hears warnings.
     pub(crate) fn operator(&self) -> &dyn Operator {
         &*self.operator
+    }
+
+    /// A certificate was made.
+    pub(crate) fn note_made(&self, name: &str) {
+        locked(&self.made).push(name.to_lowercase());
+    }
+
+    /// Whether a certificate was made since the server's start.
+    pub(crate) fn was_made_here(&self, name: &str) -> bool {
+        locked(&self.made).contains(&name.to_lowercase())
+    }
+
+    /// A file is gone: no certificate is needed for it any more.
+    pub(crate) fn forget_file(&self, path: &Path) -> Result<(), Error> {
+        let Some(store) = self.store()? else { return Ok(()) };
+        let forget = || -> Result<(), StoreError> {
+            for known in store.uses()?.iter().filter(|known| known.path == path) {
+                store.forget_use(&known.sha256, known.file_id)?;
+            }
+            Ok(())
+        };
+        forget().map_err(|failure| fault::of_store(&failure))
     }
 
     /// The store's directory.

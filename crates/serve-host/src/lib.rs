@@ -19,6 +19,7 @@ mod rows;
 #[cfg(test)]
 mod scripts;
 mod steer;
+mod storage;
 mod switches;
 #[cfg(test)]
 mod tests;
@@ -124,6 +125,7 @@ impl Host for ServeHost {
                 none if none.is_empty() => return Ok(None),
                 known => connections::connections(&known),
             },
+            "sys.master_files" => storage::master_files(&self.databases)?,
             "sys.dm_os_schedulers" => views::schedulers(),
             "sys.dm_os_wait_stats" => views::wait_stats(),
             _ => return Ok(None),
@@ -151,7 +153,9 @@ impl Host for ServeHost {
     }
 
     fn drop_database(&self, name: &str) -> Result<()> {
-        self.databases.remove(name)
+        let found = self.databases.find(name).ok();
+        self.databases.remove(name)?;
+        found.map_or(Ok(()), |found| self.keys.forget_file(&found.path))
     }
 
     fn alter_database(
@@ -229,6 +233,14 @@ impl Host for ServeHost {
 
     fn backup(&self, wanted: &Backup, mut out: Progress<'_>) -> Result<()> {
         backup::run(self.both(), wanted, &mut out)
+    }
+
+    fn delete_backup_history(&self, database: &str) -> Result<()> {
+        storage::delete_history(&self.keys, database)
+    }
+
+    fn delete_backup_file(&self, file: &str) -> Result<()> {
+        storage::delete_backup(&self.databases, &self.keys, file)
     }
 
     fn restore(&self, wanted: &Restore, mut out: Progress<'_>) -> Result<Option<Rows>> {

@@ -10,6 +10,7 @@ use tdekit_wire_tds::{
     Caller, Column, Command, DoneKind, Engine, EnvChange, Flow, Message, Session, Sink, SqlType,
     Value,
 };
+use tdekit_wire_tsql::TsqlEngine;
 
 use super::tests::Served;
 
@@ -93,6 +94,10 @@ impl Sink for Heard {
 }
 
 fn client(served: &Served) -> Box<dyn Session> {
+    client_of(&served.engine())
+}
+
+fn client_of(engine: &TsqlEngine) -> Box<dyn Session> {
     let caller = Caller {
         spid: 51,
         login: "sa".to_owned(),
@@ -103,7 +108,7 @@ fn client(served: &Served) -> Box<dyn Session> {
         address: "127.0.0.1".to_owned(),
         ..Caller::default()
     };
-    served.engine().open(&caller).unwrap()
+    engine.open(&caller).unwrap()
 }
 
 /// Runs a script batch by batch, as clients take GO.
@@ -217,4 +222,103 @@ GO";
     assert_eq!(heard.int(2), 43);
     drop(client);
     assert_eq!(served.sum("awHDD"), 43);
+}
+
+/// The life of a run of `tdekit bench --target mssql://`: databases, a key, figures, backups, and
+/// all of it gone.
+const BENCH: &str = "CREATE DATABASE b_plain;
+CREATE DATABASE b_crypt;
+CREATE CERTIFICATE b_cert WITH SUBJECT = N'bench';
+GO
+USE b_crypt; CREATE DATABASE ENCRYPTION KEY WITH ALGORITHM = AES_256
+    ENCRYPTION BY SERVER CERTIFICATE b_cert;
+GO
+USE master; ALTER DATABASE b_crypt SET ENCRYPTION ON;
+GO
+USE b_crypt;
+CREATE TABLE dbo.Card (CardID int NOT NULL PRIMARY KEY, Text nvarchar(36) NOT NULL);
+CREATE INDEX Card_Text ON dbo.Card (Text);
+GO
+USE b_crypt;
+INSERT INTO dbo.Card VALUES (1, N'a'), (2, N'b'), (3, N'c');
+EXEC sp_executesql N'/*tdekit 1a2b a select 03*/ SELECT COUNT(*) FROM dbo.Card WHERE CardID > @a',
+    N'@a int', @a = 1;
+CHECKPOINT; DBCC DROPCLEANBUFFERS;
+EXEC sp_executesql N'/*tdekit 1a2b a select 03*/ SELECT COUNT(*) FROM dbo.Card WHERE CardID > @a',
+    N'@a int', @a = 1;
+ALTER INDEX ALL ON dbo.Card REBUILD;
+BACKUP DATABASE b_crypt TO DISK = N'b.bak' WITH FORMAT, INIT, COMPRESSION,
+    ENCRYPTION (ALGORITHM = AES_256, SERVER CERTIFICATE = b_cert);
+BACKUP DATABASE b_plain TO DISK = N'p.bak' WITH FORMAT, INIT, NO_COMPRESSION;
+RESTORE VERIFYONLY FROM DISK = N'b.bak';
+GO
+";
+
+#[test]
+fn a_bench_leaves_nothing() {
+    let (served, mut client) = with_document_b();
+    let heard = run(client.as_mut(), BENCH);
+    assert_eq!(heard.errors(), []);
+    let stats =
+        "SELECT CONVERT(nvarchar(40), SUBSTRING(t.text, CHARINDEX(N'/*tdekit ', t.text), 40)),
+            CONVERT(bigint, q.total_worker_time), CONVERT(bigint, q.total_logical_reads),
+            CONVERT(bigint, q.total_logical_writes), CONVERT(bigint, q.total_physical_reads),
+            CONVERT(bigint, q.total_elapsed_time), CONVERT(bigint, q.execution_count)
+        FROM sys.dm_exec_query_stats AS q CROSS APPLY sys.dm_exec_sql_text(q.sql_handle) AS t
+        WHERE t.text LIKE N'%/*tdekit 1a2b a %' AND t.text NOT LIKE N'%dm_exec_query_stats%'
+            AND t.text NOT LIKE N'%CREATE%'";
+    let heard = run(client.as_mut(), stats);
+    assert_eq!(heard.errors(), []);
+    let found = heard.results[0].1.iter().find(|row| row[6] == Value::Int(2)).unwrap();
+    let numbers: Vec<i64> = found[1..]
+        .iter()
+        .map(|value| match value {
+            Value::Int(int) => *int,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let [cpu, logical, writes, physical, elapsed, _] = numbers[..] else { panic!("{numbers:?}") };
+    assert!(cpu > 0 && cpu <= elapsed + 1000 && writes == 0, "{numbers:?}");
+    assert!(physical > 0 && physical <= logical, "{numbers:?}");
+    let files = "SELECT name FROM sys.master_files
+        WHERE database_id = DB_ID('b_plain') AND type = 0 AND size > 0 AND size < 100";
+    assert_eq!(run(client.as_mut(), files).texts(0), ["b_plain"]);
+
+    // What is needed stays, and so does what is no backup.
+    let refused = |client: &mut dyn Session, sql: &str| run(client, sql).errors()[0].0;
+    assert_eq!(refused(client.as_mut(), "USE master; DROP CERTIFICATE b_cert"), 15352);
+    assert_eq!(refused(client.as_mut(), "EXEC master.sys.xp_delete_file 0, N'b_plain.db'"), 3241);
+    assert!(served.path("b_plain.db").is_file());
+    assert_eq!(refused(client.as_mut(), "EXEC xp_delete_file 0, N'.', N'bak'"), 40512);
+
+    let gone = "USE master; DROP DATABASE b_plain; DROP DATABASE b_crypt;
+        EXEC master.sys.xp_delete_file 0, N'b.bak'; EXEC master.sys.xp_delete_file 0, N'p.bak';
+        EXEC msdb.dbo.sp_delete_database_backuphistory @database_name = N'b_plain';
+        EXEC msdb.dbo.sp_delete_database_backuphistory N'B_CRYPT';
+        DROP CERTIFICATE b_cert;
+        SELECT COUNT(*) FROM msdb.dbo.backupset WHERE database_name LIKE 'b[_]%';
+        SELECT COUNT(*) FROM sys.certificates WHERE name = 'b_cert';
+        SELECT name FROM sys.certificates";
+    let heard = run(client.as_mut(), gone);
+    assert_eq!(heard.errors(), []);
+    assert_eq!((heard.int(0), heard.int(1)), (0, 0));
+    assert_eq!(heard.texts(2), ["TestCert"]);
+    for file in ["b_plain.db", "b_crypt.db", "b.bak", "p.bak"] {
+        assert!(!served.path(file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn a_certificate_of_an_earlier_start_needs_a_backup_before_it_goes() {
+    let (served, client) = with_document_b();
+    drop(client);
+    let mut client = client_of(&served.engine_again());
+    let open = "OPEN MASTER KEY DECRYPTION BY PASSWORD = 'p@ssw0rd'";
+    assert_eq!(run(client.as_mut(), open).errors(), []);
+    let heard = run(client.as_mut(), "DROP CERTIFICATE TestCert");
+    assert!(
+        matches!(heard.errors()[..], [(_, text)] if text.contains("backup")),
+        "{:?}",
+        heard.errors()
+    );
 }

@@ -45,6 +45,12 @@ impl Served {
         TsqlEngine::new(Arc::clone(&self.host) as _)
     }
 
+    /// A server that is started again on the same directories.
+    pub(super) fn engine_again(&self) -> TsqlEngine {
+        let [data, home] = ["data", "home"].map(|name| self.dir.path().join(name));
+        TsqlEngine::new(Arc::new(host_at(&data, &home)))
+    }
+
     /// With document B's master key and certificate.
     fn with_certificate() -> Self {
         let served = Self::new();

@@ -441,6 +441,24 @@ pub trait Host: Send + Sync {
         not_here("BACKUP DATABASE")
     }
 
+    /// `sp_delete_database_backuphistory`.
+    ///
+    /// # Errors
+    /// When the history cannot be changed.
+    fn delete_backup_history(&self, database: &str) -> Result<()> {
+        let _ = database;
+        not_here("sp_delete_database_backuphistory")
+    }
+
+    /// `xp_delete_file 0`: removes a file of backups.
+    ///
+    /// # Errors
+    /// 3241 for a file that is none.
+    fn delete_backup_file(&self, file: &str) -> Result<()> {
+        let _ = file;
+        not_here("xp_delete_file")
+    }
+
     /// `RESTORE`: rows for those kinds that give some.
     ///
     /// # Errors

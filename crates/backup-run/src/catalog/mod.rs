@@ -237,6 +237,31 @@ impl Catalog {
         Ok(())
     }
 
+    /// Forgets the sets of the databases of this name, whatever its case, and their restores. The
+    /// sets themselves stay where they are. Gives how many there were.
+    ///
+    /// # Errors
+    /// `Database`.
+    pub fn forget(&mut self, database_name: &str) -> Result<usize, RunError> {
+        self.remove(database_name).map_err(failed("change", &self.path))
+    }
+
+    fn remove(&mut self, name: &str) -> rusqlite::Result<usize> {
+        let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let of = "SELECT backup_set_uuid FROM backupset WHERE database_name = ?1 COLLATE NOCASE";
+        for table in ["restorehistory", "backupsetencryptor"] {
+            let sql = format!("DELETE FROM {table} WHERE backup_set_uuid IN ({of})");
+            transaction.execute(&sql, [name])?;
+        }
+        let sql = "DELETE FROM backupset WHERE database_name = ?1 COLLATE NOCASE";
+        let count = transaction.execute(sql, [name])?;
+        let sql = "DELETE FROM backupmediafamily
+             WHERE media_uuid NOT IN (SELECT media_uuid FROM backupset)";
+        transaction.execute(sql, [])?;
+        transaction.commit()?;
+        Ok(count)
+    }
+
     /// The sets, by the time when they were begun.
     ///
     /// # Errors

@@ -434,15 +434,32 @@ impl Run<'_> {
 
 /// System procedures that the front end knows.
 pub(crate) const PROCEDURES: &[&str] = &[
+    "sp_delete_database_backuphistory",
     "sp_describe_first_result_set",
     "sp_describe_undeclared_parameters",
     "sp_executesql",
     "sp_getapplock",
     "sp_releaseapplock",
     "sp_server_info",
+    "xp_delete_file",
     "xp_instance_regwrite",
     "xp_msver",
 ];
+
+fn missing(name: &str) -> Error {
+    Error::MissingParameter { procedure: name.to_owned(), name: "@database_name".to_owned() }
+}
+
+/// A text among the arguments, by its place or its name.
+fn text_argument(given: &[Given], at: usize, name: &str) -> Option<String> {
+    let named = |arg: &Given| arg.name.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(name));
+    let found = given.iter().find(|arg| named(arg));
+    let found = found.or_else(|| given.get(at).filter(|arg| arg.name.is_none()))?;
+    match &found.value {
+        Some(Value::Text(text)) => Some(text.to_string()),
+        _ => None,
+    }
+}
 
 /// Calls a system procedure; None when there is none of this name.
 pub(crate) fn system_procedure(
@@ -488,6 +505,21 @@ pub(crate) fn system_procedure(
             let frame = Frame { procedure: name.to_owned(), ..Frame::empty() };
             run.give(&rows, &frame).map(|signal| Some(done(signal)))
         }
+        "sp_delete_database_backuphistory" => {
+            let database =
+                text_argument(given, 0, "@database_name").ok_or_else(|| missing(name))?;
+            run.s.db.host.delete_backup_history(&database)?;
+            Ok(Some(done(Signal::Next)))
+        }
+        // 0 is a file of backups, and a folder with an extension is none
+        "xp_delete_file" => match (given.first().map(|arg| &arg.value), given.len()) {
+            (Some(Some(Value::Int(0))), 2) => {
+                let file = text_argument(given, 1, "").ok_or_else(|| missing(name))?;
+                run.s.db.host.delete_backup_file(&file)?;
+                Ok(Some(done(Signal::Next)))
+            }
+            _ => Err(Error::feature("xp_delete_file of more than one file of backups")),
+        },
         "sp_describe_first_result_set" => run.first_result_set(given).map(Some),
         "sp_getapplock" => run.get_app_lock(given).map(Some),
         "sp_releaseapplock" => run.release_app_lock(given).map(Some),

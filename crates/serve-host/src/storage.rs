@@ -1,0 +1,98 @@
+//! Files on disk: `sys.master_files`, and files and history of backups that go.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use tdekit_backup_run::{Catalog, RunError};
+use tdekit_sqlite_convert::with_suffix;
+use tdekit_wire_tds::SqlType;
+use tdekit_wire_tds::messages::ServerError;
+use tdekit_wire_tsql::{Device, Error, Restore, RestoreKind, Rows};
+
+use super::databases::Databases;
+use super::keys::Keys;
+use super::rows::{INT, Named, TINY, int, rows, string, text};
+use super::{fault, files, restore};
+
+/// The unit of SQL Server's sizes of files.
+const PAGE_BYTES: u64 = 8192;
+
+const MASTER_FILES: &[(&str, SqlType)] = &[
+    ("database_id", INT),
+    ("file_id", INT),
+    ("type", TINY),
+    ("type_desc", text(60)),
+    ("data_space_id", INT),
+    ("name", text(128)),
+    ("physical_name", text(260)),
+    ("state", TINY),
+    ("state_desc", text(60)),
+    ("size", INT),
+    ("max_size", INT),
+];
+
+/// `sys.master_files`: the file of each database, and its log where one is there.
+pub(crate) fn master_files(databases: &Databases) -> Result<Rows, Error> {
+    let mut found = Vec::new();
+    for database in databases.found()? {
+        let log = with_suffix(&database.path, "-wal");
+        let parts = [(&database.path, (0, "ROWS"), ""), (&log, (1, "LOG"), "_log")];
+        for (number, (path, (kind, described), suffix)) in (1..).zip(parts) {
+            let Ok(facts) = fs::metadata(path) else { continue };
+            let row: Named = vec![
+                ("database_id", int(database.id)),
+                ("file_id", int(number)),
+                ("type", int(kind)),
+                ("type_desc", string(described)),
+                ("data_space_id", int(1 - kind)),
+                ("name", string(format!("{}{suffix}", database.name))),
+                ("physical_name", string(path.display().to_string())),
+                ("state", int(0)),
+                ("state_desc", string("ONLINE")),
+                ("size", int(i32::try_from(facts.len().div_ceil(PAGE_BYTES)).unwrap_or(i32::MAX))),
+                ("max_size", int(-1)),
+            ];
+            found.push(row);
+        }
+    }
+    Ok(rows(MASTER_FILES, found))
+}
+
+/// `sp_delete_database_backuphistory`.
+pub(crate) fn delete_history(keys: &Keys, database: &str) -> Result<(), Error> {
+    let of_run = |failure: RunError| fault::of_run(&failure);
+    let dir = keys.dir()?;
+    if Catalog::open_existing(&dir).map_err(of_run)?.is_none() {
+        return Ok(());
+    }
+    let mut catalog = Catalog::open(&dir).map_err(of_run)?;
+    catalog.forget(database).map(drop).map_err(of_run)
+}
+
+/// `xp_delete_file`: one file, which must be a media set.
+pub(crate) fn delete_backup(databases: &Databases, keys: &Keys, file: &str) -> Result<(), Error> {
+    let none = || Error::from(ServerError::NoMedia { device: file.to_owned() });
+    let path = files::resolve(databases.dir(), file).ok_or_else(none)?;
+    let wanted = Restore {
+        kind: RestoreKind::LabelOnly,
+        database: None,
+        devices: vec![Device::Disk(file.to_owned())],
+        position: None,
+        replace: false,
+        recovery: true,
+        checksum: None,
+        stats_percent: None,
+        moves: Vec::new(),
+    };
+    restore::media(databases, &wanted)?;
+    remove(&path).map_err(|failure| fault::own(format!("{}: {failure}", path.display())))?;
+    keys.forget_file(&path)
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    match fs::symlink_metadata(path)?.is_file() {
+        true => fs::remove_file(path),
+        false => Err(ErrorKind::InvalidInput.into()),
+    }
+}
