@@ -132,7 +132,9 @@ impl Stage {
     /// Of one experiment of a run. Those beside the one that has the headline may end by its widths
     /// alone.
     pub(crate) fn of(settings: &Settings, experiment: Experiment) -> Self {
-        let heads = experiment.layout() == Experiment::Embedded.layout();
+        let heads = [Experiment::Embedded, Experiment::Server]
+            .iter()
+            .any(|head| experiment.layout() == head.layout());
         let stopping = settings.stopping.filter(|plan| heads || plan.all_ppm.is_some());
         Self::new(stopping, settings.confidence())
     }

@@ -3,10 +3,10 @@
 
 use crate::format::As;
 use crate::metric::Metric::{
-    self, Bytes, ClientCpu, ClientSwitches, Cpu, CpuEach, DeviceRead, DeviceWrite, Elapsed,
-    Instructions, InvoluntarySwitches, MedianLatency, OwnCpu, P95Latency, Packets, PagesRead,
-    PagesWritten, PeakMemory, ServerCpu, ServerSwitches, Size, SwitchesEach, System, TailLatency,
-    Throughput, User, VoluntarySwitches, WireBytes,
+    self, Bytes, ClientCpu, ClientElapsed, ClientSwitches, Cpu, CpuEach, DeviceRead, DeviceWrite,
+    Elapsed, HistoryElapsed, Instructions, InvoluntarySwitches, MedianLatency, OwnCpu, P95Latency,
+    Packets, PagesRead, PagesWritten, PeakMemory, ServerCpu, ServerSwitches, Size, SwitchesEach,
+    System, TailLatency, Throughput, User, VoluntarySwitches, WireBytes,
 };
 use crate::model::Experiment;
 use crate::piece::{Piece, number, text};
@@ -31,6 +31,10 @@ const fn fact(name: &'static str, words: &'static str, shown: As, compared: bool
 pub(crate) const FACTS: &[FactInfo] = &[
     fact("engine", "engine", As::Count, true),
     fact("server", "server", As::Count, true),
+    fact("edition", "edition", As::Count, true),
+    fact("counters", "counters of statements", As::Count, true),
+    fact("connections", "connections of the mixes", As::Count, true),
+    fact("tls", "TLS", As::Count, false),
     fact("label", "database", As::Count, false),
     fact("source_bytes", "size", As::Bytes, true),
     fact("target", "target", As::Count, false),
@@ -144,6 +148,30 @@ const EMBEDDED: Layout = Layout {
                    written); device bytes are the kernel's, for the measured processes.",
 };
 
+const SERVER: Layout = Layout {
+    title: "SQL Server's protocol",
+    cell: "Class",
+    ratios: &[Elapsed, Cpu, ClientElapsed, MedianLatency, TailLatency],
+    wanted: [Elapsed, Cpu],
+    way: Way::Mean,
+    pooled: &[],
+    pooled_note: "",
+    costs: &[Elapsed, Cpu, ClientElapsed],
+    costs_in_terminal: true,
+    figures: &[
+        ("Server CPU", Cpu, Of::Median),
+        ("Logical reads", PagesRead, Of::Median),
+        ("Logical writes", PagesWritten, Of::Median),
+        ("Physical reads", DeviceRead, Of::Median),
+        ("Duration", Elapsed, Of::Median),
+        ("At the client", ClientElapsed, Of::Median),
+        ("Client CPU", ClientCpu, Of::Median),
+    ],
+    figures_note: "Medians of a block, by the server's own counters. Reads and writes are pages, \
+                   physical reads bytes. The mixes' duration is the client's clock, and their CPU \
+                   the sum over the connections' sessions.",
+};
+
 const BACKUP: Layout = Layout {
     title: "Backups: cipher, compression, source, target",
     cell: "Backup",
@@ -160,11 +188,14 @@ const BACKUP: Layout = Layout {
         ("Min", Elapsed, Of::Least),
         ("Avg", Elapsed, Of::Mean),
         ("Max", Elapsed, Of::Most),
+        ("By the server's history", HistoryElapsed, Of::Mean),
+        ("Server CPU", ServerCpu, Of::Mean),
         ("User CPU", User, Of::Mean),
         ("System CPU", System, Of::Mean),
         ("Memory", PeakMemory, Of::Most),
     ],
-    figures_note: "CPU is that of the command; memory is its largest resident set.",
+    figures_note: "CPU is that of the command, on a SQL Server that of the session; memory is the \
+                   command's largest resident set.",
 };
 
 const OLTP: Layout = Layout {
@@ -232,6 +263,7 @@ impl Experiment {
             | Self::Scans
             | Self::Speedtest
             | Self::Script => &EMBEDDED,
+            Self::Server => &SERVER,
             Self::Backup => &BACKUP,
             Self::Oltp => &OLTP,
             Self::Messages => &MESSAGES,

@@ -72,9 +72,9 @@ metrics! {
     User, "user CPU", "user_ns", true, Duration;
     /// System CPU.
     System, "system CPU", "system_ns", true, Duration;
-    /// Pages that were not in SQLite's cache.
+    /// Pages that were not in SQLite's cache; of a SQL Server its logical reads.
     PagesRead, "pages read", "pages_read", true, Count;
-    /// Pages that SQLite wrote.
+    /// Pages that SQLite wrote; of a SQL Server its logical writes.
     PagesWritten, "pages written", "pages_written", true, Count;
     /// Bytes fetched from a device.
     DeviceRead, "read from the device", "device_read_bytes", true, Bytes;
@@ -120,6 +120,10 @@ metrics! {
     SwitchesEach, "server context switches a packet", "server_switches_per_packet", true, Amount;
     /// CPU of whoever drives the engine.
     ClientCpu, "client CPU", "client_cpu_ns", true, Duration;
+    /// Wall clock of whoever drives the server, where the server has a clock of its own.
+    ClientElapsed, "elapsed at the client", "client_elapsed_ns", true, Duration;
+    /// Duration as the server's history of backups has it, in whole seconds.
+    HistoryElapsed, "duration by the history", "history_elapsed_ns", true, Duration;
     /// Context switches of whoever drives the server.
     ClientSwitches, "client context switches", "client_switches", true, Count;
     /// Packets received.

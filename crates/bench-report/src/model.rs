@@ -45,6 +45,9 @@ pub struct Results {
     /// The mixes, operations, scans and a script, which share their sides, when one was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedded: Option<Report>,
+    /// The mixes and operations on a SQL Server, when they were run; never beside `embedded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Report>,
     /// The backup matrix, when it was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<Report>,
@@ -64,6 +67,7 @@ impl Results {
     pub fn reports(&self) -> impl Iterator<Item = (&'static str, &Report)> {
         let all = [
             ("embedded", &self.embedded),
+            (SERVER, &self.server),
             ("oltp", &self.oltp),
             ("messages", &self.messages),
             ("backup", &self.backup),
@@ -72,9 +76,24 @@ impl Results {
     }
 
     pub(crate) fn reports_mut(&mut self) -> impl Iterator<Item = &mut Report> {
-        let all = [&mut self.embedded, &mut self.oltp, &mut self.messages, &mut self.backup];
-        all.into_iter().flatten()
+        let Self { embedded, server, oltp, messages, backup, .. } = self;
+        [embedded, server, oltp, messages, backup].into_iter().flatten()
     }
+
+    /// The report whose classes the head of a page is about, with its name in the document: that of
+    /// databases in the process, or of a SQL Server.
+    #[must_use]
+    pub fn classes(&self) -> Option<(&'static str, &Report)> {
+        self.reports().find(|(name, _)| is_of_classes(name))
+    }
+}
+
+/// The place of a SQL Server's report.
+const SERVER: &str = "server";
+
+/// Whether a report of this name has mixes and operations, which share the sections of a page.
+pub(crate) fn is_of_classes(name: &str) -> bool {
+    matches!(name, "embedded" | SERVER)
 }
 
 /// The program that measured.
@@ -311,6 +330,8 @@ pub enum Experiment {
     /// [`Script`](Self::Script) as one report: they share sides and restarts.
     #[default]
     Embedded,
+    /// Mixes and operations on a SQL Server as one report.
+    Server,
     /// Mixes of reads, updates and inserts by several processes.
     Crud,
     /// Statements by type with emptied caches, and rebuild of every index.
@@ -335,6 +356,7 @@ impl Experiment {
     pub fn label(self) -> &'static str {
         match self {
             Self::Embedded => "SQLite in the process",
+            Self::Server => "SQL Server's protocol",
             Self::Crud => "CRUD mixes",
             Self::Operations => "operations",
             Self::Scans => "scans",

@@ -2,7 +2,7 @@
 
 use crate::format::{bytes, duration};
 use crate::metric::Metric;
-use crate::model::{Experiment, Results, Role};
+use crate::model::{Experiment, Results, Role, is_of_classes};
 use crate::oltp::own_share;
 use crate::piece::Piece;
 use crate::published::{PUBLISHED, published_reckoning, published_table};
@@ -15,11 +15,16 @@ use crate::verdict::verdict;
 pub fn terminal(results: &Results) -> String {
     let mut text = heading(results);
     text.extend(verdict(results).into_iter().map(|line| line + "\n"));
-    if let Some(report) = &results.embedded {
-        text.push_str(&embedded(results, report));
+    if let Some((name, report)) = results.classes() {
+        text.push_str(&classes(results, (name, report)));
     }
     text.push_str(&circumstances(results));
-    for (name, report) in results.reports().filter(|(name, _)| *name != "embedded") {
+    if let Some(report) = &results.server {
+        let shown = Shown::of("server", report);
+        text.push_str(&format!("{}{}\n", shown.figures().words(), shown.layout.figures_note));
+        text.extend(report.limits.iter().map(|limit| format!("\nnote: {limit}\n")));
+    }
+    for (name, report) in results.reports().filter(|(name, _)| !is_of_classes(name)) {
         text.push_str(&own(name, report));
     }
     text.extend(results.warnings.iter().map(|warning| format!("\nwarning: {warning}\n")));
@@ -27,9 +32,9 @@ pub fn terminal(results: &Results) -> String {
     text
 }
 
-/// Databases in the process: the cost of our side and of peers, latencies and probes.
-fn embedded(results: &Results, report: &Report) -> String {
-    let shown = Shown::of("embedded", report);
+/// Mixes and operations: the cost of our side and of peers, latencies and probes.
+fn classes(results: &Results, (name, report): (&str, &Report)) -> String {
+    let shown = Shown::of(name, report);
     let metrics = [Metric::Elapsed, Metric::Cpu];
     let confidence = f64::from(results.settings.confidence_permille) / 10.0;
     let mut text = String::new();

@@ -39,7 +39,7 @@ pub(crate) fn verdict(results: &Results) -> Vec<String> {
     } else if results.control {
         sentences.insert(0, CONTROL.to_owned());
     }
-    if let Some(report) = &results.embedded {
+    if let Some((_, report)) = results.classes() {
         sentences.extend(of_groups(report, results.settings.confidence()));
     }
     if let Some(report) = &results.messages {

@@ -14,6 +14,7 @@ use clap::Parser;
 use crate::driver;
 use crate::error::{BenchError, Result};
 use crate::interrupt;
+use crate::mssql::dry_run;
 use crate::tools::Tools;
 use crate::worker;
 use args::{BenchArgs, BenchCommand};
@@ -104,6 +105,10 @@ fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome> {
         return beside::order(args);
     }
     let config = configure(args)?;
+    if config.mssql.dry_run {
+        print!("{}", dry_run(&config));
+        return Ok(Outcome::Complete);
+    }
     if args.calibrate {
         return beside::calibrate(args, &config, tools);
     }
@@ -150,6 +155,10 @@ pub(crate) mod tests {
 
     fn parse(words: &[&str]) -> BenchArgs {
         parsed(words).unwrap()
+    }
+
+    pub(crate) fn config_of(words: &[&str]) -> Result<Config> {
+        configure(&parse(words))
     }
 
     pub(crate) fn config() -> Config {

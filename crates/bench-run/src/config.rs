@@ -11,6 +11,7 @@ use crate::control::think_time;
 use crate::generate::Mix;
 use crate::job::{CrudRequest, LibraryChoice};
 use crate::messages::MessagesPlan;
+use crate::mssql::MssqlPlan;
 use crate::oltp::OltpPlan;
 use crate::peers::Peer;
 
@@ -24,6 +25,8 @@ pub(crate) struct Experiments {
     pub(crate) backup: bool,
     pub(crate) oltp: bool,
     pub(crate) messages: bool,
+    /// On a SQL Server, in databases of the run's own there.
+    pub(crate) server: bool,
     /// The user's own statements.
     pub(crate) script: bool,
 }
@@ -31,7 +34,8 @@ pub(crate) struct Experiments {
 impl Experiments {
     /// True when anything runs that compares sides: all but the backup matrix.
     pub(crate) fn needs_sides(self) -> bool {
-        self.crud || self.operations || self.scans || self.speedtest || self.script
+        let sides = self.crud || self.operations || self.scans || self.speedtest || self.script;
+        sides && !self.server
     }
 
     /// True when nothing runs beside speedtest1.
@@ -183,6 +187,7 @@ pub(crate) struct Config {
     pub(crate) backup: BackupPlan,
     pub(crate) oltp: OltpPlan,
     pub(crate) messages: MessagesPlan,
+    pub(crate) mssql: MssqlPlan,
     /// The command line that repeats the run.
     pub(crate) command: String,
     pub(crate) version: String,

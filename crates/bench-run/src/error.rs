@@ -85,6 +85,9 @@ pub(crate) enum BenchError {
     /// A results document could not be read.
     #[error("{}: {source}", path.display())]
     Document { path: PathBuf, source: JsonError },
+    /// Something of a run's names is on the server already.
+    #[error("{name} is there already on the server, and is not this run's")]
+    NameTaken { name: String },
     /// A connection to a SQL Server could not be made, or ended badly.
     #[error(transparent)]
     Tds(TdsError),
@@ -94,6 +97,20 @@ pub(crate) enum BenchError {
     /// The user or the system asked to stop.
     #[error("interrupted")]
     Interrupted,
+}
+
+/// The remedy for an error of SQL Server's.
+fn of_number(number: i32) -> Option<&'static str> {
+    match number {
+        18456 => Some(
+            "the login or its password is wrong: --login-password-file, or TDEKIT_LOGIN_PASSWORD",
+        ),
+        262 | 5011 => Some("the login needs the role dbcreator, and for all experiments sysadmin"),
+        1101 | 1105 | 3257 | 5149 | 9002 => {
+            Some("the server has too little room: fewer --rows make smaller databases")
+        }
+        _ => None,
+    }
 }
 
 impl From<TdsError> for BenchError {
@@ -135,6 +152,11 @@ impl BenchError {
             Self::Tds(error) if error.is_distrust() => said(
                 "--tls-ca FILE names who vouches for the server, --trust accepts any certificate",
             ),
+            Self::NameTaken { .. } => said(
+                "a run that was killed left it, or another one is going on; tdekit bench --target \
+                 mssql://... --dry-run prints what drops it, at its end",
+            ),
+            Self::Tds(TdsError::ServerSaid { number, .. }) => of_number(*number).map(str::to_owned),
             Self::Tds(_)
             | Self::Refused { .. }
             | Self::Stopped

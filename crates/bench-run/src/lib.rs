@@ -24,6 +24,7 @@ mod key_store;
 mod latency;
 mod measure;
 mod messages;
+mod mssql;
 mod noise;
 mod numbers;
 mod oltp;

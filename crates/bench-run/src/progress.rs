@@ -17,6 +17,11 @@ impl Progress {
         self.bar.set_message(what.into());
     }
 
+    /// Prints a text that stays, on a terminal and elsewhere.
+    pub(crate) fn tell(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("{}", text.trim_end()));
+    }
+
     /// Switches from preparing to counting rounds.
     pub(crate) fn count(&self, rounds: u64) {
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} {eta} {msg:32!}") {

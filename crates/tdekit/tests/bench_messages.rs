@@ -172,8 +172,8 @@ fn a_target_is_refused_without_a_password_or_for_other_experiments() {
     let said = place.fails(1, ["bench", "--target", "mssql://sa@127.0.0.1:1"]);
     assert!(said.contains("TDEKIT_LOGIN_PASSWORD"), "{said}");
     let said =
-        place.fails(1, ["bench", "--target", "mssql://sa:x@127.0.0.1:1", "--experiment", "crud"]);
-    assert!(said.contains("--experiment messages"), "{said}");
+        place.fails(1, ["bench", "--target", "mssql://sa:x@127.0.0.1:1", "--experiment", "scans"]);
+    assert!(said.contains("backup and messages run"), "{said}");
     let said = place.fails(1, ["bench", "--target", "mssql://sa:x@127.0.0.1:1"]);
     assert!(said.contains("cannot connect") && !said.contains(":x@"), "{said}");
 }

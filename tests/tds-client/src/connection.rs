@@ -15,6 +15,7 @@ use crate::frames::{
     BATCH, ENCRYPT_NOT_SUPPORTED, ENCRYPT_OFF, ENCRYPT_ON, ENCRYPT_REQUIRED, HEADER_BYTES, LOGIN,
     LoginFrame, PRELOGIN, RPC, TDS_7_4, TDS_8_0, answered_encryption, batch, packets, prelogin,
 };
+use crate::table::{Answer, answer};
 use crate::tls::{Negotiated, Offer, Trust, handshake_within};
 use crate::tokens::{DONE_BYTES, Final, call_end, final_done, opening};
 use crate::{DEFAULT_PACKET_BYTES, Mode};
@@ -259,6 +260,23 @@ impl Connection {
         let found = opening(&payload)?;
         final_done(&payload)?;
         Ok(found.dones)
+    }
+
+    /// Runs a batch and reads its answer, which is short.
+    ///
+    /// # Errors
+    /// The server's first error, with its text; columns of types that are not read.
+    pub fn query(&mut self, text: &str) -> Result<Answer, TdsError> {
+        self.channel.send(&packets(BATCH, &batch(text), self.packet_bytes))?;
+        let payload = self.answer()?;
+        let found = answer(&payload)?;
+        final_done(&payload)?;
+        Ok(found)
+    }
+
+    /// Gives up on a server that says nothing for so long.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.channel.patience = patience;
     }
 
     /// Runs a batch and drains its answer.

@@ -1,6 +1,7 @@
 //! A client of SQL Server's protocol that drains answers, for the bench and for tests: it counts
-//! packets and bytes, looks at how an answer ends, and never parses a row. Its own cost is what
-//! reading and, where there is TLS, decrypting cost, so what it sees is the wire's share.
+//! packets and bytes, looks at how an answer ends, and parses rows only where it is asked for them.
+//! Its own cost is what reading and, where there is TLS, decrypting cost, so what it sees is the
+//! wire's share.
 //!
 //! It shares no code with the endpoint: nobody would see a fault that both share.
 //!
@@ -14,11 +15,13 @@ mod error;
 mod frames;
 #[cfg(test)]
 mod server_double;
+mod table;
 mod tls;
 mod tokens;
 
 pub use connection::{Connection, Dialer, Drained, Login};
 pub use error::TdsError;
+pub use table::{Answer, Value};
 pub use tls::{Negotiated, Offer, Trust, handshake_within};
 
 /// The packet size until another is agreed on.

@@ -84,35 +84,71 @@ pub(crate) struct Opening {
 pub(crate) fn opening(payload: &[u8]) -> Result<Opening, TdsError> {
     let mut found = Opening::default();
     let mut rest = payload;
-    while let Some((token, behind)) = rest.split_first() {
-        rest = match *token {
-            0xFD..=0xFF => {
-                found.dones += 1;
-                behind.get(DONE_BYTES - 1..).ok_or_else(cut)?
-            }
-            RETURN_STATUS => behind.get(4..).ok_or_else(cut)?,
-            ENV_CHANGE | ERROR | INFO | LOGIN_ACK | ORDER | TAB_NAME | COL_INFO | SSPI => {
-                let (length, behind) = behind.split_first_chunk::<2>().ok_or_else(cut)?;
-                let length = usize::from(u16::from_le_bytes(*length));
-                let (body, behind) = behind.split_at_checked(length).ok_or_else(cut)?;
-                match *token {
-                    ERROR => return Err(server_error(body)),
-                    LOGIN_ACK => found.login = Some(program(body)),
-                    ENV_CHANGE => found.packet_bytes = packet_size(body).or(found.packet_bytes),
-                    _ => {}
-                }
-                behind
-            }
-            SESSION_STATE => {
-                let (length, behind) = behind.split_first_chunk::<4>().ok_or_else(cut)?;
-                behind.get(u32::from_le_bytes(*length) as usize..).ok_or_else(cut)?
-            }
-            FEATURE_ACK => features(behind)?,
+    while let Some(kind) = rest.first() {
+        let (token, behind) = next_token(rest)?;
+        if let Token::Unknown(_) = token {
             // A result begins.
-            _ => break,
-        };
+            break;
+        }
+        let body = || sized(&rest[1..]).map(|(body, _)| body);
+        match *kind {
+            0xFD..=0xFF => found.dones += 1,
+            LOGIN_ACK => found.login = Some(program(body()?)),
+            ENV_CHANGE => found.packet_bytes = packet_size(body()?).or(found.packet_bytes),
+            _ => {}
+        }
+        rest = behind;
     }
     Ok(found)
+}
+
+/// A token as those see it who walk over an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    /// A notice: its number and words.
+    Info(i32, String),
+    /// One that says nothing to them.
+    Other,
+    /// One whose length is not known here: it belongs to a result.
+    Unknown(u8),
+}
+
+/// The first token of what is not empty, and what follows it.
+///
+/// # Errors
+/// The server's error, where the token is one; a token that is longer than the answer.
+pub(crate) fn next_token(payload: &[u8]) -> Result<(Token, &[u8]), TdsError> {
+    let (kind, behind) = payload.split_first().ok_or_else(cut)?;
+    let behind = match *kind {
+        0xFD..=0xFF => behind.get(DONE_BYTES - 1..).ok_or_else(cut)?,
+        RETURN_STATUS => behind.get(4..).ok_or_else(cut)?,
+        ENV_CHANGE | ERROR | INFO | LOGIN_ACK | ORDER | TAB_NAME | COL_INFO | SSPI => {
+            let (body, behind) = sized(behind)?;
+            match *kind {
+                ERROR => return Err(server_error(body)),
+                INFO => {
+                    if let TdsError::ServerSaid { number, text, .. } = server_error(body) {
+                        return Ok((Token::Info(number, text), behind));
+                    }
+                    return Err(cut());
+                }
+                _ => behind,
+            }
+        }
+        SESSION_STATE => {
+            let (length, behind) = behind.split_first_chunk::<4>().ok_or_else(cut)?;
+            behind.get(u32::from_le_bytes(*length) as usize..).ok_or_else(cut)?
+        }
+        FEATURE_ACK => features(behind)?,
+        unknown => return Ok((Token::Unknown(unknown), behind)),
+    };
+    Ok((Token::Other, behind))
+}
+
+/// What has a length of two bytes, and what follows it.
+fn sized(rest: &[u8]) -> Result<(&[u8], &[u8]), TdsError> {
+    let (length, behind) = rest.split_first_chunk::<2>().ok_or_else(cut)?;
+    behind.split_at_checked(usize::from(u16::from_le_bytes(*length))).ok_or_else(cut)
 }
 
 fn features(mut rest: &[u8]) -> Result<&[u8], TdsError> {
@@ -161,7 +197,7 @@ fn packet_size(body: &[u8]) -> Option<u16> {
 }
 
 /// Text of the server; bytes that are no text show as such.
-fn utf16(bytes: &[u8]) -> String {
+pub(crate) fn utf16(bytes: &[u8]) -> String {
     let units: Vec<u16> =
         bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
     String::from_utf16_lossy(&units)

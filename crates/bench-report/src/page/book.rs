@@ -1,4 +1,4 @@
-//! Looking things up in the report of databases in the process.
+//! Looking things up in the report of mixes and operations.
 
 use crate::figures::Comparison;
 use crate::metric::Metric;
@@ -19,8 +19,8 @@ pub(super) struct Book<'a> {
 impl<'a> Book<'a> {
     /// None where no sides were compared.
     pub(super) fn open(results: &'a Results) -> Option<Self> {
-        let report = results.embedded.as_ref()?;
-        let shown = Shown::of("embedded", report);
+        let (name, report) = results.classes()?;
+        let shown = Shown::of(name, report);
         let side = report.sides.iter().find(|side| side.role == Role::Encrypted)?;
         Some(Self { results, report, shown, base: report.base()?, side })
     }

@@ -111,6 +111,7 @@ pub(super) fn method(results: &Results) -> Markup {
         section id="method" {
             h2 { "Method" }
             @if results.embedded.is_some() { (of_sides(results)) }
+            @if results.server.is_some() { (super::server::method(results)) }
             @if let Some(matrix) = &results.backup { (super::own::backup_method(matrix)) }
             (again(&results.command))
             p {

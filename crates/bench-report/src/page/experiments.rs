@@ -15,6 +15,8 @@ struct Section {
     heading: &'static str,
     /// How it is measured here.
     here: &'static str,
+    /// The same on a SQL Server; empty where it does not run there.
+    there: &'static str,
     /// Title of the table of overheads.
     table: &'static str,
 }
@@ -24,12 +26,15 @@ const SECTIONS: [Section; 5] = [
         name: "script",
         heading: "Your statements",
         here: "statements of your own, in the order of your script; ",
+        there: "",
         table: "Overhead of your statements",
     },
     Section {
         name: "crud",
         heading: "CRUD mixes",
         here: " processes, the source's tables and indexes, no think time; ",
+        there: " connections, the source's tables and indexes, stored procedures that read the \
+                control table first; ",
         table: "Overhead of the mixes: reads/updates/inserts",
     },
     Section {
@@ -38,6 +43,9 @@ const SECTIONS: [Section; 5] = [
         here: "statements derived from the database's own tables and indexes; SQLite's cache \
                emptied before each, in the cold classes the system's too; each measured alone with \
                its commit and undone off the clock; ",
+        there: "statements on the source's tables, each with its commit, in the cold classes after \
+                CHECKPOINT and DBCC DROPCLEANBUFFERS; by the server's own counters; what they \
+                change is undone off the clock; ",
         table: "Overhead by type of statement",
     },
     Section {
@@ -45,6 +53,7 @@ const SECTIONS: [Section; 5] = [
         heading: "Scans and copies",
         here: "full reads and copies, where a cipher has the least else to hide behind; no \
                document measures them; ",
+        there: "",
         table: "Overhead of scans and copies",
     },
     Section {
@@ -52,6 +61,7 @@ const SECTIONS: [Section; 5] = [
         heading: "SQLite's speedtest1",
         here: "SQLite's own program, from its start to its end on a new database; no document \
                measures it; ",
+        there: "",
         table: "Overhead of speedtest1 by journal and cache",
     },
 ];
@@ -68,7 +78,7 @@ fn section(book: &Book<'_>, one: &Section) -> Markup {
     let found = Found::at("settings", settings);
     let here = html! {
         @if one.name == "crud" { (found.number("processes", As::Count, settings.processes)) }
-        (one.here)
+        @if book.results.server.is_some() { (one.there) } @else { (one.here) }
         (found.number("pairs", As::Count, settings.pairs)) " interleaved pairs in each of "
         (found.number("restarts", As::Count, settings.restarts))
         " restarts on fresh copies, in random order"

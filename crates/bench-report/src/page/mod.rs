@@ -18,6 +18,7 @@ mod own;
 mod peers;
 mod published;
 mod quality;
+mod server;
 mod statements;
 mod verdict;
 
@@ -25,9 +26,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 
 use crate::json::JsonError;
-use crate::model::{Results, Role, Side, Tool};
+use crate::model::{Results, Role, Side, Tool, is_of_classes};
 use crate::piece::{As, each, number, text};
 use crate::plot::ChartError;
+use crate::report::Report;
 use crate::shown::Shown;
 use book::Book;
 
@@ -108,7 +110,7 @@ fn body(results: &Results) -> Result<Markup, ChartError> {
         None => (html! {}, html! {}),
     };
     let mut own = Vec::new();
-    for (name, report) in results.reports().filter(|(name, _)| *name != "embedded") {
+    for (name, report) in results.reports().filter(|(name, _)| !is_of_classes(name)) {
         own.push(own::section(results, name, report)?);
     }
     let probes = |report| Shown::of("embedded", report).probes();
@@ -119,6 +121,7 @@ fn body(results: &Results) -> Result<Markup, ChartError> {
             (overhead)
             (peers)
             @if let Some(book) = &book { (experiments::sections(book)) }
+            @if let Some(report) = &results.server { (server::section(report)) }
             @for section in &own { (section) }
             @if let Some(table) = results.embedded.as_ref().and_then(probes) {
                 section id="opening" { h2 { (table.title) } (table) }
@@ -142,7 +145,9 @@ fn contents(links: &[(&str, &str)]) -> Markup {
 
 /// The sections that the page has, with their names.
 fn links(results: &Results) -> Vec<(&'static str, &'static str)> {
-    let embedded = results.embedded.as_ref();
+    // Without an encrypted side there is nothing to compare, and no section that does.
+    let compared = |report: &&Report| report.sides.iter().any(|side| side.role == Role::Encrypted);
+    let embedded = results.classes().map(|(_, report)| report).filter(compared);
     let sides = embedded.is_some_and(|report| !report.cells.is_empty());
     let has = |start: &str| {
         embedded.is_some_and(|one| one.cells.iter().any(|class| class.id.starts_with(start)))
@@ -159,6 +164,7 @@ fn links(results: &Results) -> Vec<(&'static str, &'static str)> {
         ("operations", "Operations", has("operations/")),
         ("scans", "Scans", has("scans/")),
         ("speedtest1", "speedtest1", has("speedtest1/")),
+        ("server", "The server", results.server.is_some()),
         ("oltp", "OLTP by threads", results.oltp.is_some()),
         ("messages", "Messages", results.messages.is_some()),
         ("backup", "Backups", results.backup.is_some()),

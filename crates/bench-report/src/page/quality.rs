@@ -46,7 +46,7 @@ fn latency_costs(book: &Book<'_>) -> Markup {
 /// Whether a run tells how far to trust it.
 pub(super) fn measured(results: &Results) -> bool {
     let tells = |report: &Report| !(report.warm_up.is_empty() && report.driver.is_empty());
-    results.noise.is_some() || results.embedded.as_ref().is_some_and(tells)
+    results.noise.is_some() || results.classes().is_some_and(|(_, report)| tells(report))
 }
 
 /// Noise, warm-up and the driver's share; nothing where none was measured.
@@ -58,8 +58,8 @@ pub(super) fn section(results: &Results) -> Markup {
         section id="quality" {
             h2 { "How far to trust it" }
             @if let Some(found) = &results.noise { (noise(found)) }
-            @if let Some(report) = &results.embedded {
-                @let shown = Shown::of("embedded", report);
+            @if let Some((name, report)) = results.classes() {
+                @let shown = Shown::of(name, report);
                 @if let Some(table) = driver(&shown) {
                     h3 { (table.title) }
                     p class="quiet" {
@@ -104,7 +104,7 @@ pub(super) fn noise(noise: &Noise) -> Markup {
 }
 
 fn driver(shown: &Shown<'_>) -> Option<Table> {
-    let rows = each(&shown.report.driver, "embedded/driver").map(|found| {
+    let rows = each(&shown.report.driver, &shown.place("driver")).map(|found| {
         vec![
             shown.names(&found.item.class, &[]),
             found.number("driver_ns", As::Duration, found.item.driver_ns),
@@ -125,7 +125,7 @@ fn warm_up(shown: &Shown<'_>) -> Option<Table> {
         let ends = Piece::span(ends.map(|(field, end)| found.number(field, As::Bare, end)));
         Some(all![factor, ends.below()])
     };
-    let rows = each(&shown.report.warm_up, "embedded/warm_up").map(|found| {
+    let rows = each(&shown.report.warm_up, &shown.place("warm_up")).map(|found| {
         vec![
             shown.names(&found.item.class, &[]),
             found.number("needed", As::Count, found.item.needed),

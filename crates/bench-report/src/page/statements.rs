@@ -65,7 +65,7 @@ pub(super) fn by_type(book: &Book<'_>) -> Markup {
 pub(super) fn derived(book: &Book<'_>) -> Markup {
     let pair = (book.side.id.as_str(), book.base.id.as_str());
     let mut rows = Vec::new();
-    for statement in each(&book.report.statements, "embedded/statements") {
+    for statement in each(&book.report.statements, &book.shown.place("statements")) {
         let item = statement.item;
         let [operation, what] = [("operation", &item.operation), ("what", &item.what)]
             .map(|(field, words)| statement.text(field, words));

@@ -30,7 +30,7 @@ pub(super) fn head(results: &Results) -> Markup {
                 None => h1 { (NOTHING) },
             }
             @if results.control { p class=(NOTICE) { (Piece::from(CONTROL)) } }
-            @if let Some(report) = &results.embedded { (facts(report)) }
+            @if let Some((name, report)) = results.classes() { (facts(name, report)) }
             (notices(&results.incomplete, "incomplete", (ALERT, "Incomplete: ")))
             (notices(&results.warnings, "warnings", (NOTICE, "Note: ")))
         }
@@ -38,15 +38,15 @@ pub(super) fn head(results: &Results) -> Markup {
 }
 
 /// CPU, and what encryption adds beside time, each in a box.
-fn facts(report: &Report) -> Markup {
+fn facts(name: &str, report: &Report) -> Markup {
     let side = report.sides.iter().find(|side| side.role == Role::Encrypted);
-    let shown = Shown::of("embedded", report);
+    let shown = Shown::of(name, report);
     let heads = [(Metric::Cpu, "CPU time"), (Metric::Instructions, "Instructions")];
     let heads = heads.into_iter().filter_map(|(metric, name)| {
         let found = shown.headline(side?, metric)?;
         Some((name, all![found.ratio(As::Percent), " ", found.ends(As::Percent).small()]))
     });
-    let differences = each(&report.summary.differences, "embedded/summary/differences")
+    let differences = each(&report.summary.differences, &shown.place("summary/differences"))
         .filter(|found| side.is_some_and(|side| found.item.side == side.id))
         .map(|found| (short(found.item.kind), more(&found)));
     let boxes: Vec<(&str, Piece)> = heads.chain(differences).collect();

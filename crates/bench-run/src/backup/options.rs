@@ -57,6 +57,9 @@ pub(crate) struct BackupPlan {
     /// repeated; see `bench peers list`.
     #[arg(long, value_name = "TOOL", value_parser = peer)]
     backup_peer: Vec<Peers>,
+    /// Ciphers that were named.
+    #[arg(skip)]
+    pub(crate) named_ciphers: Vec<String>,
     #[arg(skip)]
     pub(crate) peers: Peers,
     #[arg(skip)]
@@ -112,7 +115,7 @@ fn compression(text: &str) -> Result<String, String> {
 }
 
 /// Bytes, with kB, MB or GB (of 1,000) or KiB, MiB or GiB.
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -149,7 +152,9 @@ impl BackupPlan {
         let usual = if beside { &COMPRESSIONS[1..] } else { &COMPRESSIONS[..] };
         let compressions = or_default(&self.compressions, usual);
         let blocks = given.first_stage().unwrap_or(given.by_quick(BLOCKS));
-        let plan = Self { ciphers, compressions, blocks, peers, ..self.clone() };
+        let named_ciphers =
+            self.ciphers.iter().filter(|cipher| *cipher != "none").cloned().collect();
+        let plan = Self { ciphers, named_ciphers, compressions, blocks, peers, ..self.clone() };
         plan.check()?;
         Ok(plan)
     }

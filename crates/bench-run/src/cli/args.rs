@@ -9,6 +9,7 @@ use crate::backup::BackupPlan;
 use crate::config::Given;
 use crate::generate::Mix;
 use crate::messages::MessagesPlan;
+use crate::mssql::MssqlPlan;
 use crate::oltp::{AnyPeer, OltpPlan};
 
 /// What does encryption cost? Runs the same work on a plain and an encrypted copy of a database,
@@ -25,9 +26,9 @@ pub(super) struct BenchArgs {
     /// (statements derived from the database, rebuild of its indexes, full backups), `scans`,
     /// `speedtest1` (SQLite's own program, built from the distribution's source), `backup` (the
     /// matrix of ciphers, compressions and devices), `oltp` (sysbench's workloads by threads, the
-    /// only one on a MySQL server), `messages` (over TDS, the only one on a SQL Server), `all` (of
-    /// a database: not `messages` and `speedtest1`). Default: `crud`, `operations` and `scans`,
-    /// with DB the last two. May be repeated.
+    /// only one on a MySQL server), `messages` (over TDS), `all` (of a database: not `messages`
+    /// and `speedtest1`). On a SQL Server: `operations`, `crud`, `backup` and `messages`. Default:
+    /// `crud`, `operations` and `scans`, with DB the last two. May be repeated.
     #[arg(long, value_enum)]
     pub(super) experiment: Vec<ExperimentName>,
     /// A mix of the crud experiment: READS/UPDATES/INSERTS of every 10 loops, `load`, or `all` for
@@ -97,6 +98,8 @@ pub(super) struct BenchArgs {
     pub(super) oltp: OltpPlan,
     #[command(flatten)]
     pub(super) messages: MessagesPlan,
+    #[command(flatten)]
+    pub(super) mssql: MssqlPlan,
 }
 
 #[derive(Debug, Clone, Subcommand)]

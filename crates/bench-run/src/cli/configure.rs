@@ -41,18 +41,27 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
     let experiments = experiments(args)?;
     let mut oltp = args.oltp.filled(given, &args.peer)?;
     oltp.take_password(|own| args.messages.password_beside(own))?;
+    let on_sql_server = experiments.server;
     let usual_processes = match args.calibrate && !args.default_length {
         true => 2,
         false => given.by_quick((2, u32::try_from(2 * processors()).unwrap_or(10).clamp(2, 10))),
     };
+    let processes = args.processes.unwrap_or(usual_processes);
+    let usual_rows = if on_sql_server { (2_000, 20_000) } else { (10_000, 100_000) };
+    let rows = given.rows.unwrap_or(given.by_quick(usual_rows));
+    // A dry run needs no password.
+    let server = args.oltp.sql_server().filter(|_| !args.mssql.dry_run);
+    let messages = args.messages.filled(given, server)?;
+    let login = messages.login().filter(|_| on_sql_server);
+    let block_ms = if on_sql_server { (300, 1_000) } else { (100, 250) };
     Ok(Config {
         given: given.clone(),
         experiments,
         database: args.database.clone(),
         mixes: chosen_mixes(args),
         script,
-        processes: args.processes.unwrap_or(usual_processes),
-        rows: given.rows.unwrap_or(given.by_quick((10_000, 100_000))),
+        processes,
+        rows,
         peers: args.peer.iter().filter_map(AnyPeer::library).collect(),
         library,
         library_origin,
@@ -60,7 +69,7 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
         restarts,
         // A run of speedtest1 takes seconds: a restart has one pair of them.
         pairs: if experiments.speedtest_alone() { 1 } else { given.pairs() },
-        block_time: Duration::from_millis(given.by_quick((100, 250))),
+        block_time: Duration::from_millis(given.by_quick(block_ms)),
         // Without sides there is no headline to wait for.
         stopping: stopping(args, restarts)
             .filter(|plan| experiments.needs_sides() || plan.all_ppm.is_some()),
@@ -68,7 +77,8 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
         toll_per_mille: None,
         backup: args.backup.filled(given)?,
         oltp,
-        messages: args.messages.filled(given, args.oltp.sql_server())?,
+        mssql: args.mssql.filled(login, processes, rows)?,
+        messages,
         command: own_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })
@@ -119,9 +129,25 @@ fn experiments(args: &BenchArgs) -> Result<Experiments> {
             false => Err(BenchError::option("--target", reason)),
         };
     let none = Experiments::default();
+    if args.mssql.inject.is_some() && !args.given.aa {
+        return Err(BenchError::option("--inject", "it needs --aa"));
+    }
     if args.oltp.sql_server().is_some() {
-        let found = Experiments { messages: true, ..none };
-        return alone(&[Messages], found, "on a SQL Server only --experiment messages runs");
+        let has = |name| names.contains(&name);
+        let own = Experiments {
+            operations: has(Operations) || has(All),
+            crud: has(Crud) || has(All),
+            backup: has(Backup) || has(All),
+            ..none
+        };
+        let found =
+            Experiments { server: own != none, messages: own == none || has(Messages), ..own };
+        let reason = "on a SQL Server only --experiment operations, crud, backup and messages run, \
+                      and on databases of their own";
+        return alone(&[Operations, Crud, Backup, Messages, All], found, reason);
+    }
+    if args.mssql.dry_run {
+        return Err(BenchError::option("--dry-run", "it needs --target mssql://USER@HOST"));
     }
     if args.oltp.on_server() {
         let found = Experiments { oltp: true, ..none };
@@ -142,6 +168,7 @@ fn experiments(args: &BenchArgs) -> Result<Experiments> {
         backup: named(Backup),
         oltp: named(Oltp),
         messages: names.contains(&Messages),
+        server: false,
         script,
     })
 }

@@ -27,6 +27,7 @@ use crate::error::{BenchError, Result};
 use crate::experiment::RunExperiment;
 use crate::interrupt;
 use crate::messages;
+use crate::mssql;
 use crate::noise::NoiseMeter;
 use crate::oltp;
 use crate::progress::Progress;
@@ -47,7 +48,7 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results> {
     let mut noise = NoiseMeter::start();
     let mut steering = Steering::start();
     let mut results = results::empty(config, environment, now());
-    if config.experiments.backup && !tools.can_back_up() {
+    if config.experiments.backup && !config.experiments.server && !tools.can_back_up() {
         return Err(BenchError::NoBackup { command: tools.tdekit.clone() });
     }
     let sides = config.experiments.needs_sides().then_some(run_sides as RunExperiment);
@@ -93,7 +94,8 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results> {
 fn own_experiments(config: &Config) -> Vec<(Experiment, RunExperiment)> {
     let experiments = config.experiments;
     let all = [
-        (experiments.backup, Experiment::Backup, backup::run as RunExperiment),
+        (experiments.server, Experiment::Server, mssql::run as RunExperiment),
+        (experiments.backup && !experiments.server, Experiment::Backup, backup::run),
         (experiments.oltp, Experiment::Oltp, oltp::run),
         (experiments.messages, Experiment::Messages, messages::run),
     ];

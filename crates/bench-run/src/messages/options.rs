@@ -7,10 +7,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use zeroize::Zeroizing;
 
-use super::tds::{DEFAULT_PACKET_BYTES, Mode, Trust};
+use super::tds::{DEFAULT_PACKET_BYTES, Login, Mode, Trust};
 use crate::address::ServerUrl;
 use crate::config::{Given, MAX_TIME_S, each_once};
 use crate::error::{BenchError, Result};
+use crate::interrupt;
 
 /// May hold the password for the server.
 const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
@@ -120,7 +121,7 @@ pub(super) enum DriverName {
 
 /// A server that is there.
 #[derive(Debug, Clone)]
-pub(super) struct Target {
+pub(crate) struct Target {
     pub(super) url: ServerUrl,
     pub(super) password: Zeroizing<String>,
 }
@@ -172,6 +173,21 @@ impl MessagesPlan {
             pairs: given.pairs(),
             max_time: given.max_time(MAX_TIME_S),
             ..self.clone()
+        })
+    }
+
+    /// Where the server is, and as whom to come.
+    pub(crate) fn login(&self) -> Option<Login> {
+        let Target { url, password } = self.target.as_ref()?;
+        Some(Login {
+            host: url.host.clone(),
+            port: url.port,
+            user: url.user.clone(),
+            password: password.clone(),
+            database: url.database.clone(),
+            trust: self.trust.clone(),
+            packet_bytes: self.packet_bytes,
+            stopped: interrupt::requested,
         })
     }
 

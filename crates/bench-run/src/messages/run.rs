@@ -7,7 +7,7 @@ use tdekit_system_use::Listener;
 
 use super::cells::{self, fill, loop_batch};
 use super::idle;
-use super::options::{MessagesPlan, Part, Target};
+use super::options::{MessagesPlan, Part};
 use super::own::{Home, LOGIN, OwnServer};
 use super::points::{self, Direct, Prepared};
 use super::tds::{Connection, Dialer, Login, Mode, TdsError};
@@ -222,17 +222,7 @@ impl Measuring<'_> {
             packet_bytes: self.plan.packet_bytes,
             stopped: interrupt::requested,
         };
-        match &self.plan.target {
-            None => login,
-            Some(Target { url, password }) => Login {
-                host: url.host.clone(),
-                port: url.port,
-                user: url.user.clone(),
-                password: password.clone(),
-                database: url.database.clone(),
-                ..login
-            },
-        }
+        self.plan.login().unwrap_or(login)
     }
 
     /// Notes what a connection tells of itself.

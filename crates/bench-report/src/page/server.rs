@@ -1,0 +1,47 @@
+//! The server that mixes and operations ran on, and how.
+
+use maud::{Markup, html};
+
+use crate::model::Results;
+use crate::piece::{As, Piece, each, number, text};
+use crate::report::Report;
+use crate::shown::Shown;
+
+/// Its circumstances, its sides, and what it did not let be measured.
+pub(super) fn section(report: &Report) -> Markup {
+    let shown = Shown::of("server", report);
+    html! {
+        section id="server" {
+            h2 { "The server" }
+            p { (Piece::parted(shown.facts(), "; ")) }
+            ul class="sides" { @for side in shown.told() { li { (side) } } }
+            @if report.others().next().is_none() {
+                p class="quiet" { (shown.layout.figures_note) }
+                (shown.figures())
+            }
+            @for limit in each(&report.limits, &shown.place("limits")) {
+                p class="notice" { (text(&limit.at, limit.item)) }
+            }
+        }
+    }
+}
+
+/// How figures on a server came about.
+pub(super) fn method(results: &Results) -> Markup {
+    let settings = &results.settings;
+    html! {
+        p {
+            "Two databases of the run's own on one server, one of them encrypted. Each block of \
+             work runs on both in random order, directly one after the other, never at the same \
+             time. After " (number("settings/pairs", As::Count, settings.pairs))
+            " such rounds both databases are dropped and made anew, in random order, with new \
+             connections: a restart. The server itself goes on. "
+            (number("settings/restarts", As::Count, settings.restarts))
+            " restarts were planned."
+        }
+        p {
+            "A ratio is the Hodges-Lehmann estimate of the paired log ratios within a restart, \
+             averaged over restarts. Its interval is Student's t over the restarts."
+        }
+    }
+}

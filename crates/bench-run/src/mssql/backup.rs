@@ -1,0 +1,258 @@
+//! The matrix of native backups: ciphers, compressions and directories of the server.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use tdekit_bench_report::{Class, Experiment, Metric, Role, Run, Side};
+
+use super::home::Home;
+use super::names::{BACKUP, Database, backup, history, verify};
+use super::server::{Counters, of_session, refusal, timed};
+use super::tds::{Connection, TdsError, Value};
+use crate::config::Config;
+use crate::error::{BenchError, Result};
+use crate::experiment::{Figures, axes, class};
+use crate::interrupt;
+use crate::numbers::float;
+use crate::schedule::{Block, Ground, Kind, Place, Steering};
+
+/// The source's ciphers.
+const CIPHERS: [&str; 4] = ["AES_128", "AES_192", "AES_256", "TRIPLE_DES_3KEY"];
+/// Whether to compress, and its name.
+const COMPRESSIONS: [(bool, &str); 2] = [(false, "none"), (true, "compressed")];
+
+/// Backups of one compression to one directory, which are compared with one another.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    compressed: bool,
+    path: String,
+    /// Of its backup, and of the check of it.
+    pub(super) classes: [Class; 2],
+}
+
+impl Group {
+    pub(super) fn backup(&self, cipher: Option<&str>) -> String {
+        backup(Database::Base, &self.path, self.compressed, cipher)
+    }
+
+    pub(super) fn verify(&self) -> String {
+        verify(&self.path)
+    }
+}
+
+pub(super) fn groups(config: &Config) -> Vec<Group> {
+    let files = config.mssql.backup_files(BACKUP);
+    let mut groups = Vec::new();
+    for (number, path) in (0..).zip(files) {
+        let target = config.mssql.directories.get(number).map_or("server", String::as_str);
+        for (compressed, compression) in COMPRESSIONS {
+            let classes = [("backup", "BACKUP DATABASE"), ("verify", "RESTORE VERIFYONLY")].map(
+                |(action, statement)| {
+                    let id = format!("{action}/{compression}/{number}");
+                    let what = if compressed { "compressed" } else { "uncompressed" };
+                    let label = format!("{action}, {what}, to {target}");
+                    let sized = (1, action);
+                    let mut class =
+                        class(Experiment::Backup, (id, label), statement.to_owned(), sized);
+                    class.axes = axes([
+                        ("action", action),
+                        ("compression", compression),
+                        ("source", "database"),
+                        ("target", target),
+                    ]);
+                    class
+                },
+            );
+            groups.push(Group { compressed, path: path.clone(), classes });
+        }
+    }
+    groups
+}
+
+/// Ciphers as the options have them.
+pub(super) fn ciphers(config: &Config) -> Vec<String> {
+    match &config.backup.named_ciphers {
+        named if named.is_empty() => CIPHERS.map(str::to_owned).into(),
+        named => named.clone(),
+    }
+}
+
+/// Sides, base first.
+pub(super) fn sides(ciphers: &[String]) -> Vec<Side> {
+    let plain = Side::new("none", "none", Role::Base);
+    let of = |cipher: &String| {
+        let side = Side::new(cipher, cipher, Role::Encrypted);
+        side.with_cipher((cipher != AGAIN).then_some(cipher.as_str()))
+    };
+    std::iter::once(plain).chain(ciphers.iter().map(of)).collect()
+}
+
+/// The cipher of a control run: none, once more.
+pub(super) const AGAIN: &str = "none again";
+
+/// Ciphers that the server has, tried on a backup each; what it does not have is told.
+pub(super) fn usable(
+    connection: &mut Connection,
+    (path, wanted): (&str, Vec<String>),
+    limits: &mut Vec<String>,
+) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for cipher in wanted {
+        interrupt::check()?;
+        match connection.query(&backup(Database::Base, path, false, Some(&cipher))) {
+            Ok(_) => found.push(cipher),
+            Err(error) => {
+                limits.push(format!("No backups with {cipher}: {}.", refusal(error)?));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The matrix as the schedule runs it.
+pub(super) struct BackupGround<'a, 'h> {
+    pub(super) home: &'a Home<'h>,
+    pub(super) groups: Vec<Group>,
+    /// By side; none for plain.
+    pub(super) ciphers: Vec<Option<String>>,
+    pub(super) counters: Counters,
+    pub(super) figures: Figures,
+    pub(super) connection: Option<Connection>,
+}
+
+impl BackupGround<'_, '_> {
+    fn one(&mut self, group: &Group, place: Place) -> Result<Vec<Run>> {
+        let cipher = self.ciphers.get(place.side).cloned().flatten();
+        let side = self.figures.report.sides.get(place.side);
+        let Some((side, connection)) = side.zip(self.connection.as_mut()) else {
+            return Ok(Vec::new());
+        };
+        let [backed_up, verified] = &group.classes;
+        let batch = group.backup(cipher.as_deref());
+        let mut values = measured(connection, &batch, self.counters)?;
+        match connection.query(&history(Database::Base)) {
+            Ok(answer) => of_history(&answer.rows, cipher.as_deref(), &side.id, &mut values)?,
+            Err(error @ TdsError::ServerSaid { .. }) => {
+                let limit = format!("Sizes are not told: {}.", refusal(error)?);
+                if !self.figures.report.limits.contains(&limit) {
+                    self.figures.report.limits.push(limit);
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let mut runs = vec![place.run(&backed_up.id, &side.id, values)];
+        let values = measured(connection, &group.verify(), self.counters)?;
+        runs.push(place.run(&verified.id, &side.id, values));
+        Ok(runs)
+    }
+}
+
+fn measured(
+    connection: &mut Connection,
+    batch: &str,
+    counters: Counters,
+) -> Result<BTreeMap<Metric, f64>> {
+    let before = match counters {
+        Counters::Clock => None,
+        _ => Some(of_session(connection)?),
+    };
+    let elapsed_ns = timed(connection, batch)?;
+    let mut values = BTreeMap::from([(Metric::Elapsed, float(elapsed_ns))]);
+    if let Some(before) = before {
+        let used = of_session(connection)?.since(&before);
+        if used.cpu_ns > 0 {
+            values.insert(Metric::Cpu, float(used.cpu_ns));
+        }
+    }
+    Ok(values)
+}
+
+/// Sizes and duration of the last backup, as the server's history has them. A backup that is not
+/// encrypted as it was asked for is a failure.
+fn of_history(
+    rows: &[Vec<Value>],
+    cipher: Option<&str>,
+    side: &str,
+    values: &mut BTreeMap<Metric, f64>,
+) -> Result<()> {
+    let row = rows.first().map(Vec::as_slice).unwrap_or_default();
+    let int = |at: usize| row.get(at).and_then(Value::int).and_then(|one| u64::try_from(one).ok());
+    // The size on the medium; where a server tells none, the size before compression.
+    if let Some(bytes) = int(1).or(int(0)) {
+        values.insert(Metric::Size, float(bytes));
+    }
+    if let Some(ms) = int(2).filter(|ms| *ms > 0) {
+        values.insert(Metric::HistoryElapsed, float(ms * 1_000_000));
+    }
+    let said = row.get(3).and_then(Value::text).map(plain_name).unwrap_or_default();
+    if said == cipher.map(plain_name).unwrap_or_default() {
+        return Ok(());
+    }
+    let detail = format!("the history names the algorithm {said:?}, and {cipher:?} was asked for");
+    Err(BenchError::mismatch(format!("backup {side}"), detail))
+}
+
+/// The history writes `aes_256` and `triple_des_3key`.
+fn plain_name(text: &str) -> String {
+    text.trim().to_uppercase().replace(['_', ' '], "")
+}
+
+impl Ground for BackupGround<'_, '_> {
+    /// Place among the groups.
+    type Cell = usize;
+    type Found = Run;
+
+    fn cells(&mut self, kind: Kind) -> Vec<usize> {
+        self.figures.wanted(kind, 0..self.groups.len(), |at| {
+            let group = self.groups.get(*at).into_iter();
+            group.flat_map(|group| group.classes.iter().map(|class| class.id.clone())).collect()
+        })
+    }
+
+    fn name(&self, at: &usize) -> String {
+        self.groups.get(*at).map_or_else(String::new, |group| group.classes[0].id.clone())
+    }
+
+    fn sides(&self, _: &usize, _pair: u32) -> Vec<usize> {
+        (0..self.ciphers.len()).collect()
+    }
+
+    fn prepare(&mut self, _: u32, _: &[usize], _: &mut Rng, _: &mut Steering) -> Result<()> {
+        self.connection = Some(self.home.open(None)?);
+        Ok(())
+    }
+
+    fn block(&mut self, at: &usize, place: Place, _: &mut Steering) -> Result<Block<Run>> {
+        let Some(group) = self.groups.get(*at).cloned() else { return Ok(Block::Done(Vec::new())) };
+        self.one(&group, place).map(Block::Done)
+    }
+
+    fn keep(&mut self, found: Vec<Run>) {
+        self.figures.keep(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_that_is_not_encrypted_as_asked_is_a_failure() {
+        let row = |name: Option<&str>| {
+            let name = name.map_or(Value::Null, |name| Value::Text(name.to_owned()));
+            vec![vec![Value::Int(900), Value::Int(300), Value::Int(2_000), name, Value::Null]]
+        };
+        let mut values = BTreeMap::new();
+        of_history(&row(Some("aes_256")), Some("AES_256"), "x", &mut values).unwrap();
+        assert!((values[&Metric::Size] - 300.0).abs() < 1e-9);
+        assert!((values[&Metric::HistoryElapsed] - 2e9).abs() < 1e-3);
+        of_history(&row(None), None, "x", &mut values).unwrap();
+        for (said, wanted) in
+            [(None, Some("AES_256")), (Some("aes_128"), Some("AES_256")), (Some("aes_128"), None)]
+        {
+            let found = of_history(&row(said), wanted, "x", &mut values);
+            assert!(matches!(found, Err(BenchError::Mismatch { .. })), "{said:?} {wanted:?}");
+        }
+        assert!(of_history(&[], Some("AES_256"), "x", &mut values).is_err());
+    }
+}

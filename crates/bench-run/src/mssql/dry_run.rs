@@ -1,0 +1,189 @@
+//! Every statement of a run, for a reader; nothing is sent.
+
+use super::backup::{ciphers, groups};
+use super::data;
+use super::home::announcement;
+use super::names::{
+    self, BACKUP, COLD, CREATE_CERTIFICATE, DROP_CERTIFICATE, DROP_MASTER_KEY, Database, ENCRYPT,
+    FACTS, LEAVE, MASTER_KEYS, ROOM, SESSION, STATES,
+};
+use super::operations::{self, undo};
+use crate::config::Config;
+use crate::job::Operation;
+
+/// Batches that fill which are printed; the others are as they are.
+const SHOWN_BATCHES: usize = 4;
+/// Characters of such a batch that are printed.
+const SHOWN_CHARACTERS: usize = 160;
+
+/// The run in the words of T-SQL, batches parted by GO.
+pub(crate) fn dry_run(config: &Config) -> String {
+    let mut script = Script::default();
+    script.text.extend(announcement(config, "the server").lines().map(comment));
+    let second = if config.given.aa { Database::Control } else { Database::Encrypted };
+    let databases = [Database::Base, second];
+    script.part("What the server is, and whether the names are free");
+    let tags = names::query_stats("RUN");
+    let asked = [names::taken_databases(), names::taken_certificate(), ROOM.to_owned()];
+    script.batches([FACTS.to_owned(), SESSION.to_owned(), tags.clone()].into_iter().chain(asked));
+    if !config.given.aa {
+        script.part("Keys; the master key only where there is none");
+        script.batches([LEAVE.to_owned(), MASTER_KEYS.to_owned()]);
+        script.batches([names::create_master_key("RANDOM"), CREATE_CERTIFICATE.to_owned()]);
+    }
+    for database in databases {
+        script.part("A database, in each restart anew");
+        script.batches([database.create(), database.r#use()]);
+        script.batches(data::tables());
+        script.filling(config);
+        script.batches(data::finish());
+        if database == Database::Encrypted {
+            let key = names::create_database_key(&config.given.algorithm);
+            script.batches([key, LEAVE.to_owned(), ENCRYPT.to_owned(), STATES.to_owned()]);
+        }
+        script.batches([database.is_encrypted()]);
+    }
+    if config.experiments.operations {
+        script.operations(config, &databases, &tags);
+    }
+    if config.experiments.crud {
+        script.part("Mixes, on several connections at once");
+        script.batches([
+            "EXEC dbo.ReadCard 1, 7".to_owned(),
+            "EXEC dbo.UpdateVendor 1, 7, N'x', N'01234', 1250000000".to_owned(),
+            "EXEC dbo.InsertPurchase 1, 1000, 7, 7, 100, 1250000000".to_owned(),
+            data::Row::new(&mut fastrand::Rng::with_seed(1), 10).load(1, 1000),
+            SESSION.to_owned(),
+        ]);
+    }
+    if config.experiments.backup {
+        script.part("Backups, each checked");
+        script.backups(config);
+    }
+    script.end(config, &databases);
+    script.text.join("\n") + "\n"
+}
+
+fn comment(line: &str) -> String {
+    format!("-- {line}")
+}
+
+#[derive(Default)]
+struct Script {
+    text: Vec<String>,
+}
+
+impl Script {
+    fn part(&mut self, what: &str) {
+        self.text.extend([String::new(), comment(what)]);
+    }
+
+    fn batches(&mut self, batches: impl IntoIterator<Item = String>) {
+        for batch in batches {
+            self.text.extend([format!("{batch};"), "GO".to_owned()]);
+        }
+    }
+
+    fn filling(&mut self, config: &Config) {
+        let mixes = (config.mixes.as_slice(), config.given.think_time.0);
+        let mut count = 0_usize;
+        for batch in data::fill(config.rows, 1, mixes) {
+            count += 1;
+            if count <= SHOWN_BATCHES {
+                let short: String = batch.chars().take(SHOWN_CHARACTERS).collect();
+                let cut = if short.len() < batch.len() { " ... -- and so on" } else { ";" };
+                self.text.push(format!("{short}{cut}"));
+                self.text.push("GO".to_owned());
+            }
+        }
+        let others = count.saturating_sub(SHOWN_BATCHES);
+        self.text.push(comment(&format!("and {others} more of these INSERT statements")));
+    }
+
+    fn operations(&mut self, config: &Config, databases: &[Database], tags: &str) {
+        self.part("Operations, each between two readings of the counters");
+        if !config.mssql.warm_only {
+            self.part("Before each statement of the cold classes:");
+            self.batches(COLD.map(str::to_owned));
+        }
+        for one in operations::all() {
+            self.batches([one.batch(&one.tag("RUN", "base"), (7, 9))]);
+        }
+        self.batches([tags.to_owned()]);
+        self.part("What they changed is taken back");
+        for operation in Operation::ALL {
+            self.batches(undo(operation));
+        }
+        self.part("Full backups");
+        for database in databases {
+            for path in config.mssql.backup_files(database.name()).iter().take(1) {
+                let of = |compressed| names::backup(*database, path, compressed, None);
+                self.batches([of(true), of(false)]);
+            }
+        }
+    }
+
+    fn backups(&mut self, config: &Config) {
+        let ciphers = if config.given.aa { Vec::new() } else { ciphers(config) };
+        let names = ciphers.iter().map(|cipher| Some(cipher.as_str()));
+        let names: Vec<Option<&str>> = std::iter::once(None).chain(names).collect();
+        for group in groups(config) {
+            for cipher in &names {
+                self.batches([group.backup(*cipher), names::history(Database::Base)]);
+                self.batches([group.verify()]);
+            }
+        }
+    }
+
+    fn end(&mut self, config: &Config, databases: &[Database]) {
+        self.part("The end, after failures and Ctrl-C too");
+        self.batches([LEAVE.to_owned()]);
+        for database in databases.iter().rev() {
+            self.batches([database.drop(), database.forget_history()]);
+        }
+        let matrix = config.experiments.backup.then_some(BACKUP);
+        let own = databases.iter().map(|database| database.name());
+        let own = own.filter(|_| config.experiments.operations);
+        for name in own.chain(matrix) {
+            let files = config.mssql.backup_files(name).into_iter();
+            self.batches(files.map(|path| names::delete_file(&path)));
+        }
+        if !config.given.aa {
+            self.batches([DROP_CERTIFICATE.to_owned()]);
+            self.text.push(comment("only where the run made it:"));
+            self.batches([DROP_MASTER_KEY.to_owned()]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::tests::config_of;
+
+    #[test]
+    fn every_statement_is_printed_and_no_password() {
+        let words = "--target mssql://sa:secret@h --dry-run --experiment operations --experiment \
+                     crud --experiment backup --rows 2000";
+        let config = config_of(&words.split_whitespace().collect::<Vec<_>>()).unwrap();
+        let text = dry_run(&config);
+        for wanted in [
+            "CREATE DATABASE tdekit_bench_base;",
+            "SET ENCRYPTION ON;",
+            "DBCC DROPCLEANBUFFERS;",
+            "ALTER INDEX ALL ON dbo.Card REBUILD;",
+            "ALGORITHM = TRIPLE_DES_3KEY",
+            "RESTORE VERIFYONLY",
+            "DROP DATABASE tdekit_bench_encrypted;",
+            "DROP MASTER KEY;",
+            "tdekit_bench_certificate",
+            "tempdb",
+        ] {
+            assert!(text.contains(wanted), "{wanted} is missing");
+        }
+        assert!(!text.contains("secret"));
+        let dropped = text.rfind("DROP DATABASE").unwrap();
+        assert!(text.find("CREATE DATABASE").unwrap() < dropped);
+        assert!(dropped < text.rfind("DROP CERTIFICATE").unwrap());
+    }
+}

@@ -1,0 +1,335 @@
+//! Everything that a run makes on a server, and its end. Dropping it drops all of it, whatever
+//! happened; what could not be dropped is told with the statement that does it.
+
+use std::time::Duration;
+
+use super::data;
+use super::names::{
+    self, CERTIFICATE, CREATE_CERTIFICATE, DROP_CERTIFICATE, DROP_MASTER_KEY, Database, ENCRYPT,
+    LEAVE, MASTER_KEYS, ROOM, STATES,
+};
+use super::options::MssqlPlan;
+use super::server::refusal;
+use super::tds::{Connection, Login, Mode, TdsError, Value};
+use crate::config::Config;
+use crate::error::{BenchError, Result};
+use crate::interrupt;
+use crate::key_store;
+use crate::progress::Progress;
+
+/// Between two looks at a scan.
+const LOOK: Duration = Duration::from_millis(200);
+/// A backup, a rebuild or a scan may say nothing for so long.
+const PATIENCE: Duration = Duration::from_secs(3600);
+/// State of a database whose scan is done.
+const ENCRYPTED: i64 = 3;
+/// DROP DATABASE of one that somebody uses.
+const IN_USE: i32 = 3702;
+
+/// Something that the run made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Made {
+    MasterKey,
+    Certificate,
+    Database(Database),
+    BackupFile(String),
+}
+
+pub(super) struct Home<'a> {
+    config: &'a Config,
+    login: Login,
+    progress: &'a Progress,
+    made: Vec<Made>,
+    /// What the reader should know of encryption here.
+    pub(super) limits: Vec<String>,
+}
+
+/// Opens a connection in a database of the server, or in the login's own.
+fn open(login: &Login, database: Option<Database>) -> Result<Connection> {
+    let mut connection = Connection::open(login, Mode::On)?;
+    connection.set_patience(PATIENCE);
+    if let Some(database) = database {
+        connection.query(&database.r#use())?;
+    }
+    Ok(connection)
+}
+
+impl<'a> Home<'a> {
+    /// Nothing is made yet. Fails where something of the run's names is there already, or the
+    /// room is too small.
+    pub(super) fn new(
+        config: &'a Config,
+        login: &Login,
+        connection: &mut Connection,
+        progress: &'a Progress,
+    ) -> Result<Self> {
+        for sql in [names::taken_databases(), names::taken_certificate()] {
+            let found = connection.query(&sql)?;
+            if let Some(name) = found.rows.first().and_then(|row| row.first()?.text()) {
+                return Err(BenchError::NameTaken { name: name.to_owned() });
+            }
+        }
+        let mut limits = Vec::new();
+        let needed = config.mssql.needed_bytes(config.rows);
+        match connection.query(ROOM) {
+            Ok(found) => {
+                let free = found.int().and_then(|free| u64::try_from(free).ok());
+                if let Some(available_bytes) = free.filter(|free| *free < needed) {
+                    let path = "the server's data directory".into();
+                    return Err(BenchError::Space { path, needed_bytes: needed, available_bytes });
+                }
+            }
+            Err(error) => {
+                limits.push(format!(
+                    "Whether the server has room was not told: {}.",
+                    refusal(error)?
+                ));
+            }
+        }
+        Ok(Self { config, login: login.clone(), progress, made: Vec::new(), limits })
+    }
+
+    pub(super) fn open(&self, database: Option<Database>) -> Result<Connection> {
+        open(&self.login, database)
+    }
+
+    /// Notes a backup file, to be removed in the end.
+    pub(super) fn keep_in_mind(&mut self, path: &str) {
+        let made = Made::BackupFile(path.to_owned());
+        if !self.made.contains(&made) {
+            self.made.push(made);
+        }
+    }
+
+    /// A certificate for databases and backups; or why there is none, in the server's words.
+    pub(super) fn make_certificate(&mut self) -> Result<Result<(), String>> {
+        if self.made.contains(&Made::Certificate) {
+            return Ok(Ok(()));
+        }
+        let mut connection = self.open(None)?;
+        let mut run = |sql: &str| match connection.query(sql) {
+            Ok(found) => Ok(Ok(found.int())),
+            Err(error) => refusal(error).map(Err),
+        };
+        // Names in `master` are master's own: a login may have another database by default.
+        if let Err(words) = run(LEAVE)? {
+            return Ok(Err(words));
+        }
+        let count = match run(MASTER_KEYS)? {
+            Ok(count) => count,
+            Err(words) => return Ok(Err(words)),
+        };
+        if count == Some(0) {
+            let secret = key_store::random_key()?;
+            let password = format!("Aa1-{}", hex::encode(secret));
+            if let Err(words) = run(&names::create_master_key(&password))? {
+                return Ok(Err(words));
+            }
+            self.made.push(Made::MasterKey);
+        }
+        if let Err(words) = run(CREATE_CERTIFICATE)? {
+            return Ok(Err(words));
+        }
+        self.made.push(Made::Certificate);
+        Ok(Ok(()))
+    }
+
+    /// Whether the server encrypts databases: tries it on an empty one.
+    pub(super) fn try_encryption(&mut self) -> Result<Result<(), String>> {
+        if let Err(words) = self.make_certificate()? {
+            return Ok(Err(words));
+        }
+        self.create(Database::Encrypted)?;
+        let tried = self.encrypt();
+        self.remove(Database::Encrypted)?;
+        match tried {
+            Ok(()) => Ok(Ok(())),
+            Err(BenchError::Tds(error)) => refusal(error).map(Err),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn create(&mut self, database: Database) -> Result<()> {
+        self.open(None)?.query(&database.create())?;
+        self.made.push(Made::Database(database));
+        Ok(())
+    }
+
+    /// Drops a database that may be there, for the next restart.
+    pub(super) fn remove(&mut self, database: Database) -> Result<()> {
+        let made = Made::Database(database);
+        if self.made.contains(&made) {
+            drop_database(&mut self.open(None)?, database)?;
+            self.made.retain(|one| *one != made);
+        }
+        Ok(())
+    }
+
+    /// Makes a database anew, with the rows that `seed` gives, and encrypts it where that is what
+    /// it is for.
+    pub(super) fn make(&mut self, database: Database, seed: u64) -> Result<()> {
+        self.remove(database)?;
+        let name = database.name();
+        self.progress.say(format!("{name}: rows"));
+        self.create(database)?;
+        let mut connection = self.open(Some(database))?;
+        let config = self.config;
+        let mixes = (config.mixes.as_slice(), config.given.think_time.0);
+        let filled = data::fill(config.rows, seed, mixes);
+        for sql in data::tables().into_iter().chain(filled).chain(data::finish()) {
+            interrupt::check()?;
+            connection.query(&sql)?;
+        }
+        drop(connection);
+        if database == Database::Encrypted {
+            self.encrypt()?;
+        }
+        let mut connection = self.open(None)?;
+        let found = connection.query(&database.is_encrypted())?.int();
+        let wanted = i64::from(database == Database::Encrypted);
+        if found != Some(wanted) {
+            let detail = format!("sys.databases.is_encrypted is {found:?}, and should be {wanted}");
+            return Err(BenchError::mismatch(name, detail));
+        }
+        Ok(())
+    }
+
+    /// Encrypts the database, and waits until its scan is done.
+    fn encrypt(&mut self) -> Result<()> {
+        let mut connection = self.open(Some(Database::Encrypted))?;
+        connection.query(&names::create_database_key(&self.config.given.algorithm))?;
+        connection.query(LEAVE)?;
+        connection.query(ENCRYPT)?;
+        loop {
+            interrupt::check()?;
+            let found = match connection.query(STATES) {
+                Ok(found) => found,
+                Err(error) => {
+                    let limit = format!(
+                        "Whether the scan was done before the first block was not told: {}.",
+                        refusal(error)?
+                    );
+                    if !self.limits.contains(&limit) {
+                        self.limits.push(limit);
+                    }
+                    return Ok(());
+                }
+            };
+            let is_own = |row: &&Vec<Value>| {
+                row.first().and_then(Value::text) == Some(Database::Encrypted.name())
+            };
+            let row = found.rows.iter().find(is_own);
+            let at = |at: usize| row.and_then(|row| row.get(at)?.int()).unwrap_or(0);
+            if at(1) == ENCRYPTED {
+                return Ok(());
+            }
+            self.progress.say(format!("encrypting, {} %", at(2)));
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Drops everything; what remains, each with how to remove it.
+    pub(super) fn finish(&mut self) -> Vec<String> {
+        let mut made = std::mem::take(&mut self.made);
+        if made.is_empty() {
+            return Vec::new();
+        }
+        // Its end must come, whatever was asked for.
+        let login = Login { stopped: || false, ..self.login.clone() };
+        let mut connection = match open(&login, None) {
+            Ok(connection) => connection,
+            Err(error) => {
+                return made.iter().map(|one| remains(one, &error.to_string())).collect();
+            }
+        };
+        let _own_is_left = connection.query(LEAVE);
+        // A certificate goes after what needs it.
+        made.sort_by_key(|one| match one {
+            Made::Database(_) => 0,
+            Made::BackupFile(_) => 1,
+            Made::Certificate => 2,
+            Made::MasterKey => 3,
+        });
+        made.into_iter()
+            .filter_map(|one| {
+                let dropped = drop_one(&mut connection, &one);
+                dropped.err().map(|error| remains(&one, &error.to_string()))
+            })
+            .collect()
+    }
+}
+
+impl Drop for Home<'_> {
+    fn drop(&mut self) {
+        for line in self.finish() {
+            self.progress.tell(&format!("warning: {line}"));
+        }
+    }
+}
+
+fn drop_database(connection: &mut Connection, database: Database) -> Result<(), TdsError> {
+    let dropped = match connection.query(&database.drop()) {
+        Err(TdsError::ServerSaid { number: IN_USE, .. }) => {
+            connection.query(&database.take())?;
+            connection.query(&database.drop())
+        }
+        dropped => dropped,
+    };
+    dropped?;
+    // A history without its database harms nobody, and not every login may change it.
+    let _forgotten = connection.query(&database.forget_history());
+    Ok(())
+}
+
+fn drop_one(connection: &mut Connection, made: &Made) -> Result<(), TdsError> {
+    match made {
+        Made::Database(database) => drop_database(connection, *database),
+        Made::Certificate => connection.query(DROP_CERTIFICATE).map(drop),
+        Made::MasterKey => connection.query(DROP_MASTER_KEY).map(drop),
+        Made::BackupFile(path) => connection.query(&names::delete_file(path)).map(drop),
+    }
+}
+
+fn remains(made: &Made, why: &str) -> String {
+    let (what, how) = match made {
+        Made::Database(database) => (format!("database {}", database.name()), database.drop()),
+        Made::Certificate => (format!("certificate {CERTIFICATE}"), DROP_CERTIFICATE.to_owned()),
+        Made::MasterKey => ("master key".to_owned(), DROP_MASTER_KEY.to_owned()),
+        Made::BackupFile(path) => (format!("backup file {path}"), "delete the file".to_owned()),
+    };
+    format!("The {what} remains on the server ({why}); remove it: {how}.")
+}
+
+/// What a run will make, for the reader before it begins.
+pub(super) fn announcement(config: &Config, target: &str) -> String {
+    let plan: &MssqlPlan = &config.mssql;
+    let mega = plan.needed_bytes(config.rows) / 1_000_000;
+    let second = if config.given.aa { Database::Control } else { Database::Encrypted };
+    let mut text = format!(
+        "On {target} the run makes the databases {} and {}, fills each with {} rows a table, and \
+         drops them in the end; it needs some {mega} MB there and up to {} connections, and loads \
+         the server as far as these can.\n",
+        Database::Base.name(),
+        second.name(),
+        config.rows,
+        2 * (plan.connections + 1),
+    );
+    if !config.given.aa {
+        text.push_str(&format!(
+            "It makes the certificate {CERTIFICATE}, and a master key where there is none. \
+             {TEMPDB}\n"
+        ));
+    }
+    if config.experiments.operations && !plan.warm_only {
+        text.push_str(
+            "DBCC DROPCLEANBUFFERS empties the buffers of the whole server, again and again; \
+             --warm-only leaves them.\n",
+        );
+    }
+    text
+}
+
+/// What encrypting any database does to all others.
+pub(super) const TEMPDB: &str = "Encrypting any database encrypts tempdb too, for the whole \
+                                 instance, and so for the plain side: what it costs there is in \
+                                 no figure here.";

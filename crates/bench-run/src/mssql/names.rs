@@ -1,0 +1,169 @@
+//! What a run makes on a server, and the statements that make, ask for and drop it.
+
+/// The certificate under which the run encrypts.
+pub(super) const CERTIFICATE: &str = "tdekit_bench_certificate";
+/// Backups of the matrix.
+pub(super) const BACKUP: &str = "tdekit_bench_backup";
+
+/// A database of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Database {
+    Base,
+    /// Under transparent data encryption.
+    Encrypted,
+    /// A second plain one, of a control run.
+    Control,
+}
+
+impl Database {
+    pub(super) const ALL: [Self; 3] = [Self::Base, Self::Encrypted, Self::Control];
+
+    pub(super) fn id(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Encrypted => "encrypted",
+            Self::Control => "control",
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Base => "tdekit_bench_base",
+            Self::Encrypted => "tdekit_bench_encrypted",
+            Self::Control => "tdekit_bench_control",
+        }
+    }
+
+    pub(super) fn create(self) -> String {
+        format!("CREATE DATABASE {}", self.name())
+    }
+
+    pub(super) fn drop(self) -> String {
+        format!("DROP DATABASE {}", self.name())
+    }
+
+    /// Ends the sessions of others, which a DROP was refused for.
+    pub(super) fn take(self) -> String {
+        format!("ALTER DATABASE {} SET SINGLE_USER WITH ROLLBACK IMMEDIATE", self.name())
+    }
+
+    pub(super) fn r#use(self) -> String {
+        format!("USE {}", self.name())
+    }
+
+    pub(super) fn forget_history(self) -> String {
+        format!(
+            "EXEC msdb.dbo.sp_delete_database_backuphistory @database_name = N'{}'",
+            self.name()
+        )
+    }
+
+    /// Whether it is encrypted, as 0 or 1.
+    pub(super) fn is_encrypted(self) -> String {
+        let name = self.name();
+        format!("SELECT CONVERT(int, is_encrypted) FROM sys.databases WHERE name = N'{name}'")
+    }
+}
+
+pub(super) const LEAVE: &str = "USE master";
+pub(super) const FACTS: &str = "SELECT CONVERT(nvarchar(400), @@VERSION), \
+    CONVERT(nvarchar(200), SERVERPROPERTY('Edition')), \
+    CONVERT(nvarchar(200), SERVERPROPERTY('ProductVersion'))";
+pub(super) const ROOM: &str = "SELECT CONVERT(bigint, MIN(v.available_bytes)) \
+    FROM sys.master_files AS f CROSS APPLY sys.dm_os_volume_stats(f.database_id, f.file_id) AS v \
+    WHERE f.database_id = 1";
+pub(super) const MASTER_KEYS: &str =
+    "SELECT COUNT(*) FROM master.sys.symmetric_keys WHERE name = N'##MS_DatabaseMasterKey##'";
+/// Databases with a key: name, state and percent of the scan.
+pub(super) const STATES: &str = "SELECT CONVERT(nvarchar(128), DB_NAME(database_id)), \
+    CONVERT(int, encryption_state), CONVERT(int, percent_complete) \
+    FROM sys.dm_database_encryption_keys";
+/// The own session's CPU (ms), logical reads, writes, reads and elapsed time (ms).
+pub(super) const SESSION: &str = "SELECT CONVERT(bigint, cpu_time), \
+    CONVERT(bigint, logical_reads), CONVERT(bigint, writes), CONVERT(bigint, reads), \
+    CONVERT(bigint, total_elapsed_time) FROM sys.dm_exec_sessions WHERE session_id = @@SPID";
+/// Pages of the database that a session is in.
+pub(super) const PAGES: &str = "SELECT SUM(CONVERT(bigint, size)) FROM sys.database_files";
+/// The buffers of the whole server.
+pub(super) const COLD: [&str; 2] = ["CHECKPOINT", "DBCC DROPCLEANBUFFERS"];
+pub(super) const DROP_CERTIFICATE: &str = "DROP CERTIFICATE tdekit_bench_certificate";
+pub(super) const DROP_MASTER_KEY: &str = "DROP MASTER KEY";
+pub(super) const CREATE_CERTIFICATE: &str =
+    "CREATE CERTIFICATE tdekit_bench_certificate WITH SUBJECT = N'tdekit bench'";
+pub(super) const ENCRYPT: &str = "ALTER DATABASE tdekit_bench_encrypted SET ENCRYPTION ON";
+
+/// Of the run's databases those that are there already.
+pub(super) fn taken_databases() -> String {
+    let names: Vec<String> =
+        Database::ALL.iter().map(|database| format!("N'{}'", database.name())).collect();
+    let names = names.join(", ");
+    format!("SELECT CONVERT(nvarchar(128), name) FROM sys.databases WHERE name IN ({names})")
+}
+
+pub(super) fn taken_certificate() -> String {
+    format!(
+        "SELECT CONVERT(nvarchar(128), name) FROM master.sys.certificates \
+         WHERE name = N'{CERTIFICATE}'"
+    )
+}
+
+pub(super) fn create_master_key(password: &str) -> String {
+    format!("CREATE MASTER KEY ENCRYPTION BY PASSWORD = N'{password}'")
+}
+
+/// In the database itself.
+pub(super) fn create_database_key(algorithm: &str) -> String {
+    format!(
+        "CREATE DATABASE ENCRYPTION KEY WITH ALGORITHM = {algorithm} \
+         ENCRYPTION BY SERVER CERTIFICATE {CERTIFICATE}"
+    )
+}
+
+/// Counters by the text of statements: those that hold a tag that begins so.
+pub(super) fn query_stats(tag: &str) -> String {
+    format!(
+        "SELECT CONVERT(nvarchar(60), SUBSTRING(t.text, CHARINDEX(N'/*tdekit ', t.text), 60)), \
+         CONVERT(bigint, q.total_worker_time), CONVERT(bigint, q.total_logical_reads), \
+         CONVERT(bigint, q.total_logical_writes), CONVERT(bigint, q.total_physical_reads), \
+         CONVERT(bigint, q.total_elapsed_time), CONVERT(bigint, q.execution_count) \
+         FROM sys.dm_exec_query_stats AS q CROSS APPLY sys.dm_exec_sql_text(q.sql_handle) AS t \
+         WHERE t.text LIKE N'%/*tdekit {tag} %' AND t.text NOT LIKE N'%dm_exec_query_stats%'"
+    )
+}
+
+/// A full backup in place of what is there.
+pub(super) fn backup(
+    database: Database,
+    path: &str,
+    compressed: bool,
+    cipher: Option<&str>,
+) -> String {
+    let compression = if compressed { "COMPRESSION" } else { "NO_COMPRESSION" };
+    let encryption = cipher.map_or_else(String::new, |cipher| {
+        format!(", ENCRYPTION (ALGORITHM = {cipher}, SERVER CERTIFICATE = {CERTIFICATE})")
+    });
+    let name = database.name();
+    format!(
+        "BACKUP DATABASE {name} TO DISK = N'{path}' WITH FORMAT, INIT, {compression}{encryption}"
+    )
+}
+
+pub(super) fn verify(path: &str) -> String {
+    format!("RESTORE VERIFYONLY FROM DISK = N'{path}'")
+}
+
+/// The last backup's size, size on the medium, duration in ms, algorithm and kind of encryptor.
+pub(super) fn history(database: Database) -> String {
+    format!(
+        "SELECT TOP (1) CONVERT(bigint, backup_size), CONVERT(bigint, compressed_backup_size), \
+         CONVERT(bigint, DATEDIFF(millisecond, backup_start_date, backup_finish_date)), \
+         CONVERT(nvarchar(32), key_algorithm), CONVERT(nvarchar(32), encryptor_type) \
+         FROM msdb.dbo.backupset WHERE database_name = N'{}' ORDER BY backup_set_id DESC",
+        database.name()
+    )
+}
+
+/// Removes a backup's file, where the server has the procedure and the login may.
+pub(super) fn delete_file(path: &str) -> String {
+    format!("EXEC master.sys.xp_delete_file 0, N'{path}'")
+}

@@ -1,0 +1,126 @@
+//! Options of runs on a SQL Server, and their defaults.
+
+use clap::Args;
+
+use super::tds::Login;
+use crate::backup::size;
+use crate::error::{BenchError, Result};
+
+/// Room that a row takes in a database: three tables, their indexes, a copy of one and the log.
+const ROW_BYTES: u64 = 2_000;
+
+/// A run on a SQL Server: options, and from [`MssqlPlan::filled`] on where it is.
+#[derive(Clone, Args)]
+#[command(next_help_heading = "Options of --target mssql://")]
+pub(crate) struct MssqlPlan {
+    /// Print every statement that a run on a SQL Server would send, and send none.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Connections to a SQL Server at a time, at most.
+    #[arg(long, value_name = "N", default_value_t = 16,
+          value_parser = clap::value_parser!(u32).range(4..=2_000))]
+    pub(super) max_connections: u32,
+    /// Room that the run's databases and backups may take on a SQL Server, at most. A run that
+    /// needs more is refused.
+    #[arg(long = "max-size", value_name = "SIZE", default_value = "1GB", value_parser = size)]
+    pub(super) max_bytes: u64,
+    /// Never empty a SQL Server's buffers, which belong to all of its databases: no cold classes.
+    #[arg(long)]
+    pub(super) warm_only: bool,
+    /// A directory on the SQL Server for the run's backups. May be repeated. Default: the server's
+    /// own.
+    #[arg(long = "server-dir", value_name = "DIR", value_parser = server_directory)]
+    pub(super) directories: Vec<String>,
+    /// With --aa: so many thousandths more loops of the second database's mixes than are counted.
+    #[arg(long, hide = true, value_name = "PER_MILLE")]
+    pub(crate) inject: Option<u64>,
+    /// Where to go.
+    #[arg(skip)]
+    pub(super) login: Option<Login>,
+    /// Connections of the mixes.
+    #[arg(skip)]
+    pub(crate) connections: u32,
+}
+
+/// A path that stands in a statement.
+fn server_directory(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.contains('\'') || text.chars().any(char::is_control) {
+        return Err("expected a directory, without quotes".to_owned());
+    }
+    Ok(text.trim_end_matches(['/', '\\']).to_owned())
+}
+
+/// Without the password.
+impl std::fmt::Debug for MssqlPlan {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("MssqlPlan").field("dry_run", &self.dry_run).finish_non_exhaustive()
+    }
+}
+
+impl MssqlPlan {
+    /// The same with every default filled in.
+    pub(crate) fn filled(&self, login: Option<Login>, processes: u32, rows: u64) -> Result<Self> {
+        // Each of two databases has as many, and one more for everything else.
+        let most = (self.max_connections / 2).saturating_sub(1).max(1);
+        let found = Self { login, connections: processes.min(most), ..self.clone() };
+        let needed = found.needed_bytes(rows);
+        let used = found.login.is_some() || found.dry_run;
+        if used && needed > found.max_bytes {
+            let reason = format!(
+                "{rows} rows a table need some {needed} bytes on the server, and {} are allowed: \
+                 fewer --rows, or a larger --max-size",
+                found.max_bytes
+            );
+            return Err(BenchError::option("--max-size", reason));
+        }
+        Ok(found)
+    }
+
+    /// Room that the run needs on the server, roughly: two databases, and a backup of each.
+    pub(super) fn needed_bytes(&self, rows: u64) -> u64 {
+        rows.saturating_mul(ROW_BYTES).saturating_mul(3).saturating_add(64 << 20)
+    }
+
+    /// A backup's path on the server, by directory.
+    pub(super) fn backup_files(&self, name: &str) -> Vec<String> {
+        let file = format!("{name}.bak");
+        let of = |directory: &String| {
+            let parted = if directory.contains('\\') { '\\' } else { '/' };
+            format!("{directory}{parted}{file}")
+        };
+        if self.directories.is_empty() {
+            return vec![file];
+        }
+        self.directories.iter().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::tests::parsed;
+
+    fn plan(words: &[&str], rows: u64) -> Result<MssqlPlan, String> {
+        let words = [&["--dry-run"], words].concat();
+        let args: MssqlPlan = parsed(&words).map_err(|error| error.to_string())?;
+        args.filled(None, 10, rows).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_load_is_bounded() {
+        assert_eq!(plan(&[], 20_000).unwrap().connections, 7);
+        assert_eq!(plan(&["--max-connections", "100"], 20_000).unwrap().connections, 10);
+        assert_eq!(plan(&["--max-connections", "4"], 20_000).unwrap().connections, 1);
+        assert!(plan(&["--max-size", "10MB"], 20_000).unwrap_err().contains("--max-size"));
+        assert!(plan(&[], 10_000_000).is_err());
+    }
+
+    #[test]
+    fn backups_lie_where_the_server_is_told() {
+        assert_eq!(plan(&[], 10).unwrap().backup_files("x"), ["x.bak"]);
+        let words = ["--server-dir", "/var/opt/b/", "--server-dir", "D:\\b"];
+        let files = plan(&words, 10).unwrap().backup_files("x");
+        assert_eq!(files, ["/var/opt/b/x.bak", "D:\\b\\x.bak"]);
+        assert!(plan(&["--server-dir", "a'b"], 10).is_err());
+    }
+}

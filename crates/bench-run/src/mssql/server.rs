@@ -1,0 +1,223 @@
+//! The server: what it is, what its counters tell, and what it refuses.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use tdekit_bench_report::Metric;
+
+use super::names::{FACTS, SESSION, query_stats};
+use super::tds::{Answer, Connection, TdsError, Value};
+use crate::error::{BenchError, Result};
+use crate::numbers::float;
+
+/// Bytes of a page, which physical reads count.
+pub(super) const PAGE_BYTES: u64 = 8192;
+
+/// Where the cost of statements is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counters {
+    /// By the text of statements; of what has no plan of its own by the session.
+    QueryStats,
+    /// Of the own session.
+    Session,
+    /// Nowhere: only the client's clock is left.
+    Clock,
+}
+
+impl Counters {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::QueryStats => {
+                "sys.dm_exec_query_stats; rebuilds, backups and mixes \
+                                 sys.dm_exec_sessions"
+            }
+            Self::Session => "sys.dm_exec_sessions",
+            Self::Clock => "none: the client's clock",
+        }
+    }
+}
+
+/// What a server tells of itself.
+#[derive(Debug, Clone)]
+pub(super) struct Server {
+    /// Program and version.
+    pub(super) version: String,
+    pub(super) edition: String,
+    /// Whether it is our endpoint, whose figures are none of SQL Server's.
+    pub(super) ours: bool,
+    pub(super) counters: Counters,
+    /// What it does not let be told, and why.
+    pub(super) limits: Vec<String>,
+}
+
+impl Server {
+    pub(super) fn ask(connection: &mut Connection) -> Result<Self> {
+        let facts = connection.query(FACTS)?;
+        let text = |at: usize| {
+            let value = facts.rows.first().and_then(|row| row.get(at)).and_then(Value::text);
+            value.unwrap_or_default().trim().to_owned()
+        };
+        let (said, edition) = (text(0), text(1));
+        let first = said.lines().next().unwrap_or_default().trim().to_owned();
+        let ours = said.to_lowercase().contains("tdekit")
+            || connection.server().to_lowercase().contains("tdekit");
+        let version = match (ours, first.contains(&text(2))) {
+            (true, _) => format!("tdekit serve, not SQL Server ({first})"),
+            (false, true) => first,
+            (false, false) => format!("{first} {}", text(2)),
+        };
+        let mut limits = Vec::new();
+        if ours {
+            limits.push(
+                "The server is tdekit serve. None of these figures is one of SQL Server."
+                    .to_owned(),
+            );
+        }
+        let mut may = |sql: &str, what: &str| match connection.query(sql) {
+            Ok(_) => Ok(true),
+            Err(error) => {
+                limits.push(format!("{what} may not be read: {}.", refusal(error)?));
+                Ok::<bool, BenchError>(false)
+            }
+        };
+        let session = may(SESSION, "sys.dm_exec_sessions")?;
+        let texts = may(&query_stats("none"), "sys.dm_exec_query_stats")?;
+        let counters = match (texts, session) {
+            (true, true) => Counters::QueryStats,
+            (false, true) => Counters::Session,
+            (_, false) => Counters::Clock,
+        };
+        if counters == Counters::Session {
+            limits.push(
+                "Statements are counted by the own session: in whole milliseconds, each with the \
+                 reading of the counters in it."
+                    .to_owned(),
+            );
+        }
+        Ok(Self { version, edition, ours, counters, limits })
+    }
+}
+
+/// The words of a server that refuses a statement; anything else is a failure.
+pub(super) fn refusal(error: TdsError) -> Result<String> {
+    match error {
+        TdsError::ServerSaid { number, text, .. } => {
+            Ok(format!("Msg {number}: {}", text.trim_end_matches('.')))
+        }
+        other => Err(other.into()),
+    }
+}
+
+/// The cost of statements on the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Used {
+    pub(super) cpu_ns: u64,
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    pub(super) physical_reads: u64,
+    pub(super) elapsed_ns: u64,
+}
+
+impl Used {
+    /// Columns in nanoseconds of so many a unit: CPU, reads, writes, physical reads, elapsed time.
+    fn of(row: &[Value], unit_ns: u64) -> Self {
+        let at = |at: usize| {
+            let value = row.get(at).and_then(Value::int).unwrap_or(0);
+            u64::try_from(value).unwrap_or(0)
+        };
+        Self {
+            cpu_ns: at(0).saturating_mul(unit_ns),
+            reads: at(1),
+            writes: at(2),
+            physical_reads: at(3),
+            elapsed_ns: at(4).saturating_mul(unit_ns),
+        }
+    }
+
+    pub(super) fn since(&self, before: &Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            reads: self.reads.saturating_sub(before.reads),
+            writes: self.writes.saturating_sub(before.writes),
+            physical_reads: self.physical_reads.saturating_sub(before.physical_reads),
+            elapsed_ns: self.elapsed_ns.saturating_sub(before.elapsed_ns),
+        }
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.cpu_ns += other.cpu_ns;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.physical_reads += other.physical_reads;
+        self.elapsed_ns += other.elapsed_ns;
+    }
+
+    /// The values that a report holds. Times of 0 were too short for the server's clock, and are
+    /// left out.
+    pub(super) fn values(&self) -> BTreeMap<Metric, f64> {
+        let some = |value: u64| (value > 0).then(|| float(value));
+        let all = [
+            (Metric::Elapsed, some(self.elapsed_ns)),
+            (Metric::Cpu, some(self.cpu_ns)),
+            (Metric::PagesRead, Some(float(self.reads))),
+            (Metric::PagesWritten, Some(float(self.writes))),
+            (Metric::DeviceRead, Some(float(self.physical_reads.saturating_mul(PAGE_BYTES)))),
+        ];
+        all.into_iter().filter_map(|(metric, value)| Some((metric, value?))).collect()
+    }
+}
+
+/// The own session's counters until now.
+pub(super) fn of_session(connection: &mut Connection) -> Result<Used> {
+    let found = connection.query(SESSION)?;
+    Ok(found.rows.first().map_or_else(Used::default, |row| Used::of(row, 1_000_000)))
+}
+
+/// Counters by tag; a statement may have several plans.
+pub(super) fn by_tag(connection: &mut Connection, tag: &str) -> Result<BTreeMap<String, Used>> {
+    Ok(tagged(&connection.query(&query_stats(tag))?))
+}
+
+fn tagged(answer: &Answer) -> BTreeMap<String, Used> {
+    let mut found: BTreeMap<String, Used> = BTreeMap::new();
+    for row in &answer.rows {
+        let text = row.first().and_then(Value::text).unwrap_or_default();
+        let tag = text.strip_prefix("/*tdekit ").and_then(|rest| rest.split_once(" */"));
+        let (Some((tag, _)), Some(counts)) = (tag, row.get(1..)) else { continue };
+        found.entry(tag.to_owned()).or_default().add(&Used::of(counts, 1_000));
+    }
+    found
+}
+
+/// Runs a batch; gives its time at the client.
+pub(super) fn timed(connection: &mut Connection, batch: &str) -> Result<u64> {
+    let began = Instant::now();
+    connection.query(batch)?;
+    Ok(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_of_a_statement_are_added_up() {
+        let row = |text: &str, cpu: i64| {
+            let mut row = vec![Value::Text(text.to_owned())];
+            row.extend([cpu, 7, 0, 1, 9, 1].map(Value::Int));
+            row
+        };
+        let rows = vec![
+            row("/*tdekit a base select 03 */ SEL", 5),
+            row("/*tdekit a base select 03 */ SEL", 6),
+            row("SELECT", 100),
+        ];
+        let found = tagged(&Answer { rows, ..Answer::default() });
+        assert_eq!(found.len(), 1);
+        let used = found["a base select 03"];
+        assert_eq!((used.cpu_ns, used.reads, used.elapsed_ns), (11_000, 14, 18_000));
+        let values = used.since(&Used { cpu_ns: 11_000, ..Used::default() }).values();
+        assert!(!values.contains_key(&Metric::Cpu));
+        assert!((values[&Metric::DeviceRead] - 16_384.0).abs() < 1e-9);
+    }
+}
