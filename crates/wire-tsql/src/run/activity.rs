@@ -25,8 +25,6 @@ pub(crate) struct Activity {
     pub(crate) command: String,
     /// The request that runs.
     pub(crate) request: Option<Request>,
-    /// When the last one ended.
-    pub(crate) ended: Option<Moment>,
     live: Arc<Live>,
 }
 
@@ -62,6 +60,17 @@ impl Activity {
             elapsed_ns: before.elapsed_ns.saturating_add(elapsed),
             ..total
         }
+    }
+
+    /// When the last request ended, if none runs.
+    pub(crate) fn ended(&self) -> Option<Moment> {
+        const DAY_TICKS: i64 = 864_000_000_000;
+        let took = self.live.total().since(self.live.at_request());
+        let took = i64::try_from(took.elapsed_ns / 100).unwrap_or(0);
+        let ticks = self.started.ticks.saturating_add(took);
+        let days = self.started.days + ticks / DAY_TICKS;
+        let ended = Moment { days, ticks: ticks % DAY_TICKS, ..self.started };
+        self.request.is_none().then_some(ended)
     }
 
     /// What the request that runs has used.
@@ -119,7 +128,6 @@ impl Activities {
             trancount: 0,
             command: String::new(),
             request: None,
-            ended: None,
             live,
         };
         let mut known = self.known();
@@ -160,11 +168,7 @@ impl Place {
     }
 
     pub(crate) fn end(&self) {
-        let now = datetime::now();
-        self.change(|activity| {
-            activity.request = None;
-            activity.ended = Some(now);
-        });
+        self.change(|activity| activity.request = None);
     }
 }
 

@@ -183,6 +183,7 @@ impl Run<'_> {
     /// databases.
     fn look_up(&mut self, wanted: Option<&LookUp>, frame: &Frame) -> Result<()> {
         let Some(wanted) = wanted else { return Ok(()) };
+        self.s.meter.disturb();
         let current = self.s.state.database.clone();
         let login = self.s.caller.login.clone();
         let mut databases = wanted.databases.clone();

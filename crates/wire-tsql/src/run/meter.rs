@@ -3,13 +3,18 @@
 //!
 //! All that passes from one mark to the next belongs to the session. A statement begins at the
 //! last mark, or at a new one if something else has run since: so statements that follow each
-//! other cost one reading of the clocks each.
+//! other cost one reading each. The clock of processor time is a call of the system, so it is read
+//! where more than [`SHORT_NS`] have passed: of a shorter time all counts, until the next reading
+//! puts the sum right.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
+
+/// A time that a thread which stops for anything exceeds.
+const SHORT_NS: u64 = 20_000;
 
 /// SQLite's counts, of all databases that a connection has open and has had.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -120,6 +125,8 @@ pub(crate) struct Meter {
     pages: Pages,
     /// Something has run since the last mark that is no statement's.
     stale: bool,
+    /// It may have asked SQLite for pages.
+    read: bool,
 }
 
 impl Meter {
@@ -131,6 +138,7 @@ impl Meter {
             at: Instant::now(),
             pages: Pages::default(),
             stale: false,
+            read: false,
         }
     }
 
@@ -146,25 +154,36 @@ impl Meter {
 
     /// Something runs that is no measured statement.
     pub(crate) fn disturb(&mut self) {
+        (self.stale, self.read) = (true, true);
+    }
+
+    /// As [`Self::disturb`], for what asks SQLite for nothing.
+    pub(crate) fn pause(&mut self) {
         self.stale = true;
     }
 
-    pub(crate) fn is_stale(&self) -> bool {
-        self.stale
+    /// A statement begins; `pages` counts if need be.
+    pub(crate) fn begin(&mut self, pages: impl FnOnce() -> Pages) {
+        if self.stale {
+            let pages = if self.read { pages() } else { self.pages };
+            self.pass(pages, 0);
+        }
     }
 
     /// Adds what passed since the last mark, and sets a new one.
     pub(crate) fn pass(&mut self, pages: Pages, rows: u64) -> Used {
-        let (cpu_ns, at) = (thread_cpu_ns(), Instant::now());
+        let at = Instant::now();
         let elapsed = at.saturating_duration_since(self.at).as_nanos();
-        let used = Used {
-            cpu_ns: cpu_ns.saturating_sub(self.cpu_ns),
-            elapsed_ns: u64::try_from(elapsed).unwrap_or(u64::MAX),
-            pages: pages.minus(self.pages),
-            rows,
+        let elapsed_ns = u64::try_from(elapsed).unwrap_or(u64::MAX);
+        let cpu_ns = match elapsed_ns {
+            0..SHORT_NS => self.cpu_ns + elapsed_ns,
+            _ => thread_cpu_ns().max(self.cpu_ns),
         };
+        let used =
+            Used { cpu_ns: cpu_ns - self.cpu_ns, elapsed_ns, pages: pages.minus(self.pages), rows };
         self.total = self.total.plus(used);
-        (self.cpu_ns, self.at, self.pages, self.stale) = (cpu_ns, at, pages, false);
+        (self.cpu_ns, self.at, self.pages) = (cpu_ns, at, pages);
+        (self.stale, self.read) = (false, false);
         store(&self.live.total, &self.total);
         used
     }
@@ -173,6 +192,25 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_waits_uses_no_processor_time_and_a_short_time_is_put_right() {
+        let mut meter = Meter::new();
+        meter.begin_request(thread_cpu_ns(), Instant::now());
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let waited = meter.pass(Pages::default(), 0);
+        assert!(waited.cpu_ns < 15_000_000 && waited.elapsed_ns >= 30_000_000, "{waited:?}");
+        // What short times were taken for too much is missing from the next long one.
+        let begun = thread_cpu_ns();
+        meter.begin_request(begun, Instant::now());
+        let before = meter.live().total();
+        meter.cpu_ns += 1_000_000;
+        let until = Instant::now() + std::time::Duration::from_millis(40);
+        while Instant::now() < until {}
+        meter.pass(Pages::default(), 0);
+        let used = meter.live().total().since(before);
+        assert!(used.cpu_ns + 1_000_000 <= thread_cpu_ns() - begun, "{used:?}");
+    }
 
     #[test]
     fn a_session_has_what_passes_within_requests_and_nothing_else() {

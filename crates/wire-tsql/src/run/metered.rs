@@ -17,10 +17,8 @@ use crate::error::Result;
 impl Run<'_> {
     /// A measured statement begins.
     pub(crate) fn measure(&mut self) {
-        if self.s.meter.is_stale() {
-            let pages = self.s.db.pages();
-            self.s.meter.pass(pages, 0);
-        }
+        let db = &self.s.db;
+        self.s.meter.begin(|| db.pages());
     }
 
     /// It ends, with so many rows, or with an error: then only the session's figures have it.

@@ -48,8 +48,10 @@ use work::Run;
 impl Run<'_> {
     /// Who carries a statement out: every kind is named here and nowhere else.
     fn dispatch(&mut self, step: &Step, frame: &mut Frame) -> Result<Signal> {
-        if !matches!(step.op, Op::Data(_)) {
-            self.s.meter.disturb();
+        match &step.op {
+            Op::Data(_) => {}
+            op if op.is_control() => self.s.meter.pause(),
+            _ => self.s.meter.disturb(),
         }
         match &step.op {
             Op::Declare(slot, code) => self.declare(*slot, code, frame),

@@ -183,9 +183,8 @@ impl Inner {
             // SQLite's memory for it goes with the connection, unless that holds needed state
             self.rest();
         }
-        if self.meter.is_stale() {
-            self.meter.pass(self.db.pages(), 0);
-        }
+        let db = &self.db;
+        self.meter.begin(|| db.pages());
         self.show();
         self.place.end();
     }

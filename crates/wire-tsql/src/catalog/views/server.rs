@@ -285,7 +285,7 @@ fn sessions(server: &Server<'_>) -> Vec<Row> {
             milliseconds(used.cpu_ns),
             milliseconds(used.elapsed_ns),
             moment(own.started),
-            own.ended.map_or(Value::Null, moment),
+            own.ended().map_or(Value::Null, moment),
             big(used.pages.read),
             big(used.pages.written),
             big(used.pages.asked),
