@@ -225,21 +225,27 @@ impl Work<'_> {
             follower.set_log()?;
         }
         target.sync()?;
-        self.live.check_users()?;
         go_on(watch)?;
         watch.done(Step::Held);
         self.live.close_doors()?;
+        // Whoever got in until the doors were closed is seen now.
+        self.live.check_users()?;
         target.replace_database()?;
         watch.done(Step::Renamed);
-        // Too late to turn back. Nobody opens the new file before the follower closes it.
+        // Too late to turn back. Nobody opens the new file before the follower closes it. Until the
+        // new name is durable, a power cut gives it back to the original: what is committed to the
+        // copy must not be acknowledged before, and the original must stay whole.
         let path = &self.live.path;
-        spoil_unlinked(&self.live.file, 0);
+        let synced = sync_directory(path);
+        if synced.is_ok() {
+            spoil_unlinked(&self.live.file, 0);
+        }
         let removed = remove_side_files(path);
         watch.done(Step::Unlinked);
         drop(follower);
         self.live.release();
         let locked = begun.elapsed();
-        let synced = removed.and_then(|_| sync_directory(path));
+        let synced = synced.and(removed).and_then(|_| sync_directory(path));
         watch.done(Step::Settled);
         Ok(Some((locked, synced.err())))
     }

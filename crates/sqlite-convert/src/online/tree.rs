@@ -53,8 +53,10 @@ impl Trees {
         let mut dirty = HashMap::new();
         for (name, root) in tables {
             let old = self.trees.remove(name).unwrap_or_default();
-            let same =
-                old.root == *root && changed.is_some_and(|changed| old.above.is_disjoint(changed));
+            // A root that was the only leaf has none above it, and may not be a leaf any more.
+            let untouched =
+                |changed: &HashSet<u32>| !changed.contains(root) && old.above.is_disjoint(changed);
+            let same = old.root == *root && changed.is_some_and(untouched);
             let other = if same { None } else { Some(pages.tree(*root)?) };
             let new = other.as_ref().unwrap_or(&old);
             let mut leaves = self.differing(&old, new, changed);
@@ -347,6 +349,31 @@ mod tests {
                     let touched = new.keys().filter(|row| within(row)).count();
                     assert!(touched < new.len() / 4, "{vacuum} {round}: {touched}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_of_one_leaf_grows_and_shrinks() {
+        let path = Path::new("test.db");
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch("PRAGMA page_size = 512; CREATE TABLE t(a)").unwrap();
+        let mut trees = Trees::default();
+        trees.follow((path, &db), &tables(&db), None).unwrap();
+        let grow = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 400)
+                    INSERT INTO t SELECT randomblob(90) FROM n";
+        for change in ["INSERT INTO t VALUES (1)", grow, "DELETE FROM t WHERE rowid > 1", grow] {
+            let before = pages_of(&db);
+            db.execute(change, []).unwrap();
+            let after = pages_of(&db);
+            let changed: HashSet<u32> = (0..before.len().max(after.len()))
+                .filter(|page| before.get(*page) != after.get(*page))
+                .map(|page| u32::try_from(page + 1).unwrap())
+                .collect();
+            let dirty = trees.follow((path, &db), &tables(&db), Some(&changed)).unwrap();
+            let ranges = &dirty["t"];
+            for row in rows_of(&db).into_keys().filter(|row| *row > 1) {
+                assert!(ranges.iter().any(|r| (r.0..=r.1).contains(&row)), "{change}: {row}");
             }
         }
     }
