@@ -9,14 +9,17 @@ use std::sync::Arc;
 use tdekit_key_store::Unlocked;
 use tdekit_sqlite::freshness::{anchor_name, list_names, make_directory, suspend};
 use tdekit_sqlite::keyring;
-use tdekit_sqlite_page::fresh::{ListAnchor, Tag, encode_anchor, encode_snapshot, tag_of};
+use tdekit_sqlite_page::fresh::{
+    ANCHOR_SLOT_LEN, ListAnchor, ListMark, LogAnchor, LogMark, Tag, encode_anchor, encode_snapshot,
+    snapshot_digest, tag_of,
+};
 use tdekit_sqlite_page::page::seal_of;
 use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, Header, PageCodec, PageError, PageSize};
 
 use crate::error::{DatabaseError, io_error};
 use crate::rewrap::{check, write_slots};
 use crate::source::{Hold, Source, database_path, open_file, pragma};
-use crate::target::sync_directory;
+use crate::target::{sync_directory, with_suffix};
 use crate::watch::{Watch, go_on};
 
 /// SQLite never uses the page that holds this byte of what it sees.
@@ -45,6 +48,9 @@ pub struct Freshness {
     /// How often the anchor of the main file was moved; `None` where there is none, or a damaged
     /// one.
     pub moves: Option<u64>,
+    /// A run that switched it was cut short: until the next commit, or that run again, a header
+    /// that says otherwise counts as well.
+    pub switching: bool,
 }
 
 /// Changes the freshness of the database `name`; tells whether anything had to be changed. Nobody
@@ -63,7 +69,9 @@ pub fn change_freshness(
     let (_, header, _) = check(&path, &open_file(&path)?, unlocked)?;
     let before = freshness(name, unlocked)?;
     match (change, header.freshness) {
-        (Change::On, true) if before.moves.is_some() => return Ok((before, false)),
+        (Change::On, true) if before.moves.is_some() && !before.switching => {
+            return Ok((before, false));
+        }
         (Change::Off, false) if !before.has_any() => return Ok((before, false)),
         (Change::Accept, false) if !before.has_any() => {
             return Err(DatabaseError::NoFreshness { path });
@@ -92,11 +100,10 @@ pub fn freshness(name: &Path, unlocked: &Arc<Unlocked>) -> Result<Freshness, Dat
     let path = database_path(name)?;
     let (_, header, _) = check(&path, &open_file(&path)?, unlocked)?;
     let anchor = anchor_name(None, &header.file_id).map_err(vfs(&path))?;
-    let moves = fs::read(&anchor)
-        .ok()
-        .and_then(|bytes| ListAnchor::decode(&bytes, &header.file_id))
-        .map(|list| list.sequence);
-    Ok(Freshness { path, on: header.freshness, anchor, moves })
+    let list = fs::read(&anchor).ok().and_then(|bytes| ListAnchor::decode(&bytes, &header.file_id));
+    let moves = list.map(|list| list.sequence);
+    let switching = list.is_some_and(|list| list.switching);
+    Ok(Freshness { path, on: header.freshness, anchor, moves, switching })
 }
 
 /// Opens the database as an application does: an error tells that it is not in its last state.
@@ -147,13 +154,15 @@ fn switch_off(
     forget_freshness(path, &anchor)
 }
 
-/// Lists and anchors what is in the file. A crash before the header says so leaves an anchor that
-/// binds nobody yet; where it says so already, a database that has to be accepted once more.
+/// Lists and anchors what is in the file. The new list stands in the file that the anchor does not
+/// name, so a database that was in its last state stays so wherever this is cut short. One that was
+/// not has to be accepted once more; so has one whose log has frames of which the anchor has none.
 fn anchor_anew(
     path: &Path,
     unlocked: &Arc<Unlocked>,
     watch: &dyn Watch,
 ) -> Result<(), DatabaseError> {
+    empty_anchored_log(path, unlocked)?;
     let _suspended = suspend();
     let source = Source::open(path, Hold::Everyone)?;
     let (area, header, keys) = check(path, &source.file, unlocked)?;
@@ -161,38 +170,96 @@ fn anchor_anew(
     let bad = |source: PageError| DatabaseError::Header { path: path.to_owned(), source };
     let snapshot = encode_snapshot(&header.file_id, &tags).map_err(bad)?;
     let anchor = anchor_name(None, &header.file_id).map_err(vfs(path))?;
-    let before = fs::read(&anchor).ok();
-    let sequence = before
-        .and_then(|bytes| ListAnchor::decode(&bytes, &header.file_id))
-        .map_or(1, |list| list.sequence.wrapping_add(1));
+    let before =
+        fs::read(&anchor).ok().and_then(|bytes| ListAnchor::decode(&bytes, &header.file_id));
     make_directory(&anchor).map_err(vfs(path))?;
-    let [list, other] = list_names(path);
-    replace(&list, &snapshot, &source.file, None)?;
-    let home = anchor.parent().and_then(Path::parent).unwrap_or(path);
-    let home = File::open(home).map_err(io_error("open", home))?;
-    let file_id = header.file_id;
-    let anchor_at = |sequence, switching| {
-        let bytes = encode_anchor(&file_id, &snapshot, sequence, switching);
-        replace(&anchor, &bytes, &home, Some(0o600))
+    let new = usize::from(before.is_some_and(|list| list.file == 0));
+    let lists = list_names(path);
+    replace(&lists[new], &snapshot, &source.file, None)?;
+    let mut list = match before {
+        Some(list) => take_over(&anchor, &header.file_id, list, &snapshot)?,
+        None => {
+            let home = anchor.parent().and_then(Path::parent).unwrap_or(path);
+            let home = File::open(home).map_err(io_error("open", home))?;
+            let bytes = encode_anchor(&header.file_id, &snapshot, 1, true);
+            replace(&anchor, &bytes, &home, Some(0o600))?;
+            let read = ListAnchor::decode(&bytes, &header.file_id);
+            read.ok_or(bad(PageError::KeyMismatch))?
+        }
     };
-    anchor_at(sequence, true)?;
-    let _ = fs::remove_file(other);
+    let _ = fs::remove_file(&lists[1 - new]);
+    let file_id = header.file_id;
     if !header.freshness {
         let on = Header { freshness: true, ..header };
         write_slots(&source, &area, &on, &keys, unlocked, watch)?;
     }
-    anchor_at(sequence.wrapping_add(1), false)
+    list.switching = false;
+    write_anchor(&anchor, &file_id, &mut list)
+}
+
+/// Empties the log in a way that the list of before knows of, where the anchor names its frames:
+/// another log is an error then, and stays for who accepts it. Without such frames the log of a
+/// database that was put back would count as void.
+fn empty_anchored_log(path: &Path, unlocked: &Arc<Unlocked>) -> Result<(), DatabaseError> {
+    let (_, header, _) = check(path, &open_file(path)?, unlocked)?;
+    let anchor = anchor_name(None, &header.file_id).map_err(vfs(path))?;
+    let log = fs::read(anchor).ok().and_then(|bytes| LogAnchor::decode(&bytes, &header.file_id));
+    let journal = fs::metadata(with_suffix(path, "-journal")).is_ok_and(|it| it.len() > 0);
+    if header.freshness && !journal && log.is_some_and(|log| log.mark.frames > 0) {
+        drop(Source::open(path, Hold::Everyone));
+    }
+    Ok(())
+}
+
+/// Has an anchor name the list in its other file, of which `snapshot` is all, and no log.
+fn take_over(
+    anchor: &Path,
+    file_id: &[u8; 16],
+    before: ListAnchor,
+    snapshot: &[u8],
+) -> Result<ListAnchor, DatabaseError> {
+    let bytes = fs::read(anchor).map_err(io_error("read", anchor))?;
+    let sequence = LogAnchor::decode(&bytes, file_id).map_or(0, |log| log.sequence);
+    let log = LogAnchor { sequence: sequence.wrapping_add(1), mark: LogMark::default() };
+    write_slot(anchor, log.encode(file_id))?;
+    let base = ListMark { len: snapshot.len() as u64, digest: snapshot_digest(snapshot) };
+    let mut list = ListAnchor {
+        sequence: before.sequence,
+        file: 1 - before.file,
+        switching: true,
+        snapshot_len: base.len,
+        base,
+        prepared: None,
+        copied: LogMark::default(),
+    };
+    write_anchor(anchor, file_id, &mut list)?;
+    Ok(list)
 }
 
 /// Has the anchor fit a header of either kind.
 fn allow_switching(anchor: &Path, file_id: &[u8; 16]) -> Result<(), DatabaseError> {
-    let failed = || io_error("write", anchor);
-    let bytes = fs::read(anchor).map_err(failed())?;
-    let Some(list) = ListAnchor::decode(&bytes, file_id) else { return Ok(()) };
-    let sequence = list.sequence.wrapping_add(1);
-    let (at, slot) = ListAnchor { sequence, switching: true, ..list }.encode(file_id);
-    let file = OpenOptions::new().write(true).open(anchor).map_err(failed())?;
-    file.write_all_at(&slot, at).and_then(|()| file.sync_all()).map_err(failed())
+    let bytes = fs::read(anchor).map_err(io_error("read", anchor))?;
+    let Some(mut list) = ListAnchor::decode(&bytes, file_id) else { return Ok(()) };
+    list.switching = true;
+    write_anchor(anchor, file_id, &mut list)
+}
+
+/// Writes the next slot for the list.
+fn write_anchor(
+    anchor: &Path,
+    file_id: &[u8; 16],
+    list: &mut ListAnchor,
+) -> Result<(), DatabaseError> {
+    list.sequence = list.sequence.wrapping_add(1);
+    write_slot(anchor, list.encode(file_id))
+}
+
+fn write_slot(
+    anchor: &Path,
+    (at, slot): (u64, [u8; ANCHOR_SLOT_LEN]),
+) -> Result<(), DatabaseError> {
+    let file = OpenOptions::new().write(true).open(anchor).map_err(io_error("open", anchor))?;
+    file.write_all_at(&slot, at).and_then(|()| file.sync_all()).map_err(io_error("write", anchor))
 }
 
 /// Writes a file anew, durably, with the owner of `like` and its mode or `mode`.

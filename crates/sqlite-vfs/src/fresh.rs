@@ -509,6 +509,9 @@ impl Fresh {
 
     fn move_list(&self, inner: &mut Inner, mut list: ListAnchor) -> Result<(), VfsError> {
         list.sequence = inner.list.sequence.wrapping_add(1);
+        // The header says that it is on. Who switches it keeps everyone else out: a run that was
+        // cut short left this behind.
+        list.switching = false;
         let (at, slot) = list.encode(&self.file_id);
         self.move_anchor(inner, at, &slot)?;
         inner.list = list;

@@ -1,7 +1,7 @@
 //! Where the list of a database's seals and its anchor stand, for programs that link this.
 
 use std::ffi::OsString;
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,14 +66,18 @@ pub(crate) fn refuse_anchored(anchors: Option<&Path>, file_id: &[u8; 16]) -> Res
     }
 }
 
-/// Makes the directory that `anchor` is to stand in, for its owner alone.
+/// Makes the directory that `anchor` is to stand in, durably, for its owner alone.
 ///
 /// # Errors
 /// `File`.
 pub fn make_directory(anchor: &Path) -> Result<(), VfsError> {
     let Some(directory) = anchor.parent() else { return Ok(()) };
+    if directory.is_dir() {
+        return Ok(());
+    }
     let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(VfsError::File)
+    let above = directory.parent().unwrap_or(directory);
+    made.and_then(|()| File::open(above)).and_then(|above| above.sync_all()).map_err(VfsError::File)
 }
 
 /// The files of the list of the database at `path`.

@@ -460,13 +460,17 @@ pub fn restore(directory: &Path, state: &State) -> Result<()> {
     Ok(())
 }
 
-fn fingerprint(state: &State) -> u64 {
+/// Tells states apart.
+#[must_use]
+pub fn fingerprint(state: &State) -> u64 {
     let mut hasher = DefaultHasher::new();
     state.files.hash(&mut hasher);
     hasher.finish()
 }
 
-fn describe(op: &Op, log: &Log) -> String {
+/// An operation in words.
+#[must_use]
+pub fn describe(op: &Op, log: &Log) -> String {
     let name = |file: &u32| match log.names.get(file) {
         Some(Some(path)) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         _ => format!("temporary file {file}"),
@@ -481,6 +485,9 @@ fn describe(op: &Op, log: &Log) -> String {
         Op::Delete { file, directory, .. } => {
             format!("delete {} directory {directory}", name(file))
         }
+        Op::Rename { from, to, .. } => format!("rename {} to {}", from.display(), to.display()),
+        Op::MakeDirectory { path } => format!("make directory {}", path.display()),
+        Op::SyncDirectory { path } => format!("sync directory {}", path.display()),
         Op::Begin(n) => format!("begin commit {n}"),
         Op::Acked(n) => format!("acknowledged {n}"),
     }

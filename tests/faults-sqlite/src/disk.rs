@@ -6,10 +6,10 @@
 //!   kept on its own; one of them may be torn at any word;
 //! - where a lost write left a hole below the file's end, the hole reads as zeroes or as garbage;
 //! - names (creation, deletion) are durable after a sync of the directory; later changes of one
-//!   name survive as a prefix, independently of other names.
+//!   name survive as a prefix, independently of other names but those that a renaming ties to it.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 
 use crate::record::{FileId, Log, Op};
 use crate::rng::Rng;
@@ -63,7 +63,19 @@ pub struct State {
 pub struct Disk {
     inodes: HashMap<FileId, Inode>,
     durable_names: BTreeMap<PathBuf, FileId>,
-    pending_names: Vec<(PathBuf, Option<FileId>)>,
+    pending_names: Vec<Naming>,
+    /// Directories that were made since the log began, and which of them are durable.
+    directories: BTreeSet<PathBuf>,
+    durable_directories: BTreeSet<PathBuf>,
+}
+
+/// A change of one name, or of two at once.
+#[derive(Debug, Clone)]
+struct Naming {
+    path: PathBuf,
+    file: Option<FileId>,
+    /// The name that goes with it: the file had it before.
+    from: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -98,7 +110,7 @@ impl Disk {
         match op {
             Op::Create { file, path } => {
                 self.inodes.insert(*file, Inode::default());
-                self.pending_names.push((path.clone(), Some(*file)));
+                self.name(path, Some(*file), None);
             }
             Op::Write { file, offset, data } => {
                 self.change(*file, Change::Write { offset: *offset, data: data.clone() });
@@ -110,13 +122,16 @@ impl Disk {
                     inode.pending.clear();
                 }
                 if *directory {
-                    self.sync_names();
+                    self.sync_names(None);
                 }
             }
+            Op::SyncDirectory { path } => self.sync_names(Some(path)),
+            Op::Rename { file, from, to } => self.name(to, Some(*file), Some(from.clone())),
+            Op::MakeDirectory { path } => drop(self.directories.insert(path.clone())),
             Op::Delete { path, directory, .. } => {
-                self.pending_names.push((path.clone(), None));
+                self.name(path, None, None);
                 if *directory {
-                    self.sync_names();
+                    self.sync_names(None);
                 }
             }
             Op::Begin(_) | Op::Acked(_) => {}
@@ -138,17 +153,31 @@ impl Disk {
         inode.pending.push(change);
     }
 
-    fn sync_names(&mut self) {
+    fn name(&mut self, path: &Path, file: Option<FileId>, from: Option<PathBuf>) {
+        self.pending_names.push(Naming { path: path.to_owned(), file, from });
+    }
+
+    /// Makes the names in one directory durable, or all.
+    fn sync_names(&mut self, directory: Option<&Path>) {
+        let within =
+            |path: &Path| directory.is_none_or(|directory| path.parent() == Some(directory));
         let pending = std::mem::take(&mut self.pending_names);
-        for (path, file) in pending {
-            set_name(&mut self.durable_names, path, file);
+        // A renaming between two directories is durable once either is.
+        let (synced, rest) = pending
+            .into_iter()
+            .partition(|naming| within(&naming.path) || naming.from.as_deref().is_some_and(within));
+        self.pending_names = rest;
+        for naming in &synced {
+            naming.apply(&mut self.durable_names);
         }
+        let made = self.directories.iter().filter(|path| within(path));
+        self.durable_directories.extend(made.cloned());
     }
 
     fn killed(&self, torn_bytes: u64, next: Option<&Op>) -> State {
         let mut names = self.durable_names.clone();
-        for (path, file) in &self.pending_names {
-            set_name(&mut names, path.clone(), *file);
+        for naming in &self.pending_names {
+            naming.apply(&mut names);
         }
         let mut state = State::default();
         for (path, file) in names {
@@ -185,22 +214,45 @@ impl Disk {
     }
 
     /// Names after a power cut, and whether a deletion was undone. Each name keeps a prefix of its
-    /// own changes.
+    /// own changes, and of those of the names that renamings tie to it.
     fn surviving_names(&self, luck: &Luck, rng: &mut Rng) -> (BTreeMap<PathBuf, FileId>, bool) {
-        let mut by_name: BTreeMap<&PathBuf, Vec<Option<FileId>>> = BTreeMap::new();
-        for (path, file) in &self.pending_names {
-            by_name.entry(path).or_default().push(*file);
+        let mut of: BTreeMap<&Path, &Path> = BTreeMap::new();
+        for naming in &self.pending_names {
+            let first = naming.from.as_deref().unwrap_or(&naming.path);
+            let group = of.get(first).copied().unwrap_or(first);
+            let joined = of.insert(&naming.path, group);
+            of.insert(first, group);
+            if let Some(joined) = joined.filter(|joined| *joined != group) {
+                of.values_mut().filter(|other| **other == joined).for_each(|other| *other = group);
+            }
+        }
+        let mut groups: BTreeMap<&Path, Vec<&Naming>> = BTreeMap::new();
+        for naming in &self.pending_names {
+            groups.entry(of[naming.path.as_path()]).or_default().push(naming);
         }
         let mut names = self.durable_names.clone();
         let mut deletion_lost = false;
-        for (path, changes) in by_name {
+        for changes in groups.into_values() {
             let kept = luck.prefix(changes.len(), rng);
-            deletion_lost |= changes[kept..].contains(&None);
-            for file in &changes[..kept] {
-                set_name(&mut names, path.clone(), *file);
+            deletion_lost |= changes[kept..].iter().any(|naming| naming.file.is_none());
+            for naming in &changes[..kept] {
+                naming.apply(&mut names);
             }
         }
+        let mut lost = self.directories.difference(&self.durable_directories).cloned().collect();
+        let lost: &mut Vec<PathBuf> = &mut lost;
+        lost.retain(|_| luck.prefix(1, rng) == 0);
+        names.retain(|path, _| !lost.iter().any(|directory| path.starts_with(directory)));
         (names, deletion_lost)
+    }
+}
+
+impl Naming {
+    fn apply(&self, names: &mut BTreeMap<PathBuf, FileId>) {
+        if let Some(from) = &self.from {
+            names.remove(from);
+        }
+        set_name(names, self.path.clone(), self.file);
     }
 }
 

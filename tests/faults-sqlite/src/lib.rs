@@ -4,6 +4,7 @@
 //! ([`ffi::crash_vfs`]), the system's `unix` VFS. `crash` keeps a totally ordered log of every
 //! write, truncation, sync, creation and deletion ([`record`]); [`disk`] replays a log up to any
 //! point and gives the files that a killed process or a power cut could have left behind.
+//! What the shipped command does is recorded by [`trace`] instead, from outside.
 //! All suites run on plain SQLite too: that is how the harness itself is checked.
 //!
 //! | suite | module | test |
@@ -37,3 +38,4 @@ pub mod matrix;
 pub mod record;
 pub mod rng;
 pub mod top;
+pub mod trace;

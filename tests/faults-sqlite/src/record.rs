@@ -44,6 +44,25 @@ pub enum Op {
         /// The directory was synced with it, so all earlier names are durable too.
         directory: bool,
     },
+    /// `from` became `to`, whose file is gone if there was one.
+    Rename {
+        /// The file.
+        file: FileId,
+        /// Its name until then.
+        from: PathBuf,
+        /// Its name from then on.
+        to: PathBuf,
+    },
+    /// An empty directory was made.
+    MakeDirectory {
+        /// Its name.
+        path: PathBuf,
+    },
+    /// All earlier names in the directory are durable from here on.
+    SyncDirectory {
+        /// The directory.
+        path: PathBuf,
+    },
     /// `path` was unlinked.
     Delete {
         /// The file.

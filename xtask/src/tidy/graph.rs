@@ -87,6 +87,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-tds-client",
         ],
     ),
+    // tests only; the command's own tests use its simulated disk
+    (
+        "tdekit-faults-sqlite",
+        &[
+            "tdekit-key-crypto",
+            "tdekit-key-store",
+            "tdekit-sqlite-page",
+            "tdekit-sqlite-vfs",
+            "tdekit-sqlite-client",
+        ],
+    ),
     // the command
     (
         "tdekit",
@@ -106,19 +117,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-wire-endpoint",
             "tdekit-serve-host",
             "tdekit-tds-client",
+            "tdekit-faults-sqlite",
         ],
     ),
     // tests only: nothing depends on them
-    (
-        "tdekit-faults-sqlite",
-        &[
-            "tdekit-key-crypto",
-            "tdekit-key-store",
-            "tdekit-sqlite-page",
-            "tdekit-sqlite-vfs",
-            "tdekit-sqlite-client",
-        ],
-    ),
     ("tdekit-faults-mariadb", &["tdekit-private-mariadb"]),
     ("tdekit-attacks", &["tdekit-key-crypto"]),
     (

@@ -1,0 +1,105 @@
+//! A command that is recorded, and the files that a crash at any of its steps could have left.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic)]
+
+use std::collections::HashSet;
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tdekit_faults_sqlite::crash::{describe, exhaustive, fingerprint};
+use tdekit_faults_sqlite::disk::{Cut, Disk, Loss, State};
+use tdekit_faults_sqlite::record::{Log, Op};
+use tdekit_faults_sqlite::rng::Rng;
+
+/// One image of a crash.
+pub struct Image {
+    /// What is said when it is not what it should be.
+    pub what: String,
+    /// The last transaction that was acknowledged before.
+    pub acked: u32,
+}
+
+/// Gives `check` each different image that a kill or a power cut before or within each operation
+/// could have left, put in place; returns how many there were. The short form takes some of them.
+pub fn each_image(
+    log: &Log,
+    roots: &[PathBuf],
+    most: usize,
+    mut check: impl FnMut(&Image),
+) -> usize {
+    let mut disk = Disk::new(log);
+    let mut seen = HashSet::new();
+    let mut acked = 0;
+    let images_per_op = if exhaustive() { 12 } else { 3 };
+    // Evenly over the run, but always where names change.
+    let stride = if exhaustive() { 1 } else { (log.ops.len() / most.max(1)).max(1) };
+    for index in 0..=log.ops.len() {
+        let next = log.ops.get(index);
+        let names = matches!(
+            next,
+            Some(
+                Op::Rename { .. }
+                    | Op::Delete { .. }
+                    | Op::SyncDirectory { .. }
+                    | Op::Truncate { .. }
+            )
+        );
+        let after_name = index > 0 && matches!(log.ops[index - 1], Op::Rename { .. });
+        if index % stride == 0 || names || after_name || next.is_none() {
+            let mut rng = Rng::new(index as u64);
+            let torn_bytes = match next {
+                Some(Op::Write { data, .. }) => (rng.below(data.len() / 8 + 1) * 8) as u64,
+                _ => 0,
+            };
+            let power = (0..images_per_op).map(|n| match n {
+                0 | 1 => n,
+                _ => rng.word() | 2,
+            });
+            let cuts: Vec<Cut> = [Cut::Kill { torn_bytes }]
+                .into_iter()
+                .chain(power.map(|seed| Cut::Power { seed, loss: Loss::Sectors }))
+                .collect();
+            for cut in cuts {
+                let state = disk.crash(cut, next);
+                if !seen.insert((fingerprint(&state), acked)) {
+                    continue;
+                }
+                let next = next.map_or("the end".into(), |op| describe(op, log));
+                let what = format!("{cut:?} before operation {index} ({next})");
+                put(roots, &state);
+                check(&Image { what, acked });
+            }
+        }
+        match next {
+            Some(Op::Acked(n)) => acked = *n,
+            Some(op) => disk.apply(op),
+            None => {}
+        }
+    }
+    seen.len()
+}
+
+/// Has just the files of `state` be in and below `roots`.
+fn put(roots: &[PathBuf], state: &State) {
+    for root in roots {
+        clear(root);
+    }
+    for (path, content) in &state.files {
+        // A workplace is told from what others made by who may enter it.
+        DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+    }
+}
+
+fn clear(path: &Path) {
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            let inner = entry.unwrap().path();
+            clear(&inner);
+            let _ = fs::remove_dir(&inner);
+        }
+    } else {
+        let _ = fs::remove_file(path);
+    }
+}
