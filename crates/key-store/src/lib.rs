@@ -49,7 +49,7 @@ pub use provider::{
     ServiceOperation, ServiceRequest, TokenAccess, TokenKey, Unlock, VaultKey,
     ask_services_by_this_program, backup_policy, generate_key_file, generate_token_key,
     password_cost, read_key_file, read_password_file, service_key, token_key,
-    unlocks_from_environment,
+    unlocks_from_configuration, unlocks_from_environment,
 };
 pub use server_keys::{
     FIRST_DERIVATION, NEWEST_DERIVATION, SERVER_KEY_LEN, SERVER_KEYS_FILE_NAME, ServerKeyVersion,

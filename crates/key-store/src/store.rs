@@ -18,7 +18,9 @@ use crate::file::{
     CertificateRecord, MAX_FILE_BYTES, MasterKeyRecord, Protector, ProtectorKind, StoreFile,
 };
 use crate::lock::{self, WriterLock};
-use crate::provider::{Binding, Provider, Unlock, agent_knows, unlocks_from_environment};
+use crate::provider::{
+    Binding, Provider, Unlock, agent_knows, unlocks_from_configuration, unlocks_from_environment,
+};
 use crate::unlocked::Unlocked;
 use crate::wrapped::{WrapMechanism, WrappedDek};
 
@@ -283,6 +285,16 @@ impl KeyStore {
     /// that the store accepts; those of [`Self::unlock`].
     pub fn unlock_from_environment(&self) -> Result<Unlocked, StoreError> {
         self.unlock_with_one_of(unlocks_from_environment(&self.dir)?)
+    }
+
+    /// Opens the store with what its own configuration file names, as
+    /// [`unlocks_from_configuration`] gives it: for one of several stores in a process, to which
+    /// the environment's secrets do not belong.
+    ///
+    /// # Errors
+    /// As [`Self::unlock_from_environment`].
+    pub fn unlock_by_configuration(&self) -> Result<Unlocked, StoreError> {
+        self.unlock_with_one_of(unlocks_from_configuration(&self.dir)?)
     }
 
     /// Opens the store with the secret that [`Self::choose`] takes.

@@ -23,6 +23,23 @@ pub enum VfsError {
     /// No key could be had for an encrypted file.
     #[error("the database's key did not open: {0}")]
     Key(#[source] StoreError),
+    /// The key store that a connection named has no key, or did not open.
+    #[error(
+        "{error} (key store {}, named by tdekit_home: only its own config.toml says what opens it)",
+        home.display()
+    )]
+    Tenant {
+        /// The key store's directory.
+        home: std::path::PathBuf,
+        /// Its failure.
+        error: StoreError,
+    },
+    /// A new database for a key store that the connection names, without a certificate of it.
+    #[error(
+        "the connection names a key store by tdekit_home and no certificate of it: a new database \
+         needs tdekit_certificate, or tdekit=plain to be left plain"
+    )]
+    NoCertificate,
     /// A journal that is damaged or belongs to another database.
     #[error("the rollback journal is damaged or belongs to another database")]
     Journal,
@@ -158,7 +175,7 @@ impl VfsError {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Page(error) => error.kind(),
-            Self::Store(error) | Self::Key(error) => error.kind(),
+            Self::Store(error) | Self::Key(error) | Self::Tenant { error, .. } => error.kind(),
             Self::Journal
             | Self::Truncated { .. }
             | Self::Stale { .. }
@@ -167,7 +184,7 @@ impl VfsError {
             | Self::NoAnchor { .. }
             | Self::OlderHeader { .. } => Kind::Damaged,
             Self::Base(_) | Self::JournalGone | Self::File(_) => Kind::Io,
-            Self::Setting { .. } => Kind::Usage,
+            Self::Setting { .. } | Self::NoCertificate => Kind::Usage,
             Self::JournalName
             | Self::Unguarded
             | Self::NoLock
@@ -187,7 +204,7 @@ impl VfsError {
         match self {
             Self::Base(code) => *code,
             Self::Page(error) => page_code(error),
-            Self::Store(_) | Self::Key(_) => ffi::AUTH,
+            Self::Store(_) | Self::Key(_) | Self::Tenant { .. } => ffi::AUTH,
             Self::Journal
             | Self::Truncated { .. }
             | Self::Stale { .. }
@@ -210,6 +227,7 @@ impl VfsError {
             Self::JournalGone => ffi::IOERR_WRITE,
             Self::Unfinished => ffi::NOTADB,
             Self::NoLock => ffi::IOERR_WRITE,
+            Self::NoCertificate => ffi::IOERR_AUTH,
             Self::Setting { .. } | Self::JournalName | Self::Unguarded => ffi::CANTOPEN,
             Self::File(_) => ffi::IOERR_WRITE,
             Self::HostTooOld(_) => ffi::ERROR,

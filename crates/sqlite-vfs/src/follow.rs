@@ -14,18 +14,19 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::rc::Rc;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use crate::VfsError;
 use crate::api::Api;
 use crate::base::BaseFile;
 use crate::ffi::{self, File, Vfs};
 use crate::file::{Kind, State};
+use crate::keyring::Keyring;
 use crate::new_db::{Request, existing};
 use crate::opened;
 use crate::passage;
 use crate::plain::PlainFile;
-use crate::vfs::kind_of;
+use crate::vfs::{keyring_of, kind_of};
 
 /// What only a file that is made or owned by the call that opens it has.
 const ONLY_WHEN_NEW: c_int = ffi::OPEN_CREATE | ffi::OPEN_EXCLUSIVE | ffi::OPEN_DELETEONCLOSE;
@@ -92,6 +93,12 @@ impl Origin {
             self.fresh = false;
             out.iter_mut().for_each(|byte| *byte = !*byte);
         }
+    }
+
+    /// The keys that the main file is opened with.
+    fn keyring(&self, api: Api) -> Result<Arc<Keyring>, VfsError> {
+        // SAFETY: the name is the one that SQLite opened the main file with.
+        unsafe { keyring_of(api, self.name) }
     }
 
     /// Opens what the file's name leads to now. The memory must outlive the file.
@@ -259,7 +266,10 @@ fn follow_main(file: *mut File, state: &mut State, level: c_int) -> Result<bool,
     let Some((base, memory)) = state.origin.open_again(state.origin.flags & !ONLY_WHEN_NEW)? else {
         return Ok(false);
     };
-    let Some(kind) = encrypted_at(base, state.api, level)? else { return Ok(false) };
+    let Some(kind) = encrypted_at(base, &state.origin.keyring(state.api)?, state.api, level)?
+    else {
+        return Ok(false);
+    };
     let mut kind = kind;
     let mapped = kind.base(|base| state.origin.map_regions(base))?;
     if let Err(error) = mapped {
@@ -280,7 +290,12 @@ fn follow_main(file: *mut File, state: &mut State, level: c_int) -> Result<bool,
 }
 
 /// The encrypted database in `base`, locked, or nothing where it is none.
-fn encrypted_at(mut base: BaseFile, api: Api, level: c_int) -> Result<Option<Kind>, VfsError> {
+fn encrypted_at(
+    mut base: BaseFile,
+    ring: &Arc<Keyring>,
+    api: Api,
+    level: c_int,
+) -> Result<Option<Kind>, VfsError> {
     base.lock(level)?;
     if is_replaced(&mut base) {
         return Err(VfsError::Base(ffi::BUSY));
@@ -288,14 +303,15 @@ fn encrypted_at(mut base: BaseFile, api: Api, level: c_int) -> Result<Option<Kin
     if base.size()? == 0 {
         return Ok(None);
     }
-    let kind = existing(base, &Request::Unsaid, api, level)?;
+    let kind = existing(base, ring, &Request::Unsaid, api, level)?;
     Ok(matches!(kind, Kind::Main(_)).then_some(kind))
 }
 
 fn leads_to_encrypted(state: &State) -> Result<bool, VfsError> {
     match state.origin.open_again(state.origin.flags & !ONLY_WHEN_NEW)? {
         Some((base, memory)) => {
-            let found = encrypted_at(base, state.api, ffi::LOCK_SHARED)?.is_some();
+            let ring = state.origin.keyring(state.api)?;
+            let found = encrypted_at(base, &ring, state.api, ffi::LOCK_SHARED)?.is_some();
             drop(memory);
             Ok(found)
         }

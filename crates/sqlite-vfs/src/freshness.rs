@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tdekit_sqlite_page::fresh::ListAnchor;
 
 use crate::VfsError;
-use crate::keyring::store_dir;
+use crate::keyring::Keyring;
 
 /// What the two files of the list have behind the database's name.
 pub const LIST_SUFFIXES: [&str; 2] = ["-seals", "-seals2"];
@@ -48,10 +48,15 @@ impl Drop for Suspended {
 pub fn anchor_name(anchors: Option<&Path>, file_id: &[u8; 16]) -> Result<PathBuf, VfsError> {
     let directory = match anchors {
         Some(directory) => directory.to_owned(),
-        None => store_dir()?.join(ANCHORS),
+        None => anchors_of(&*Keyring::of(None)?)?,
     };
     let name: String = file_id.iter().map(|b| format!("{b:02x}")).collect();
     Ok(directory.join(name + ".anchor"))
+}
+
+/// The directory of the anchors in a keyring's store.
+pub(crate) fn anchors_of(ring: &Keyring) -> Result<PathBuf, VfsError> {
+    Ok(ring.dir()?.join(ANCHORS))
 }
 
 /// Fails where a database whose header says that it has no freshness has an anchor: the header of

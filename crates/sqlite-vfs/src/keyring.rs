@@ -1,17 +1,18 @@
-//! Keys of databases, unwrapped once a process.
+//! Keys of databases, unwrapped once a process: those of each key store in a keyring of its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tdekit_key_crypto::{Algorithm, SecretBytes, random_bytes};
-use tdekit_key_store::{KeyStore, StoreError, Unlocked, WrappedDek, default_dir};
+use tdekit_key_store::{StoreError, Unlocked, WrappedDek};
 use tdekit_sqlite_page::header::{commitment, read_all_slots};
 use tdekit_sqlite_page::keys::DEK_LEN;
 use tdekit_sqlite_page::{DekEntry, DekVersion, FileKeys, Header, PageError, PageSize};
 
 use crate::VfsError;
+use crate::open_store::OpenStore;
 
 /// The algorithm and certificates for a new encrypted database.
 #[derive(Clone, Debug)]
@@ -24,6 +25,17 @@ pub struct NewDatabase {
     pub freshness: bool,
 }
 
+/// How long the keys of a database that was closed are kept for its next opening, with the store of
+/// the environment: a pool of connections may open and close one many times a second.
+const KEEP: Duration = Duration::from_secs(10);
+/// Most databases whose keys are kept so.
+const MAX_KEPT: usize = 32;
+
+/// The keyring of the environment's key store, which stays.
+static DEFAULT: LazyLock<Arc<Keyring>> = LazyLock::new(Arc::default);
+/// Those of the stores that connections name, by directory, as long as something is open by them.
+static TENANTS: Mutex<BTreeMap<PathBuf, Weak<Keyring>>> = Mutex::new(BTreeMap::new());
+
 /// A header with its unwrapped keys.
 #[derive(Clone)]
 pub struct OpenedHeader {
@@ -31,114 +43,83 @@ pub struct OpenedHeader {
     pub header: Header,
     /// The keys.
     pub keys: FileKeys,
+    /// What this process knows of the file. The last of all that hold it takes the keys along.
+    pub(crate) file: Arc<OpenFile>,
+}
+
+/// A file that is open in this process, or that is about to be.
+pub(crate) struct OpenFile {
+    ring: Arc<Keyring>,
+    /// Header and keys, as this process read them last.
+    latest: Mutex<(Header, FileKeys)>,
+}
+
+/// A key store and the keys that it has opened. What one keyring holds, no other sees.
+#[derive(Default)]
+pub(crate) struct Keyring {
+    store: OpenStore,
+    files: Mutex<Files>,
 }
 
 #[derive(Default)]
-struct Keyring {
-    /// The store that was unlocked last, by its directory.
-    unlocked: Option<(PathBuf, Arc<Unlocked>)>,
-    /// The store that the program itself unlocked: it is used in place of the environment's.
-    given: Option<Arc<Unlocked>>,
-    /// Keys by their commitment, which no two keys share.
-    deks: HashMap<[u8; 32], Arc<SecretBytes>>,
-    /// Headers of the files that this process has opened, as it read them last, by file id.
-    files: HashMap<[u8; 16], OpenedHeader>,
+struct Files {
+    /// By file id.
+    open: HashMap<[u8; 16], Weak<OpenFile>>,
+    /// Files that were closed, and when.
+    kept: Vec<(Instant, Arc<OpenFile>)>,
 }
-
-impl Keyring {
-    fn unlocked_at(&self, dir: &Path) -> Option<Arc<Unlocked>> {
-        self.unlocked.as_ref().filter(|(d, _)| d == dir).map(|(_, unlocked)| unlocked.clone())
-    }
-
-    /// The store that is unlocked already, as it is now on disk: unlocking it again by a password
-    /// takes a quarter of a second. `None` if its master key has changed, or while another thread
-    /// uses it.
-    fn refreshed_at(&mut self, dir: &Path) -> Option<Arc<Unlocked>> {
-        let (_, unlocked) = self.unlocked.as_mut().filter(|(d, _)| d == dir)?;
-        Arc::get_mut(unlocked)?.refresh().ok()?;
-        Some(unlocked.clone())
-    }
-}
-
-static KEYRING: Mutex<Option<Keyring>> = Mutex::new(None);
 
 /// Has this process use a store that it unlocked itself, whatever the environment names.
 pub fn set_unlocked(unlocked: Arc<Unlocked>) {
-    with_keyring(|ring| ring.given = Some(unlocked));
+    DEFAULT.store.give(unlocked);
 }
 
-/// The directory of the key store in use.
-pub(crate) fn store_dir() -> Result<PathBuf, VfsError> {
-    match with_keyring(|ring| ring.given.clone()) {
-        Some(unlocked) => Ok(unlocked.store().dir().to_owned()),
-        None => Ok(default_dir()?),
-    }
-}
-
-/// Reads a header area and unwraps its keys with the key store of the environment. Where the
-/// slot with the highest sequence does not authenticate, the other one serves.
+/// As [`Keyring::open_header`], with the key store of the environment.
+///
+/// # Errors
+/// Those of the key store, and of a header that does not open.
 pub fn open_header(area: &[u8]) -> Result<OpenedHeader, VfsError> {
-    let mut failure = None;
-    for header in read_all_slots(area)? {
-        match open_slot(header, area) {
-            Err(VfsError::Page(error)) => failure = failure.or(Some(error)),
-            other => return other,
-        }
-    }
-    Err(failure.unwrap_or(PageError::KeyMismatch).into())
+    DEFAULT.open_header(area)
 }
 
-fn open_slot(header: Header, area: &[u8]) -> Result<OpenedHeader, VfsError> {
-    let mut versions = Vec::with_capacity(header.deks.len());
-    for entry in &header.deks {
-        let (version, algorithm) = (entry.version, entry.algorithm);
-        versions.push(DekVersion { version, algorithm, dek: dek_of(&header, entry)? });
-    }
-    let keys = FileKeys { file_id: header.file_id, current: header.current, versions };
-    header.verify(keys.dek(header.current)?, area)?;
-    Ok(note(OpenedHeader { header, keys }))
-}
-
-/// Draws a key for a new database, wraps it, and encodes the header area.
+/// As [`Keyring::create_header`], with the key store of the environment.
+///
+/// # Errors
+/// Those of the key store.
 pub fn create_header(
     new: &NewDatabase,
     page_size: PageSize,
 ) -> Result<(OpenedHeader, Vec<u8>), VfsError> {
-    let wrap = wrapper()?;
-    let dek = Arc::new(SecretBytes::random(DEK_LEN).map_err(PageError::from)?);
-    let mut file_id = [0; 16];
-    random_bytes(&mut file_id).map_err(PageError::from)?;
-    let mut recipients = Vec::with_capacity(new.certificates.len());
-    for certificate in &new.certificates {
-        recipients.push(wrap(certificate, &dek)?.encode()?);
+    DEFAULT.create_header(new, page_size)
+}
+
+/// The header of the file `file_id` as this process read it last, if it has it open by any store.
+pub(crate) fn known_header(file_id: &[u8; 16]) -> Option<OpenedHeader> {
+    all().iter().find_map(|ring| ring.known(file_id))
+}
+
+/// Opens a header with any of the stores that are in use: nothing tells which one it is.
+pub(crate) fn open_header_by_any(area: &[u8]) -> Result<OpenedHeader, VfsError> {
+    let mut failure = None;
+    for ring in all() {
+        match ring.open_header(area) {
+            Err(error) => failure = failure.or(Some(error)),
+            opened => return opened,
+        }
     }
-    let algorithm = new.algorithm;
-    let commitment = commitment(&dek, &file_id, algorithm)?;
-    let created_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-    let header = Header {
-        sequence: 1,
-        file_id,
-        algorithm,
-        page_size,
-        current: 1,
-        freshness: new.freshness,
-        deks: vec![DekEntry { version: 1, created_unix_s, algorithm, commitment, recipients }],
-    };
-    let area = header.encode_area(&dek)?;
-    with_keyring(|ring| ring.deks.insert(commitment, dek.clone()));
-    let versions = vec![DekVersion { version: 1, algorithm, dek }];
-    let keys = FileKeys { file_id, current: 1, versions };
-    Ok((note(OpenedHeader { header, keys }), area))
+    Err(failure.unwrap_or(PageError::KeyMismatch.into()))
 }
 
-/// The header of the file `file_id` as this process read it last, if it has opened it.
-pub fn known_header(file_id: &[u8; 16]) -> Option<OpenedHeader> {
-    with_keyring(|ring| ring.files.get(file_id).cloned())
+/// The environment's first.
+fn all() -> Vec<Arc<Keyring>> {
+    let mut rings = vec![DEFAULT.clone()];
+    rings.extend(tenants().values().filter_map(Weak::upgrade));
+    rings
 }
 
-fn note(opened: OpenedHeader) -> OpenedHeader {
-    with_keyring(|ring| ring.files.insert(opened.header.file_id, opened.clone()));
-    opened
+fn tenants() -> MutexGuard<'static, BTreeMap<PathBuf, Weak<Keyring>>> {
+    // The map is consistent after every call, so a panic elsewhere leaves it usable.
+    TENANTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The thumbprints (SHA-256, hexadecimal) of the certificates that wrap the current key.
@@ -152,71 +133,245 @@ pub fn recipients_of(header: &Header) -> Vec<String> {
         .collect()
 }
 
-fn dek_of(header: &Header, entry: &DekEntry) -> Result<Arc<SecretBytes>, VfsError> {
-    if let Some(dek) = with_keyring(|ring| ring.deks.get(&entry.commitment).cloned()) {
-        return Ok(dek);
+impl OpenFile {
+    /// The keyring that has its keys.
+    pub(crate) fn ring(&self) -> &Arc<Keyring> {
+        &self.ring
     }
-    let wrapped: Vec<WrappedDek> = entry
-        .recipients
-        .iter()
-        .map(|bytes| Ok(WrappedDek::decode(bytes)?.0))
-        .collect::<Result<_, VfsError>>()?;
-    let dek = Arc::new(unwrap(&wrapped)?);
-    if dek.len() != DEK_LEN
-        || commitment(&dek, &header.file_id, entry.algorithm)? != entry.commitment
-    {
-        return Err(PageError::KeyMismatch.into());
+
+    fn latest(&self) -> MutexGuard<'_, (Header, FileKeys)> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    with_keyring(|ring| ring.deks.insert(entry.commitment, dek.clone()));
-    Ok(dek)
+
+    /// The key with a commitment, which no two keys share.
+    fn dek(&self, commitment: &[u8; 32]) -> Option<Arc<SecretBytes>> {
+        let latest = self.latest();
+        let (header, keys) = &*latest;
+        let entry = header.deks.iter().find(|entry| entry.commitment == *commitment)?;
+        let known = keys.versions.iter().find(|known| known.version == entry.version)?;
+        Some(known.dek.clone())
+    }
 }
 
-type Wrap = Box<dyn Fn(&str, &SecretBytes) -> Result<WrappedDek, StoreError>>;
-
-/// Wraps with the unlocked store where the environment can unlock it: that rules out a foreign
-/// certificate in a store that others could write. Else with the public half alone.
-fn wrapper() -> Result<Wrap, VfsError> {
-    if let Some(unlocked) = with_keyring(|ring| ring.given.clone()) {
-        return Ok(Box::new(move |name, dek| unlocked.wrap_dek(name, dek)));
-    }
-    let dir = default_dir()?;
-    if let Some(unlocked) = with_keyring(|ring| ring.refreshed_at(&dir)) {
-        return Ok(Box::new(move |name, dek| unlocked.wrap_dek(name, dek)));
-    }
-    let store = KeyStore::open(&dir)?;
-    match store.unlock_from_environment() {
-        Ok(unlocked) => {
-            let unlocked = Arc::new(unlocked);
-            with_keyring(|ring| ring.unlocked = Some((dir, unlocked.clone())));
-            Ok(Box::new(move |name, dek| unlocked.wrap_dek(name, dek)))
+impl Keyring {
+    /// That of the store that a connection names by its directory, or of the environment's.
+    ///
+    /// # Errors
+    /// `Setting` where the name is empty, `Tenant` where no directory is there.
+    pub(crate) fn of(home: Option<&str>) -> Result<Arc<Self>, VfsError> {
+        let Some(home) = home else { return Ok(DEFAULT.clone()) };
+        if home.is_empty() {
+            return Err(VfsError::Setting { what: "tdekit_home", value: String::new() });
         }
-        Err(StoreError::NoProvider { .. }) => {
-            Ok(Box::new(move |name, dek| store.wrap_dek(name, dek)))
+        // By its true name: each store is opened once, whatever leads to it.
+        let dir = Path::new(home).canonicalize().map_err(|source| {
+            let (home, path) = (PathBuf::from(home), PathBuf::from(home));
+            VfsError::Tenant { home, error: StoreError::Io { action: "find", path, source } }
+        })?;
+        let of_environment = DEFAULT.store.dir().ok().and_then(|dir| dir.canonicalize().ok());
+        if of_environment.as_ref() == Some(&dir) {
+            return Ok(DEFAULT.clone());
         }
-        Err(error) => Err(error.into()),
+        let mut tenants = tenants();
+        if let Some(ring) = tenants.get(&dir).and_then(Weak::upgrade) {
+            return Ok(ring);
+        }
+        let store = OpenStore::of_tenant(dir.clone());
+        let ring = Arc::new(Self { store, files: Mutex::default() });
+        tenants.retain(|_, ring| ring.strong_count() > 0);
+        tenants.insert(dir, Arc::downgrade(&ring));
+        Ok(ring)
+    }
+
+    /// The directory of the key store.
+    ///
+    /// # Errors
+    /// `Store` with `NoHome`.
+    pub(crate) fn dir(&self) -> Result<PathBuf, VfsError> {
+        Ok(self.store.dir()?)
+    }
+
+    /// The directory, where a connection named it.
+    pub(crate) fn tenant(&self) -> Option<&Path> {
+        self.store.tenant()
+    }
+
+    /// Reads a header area and unwraps its keys. Where the slot with the highest sequence does not
+    /// authenticate, the other one serves.
+    pub(crate) fn open_header(self: &Arc<Self>, area: &[u8]) -> Result<OpenedHeader, VfsError> {
+        let mut failure = None;
+        for header in read_all_slots(area)? {
+            match self.open_slot(header, area) {
+                Err(VfsError::Page(error)) => failure = failure.or(Some(error)),
+                other => return other,
+            }
+        }
+        Err(failure.unwrap_or(PageError::KeyMismatch).into())
+    }
+
+    /// Draws a key for a new database, wraps it, and encodes the header area.
+    pub(crate) fn create_header(
+        self: &Arc<Self>,
+        new: &NewDatabase,
+        page_size: PageSize,
+    ) -> Result<(OpenedHeader, Vec<u8>), VfsError> {
+        let dek = Arc::new(SecretBytes::random(DEK_LEN).map_err(PageError::from)?);
+        let mut file_id = [0; 16];
+        random_bytes(&mut file_id).map_err(PageError::from)?;
+        let recipients = self.wrap(&new.certificates, &dek).map_err(|e| self.failed(e.into()))?;
+        let algorithm = new.algorithm;
+        let commitment = commitment(&dek, &file_id, algorithm)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let created_unix_s = now.map_or(0, |d| d.as_secs());
+        let header = Header {
+            sequence: 1,
+            file_id,
+            algorithm,
+            page_size,
+            current: 1,
+            freshness: new.freshness,
+            deks: vec![DekEntry { version: 1, created_unix_s, algorithm, commitment, recipients }],
+        };
+        let area = header.encode_area(&dek)?;
+        let versions = vec![DekVersion { version: 1, algorithm, dek }];
+        let keys = FileKeys { file_id, current: 1, versions };
+        Ok((self.note(header, keys), area))
+    }
+
+    /// The connection's file was closed: keeps the keys for a while where the store stays open
+    /// anyway. A tenant's go with the last of its connections.
+    pub(crate) fn closed(&self, file: &Arc<OpenFile>) {
+        let mut files = self.files();
+        if self.tenant().is_none() {
+            files.kept.retain(|(_, kept)| !Arc::ptr_eq(kept, file));
+            files.kept.push((Instant::now(), file.clone()));
+        }
+        files.expire();
+    }
+
+    fn known(&self, file_id: &[u8; 16]) -> Option<OpenedHeader> {
+        let file = self.files().open.get(file_id).and_then(Weak::upgrade)?;
+        let (header, keys) = file.latest().clone();
+        Some(OpenedHeader { header, keys, file })
+    }
+
+    fn open_slot(self: &Arc<Self>, header: Header, area: &[u8]) -> Result<OpenedHeader, VfsError> {
+        let known = self.files().open.get(&header.file_id).and_then(Weak::upgrade);
+        let mut versions = Vec::with_capacity(header.deks.len());
+        for entry in &header.deks {
+            let dek = match known.as_ref().and_then(|file| file.dek(&entry.commitment)) {
+                Some(dek) => dek,
+                None => self.unwrap(&header, entry)?,
+            };
+            let (version, algorithm) = (entry.version, entry.algorithm);
+            versions.push(DekVersion { version, algorithm, dek });
+        }
+        let keys = FileKeys { file_id: header.file_id, current: header.current, versions };
+        header.verify(keys.dek(header.current)?, area)?;
+        Ok(self.note(header, keys))
+    }
+
+    fn note(self: &Arc<Self>, header: Header, keys: FileKeys) -> OpenedHeader {
+        let mut files = self.files();
+        files.expire();
+        let file = match files.open.get(&header.file_id).and_then(Weak::upgrade) {
+            Some(file) => {
+                *file.latest() = (header.clone(), keys.clone());
+                file
+            }
+            None => {
+                let latest = Mutex::new((header.clone(), keys.clone()));
+                let file = Arc::new(OpenFile { ring: self.clone(), latest });
+                files.open.retain(|_, file| file.strong_count() > 0);
+                files.open.insert(header.file_id, Arc::downgrade(&file));
+                file
+            }
+        };
+        OpenedHeader { header, keys, file }
+    }
+
+    fn wrap(&self, certificates: &[String], dek: &SecretBytes) -> Result<Vec<Vec<u8>>, StoreError> {
+        let wrap = self.store.wrapper()?;
+        certificates.iter().map(|certificate| wrap(certificate, dek)?.encode()).collect()
+    }
+
+    fn unwrap(&self, header: &Header, entry: &DekEntry) -> Result<Arc<SecretBytes>, VfsError> {
+        let wrapped: Vec<WrappedDek> = entry
+            .recipients
+            .iter()
+            .map(|bytes| Ok(WrappedDek::decode(bytes)?.0))
+            .collect::<Result<_, VfsError>>()?;
+        let dek = self.store.unwrap(&wrapped).map_err(|e| self.failed(VfsError::Key(e)))?;
+        if dek.len() != DEK_LEN
+            || commitment(&dek, &header.file_id, entry.algorithm)? != entry.commitment
+        {
+            return Err(PageError::KeyMismatch.into());
+        }
+        Ok(Arc::new(dek))
+    }
+
+    /// An error of the key store, which is named where it is not the environment's.
+    fn failed(&self, error: VfsError) -> VfsError {
+        match (self.tenant(), error) {
+            (Some(home), VfsError::Key(error) | VfsError::Store(error)) => {
+                VfsError::Tenant { home: home.to_owned(), error }
+            }
+            (_, error) => error,
+        }
+    }
+
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Unwraps with the store that is unlocked already. If there is none, or it lacks the certificate,
-/// uses the store as it is now on disk.
-fn unwrap(wrapped: &[WrappedDek]) -> Result<SecretBytes, VfsError> {
-    if let Some(unlocked) = with_keyring(|ring| ring.given.clone()) {
-        return unlocked.unwrap_dek(wrapped).map_err(VfsError::Key);
+impl Files {
+    /// Drops what was kept long enough.
+    fn expire(&mut self) {
+        let spare = self.kept.len().saturating_sub(MAX_KEPT);
+        self.kept.drain(..spare);
+        self.kept.retain(|(since, _)| since.elapsed() < KEEP);
     }
-    let dir = default_dir()?;
-    let known = with_keyring(|ring| ring.unlocked_at(&dir));
-    if let Some(dek) = known.and_then(|unlocked| unlocked.unwrap_dek(wrapped).ok()) {
-        return Ok(dek);
-    }
-    let opened = KeyStore::open(&dir).and_then(|store| store.unlock_from_environment());
-    let unlocked = Arc::new(opened.map_err(VfsError::Key)?);
-    let dek = unlocked.unwrap_dek(wrapped).map_err(VfsError::Key)?;
-    with_keyring(|ring| ring.unlocked = Some((dir, unlocked)));
-    Ok(dek)
 }
 
-fn with_keyring<R>(f: impl FnOnce(&mut Keyring) -> R) -> R {
-    // The map is consistent after every call, so a panic elsewhere leaves it usable.
-    let mut guard: MutexGuard<'_, _> = KEYRING.lock().unwrap_or_else(PoisonError::into_inner);
-    f(guard.get_or_insert_with(Keyring::default))
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn note(ring: &Arc<Keyring>, id: u8) -> OpenedHeader {
+        let (file_id, algorithm) = ([id; 16], Algorithm::Aes256);
+        let page_size = PageSize::new(4096).unwrap();
+        let (current, freshness, deks) = (1, false, Vec::new());
+        let header =
+            Header { sequence: 1, file_id, algorithm, page_size, current, freshness, deks };
+        ring.note(header, FileKeys { file_id, current, versions: Vec::new() })
+    }
+
+    #[test]
+    fn keys_of_closed_databases_are_kept_for_a_while() {
+        let ring = Arc::new(Keyring::default());
+        let (closed, open) = (note(&ring, 1).file, note(&ring, 2));
+        ring.closed(&closed);
+        ring.closed(&open.file);
+        drop(closed);
+        assert!(ring.known(&[1; 16]).is_some());
+        for (since, _) in &mut ring.files().kept {
+            *since = since.checked_sub(KEEP).unwrap();
+        }
+        drop(note(&ring, 3));
+        assert!(ring.known(&[1; 16]).is_none() && ring.known(&[2; 16]).is_some());
+        for id in 10..50 {
+            ring.closed(&note(&ring, id).file);
+        }
+        assert_eq!((10..50).filter(|id| ring.known(&[*id; 16]).is_some()).count(), MAX_KEPT);
+    }
+
+    #[test]
+    fn those_of_a_named_store_are_not() {
+        let store = OpenStore::of_tenant("/nowhere".into());
+        let ring = Arc::new(Keyring { store, files: Mutex::default() });
+        ring.closed(&note(&ring, 1).file);
+        assert!(ring.known(&[1; 16]).is_none());
+    }
 }

@@ -24,6 +24,7 @@ mod live_keys;
 mod main_db;
 mod mapping;
 mod new_db;
+mod open_store;
 mod opened;
 mod passage;
 mod plain;

@@ -5,13 +5,14 @@
 //! the header when it gets that lock, before it seals anything, and when a unit does not open.
 
 use std::cell::{Cell, Ref, RefCell};
+use std::sync::Arc;
 
 use tdekit_sqlite_page::header::{read_all_slots, slot_sequence};
 use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, Header, PageError, SLOT_COUNT, SLOT_LEN};
 
 use crate::VfsError;
 use crate::base::{HeaderReader, Read};
-use crate::keyring::{OpenedHeader, open_header};
+use crate::keyring::{Keyring, OpenFile, OpenedHeader};
 
 /// Where a slot's sequence number stands, and its length.
 const SEQUENCE_AT: u64 = slot_sequence().start as u64;
@@ -23,6 +24,8 @@ type Sequences = [[u8; SEQUENCE_LEN]; SLOT_COUNT];
 pub(crate) struct LiveKeys {
     /// The main file, as long as it is open.
     file: RefCell<Option<HeaderReader>>,
+    /// What the process knows of the file; with it the key store that its keys are of.
+    opened: Arc<OpenFile>,
     header: RefCell<Header>,
     keys: RefCell<FileKeys>,
     /// Rises with each change of the keys.
@@ -36,6 +39,7 @@ impl LiveKeys {
     pub(crate) fn new(opened: OpenedHeader) -> Self {
         Self {
             file: RefCell::new(None),
+            opened: opened.file,
             header: RefCell::new(opened.header),
             keys: RefCell::new(opened.keys),
             generation: Cell::new(0),
@@ -46,6 +50,11 @@ impl LiveKeys {
     /// From now on the header is read from `file`; `None` when the main file closes.
     pub(crate) fn attach(&self, file: Option<HeaderReader>) {
         *self.file.borrow_mut() = file;
+    }
+
+    /// The keyring that the keys are of.
+    pub(crate) fn ring(&self) -> &Arc<Keyring> {
+        self.opened.ring()
     }
 
     /// The keys.
@@ -83,7 +92,7 @@ impl LiveKeys {
         if file.read(&mut area, 0)? == Read::Short {
             return Ok(false);
         }
-        let opened = open_header(&area)?;
+        let opened = self.ring().open_header(&area)?;
         let known = self.header.borrow().clone();
         if opened.header.file_id != known.file_id {
             return Err(PageError::KeyMismatch.into());
@@ -98,6 +107,12 @@ impl LiveKeys {
             self.generation.set(self.generation.get().wrapping_add(1));
         }
         Ok(changed)
+    }
+}
+
+impl Drop for LiveKeys {
+    fn drop(&mut self) {
+        self.ring().closed(&self.opened);
     }
 }
 

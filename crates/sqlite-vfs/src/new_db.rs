@@ -4,6 +4,7 @@
 
 use std::ffi::{CString, c_char, c_int};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tdekit_key_crypto::Algorithm;
 use tdekit_sqlite_page::header::{CREATION_MARK, is_encrypted, is_unfinished};
@@ -15,7 +16,7 @@ use crate::base::BaseFile;
 use crate::ffi::{self, File, Sqlite3};
 use crate::file::{Kind, shared_of};
 use crate::fresh::{Fresh, Place};
-use crate::keyring::{NewDatabase, OpenedHeader, create_header, open_header, recipients_of};
+use crate::keyring::{Keyring, NewDatabase, OpenedHeader, recipients_of};
 use crate::main_db::MainFile;
 use crate::plain::PlainFile;
 use crate::shared::Shared;
@@ -48,6 +49,8 @@ pub(crate) enum Request {
 /// An empty main file.
 pub(crate) struct NewFile {
     pub(crate) base: Option<BaseFile>,
+    /// The keys of the store that it is to be of.
+    ring: Arc<Keyring>,
     request: Request,
     /// Its creation as an encrypted database was cut short.
     unfinished: bool,
@@ -109,9 +112,9 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl NewFile {
-    pub(crate) fn new(base: BaseFile, request: Request, api: Api) -> Self {
+    pub(crate) fn new(base: BaseFile, ring: Arc<Keyring>, request: Request, api: Api) -> Self {
         let db = std::ptr::null_mut();
-        Self { base: Some(base), request, unfinished: false, api, db, place: None }
+        Self { base: Some(base), ring, request, unfinished: false, api, db, place: None }
     }
 
     /// Whether it becomes an encrypted database, as far as that is known by now.
@@ -144,7 +147,7 @@ impl NewFile {
             match self
                 .base
                 .take()
-                .map(|base| existing(base, &self.request, self.api, level))
+                .map(|base| existing(base, &self.ring, &self.request, self.api, level))
                 .transpose()?
             {
                 Some(Kind::New(mut begun)) => {
@@ -173,7 +176,8 @@ impl NewFile {
     pub(crate) fn settle(&mut self, level: c_int) -> Result<Kind, VfsError> {
         let opened = match &self.request {
             Request::Encrypt(new) => {
-                let (opened, area) = create_header(new, PageSize::new(DEFAULT_PAGE_SIZE)?)?;
+                let (opened, area) =
+                    self.ring.create_header(new, PageSize::new(DEFAULT_PAGE_SIZE)?)?;
                 if let Some(place) = self.place.as_ref().filter(|_| new.freshness) {
                     Fresh::create(place, opened.header.file_id)?;
                 }
@@ -186,13 +190,13 @@ impl NewFile {
                 Some(opened)
             }
             Request::Unsaid if self.unfinished => return Err(VfsError::Unfinished),
+            // Who names a key store does not mean a plain database.
+            Request::Unsaid if self.ring.tenant().is_some() => return Err(VfsError::NoCertificate),
             Request::Plain if self.unfinished => {
                 self.base()?.truncate(0)?;
                 None
             }
-            Request::Begun(opened) => {
-                Some(OpenedHeader { header: opened.header.clone(), keys: opened.keys.clone() })
-            }
+            Request::Begun(opened) => Some(OpenedHeader::clone(opened)),
             Request::Plain | Request::Unsaid => None,
         };
         let allowed = matches!(self.request, Request::Plain);
@@ -233,6 +237,9 @@ impl NewFile {
             // SAFETY: SQLite owns the file of an open schema.
             let source = unsafe { shared_of(self.api.file_of(db, c"main")) };
             if let Some(source) = source {
+                if self.ring.tenant().is_none() {
+                    self.ring = source.live.ring().clone();
+                }
                 self.request = Request::Encrypt(NewDatabase {
                     certificates: recipients_of(&source.live.header()),
                     algorithm: source.live.header().algorithm,
@@ -256,16 +263,22 @@ impl NewFile {
 }
 
 /// Opens a main file: encrypted by its magic in either slot; plain; or still empty.
-pub(crate) fn open_main(mut base: BaseFile, request: Request, api: Api) -> Result<Kind, VfsError> {
+pub(crate) fn open_main(
+    mut base: BaseFile,
+    ring: Arc<Keyring>,
+    request: Request,
+    api: Api,
+) -> Result<Kind, VfsError> {
     if base.size()? == 0 {
-        return Ok(Kind::New(NewFile::new(base, request, api)));
+        return Ok(Kind::New(NewFile::new(base, ring, request, api)));
     }
-    existing(base, &request, api, ffi::LOCK_NONE)
+    existing(base, &ring, &request, api, ffi::LOCK_NONE)
 }
 
 /// The kind of a file that is not empty, on which the connection holds the lock `level`.
 pub(crate) fn existing(
     mut base: BaseFile,
+    ring: &Arc<Keyring>,
     request: &Request,
     api: Api,
     level: c_int,
@@ -276,15 +289,16 @@ pub(crate) fn existing(
     let plain = area.starts_with(SQLITE_MAGIC);
     let without_pages = size <= HEADER_AREA_LEN;
     if without_pages && is_unfinished(&area) {
-        let mut new = NewFile::new(base, request.clone(), api);
+        let mut new = NewFile::new(base, ring.clone(), request.clone(), api);
         new.unfinished = true;
         return Ok(Kind::New(new));
     }
     let in_second = area.get(SLOT_LEN..).is_some_and(is_encrypted);
     if is_encrypted(&area) || (in_second && !plain) {
-        let opened = open_header(&area)?;
+        let opened = ring.open_header(&area)?;
         if without_pages {
-            return Ok(Kind::New(NewFile::new(base, Request::Begun(Rc::new(opened)), api)));
+            let begun = Request::Begun(Rc::new(opened));
+            return Ok(Kind::New(NewFile::new(base, ring.clone(), begun, api)));
         }
         return encrypted(base, opened, level, false);
     }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tdekit_sqlite_page::HEADER_AREA_LEN;
 use tdekit_sqlite_page::journal::{JOURNAL_HEADER_LEN, JournalHeader};
@@ -17,9 +17,10 @@ use crate::ffi::{self, File, Sqlite3, Syscall, Vfs};
 use crate::file::{Kind, State, TdeFile, db_of, install, may_reserve, report, shared_of};
 use crate::follow::{Origin, left_of};
 use crate::fresh::Place;
+use crate::freshness::anchors_of;
 use crate::guard;
 use crate::journal::JournalFile;
-use crate::keyring::{OpenedHeader, known_header, open_header};
+use crate::keyring::{Keyring, OpenedHeader, known_header, open_header_by_any};
 use crate::live_keys::LiveKeys;
 use crate::new_db::{Request, open_main};
 use crate::opened;
@@ -162,7 +163,7 @@ unsafe extern "C" fn open(
         // SAFETY: the name and flags are SQLite's.
         let (mut kind, db) = unsafe { kind_of(host.api, name, flags, base) }?;
         // SAFETY: as above.
-        if let Some(place) = unsafe { place_of(host, name, flags) } {
+        if let Some(place) = unsafe { place_of(host, name, flags) }? {
             match &mut kind {
                 Kind::Main(main) => main.begin_freshness(&place)?,
                 Kind::New(new) => new.set_place(place),
@@ -187,19 +188,39 @@ unsafe extern "C" fn open(
     }
 }
 
+/// The keys that the main file `name` is opened with: of the key store that its URI names, or of
+/// the environment's.
+///
+/// # Safety
+/// `name` is what SQLite passed to `xOpen` for a main database.
+pub(crate) unsafe fn keyring_of(api: Api, name: *const c_char) -> Result<Arc<Keyring>, VfsError> {
+    // SAFETY: this function's own contract.
+    Keyring::of(unsafe { api.uri_parameter(name, c"tdekit_home") }.as_deref())
+}
+
 /// Where the main file `name` has the files of its freshness.
 ///
 /// # Safety
 /// `name` and `flags` are what SQLite passed to `xOpen`.
-unsafe fn place_of(host: &Host, name: *const c_char, flags: c_int) -> Option<Place> {
+unsafe fn place_of(
+    host: &Host,
+    name: *const c_char,
+    flags: c_int,
+) -> Result<Option<Place>, VfsError> {
     if flags & ffi::OPEN_MAIN_DB == 0 || name.is_null() {
-        return None;
+        return Ok(None);
     }
     // SAFETY: this function's own contract.
-    let anchors = unsafe { host.api.uri_parameter(name, c"tdekit_anchors") };
+    let (anchors, ring) =
+        unsafe { (host.api.uri_parameter(name, c"tdekit_anchors"), keyring_of(host.api, name)?) };
+    let anchors = match (anchors, ring.tenant()) {
+        (Some(anchors), _) => Some(anchors.into()),
+        (None, Some(_)) => Some(anchors_of(&ring)?),
+        (None, None) => None,
+    };
     // SAFETY: as above; the name is terminated.
     let path = unsafe { CStr::from_ptr(name) }.to_bytes().to_vec();
-    Some(Place { below: host.below, path, anchors: anchors.map(Into::into) })
+    Ok(Some(Place { below: host.below, path, anchors }))
 }
 
 /// Deletes a file. Before a journal or a log goes, the anchor of its database moves.
@@ -306,8 +327,8 @@ unsafe fn named_kind(
             return Ok(Kind::Scratch(ScratchFile::new(base, &id)?));
         }
         // SAFETY: this function's own contract.
-        let request = unsafe { Request::read(api, name) }?;
-        return open_main(base, request, api);
+        let (ring, request) = unsafe { (keyring_of(api, name)?, Request::read(api, name)?) };
+        return open_main(base, ring, request, api);
     }
     if flags & ffi::OPEN_SUPER_JOURNAL != 0 && !name.is_null() {
         // SAFETY: SQLite passes a terminated name.
@@ -338,7 +359,7 @@ fn child_keys(base: &mut BaseFile, path: &str) -> Result<Option<OpenedHeader>, V
     let file = std::fs::File::open(main).map_err(unreadable)?;
     std::io::Read::read_to_end(&mut std::io::Read::take(file, HEADER_AREA_LEN), &mut area)
         .map_err(unreadable)?;
-    Ok(Some(open_header(&area)?))
+    Ok(Some(open_header_by_any(&area)?))
 }
 
 /// Defines a method that calls the same method of the VFS below.

@@ -72,15 +72,53 @@ struct UnlockConfig {
 /// `BadSecret` when `TDEKIT_KEY` is not hexadecimal, `InvalidValue` for variables of key services,
 /// `Config` or `InsecureFile` for the configuration file, `Io`.
 pub fn unlocks_from_environment(dir: &Path) -> Result<Vec<Unlock>, StoreError> {
-    let get = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
-    let mut unlocks = from_variables(get)?;
     let config = read_config(&dir.join(CONFIG_FILE_NAME))?.unlock;
-    let program = get("TDEKIT_PROGRAM").map(PathBuf::from);
-    let program = program.or_else(|| config.program.map(|path| dir.join(path)));
-    let timeout_s = timeout(get)?.or(config.service_timeout_s);
-    let with =
-        |service| Unlock::Service(ServiceAccess { service, program: program.clone(), timeout_s });
-    unlocks.extend(services_from_variables(get)?.into_iter().map(with));
+    let mut unlocks = from_variables(variable)?;
+    let access = service_access(dir, &config)?;
+    unlocks.extend(services_from_variables(variable)?.into_iter().map(access));
+    unlocks.extend(from_config(dir, config)?);
+    Ok(unlocks)
+}
+
+/// The ways to open the store in `dir` that its own `config.toml` names, in the order of
+/// [`unlocks_from_environment`], after the agent: that knows each store by itself. Variables with
+/// secrets count for another store and open none of these, and Vault gets no token of theirs.
+///
+/// # Errors
+/// `Config` or `InsecureFile` for the configuration file, `InvalidValue`, `Io`.
+pub fn unlocks_from_configuration(dir: &Path) -> Result<Vec<Unlock>, StoreError> {
+    let path = dir.join(CONFIG_FILE_NAME);
+    let config = read_config(&path)?.unlock;
+    if config.vault.as_ref().is_some_and(|vault| vault.token_file.is_none()) {
+        let reason = "[unlock.vault] of a store that connections name by tdekit_home must have a \
+                      token_file: VAULT_TOKEN is of the process";
+        return Err(StoreError::Config { path, reason: reason.to_owned() });
+    }
+    let mut unlocks: Vec<Unlock> = variable(AGENT_VARIABLE).map(agent::named).into_iter().collect();
+    unlocks.extend(from_config(dir, config)?);
+    Ok(unlocks)
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// What asks a service's key.
+fn service_access(
+    dir: &Path,
+    config: &UnlockConfig,
+) -> Result<impl Fn(KeyService) -> Unlock + use<>, StoreError> {
+    let program = variable("TDEKIT_PROGRAM").map(PathBuf::from);
+    let program = program.or_else(|| config.program.as_ref().map(|path| dir.join(path)));
+    let timeout_s = timeout(variable)?.or(config.service_timeout_s);
+    Ok(move |service| {
+        Unlock::Service(ServiceAccess { service, program: program.clone(), timeout_s })
+    })
+}
+
+fn from_config(dir: &Path, config: UnlockConfig) -> Result<Vec<Unlock>, StoreError> {
+    let with = service_access(dir, &config)?;
+    let mut unlocks = Vec::new();
     unlocks.extend(config.password_file.map(|path| Unlock::PasswordFile(dir.join(path))));
     unlocks.extend(config.key_file.map(|path| Unlock::KeyFile(dir.join(path))));
     unlocks.extend(config.pkcs11_module.map(|module| {

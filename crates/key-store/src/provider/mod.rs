@@ -16,7 +16,10 @@ use tdekit_key_crypto::password::PasswordParams;
 
 pub(crate) use agent::knows as agent_knows;
 pub use agent::{AGENT_VARIABLE, AgentKey, AgentQuestion};
-pub use environment::{BackupPolicy, CONFIG_FILE_NAME, backup_policy, unlocks_from_environment};
+pub use environment::{
+    BackupPolicy, CONFIG_FILE_NAME, backup_policy, unlocks_from_configuration,
+    unlocks_from_environment,
+};
 pub use key_material::{MIN_KEY_BYTES, generate_key_file};
 pub use password::password_cost;
 pub use secret_file::{read_key_file, read_password_file};
