@@ -82,8 +82,11 @@ pub(super) const STATES: &str = "SELECT CONVERT(nvarchar(128), DB_NAME(database_
 pub(super) const SESSION: &str = "SELECT CONVERT(bigint, cpu_time), \
     CONVERT(bigint, logical_reads), CONVERT(bigint, writes), CONVERT(bigint, reads), \
     CONVERT(bigint, total_elapsed_time) FROM sys.dm_exec_sessions WHERE session_id = @@SPID";
-/// Pages of the database that a session is in.
-pub(super) const PAGES: &str = "SELECT SUM(CONVERT(bigint, size)) FROM sys.database_files";
+/// Pages of the database that a session is in; not every server and login has both views.
+pub(super) const PAGES: [&str; 2] = [
+    "SELECT SUM(CONVERT(bigint, size)) FROM sys.database_files",
+    "SELECT SUM(CONVERT(bigint, size)) FROM sys.master_files WHERE database_id = DB_ID()",
+];
 /// The buffers of the whole server.
 pub(super) const COLD: [&str; 2] = ["CHECKPOINT", "DBCC DROPCLEANBUFFERS"];
 pub(super) const DROP_CERTIFICATE: &str = "DROP CERTIFICATE tdekit_bench_certificate";
