@@ -32,7 +32,7 @@ pub enum VfsError {
         /// The key store's directory.
         home: std::path::PathBuf,
         /// Its failure.
-        error: StoreError,
+        error: Box<StoreError>,
     },
     /// A new database for a key store that the connection names, without a certificate of it.
     #[error(
@@ -175,7 +175,8 @@ impl VfsError {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Page(error) => error.kind(),
-            Self::Store(error) | Self::Key(error) | Self::Tenant { error, .. } => error.kind(),
+            Self::Store(error) | Self::Key(error) => error.kind(),
+            Self::Tenant { error, .. } => error.kind(),
             Self::Journal
             | Self::Truncated { .. }
             | Self::Stale { .. }

@@ -166,7 +166,8 @@ impl Keyring {
         // By its true name: each store is opened once, whatever leads to it.
         let dir = Path::new(home).canonicalize().map_err(|source| {
             let (home, path) = (PathBuf::from(home), PathBuf::from(home));
-            VfsError::Tenant { home, error: StoreError::Io { action: "find", path, source } }
+            let error = Box::new(StoreError::Io { action: "find", path, source });
+            VfsError::Tenant { home, error }
         })?;
         let of_environment = DEFAULT.store.dir().ok().and_then(|dir| dir.canonicalize().ok());
         if of_environment.as_ref() == Some(&dir) {
@@ -314,7 +315,7 @@ impl Keyring {
     fn failed(&self, error: VfsError) -> VfsError {
         match (self.tenant(), error) {
             (Some(home), VfsError::Key(error) | VfsError::Store(error)) => {
-                VfsError::Tenant { home: home.to_owned(), error }
+                VfsError::Tenant { home: home.to_owned(), error: Box::new(error) }
             }
             (_, error) => error,
         }
