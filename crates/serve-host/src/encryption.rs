@@ -7,13 +7,15 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tdekit_backup_run::RunError;
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::StoreError;
+use tdekit_key_store::{StoreError, Unlocked};
 use tdekit_sqlite_convert::{
-    CancelledBy, FileKind, Form, Options, convert, find_certificates, header_of, rewrap, wrapped_of,
+    CancelledBy, DatabaseError, FileKind, Form, Options, convert, find_certificates, header_of,
+    rewrap, wrapped_of,
 };
 use tdekit_sqlite_page::Header;
 use tdekit_wire_tds::messages::{ServerError, Told};
@@ -22,6 +24,7 @@ use tdekit_wire_tsql::{AlterDatabase, EncryptionKey, Error, Progress};
 use super::certificates::warn_of;
 use super::databases::{Databases, Found, is_system};
 use super::keys::Keys;
+use super::scan::Scans;
 use super::{fault, kept};
 
 /// With what a database is to be encrypted.
@@ -38,6 +41,7 @@ pub(crate) struct Noted {
 #[derive(Default)]
 pub(crate) struct Encryption {
     noted: Mutex<HashMap<String, Noted>>,
+    pub(crate) scans: Scans,
 }
 
 impl Encryption {
@@ -67,8 +71,8 @@ impl Encryption {
         Ok(())
     }
 
-    /// `ALTER DATABASE ENCRYPTION KEY`: another certificate. Another key needs a scan that is not
-    /// there.
+    /// `ALTER DATABASE ENCRYPTION KEY`: another certificate, or a new key, whose scan goes on in
+    /// the background.
     pub(crate) fn alter(
         &self,
         (databases, keys): (&Databases, &Keys),
@@ -82,7 +86,10 @@ impl Encryption {
             return Err(no_key());
         }
         if key.regenerate && encrypted {
-            return Err(fault::feature("ALTER DATABASE ENCRYPTION KEY REGENERATE"));
+            return self.regenerate(keys, &found, key, out);
+        }
+        if self.scans.is_running(&found.path) {
+            return Err(ServerError::KeyIsChanging {}.into());
         }
         let certificate = match &key.certificate {
             Some(named) => Some(usable(keys, named, out)?),
@@ -131,10 +138,17 @@ impl Encryption {
             AlterDatabase::EncryptionOn => self.turn_on((databases, keys), name, out),
             AlterDatabase::EncryptionOff => self.turn_off((databases, keys), name, out),
             AlterDatabase::EncryptionSuspend => {
-                Err(fault::feature("ALTER DATABASE SET ENCRYPTION SUSPEND"))
+                let found = user_database(databases, name)?;
+                self.scans.suspend(&found.path).map_err(|failure| of_scan(&found, failure))
             }
             AlterDatabase::EncryptionResume => {
-                Err(fault::feature("ALTER DATABASE SET ENCRYPTION RESUME"))
+                let found = user_database(databases, name)?;
+                let unlocked = keys.open().map_err(|failure| fault::of_store(&failure))?;
+                match self.scans.release(&found.path) {
+                    Ok(true) => self.scan(&found, None, &unlocked, out).map(drop),
+                    Ok(false) => Ok(()),
+                    Err(failure) => Err(of_scan(&found, failure)),
+                }
             }
             AlterDatabase::Recovery(model) => {
                 databases.find(name)?;
@@ -153,6 +167,43 @@ impl Encryption {
             }
             AlterDatabase::Set(option, _) => {
                 Err(fault::feature(&format!("ALTER DATABASE SET {option}")))
+            }
+        }
+    }
+
+    /// A new key, which is in force when the statement ends.
+    fn regenerate(
+        &self,
+        keys: &Keys,
+        found: &Found,
+        key: &EncryptionKey,
+        out: &mut Progress<'_>,
+    ) -> Result<(), Error> {
+        let algorithm = key.algorithm.as_deref().map(algorithm_of).transpose()?;
+        let unlocked = keys.open().map_err(|failure| fault::of_store(&failure))?;
+        let changes = || Ok::<_, Error>(header(&found.path)?.is_some_and(|h| h.deks.len() > 1));
+        if changes()? || !self.scan(found, algorithm, &unlocked, out)? {
+            return Err(ServerError::KeyIsChanging {}.into());
+        }
+        Ok(())
+    }
+
+    fn scan(
+        &self,
+        found: &Found,
+        algorithm: Option<Algorithm>,
+        unlocked: &Arc<Unlocked>,
+        out: &mut Progress<'_>,
+    ) -> Result<bool, Error> {
+        let started = self.scans.start(&found.path, algorithm, unlocked, out.cancel_flag());
+        started.map_err(|failure| of_scan(found, failure))
+    }
+
+    /// Goes on with changes of keys that have begun, as the server starts.
+    pub(crate) fn go_on(&self, databases: &Databases, unlocked: &Arc<Unlocked>) {
+        for found in databases.found().unwrap_or_default() {
+            if let Ok(Some(header)) = header(&found.path) {
+                self.scans.go_on(&found.path, &header, unlocked);
             }
         }
     }
@@ -192,6 +243,9 @@ impl Encryption {
         let Some(header) = header(&found.path)? else {
             return Err(ServerError::IsPlain {}.into());
         };
+        if self.scans.is_running(&found.path) {
+            return Err(ServerError::ScanInProgress {}.into());
+        }
         let _taken = databases.take(found).ok_or_else(|| no_lock(found))?;
         let work = || {
             let watch = CancelledBy(out.cancel_flag());
@@ -212,6 +266,16 @@ impl Encryption {
 
     fn notes(&self) -> MutexGuard<'_, HashMap<String, Noted>> {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a scan failed with.
+fn of_scan(found: &Found, failure: DatabaseError) -> Error {
+    match failure {
+        DatabaseError::InUse { .. } => {
+            ServerError::KeyNotLocked { name: found.name.clone() }.into()
+        }
+        other => fault::of_run(&other.into()),
     }
 }
 

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -15,11 +16,23 @@ use tdekit_sqlite_convert::read_area;
 /// Device and inode.
 type Identity = (u64, u64);
 
-static KEPT: LazyLock<Mutex<HashMap<Identity, Arc<File>>>> = LazyLock::new(Mutex::default);
+type Files = HashMap<Identity, Arc<File>>;
+
+static KEPT: LazyLock<Mutex<Files>> = LazyLock::new(Mutex::default);
+/// Those that are open to be written, too.
+static WRITERS: LazyLock<Mutex<Files>> = LazyLock::new(Mutex::default);
 
 /// The file at `path`, open to be read.
 pub(crate) fn open(path: &Path) -> io::Result<Arc<File>> {
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    kept_in(&KEPT, path, || File::open(path))
+}
+
+fn kept_in(
+    all: &Mutex<Files>,
+    path: &Path,
+    open: impl FnOnce() -> io::Result<File>,
+) -> io::Result<Arc<File>> {
+    let mut kept = all.lock().unwrap_or_else(PoisonError::into_inner);
     // Nobody can open a file again whose last name is gone.
     kept.retain(|_, file| file.metadata().is_ok_and(|metadata| metadata.nlink() > 0));
     let metadata = fs::metadata(path)?;
@@ -29,10 +42,15 @@ pub(crate) fn open(path: &Path) -> io::Result<Arc<File>> {
     if let Some(file) = kept.get(&(metadata.dev(), metadata.ino())) {
         return Ok(Arc::clone(file));
     }
-    let file = Arc::new(File::open(path)?);
+    let file = Arc::new(open()?);
     let metadata = file.metadata()?;
     kept.insert((metadata.dev(), metadata.ino()), Arc::clone(&file));
     Ok(file)
+}
+
+/// The file at `path`, open to be read and written by a change of its key.
+pub(crate) fn open_to_write(path: &Path) -> io::Result<Arc<File>> {
+    kept_in(&WRITERS, path, || File::options().read(true).write(true).open(path))
 }
 
 /// The first bytes of the file at `path`.
@@ -41,16 +59,22 @@ pub(crate) fn area(path: &Path) -> io::Result<Vec<u8>> {
     read_area(&file)
 }
 
-/// Whether this process has the file open to be written, as SQLite does. Descriptors that are kept
-/// here and by the engine of backups only read.
+/// Whether SQLite has the file open in this process, to be written. Descriptors of others are those
+/// that are kept here, and those of the engine of backups, which only read.
 pub(crate) fn in_use(path: &Path) -> bool {
     let Ok(metadata) = fs::metadata(path) else { return false };
     let identity = (metadata.dev(), metadata.ino());
+    let own = {
+        let kept = WRITERS.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get(&identity).map(|file| file.as_raw_fd().to_string())
+    };
     let Ok(descriptors) = fs::read_dir("/proc/self/fd") else { return false };
     descriptors.flatten().any(|descriptor| {
         let same =
             fs::metadata(descriptor.path()).is_ok_and(|open| (open.dev(), open.ino()) == identity);
-        same && writes(&descriptor.file_name().to_string_lossy())
+        let name = descriptor.file_name();
+        let name = name.to_string_lossy();
+        same && own.as_deref() != Some(&*name) && writes(&name)
     })
 }
 
@@ -76,6 +100,12 @@ mod tests {
         assert!(in_use(&path));
         drop(writer);
         assert!(!in_use(&path));
+        let kept = open_to_write(&path).unwrap();
+        assert!(Arc::ptr_eq(&kept, &open_to_write(&path).unwrap()));
+        assert!(!in_use(&path), "it is no connection's");
+        let writer = File::options().read(true).write(true).open(&path).unwrap();
+        assert!(in_use(&path));
+        drop(writer);
         assert!(!in_use(&dir.path().join("none")));
     }
 }

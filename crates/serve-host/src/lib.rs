@@ -16,6 +16,7 @@ mod keys;
 mod media;
 mod restore;
 mod rows;
+mod scan;
 #[cfg(test)]
 mod scripts;
 mod steer;
@@ -79,19 +80,28 @@ impl ServeHost {
             return Err(DatabaseError::NotADatabase { path: file.to_owned() }.into());
         }
         // So that encrypted databases open; where nothing opens the store, OPEN MASTER KEY may.
+        let encryption = Encryption::default();
         let locked = match keys.open() {
-            Ok(_) => false,
+            Ok(unlocked) => {
+                encryption.go_on(&databases, &unlocked);
+                false
+            }
             Err(StoreError::Missing { .. }) => false,
             Err(StoreError::NoProvider { .. }) => true,
             Err(failure) => return Err(failure.into()),
         };
-        Ok(Self { databases, keys, encryption: Encryption::default(), sessions, locked })
+        Ok(Self { databases, keys, encryption, sessions, locked })
     }
 
     /// Whether a key store exists that no secret given at the start opens.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked
+    }
+
+    /// Ends what goes on in the background, in order.
+    pub fn stop(&self) {
+        self.encryption.scans.stop();
     }
 
     fn both(&self) -> (&Databases, &Keys) {

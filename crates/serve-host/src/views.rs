@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tdekit_backup_run::{Catalog, CatalogFilter, CatalogSet};
 use tdekit_key_crypto::Algorithm;
-use tdekit_sqlite_convert::key_change_percent;
+use tdekit_sqlite_convert::{DatabaseError, key_change_percent};
 use tdekit_sqlite_page::Header;
 use tdekit_wire_tds::{SqlType, Value};
 use tdekit_wire_tsql::{Error, Rows};
@@ -19,6 +20,7 @@ use super::rows::{
     BIG, BIT, DATETIME, GUID, INT, Named, REAL, SIZE, TINY, binary, datetime, guid, guid_of, int,
     maybe, rows, size, string, text, thumbprint,
 };
+use super::scan::Scan;
 use super::switches::context_switches;
 use super::{fault, kept};
 
@@ -189,8 +191,19 @@ pub(crate) fn encryption_keys(databases: &Databases, notes: &Encryption) -> Resu
         let noted = notes.noted(&database.name);
         let changed = header.as_ref().map(|header| key_change(&database.path, header));
         let changed = changed.transpose()?.flatten();
+        let mut scan_modified_ms = None;
         let ((state, described), (scan, scan_described)) = match (&header, changed) {
-            (Some(_), Some(_)) => ((4, "KEY_CHANGE_IN_PROGRESS"), (1, "RUNNING")),
+            (Some(header), Some(_)) => {
+                let scan = match scan_of(&database.path, header, notes)? {
+                    Scan::Running => (1, "RUNNING"),
+                    Scan::Suspended(since) => {
+                        scan_modified_ms = Some(unix_ms(since));
+                        (2, "SUSPENDED")
+                    }
+                    Scan::Aborted => (3, "ABORTED"),
+                };
+                ((4, "KEY_CHANGE_IN_PROGRESS"), scan)
+            }
             (Some(_), None) => ((3, "ENCRYPTED"), (4, "COMPLETE")),
             (None, _) => ((1, "UNENCRYPTED"), (0, "NONE")),
         };
@@ -223,10 +236,27 @@ pub(crate) fn encryption_keys(databases: &Databases, notes: &Encryption) -> Resu
             ("encryption_state_desc", string(described)),
             ("encryption_scan_state", int(scan)),
             ("encryption_scan_state_desc", string(scan_described)),
+            (
+                "encryption_scan_modify_date",
+                match header {
+                    Some(_) => datetime(scan_modified_ms.unwrap_or(created_ms)),
+                    None => Value::Null,
+                },
+            ),
         ];
         found.push(row);
     }
     Ok(rows(ENCRYPTION_KEYS, found))
+}
+
+fn scan_of(path: &Path, header: &Header, notes: &Encryption) -> Result<Scan, Error> {
+    let failed = |failure: DatabaseError| fault::own(format!("{}: {failure}", path.display()));
+    notes.scans.state(path, header).map_err(failed)
+}
+
+fn unix_ms(moment: SystemTime) -> i64 {
+    let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// How far a change of the key is, in percent. It reads through a descriptor that stays open.

@@ -69,6 +69,35 @@ pub(crate) fn keep_openers_out(file: &File) -> io::Result<bool> {
     }
 }
 
+/// What to do about a mark on a byte.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Set,
+    Clear,
+    /// Whether somebody else has set it.
+    Ask,
+}
+
+/// Sets, clears or asks for a shared lock on one byte of `file`, which belongs to its open file
+/// description and not to the process.
+pub(crate) fn mark_byte(file: &File, at: i64, mark: Mark) -> io::Result<bool> {
+    let (command, kind) = match mark {
+        Mark::Set => (libc::F_OFD_SETLK, libc::F_RDLCK),
+        Mark::Clear => (libc::F_OFD_SETLK, libc::F_UNLCK),
+        Mark::Ask => (libc::F_OFD_GETLK, libc::F_WRLCK),
+    };
+    // SAFETY: a structure of integers, for which zeros are valid; the process id must be zero.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = i16::try_from(kind).unwrap_or_default();
+    lock.l_whence = i16::try_from(libc::SEEK_SET).unwrap_or_default();
+    (lock.l_start, lock.l_len) = (at, 1);
+    // SAFETY: the descriptor is open, and the structure is the one that the call takes and fills.
+    match unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut lock) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(mark == Mark::Ask && i32::from(lock.l_type) != libc::F_UNLCK),
+    }
+}
+
 /// The VFS's last error on a connection, or on this thread where there is none.
 pub(crate) fn last_vfs_error(db: Option<&Connection>) -> Option<String> {
     // SAFETY: the connection is open; its handle is only compared.

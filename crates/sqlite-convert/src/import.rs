@@ -88,7 +88,7 @@ pub fn import(
 
     let (db, wal) = read(&old, &peer, watch)?;
     let own = file.try_clone().map_err(io_error("open", &old))?;
-    let source = Source { db, file: own, path: old.clone(), wal };
+    let source = Source { db, file: own.into(), path: old.clone(), wal };
     let file_id = copy_encrypted(source, (form, options), unlocked, &target, watch)?;
 
     let unknown = unknown_names();

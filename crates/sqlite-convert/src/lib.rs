@@ -6,6 +6,7 @@
 //! a database by other means, such as a restore: the lock on the [`Source`], the [`Target`] that
 //! takes its place.
 
+mod at_work;
 mod audit;
 mod certificates;
 mod convert;
@@ -32,6 +33,7 @@ mod verify;
 mod versions;
 mod watch;
 
+pub use at_work::is_key_changing;
 pub use audit::{Audited, Breach, Policy, audit};
 pub use certificates::find_certificates;
 pub use convert::{Converted, Form, Options, convert, copy_encrypted};
@@ -48,9 +50,11 @@ pub use import::{Imported, import, importable_in};
 pub use inspect::{FileKind, certificates_of, header_of, open_header, read_area, wrapped_of};
 pub use online::{Online, encrypt_online};
 pub use origin::Origin;
-pub use pause::{Progress, State, pause, progress, resume};
+pub use pause::{
+    Progress, State, halted_since, pause, pause_through, progress, resume, resume_through,
+};
 pub use rewrap::{Rewrapped, rewrap};
-pub use rotate::{Rotated, rotate};
+pub use rotate::{Rotated, Rotation, rotate};
 pub use source::{Hold, Source, check_alone, database_path, file_uri, open_file, pragma};
 pub use status::{Certificate, Encryption, Lazy, Status, Store, key_change_percent, status};
 pub use step::Step;

@@ -10,7 +10,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 use tdekit_sqlite_page::Header;
@@ -81,29 +81,42 @@ pub enum State {
 /// `NoKeyChange` where none has begun, or it came to its end meanwhile; `InUse` where one is about
 /// to end for long; `NotEncrypted`; `Io`.
 pub fn pause(name: &Path) -> Result<PathBuf, DatabaseError> {
+    let path = database_path(name)?;
+    pause_through(&open_file(&path)?, &path)?;
+    Ok(path)
+}
+
+/// The same for a process with connections to the database: closing a descriptor of it would drop
+/// their locks. `path` is resolved.
+///
+/// # Errors
+/// Those of [`pause`].
+pub fn pause_through(file: &File, path: &Path) -> Result<(), DatabaseError> {
     let begun = Instant::now();
+    let owned = || path.to_owned();
     loop {
-        let (path, _, header) = open(name)?;
+        let header = look(path, file)?;
         if header.deks.len() < 2 {
-            return Err(DatabaseError::NoKeyChange { path });
+            return Err(DatabaseError::NoKeyChange { path: owned() });
         }
-        let said = match make(&path, &header.current.to_string())? {
+        let said = match make(path, &header.current.to_string())? {
             Made::New => {
                 // It may have come to its end before there was a note.
-                if target_of(&path)? == Some(header.current) {
-                    return Ok(path);
+                let now = look(path, file)?;
+                if now.deks.len() > 1 && now.current == header.current {
+                    return Ok(());
                 }
-                forget(&path)?;
+                forget(path)?;
                 continue;
             }
             Made::There(said) => said,
         };
         match said {
-            Some(Said::Version(version)) if version == header.current => return Ok(path),
-            Some(Said::Version(_)) => drop(forget(&path)?),
-            Some(Said::Other) if begun.elapsed() > WRITE_WAIT => return Ok(path),
+            Some(Said::Version(version)) if version == header.current => return Ok(()),
+            Some(Said::Version(_)) => drop(forget(path)?),
+            Some(Said::Other) if begun.elapsed() > WRITE_WAIT => return Ok(()),
             Some(Said::Finishing) if begun.elapsed() > END_WAIT => {
-                return Err(DatabaseError::InUse { path, holders: Vec::new() });
+                return Err(DatabaseError::InUse { path: owned(), holders: Vec::new() });
             }
             Some(Said::Finishing | Said::Other) | None => std::thread::sleep(POLL),
         }
@@ -115,13 +128,30 @@ pub fn pause(name: &Path) -> Result<PathBuf, DatabaseError> {
 /// # Errors
 /// `NoKeyChange` where none has begun; `NotEncrypted`; `Io`.
 pub fn resume(name: &Path) -> Result<bool, DatabaseError> {
-    let (path, _, header) = open(name)?;
-    let is_halt = !matches!(read(&path), None | Some(Said::Finishing));
-    let halted = is_halt && forget(&path)?;
+    let path = database_path(name)?;
+    resume_through(&open_file(&path)?, &path)
+}
+
+/// The same for a process with connections to the database, as [`pause_through`].
+///
+/// # Errors
+/// Those of [`resume`].
+pub fn resume_through(file: &File, path: &Path) -> Result<bool, DatabaseError> {
+    let header = look(path, file)?;
+    let is_halt = !matches!(read(path), None | Some(Said::Finishing));
+    let halted = is_halt && forget(path)?;
     match header.deks.len() {
-        0 | 1 => Err(DatabaseError::NoKeyChange { path }),
+        0 | 1 => Err(DatabaseError::NoKeyChange { path: path.to_owned() }),
         _ => Ok(halted),
     }
+}
+
+/// Since when the change of the key that `header` shows is halted; `None` where it is not. `path` is
+/// the database's resolved path.
+pub fn halted_since(path: &Path, header: &Header) -> Option<SystemTime> {
+    let halted = header.deks.len() > 1 && is_paused(path, header.current);
+    let note = fs::symlink_metadata(with_suffix(path, SUFFIX)).ok().filter(|_| halted)?;
+    note.modified().ok()
 }
 
 /// Removes a note of an earlier change, before one begins from version `current`.
@@ -221,12 +251,6 @@ fn read(path: &Path) -> Option<Said> {
     })
 }
 
-/// The version that pages are to get; `None` where no change has begun.
-fn target_of(path: &Path) -> Result<Option<u32>, DatabaseError> {
-    let (_, _, header) = open(path)?;
-    Ok((header.deks.len() > 1).then_some(header.current))
-}
-
 /// Removes the note. True where there was one.
 fn forget(path: &Path) -> Result<bool, DatabaseError> {
     let note = with_suffix(path, SUFFIX);
@@ -296,14 +320,18 @@ pub fn progress(name: &Path, watch: &dyn Watch) -> Result<Progress, DatabaseErro
 fn open(name: &Path) -> Result<(PathBuf, File, Header), DatabaseError> {
     let path = database_path(name)?;
     let file = open_file(&path)?;
-    let area = read_area(&file).map_err(io_error("read", &path))?;
-    match FileKind::of(&area) {
-        FileKind::Encrypted => {}
-        FileKind::Other => return Err(DatabaseError::NotADatabase { path }),
-        FileKind::Plain | FileKind::Empty => return Err(DatabaseError::NotEncrypted { path }),
-    }
-    let header = header_of(&path, &area)?;
+    let header = look(&path, &file)?;
     Ok((path, file, header))
+}
+
+fn look(path: &Path, file: &File) -> Result<Header, DatabaseError> {
+    let area = read_area(file).map_err(io_error("read", path))?;
+    let owned = || path.to_owned();
+    match FileKind::of(&area) {
+        FileKind::Encrypted => header_of(path, &area),
+        FileKind::Other => Err(DatabaseError::NotADatabase { path: owned() }),
+        FileKind::Plain | FileKind::Empty => Err(DatabaseError::NotEncrypted { path: owned() }),
+    }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "for a reader; a file has fewer pages than 2^53")]

@@ -30,6 +30,7 @@ use tdekit_sqlite_page::{
     SLOT_COUNT,
 };
 
+use crate::at_work::AtWork;
 use crate::error::{CutShort, DatabaseError, io_error};
 use crate::inspect::wrapped_of;
 use crate::pause::{Finishing, forget_earlier, is_paused};
@@ -60,6 +61,16 @@ const LOG_WAIT: Duration = Duration::from_millis(50);
 /// SQLite's view of a file has its locks here; the page that holds this byte is never used.
 const LOCK_BYTE: u64 = 1 << 30;
 
+/// How a key is changed.
+#[derive(Debug, Clone, Default)]
+pub struct Rotation {
+    /// The algorithm of the new key; that of the present one by default.
+    pub algorithm: Option<Algorithm>,
+    /// A descriptor of the database, open to read and write, for a process that has connections to
+    /// it: closing any descriptor would drop their locks. None is opened or closed then.
+    pub file: Option<Arc<File>>,
+}
+
 /// The outcome of a rotation.
 #[derive(Debug)]
 pub struct Rotated {
@@ -76,8 +87,7 @@ pub struct Rotated {
 }
 
 /// Gives the database `name` a new key for the certificates that wrap the present one, and seals
-/// every page under it, by `algorithm` or else by that of the present key. A rotation that was cut
-/// short is brought to its end instead.
+/// every page under it. A rotation that was cut short is brought to its end instead.
 ///
 /// # Errors
 /// `NotEncrypted`, `InUse` when the write lock cannot be had. `OtherKeyChange` where one has begun
@@ -86,20 +96,25 @@ pub struct Rotated {
 /// store.
 pub fn rotate(
     name: &Path,
-    algorithm: Option<Algorithm>,
+    how: &Rotation,
     unlocked: &Arc<Unlocked>,
     watch: &dyn Watch,
 ) -> Result<Rotated, DatabaseError> {
     keyring::set_unlocked(Arc::clone(unlocked));
-    let path = database_path(name)?;
-    let (_, header, _) = check(&path, &open_file(&path)?, unlocked)?;
+    let (path, algorithm) = (database_path(name)?, how.algorithm);
+    let file = match &how.file {
+        Some(file) => Arc::clone(file),
+        None => Arc::new(open_file(&path)?),
+    };
+    let (_, header, _) = check(&path, &file, unlocked)?;
     refuse_another(&path, &header, algorithm)?;
     if header.deks.len() < 2 {
         forget_earlier(&path, header.current)?;
     } else if is_paused(&path, header.current) {
         return Err(DatabaseError::KeyChangeBegun { path, why: CutShort::Paused });
     }
-    let source = open_locked(&path)?;
+    let source = open_locked(&path, &file, watch)?;
+    let _at_work = AtWork::begin(&file);
     Finishing::clear(&path)?;
     let (area, header, keys) = check(&path, &source.file, unlocked)?;
     refuse_another(&path, &header, algorithm)?;
@@ -188,11 +203,14 @@ fn bad_header(path: &Path) -> impl FnOnce(PageError) -> DatabaseError + '_ {
     move |source| DatabaseError::Header { path: path.to_owned(), source }
 }
 
-fn open_locked(path: &Path) -> Result<Source, DatabaseError> {
+fn open_locked(path: &Path, file: &Arc<File>, watch: &dyn Watch) -> Result<Source, DatabaseError> {
     let end = Instant::now() + LOCK_WAIT;
     loop {
-        match Source::open(path, Hold::Writers) {
-            Err(DatabaseError::InUse { .. }) if Instant::now() < end => sleep(LOG_WAIT),
+        match Source::open_through(Arc::clone(file), path, Hold::Writers) {
+            Err(DatabaseError::InUse { .. }) if Instant::now() < end => {
+                go_on(watch)?;
+                sleep(LOG_WAIT);
+            }
             other => return other,
         }
     }

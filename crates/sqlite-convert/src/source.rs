@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,7 @@ pub struct Source {
     pub db: Connection,
     /// A descriptor of our own. POSIX locks are the process's: closing it before the connection
     /// would drop the connection's locks.
-    pub file: File,
+    pub file: Arc<File>,
     /// The resolved path.
     pub path: PathBuf,
     /// Whether its journal is a write-ahead log.
@@ -52,8 +53,16 @@ impl Source {
     /// # Errors
     /// `InUse` when others have it open, `ReadOnly`, SQLite's errors for a damaged file.
     pub fn open(path: &Path, hold: Hold) -> Result<Self, DatabaseError> {
+        Self::open_through(Arc::new(open_file(path)?), path, hold)
+    }
+
+    /// The same through a descriptor of the caller's, open to read and write. Closing any drops the
+    /// locks of all connections that the process has to the database.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open); `Replaced` where it is of another file.
+    pub fn open_through(file: Arc<File>, path: &Path, hold: Hold) -> Result<Self, DatabaseError> {
         register().map_err(DatabaseError::sqlite("prepare to open", path, None))?;
-        let file = open_file(path)?;
         if hold == Hold::Everyone {
             // Others have to close it: there is no use in waiting for a lock.
             check_alone(path, &file)?;

@@ -19,7 +19,7 @@ use crate::error::{DatabaseError, io_error};
 use crate::inspect::{FileKind, header_of, open_header, read_area, wrapped_of};
 use crate::source::database_path;
 use crate::target::with_suffix;
-use crate::versions::pages_by_key_version;
+use crate::versions::{page_size_in, pages_by_key_version};
 use crate::watch::Unwatched;
 
 /// Numbers and names of `encryption_state` in `sys.dm_database_encryption_keys`.
@@ -174,7 +174,8 @@ pub fn key_change_percent(
     if header.deks.len() < 2 {
         return Ok(None);
     }
-    let pages = pages_by_key_version(path, file, header.page_size, &Unwatched)?;
+    let size = page_size_in(path, file, header)?;
+    let pages = pages_by_key_version(path, file, size, &Unwatched)?;
     Ok(Some(percent(&pages, header.current)))
 }
 

@@ -209,7 +209,7 @@ impl<'a> DatabaseSink<'a> {
         ))?;
         let file = file.try_clone().map_err(io_error("open", stage))?;
         let wal = wal.load(Ordering::Relaxed);
-        let source = Source { db, file, path: path.clone(), wal };
+        let source = Source { db, file: file.into(), path: path.clone(), wal };
         let unlocked = self.unlocked.as_ref().ok_or_else(|| self.wrong("no key store is open"))?;
         let wanted = (&self.wanted.form, &Options::default());
         Ok(copy_encrypted(source, wanted, unlocked, &self.target, self.watch)?)

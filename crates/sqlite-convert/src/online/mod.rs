@@ -190,7 +190,7 @@ impl Work<'_> {
         // Not the database: to close another descriptor of it drops SQLite's locks.
         let dir = path.parent().unwrap_or(Path::new("/"));
         let file = File::open(dir).map_err(io_error("open", dir))?;
-        Ok(Source { db, file, path: path.to_owned(), wal: false })
+        Ok(Source { db, file: file.into(), path: path.to_owned(), wal: false })
     }
 
     /// Rows are written one by one: that needs all that the schema names.

@@ -13,7 +13,7 @@ use crate::error::CommandError;
 use crate::global::GlobalArgs;
 use crate::progress::{Shown, StopAfter, heed_signals};
 use crate::{output, session};
-use tdekit_sqlite_convert::{Progress, State, pause, progress, resume, rotate};
+use tdekit_sqlite_convert::{Progress, Rotation, State, pause, progress, resume, rotate};
 
 /// Arguments of `rotate`.
 #[derive(Debug, Args)]
@@ -56,13 +56,14 @@ pub(crate) fn run(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandE
     }
     let algorithm = args.algorithm.as_deref().map(str::parse::<Algorithm>).transpose();
     let algorithm = algorithm.map_err(StoreError::Crypto)?;
+    let how = Rotation { algorithm, file: None };
     let unlocked = Arc::new(session::open_unlocked_store(global)?);
     let shown = Shown::stopping_after(args.stop_after);
     for database in &args.database {
         if args.resume && !resume(database)? {
             output::note(format_args!("{} was not paused", database.display()));
         }
-        let done = rotate(database, algorithm, &unlocked, &shown)?;
+        let done = rotate(database, &how, &unlocked, &shown)?;
         let how = if done.resumed { "Rotated, from where it was" } else { "Rotated" };
         let (version, algorithm) = (done.version, done.algorithm);
         let path = done.path.display();

@@ -183,7 +183,7 @@ fn run_endpoint(
     })?;
     limit_memory(args)?;
     let sessions = Sessions::default();
-    let engine = engine(path, global, sessions.clone())?;
+    let (engine, host) = engine(path, global, sessions.clone())?;
     let config = Config {
         listen: args.listen,
         mode: args.encrypt.mode(),
@@ -208,6 +208,7 @@ fn run_endpoint(
     // An error means that there is no handler any more, and so no reason to go on.
     let _signal = stopped.recv();
     endpoint.stop();
+    host.stop();
     Ok(())
 }
 
@@ -217,8 +218,8 @@ fn engine(
     path: &Path,
     global: &GlobalArgs,
     sessions: Sessions,
-) -> Result<Arc<dyn Engine>, CommandError> {
-    let host = ServeHost::new(path, Arc::new(global.clone()), sessions)?;
+) -> Result<(Arc<dyn Engine>, Arc<ServeHost>), CommandError> {
+    let host = Arc::new(ServeHost::new(path, Arc::new(global.clone()), sessions)?);
     if host.is_locked() {
         output::warning(
             "the key store is locked: encrypted databases open once a client has run OPEN MASTER \
@@ -229,7 +230,7 @@ fn engine(
         let active = store.certificates().iter().filter(|info| info.active);
         active.for_each(|info| output::warn_expiring(&info.name, info.not_after));
     }
-    Ok(Arc::new(TsqlEngine::new(Arc::new(host))))
+    Ok((Arc::new(TsqlEngine::new(host.clone())), host))
 }
 
 /// Sets the memory limits of sessions. Must precede the first use of SQLite.

@@ -117,6 +117,12 @@ table! {
         "Cannot enable database encryption because it is already enabled.";
     IsPlain {} = 33108, 16, 1, Statement,
         "Cannot disable database encryption because it is already disabled.";
+    ScanInProgress {} = 33109, 16, 1, Statement,
+        "Cannot disable database encryption while an encryption, decryption, or key change scan is \
+        in progress.";
+    KeyIsChanging {} = 33110, 16, 1, Statement,
+        "Cannot change database encryption key while an encryption, decryption, or key change scan \
+        is in progress.";
     NoThumbprint { thumbprint: String } = 33111, 16, 1, Statement,
         "Cannot find server certificate with thumbprint '{thumbprint}'.";
     KeyNotLocked { name: String } = 33116, 16, 1, Statement,
