@@ -146,8 +146,8 @@ pub fn resume_through(file: &File, path: &Path) -> Result<bool, DatabaseError> {
     }
 }
 
-/// Since when the change of the key that `header` shows is halted; `None` where it is not. `path` is
-/// the database's resolved path.
+/// Since when the change of the key that `header` shows is halted; `None` where it is not. `path`
+/// is the database's resolved path.
 pub fn halted_since(path: &Path, header: &Header) -> Option<SystemTime> {
     let halted = header.deks.len() > 1 && is_paused(path, header.current);
     let note = fs::symlink_metadata(with_suffix(path, SUFFIX)).ok().filter(|_| halted)?;

@@ -74,7 +74,7 @@ pub fn set_unlocked(unlocked: Arc<Unlocked>) {
     DEFAULT.store.give(unlocked);
 }
 
-/// As [`Keyring::open_header`], with the key store of the environment.
+/// Opens the header of a file in `area` with the key store of the environment.
 ///
 /// # Errors
 /// Those of the key store, and of a header that does not open.
@@ -82,7 +82,7 @@ pub fn open_header(area: &[u8]) -> Result<OpenedHeader, VfsError> {
     DEFAULT.open_header(area)
 }
 
-/// As [`Keyring::create_header`], with the key store of the environment.
+/// Makes the header of a new file with the key store of the environment.
 ///
 /// # Errors
 /// Those of the key store.
