@@ -145,10 +145,12 @@ impl Parser<'_> {
         self.advance();
         if self.eat_words(&["ENCRYPTION", "KEY"]) {
             let mut key = EncryptionKey::default();
-            if self.eat_words(&["REGENERATE", "WITH", "ALGORITHM"]) {
-                self.expect_op("=")?;
+            if self.eat("REGENERATE") {
                 key.regenerate = true;
-                key.algorithm = Some(self.word()?);
+                if self.eat_words(&["WITH", "ALGORITHM"]) {
+                    self.expect_op("=")?;
+                    key.algorithm = Some(self.word()?);
+                }
             } else {
                 key.certificate = Some(self.server_certificate()?);
             }
