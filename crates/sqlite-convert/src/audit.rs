@@ -45,28 +45,31 @@ pub struct Breach {
 /// Audits the database `name`. Takes no lock, needs no key and changes nothing.
 #[must_use]
 pub fn audit(name: &Path, store: &Store<'_>, policy: Policy) -> Audited {
-    let mut found =
-        Audited { path: name.to_owned(), status: None, key_age_days: None, breaches: Vec::new() };
-    match status(name, store) {
-        Err(error) => found.unreadable(&error),
-        Ok(told) => {
-            match &told.encryption {
-                None => found.breach("plain", "it is not encrypted".to_owned()),
-                Some(encryption) => found.judge(encryption, policy, now_seconds()),
-            }
-            found.status = Some(told);
-        }
+    let told = match status(name, store) {
+        Err(error) => return Audited::unread(name.to_owned(), &error),
+        Ok(told) => told,
+    };
+    let path = name.to_owned();
+    let mut found = Audited { path, status: None, key_age_days: None, breaches: Vec::new() };
+    match &told.encryption {
+        None => found.breach("plain", "it is not encrypted".to_owned()),
+        Some(encryption) => found.judge(encryption, policy, now_seconds()),
     }
+    found.status = Some(told);
     found
 }
 
 impl Audited {
-    fn breach(&mut self, what: &'static str, message: String) {
-        self.breaches.push(Breach { what, message });
+    /// A file or directory that could not be read: what it holds is not known.
+    #[must_use]
+    pub fn unread(path: PathBuf, error: &DatabaseError) -> Self {
+        let mut found = Self { path, status: None, key_age_days: None, breaches: Vec::new() };
+        found.breach("unreadable", error.to_string());
+        found
     }
 
-    fn unreadable(&mut self, error: &DatabaseError) {
-        self.breach("unreadable", error.to_string());
+    fn breach(&mut self, what: &'static str, message: String) {
+        self.breaches.push(Breach { what, message });
     }
 
     fn judge(&mut self, encryption: &Encryption, policy: Policy, now: i64) {

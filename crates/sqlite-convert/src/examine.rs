@@ -96,43 +96,67 @@ pub fn examine(
     Ok(found)
 }
 
+/// What was found in a directory and below it, and where nobody could look.
+#[derive(Debug)]
+pub struct Search<T> {
+    /// What was found, by name.
+    pub found: Vec<T>,
+    /// Directories and files that could not be read, with the reason.
+    pub unread: Vec<(PathBuf, DatabaseError)>,
+}
+
 /// The databases in `directory` and below it, by name: plain and encrypted ones. Links are not
 /// followed.
-///
-/// # Errors
-/// `Io` of a directory or file that cannot be read.
-pub fn databases_in(directory: &Path) -> Result<Vec<(PathBuf, FileKind)>, DatabaseError> {
+#[must_use]
+pub fn databases_in(directory: &Path) -> Search<(PathBuf, FileKind)> {
+    let Search { found: files, mut unread } = files_in(directory);
     let mut found = Vec::new();
-    for path in files_in(directory)? {
-        let file = File::open(&path).map_err(io_error("open", &path))?;
-        let area = read_area(&file).map_err(io_error("read", &path))?;
-        match FileKind::of(&area) {
-            FileKind::Empty | FileKind::Other => {}
-            kind => found.push((path, kind)),
+    for path in files {
+        match kind_of(&path) {
+            Ok(FileKind::Empty | FileKind::Other) => {}
+            Ok(kind) => found.push((path, kind)),
+            Err(error) => unread.push((path, error)),
         }
     }
-    Ok(found)
+    Search { found, unread }
+}
+
+fn kind_of(path: &Path) -> Result<FileKind, DatabaseError> {
+    let file = File::open(path).map_err(io_error("open", path))?;
+    let area = read_area(&file).map_err(io_error("read", path))?;
+    Ok(FileKind::of(&area))
 }
 
 /// Ordinary files in `directory` and below it, by name. Links are not followed.
-pub(crate) fn files_in(directory: &Path) -> Result<Vec<PathBuf>, DatabaseError> {
-    let mut found = Vec::new();
+pub(crate) fn files_in(directory: &Path) -> Search<PathBuf> {
+    let mut search = Search { found: Vec::new(), unread: Vec::new() };
     let mut left = vec![directory.to_owned()];
     while let Some(directory) = left.pop() {
-        let entries = fs::read_dir(&directory).map_err(io_error("read", &directory))?;
-        for entry in entries {
-            let entry = entry.map_err(io_error("read", &directory))?;
-            let path = entry.path();
-            let kind = entry.file_type().map_err(io_error("examine", &path))?;
-            if kind.is_dir() {
-                left.push(path);
-            } else if kind.is_file() {
-                found.push(path);
-            }
+        if let Err(error) = list(&directory, &mut left, &mut search) {
+            search.unread.push((directory, error));
         }
     }
-    found.sort();
-    Ok(found)
+    search.found.sort();
+    search
+}
+
+/// Puts the ordinary files of one directory into `search`, and its directories to those left.
+fn list(
+    directory: &Path,
+    left: &mut Vec<PathBuf>,
+    search: &mut Search<PathBuf>,
+) -> Result<(), DatabaseError> {
+    for entry in fs::read_dir(directory).map_err(io_error("read", directory))? {
+        let entry = entry.map_err(io_error("read", directory))?;
+        let path = entry.path();
+        match entry.file_type().map_err(io_error("examine", &path)) {
+            Ok(kind) if kind.is_dir() => left.push(path),
+            Ok(kind) if kind.is_file() => search.found.push(path),
+            Ok(_) => {}
+            Err(error) => search.unread.push((path, error)),
+        }
+    }
+    Ok(())
 }
 
 impl Examination {

@@ -117,7 +117,11 @@ pub fn importable_in(
     foreign: &Foreign<'_>,
 ) -> Result<(Vec<PathBuf>, u64), DatabaseError> {
     let (mut found, mut others) = (Vec::new(), 0);
-    for path in files_in(directory)? {
+    let files = files_in(directory);
+    if let Some((_, error)) = files.unread.into_iter().next() {
+        return Err(error);
+    }
+    for path in files.found {
         if is_side(&path) {
             continue;
         }

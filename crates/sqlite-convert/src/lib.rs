@@ -39,7 +39,7 @@ pub use certificates::find_certificates;
 pub use convert::{Converted, Form, Options, convert, copy_encrypted};
 pub use copy::Unknown;
 pub use error::{CutShort, DatabaseError, io_error, sqlite_kind};
-pub use examine::{Examination, Finding, databases_in, examine};
+pub use examine::{Examination, Finding, Search, databases_in, examine};
 pub use ffi::register;
 pub use foreign::{Foreign, Setting};
 pub use freshness::{

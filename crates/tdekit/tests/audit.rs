@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use databases::{Dir, encrypt, fill, place};
+use databases::{Dir, encrypt, fill, place, unreadable_below};
 use serde_json::Value;
 
 /// The exit code, the breaches of each database by its file name, and the report.
@@ -114,4 +114,20 @@ fn damaged_headers_and_files_that_are_not_there_are_told() {
     let run = place().run([Path::new("audit"), &dir.path("")]);
     assert_eq!(run.code, 1, "a directory without databases: {run:?}");
     assert!(run.err.contains("holds no database"), "{run:?}");
+}
+
+#[test]
+fn what_cannot_be_read_is_told_and_the_rest_is_audited() {
+    let dir = Dir::new();
+    fs::create_dir(dir.path("aside")).unwrap();
+    unreadable_below(&dir.path("aside"));
+    fill(&dir.path("app.db"), 50);
+    encrypt(&dir.path("app.db"), &[]);
+    let (code, found, report) = audit(&[&dir.path("")]);
+    assert_eq!((code, &found[0]), (1, &told("app.db", &[])), "{report}");
+    assert_eq!((found.len(), &*found[1].1), (2, &["unreadable".to_owned()][..]), "{report}");
+    assert_eq!(report["breached"], 1, "{report}");
+    // It may hold databases, so this is no empty directory.
+    let (code, found, report) = audit(&[&dir.path("aside")]);
+    assert_eq!((code, found.len()), (1, 1), "{report}");
 }

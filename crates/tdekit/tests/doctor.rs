@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use common::Run;
-use databases::{Dir, encrypt, fill, one, open, place};
+use databases::{Dir, encrypt, fill, one, open, place, unreadable_below};
 use serde_json::Value;
 
 const HEADER_AREA: usize = 16384;
@@ -152,4 +152,21 @@ fn a_directory_is_searched_and_one_fault_hides_no_other() {
     fs::write(&plain, bytes).unwrap();
     let (code, found, told) = findings(&plain);
     assert!(code == 4 && found.contains(&named("structure", "damaged")), "{told}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_read_is_a_finding_beside_the_others() {
+    let dir = Dir::new();
+    fs::create_dir(dir.path("aside")).unwrap();
+    unreadable_below(&dir.path("aside"));
+    fill(&dir.path("app.db"), 50);
+    encrypt(&dir.path("app.db"), &[]);
+    let run = doctor(&[&dir.path(""), Path::new("--json")]);
+    let told: Value = serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{run:?}"));
+    assert_ne!(run.code, 0, "{run:?}");
+    assert_eq!(told.as_array().unwrap().len(), 2, "{told}");
+    assert_eq!(told[0]["findings"].as_array().unwrap().len(), 0, "{told}");
+    assert_eq!(told[1]["findings"][0]["what"], "unreadable", "{told}");
+    let run = doctor(&[&dir.path("")]);
+    assert!(run.out.contains("Nothing is wrong.") && run.out.contains("unreadable:"), "{run:?}");
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use tdekit_key_crypto::Kind;
 use tdekit_key_store::iso8601;
-use tdekit_sqlite_convert::{Audited, Policy, audit, databases_in};
+use tdekit_sqlite_convert::{Audited, Policy, Search, audit, databases_in};
 
 use crate::commands::audit_log::{self, AuditCommand};
 use crate::commands::status::lazy_store;
@@ -55,12 +55,13 @@ pub(crate) fn run(args: &AuditArgs, global: &GlobalArgs) -> Result<(), CommandEr
             audited.push(audit(name, &store, policy));
             continue;
         }
-        let found = databases_in(name)?;
-        if found.is_empty() {
+        let Search { found, unread } = databases_in(name);
+        if found.is_empty() && unread.is_empty() {
             let reason = format!("{} holds no database that tdekit knows", name.display());
             return Err(CommandError::Nothing { reason });
         }
         audited.extend(found.iter().map(|(path, _)| audit(path, &store, policy)));
+        audited.extend(unread.into_iter().map(|(path, error)| Audited::unread(path, &error)));
     }
     let breached = audited.iter().filter(|one| !one.breaches.is_empty()).count();
     if args.json {

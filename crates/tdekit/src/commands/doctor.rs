@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use tdekit_key_crypto::Kind;
 use tdekit_sqlite_convert::{
-    DatabaseError, Examination, FileKind, Finding, Store, databases_in, examine,
+    DatabaseError, Examination, FileKind, Finding, Search, Store, databases_in, examine,
 };
 
 use crate::commands::status::lazy_store;
@@ -38,14 +38,16 @@ enum Listed {
 pub(crate) fn run(args: &DoctorArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     heed_signals();
     let store = lazy_store(global, session::open_unlocked_store);
-    let (paths, plain) = wanted(&args.database)?;
+    let Wanted { paths, plain, unread } = wanted(&args.database);
     let mut listed = Vec::new();
-    for path in paths {
-        let examined = one(path, &store)?;
+    let examined = paths.into_iter().map(|path| one(path, &store));
+    let unread = unread.into_iter().map(|(path, error)| Ok(Listed::failed(path, &error)));
+    for told in examined.chain(unread) {
+        let told = told?;
         if !args.json {
-            print(&examined)?;
+            print(&told)?;
         }
-        listed.push(examined);
+        listed.push(told);
     }
     if args.json {
         output::json(&listed)?;
@@ -66,22 +68,35 @@ pub(crate) fn run(args: &DoctorArgs, global: &GlobalArgs) -> Result<(), CommandE
     }
 }
 
-/// The databases named, the encrypted ones of directories, and how many of these are plain.
-fn wanted(names: &[PathBuf]) -> Result<(Vec<PathBuf>, usize), CommandError> {
-    let (mut paths, mut plain) = (Vec::new(), 0);
+/// What is to be examined.
+#[derive(Default)]
+struct Wanted {
+    /// The databases named, and the encrypted ones of directories.
+    paths: Vec<PathBuf>,
+    /// How many databases of directories are plain.
+    plain: usize,
+    /// Places in directories that could not be read. What they hold is not known, so they count as
+    /// findings.
+    unread: Vec<(PathBuf, DatabaseError)>,
+}
+
+fn wanted(names: &[PathBuf]) -> Wanted {
+    let mut wanted = Wanted::default();
     for name in names {
         if !name.is_dir() {
-            paths.push(name.clone());
+            wanted.paths.push(name.clone());
             continue;
         }
-        for (path, kind) in databases_in(name)? {
+        let Search { found, unread } = databases_in(name);
+        wanted.unread.extend(unread);
+        for (path, kind) in found {
             match kind {
-                FileKind::Encrypted => paths.push(path),
-                _ => plain += 1,
+                FileKind::Encrypted => wanted.paths.push(path),
+                _ => wanted.plain += 1,
             }
         }
     }
-    Ok((paths, plain))
+    wanted
 }
 
 /// Examines one. A database that cannot be examined is a finding, and the next one's turn; only the
@@ -90,15 +105,17 @@ fn one(path: PathBuf, store: &Store<'_>) -> Result<Listed, CommandError> {
     match examine(&path, store, &Shown::default()) {
         Ok(found) => Ok(Listed::Examined(Box::new(found))),
         Err(error @ DatabaseError::Interrupted) => Err(error.into()),
-        Err(error) => {
-            let told = error.to_string();
-            let finding = Finding { what: "unreadable", kind: error.kind(), message: told.clone() };
-            Ok(Listed::Failed { path, error: told, findings: vec![finding] })
-        }
+        Err(error) => Ok(Listed::failed(path, &error)),
     }
 }
 
 impl Listed {
+    fn failed(path: PathBuf, error: &DatabaseError) -> Self {
+        let told = error.to_string();
+        let finding = Finding { what: "unreadable", kind: error.kind(), message: told.clone() };
+        Self::Failed { path, error: told, findings: vec![finding] }
+    }
+
     fn findings(&self) -> &Vec<Finding> {
         match self {
             Self::Examined(found) => &found.findings,

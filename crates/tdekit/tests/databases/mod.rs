@@ -30,6 +30,18 @@ pub fn place() -> &'static Place {
     })
 }
 
+/// Makes directories below `within` whose path is longer than the system takes: nobody can read
+/// them by their path, root included.
+pub fn unreadable_below(within: &Path) {
+    let script = "import os, sys
+os.chdir(sys.argv[1])
+for _ in range(20):
+    os.mkdir('d' * 250)
+    os.chdir('d' * 250)";
+    let made = Command::new("python3").args(["-c", script]).arg(within).status().unwrap();
+    assert!(made.success());
+}
+
 /// A directory for one test's databases.
 pub struct Dir(pub tempfile::TempDir);
 
