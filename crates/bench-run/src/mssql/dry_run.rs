@@ -5,7 +5,7 @@ use super::data;
 use super::home::announcement;
 use super::names::{
     self, BACKUP, COLD, CREATE_CERTIFICATE, DROP_CERTIFICATE, DROP_MASTER_KEY, Database, ENCRYPT,
-    FACTS, LEAVE, MASTER_KEYS, ROOM, SESSION, STATES,
+    FACTS, LEAVE, MASTER_KEYS, PAGES, ROOM, SESSION, STATES,
 };
 use super::operations::{self, undo};
 use crate::config::Config;
@@ -42,6 +42,9 @@ pub(crate) fn dry_run(config: &Config) -> String {
             script.batches([key, LEAVE.to_owned(), ENCRYPT.to_owned(), STATES.to_owned()]);
         }
         script.batches([database.is_encrypted()]);
+        if database == Database::Base {
+            script.batches(PAGES.map(str::to_owned));
+        }
     }
     if config.experiments.operations {
         script.operations(config, &databases, &tags);
@@ -141,6 +144,9 @@ impl Script {
         for database in databases.iter().rev() {
             self.batches([database.drop(), database.forget_history()]);
         }
+        self.text
+            .push(comment("before a DROP DATABASE that is refused since it is in use (3702):"));
+        self.batches(databases.iter().map(|database| database.take()));
         let matrix = config.experiments.backup.then_some(BACKUP);
         let own = databases.iter().map(|database| database.name());
         let own = own.filter(|_| config.experiments.operations);
@@ -176,6 +182,8 @@ mod tests {
             "RESTORE VERIFYONLY",
             "DROP DATABASE tdekit_bench_encrypted;",
             "DROP MASTER KEY;",
+            "SET SINGLE_USER WITH ROLLBACK IMMEDIATE;",
+            "FROM sys.database_files;",
             "tdekit_bench_certificate",
             "tempdb",
         ] {
