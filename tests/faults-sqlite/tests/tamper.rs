@@ -230,13 +230,15 @@ fn either_header_slot_serves() {
     assert_eq!(both, Outcome::Error);
 }
 
+/// What leads from any version that is known to one that is not.
+const FUTURE: u16 = 100;
+
 #[test]
 fn a_format_from_the_future_is_refused() {
     let target = with(Target::closed);
     let mut state = target.state.clone();
     for slot in bytes(&mut state, "main.db")[..2 * SLOT].chunks_exact_mut(SLOT) {
-        // Above the newest: one with freshness has the next.
-        let version = u16::from_le_bytes([slot[16], slot[17]]) + 2;
+        let version = u16::from_le_bytes([slot[16], slot[17]]) + FUTURE;
         slot[16..18].copy_from_slice(&version.to_le_bytes());
         let length = usize::from(u16::from_le_bytes([slot[20], slot[21]]));
         let checksum = tdekit_key_crypto::sha256(&[&slot[..length]]);
@@ -258,7 +260,8 @@ fn a_format_from_the_future_is_refused() {
 
 fn state_slot(target: &Target, slot: usize) -> Vec<u8> {
     let mut slot = target.file("main.db").unwrap().1[slot * SLOT..(slot + 1) * SLOT].to_vec();
-    slot[16] += 1;
+    let version = u16::from_le_bytes([slot[16], slot[17]]) + FUTURE;
+    slot[16..18].copy_from_slice(&version.to_le_bytes());
     let length = usize::from(u16::from_le_bytes([slot[20], slot[21]]));
     let checksum = tdekit_key_crypto::sha256(&[&slot[..length]]);
     slot[length..length + 32].copy_from_slice(&checksum);
