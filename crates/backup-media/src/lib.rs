@@ -14,6 +14,7 @@ mod bytes;
 mod checksum;
 mod compress;
 pub mod error;
+mod hash;
 pub mod header;
 pub mod index;
 pub mod keys;
@@ -33,6 +34,7 @@ pub use block::{BLOCK_HEADER_LEN, BlockHeader, BlockKind, BlockRules, MAX_PAYLOA
 pub use builder::SetBuilder;
 pub use compress::Compression;
 pub use error::{MediaError, Part};
+pub use hash::ContentHash;
 pub use header::{
     Base, EncodedSet, Recipient, RecipientsHeader, RecordFields, RecordHeader, RecordKind,
     RecordPlace, SetHeader, SetKind, SetTexts, Source, clean_text,
@@ -42,5 +44,5 @@ pub use keys::{SetKeys, SetSecret};
 pub use media::{Family, MEDIA_HEADER_LEN, MediaHeader, is_media};
 pub use scan::{Gap, GapKind, Record, Scan, Scanned};
 pub use seal::{Block, BlockKey, BlockOpener, BlockSealer};
-pub use signature::{ContentDigest, SignatureHeader, block_digest};
+pub use signature::{ContentDigest, SignatureHeader};
 pub use trailer::{TRAILER_LEN, Trailer, finished_trailer, prepared_trailer, trailer_digest};

@@ -4,12 +4,13 @@ use tdekit_key_crypto::sha256;
 
 use crate::bytes::Reader;
 use crate::error::{MediaError, Part};
+use crate::hash::ContentHash;
 use crate::{Digest, Id};
 
 /// First bytes of every file of a media set.
 pub const MAGIC: [u8; 16] = *b"tdekit backup\0\0\0";
 /// The format version that this build writes, and the newest that it reads.
-pub const FORMAT_VERSION: u16 = 1;
+pub const FORMAT_VERSION: u16 = 2;
 /// Length of the media header in bytes.
 pub const MEDIA_HEADER_LEN: usize = 96;
 /// Files that one media set may be striped over.
@@ -65,6 +66,9 @@ pub struct MediaHeader {
     pub part: u32,
     /// When it was made, milliseconds since 1970-01-01 UTC.
     pub made_ms: i64,
+    /// The hash of blocks in signatures that are made here. It tells the format version, which
+    /// says nothing else.
+    pub hash: ContentHash,
 }
 
 impl MediaHeader {
@@ -77,7 +81,7 @@ impl MediaHeader {
         let mut out = [0; MEDIA_HEADER_LEN];
         let (body, checksum) = out.split_at_mut(BODY_LEN);
         body[..16].copy_from_slice(&MAGIC);
-        body[16..18].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        body[16..18].copy_from_slice(&u16::from(self.hash.version()).to_le_bytes());
         body[20..36].copy_from_slice(&self.media_id);
         body[36..38].copy_from_slice(&self.family.index.to_le_bytes());
         body[38..40].copy_from_slice(&self.family.count.to_le_bytes());
@@ -107,16 +111,15 @@ impl MediaHeader {
         if whole.array::<32>()? != sha256(&[body]) {
             return Err(MediaError::damaged(PART, "its checksum does not match"));
         }
-        if version == 0 {
-            return Err(MediaError::malformed(PART, "there is no format version 0"));
-        }
+        let hash = u8::try_from(version).ok().and_then(ContentHash::of_version);
+        let hash = hash.ok_or(MediaError::malformed(PART, "there is no such format version"))?;
         reader.zeros(2)?;
         let media_id = reader.array()?;
         let family = Family { index: reader.u16()?, count: reader.u16()? };
         family.check(PART)?;
-        let header = Self { media_id, family, part: reader.u32()?, made_ms: reader.i64()? };
+        let (part, made_ms) = (reader.u32()?, reader.i64()?);
         reader.zeros(12)?;
-        Ok(header)
+        Ok(Self { media_id, family, part, made_ms, hash })
     }
 
     /// SHA-256 of the header: the `previous` of the file's first record.

@@ -2,10 +2,11 @@
 
 use tdekit_key_crypto::sha256;
 
+use crate::Digest;
 use crate::bytes::{Reader, put_short};
 use crate::error::{MediaError, Part};
+use crate::hash::ContentHash;
 use crate::header::{RecordKind, RecordPlace, begin, finish, set_len};
-use crate::{Digest, Id};
 
 /// Longest certificate in a signature record, in bytes of DER.
 pub const MAX_CERTIFICATE_LEN: usize = 16 * 1024;
@@ -13,7 +14,6 @@ pub const MAX_CERTIFICATE_LEN: usize = 16 * 1024;
 pub const MAX_SIGNATURE_LEN: usize = 1024;
 
 const PART: Part = Part::RecordHeader;
-const LABEL: &[u8] = b"tdekit backup signature/1";
 
 /// A signature on an earlier set.
 ///
@@ -26,6 +26,8 @@ pub struct SignatureHeader {
     pub time_ms: i64,
     /// SHA-256 of the trailer of the signed set.
     pub trailer_sha256: Digest,
+    /// The hash of its blocks.
+    pub hash: ContentHash,
     /// [`ContentDigest`] of the signed set.
     pub content_sha256: Digest,
     /// The signer's certificate, X.509 DER.
@@ -47,6 +49,9 @@ impl SignatureHeader {
         let what = "a certificate's length";
         put_short(&mut out, PART, what, &self.certificate, MAX_CERTIFICATE_LEN)?;
         put_short(&mut out, PART, "a signature's length", &self.signature, MAX_SIGNATURE_LEN)?;
+        if self.hash != ContentHash::Sha256 {
+            out.push(self.hash.version());
+        }
         set_len(&mut out, 0)?;
         Ok(finish(out, None))
     }
@@ -54,7 +59,7 @@ impl SignatureHeader {
     /// The bytes that are signed, for the set that `place` names.
     #[must_use]
     pub fn message(&self, place: &RecordPlace) -> Vec<u8> {
-        message(&place.media_id, &place.set_id, &self.trailer_sha256, &self.content_sha256)
+        message(self.hash, place, &self.trailer_sha256, &self.content_sha256)
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, MediaError> {
@@ -64,29 +69,33 @@ impl SignatureHeader {
             content_sha256: reader.array()?,
             certificate: reader.short("a certificate's length", MAX_CERTIFICATE_LEN)?.to_vec(),
             signature: reader.short("a signature's length", MAX_SIGNATURE_LEN)?.to_vec(),
+            hash: read_hash(reader)?,
         })
     }
 }
 
-/// The bytes that are signed.
+/// The version behind the last field of version 1.
+fn read_hash(reader: &mut Reader<'_>) -> Result<ContentHash, MediaError> {
+    if reader.rest_len() == 0 {
+        return Ok(ContentHash::Sha256);
+    }
+    let hash = ContentHash::of_version(reader.u8()?).filter(|hash| *hash != ContentHash::Sha256);
+    hash.ok_or(MediaError::malformed(PART, "a signature of a version that is not known"))
+}
+
+/// The bytes that are signed, for the set that `place` names.
 #[must_use]
 pub fn message(
-    media_id: &Id,
-    set_id: &Id,
+    hash: ContentHash,
+    place: &RecordPlace,
     trailer_sha256: &Digest,
     content_sha256: &Digest,
 ) -> Vec<u8> {
-    [LABEL, media_id, set_id, trailer_sha256, content_sha256].concat()
+    [hash.label(), &place.media_id, &place.set_id, trailer_sha256, content_sha256].concat()
 }
 
-/// SHA-256 of a whole block, header and stored bytes: a leaf of [`ContentDigest`]. Threads can
-/// compute it independently.
-#[must_use]
-pub fn block_digest(block: &[u8]) -> Digest {
-    sha256(&[block])
-}
-
-/// The digest of all blocks of a set in one family: SHA-256 over their [`block_digest`]s in order.
+/// The digest of all blocks of a set in one family: SHA-256 over what
+/// [`ContentHash::of_block`] gives for each, in order.
 #[derive(Debug, Default)]
 pub struct ContentDigest(Vec<u8>);
 

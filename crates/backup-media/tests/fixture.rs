@@ -103,6 +103,7 @@ fn its_recipients_and_its_signature_hold() {
             }
             RecordFields::Signature(signature) => {
                 assert_eq!(signature.trailer_sha256, signed.digest());
+                assert_eq!(signature.hash, ContentHash::Sha256);
                 assert_eq!(signature.content_sha256, content_digest(&media, signed));
                 let key = x509::parse(&signature.certificate).unwrap().public_key;
                 assert!(key.verifies(&signature.message(&header.place), &signature.signature));
@@ -111,6 +112,27 @@ fn its_recipients_and_its_signature_hold() {
         others += 1;
     }
     assert_eq!(others, 2);
+}
+
+#[test]
+fn a_signature_of_version_2_holds() {
+    let media = read("../../2/media/signed.bak");
+    assert_eq!(MediaHeader::decode(&media).unwrap().hash, ContentHash::Blake3);
+    let scanned = scan(&media).unwrap();
+    assert_eq!((scanned.records.len(), scanned.gaps.len()), (2, 0));
+    let header = scanned.records[1].header.as_ref().unwrap();
+    let RecordFields::Signature(signature) = &header.fields else { panic!("no signature") };
+    assert_eq!(signature.hash, ContentHash::Blake3);
+    assert_eq!(signature.trailer_sha256, scanned.records[0].digest());
+    let content = content_digest_by(ContentHash::Blake3, &media, &scanned.records[0]);
+    assert_eq!(signature.content_sha256, content);
+    let key = x509::parse(&signature.certificate).unwrap().public_key;
+    let message = signature.message(&header.place);
+    assert!(key.verifies(&message, &signature.signature));
+    assert!(message.starts_with(b"tdekit backup signature/2"));
+    let secret = unwrap(&store(), scanned.records[0].header.as_ref().unwrap().as_set().unwrap());
+    let content = read_set_with(&media, &scanned.records[0], &secret).unwrap();
+    assert!(content == Content::Full(read("base.db")));
 }
 
 #[test]
@@ -136,14 +158,52 @@ fn stripes_join() {
 }
 
 fn content_digest(media: &[u8], record: &Record) -> Digest {
+    content_digest_by(ContentHash::Sha256, media, record)
+}
+
+fn content_digest_by(hash: ContentHash, media: &[u8], record: &Record) -> Digest {
     let at = |offset: u64| usize::try_from(record.start + offset).unwrap();
     let trailer = &record.trailer;
     let index = &media[at(trailer.index_offset)..at(trailer.index_offset + trailer.index_len)];
     let mut content = ContentDigest::new();
     for entry in Index::decode(index).unwrap().entries {
-        content.push(&block_digest(&media[at(entry.offset)..at(entry.offset + entry.block_len())]));
+        let block = &media[at(entry.offset)..at(entry.offset + entry.block_len())];
+        content.push(&hash.of_block(block));
     }
     content.finish()
+}
+
+/// Makes the signature of version 2, once.
+#[test]
+fn make_version_2() {
+    let to = dir().join("../../2/media");
+    if std::env::var_os("TDEKIT_MAKE_FIXTURE_2").is_none() {
+        return;
+    }
+    assert!(!to.exists(), "the fixture of this version is there");
+    let (base, store, secret) = (read("base.db"), store(), SetSecret::random().unwrap());
+    let wrapped = store.wrap_dek(CERTIFICATE, secret.as_bytes()).unwrap();
+    let recipients = vec![Recipient { name: CERTIFICATE.into(), wrapped }];
+    let content = Content::Full(base.clone());
+    let spec = Spec::new(content, Some(Algorithm::Aes256), Compression::Zstd(1));
+    let mut media = new_media();
+    append_with(&mut media, &Spec { state: Some(base), recipients, ..spec }, 1, 1, &secret);
+    let place = next_place(&media, [1; 16]);
+    let record = &scan(&media).unwrap().records[0];
+    let mut signature = SignatureHeader {
+        time_ms: 7,
+        trailer_sha256: record.digest(),
+        hash: ContentHash::Blake3,
+        content_sha256: content_digest_by(ContentHash::Blake3, &media, record),
+        certificate: store.store().certificate_der(CERTIFICATE).unwrap().to_vec(),
+        signature: Vec::new(),
+    };
+    signature.signature = store.sign(CERTIFICATE, &signature.message(&place)).unwrap();
+    let header = signature.encode(&place).unwrap();
+    let trailer = Trailer::of_header(RecordKind::Signature, place.ordinal, &header, 8).unwrap();
+    media.extend_from_slice(&[&header[..], &trailer.encode(None).unwrap()].concat());
+    std::fs::create_dir_all(&to).unwrap();
+    std::fs::write(to.join("signed.bak"), &media).unwrap();
 }
 
 /// Makes the files anew, for a new format version, from `base.db` and `changed.db`. Those of a
@@ -207,6 +267,7 @@ fn make() {
     let mut signature = SignatureHeader {
         time_ms: 7,
         trailer_sha256: record.digest(),
+        hash: ContentHash::Sha256,
         content_sha256: content_digest(&media, record),
         certificate: store.store().certificate_der(CERTIFICATE).unwrap().to_vec(),
         signature: Vec::new(),

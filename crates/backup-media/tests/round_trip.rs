@@ -75,6 +75,17 @@ fn stripes_hold_their_share() {
 
 #[test]
 fn recipients_and_signatures_are_records_of_their_own() {
+    for hash in [ContentHash::Sha256, ContentHash::Blake3] {
+        later_records(hash);
+    }
+    // What a version says, an older one does not.
+    let place = next_place(&new_media(), [1; 16]);
+    let messages = [ContentHash::Sha256, ContentHash::Blake3]
+        .map(|hash| signature::message(hash, &place, &[1; 32], &[2; 32]));
+    assert_ne!(messages[0], messages[1]);
+}
+
+fn later_records(hash: ContentHash) {
     let mut media = new_media();
     let content = Content::Stream(sample(100));
     let spec = Spec::new(content.clone(), Some(Algorithm::Aes256), Compression::None);
@@ -93,6 +104,7 @@ fn recipients_and_signatures_are_records_of_their_own() {
     let signature = SignatureHeader {
         time_ms: 7,
         trailer_sha256: scanned.records[0].digest(),
+        hash,
         content_sha256: [8; 32],
         certificate: vec![1; 700],
         signature: vec![2; 384],

@@ -1,6 +1,6 @@
 //! The description of a media set's sets that needs no key.
 
-use tdekit_backup_media::Recipient;
+use tdekit_backup_media::{ContentHash, Recipient};
 use tdekit_key_crypto::Algorithm;
 
 use crate::Compression;
@@ -39,7 +39,9 @@ pub struct SignatureInfo {
     pub message: Vec<u8>,
     /// SHA-256 of the set's trailer, as `message` has it.
     pub trailer_sha256: [u8; 32],
-    /// SHA-256 over the SHA-256s of the set's blocks, as `message` has it.
+    /// The hash of the set's blocks.
+    pub hash: ContentHash,
+    /// SHA-256 over the hashes of the set's blocks, as `message` has it.
     pub content_sha256: [u8; 32],
 }
 

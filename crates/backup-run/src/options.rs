@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 use tdekit_key_crypto::Algorithm;
 
-use crate::keys::{UnwrapSecret, WrapSecret};
+use crate::keys::{Sign, UnwrapSecret, WrapSecret};
 
 /// How blocks are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,8 +128,9 @@ pub struct BackupJob<'a> {
     pub base_keys: Option<&'a dyn UnwrapSecret>,
     /// Whether an encrypted set may join plain ones in a media set, and the reverse.
     pub allow_mixed: bool,
-    /// Whether the set is to be signed: then the outcome holds what [`crate::sign`] needs.
-    pub to_sign: bool,
+    /// Who signs the set. Where its signature cannot be published with it, the outcome holds what
+    /// [`crate::sign`] needs.
+    pub signer: Option<&'a dyn Sign>,
     /// Milliseconds since 1970 after which the set may be thrown away; 0 for never.
     pub expires_ms: i64,
     /// Texts.
@@ -151,7 +152,7 @@ impl<'a> BackupJob<'a> {
             encryption: None,
             base_keys: None,
             allow_mixed: false,
-            to_sign: false,
+            signer: None,
             expires_ms: 0,
             labels: Labels::default(),
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tdekit_backup_media::{BlockKind, ContentDigest, Digest, IndexEntry, SetBuilder, block_digest};
+use tdekit_backup_media::{BlockKind, ContentDigest, ContentHash, Digest, IndexEntry, SetBuilder};
 
 use crate::{Append, RunError};
 
@@ -140,10 +140,14 @@ pub(crate) struct SealedBlock {
 
 impl SealedBlock {
     /// The block at the beginning of `bytes`.
-    pub(crate) fn new(entry: IndexEntry, bytes: Vec<u8>, to_sign: bool) -> Result<Self, RunError> {
+    pub(crate) fn new(
+        entry: IndexEntry,
+        bytes: Vec<u8>,
+        hash: Option<ContentHash>,
+    ) -> Result<Self, RunError> {
         let mut block = Self { entry, bytes, digest: None };
-        if to_sign {
-            block.digest = Some(block_digest(block.block()?));
+        if let Some(hash) = hash {
+            block.digest = Some(hash.of_block(block.block()?));
         }
         Ok(block)
     }

@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::thread;
 
 use tdekit_backup_media::payload::MAX_MAP_PAYLOAD_LEN;
-use tdekit_backup_media::{Block, BlockKey, BlockSealer, Compression, Id, SetKeys};
+use tdekit_backup_media::{Block, BlockKey, BlockSealer, Compression, ContentHash, Id, SetKeys};
 use tdekit_key_crypto::SecretBytes;
 use tdekit_key_crypto::fingerprint::PageFingerprint;
 
@@ -26,8 +26,8 @@ pub(crate) struct Sealing<'a> {
     pub(crate) map_key: Option<&'a SecretBytes>,
     /// Whether the threads let others go first.
     pub(crate) nice: bool,
-    /// Whether the set is to be signed.
-    pub(crate) to_sign: bool,
+    /// The hash of blocks, where the set is to be signed.
+    pub(crate) hash: Option<ContentHash>,
     /// For messages.
     pub(crate) at: At<'a>,
 }
@@ -173,7 +173,7 @@ impl<'a> Worker<'a> {
         let entry = self.sealer.seal(key, &block, &mut buffer);
         let entry = entry.map_err(|error| self.sealing.at.error(error))?;
         let stored = entry.block_len();
-        let sealed = SealedBlock::new(entry, buffer, self.sealing.to_sign)?;
+        let sealed = SealedBlock::new(entry, buffer, self.sealing.hash)?;
         output.submit(job.index, sealed, pool)?;
         meter.add(job.source_bytes, stored);
         Ok(())

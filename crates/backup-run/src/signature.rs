@@ -19,8 +19,8 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// The active certificate of this name, or the one with this thumbprint, once it has signed
-    /// something.
+    /// The active certificate of this name, or the one with this thumbprint, once its private key
+    /// has been opened.
     ///
     /// # Errors
     /// `CertificateMissing`, `PrivateKeyMissing`, `CertificateExpired`.
@@ -38,7 +38,7 @@ impl Signer {
     fn by(unlocked: Arc<Unlocked>, info: &CertificateInfo) -> Result<Self, RunError> {
         let (name, selector) = (info.name.clone(), info.thumbprint());
         let der = unlocked.store().certificate_der(&selector)?.to_vec();
-        unlocked.sign(&selector, b"trial")?;
+        unlocked.check_signer(&selector)?;
         Ok(Self { unlocked, name, selector, der })
     }
 

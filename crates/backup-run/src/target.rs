@@ -107,6 +107,21 @@ pub trait Append: Send {
         Ok(())
     }
 
+    /// In the place of [`Self::sync`] for the only copy of a record: where a crash before
+    /// [`Self::publish`] leaves nothing that counts, it need not wait.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    fn settle(&mut self) -> Result<(), RunError> {
+        self.sync()
+    }
+
+    /// Whether nobody can see the bytes before [`Self::publish`]: then whole records may follow the
+    /// trailer in that call.
+    fn is_hidden(&self) -> bool {
+        false
+    }
+
     /// Writes the trailer and waits until it is durable; from then on the record counts. Called
     /// once, after [`Self::sync`].
     ///

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ use tdekit_backup_run::{
     Append, AppendAt, BackupJob, FileSink, FileTarget, MediaSource, Mode, PageSink, Run, RunError,
     Target, backup,
 };
+
+static SIGNER: LazyLock<Signer> = LazyLock::new(Signer::new);
 
 /// Files and what they hold.
 type Files = Vec<(PathBuf, Vec<u8>)>;
@@ -123,6 +125,15 @@ impl Append for FusedAppend {
         self.0.sync()
     }
 
+    fn settle(&mut self) -> Result<(), RunError> {
+        self.1.burn()?;
+        self.0.settle()
+    }
+
+    fn is_hidden(&self) -> bool {
+        self.0.is_hidden()
+    }
+
     fn prepare(&mut self, trailer: &[u8; TRAILER_LEN]) -> Result<(), RunError> {
         self.1.burn()?;
         self.0.prepare(trailer)
@@ -225,45 +236,58 @@ fn an_append_that_dies_anywhere_leaves_earlier_sets_and_the_next_goes_on() {
 
 #[test]
 fn new_media_that_fail_anywhere_leave_nothing_or_the_old() {
-    for dies in [false, true] {
-        for mode in [Mode::Create, Mode::Replace] {
-            let dir = Dir::new();
-            let paths = [dir.path("m1"), dir.path("m2")];
-            let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-            for steps in 0.. {
-                if mode == Mode::Replace {
-                    for path in &paths {
-                        let _ = fs::remove_file(path);
-                    }
-                    back_up(stream_job(1), &paths).unwrap();
-                    // The leavings of the last one are gone.
-                    assert_eq!(dir.names(), ["m1", "m2"], "{steps}");
-                }
-                let fuse = Fuse::new(steps, dies.then_some(dir.0.path()));
-                let targets = paths.iter().map(|path| {
-                    Box::new(Fused(FileTarget::new(*path), fuse.clone())) as Box<dyn Target>
-                });
-                let job = BackupJob { mode, ..stream_job(2) };
-                let result = backup(job, targets.collect(), &Run::default());
-                fuse.die();
-                if result.is_ok() {
-                    holds(&paths, &[2]);
-                    break;
-                }
-                let present: Vec<_> = paths.iter().copied().filter(|path| path.exists()).collect();
-                if dies {
-                    // One of two may have been published.
-                    present.iter().for_each(|path| holds(&[path], &[read_byte(path)]));
-                } else if mode == Mode::Create {
-                    assert_eq!(dir.names(), [] as [&str; 0], "{steps}");
-                } else {
-                    holds(&paths, &[1]);
-                    assert_eq!(dir.names(), ["m1", "m2"], "{steps}");
-                }
-                for path in &paths {
-                    let _ = fs::remove_file(path);
-                }
+    for names in [&["m1", "m2"][..], &["m1"]] {
+        for dies in [false, true] {
+            for mode in [Mode::Create, Mode::Replace] {
+                new_media_at_every_point(names, dies, mode);
             }
+        }
+    }
+}
+
+/// Runs a backup to new media with a fuse of every length.
+fn new_media_at_every_point(names: &[&str], dies: bool, mode: Mode) {
+    let dir = Dir::new();
+    let paths: Vec<_> = names.iter().map(|name| dir.path(name)).collect();
+    let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    for steps in 0.. {
+        if mode == Mode::Replace {
+            for path in &paths {
+                let _ = fs::remove_file(path);
+            }
+            back_up(stream_job(1), &paths).unwrap();
+            // The leavings of the last one are gone.
+            assert_eq!(dir.names(), names, "{steps}");
+        }
+        let fuse = Fuse::new(steps, dies.then_some(dir.0.path()));
+        let targets = paths
+            .iter()
+            .map(|path| Box::new(Fused(FileTarget::new(*path), fuse.clone())) as Box<dyn Target>);
+        let job = BackupJob { mode, signer: Some(&*SIGNER), ..stream_job(2) };
+        let result = backup(job, targets.collect(), &Run::default());
+        fuse.die();
+        if result.is_ok_and(|made| made.signed) {
+            holds(&paths, &[2]);
+            assert_eq!(open(&paths).unwrap().sets()[0].signatures.len(), 1);
+            break;
+        }
+        let present: Vec<_> = paths.iter().copied().filter(|path| path.exists()).collect();
+        if dies {
+            // One of two may have been published; no set is there without its signature.
+            for path in present {
+                let byte = read_byte(path);
+                holds(&[path], &[byte]);
+                let signatures = open(&[path]).unwrap().sets()[0].signatures.len();
+                assert_eq!(signatures, usize::from(byte == 2), "{steps}");
+            }
+        } else if mode == Mode::Create {
+            assert_eq!(dir.names(), [] as [&str; 0], "{steps}");
+        } else {
+            holds(&paths, &[1]);
+            assert_eq!(dir.names(), names, "{steps}");
+        }
+        for path in &paths {
+            let _ = fs::remove_file(path);
         }
     }
 }

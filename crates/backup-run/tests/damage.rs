@@ -120,7 +120,7 @@ fn small(encrypted: bool) -> Small {
     };
     add(&|| back_up(job(&db)));
     open_db.execute_batch("UPDATE a SET n=7 WHERE id=1; UPDATE b SET n=7 WHERE id=1").unwrap();
-    add(&|| back_up(BackupJob { differential: true, to_sign: true, ..job(&db) }));
+    add(&|| back_up(BackupJob { differential: true, signer: Some(&*SIGNER), ..job(&db) }));
     add(&|| back_up(BackupJob { encryption: encryption(), ..BackupJob::new(stream(&[9; 700])) }));
     if encrypted {
         add(&|| drop(add_recipients(targets(&[&bak]), Some(1), &KEY, &Key(3)).unwrap()));
@@ -383,11 +383,11 @@ fn what_is_no_media_or_of_the_future_is_told() {
     let error = small.open(b"").unwrap_err();
     assert!(matches!(error, RunError::NotMedia { .. }), "{error}");
     let mut bytes = small.bytes.clone();
-    bytes[16] = 2;
+    bytes[16] = 3;
     let checksum = tdekit_key_crypto::sha256(&[&bytes[..64]]);
     bytes[64..96].copy_from_slice(&checksum);
     let error = small.open(&bytes).unwrap_err();
-    assert!(matches!(error, RunError::FutureVersion { version: 2, .. }), "{error}");
+    assert!(matches!(error, RunError::FutureVersion { version: 3, .. }), "{error}");
     let db = small.dir.path("a.db");
     for other in [&b"something else"[..], &bytes] {
         let path = small.dir.path("other");

@@ -7,9 +7,10 @@ use std::fs;
 use std::path::Path;
 
 use common::*;
+use tdekit_backup_media::ContentHash;
 use tdekit_backup_run::{
-    BackupJob, BackupOutcome, CertificateNames, Encryption, Mode, Run, RunError, add_recipients,
-    sign,
+    BackupJob, BackupOutcome, CertificateNames, Encryption, Mode, Run, RunError, Sign,
+    add_recipients, sign,
 };
 use tdekit_key_crypto::rsa::RsaBits;
 use tdekit_key_crypto::{Algorithm, SecretBytes};
@@ -144,6 +145,29 @@ fn recipients_cannot_be_added_to_what_is_not_there_or_plain() {
 }
 
 #[test]
+fn a_media_set_of_version_1_gets_signatures_of_version_1() {
+    let dir = Dir::new();
+    let (old, new) = (dir.path("old"), dir.path("new"));
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/1/media");
+    fs::copy(fixture.join("sets.bak"), &old).unwrap();
+    let signer = Signer::new();
+    for (path, version, hash) in [(&old, 1, ContentHash::Sha256), (&new, 2, ContentHash::Blake3)] {
+        let job = BackupJob { allow_mixed: true, signer: Some(&signer), ..stream_job(b"more") };
+        let made = back_up(job, &[path]).unwrap();
+        if !made.signed {
+            sign(targets(&[path]), &made, &signer).unwrap();
+        }
+        assert_eq!(fs::read(path).unwrap()[16], version);
+        let media = open(&[path]).unwrap();
+        assert_eq!(media.sets().last().unwrap().signatures[0].hash, hash);
+        let run = Run::default();
+        let report = media.verify(Some(made.position), Some(&KEY), &run).unwrap();
+        assert_eq!((report.signatures.len(), report.signatures[0].problem), (1, None));
+        media.restore_stream(Some(made.position), Some(&KEY), &mut Vec::new(), &run).unwrap();
+    }
+}
+
+#[test]
 fn a_signature_holds_for_its_set_and_its_blocks() {
     let dir = Dir::new();
     let signer = Signer::new();
@@ -154,11 +178,16 @@ fn a_signature_holds_for_its_set_and_its_blocks() {
         let made: Vec<_> = [true, false]
             .into_iter()
             .map(|to_sign| {
-                let job = BackupJob { encryption: None, to_sign, ..stream_job(&text) };
+                let signer = to_sign.then_some(&signer as &dyn Sign);
+                let job = BackupJob { encryption: None, signer, ..stream_job(&text) };
                 back_up(if paths.len() > 1 { striped(job) } else { job }, &paths).unwrap()
             })
             .collect();
-        sign(targets(&paths), &made[0], &signer).unwrap();
+        // The signature of a new file is published with its set.
+        assert_eq!(made[0].signed, paths.len() == 1);
+        if !made[0].signed {
+            sign(targets(&paths), &made[0], &signer).unwrap();
+        }
         let refused = sign(targets(&paths), &made[1], &signer);
         assert!(matches!(refused, Err(RunError::Option { what: "signature", .. })));
         // Another set stands there than the one that was made.
@@ -176,7 +205,9 @@ fn a_signature_holds_for_its_set_and_its_blocks() {
         // A plain set can be forged with checksums that fit; its signature does not hold then.
         let last = paths[paths.len() - 1];
         let good = fs::read(last).unwrap();
-        let at = good.len() - 256 - 64 - 40;
+        let record = good.windows(8).rposition(|bytes| bytes == b"tdeksig\n").unwrap();
+        let header_len = u32::from_le_bytes(good[record + 8..record + 12].try_into().unwrap());
+        let at = record + usize::try_from(header_len).unwrap() - 64 - 40;
         let mut forged = good.clone();
         forged[at] ^= 1;
         fs::write(last, &forged).unwrap();

@@ -17,6 +17,13 @@ pub fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     fixed(context.finish().as_ref())
 }
 
+/// BLAKE3 of bytes, unkeyed, 32 bytes long: collision-resistant, and on long input some times as
+/// fast as SHA-256, because its tree keeps all lanes of a processor's vectors busy.
+#[must_use]
+pub fn blake3(bytes: &[u8]) -> [u8; 32] {
+    *::blake3::hash(bytes).as_bytes()
+}
+
 /// SHA-1 of a certificate, as SQL Server shows its thumbprint. For naming only: never trust it
 /// to tell two certificates apart that someone else chose.
 #[must_use]

@@ -38,7 +38,7 @@ mod xctr;
 pub use algorithm::Algorithm;
 pub use block::aes256_block;
 pub use ctr::{CtrKey, CtrStream};
-pub use digest::{hkdf_sha256, hmac_sha256, sha1_thumbprint, sha256, verify_hmac_sha256};
+pub use digest::{blake3, hkdf_sha256, hmac_sha256, sha1_thumbprint, sha256, verify_hmac_sha256};
 pub use error::CryptoError;
 pub use fingerprint::PageFingerprint;
 pub use fork::fork_generation;

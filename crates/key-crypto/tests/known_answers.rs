@@ -15,8 +15,8 @@ use tdekit_key_crypto::password::{PasswordParams, derive_key};
 use tdekit_key_crypto::triple_des::{open_segment, seal_segment};
 use tdekit_key_crypto::wrap::{unwrap_key, wrap_key};
 use tdekit_key_crypto::{
-    Algorithm, CryptoError, OnlineKey, PageFingerprint, SealingKey, WideBlockKey, hkdf_sha256,
-    hmac_sha256, sha1_thumbprint, sha256, verify_hmac_sha256,
+    Algorithm, CryptoError, OnlineKey, PageFingerprint, SealingKey, WideBlockKey, blake3,
+    hkdf_sha256, hmac_sha256, sha1_thumbprint, sha256, verify_hmac_sha256,
 };
 
 #[derive(Deserialize)]
@@ -97,6 +97,21 @@ fn aes_256_agrees_with_c2sp_over_10_000_messages() {
 #[test]
 fn aes_256_agrees_with_c2sp_over_1_000_000_messages() {
     accumulated(1_000_000);
+}
+
+#[test]
+fn blake3_agrees_with_its_designers() {
+    #[derive(Deserialize)]
+    struct Hashed {
+        length: usize,
+        digest: Hex,
+    }
+    let all = vectors::<Hashed>("blake3.json");
+    assert_eq!(all.len(), 9);
+    for v in all {
+        let input: Vec<u8> = (0..251).cycle().take(v.length).collect();
+        assert_eq!(blake3(&input), v.digest[..], "{}", v.length);
+    }
 }
 
 /// Whatever this crate writes today must open for ever: every algorithm, computed independently.

@@ -119,12 +119,24 @@ impl Unlocked {
     /// # Errors
     /// `CertificateMissing`, `PrivateKeyMissing`, `CertificateExpired`.
     pub fn sign(&self, name_or_thumbprint: &str, message: &[u8]) -> Result<Vec<u8>, StoreError> {
+        Ok(self.signing_key(name_or_thumbprint)?.sign(message)?)
+    }
+
+    /// Opens what [`Self::sign`] needs, and signs nothing.
+    ///
+    /// # Errors
+    /// As [`Self::sign`].
+    pub fn check_signer(&self, name_or_thumbprint: &str) -> Result<(), StoreError> {
+        self.signing_key(name_or_thumbprint).map(drop)
+    }
+
+    fn signing_key(&self, name_or_thumbprint: &str) -> Result<Arc<RsaPrivateKey>, StoreError> {
         let info = self.store.find(name_or_thumbprint)?;
         if info.not_after < now_seconds() {
             let expired_at = iso8601(info.not_after);
             return Err(StoreError::CertificateExpired { name: info.name.clone(), expired_at });
         }
-        Ok(self.private_key(info)?.sign(message)?)
+        self.private_key(info)
     }
 
     /// Reads the store again, for certificates that others made meanwhile.

@@ -16,7 +16,7 @@ use tdekit_backup_run::signature::Signer;
 use tdekit_backup_run::uses::{forget_uses, note_uses, uses_of};
 use tdekit_backup_run::{
     BackupJob, BackupOutcome, CertificateNames, Compression, Encryption as Sealed, Labels, Layout,
-    Mode, RunError, SetKind, Source, UnwrapSecret, backup, sign,
+    Mode, RunError, SetKind, Sign, Source, UnwrapSecret, backup, sign,
 };
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
@@ -191,14 +191,14 @@ impl Job<'_> {
                 algorithm: chosen.algorithm,
                 recipients,
             }),
-            to_sign: signer.is_some(),
+            signer: signer.as_ref().map(|signer| signer as &dyn Sign),
             base_keys: base_keys.as_deref().map(|keys| keys as &dyn UnwrapSecret),
             labels,
             ..BackupJob::new(Source::Database(database.source))
         };
         let expected = std::fs::metadata(&found.path).map_or(0, |file| file.len());
         let outcome = backup(job, targets(places, expected)?, run)?;
-        if let Some(signer) = &signer {
+        if let Some(signer) = signer.as_ref().filter(|_| !outcome.signed) {
             sign(targets(places, 0)?, &outcome, signer)?;
         }
         Ok(outcome)

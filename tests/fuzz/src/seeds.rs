@@ -2,9 +2,9 @@
 
 use tdekit_backup_media::header::HEADER_PREFIX_LEN;
 use tdekit_backup_media::{
-    Block, BlockKind, BlockSealer, Compression, Family, MediaHeader, Recipient, RecipientsHeader,
-    RecordKind, RecordPlace, SetBuilder, SetHeader, SetKeys, SetKind, SetSecret, SetTexts,
-    SignatureHeader, Source, Trailer, trailer_digest,
+    Block, BlockKind, BlockSealer, Compression, ContentHash, Family, MediaHeader, Recipient,
+    RecipientsHeader, RecordKind, RecordPlace, SetBuilder, SetHeader, SetKeys, SetKind, SetSecret,
+    SetTexts, SignatureHeader, Source, Trailer, trailer_digest,
 };
 use tdekit_key_store::{
     AUDIT_VERSION, AuditAction, AuditAnchor, AuditMark, AuditRecord, AuditSubject,
@@ -135,7 +135,13 @@ fn header(older: Algorithm) -> Vec<u8> {
 
 /// The header of the media set that the seeds are of.
 pub(crate) fn media_header() -> Vec<u8> {
-    let header = MediaHeader { media_id: MEDIA_ID, family: Family::SINGLE, part: 0, made_ms: 1 };
+    let header = MediaHeader {
+        media_id: MEDIA_ID,
+        family: Family::SINGLE,
+        part: 0,
+        made_ms: 1,
+        hash: ContentHash::NEW,
+    };
     header.encode().unwrap().to_vec()
 }
 
@@ -207,6 +213,7 @@ fn media_records() -> Vec<u8> {
     let signature = SignatureHeader {
         time_ms: 5,
         trailer_sha256: [6; 32],
+        hash: ContentHash::NEW,
         content_sha256: [7; 32],
         certificate: vec![8; 40],
         signature: vec![9; 40],

@@ -16,6 +16,7 @@ import json
 import struct
 import sys
 
+import blake3
 import zstandard
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hashes, serialization
@@ -45,6 +46,10 @@ def check(holds, what):
 
 def sha256(data):
     return hashlib.sha256(data).digest()
+
+
+# By the version of a signature.
+BLOCK_HASHES = {1: sha256, 2: lambda data: blake3.blake3(data).digest()}
 
 
 def mac(key, data):
@@ -194,6 +199,8 @@ class Record:
         fields.number("q")
         self.signed_trailer, self.signed_content = fields.take(32), fields.take(32)
         self.certificate, self.signature = fields.short(), fields.short()
+        self.version = fields.number("B") if fields.at < len(fields.data) else 1
+        check(self.version in BLOCK_HASHES, "a signature of a version that is not known")
 
 
 def recipients(fields):
@@ -208,7 +215,7 @@ def read_records(media):
     """All records, from the last to the first; checks that each follows the one before."""
     check(media[:16] == b"tdekit backup\0\0\0", "this is no media set")
     check(len(media) >= MEDIA_HEADER_LEN, "the media header is cut off")
-    check(struct.unpack_from("<H", media, 16)[0] == 1, "this reader knows format version 1")
+    check(struct.unpack_from("<H", media, 16)[0] in (1, 2), "this reader knows versions 1 and 2")
     check(sha256(media[:64]) == media[64:96], "the media header is damaged")
     found, end = [], len(media)
     while end > MEDIA_HEADER_LEN:
@@ -276,9 +283,10 @@ class Set:
     def verify_signature(self, record):
         trailer = sha256(self.record.trailer.data)
         check(record.signed_trailer == trailer, "another trailer is signed")
-        digests = b"".join(sha256(block) for block in self.raw_blocks())
+        digests = b"".join(BLOCK_HASHES[record.version](block) for block in self.raw_blocks())
         check(record.signed_content == sha256(digests), "other blocks are signed")
-        message = b"tdekit backup signature/1" + record.media_id + record.set_id
+        message = f"tdekit backup signature/{record.version}".encode()
+        message += record.media_id + record.set_id
         message += record.signed_trailer + record.signed_content
         key = load_der_x509_certificate(record.certificate).public_key()
         pss = padding.PSS(padding.MGF1(hashes.SHA256()), 32)

@@ -93,6 +93,10 @@ pub(super) fn fixtures(reader: &Reader, directory: &Path) -> Result<()> {
         let to = directory.join(format!("{position}.restored"));
         reader.restores(command, &to, &fixtures.join(expected))?;
     }
+    let signed = root().join("tests/fixtures/2/media/signed.bak");
+    let command = reader.command(&signed, &key, FIXTURE_PASSWORD, 1);
+    reader.restores(command, &directory.join("signed.restored"), &fixtures.join("base.db"))?;
+    run(reader.command(&signed, &key, FIXTURE_PASSWORD, 1).arg("--flip"))?;
     run(reader.command(&media, &key, FIXTURE_PASSWORD, FLIPPED).arg("--flip"))
 }
 

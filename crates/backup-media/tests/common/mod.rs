@@ -140,7 +140,13 @@ pub(crate) fn header(spec: &Spec, position: u32) -> SetHeader {
 }
 
 pub(crate) fn media_header(family: Family) -> MediaHeader {
-    MediaHeader { media_id: MEDIA_ID, family, part: 0, made_ms: 1_700_000_000_000 }
+    MediaHeader {
+        media_id: MEDIA_ID,
+        family,
+        part: 0,
+        made_ms: 1_700_000_000_000,
+        hash: ContentHash::NEW,
+    }
 }
 
 pub(crate) fn new_media() -> Vec<u8> {

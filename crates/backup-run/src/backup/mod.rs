@@ -12,8 +12,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tdekit_backup_media::payload::MAP_KEY_LEN;
 use tdekit_backup_media::{
-    Compression as StoredCompression, Family, Id, SetHeader, SetKind as StoredKind, SetSecret,
-    SetTexts, Source as StoredSource, clean_text,
+    Compression as StoredCompression, ContentHash, Family, Id, SetHeader, SetKind as StoredKind,
+    SetSecret, SetTexts, Source as StoredSource, clean_text,
 };
 use tdekit_key_crypto::SecretBytes;
 
@@ -62,6 +62,9 @@ pub struct BackupOutcome {
     pub finished_ms: i64,
     /// The bytes that a signature covers, of each family; empty where the set is not to be signed.
     pub signable: Vec<Signable>,
+    /// Whether the set's signature was published with it; else [`sign`] is due where there is
+    /// something to sign.
+    pub signed: bool,
     /// Findings at the targets: an unfinished tail that was cut off, damaged records.
     pub findings: Vec<Finding>,
 }
@@ -71,7 +74,9 @@ pub struct BackupOutcome {
 pub struct Signable {
     /// SHA-256 of the set's trailer.
     pub trailer_sha256: [u8; 32],
-    /// SHA-256 over the digests of all its blocks.
+    /// The hash of its blocks.
+    pub hash: ContentHash,
+    /// SHA-256 over the hashes of all its blocks.
     pub content_sha256: [u8; 32],
 }
 
@@ -142,7 +147,7 @@ pub fn backup(
         texts: texts(&job.labels),
         recipients: recipients.clone(),
     };
-    let record = Record::begin(&mut plan, header, secret.as_ref(), job.to_sign)?;
+    let record = Record::begin(&mut plan, header, secret.as_ref(), job.signer)?;
     drop(secret);
     let body = record.write(source, base.as_ref(), map_key, run)?;
     let (kind, base) = (if base.is_some() { SetKind::Differential } else { SetKind::Full }, base);
@@ -164,6 +169,7 @@ pub fn backup(
         begun_ms,
         finished_ms: body.finished_ms,
         signable: body.signable,
+        signed: body.signed,
         findings: plan.findings,
     })
 }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tdekit_backup_media::media::MAX_FAMILIES;
-use tdekit_backup_media::{Family, Id, MediaHeader, RecordKind, TRAILER_LEN, is_media};
+use tdekit_backup_media::{
+    ContentHash, Family, Id, MediaHeader, RecordKind, TRAILER_LEN, is_media,
+};
 use tdekit_key_crypto::random_bytes;
 
 use crate::error::At;
@@ -89,7 +91,8 @@ impl Plan {
         let mut families = Vec::new();
         for (targets, index) in groups.into_iter().zip(0..) {
             let family = Family { index, count };
-            let new_header = MediaHeader { media_id, family, part: 0, made_ms: now_ms };
+            let hash = ContentHash::NEW;
+            let new_header = MediaHeader { media_id, family, part: 0, made_ms: now_ms, hash };
             let previous = new_header.digest().map_err(|error| new_at().error(error))?;
             let place = AppendAt::New { replace };
             families.push(FamilyPlan { previous, ordinal: 1, targets, place, new_header });
@@ -134,6 +137,12 @@ impl Plan {
         findings.extend_from_slice(media.findings());
         let position = next_position(&media);
         Ok(Self { media_id: media.id(), position, families, media: Some(media), findings })
+    }
+
+    /// The hash of blocks in signatures. Programs that know only the media set's version go on
+    /// reading what is appended to it.
+    pub(super) fn hash(&self) -> ContentHash {
+        self.families.first().map_or(ContentHash::NEW, |family| family.new_header.hash)
     }
 }
 

@@ -9,6 +9,17 @@ use crate::target::Append;
 pub(super) struct Unpublished {
     pub(super) copies: Vec<Box<dyn Append>>,
     pub(super) trailer: [u8; TRAILER_LEN],
+    /// A whole record that is published with it: only where the copies are hidden until then.
+    pub(super) behind: Vec<u8>,
+}
+
+/// Waits until all bytes of all copies are durable; of the only copy of a record, only what has to
+/// be before its trailer: nothing else is published before it.
+pub(super) fn settle(copies: &mut [Box<dyn Append>], families: usize) -> Result<(), RunError> {
+    match copies {
+        [only] if families == 1 => only.settle(),
+        _ => sync(copies),
+    }
 }
 
 /// Waits until all bytes of all copies are durable.
@@ -32,7 +43,10 @@ pub(super) fn publish(mut families: Vec<Unpublished>) -> Result<(), RunError> {
     for family in &mut families {
         for copy in &mut family.copies {
             if failed.is_none() {
-                failed = copy.publish(&family.trailer).err();
+                failed = match family.behind.is_empty() {
+                    true => copy.publish(&family.trailer).err(),
+                    false => copy.publish(&[&family.trailer[..], &family.behind].concat()).err(),
+                };
                 // A copy that failed may have been published all the same.
                 published.push(copy);
             }

@@ -45,7 +45,7 @@ pub fn add_recipients(
     Ok(recipients)
 }
 
-/// Appends a signature record on a set that was just made with `to_sign`, over the blocks as they
+/// Appends a signature record on a set that was just made to be signed, over the blocks as they
 /// were written. Nothing is read back: what somebody put in their place meanwhile is not signed.
 ///
 /// # Errors
@@ -68,18 +68,41 @@ pub fn sign(
             let reason = "the set was not made to be signed".to_owned();
             RunError::Option { what: "signature", reason }
         };
-        let Signable { trailer_sha256, content_sha256 } =
-            *made.signable.get(family).ok_or_else(none)?;
-        let message = message(&place.media_id, &place.set_id, &trailer_sha256, &content_sha256);
-        let header = SignatureHeader {
-            time_ms: now_ms(),
-            trailer_sha256,
-            content_sha256,
-            certificate: signer.certificate_der().to_vec(),
-            signature: signer.sign(&message)?,
-        };
-        Ok((header.encode(place).map_err(|error| at.error(error))?, None))
+        let signable = *made.signable.get(family).ok_or_else(none)?;
+        Ok((signature_header(place, signable, signer, at)?, None))
     })
+}
+
+/// The whole record of a signature at `place`.
+pub(super) fn signature_record(
+    place: &RecordPlace,
+    signable: Signable,
+    signer: &dyn Sign,
+    at: At<'_>,
+) -> Result<Vec<u8>, RunError> {
+    let header = signature_header(place, signable, signer, at)?;
+    let trailer = Trailer::of_header(RecordKind::Signature, place.ordinal, &header, now_ms())
+        .and_then(|trailer| trailer.encode(None))
+        .map_err(|error| at.error(error))?;
+    Ok([&header[..], &trailer].concat())
+}
+
+fn signature_header(
+    place: &RecordPlace,
+    Signable { trailer_sha256, hash, content_sha256 }: Signable,
+    signer: &dyn Sign,
+    at: At<'_>,
+) -> Result<Vec<u8>, RunError> {
+    let message = message(hash, place, &trailer_sha256, &content_sha256);
+    let header = SignatureHeader {
+        time_ms: now_ms(),
+        trailer_sha256,
+        hash,
+        content_sha256,
+        certificate: signer.certificate_der().to_vec(),
+        signature: signer.sign(&message)?,
+    };
+    header.encode(place).map_err(|error| at.error(error))
 }
 
 fn open(targets: Vec<Box<dyn Target>>) -> Result<(Plan, Media), RunError> {
@@ -125,7 +148,7 @@ fn append<'a>(
         let mut copies = family.begin()?;
         copies.iter_mut().try_for_each(|copy| copy.write(&bytes))?;
         sync(&mut copies)?;
-        unpublished.push(Unpublished { copies, trailer });
+        unpublished.push(Unpublished { copies, trailer, behind: Vec::new() });
     }
     publish(unpublished)
 }

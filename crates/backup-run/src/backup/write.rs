@@ -2,13 +2,14 @@
 
 use tdekit_backup_media::payload::Metadata;
 use tdekit_backup_media::{
-    Block, BlockKind, BlockSealer, Family, Id, RecordPlace, SetBuilder, SetHeader, SetKeys,
-    SetSecret, Source, TRAILER_LEN, trailer_digest,
+    Block, BlockKind, BlockSealer, ContentHash, Family, Id, RecordPlace, SetBuilder, SetHeader,
+    SetKeys, SetSecret, Source, TRAILER_LEN, trailer_digest,
 };
 use tdekit_key_crypto::{SecretBytes, random_bytes};
 
 use super::plan::Plan;
-use super::publish::{Unpublished, publish, sync};
+use super::publish::{Unpublished, publish, settle};
+use super::record::signature_record;
 use super::{Opened, Signable, now_ms};
 use crate::error::At;
 use crate::feed::{BaseMap, ChangedFeed, FullFeed, StreamFeed};
@@ -17,16 +18,20 @@ use crate::output::{Fate, Output, SealedBlock, Written};
 use crate::pipeline::{Sealing, seal_all};
 use crate::progress::Meter;
 use crate::snapshot::Snapshot;
-use crate::{Run, RunError};
+use crate::{Run, RunError, Sign};
 
 /// A record that is being written.
-pub(super) struct Record {
+pub(super) struct Record<'a> {
     set_id: Id,
     header: SetHeader,
     outputs: Vec<Output>,
     keys: Vec<Option<SetKeys>>,
     header_bytes: u64,
-    to_sign: bool,
+    /// Of the first family; the others agree but for what is their own.
+    place: RecordPlace,
+    signer: Option<&'a dyn Sign>,
+    /// Of blocks, where the set is to be signed.
+    hash: Option<ContentHash>,
 }
 
 /// The result of writing.
@@ -42,16 +47,17 @@ pub(super) struct Body {
     pub(super) finished_ms: i64,
     /// For each family, where the set is to be signed.
     pub(super) signable: Vec<Signable>,
+    pub(super) signed: bool,
 }
 
-impl Record {
-    /// Writes the header to each family, of which `header` tells all but the family. `to_sign` asks
-    /// for what a signature is over.
+impl<'r> Record<'r> {
+    /// Writes the header to each family, of which `header` tells all but the family. With
+    /// `signer`, what a signature is over is told, and signed where that can be published at once.
     pub(super) fn begin(
         plan: &mut Plan,
         header: SetHeader,
         secret: Option<&SetSecret>,
-        to_sign: bool,
+        signer: Option<&'r dyn Sign>,
     ) -> Result<Self, RunError> {
         let at = At { media: "the new set", position: header.position };
         let mut set_id = [0; 16];
@@ -59,9 +65,11 @@ impl Record {
         let media_id = plan.media_id;
         let count = u16::try_from(plan.families.len()).unwrap_or(u16::MAX);
         let (mut outputs, mut keys, mut header_bytes) = (Vec::new(), Vec::new(), 0);
+        let mut first = None;
         for (family, index) in plan.families.iter_mut().zip(0..) {
             let (ordinal, previous) = (family.ordinal, family.previous);
             let place = RecordPlace { ordinal, previous, media_id, set_id };
+            first.get_or_insert(place);
             let header = SetHeader { family: Family { index, count }, ..header.clone() };
             let encoded = header.encode(&place, secret).map_err(|error| at.error(error))?;
             let builder = SetBuilder::new(&header, &place, &encoded.bytes);
@@ -72,7 +80,9 @@ impl Record {
             outputs.push(Output::new(copies, builder));
             keys.push(encoded.keys);
         }
-        Ok(Self { set_id, header, outputs, keys, header_bytes, to_sign })
+        let place = first.ok_or(RunError::Internal("a set of no family"))?;
+        let hash = signer.map(|_| plan.hash());
+        Ok(Self { set_id, header, outputs, keys, header_bytes, place, signer, hash })
     }
 
     /// Writes all blocks, index and trailer, and publishes the record.
@@ -129,7 +139,7 @@ impl Record {
             payload_len: usize::try_from(payload_len).unwrap_or(usize::MAX),
             map_key,
             nice: self.header.source != Source::Stream,
-            to_sign: self.to_sign,
+            hash: self.hash,
             at: self.at(),
         }
     }
@@ -171,6 +181,7 @@ impl Record {
             media_bytes: self.header_bytes,
             finished_ms,
             signable: Vec::new(),
+            signed: false,
         };
         let mut written: Vec<Written> = Vec::new();
         for ((output, key), family) in self.outputs.into_iter().zip(&mut block_keys).zip(0_u16..) {
@@ -185,11 +196,12 @@ impl Record {
             };
             let mut buffer = vec![0; BlockSealer::room(payload.len())];
             let entry = sealer.seal(key, &block, &mut buffer).map_err(|error| at.error(error))?;
-            family_written.write(&SealedBlock::new(entry, buffer, self.to_sign)?)?;
+            family_written.write(&SealedBlock::new(entry, buffer, self.hash)?)?;
             written.push(family_written);
         }
         let data_blocks = written.iter().map(|family| family.data_blocks).sum();
         let mut unpublished = Vec::new();
+        let families = written.len();
         for (mut family, keys) in written.into_iter().zip(&self.keys) {
             body.payload_bytes += family.data_bytes;
             body.stored_bytes += family.stored_bytes;
@@ -199,18 +211,27 @@ impl Record {
                 copy.write(&index)?;
             }
             body.media_bytes += family.stored_bytes + (index.len() + TRAILER_LEN) as u64;
-            sync(&mut family.copies)?;
-            if self.to_sign {
+            settle(&mut family.copies, families)?;
+            if let Some(hash) = self.hash {
                 let content_sha256 = family.content.finish();
                 let trailer_sha256 = trailer_digest(&trailer);
-                body.signable.push(Signable { trailer_sha256, content_sha256 });
+                body.signable.push(Signable { trailer_sha256, hash, content_sha256 });
             }
-            unpublished.push(Unpublished { copies: family.copies, trailer });
+            unpublished.push(Unpublished { copies: family.copies, trailer, behind: Vec::new() });
         }
         if let Some(snapshot) = snapshot {
             snapshot.check()?;
         }
         run.check()?;
+        if let (Some(signer), [only], [signable]) =
+            (self.signer, &mut unpublished[..], &body.signable[..])
+            && only.copies.iter().all(|copy| copy.is_hidden())
+        {
+            let ordinal = self.place.ordinal.saturating_add(1);
+            let place = RecordPlace { ordinal, previous: signable.trailer_sha256, ..self.place };
+            only.behind = signature_record(&place, *signable, signer, at)?;
+            body.signed = true;
+        }
         publish(unpublished)?;
         Ok(body)
     }

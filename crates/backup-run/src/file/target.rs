@@ -135,6 +135,15 @@ impl Append for NewFile {
         self.writer.sync()
     }
 
+    /// The file has no name that counts before it is durable.
+    fn settle(&mut self) -> Result<(), RunError> {
+        self.writer.settle()
+    }
+
+    fn is_hidden(&self) -> bool {
+        true
+    }
+
     fn publish(&mut self, trailer: &[u8]) -> Result<(), RunError> {
         self.writer.write(trailer)?;
         self.writer.sync()?;

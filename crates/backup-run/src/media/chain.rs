@@ -33,8 +33,10 @@ impl<'a> Chain<'a> {
         let mut reports = Vec::with_capacity(self.sets.len());
         for (info, set) in &mut self.sets {
             let (report, digests) = verify::verify(set, info, true, run)?;
+            let (hash, digests) =
+                digests.into_iter().next().ok_or(RunError::Internal("no digest of a set"))?;
             for (family, digests) in set.families.iter_mut().zip(digests) {
-                family.pinned = Some(digests);
+                family.pinned = Some((hash, digests));
             }
             reports.push(report);
         }

@@ -257,6 +257,7 @@ impl Volumes {
                 signature: signed.signature.clone(),
                 message: signed.message(&header.place),
                 trailer_sha256: signed.trailer_sha256,
+                hash: signed.hash,
                 content_sha256: signed.content_sha256,
             })
         };

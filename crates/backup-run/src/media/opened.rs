@@ -2,8 +2,8 @@
 
 use tdekit_backup_media::payload::Metadata;
 use tdekit_backup_media::{
-    BLOCK_HEADER_LEN, BlockHeader, BlockKey, BlockKind, BlockOpener, Digest, Id, Index, IndexEntry,
-    RecordFields, SetHeader, SetKeys, SetSecret, Trailer, block_digest,
+    BLOCK_HEADER_LEN, BlockHeader, BlockKey, BlockKind, BlockOpener, ContentHash, Digest, Id,
+    Index, IndexEntry, RecordFields, SetHeader, SetKeys, SetSecret, Trailer,
 };
 
 use super::list::Volumes;
@@ -32,7 +32,7 @@ pub(crate) struct OpenFamily<'a> {
     /// Whether a copy had no sound index.
     pub(crate) healed: bool,
     /// Digests of the blocks that were verified, by index: no other block is opened then.
-    pub(crate) pinned: Option<Vec<Digest>>,
+    pub(crate) pinned: Option<(ContentHash, Vec<Digest>)>,
 }
 
 impl<'a> OpenSet<'a> {
@@ -355,9 +355,11 @@ impl BlockReader {
         let head = self.raw.first_chunk().ok_or(NONE)?;
         let header = BlockHeader::decode(head).map_err(|error| at.error(error))?;
         entry.check(block.1.into(), &header).map_err(|error| at.error(error))?;
-        let pinned = family.pinned.as_ref();
         let index = usize::try_from(block.1).unwrap_or(usize::MAX);
-        if pinned.is_some_and(|digests| digests.get(index) != Some(&block_digest(&self.raw))) {
+        let other = |(hash, digests): &(ContentHash, Vec<Digest>)| {
+            digests.get(index) != Some(&hash.of_block(&self.raw))
+        };
+        if family.pinned.as_ref().is_some_and(other) {
             let (media, what) = (volume.name.clone(), format!("set {}", set.position));
             let reason = format!("block {} is not the one that was verified", block.1);
             return Err(RunError::Damaged { media, what, reason });

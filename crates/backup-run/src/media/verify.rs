@@ -4,8 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tdekit_backup_media::payload::{ChangedPages, Metadata, PageMapBlock, Pages};
-use tdekit_backup_media::signature::{ContentDigest, block_digest};
-use tdekit_backup_media::{BlockKind, Digest, RecordKind, SetKind, Source};
+use tdekit_backup_media::{
+    BlockKind, ContentDigest, ContentHash, Digest, RecordKind, SetKind, Source,
+};
 use tdekit_key_crypto::x509;
 
 use super::list::Volumes;
@@ -28,12 +29,14 @@ struct Tally {
     differing: AtomicU64,
     lost: AtomicU64,
     damages: Mutex<Vec<(u64, String)>>,
-    /// By family and block, of the first copy that is whole; `None` where no one asks.
-    digests: Option<Mutex<Digests>>,
+    /// For each hash by family and block, of the first copy that is whole; empty where no one asks.
+    digests: Vec<(ContentHash, Mutex<ByFamily>)>,
 }
 
-/// Digests of the blocks of a set, by family and block.
-pub(super) type Digests = Vec<Vec<Digest>>;
+/// Digests of blocks, by family and block.
+type ByFamily = Vec<Vec<Digest>>;
+/// Digests of the blocks of a set, for each hash that its signatures have.
+pub(super) type Digests = Vec<(ContentHash, ByFamily)>;
 
 /// Checks every block of every copy. The digests are those that the signatures were compared with;
 /// they are empty without `digests` where there is no signature and no mirror.
@@ -47,8 +50,17 @@ pub(super) fn verify(
         set.families.iter().map(|family| family.index.entries.len() as u64).collect();
     let blocks: u64 = counts.iter().sum();
     let mirrored = set.families.iter().any(|family| family.copies.len() > 1);
-    let digests = digests || mirrored || !info.signatures.is_empty();
+    let mut hashes: Vec<ContentHash> = Vec::new();
+    for hash in info.signatures.iter().map(|signature| signature.hash) {
+        if !hashes.contains(&hash) {
+            hashes.push(hash);
+        }
+    }
+    if hashes.is_empty() && (digests || mirrored) {
+        hashes.push(ContentHash::NEW);
+    }
     let zeros = |n: &u64| vec![[0; 32]; usize::try_from(*n).unwrap_or(0)];
+    let table = |hash| (hash, Mutex::new(counts.iter().map(zeros).collect()));
     let tally = Tally {
         next: AtomicU64::new(0),
         payload_bytes: AtomicU64::new(0),
@@ -56,7 +68,7 @@ pub(super) fn verify(
         differing: AtomicU64::new(0),
         lost: AtomicU64::new(0),
         damages: Mutex::default(),
-        digests: digests.then(|| Mutex::new(counts.iter().map(zeros).collect())),
+        digests: hashes.into_iter().map(table).collect(),
     };
     let meter = Meter::new(run, Some(set.data_bytes()));
     let fate = Fate::default();
@@ -86,8 +98,8 @@ pub(super) fn verify(
     let mut damages = std::mem::take(&mut *lock(&tally.damages));
     damages.sort();
     report.damages.extend(damages.into_iter().map(|(_, damage)| damage));
-    let digests = tally.digests.map(|digests| std::mem::take(&mut *lock(&digests)));
-    let digests = digests.unwrap_or_default();
+    let take = |(hash, table): (_, Mutex<ByFamily>)| (hash, std::mem::take(&mut *lock(&table)));
+    let digests: Digests = tally.digests.into_iter().map(take).collect();
     report.signatures = check_signatures(set, info, &digests);
     Ok((report, digests))
 }
@@ -131,8 +143,9 @@ impl<'a> Worker<'a> {
             match self.check_copy(block, copy) {
                 Ok(()) => {
                     whole += 1;
-                    let digest = tally.digests.as_ref().map(|_| block_digest(self.reader.raw()));
-                    if *first.get_or_insert(digest) != digest {
+                    let of = |(hash, _): &(ContentHash, _)| hash.of_block(self.reader.raw());
+                    let digests: Vec<Digest> = tally.digests.iter().map(of).collect();
+                    if first.get_or_insert_with(|| digests.clone()) != &digests {
                         tally.differing.fetch_add(1, Ordering::Relaxed);
                         damages.push(self.differs(block));
                     }
@@ -146,8 +159,8 @@ impl<'a> Worker<'a> {
                 Err(error) => return Err(error),
             }
         }
-        if let (Some(Some(digest)), Some(digests)) = (first, &tally.digests) {
-            keep_digest(block, digest, digests);
+        for (digest, (_, table)) in first.into_iter().flatten().zip(&tally.digests) {
+            keep_digest(block, digest, table);
         }
         if whole == 0 {
             tally.lost.fetch_add(1, Ordering::Relaxed);
@@ -216,8 +229,8 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn keep_digest((family, index): (usize, u32), digest: Digest, digests: &Mutex<Digests>) {
-    let mut digests = lock(digests);
+fn keep_digest((family, index): (usize, u32), digest: Digest, table: &Mutex<ByFamily>) {
+    let mut digests = lock(table);
     let Ok(index) = usize::try_from(index) else { return };
     if let Some(place) = digests.get_mut(family).and_then(|family| family.get_mut(index)) {
         *place = digest;
@@ -246,12 +259,15 @@ pub(super) fn check_recipients(volumes: &Volumes, set: &OpenSet<'_>) -> Vec<Stri
 
 /// Checks each signature against what the blocks are. Whether its certificate is to be trusted is
 /// the caller's part.
-fn check_signatures(
-    set: &OpenSet<'_>,
-    info: &SetInfo,
-    digests: &[Vec<Digest>],
-) -> Vec<SignatureCheck> {
-    let contents: Vec<Digest> = digests.iter().map(|digests| content_digest(digests)).collect();
+fn check_signatures(set: &OpenSet<'_>, info: &SetInfo, digests: &Digests) -> Vec<SignatureCheck> {
+    let content = |(hash, table): &(ContentHash, ByFamily)| {
+        (*hash, table.iter().map(|digests| content_digest(digests)).collect::<Vec<Digest>>())
+    };
+    let contents: Vec<_> = digests.iter().map(content).collect();
+    let content_of = |hash, family: usize| {
+        let of_hash = contents.iter().find(|(each, _)| *each == hash);
+        of_hash.and_then(|(_, families)| families.get(family))
+    };
     let check = |signature: &crate::SignatureInfo| {
         let family = usize::from(signature.family);
         let trailer = set.families.get(family).and_then(|family| family.copies.first());
@@ -264,7 +280,7 @@ fn check_signatures(
             Some("it does not hold")
         } else if trailer != Some(signature.trailer_sha256) {
             Some("it is on another set")
-        } else if contents.get(family) != Some(&signature.content_sha256) {
+        } else if content_of(signature.hash, family) != Some(&signature.content_sha256) {
             Some("the blocks are not those that were signed")
         } else {
             None

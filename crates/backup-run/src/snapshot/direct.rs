@@ -1,7 +1,7 @@
-//! Pages read from the main file past SQLite, by several threads at once.
+//! Pages read from the main file past SQLite: of a plain database by several threads at once, of an
+//! encrypted one through the connection's VFS, which opens them.
 //!
-//! Sound only inside a read transaction of a plain database, and only for pages with no frame in
-//! the write-ahead log:
+//! Sound only inside a read transaction, and only for pages with no frame in the write-ahead log:
 //!
 //! - Outside WAL mode the transaction is a SHARED lock, under which nobody writes the main file.
 //! - In WAL mode the transaction holds a read mark. With mark 0 (the log was wholly copied into
@@ -9,6 +9,9 @@
 //!   checkpoint copies frames up to that mark only, and the log is not begun anew; so it writes
 //!   no page but those with a frame in the log at or before the mark, and such frames were all
 //!   there when the log was listed after the transaction had begun.
+//!
+//! The VFS is asked for the bytes that SQLite would ask it for, so keys, page sizes and freshness
+//! are its matter as ever.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -17,9 +20,11 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use rusqlite::Connection;
 use rustix::fs::{Advice, fadvise};
 
-use super::wal;
+use super::ffi::MainFile;
+use super::{log_index, wal};
 
 /// Device and inode.
 type Identity = (u64, u64);
@@ -28,9 +33,10 @@ type Identity = (u64, u64);
 /// any descriptor of it, and other connections of this process may hold some.
 static OPENED: LazyLock<Mutex<HashMap<Identity, Arc<File>>>> = LazyLock::new(Mutex::default);
 
-/// The main file of a plain database inside a read transaction.
+/// The main file of a database inside a read transaction.
 pub(super) struct Direct {
-    file: Arc<File>,
+    /// Of a plain database.
+    file: Option<Arc<File>>,
     page_size: u32,
     /// Pages that SQLite must be asked for, ascending.
     logged: Vec<u32>,
@@ -41,8 +47,10 @@ pub(super) struct Direct {
 /// The way that pages are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
-    /// The main file.
+    /// The main file of a plain database.
     File,
+    /// The VFS, which opens pages of the main file.
+    Vfs,
     /// SQLite.
     Sqlite,
 }
@@ -66,7 +74,19 @@ impl Direct {
         let _ = fadvise(&file, 0, None, Advice::Sequential);
         let pages = file.metadata()?.len() / u64::from(page_size);
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);
-        Ok(Some(Self { file, page_size, logged, pages }))
+        Ok(Some(Self { file: Some(file), page_size, logged, pages }))
+    }
+
+    /// Of an encrypted database; `None` where its pages have to come from SQLite.
+    pub(super) fn through_vfs(
+        connection: &mut Connection,
+        page_size: u32,
+        wal_mode: bool,
+    ) -> Option<Self> {
+        let file = MainFile::of(connection)?;
+        let logged = if wal_mode { log_index::page_numbers(&file, page_size)? } else { Vec::new() };
+        let pages = u32::try_from(file.size()? / u64::from(page_size)).unwrap_or(u32::MAX);
+        Some(Self { file: None, page_size, logged, pages })
     }
 
     /// How to read page `number`, and how many pages from it on to `end` are read the same way.
@@ -78,7 +98,8 @@ impl Direct {
             return (By::Sqlite, end - number);
         }
         if next != number {
-            return (By::File, next.min(whole_end).min(end) - number);
+            let by = if self.file.is_some() { By::File } else { By::Vfs };
+            return (by, next.min(whole_end).min(end) - number);
         }
         let logged = self.logged.get(at..).unwrap_or_default();
         let run = logged.iter().zip(number..end).take_while(|(logged, n)| **logged == *n).count();
@@ -87,23 +108,46 @@ impl Direct {
 
     /// Whether page 1 is the same here, where it can be compared: that the file is what SQLite
     /// reads, with no layer between them.
-    pub(super) fn agrees(&self, first: &[u8]) -> bool {
+    pub(super) fn agrees(&self, connection: &mut Connection, first: &[u8]) -> bool {
         let mut here = vec![0; first.len()];
+        let read = match &self.file {
+            Some(_) => self.read(1, &mut here).is_ok(),
+            None => self.read_by_vfs(connection, 1, &mut here),
+        };
         match self.run(1, 2) {
-            (By::File, _) => self.read(1, &mut here).is_ok() && here == first,
+            (By::File | By::Vfs, _) => read && here == first,
             (By::Sqlite, _) => {
-                self.pages > 0 && self.read(1, &mut here).is_ok() && {
-                    let magic = b"SQLite format 3\0";
-                    here.starts_with(magic) && here.get(16..18) == first.get(16..18)
-                }
+                let magic = b"SQLite format 3\0";
+                self.pages > 0
+                    && read
+                    && here.starts_with(magic)
+                    && here.get(16..18) == first.get(16..18)
             }
         }
     }
 
-    /// Reads whole pages.
+    /// Reads whole pages of a plain database.
     pub(super) fn read(&self, number: u32, out: &mut [u8]) -> io::Result<()> {
-        let offset = u64::from(number.saturating_sub(1)) * u64::from(self.page_size);
-        self.file.read_exact_at(out, offset)
+        match &self.file {
+            Some(file) => file.read_exact_at(out, self.offset(number)),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Reads whole pages of an encrypted database; false where that fails for any reason.
+    pub(super) fn read_by_vfs(
+        &self,
+        connection: &mut Connection,
+        number: u32,
+        out: &mut [u8],
+    ) -> bool {
+        let (offset, page_len) = (self.offset(number), usize::try_from(self.page_size));
+        let Ok(page_len) = page_len else { return false };
+        MainFile::of(connection).is_some_and(|file| file.read(out, offset, page_len))
+    }
+
+    fn offset(&self, number: u32) -> u64 {
+        u64::from(number.saturating_sub(1)) * u64::from(self.page_size)
     }
 }
 
@@ -132,7 +176,7 @@ mod tests {
     use super::*;
 
     fn direct(logged: &[u32], pages: u32) -> Direct {
-        let file = Arc::new(tempfile::tempfile().unwrap());
+        let file = Some(Arc::new(tempfile::tempfile().unwrap()));
         Direct { file, page_size: 512, logged: logged.to_vec(), pages }
     }
 

@@ -5,6 +5,8 @@
 //! (see [`direct`]).
 
 mod direct;
+mod ffi;
+mod log_index;
 mod wal;
 
 use std::fs;
@@ -76,7 +78,7 @@ impl Seen {
 
 impl Snapshot {
     pub(crate) fn open(source: DatabaseSource) -> Result<Self, RunError> {
-        let DatabaseSource { connection, path, encrypted_file_id } = source;
+        let DatabaseSource { mut connection, path, encrypted_file_id } = source;
         let failed = |action| {
             let path = path.clone();
             move |source| RunError::Database { action, path, source }
@@ -102,7 +104,7 @@ impl Snapshot {
         let direct = match encrypted_file_id {
             None => Direct::open(&file, page_size, journal_mode == "wal")
                 .map_err(RunError::io("read", &file))?,
-            Some(_) => None,
+            Some(_) => Direct::through_vfs(&mut connection, page_size, journal_mode == "wal"),
         };
         let mut facts = Facts { tables, sqlite_version: None, journal_mode, encoding };
         let connection = Mutex::new(connection);
@@ -124,7 +126,8 @@ impl Snapshot {
             facts.sqlite_version = version.copied().map(u32::from_be_bytes);
             let reserved = usize::from(first.get(20).copied().unwrap_or(0));
             snapshot.zeroed = if encrypted_file_id.is_some() { reserved } else { 0 };
-            snapshot.direct = direct.filter(|direct| direct.agrees(&first));
+            let connection = snapshot.connection.get_mut().unwrap_or_else(PoisonError::into_inner);
+            snapshot.direct = direct.filter(|direct| direct.agrees(connection, &first));
         }
         snapshot.facts = facts;
         Ok(snapshot)
@@ -170,12 +173,21 @@ impl Snapshot {
                     }
                     RunError::io("read", &self.path)(error)
                 })?,
+                (Some(direct), By::Vfs) => self.read_by_vfs(direct, number, part)?,
                 _ => self.read_by_sqlite(number, part)?,
             }
             (number, rest) = (number + run, behind);
         }
         self.blank(first, out);
         Ok(())
+    }
+
+    /// What the VFS refuses SQLite is asked for, which tells why.
+    fn read_by_vfs(&self, direct: &Direct, first: u32, out: &mut [u8]) -> Result<(), RunError> {
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = direct.read_by_vfs(&mut connection, first, out);
+        drop(connection);
+        if read { Ok(()) } else { self.read_by_sqlite(first, out) }
     }
 
     fn read_by_sqlite(&self, first: u32, out: &mut [u8]) -> Result<(), RunError> {

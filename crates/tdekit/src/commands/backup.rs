@@ -23,7 +23,7 @@ use tdekit_backup_run::signature::Signer;
 use tdekit_backup_run::uses::{forget_uses, note_uses, uses_of};
 use tdekit_backup_run::{
     BackupJob, BackupOutcome, CertificateNames, Compression, Encryption, Labels, Layout, Mode,
-    RunError, SetKind, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
+    RunError, SetKind, Sign, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
 };
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{BackupPolicy, KeyStore, Unlocked};
@@ -166,7 +166,7 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
         }),
         base_keys: base_keys.as_deref().map(|keys| keys as &dyn UnwrapSecret),
         allow_mixed: args.mixed,
-        to_sign: signer.is_some(),
+        signer: signer.as_ref().map(|signer| signer as &dyn Sign),
         expires_ms: args.expire.map_or(0, |seconds| seconds.saturating_mul(1000)),
         labels,
         ..BackupJob::new(source)
@@ -178,7 +178,7 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
     let outcome =
         backup(job, targets(&places, expected)?, &steer(args.threads, args.throttle, &report))?;
     let elapsed = reporter.end();
-    if let Some(signer) = &signer {
+    if let Some(signer) = signer.as_ref().filter(|_| !outcome.signed) {
         sign(targets(&places, 0)?, &outcome, signer)?;
     }
     let chosen = chosen.as_ref().map(|(chosen, wrapping)| (chosen, wrapping.store()));

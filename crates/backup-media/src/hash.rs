@@ -1,0 +1,50 @@
+//! The hash of a set's blocks in signatures, by which format versions differ.
+
+use tdekit_key_crypto::{blake3, sha256};
+
+use crate::Digest;
+
+/// The hash of a signed set's blocks. Each is collision-resistant: whoever holds the set's key
+/// finds no other blocks for a signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ContentHash {
+    /// SHA-256, of signatures of version 1.
+    Sha256,
+    /// BLAKE3, of signatures of version 2.
+    Blake3,
+}
+
+impl ContentHash {
+    /// The hash of signatures in new media sets.
+    pub const NEW: Self = Self::Blake3;
+
+    /// The version of the media set, and the one that a signature record tells; version 1 tells
+    /// none there.
+    pub(crate) fn version(self) -> u8 {
+        match self {
+            Self::Sha256 => 1,
+            Self::Blake3 => 2,
+        }
+    }
+
+    pub(crate) fn of_version(version: u8) -> Option<Self> {
+        [Self::Sha256, Self::Blake3].into_iter().find(|hash| hash.version() == version)
+    }
+
+    pub(crate) fn label(self) -> &'static [u8] {
+        match self {
+            Self::Sha256 => b"tdekit backup signature/1",
+            Self::Blake3 => b"tdekit backup signature/2",
+        }
+    }
+
+    /// Of a whole block, header and stored bytes: a leaf of the set's digest. Threads can compute
+    /// it independently.
+    #[must_use]
+    pub fn of_block(self, block: &[u8]) -> Digest {
+        match self {
+            Self::Sha256 => sha256(&[block]),
+            Self::Blake3 => blake3(block),
+        }
+    }
+}
