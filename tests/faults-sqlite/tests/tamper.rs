@@ -186,6 +186,22 @@ fn a_cut_log_is_a_prefix() {
     println!("log cut: {errors} errors, {earlier} earlier states, at most {deepest} commits lost");
 }
 
+/// The last word of a frame may be in a sector of its own, which a power cut may lose.
+#[test]
+fn a_frame_without_its_last_word_ends_the_log() {
+    for page in [1024, PAGE] {
+        let directory = scratch().unwrap();
+        let target = Target::with_log(TOP, page, directory.path()).unwrap();
+        let found = outcome(&target, |state| {
+            let log = bytes(state, "-wal");
+            let at = log.len() - 8;
+            assert_eq!(log[at..], [1, 0, 0, 0, 0, 0, 0, 0], "key version and flags");
+            log[at..].fill(0);
+        });
+        assert_eq!(found, Outcome::Earlier(1), "page {page}");
+    }
+}
+
 /// A journal that was cut is a journal that was not written whole: what is left is rolled back.
 /// A cut after its sync cannot be told from one, with plain SQLite and with tdekit.
 #[test]

@@ -1,6 +1,6 @@
 //! Frames as recovery reads them.
 
-use tdekit_sqlite_page::page::seal_of;
+use tdekit_sqlite_page::page::{key_version, seal_of};
 use tdekit_sqlite_page::wal::{
     FRAME_PREFIX_LEN, FrameHeader, SQLITE_FRAME_HEADER_LEN, prefix_page,
 };
@@ -12,6 +12,9 @@ use crate::base::Read;
 
 /// Longest frame that is searched for a single flipped bit: one takes some 20 ms.
 const MAX_SEARCHED_LEN: usize = 5000;
+/// The end of a page: its key version and its flags.
+const WORD_LEN: usize = 8;
+const NO_FLAGS: [u8; 4] = [0; 4];
 
 impl WalFile {
     /// Reads header and page of a frame as recovery does: a frame that was never wholly written
@@ -63,7 +66,7 @@ impl WalFile {
 
     /// Whether a frame that does not open was once whole. It was when a later frame of this
     /// generation was written after it had been synced; and when it is one bit away from opening,
-    /// which no torn write is.
+    /// which no torn write is but one of the last word.
     fn is_damage(&mut self, frame: u32, size: PageSize, sealed: &[u8]) -> Result<bool, VfsError> {
         let mut out = vec![0; SQLITE_FRAME_HEADER_LEN + size.len()];
         if self.is_one_bit_away(frame, sealed, &mut out) {
@@ -88,6 +91,14 @@ impl WalFile {
         Ok(false)
     }
 
+    /// Whether the last word, which has few bits that are not zero, may be what stood there before
+    /// the frame was written: nothing, or a frame of an older generation, perhaps under an older
+    /// key. A sector begins with the last word of every 64th frame.
+    fn may_lack_last_word(&self, sealed: &[u8]) -> bool {
+        let known = |version| version == 0 || self.shared.live.keys().dek(version).is_ok();
+        sealed.ends_with(&NO_FLAGS) && key_version(sealed).is_some_and(known)
+    }
+
     fn is_one_bit_away(&mut self, frame: u32, sealed: &[u8], out: &mut [u8]) -> bool {
         if sealed.len() > MAX_SEARCHED_LEN || sealed.iter().all(|&b| b == 0) {
             return false;
@@ -97,7 +108,11 @@ impl WalFile {
         // The page is sealed apart from the prefix, so one that opens leaves the prefix to try.
         let body = &mut out[SQLITE_FRAME_HEADER_LEN..];
         let page_opens = self.shared.try_page(prefix_page(sealed), page, body).is_ok();
-        let bits = if page_opens { FRAME_PREFIX_LEN * 8 } else { sealed.len() * 8 };
+        let bits = match (page_opens, self.may_lack_last_word(sealed)) {
+            (true, _) => FRAME_PREFIX_LEN * 8,
+            (false, true) => (sealed.len() - WORD_LEN) * 8,
+            (false, false) => sealed.len() * 8,
+        };
         (0..bits).any(|bit| {
             trial[bit / 8] ^= 1 << (bit % 8);
             // The prefix authenticates the page's seal: try the cheap half first.
