@@ -4,7 +4,9 @@
 //! before each transaction, in whatever process, after a restart of the machine too. It holds the
 //! number of the version that it keeps pages from, so one that outlived its change halts no other.
 //! Before a change ends, it puts a note of its own there, `finishing`, while it has the write lock:
-//! so a halt comes before the end, or is refused. A note that says anything else halts.
+//! so a halt comes before the end, or is refused. A note that says anything else halts. One that
+//! does not end in a newline is being written, or was when the power went: nobody was told of a
+//! halt, and it is none.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -27,8 +29,9 @@ use crate::watch::{Watch, go_on};
 const SUFFIX: &str = "-tdekit-paused";
 /// What the note of a change that is about to end says.
 const FINISHING: &str = "finishing";
-/// How long a change that is about to end is waited for, and a note that says nothing yet.
+/// How long a change that is about to end is waited for.
 const END_WAIT: Duration = Duration::from_secs(10);
+/// How long a note is given that has no end.
 const WRITE_WAIT: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(10);
 /// How long a change is watched to tell its pace.
@@ -103,10 +106,11 @@ pub fn pause_through(file: &File, path: &Path) -> Result<(), DatabaseError> {
             Made::New => {
                 // It may have come to its end before there was a note.
                 let now = look(path, file)?;
-                if now.deks.len() > 1 && now.current == header.current {
+                if now.deks.len() < 2 || now.current != header.current {
+                    forget(path)?;
+                } else if is_paused(path, header.current) {
                     return Ok(());
                 }
-                forget(path)?;
                 continue;
             }
             Made::There(said) => said,
@@ -118,7 +122,10 @@ pub fn pause_through(file: &File, path: &Path) -> Result<(), DatabaseError> {
             Some(Said::Finishing) if begun.elapsed() > END_WAIT => {
                 return Err(DatabaseError::InUse { path: owned(), holders: Vec::new() });
             }
-            Some(Said::Finishing | Said::Other) | None => std::thread::sleep(POLL),
+            Some(Said::Unfinished) if begun.elapsed() > WRITE_WAIT => drop(forget(path)?),
+            Some(Said::Finishing | Said::Unfinished | Said::Other) | None => {
+                std::thread::sleep(POLL);
+            }
         }
     }
 }
@@ -168,6 +175,7 @@ pub(crate) struct Finishing<'a>(&'a Path);
 impl<'a> Finishing<'a> {
     /// `None` where the change to `version` is halted.
     pub(crate) fn begin(path: &'a Path, version: u32) -> Result<Option<Self>, DatabaseError> {
+        let begun = Instant::now();
         loop {
             match make(path, FINISHING)? {
                 // One of a process that was killed is as good as our own.
@@ -175,6 +183,10 @@ impl<'a> Finishing<'a> {
                 Made::There(Some(Said::Version(other))) if other != version => {
                     forget(path)?;
                 }
+                Made::There(Some(Said::Unfinished)) if begun.elapsed() > WRITE_WAIT => {
+                    forget(path)?;
+                }
+                Made::There(Some(Said::Unfinished)) => std::thread::sleep(POLL),
                 Made::There(Some(_)) => return Ok(None),
                 Made::There(None) => {}
             }
@@ -203,7 +215,9 @@ enum Said {
     Version(u32),
     /// The change is about to end.
     Finishing,
-    /// Nothing that is known, or nothing yet.
+    /// Nothing yet: it has no end.
+    Unfinished,
+    /// Nothing that is known.
     Other,
 }
 
@@ -222,7 +236,8 @@ fn make(path: &Path, text: &str) -> Result<Made, DatabaseError> {
         }
         other => other.map_err(io_error("make", &note))?,
     };
-    let written = writeln!(file, "{text}").and_then(|()| file.sync_all());
+    // In one write: what ends in a newline is whole.
+    let written = file.write_all(format!("{text}\n").as_bytes()).and_then(|()| file.sync_all());
     if let Err(error) = written {
         // It would halt for ever what nobody halted.
         let _ = fs::remove_file(&note);
@@ -234,7 +249,7 @@ fn make(path: &Path, text: &str) -> Result<Made, DatabaseError> {
 
 /// What the note says; `None` where there is none.
 fn read(path: &Path) -> Option<Said> {
-    const LONGEST: u64 = 32;
+    const LONGEST: usize = 32;
     let note = with_suffix(path, SUFFIX);
     match fs::symlink_metadata(&note) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -242,10 +257,12 @@ fn read(path: &Path) -> Option<Said> {
         _ => return Some(Said::Other),
     }
     let mut text = String::new();
-    let opened = File::open(&note).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+    let opened =
+        File::open(&note).and_then(|file| file.take(LONGEST as u64).read_to_string(&mut text));
     Some(match (opened, text.trim_end()) {
         (Err(error), _) if error.kind() == io::ErrorKind::NotFound => return None,
         (Err(_), _) => Said::Other,
+        (Ok(len), _) if len < LONGEST && !text.ends_with('\n') => Said::Unfinished,
         (Ok(_), FINISHING) => Said::Finishing,
         (Ok(_), number) => number.parse().map_or(Said::Other, Said::Version),
     })
@@ -265,7 +282,7 @@ fn forget(path: &Path) -> Result<bool, DatabaseError> {
 /// Whether the change to `version` of the key of the database at `path` is halted.
 pub(crate) fn is_paused(path: &Path, version: u32) -> bool {
     match read(path) {
-        None | Some(Said::Finishing) => false,
+        None | Some(Said::Finishing | Said::Unfinished) => false,
         Some(Said::Version(halted)) => halted == version,
         Some(Said::Other) => true,
     }

@@ -344,7 +344,7 @@ fn a_paused_rotation_stays_paused_until_it_is_resumed() {
         assert_eq!(state(&path), (3, vec![3]), "{mode}");
         assert!(!dir.names().iter().any(|name| name.ends_with("-tdekit-paused")));
         // One that says nothing that is known halts, until it is taken back.
-        fs::write(format!("{name}-tdekit-paused"), "?").unwrap();
+        fs::write(format!("{name}-tdekit-paused"), "?\n").unwrap();
         let said = place().fails(1, ["rotate", name]);
         assert!(said.contains("paused") && said.contains("--resume"), "{said}");
         assert!(place().ok(["rotate", "--resume", name]).out.contains("key version 4"));
@@ -385,6 +385,30 @@ fn no_halt_comes_into_the_end_of_a_change() {
     }
     assert_eq!(state(&path), (3, vec![2]));
     assert!(!note.exists());
+}
+
+/// Nobody was told of a halt whose note has no end: a kill or a power cut left it.
+#[test]
+fn a_note_that_was_never_whole_halts_nothing() {
+    let dir = Dir::new();
+    let path = database(&dir, "wal");
+    let name = path.to_str().unwrap();
+    let note = dir.path("app.db-tdekit-paused");
+    for (version, text) in (2..).zip(["", "finishin", "2"]) {
+        assert_ne!(place().run(["rotate", "--stop-after=second-slot", name]).code, 0);
+        fs::write(&note, text).unwrap();
+        let told = place().json(["rotate", "--status", "--json", name])[0].clone();
+        assert_eq!(told["state"], "waiting", "{text:?}");
+        assert!(rotate(&path).contains("from where it was"), "{text:?}");
+        assert_eq!(state(&path), (3, vec![version]), "{text:?}");
+        assert!(!note.exists(), "{text:?}");
+    }
+    // A halt that comes then stands.
+    assert_ne!(place().run(["rotate", "--stop-after=second-slot", name]).code, 0);
+    fs::write(&note, "").unwrap();
+    place().ok(["rotate", "--pause", name]);
+    assert_eq!(fs::read_to_string(&note).unwrap(), "5\n");
+    assert!(place().fails(1, ["rotate", name]).contains("paused"));
 }
 
 /// The header tells the length that was planned when the file was made.
