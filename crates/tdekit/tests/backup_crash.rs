@@ -9,7 +9,7 @@ mod powercut;
 use std::fs;
 
 use databases::{Dir, create, encrypt, fill, place};
-use powercut::each_image;
+use powercut::{Choice, each_image};
 use tdekit_faults_sqlite::trace::{is_possible, record};
 
 #[test]
@@ -35,7 +35,7 @@ fn new_media_have_their_name_when_they_are_whole() {
         assert_eq!(said.code, 0, "{said:?}");
         let whole: Vec<_> = paths.iter().map(|path| fs::read(path).unwrap()).collect();
         let mut named = 0;
-        let images = each_image(&traced.log, &roots, 60, |image| {
+        let images = each_image(&traced.log, &roots, Choice::of(60), |image| {
             for (path, whole) in paths.iter().zip(&whole) {
                 match fs::read(path) {
                     Ok(bytes) => {

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use databases::{Dir, dump, encrypt, fill, open, place};
-use powercut::each_image;
+use powercut::{Choice, each_image};
 use rusqlite::Connection;
 use tdekit_faults_sqlite::trace::{is_possible, record};
 
@@ -102,7 +102,7 @@ fn crash(mode: &str, action: &str, most: usize) -> usize {
     let traced = record(&command, &roots, None).unwrap();
     assert!(traced.output.status.success(), "{traced:?}");
     let mut at = 0;
-    let images = each_image(&traced.log, &roots, most, |image| {
+    let images = each_image(&traced.log, &roots, Choice::of(most), |image| {
         let what = format!("{mode} {action}: {}", image.what);
         let found = content(&path).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(found, whole, "{what}");

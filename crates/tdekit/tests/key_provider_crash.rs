@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use common::Place;
 use databases::{Dir, fill};
-use powercut::each_image;
+use powercut::{Choice, each_image};
 use serde_json::json;
 use service::{Answer, Server, TOKEN, Transit, vault};
 use tdekit_faults_sqlite::trace::{is_possible, record};
@@ -82,7 +82,7 @@ fn a_change_of_providers_that_is_cut_short_leaves_a_store_that_opens() {
         let traced = record(&command, &roots, None).unwrap();
         assert!(traced.output.status.success(), "{action}: {:?}", traced.output);
         let (mut before, mut after) = (0, 0);
-        let images = each_image(&traced.log, &roots, 60, |image| {
+        let images = each_image(&traced.log, &roots, Choice::of(60), |image| {
             let what = format!("{action}: {}", image.what);
             assert!(opens(&place, &key_file()), "{what}: not by the key file");
             let by_password = opens(&place, &password());

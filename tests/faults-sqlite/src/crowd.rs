@@ -1,7 +1,11 @@
 //! Several processes on one database: the work of each, and the conditions afterwards.
 
-use std::io::Write;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -11,6 +15,77 @@ use crate::top::Top;
 
 const SQLITE_BUSY: i32 = 5;
 const SQLITE_LOCKED: i32 = 6;
+/// Entries of a writer that keep their size. They bound the database in a long run.
+const LARGE_ENTRIES: i64 = 500;
+
+/// Acknowledgements of all writers: the last number of each, and how many there were.
+#[derive(Debug, Default)]
+pub struct Acks {
+    /// By writer.
+    pub last: BTreeMap<i64, i64>,
+    /// Of all.
+    pub count: u64,
+}
+
+impl Acks {
+    /// Writers and their last numbers, for [`verify`].
+    #[must_use]
+    pub fn list(acks: &Mutex<Self>) -> Vec<(i64, i64)> {
+        let acks = acks.lock().unwrap_or_else(PoisonError::into_inner);
+        acks.last.iter().map(|(&writer, &n)| (writer, n)).collect()
+    }
+}
+
+/// Collects the acknowledgements that `child` prints, whole lines only, until it ends.
+pub fn collect(child: &mut Child, acks: &Arc<Mutex<Acks>>) -> Option<JoinHandle<()>> {
+    let lines = BufReader::new(child.stdout.take()?).lines();
+    let acks = acks.clone();
+    Some(std::thread::spawn(move || {
+        for line in lines.map_while(std::result::Result::ok) {
+            if let [writer, n] = line.split(' ').collect::<Vec<_>>()[..]
+                && let (Ok(writer), Ok(n)) = (writer.parse(), n.parse())
+            {
+                let mut acks = acks.lock().unwrap_or_else(PoisonError::into_inner);
+                let last = acks.last.entry(writer).or_insert(0);
+                *last = (*last).max(n);
+                acks.count += 1;
+            }
+        }
+    }))
+}
+
+/// One process's work on one database.
+#[derive(Debug)]
+pub struct Work<'a> {
+    /// The layer under test.
+    pub top: Top,
+    /// The database.
+    pub path: &'a Path,
+    /// Journal mode, and level of syncing.
+    pub modes: (&'a str, &'a str),
+    /// The number of who writes.
+    pub writer: i64,
+    /// How long it lasts.
+    pub time: Duration,
+}
+
+impl Work<'_> {
+    /// Does `job`: `write`, `read`, `checkpoint`, `vacuum` or `backup`.
+    ///
+    /// # Errors
+    /// Those of the job; [`Error::Setup`] where there is no such job.
+    pub fn run(&self, job: &str, out: impl Write) -> Result<()> {
+        let Self { top, path, modes, writer, time } = *self;
+        match job {
+            "write" => write(top, path, modes, writer, time, out),
+            "read" => read(top, path, modes.0, time).map(drop),
+            "checkpoint" => checkpoint(top, path, time),
+            "vacuum" => vacuum(top, path, modes.0, time),
+            "backup" => backup(top, path, modes.0, time),
+            _ => Err(Error::Setup(format!("no job {job}"))),
+        }
+    }
+}
 
 /// Creates the database of the crowd.
 ///
@@ -115,6 +190,14 @@ fn add(db: &Db, writer: i64, rng: &mut Rng) -> Result<i64> {
         "UPDATE entry SET body = zeroblob(length(body)) WHERE writer = ?1 AND n = ?2",
         &[Value::Int(writer), Value::Int(n - 5)],
     )?;
+    // Much older ones are gone, but for their number.
+    let old = [Value::Int(writer), Value::Int(n - LARGE_ENTRIES)];
+    db.query(
+        "UPDATE total SET bytes = bytes - ifnull((SELECT length(body) FROM entry
+             WHERE writer = ?1 AND n = ?2), 0) WHERE writer = ?1",
+        &old,
+    )?;
+    db.query("UPDATE entry SET body = x'' WHERE writer = ?1 AND n = ?2", &old)?;
     db.run("COMMIT")?;
     Ok(n)
 }
@@ -164,6 +247,50 @@ pub fn checkpoint(top: Top, path: &Path, time: Duration) -> Result<()> {
         }
         patiently(|| db.run(&format!("PRAGMA wal_checkpoint({mode})")))?;
         std::thread::sleep(Duration::from_millis(3));
+    }
+    db.close()
+}
+
+/// Writes the whole database anew, now and then, for `time`.
+///
+/// # Errors
+/// SQLite's own, except for a busy database.
+pub fn vacuum(top: Top, path: &Path, journal: &str, time: Duration) -> Result<()> {
+    let db = open(top, path, journal, "NORMAL")?;
+    let start = Instant::now();
+    while start.elapsed() < time {
+        patiently(|| db.run("VACUUM")).map_err(explained(&db))?;
+        std::thread::sleep(Duration::from_millis(400));
+    }
+    db.close()
+}
+
+/// Copies the database by SQLite's backup interface for `time`; each copy must be of one state.
+///
+/// # Errors
+/// SQLite's own, except for a busy database; [`Error::Broken`] when a copy does not add up.
+pub fn backup(top: Top, path: &Path, journal: &str, time: Duration) -> Result<()> {
+    let db = open(top, path, journal, "NORMAL")?;
+    let copy = PathBuf::from(format!("{}-copy-{}", path.display(), std::process::id()));
+    let remove = || {
+        for suffix in ["", "-journal", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(format!("{}{suffix}", copy.display()));
+        }
+    };
+    let start = Instant::now();
+    while start.elapsed() < time {
+        let entries = || db.rows("SELECT writer, n FROM total");
+        let before = patiently(entries).map_err(explained(&db))?;
+        let to = top.open(&copy)?;
+        patiently(|| to.backup_from("main", &db, "main", -1)).map_err(explained(&to))?;
+        let there = before.iter().filter_map(|row| match row.as_slice() {
+            [Value::Int(writer), Value::Int(n)] => Some((*writer, *n)),
+            _ => None,
+        });
+        check_content(&to, &there.collect::<Vec<_>>()).map_err(explained(&to))?;
+        to.close()?;
+        remove();
+        std::thread::sleep(Duration::from_millis(100));
     }
     db.close()
 }

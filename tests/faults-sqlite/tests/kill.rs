@@ -3,15 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tdekit_faults_sqlite::crash::exhaustive;
-use tdekit_faults_sqlite::crowd;
+use tdekit_faults_sqlite::crowd::{self, Acks, collect};
 use tdekit_faults_sqlite::matrix::scratch;
 use tdekit_faults_sqlite::rng::Rng;
 use tdekit_faults_sqlite::top::Top;
@@ -27,31 +25,6 @@ fn child(top: Top, job: &str, path: &Path, modes: (&str, &str), writer: i64, ms:
         .stderr(Stdio::piped())
         .spawn()
         .unwrap()
-}
-
-/// Acknowledgements of all writers: the last number of each, and how many there were.
-#[derive(Default)]
-struct Acks {
-    last: BTreeMap<i64, i64>,
-    count: u64,
-}
-
-/// Collects the acknowledgements that `child` prints, whole lines only, until it ends.
-fn collect(child: &mut Child, acks: &Arc<Mutex<Acks>>) -> JoinHandle<()> {
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let acks = acks.clone();
-    std::thread::spawn(move || {
-        for line in lines.map_while(Result::ok) {
-            if let [writer, n] = line.split(' ').collect::<Vec<_>>()[..]
-                && let (Ok(writer), Ok(n)) = (writer.parse(), n.parse())
-            {
-                let mut acks = acks.lock().unwrap();
-                let last = acks.last.entry(writer).or_insert(0);
-                *last = (*last).max(n);
-                acks.count += 1;
-            }
-        }
-    })
 }
 
 /// Waits until something was acknowledged: a busy machine starts processes slowly.
@@ -88,13 +61,12 @@ fn killed_writers(top: Top, modes: (&str, &str), page_size: u32) {
             assert_eq!(said, "", "{top} {modes:?} round {round}");
         }
         for reader in readers {
-            reader.join().unwrap();
+            reader.unwrap().join().unwrap();
         }
         let journal = PathBuf::from(format!("{}-journal", path.display()));
         hot += u64::from(journal.metadata().is_ok_and(|m| m.len() > 0));
-        let list: Vec<_> =
-            acks.lock().unwrap().last.iter().map(|(&writer, &n)| (writer, n)).collect();
-        crowd::verify(top, &path, &list).unwrap_or_else(|e| panic!("{modes:?} round {round}: {e}"));
+        crowd::verify(top, &path, &Acks::list(&acks))
+            .unwrap_or_else(|e| panic!("{modes:?} round {round}: {e}"));
     }
     let commits = acks.lock().unwrap().count;
     println!(

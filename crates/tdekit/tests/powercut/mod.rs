@@ -17,6 +17,35 @@ pub struct Image {
     pub what: String,
     /// The last transaction that was acknowledged before.
     pub acked: u32,
+    /// The last one that was acknowledged before the last sync of a write-ahead log.
+    pub synced: u32,
+    /// The power was cut; else the processes were killed.
+    pub power: bool,
+}
+
+/// Which images of a log are looked at.
+#[derive(Clone, Copy)]
+pub struct Choice {
+    /// Operations, evenly over the log: of the short form, and of the long one.
+    pub operations: [usize; 2],
+    /// On top of these so many of those that change names.
+    pub names: [usize; 2],
+    /// And those that this names.
+    pub always: fn(&Op, &Log) -> bool,
+    /// What a power cut may take.
+    pub loss: Loss,
+}
+
+impl Choice {
+    /// So many operations, and all of them in the long form.
+    pub fn of(operations: usize) -> Self {
+        Self {
+            operations: [operations, usize::MAX],
+            names: [usize::MAX; 2],
+            always: |_, _| false,
+            loss: Loss::Sectors,
+        }
+    }
 }
 
 /// Gives `check` each different image that a kill or a power cut before or within each operation
@@ -24,28 +53,25 @@ pub struct Image {
 pub fn each_image(
     log: &Log,
     roots: &[PathBuf],
-    most: usize,
+    choice: Choice,
     mut check: impl FnMut(&Image),
 ) -> usize {
     let mut disk = Disk::new(log);
     let mut seen = HashSet::new();
-    let mut acked = 0;
+    let (mut acked, mut synced) = (0, 0);
     let images_per_op = if exhaustive() { 12 } else { 3 };
-    // Evenly over the run, but always where names change.
-    let stride = if exhaustive() { 1 } else { (log.ops.len() / most.max(1)).max(1) };
+    let form = usize::from(exhaustive());
+    let stride = (log.ops.len() / choice.operations[form].max(1)).max(1);
+    let all_names = log.ops.iter().filter(|op| changes_names(op)).count();
+    let every_name = (all_names / choice.names[form].max(1)).max(1);
+    let mut named = 0;
     for index in 0..=log.ops.len() {
         let next = log.ops.get(index);
-        let names = matches!(
-            next,
-            Some(
-                Op::Rename { .. }
-                    | Op::Delete { .. }
-                    | Op::SyncDirectory { .. }
-                    | Op::Truncate { .. }
-            )
-        );
+        let names = next.is_some_and(changes_names);
+        named += usize::from(names);
         let after_name = index > 0 && matches!(log.ops[index - 1], Op::Rename { .. });
-        if index % stride == 0 || names || after_name || next.is_none() {
+        let always = next.is_none_or(|op| (choice.always)(op, log));
+        if index % stride == 0 || names && named % every_name == 0 || after_name || always {
             let mut rng = Rng::new(index as u64);
             let torn_bytes = match next {
                 Some(Op::Write { data, .. }) => (rng.below(data.len() / 8 + 1) * 8) as u64,
@@ -57,7 +83,7 @@ pub fn each_image(
             });
             let cuts: Vec<Cut> = [Cut::Kill { torn_bytes }]
                 .into_iter()
-                .chain(power.map(|seed| Cut::Power { seed, loss: Loss::Sectors }))
+                .chain(power.map(|seed| Cut::Power { seed, loss: choice.loss }))
                 .collect();
             for cut in cuts {
                 let state = disk.crash(cut, next);
@@ -67,7 +93,8 @@ pub fn each_image(
                 let next = next.map_or("the end".into(), |op| describe(op, log));
                 let what = format!("{cut:?} before operation {index} ({next})");
                 put(roots, &state);
-                check(&Image { what, acked });
+                let power = matches!(cut, Cut::Power { .. });
+                check(&Image { what, acked, synced, power });
             }
         }
         match next {
@@ -75,8 +102,21 @@ pub fn each_image(
             Some(op) => disk.apply(op),
             None => {}
         }
+        if let Some(Op::Sync { file, .. }) = next
+            && let Some(Some(path)) = log.names.get(file)
+            && path.to_string_lossy().ends_with("-wal")
+        {
+            synced = acked;
+        }
     }
     seen.len()
+}
+
+fn changes_names(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Rename { .. } | Op::Delete { .. } | Op::SyncDirectory { .. } | Op::Truncate { .. }
+    )
 }
 
 /// Has just the files of `state` be in and below `roots`.

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tdekit_faults_sqlite::crowd;
+use tdekit_faults_sqlite::crowd::{self, Work};
 use tdekit_faults_sqlite::error::{Error, Result};
 use tdekit_faults_sqlite::ffi::process::{Side, exit_now, fork, wait};
 use tdekit_faults_sqlite::top::Top;
 
-const USAGE: &str = "faults-child plain|tdekit write|read|checkpoint|fork PATH JOURNAL SYNCHRONOUS \
+const USAGE: &str = "faults-child plain|tdekit JOB|fork PATH JOURNAL SYNCHRONOUS \
                      WRITER MILLISECONDS";
 
 fn main() -> ExitCode {
@@ -36,16 +36,11 @@ fn run(arguments: &[String]) -> Result<()> {
     let path = PathBuf::from(path);
     let time = Duration::from_millis(u64::try_from(number(time_ms)?).unwrap_or(0));
     let writer: i64 = number(writer)?;
-    match job.as_str() {
-        "write" => {
-            let modes = (journal.as_str(), synchronous.as_str());
-            crowd::write(top, &path, modes, writer, time, std::io::stdout().lock())
-        }
-        "read" => crowd::read(top, &path, journal, time).map(|n| println!("{n} snapshots")),
-        "checkpoint" => crowd::checkpoint(top, &path, time),
-        "fork" => forked(top, &path, journal),
-        _ => Err(Error::Setup(USAGE.into())),
+    if job == "fork" {
+        return forked(top, &path, journal);
     }
+    let work = Work { top, path: &path, modes: (journal, synchronous), writer, time };
+    work.run(job, std::io::stdout().lock())
 }
 
 /// Opens the database, forks, and writes in both processes: each to the shared database, and
