@@ -21,6 +21,7 @@ pub mod inherit;
 pub mod input;
 mod keys;
 pub mod labels;
+pub mod logged;
 mod media;
 mod object;
 mod operator;

@@ -86,6 +86,12 @@ pub enum Notice<'a> {
         /// Why.
         error: &'a StoreError,
     },
+    /// The audit log does not tell what was done: nobody here can write the key store.
+    #[error("the key store's audit log does not tell it: {error}")]
+    NotLogged {
+        /// Why.
+        error: &'a StoreError,
+    },
     /// The key store still knows a media set that is no more.
     #[error("the key store still lists what was replaced: {error}")]
     NotForgotten {

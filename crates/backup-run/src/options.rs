@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 use tdekit_key_crypto::Algorithm;
 
+use crate::RunError;
 use crate::keys::{Sign, UnwrapSecret, WrapSecret};
 
 /// How blocks are compressed.
@@ -135,6 +136,8 @@ pub struct BackupJob<'a> {
     pub expires_ms: i64,
     /// Texts.
     pub labels: Labels,
+    /// Asked once the set is whole, before it counts; an error keeps it from that.
+    pub before_publish: Option<&'a dyn Fn() -> Result<(), RunError>>,
 }
 
 impl<'a> BackupJob<'a> {
@@ -155,6 +158,7 @@ impl<'a> BackupJob<'a> {
             signer: None,
             expires_ms: 0,
             labels: Labels::default(),
+            before_publish: None,
         }
     }
 }

@@ -268,6 +268,12 @@ pub enum StoreError {
         /// Its answer.
         source: io::Error,
     },
+    /// What has to be in the audit log could not be written there.
+    #[error("the key store's audit log cannot tell it, so it is not done: {error}")]
+    NotLogged {
+        /// Why.
+        error: Box<StoreError>,
+    },
     /// A cryptographic library refused something that should not fail.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
@@ -285,6 +291,7 @@ impl StoreError {
             | Self::DifferentStore { .. }
             | Self::SeveralProtectors { .. } => Kind::Refused,
             Self::Crypto(error) => error.kind(),
+            Self::NotLogged { error } => error.kind(),
             Self::Missing { .. }
             | Self::WrongPassword
             | Self::WrongKey { .. }

@@ -30,8 +30,8 @@ mod wrapped;
 
 pub use access::StoreAccess;
 pub use audit::{
-    AUDIT_VERSION, AuditAction, AuditEvent, AuditFault, AuditRecord, AuditReport, AuditSubject,
-    MAX_AUDIT_LINE_BYTES,
+    AUDIT_VERSION, AuditAction, AuditCertificate, AuditDatabase, AuditEvent, AuditFault, AuditKey,
+    AuditRecord, AuditReport, AuditSubject, MAX_AUDIT_LINE_BYTES,
 };
 pub use backup::{RestoreOutcome, Restored, restore};
 pub use certificate::CertificateInfo;

@@ -307,6 +307,7 @@ fn server_key_events(before: &[(u32, u32)], after: &ServerKeys) -> Vec<AuditEven
         subject: AuditSubject::ServerKey,
         id: format!("{id}.{version}"),
         name: String::new(),
+        key: None,
     };
     if came.is_empty() {
         return versions.iter().map(|it| event(AuditAction::Rewrapped, it)).collect();

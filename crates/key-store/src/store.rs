@@ -19,7 +19,7 @@ use crate::file::{
 };
 use crate::lock::{self, WriterLock};
 use crate::provider::{
-    Binding, Provider, Unlock, agent_knows, unlocks_from_configuration, unlocks_from_environment,
+    Binding, Configured, Provider, Unlock, agent_knows, from_configuration, from_environment,
 };
 use crate::unlocked::Unlocked;
 use crate::wrapped::{WrapMechanism, WrappedDek};
@@ -277,24 +277,31 @@ impl KeyStore {
     }
 
     /// Opens the store with the secret that the environment or the store's configuration file
-    /// names, in the order of [`unlocks_from_environment`]: the first of a kind that the store
+    /// names, in the order of [`crate::unlocks_from_environment`]: the first of a kind that the store
     /// accepts. Never asks on a terminal.
     ///
     /// # Errors
     /// `NoProvider` when nothing is configured, `ProviderMismatch` when nothing of it is of a kind
     /// that the store accepts; those of [`Self::unlock`].
     pub fn unlock_from_environment(&self) -> Result<Unlocked, StoreError> {
-        self.unlock_with_one_of(unlocks_from_environment(&self.dir)?)
+        self.unlock_as_configured(from_environment(&self.dir)?)
     }
 
     /// Opens the store with what its own configuration file names, as
-    /// [`unlocks_from_configuration`] gives it: for one of several stores in a process, to which
+    /// [`crate::unlocks_from_configuration`] gives it: for one of several stores in a process, to which
     /// the environment's secrets do not belong.
     ///
     /// # Errors
     /// As [`Self::unlock_from_environment`].
     pub fn unlock_by_configuration(&self) -> Result<Unlocked, StoreError> {
-        self.unlock_with_one_of(unlocks_from_configuration(&self.dir)?)
+        self.unlock_as_configured(from_configuration(&self.dir)?)
+    }
+
+    fn unlock_as_configured(
+        &self,
+        (secrets, logs_openings): Configured,
+    ) -> Result<Unlocked, StoreError> {
+        Ok(self.unlock_with_one_of(secrets)?.with_logs_openings(logs_openings))
     }
 
     /// Opens the store with the secret that [`Self::choose`] takes.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tdekit_key_crypto::password::PasswordParams;
 use tdekit_key_crypto::rsa::RsaPrivateKey;
@@ -16,7 +16,7 @@ use crate::disk::{self, Step};
 use crate::error::StoreError;
 use crate::file::{AuditAnchor, Protector, StoreFile};
 use crate::lock::{self, WriterLock};
-use crate::provider::Unlock;
+use crate::provider::{Unlock, logs_openings};
 use crate::store::{KeyStore, new_master_key_record, new_protector};
 use crate::wrapped::{WrapMechanism, WrappedDek};
 
@@ -31,13 +31,35 @@ pub struct Unlocked {
     on_step: StepHook,
     /// The protector that opened the master key.
     opened_by: Option<[u8; 16]>,
+    /// Whether openings of databases are logged, once that is known.
+    logs_openings: OnceLock<bool>,
 }
 
 impl Unlocked {
     pub(crate) fn new(store: KeyStore, master_key: SecretBytes, keys: StoreKeys) -> Self {
         let private_keys = Mutex::new(HashMap::new());
         let on_step = Box::new(disk::go_on);
-        Self { store, master_key, keys, private_keys, on_step, opened_by: None }
+        let logs_openings = OnceLock::new();
+        Self { store, master_key, keys, private_keys, on_step, opened_by: None, logs_openings }
+    }
+
+    /// With what the store's configuration, which was read, says of openings.
+    pub(crate) fn with_logs_openings(self, asked: bool) -> Self {
+        let _ = self.logs_openings.set(asked);
+        self
+    }
+
+    /// Whether `openings` under `[audit]` in the store's configuration was true when the store was
+    /// unlocked, or when this was asked first.
+    ///
+    /// # Errors
+    /// `Config`, `InsecureFile`, `Io`.
+    pub fn logs_openings(&self) -> Result<bool, StoreError> {
+        if let Some(known) = self.logs_openings.get() {
+            return Ok(*known);
+        }
+        let asked = logs_openings(self.store.dir())?;
+        Ok(*self.logs_openings.get_or_init(|| asked))
     }
 
     pub(crate) fn with_opened_by(mut self, protector: [u8; 16]) -> Self {
@@ -315,6 +337,18 @@ impl Unlocked {
             return self.write(file.clone(), &self.keys, events).map(|_| ());
         }
         audit::record(self.store.dir(), &self.keys, file, events, Beginning::Here).map(|_| ())
+    }
+
+    /// As [`Self::log`], and has the store know the last entry. That changes no key, so the store's
+    /// sequence stays as it is.
+    pub(crate) fn log_and_mark(&self, events: &[AuditEvent]) -> Result<(), StoreError> {
+        let dir = self.store.dir();
+        let _lock = WriterLock::acquire(dir, lock::WAIT)?;
+        let mut file = self.read_current()?.file().clone();
+        file.audit = Some(audit::record(dir, &self.keys, &file, events, Beginning::Here)?);
+        let bytes = file.encode(|body| Ok(self.keys.mac(body)))?;
+        let store = KeyStore::from_bytes(dir, bytes)?;
+        disk::replace(&store.path(), store.bytes(), &self.on_step)
     }
 
     pub(crate) fn read_current(&self) -> Result<KeyStore, StoreError> {

@@ -1,6 +1,6 @@
 //! The audit log: every change has its entry, and whatever is done to the files is told.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
 
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use common::{cheap, key, new_certificate, password, secret, store_with};
 use tdekit_key_store::{
-    AuditFault, KeyStore, STORE_FILE_NAME, StoreError, StoreFile, Unlocked, restore,
+    AuditAction, AuditCertificate, AuditDatabase, AuditFault, AuditKey, KeyStore, STORE_FILE_NAME,
+    StoreError, StoreFile, Unlocked, restore,
 };
 
 const LOG: &str = "audit.log";
@@ -217,6 +218,7 @@ fn a_full_file_gives_way_to_another_and_the_chain_goes_on() {
             subject: tdekit_key_store::AuditSubject::DatabaseKey,
             id: "00".into(),
             name,
+            key: None,
         }
     };
     for _ in 0..19 {
@@ -275,4 +277,45 @@ fn a_store_of_format_1_opens_and_keeps_a_log_from_its_next_change_on() {
     store.create_certificate(&new_certificate("New")).unwrap();
     assert_eq!(told(&store), ["created certificate New"]);
     assert_eq!(KeyStore::open(dir.path()).unwrap().file().format_version(), 2);
+}
+
+/// A store is as it was but for its mark, so whoever holds it open goes on.
+#[test]
+fn a_database_key_is_logged_before_the_stores_mark() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store_with(dir.path(), &["A"]);
+    let before = KeyStore::open(dir.path()).unwrap();
+    let database = AuditDatabase {
+        path: "/data/app.db".into(),
+        file_id: Some([7; 16]),
+        key: AuditKey {
+            version: Some(1),
+            algorithm: "AES_256".into(),
+            certificates: vec![AuditCertificate::of(&store.store().certificates()[0])],
+            ..AuditKey::default()
+        },
+    };
+    assert!(store.log_database(AuditAction::Encrypted, &database).unwrap().is_none());
+    store.log_opening(&[7; 16], || panic!("nobody asked for it")).unwrap();
+    assert_eq!(told(&store).last().unwrap(), "encrypted database-key /data/app.db");
+    let after = KeyStore::open(dir.path()).unwrap();
+    let facts = |store: &KeyStore| (store.file().sequence, store.file().written_at);
+    assert_eq!(facts(&before), facts(&after));
+    let whole = lines(dir.path());
+    write_lines(dir.path(), &whole[..whole.len() - 1]);
+    assert!(matches!(faults(dir.path())[..], [AuditFault::Cut { .. }]));
+}
+
+/// It cannot be read, so nothing can follow it.
+#[test]
+fn nothing_is_added_behind_an_entry_of_a_newer_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = store_with(dir.path(), &["A"]);
+    let mut newer = lines(dir.path());
+    let last = newer.last_mut().unwrap();
+    *last = last.replace("{\"v\":1", "{\"v\":9");
+    write_lines(dir.path(), &newer);
+    let refused = store.create_certificate(&new_certificate("B")).unwrap_err();
+    assert!(matches!(refused, StoreError::FutureVersion { found: 9, supported: 2 }), "{refused}");
+    assert_eq!(lines(dir.path()), newer);
 }

@@ -11,6 +11,7 @@ use tdekit_backup_run::downgrade;
 use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::{Inherited, refuse_downgrade};
 use tdekit_backup_run::labels::{host, program, user};
+use tdekit_backup_run::logged::BackupEntry;
 use tdekit_backup_run::place::{self, Place, targets};
 use tdekit_backup_run::signature::Signer;
 use tdekit_backup_run::uses::{forget_uses, note_uses, uses_of};
@@ -178,7 +179,10 @@ impl Job<'_> {
             program: program(),
         };
         let replace = wanted.init || wanted.format;
+        let entry = BackupEntry::of(Some(&database), *chosen, places);
+        let log = || entry.as_ref().map_or(Ok(()), |entry| entry.write(keys.operator()));
         let job = BackupJob {
+            before_publish: Some(&log),
             layout: if places.len() > 1 { Layout::Stripes } else { Layout::Mirrors },
             mode: if replace { Mode::Replace } else { Mode::Append },
             differential: wanted.differential,

@@ -9,6 +9,7 @@ use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
 use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::certificates_for;
+use tdekit_backup_run::logged::key_of;
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::signature::{is_our_own, require_signed};
 use tdekit_backup_run::{CatalogUse, Chain, Media, RunError, SetInfo, SourceKind, UnwrapSecret};
@@ -178,6 +179,7 @@ impl Work<'_> {
             form: form.clone(),
             sealable: self.set.source_encrypted,
             check: false,
+            set_key: key_of(self.set, self.places),
         };
         let mut sink = DatabaseSink::new(wanted, unlocked.clone(), watch)?;
         let restored = chain.restore_database(&mut sink, run);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::{CertificateInfo, StoreError, Unlocked, thumbprint};
+use tdekit_key_store::{AuditAction, CertificateInfo, StoreError, Unlocked, thumbprint};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_page::{HEADER_AREA_LEN, Header, MIN_PAGE_SIZE, PageSize, RESERVE_LEN};
 
@@ -19,6 +19,7 @@ use crate::copy::{self, Unknown};
 use crate::error::{DatabaseError, io_error};
 use crate::inspect::{FileKind, certificates_of, header_of, open_header, read_area};
 use crate::keep::Kept;
+use crate::logged::{self, log_target};
 use crate::source::{Hold, Source, database_path, open_file, pragma, refuse_other_names};
 use crate::step::Step;
 use crate::target::{Target, remove_side_files, spoil_unlinked, sync_directory};
@@ -284,6 +285,7 @@ impl<'a> Work<'a> {
 
     /// Puts the copy in the original's place.
     fn replace(self, target: &Target, copied: &Copied) -> Result<Converted, DatabaseError> {
+        let logged = self.log(target)?;
         let recorded = copied.file_id.map_or(Ok(()), |file_id| {
             certificates::record(self.form, self.unlocked, file_id, &self.source.path)
         });
@@ -314,8 +316,22 @@ impl<'a> Work<'a> {
             page_size: copied.page_size,
             not_synced: synced.err(),
             unknown: copy::unknown_names(),
-            not_recorded: recorded.and(forgotten).err(),
+            not_recorded: logged.or(recorded.and(forgotten).err()),
         })
+    }
+
+    /// Logs what becomes of the database.
+    fn log(&self, target: &Target) -> Result<Option<StoreError>, DatabaseError> {
+        let path = &self.source.path;
+        match self.form {
+            Form::Encrypted { .. } => {
+                log_target(AuditAction::Encrypted, (target, path), self.unlocked)
+            }
+            Form::Plain => {
+                let header = header_of(path, &self.area)?;
+                logged::log(AuditAction::Decrypted, path, &header, self.unlocked)
+            }
+        }
     }
 
     fn swap(&self, target: &Target) -> Result<(), DatabaseError> {

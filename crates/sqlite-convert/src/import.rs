@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
-use tdekit_key_store::{StoreError, Unlocked, is_workplace};
+use tdekit_key_store::{AuditAction, StoreError, Unlocked, is_workplace};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_client::{Connection as Peer, SqliteError, Statement};
 
@@ -27,6 +27,7 @@ use crate::examine::files_in;
 use crate::ffi::{open_image, register};
 use crate::foreign::{Foreign, refused};
 use crate::inspect::{FileKind, read_area};
+use crate::logged::log_target;
 use crate::source::{Source, check_alone, database_path, file_uri, open_file};
 use crate::target::{SIDE_SUFFIXES, Target, sync_directory, with_suffix};
 use crate::verify::{stored_columns, tables};
@@ -366,6 +367,7 @@ fn publish(
     unlocked: &Unlocked,
 ) -> Result<(), DatabaseError> {
     let Form::Encrypted { certificates, .. } = form else { return target.take_free_name() };
+    log_target(AuditAction::Imported, (target, new), unlocked)?;
     let store = unlocked.store();
     let recorded: Result<(), StoreError> =
         certificates.iter().try_for_each(|info| store.record_use(&info.sha256, file_id, new));

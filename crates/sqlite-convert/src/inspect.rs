@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tdekit_key_store::{StoreError, Unlocked, WrappedDek};
+use tdekit_sqlite::logged::{audited, is_unfinished};
 use tdekit_sqlite_page::header::{commitment, is_encrypted, read_all_slots};
 use tdekit_sqlite_page::keys::DEK_LEN;
 use tdekit_sqlite_page::{
@@ -78,11 +79,22 @@ pub fn open_header(
     let mut failure = None;
     for header in read_all_slots(area).map_err(bad_header)? {
         match open_slot(area, &header, unlocked)? {
-            Ok(keys) => return Ok((header, keys)),
+            Ok(keys) => {
+                log_opening(path, &header, unlocked)?;
+                return Ok((header, keys));
+            }
             Err(error) => failure = failure.or(Some(error)),
         }
     }
     Err(bad_header(failure.unwrap_or(PageError::KeyMismatch)))
+}
+
+/// Logs that the database is opened, where the key store asks for that.
+fn log_opening(path: &Path, header: &Header, unlocked: &Unlocked) -> Result<(), StoreError> {
+    if is_unfinished(path) {
+        return Ok(());
+    }
+    unlocked.log_opening(&header.file_id, || audited(path, header, unlocked.store()))
 }
 
 /// The keys of one slot; the inner error is the slot's own fault.

@@ -20,6 +20,7 @@ mod holders;
 mod import;
 mod inspect;
 mod keep;
+mod logged;
 mod online;
 mod origin;
 mod pause;
@@ -48,6 +49,7 @@ pub use freshness::{
 pub use holders::Holder;
 pub use import::{Imported, import, importable_in};
 pub use inspect::{FileKind, certificates_of, header_of, open_header, read_area, wrapped_of};
+pub use logged::audited_target;
 pub use online::{Online, encrypt_online};
 pub use origin::Origin;
 pub use pause::{

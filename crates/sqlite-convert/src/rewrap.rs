@@ -4,13 +4,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tdekit_key_store::{CertificateInfo, StoreError, Unlocked, WrappedDek};
+use tdekit_key_store::{AuditAction, CertificateInfo, StoreError, Unlocked, WrappedDek};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_page::header::decode_slot;
 use tdekit_sqlite_page::{DekEntry, FileKeys, Header, PageError, SLOT_COUNT, SLOT_LEN, read_slots};
 
 use crate::error::{DatabaseError, io_error};
 use crate::inspect::{FileKind, certificates_of, open_header, read_area, wrapped_of};
+use crate::logged::log;
 use crate::source::{Hold, Source, database_path, open_file};
 use crate::step::Step;
 use crate::watch::Watch;
@@ -60,7 +61,9 @@ pub fn rewrap(
         .collect::<Result<Vec<_>, DatabaseError>>()?;
     let changed = deks != header.deks;
     let new = Header { deks, ..header.clone() };
+    let mut not_logged = None;
     if changed {
+        not_logged = log(AuditAction::Rewrapped, &path, &new, unlocked)?;
         write_slots(&source, &area, &new, &keys, unlocked, watch)?;
     }
     drop(source);
@@ -77,7 +80,12 @@ pub fn rewrap(
                 .try_for_each(|sha256| store.record_use(sha256, new.file_id, &path)),
         );
     let known = digests.iter().filter_map(|sha256| store.by_sha256(sha256).cloned()).collect();
-    Ok(Rewrapped { path, certificates: known, changed, not_recorded: recorded.err() })
+    Ok(Rewrapped {
+        path,
+        certificates: known,
+        changed,
+        not_recorded: not_logged.or(recorded.err()),
+    })
 }
 
 /// The header area of an encrypted database, with its header and keys.

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{ErrorCode, TransactionBehavior};
 use tdekit_key_crypto::{Algorithm, SecretBytes};
-use tdekit_key_store::Unlocked;
+use tdekit_key_store::{AuditAction, StoreError, Unlocked};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_page::header::{commitment, read_all_slots};
 use tdekit_sqlite_page::keys::DEK_LEN;
@@ -33,6 +33,7 @@ use tdekit_sqlite_page::{
 use crate::at_work::AtWork;
 use crate::error::{CutShort, DatabaseError, io_error};
 use crate::inspect::wrapped_of;
+use crate::logged::log;
 use crate::pause::{Finishing, forget_earlier, is_paused};
 use crate::rewrap::{check, write_slots};
 use crate::source::{Hold, Source, database_path, open_file, pragma};
@@ -84,6 +85,8 @@ pub struct Rotated {
     pub dropped: Vec<u32>,
     /// Whether it went on with a rotation that had begun before.
     pub resumed: bool,
+    /// Why the key store's log does not tell that it began, where nobody here can write the store.
+    pub not_logged: Option<StoreError>,
 }
 
 /// Gives the database `name` a new key for the certificates that wrap the present one, and seals
@@ -119,6 +122,7 @@ pub fn rotate(
     let (area, header, keys) = check(&path, &source.file, unlocked)?;
     refuse_another(&path, &header, algorithm)?;
     let resumed = header.deks.len() > 1;
+    let mut not_logged = None;
     let (version, algorithm) = if resumed {
         let slots = read_all_slots(&area).map_err(bad_header(&path))?;
         let same = |slot: &Header| (slot.current, &slot.deks) == (header.current, &header.deks);
@@ -128,11 +132,12 @@ pub fn rotate(
         (header.current, header.algorithm)
     } else {
         let (new, keys) = with_new_version(&path, &header, &keys, algorithm, unlocked)?;
+        not_logged = log(AuditAction::RotationBegun, &path, &new, unlocked)?;
         write_slots(&source, &area, &new, &keys, unlocked, watch)?;
         (new.current, new.algorithm)
     };
     let dropped = seal_anew(&source, version, unlocked, watch).map_err(begun(&path))?;
-    Ok(Rotated { path, version, algorithm, dropped, resumed })
+    Ok(Rotated { path, version, algorithm, dropped, resumed, not_logged })
 }
 
 /// Fails where a change of the key has begun to another algorithm than the one asked for.
@@ -455,6 +460,7 @@ impl Sweep<'_> {
                 return Err(self.paused());
             };
             self.watch.done(Step::Proved);
+            log(AuditAction::Rotated, path, &new, unlocked)?;
             write_slots(source, &area, &new, &keys, unlocked, self.watch)?;
         }
         Ok(Some(dropped.iter().map(|dek| dek.version).collect()))

@@ -271,6 +271,14 @@ fn follow_main(file: *mut File, state: &mut State, level: c_int) -> Result<bool,
         return Ok(false);
     };
     let mut kind = kind;
+    if let Kind::Main(main) = &kind
+        && !state.origin.name.is_null()
+    {
+        // SAFETY: SQLite keeps the name of a main file as long as that is open.
+        let name = unsafe { CStr::from_ptr(state.origin.name) }.to_bytes();
+        let live = &main.shared.live;
+        live.ring().log_opening(name, &live.header())?;
+    }
     let mapped = kind.base(|base| state.origin.map_regions(base))?;
     if let Err(error) = mapped {
         kind.base(|base| base.shm_unmap(0))?;

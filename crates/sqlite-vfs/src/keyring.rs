@@ -1,17 +1,20 @@
 //! Keys of databases, unwrapped once a process: those of each key store in a keyring of its own.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tdekit_key_crypto::{Algorithm, SecretBytes, random_bytes};
-use tdekit_key_store::{StoreError, Unlocked, WrappedDek};
+use tdekit_key_store::{AuditAction, StoreError, Unlocked, WrappedDek};
 use tdekit_sqlite_page::header::{commitment, read_all_slots};
 use tdekit_sqlite_page::keys::DEK_LEN;
 use tdekit_sqlite_page::{DekEntry, DekVersion, FileKeys, Header, PageError, PageSize};
 
 use crate::VfsError;
+use crate::logged::{audited, is_unfinished};
 use crate::open_store::OpenStore;
 
 /// The algorithm and certificates for a new encrypted database.
@@ -237,6 +240,36 @@ impl Keyring {
         let versions = vec![DekVersion { version: 1, algorithm, dek }];
         let keys = FileKeys { file_id, current: 1, versions };
         Ok((self.note(header, keys), area))
+    }
+
+    /// Logs that the database at `path` is opened, where the key store asks for that.
+    ///
+    /// # Errors
+    /// `Store` or `Tenant`: it must not be opened.
+    pub(crate) fn log_opening(&self, path: &[u8], header: &Header) -> Result<(), VfsError> {
+        let path = Path::new(OsStr::from_bytes(path));
+        match self.store.known() {
+            Some(unlocked) if !is_unfinished(path) => unlocked
+                .log_opening(&header.file_id, || audited(path, header, unlocked.store()))
+                .map_err(|error| self.failed(error.into())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Logs that the database at `path` gets the key of `header`. Who has only the certificates
+    /// cannot log, nor can who cannot write the key store's directory; both may make databases.
+    ///
+    /// # Errors
+    /// `Store` or `Tenant`: it must not be made.
+    pub(crate) fn log_creation(&self, path: &[u8], header: &Header) -> Result<(), VfsError> {
+        let path = Path::new(OsStr::from_bytes(path));
+        match self.store.known() {
+            Some(unlocked) if !is_unfinished(path) => unlocked
+                .log_database(AuditAction::Created, &audited(path, header, unlocked.store()))
+                .map(drop)
+                .map_err(|error| self.failed(error.into())),
+            _ => Ok(()),
+        }
     }
 
     /// The connection's file was closed: keeps the keys for a while where the store stays open

@@ -21,6 +21,7 @@ mod journal;
 mod kept;
 pub mod keyring;
 mod live_keys;
+pub mod logged;
 mod main_db;
 mod mapping;
 mod new_db;

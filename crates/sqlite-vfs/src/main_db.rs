@@ -96,6 +96,14 @@ impl MainFile {
         }
     }
 
+    /// Takes note of the database's name: its opening is logged and its anchor looked at, each
+    /// where that is asked for.
+    pub(crate) fn opened_as(&mut self, place: &Place) -> Result<(), VfsError> {
+        let live = &self.shared.live;
+        live.ring().log_opening(&place.path, &live.header())?;
+        self.begin_freshness(place)
+    }
+
     /// Looks at the anchor from now on, where the header says that the database has freshness.
     pub(crate) fn begin_freshness(&mut self, place: &Place) -> Result<(), VfsError> {
         let (freshness, file_id) = {

@@ -157,7 +157,7 @@ impl NewFile {
                 }
                 Some(Kind::Main(mut main)) => {
                     if let Some(place) = &self.place {
-                        main.begin_freshness(place)?;
+                        main.opened_as(place)?;
                     }
                     return Ok(Some(Kind::Main(main)));
                 }
@@ -178,6 +178,9 @@ impl NewFile {
             Request::Encrypt(new) => {
                 let (opened, area) =
                     self.ring.create_header(new, PageSize::new(DEFAULT_PAGE_SIZE)?)?;
+                if let Some(place) = &self.place {
+                    self.ring.log_creation(&place.path, &opened.header)?;
+                }
                 if let Some(place) = self.place.as_ref().filter(|_| new.freshness) {
                     Fresh::create(place, opened.header.file_id)?;
                 }
@@ -206,7 +209,7 @@ impl NewFile {
             Some(opened) => {
                 let mut kind = encrypted(base, opened, level, true)?;
                 if let (Kind::Main(main), Some(place)) = (&mut kind, &self.place) {
-                    main.begin_freshness(place)?;
+                    main.opened_as(place)?;
                 }
                 kind
             }

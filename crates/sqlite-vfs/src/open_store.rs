@@ -109,6 +109,13 @@ impl OpenStore {
         Ok(dek)
     }
 
+    /// The store that is unlocked, if one is.
+    pub(crate) fn known(&self) -> Option<Arc<Unlocked>> {
+        let state = self.state();
+        let unlocked = state.unlocked.as_ref().map(|(_, unlocked)| unlocked);
+        state.given.as_ref().or(unlocked).cloned()
+    }
+
     fn unlock(&self, store: &KeyStore) -> Result<Unlocked, StoreError> {
         match self.tenant {
             Some(_) => store.unlock_by_configuration(),

@@ -165,7 +165,7 @@ unsafe extern "C" fn open(
         // SAFETY: as above.
         if let Some(place) = unsafe { place_of(host, name, flags) }? {
             match &mut kind {
-                Kind::Main(main) => main.begin_freshness(&place)?,
+                Kind::Main(main) => main.opened_as(&place)?,
                 Kind::New(new) => new.set_place(place),
                 _ => {}
             }

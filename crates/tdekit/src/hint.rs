@@ -78,6 +78,10 @@ pub(crate) fn store_hint(error: &StoreError) -> Option<String> {
             "it may also be of the same store, from before its master key was rotated; --replace \
              puts the backup in its place and keeps the store that is there under another name"
         }
+        StoreError::NotLogged { .. } => {
+            "the key store's directory must be writable: the log stands there \
+             (docs/format/audit-log.md)"
+        }
         StoreError::WrongKey { .. }
         | StoreError::BadSecret { .. }
         | StoreError::Config { .. }
@@ -360,6 +364,7 @@ pub(crate) fn notice_hint(notice: &Notice<'_>) -> Option<String> {
         | Notice::PlainNow { .. }
         | Notice::NotCompared { .. }
         | Notice::NotNoted { .. }
+        | Notice::NotLogged { .. }
         | Notice::NotForgotten { .. } => return None,
     })
 }

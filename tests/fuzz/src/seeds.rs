@@ -7,9 +7,9 @@ use tdekit_backup_media::{
     SetTexts, SignatureHeader, Source, Trailer, trailer_digest,
 };
 use tdekit_key_store::{
-    AUDIT_VERSION, AuditAction, AuditAnchor, AuditMark, AuditRecord, AuditSubject,
-    CertificateRecord, MasterKeyRecord, Protector, ProtectorKind, StoreFile, WrapMechanism,
-    WrappedDek,
+    AUDIT_VERSION, AuditAction, AuditAnchor, AuditCertificate, AuditKey, AuditMark, AuditRecord,
+    AuditSubject, CertificateRecord, MasterKeyRecord, Protector, ProtectorKind, StoreFile,
+    WrapMechanism, WrappedDek,
 };
 use tdekit_sqlite_page::header::{MAGIC, commitment, decode_slot};
 use tdekit_sqlite_page::{DekEntry, Header, PageSize};
@@ -85,9 +85,16 @@ fn audit_log() -> Vec<u8> {
         seq: 7,
         at: "2026-11-23T14:00:00Z".into(),
         action: AuditAction::BackedUp,
-        subject: AuditSubject::Certificate,
-        id: "0x00".into(),
-        name: "AppCert \u{2028}".into(),
+        subject: AuditSubject::DatabaseKey,
+        id: "00".repeat(16),
+        name: "/data/app \u{2028}".into(),
+        key: Some(AuditKey {
+            version: Some(1),
+            algorithm: "AES_256".into(),
+            certificates: vec![AuditCertificate { id: "0x00".into(), name: "AppCert".into() }],
+            certificates_left_out: 0,
+            media: "/backups/app.bak".into(),
+        }),
         uid: 1000,
         user: "ann".into(),
         program: "/usr/bin/tdekit".into(),

@@ -149,7 +149,7 @@ pub fn backup(
     };
     let record = Record::begin(&mut plan, header, secret.as_ref(), job.signer)?;
     drop(secret);
-    let body = record.write(source, base.as_ref(), map_key, run)?;
+    let body = record.write(source, base.as_ref(), map_key, (run, job.before_publish))?;
     let (kind, base) = (if base.is_some() { SetKind::Differential } else { SetKind::Full }, base);
     Ok(BackupOutcome {
         media_id: plan.media_id,

@@ -20,6 +20,9 @@ use crate::progress::Meter;
 use crate::snapshot::Snapshot;
 use crate::{Run, RunError, Sign};
 
+/// What may keep a whole set from counting.
+type BeforePublish<'a> = Option<&'a dyn Fn() -> Result<(), RunError>>;
+
 /// A record that is being written.
 pub(super) struct Record<'a> {
     set_id: Id,
@@ -91,7 +94,7 @@ impl<'r> Record<'r> {
         source: Opened,
         base: Option<&OpenBase<'_>>,
         map_key: Option<SecretBytes>,
-        run: &Run<'_>,
+        (run, before_publish): (&Run<'_>, BeforePublish<'_>),
     ) -> Result<Body, RunError> {
         let (meter, fate) = (Meter::new(run, source.bytes()), Fate::default());
         let families = u16::try_from(self.outputs.len()).unwrap_or(u16::MAX);
@@ -125,7 +128,7 @@ impl<'r> Record<'r> {
         };
         let map_key = map_key.filter(|_| self.header.has_page_map);
         let metadata = metadata(snapshot.as_deref(), map_key);
-        let mut body = self.finish(&metadata, snapshot.as_deref(), run)?;
+        let mut body = self.finish(&metadata, snapshot.as_deref(), (run, before_publish))?;
         (body.pages_stored, body.source_bytes) = (pages_stored, source_bytes);
         Ok(body)
     }
@@ -162,7 +165,7 @@ impl<'r> Record<'r> {
         self,
         metadata: &Metadata,
         snapshot: Option<&Snapshot>,
-        run: &Run<'_>,
+        (run, before_publish): (&Run<'_>, BeforePublish<'_>),
     ) -> Result<Body, RunError> {
         let at = self.at();
         let finished_ms = now_ms();
@@ -232,6 +235,7 @@ impl<'r> Record<'r> {
             only.behind = signature_record(&place, *signable, signer, at)?;
             body.signed = true;
         }
+        before_publish.map_or(Ok(()), |ask| ask())?;
         publish(unpublished)?;
         Ok(body)
     }

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{Connection, OpenFlags};
-use tdekit_key_store::{StoreError, Unlocked, thumbprint};
+use tdekit_key_store::{AuditAction, AuditDatabase, AuditKey, StoreError, Unlocked, thumbprint};
 use tdekit_sqlite::keyring::{self, NewDatabase};
 use tdekit_sqlite::scratch::Scratch;
 use tdekit_sqlite_convert::{
-    DatabaseError, Form, Options, Phase, Source, Target, Watch, copy_encrypted, file_uri,
-    interruptible, io_error, pragma, register,
+    DatabaseError, Form, Options, Phase, Source, Target, Watch, audited_target, copy_encrypted,
+    file_uri, interruptible, io_error, pragma, register,
 };
 use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, PageCodec, PageSize};
 
@@ -42,6 +42,8 @@ pub struct Wanted {
     pub sealable: bool,
     /// Whether SQLite shall check the whole file before it gets its name.
     pub check: bool,
+    /// What the audit log is to tell of the set.
+    pub set_key: AuditKey,
 }
 
 /// The result of a backup.
@@ -121,9 +123,10 @@ impl<'a> DatabaseSink<'a> {
         if self.wanted.check {
             self.check()?;
         }
+        let logged = self.log()?;
         let recorded = file_id.map_or(Ok(()), |file_id| self.record(file_id));
         let not_synced = publish(&self.target, &self.wanted.path, self.wanted.replace, self.watch)?;
-        Ok(Published { not_synced, not_recorded: recorded.err() })
+        Ok(Published { not_synced, not_recorded: logged.or(recorded.err()) })
     }
 
     fn set_len(&self, bytes: u64) -> Result<(), RunError> {
@@ -235,6 +238,25 @@ impl<'a> DatabaseSink<'a> {
             found if found == "ok" => Ok(()),
             found => Err(self.wrong(&format!("integrity_check: {found}"))),
         }
+    }
+
+    /// Logs where the database comes to stand, and under which key: its own, or as a plain one that
+    /// of the set.
+    fn log(&self) -> Result<Option<StoreError>, RunError> {
+        let Some(unlocked) = &self.unlocked else { return Ok(None) };
+        let path = &self.wanted.path;
+        let database = match self.wanted.form {
+            Form::Encrypted { .. } => {
+                let mut database = audited_target(&self.target, path, unlocked)?;
+                database.key.media.clone_from(&self.wanted.set_key.media);
+                database
+            }
+            Form::Plain => {
+                let key = self.wanted.set_key.clone();
+                AuditDatabase { path: path.clone(), file_id: None, key }
+            }
+        };
+        Ok(unlocked.log_database(AuditAction::Restored, &database)?)
     }
 
     /// Has the key store know the new file before it has its name, so that no crash leaves a

@@ -26,6 +26,8 @@ pub struct Database {
     pub source: DatabaseSource,
     /// Of an encrypted one: SHA-256 of the certificates that wrap its key.
     pub certificates: Option<Vec<[u8; 32]>>,
+    /// Of an encrypted one: the version of its key.
+    pub key_version: Option<u32>,
     /// The store that opened it.
     pub unlocked: Option<Arc<Unlocked>>,
 }
@@ -115,7 +117,7 @@ pub fn open<E: From<RunError>>(
 ) -> Result<Database, E> {
     let failed = |error: DatabaseError| E::from(error.into());
     register().map_err(DatabaseError::sqlite("prepare to open", &path, None)).map_err(failed)?;
-    let (mut unlocked, mut encrypted) = (None, None);
+    let (mut unlocked, mut encrypted, mut key_version) = (None, None, None);
     match FileKind::of(area) {
         FileKind::Plain | FileKind::Empty => {}
         FileKind::Encrypted => {
@@ -124,13 +126,14 @@ pub fn open<E: From<RunError>>(
             let (header, _) = open_header(&path, area, &store).map_err(failed)?;
             unlocked = Some(store);
             encrypted = Some((header.file_id, certificates_of(&header)));
+            key_version = Some(header.current);
         }
         FileKind::Other => return Err(failed(DatabaseError::NotADatabase { path })),
     }
     let connection = connect(&path, encrypted.is_some())?;
     let (encrypted_file_id, certificates) = encrypted.unzip();
     let source = DatabaseSource { connection, path, encrypted_file_id };
-    Ok(Database { source, certificates, unlocked })
+    Ok(Database { source, certificates, key_version, unlocked })
 }
 
 fn connect(path: &Path, encrypted: bool) -> Result<Connection, RunError> {

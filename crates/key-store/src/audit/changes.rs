@@ -40,19 +40,19 @@ pub(crate) fn changes(before: Option<&StoreFile>, after: &StoreFile) -> Vec<Audi
 /// An entry about the master key of a store.
 pub(crate) fn master_key(action: AuditAction, file: &StoreFile) -> AuditEvent {
     let id = hex::encode(file.master_key.id);
-    AuditEvent { action, subject: AuditSubject::MasterKey, id, name: String::new() }
+    AuditEvent { action, subject: AuditSubject::MasterKey, id, name: String::new(), key: None }
 }
 
 /// An entry about what opens a store.
 pub(crate) fn protector(action: AuditAction, protector: &Protector) -> AuditEvent {
     let (id, name) = (hex::encode(protector.id), protector.kind.to_string());
-    AuditEvent { action, subject: AuditSubject::Protector, id, name }
+    AuditEvent { action, subject: AuditSubject::Protector, id, name, key: None }
 }
 
 /// An entry about a certificate.
 pub(crate) fn certificate(action: AuditAction, record: &CertificateRecord) -> AuditEvent {
     let (id, name) = (thumbprint(&sha1_thumbprint(&record.der)), record.name.clone());
-    AuditEvent { action, subject: AuditSubject::Certificate, id, name }
+    AuditEvent { action, subject: AuditSubject::Certificate, id, name, key: None }
 }
 
 fn certificate_change(

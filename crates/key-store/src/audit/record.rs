@@ -5,8 +5,10 @@ use tdekit_key_crypto::{SecretBytes, hmac_sha256, verify_hmac_sha256};
 
 use crate::error::StoreError;
 
-/// Version of the log's lines that this program writes, and the newest that it reads.
-pub const AUDIT_VERSION: u16 = 1;
+/// The newest version of the log's lines that this program reads. Of those that it writes, an entry
+/// that version 1 can tell has version 1.
+pub const AUDIT_VERSION: u16 = 2;
+const OLDEST_VERSION: u16 = 1;
 /// Most bytes of a line, its end left out.
 pub const MAX_AUDIT_LINE_BYTES: usize = 16 << 10;
 
@@ -37,6 +39,12 @@ pub enum AuditAction {
     Added,
     /// It is in the store no more.
     Removed,
+    /// A plain database got it. Version 2, as all that follow.
+    Encrypted,
+    /// Its database is plain from now on.
+    Decrypted,
+    /// It is in force, and pages under the one before are sealed anew.
+    RotationBegun,
 }
 
 /// The kind of key.
@@ -66,6 +74,37 @@ pub struct AuditEvent {
     pub id: String,
     /// Its name for people: of a certificate, of a kind of protector, of a file. May be empty.
     pub name: String,
+    /// More of a database's key.
+    pub key: Option<AuditKey>,
+}
+
+/// What an entry tells of a key outside the store: of a database, or of a backup set.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditKey {
+    /// Its version in the database's header; none where there is no such key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
+    /// The algorithm that seals under it.
+    pub algorithm: String,
+    /// Those that wrap it.
+    pub certificates: Vec<AuditCertificate>,
+    /// How many certificates are left out, where they are too many for a line.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub certificates_left_out: usize,
+    /// The place of the backup, for a key of one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub media: String,
+}
+
+/// A certificate, as an entry names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditCertificate {
+    /// SHA-1.
+    pub id: String,
+    /// Its name in the store; empty for one of another store.
+    pub name: String,
 }
 
 /// An entry of the log.
@@ -86,6 +125,9 @@ pub struct AuditRecord {
     pub id: String,
     /// Its name, or nothing.
     pub name: String,
+    /// More of a database's key. Version 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<AuditKey>,
     /// The operating system's number of the user.
     pub uid: u32,
     /// The user's name, or nothing where the system does not tell.
@@ -160,12 +202,31 @@ impl<'a> Line<'a> {
         if v > AUDIT_VERSION {
             return Err(StoreError::FutureVersion { found: v, supported: AUDIT_VERSION });
         }
-        Ok(Self { record: serde_json::from_slice(json).map_err(malformed)?, json, mac })
+        let record: AuditRecord = serde_json::from_slice(json).map_err(malformed)?;
+        if v < version_of(record.action, record.key.as_ref()) {
+            return Err(corrupt(format!("version {v} has no such entry")));
+        }
+        Ok(Self { record, json, mac })
     }
 
     pub(crate) fn holds(&self, key: &SecretBytes) -> bool {
         verify_hmac_sha256(key.expose(), &[MAC_LABEL, self.json], &self.mac)
     }
+}
+
+/// The oldest version that can tell it.
+pub(super) fn version_of(action: AuditAction, key: Option<&AuditKey>) -> u16 {
+    use AuditAction::{Decrypted, Encrypted, RotationBegun};
+    match action {
+        Encrypted | Decrypted | RotationBegun => AUDIT_VERSION,
+        _ if key.is_some() => AUDIT_VERSION,
+        _ => OLDEST_VERSION,
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 fn joined(mac: &[u8; 32], json: &[u8]) -> Vec<u8> {
@@ -191,6 +252,7 @@ mod tests {
             subject: AuditSubject::Certificate,
             id: "0xAB".into(),
             name: "App \"1\"".into(),
+            key: None,
             uid: 1000,
             user: "ann".into(),
             program: "/usr/bin/tdekit".into(),
@@ -212,11 +274,53 @@ mod tests {
         assert!(!read.holds(&SecretBytes::from_slice(&[2; 32]).unwrap()));
     }
 
+    /// As above.
+    #[test]
+    fn a_database_key_has_a_line_of_version_2() {
+        let certificates = vec![AuditCertificate { id: "0xAB".into(), name: "App".into() }];
+        let record = AuditRecord {
+            v: 2,
+            seq: 1,
+            at: "2026-11-24T12:00:00Z".into(),
+            action: AuditAction::RotationBegun,
+            subject: AuditSubject::DatabaseKey,
+            id: "00".repeat(16),
+            name: "/data/app.db".into(),
+            key: Some(AuditKey {
+                version: Some(2),
+                algorithm: "AES_256".into(),
+                certificates,
+                ..AuditKey::default()
+            }),
+            uid: 1000,
+            user: "ann".into(),
+            program: "/usr/bin/tdekit".into(),
+            pid: 7,
+            prev: "0".repeat(64),
+        };
+        let key = SecretBytes::from_slice(&[1; 32]).unwrap();
+        let json = concat!(
+            r#"{"v":2,"seq":1,"at":"2026-11-24T12:00:00Z","action":"rotation-begun","#,
+            r#""subject":"database-key","id":"00000000000000000000000000000000","#,
+            r#""name":"/data/app.db","key":{"version":2,"algorithm":"AES_256","#,
+            r#""certificates":[{"id":"0xAB","name":"App"}]},"uid":1000,"user":"ann","#,
+            r#""program":"/usr/bin/tdekit","pid":7,"#,
+            r#""prev":"0000000000000000000000000000000000000000000000000000000000000000"}"#,
+        );
+        let mac = "374c852731070de049deaff131a025ebd7e2c6a4197dc7158ffc4a9f64e2db27";
+        let (line, _) = record.seal(&key).unwrap();
+        assert_eq!(String::from_utf8(line.clone()).unwrap(), format!("{mac} {json}\n"));
+        let read = Line::decode(line.strip_suffix(b"\n").unwrap()).unwrap();
+        assert!(read.holds(&key) && read.record == record);
+        let older = String::from_utf8(line).unwrap().replace("\"v\":2", "\"v\":1");
+        assert!(Line::decode(older.trim_end().as_bytes()).is_err());
+    }
+
     #[test]
     fn a_newer_line_is_told_and_a_long_one_refused() {
-        let newer = format!("{} {{\"v\":2,\"other\":0}}", "0".repeat(64));
+        let newer = format!("{} {{\"v\":3,\"other\":0}}", "0".repeat(64));
         let refused = Line::decode(newer.as_bytes()).unwrap_err();
-        assert!(matches!(refused, StoreError::FutureVersion { found: 2, supported: 1 }));
+        assert!(matches!(refused, StoreError::FutureVersion { found: 3, supported: 2 }));
         assert!(Line::decode(&[b'0'; MAX_AUDIT_LINE_BYTES + 1]).is_err());
     }
 }

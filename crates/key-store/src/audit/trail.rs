@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tdekit_key_crypto::SecretBytes;
 
-use super::record::{AUDIT_VERSION, AuditEvent, AuditRecord, Line};
+use super::record::{AuditEvent, AuditRecord, Line, version_of};
 use crate::clock::{iso8601, now_seconds};
 use crate::derive::StoreKeys;
 use crate::disk;
@@ -84,13 +84,14 @@ fn append(
     let mut lines = Vec::new();
     for event in events {
         let record = AuditRecord {
-            v: AUDIT_VERSION,
+            v: version_of(event.action, event.key.as_ref()),
             seq: mark.sequence.saturating_add(1),
             at: iso8601(now_seconds()),
             action: event.action,
             subject: event.subject,
             id: event.id.clone(),
             name: event.name.clone(),
+            key: event.key.clone(),
             uid,
             user: user.clone(),
             program: program.clone(),
@@ -128,12 +129,17 @@ fn write_lines(file: &mut File, path: &Path, there: &[u8], lines: &[u8]) -> Resu
     Ok(())
 }
 
-/// The last entry of the log, if it is under the store's key.
+/// The last entry of the log, if it is under the store's key. Behind one of a newer version nothing
+/// is added: what cannot be read cannot be followed.
 fn last_mark(dir: &Path, key: &SecretBytes) -> Result<Option<AuditMark>, StoreError> {
     for path in segments(dir)?.into_iter().rev() {
         let Some(bytes) = disk::read_limited(&path, MAX_BYTES)? else { continue };
         let Some(line) = whole_lines(&bytes).next_back() else { continue };
-        let Ok(line) = Line::decode(line) else { return Ok(None) };
+        let line = match Line::decode(line) {
+            Ok(line) => line,
+            Err(newer @ StoreError::FutureVersion { .. }) => return Err(newer),
+            Err(_) => return Ok(None),
+        };
         let mark = AuditMark { sequence: line.record.seq, mac: line.mac };
         return Ok(line.holds(key).then_some(mark));
     }

@@ -27,7 +27,20 @@ struct Config {
     unlock: UnlockConfig,
     #[serde(default)]
     backup: BackupConfig,
+    #[serde(default)]
+    audit: AuditConfig,
 }
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AuditConfig {
+    /// Whether the openings of databases are logged.
+    #[serde(default)]
+    openings: bool,
+}
+
+/// What the configuration says: the ways to open the store, and whether openings are logged.
+pub(crate) type Configured = (Vec<Unlock>, bool);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -72,12 +85,16 @@ struct UnlockConfig {
 /// `BadSecret` when `TDEKIT_KEY` is not hexadecimal, `InvalidValue` for variables of key services,
 /// `Config` or `InsecureFile` for the configuration file, `Io`.
 pub fn unlocks_from_environment(dir: &Path) -> Result<Vec<Unlock>, StoreError> {
-    let config = read_config(&dir.join(CONFIG_FILE_NAME))?.unlock;
+    from_environment(dir).map(|(unlocks, _)| unlocks)
+}
+
+pub(crate) fn from_environment(dir: &Path) -> Result<Configured, StoreError> {
+    let Config { unlock: config, audit, .. } = read_config(&dir.join(CONFIG_FILE_NAME))?;
     let mut unlocks = from_variables(variable)?;
     let access = service_access(dir, &config)?;
     unlocks.extend(services_from_variables(variable)?.into_iter().map(access));
     unlocks.extend(from_config(dir, config)?);
-    Ok(unlocks)
+    Ok((unlocks, audit.openings))
 }
 
 /// The ways to open the store in `dir` that its own `config.toml` names, in the order of
@@ -87,8 +104,12 @@ pub fn unlocks_from_environment(dir: &Path) -> Result<Vec<Unlock>, StoreError> {
 /// # Errors
 /// `Config` or `InsecureFile` for the configuration file, `InvalidValue`, `Io`.
 pub fn unlocks_from_configuration(dir: &Path) -> Result<Vec<Unlock>, StoreError> {
+    from_configuration(dir).map(|(unlocks, _)| unlocks)
+}
+
+pub(crate) fn from_configuration(dir: &Path) -> Result<Configured, StoreError> {
     let path = dir.join(CONFIG_FILE_NAME);
-    let config = read_config(&path)?.unlock;
+    let Config { unlock: config, audit, .. } = read_config(&path)?;
     if config.vault.as_ref().is_some_and(|vault| vault.token_file.is_none()) {
         let reason = "[unlock.vault] of a store that connections name by tdekit_home must have a \
                       token_file: VAULT_TOKEN is of the process";
@@ -96,7 +117,12 @@ pub fn unlocks_from_configuration(dir: &Path) -> Result<Vec<Unlock>, StoreError>
     }
     let mut unlocks: Vec<Unlock> = variable(AGENT_VARIABLE).map(agent::named).into_iter().collect();
     unlocks.extend(from_config(dir, config)?);
-    Ok(unlocks)
+    Ok((unlocks, audit.openings))
+}
+
+/// Whether the configuration of the store in `dir` has openings logged.
+pub(crate) fn logs_openings(dir: &Path) -> Result<bool, StoreError> {
+    Ok(read_config(&dir.join(CONFIG_FILE_NAME))?.audit.openings)
 }
 
 fn variable(name: &str) -> Option<OsString> {
@@ -324,6 +350,16 @@ mod tests {
         assert!(read_config(&path).unwrap().unlock.key_file.is_none());
         fs::write(&path, "[unlock]\nkey_file = \"k\"\n").unwrap();
         assert_eq!(read_config(&path).unwrap().unlock.key_file, Some("k".into()));
+        for (text, asked) in
+            [("", false), ("[audit]\n", false), ("[audit]\nopenings = true\n", true)]
+        {
+            fs::write(&path, text).unwrap();
+            assert_eq!(logs_openings(dir.path()).unwrap(), asked, "{text:?}");
+        }
+        for wrong in ["[audit]\nopening = true\n", "[audit]\nopenings = 1\n"] {
+            fs::write(&path, wrong).unwrap();
+            assert!(matches!(logs_openings(dir.path()), Err(StoreError::Config { .. })), "{wrong}");
+        }
         fs::write(&path, "[unlock]\nkeyfile = \"k\"\n").unwrap();
         assert!(matches!(read_config(&path), Err(StoreError::Config { .. })));
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o666);

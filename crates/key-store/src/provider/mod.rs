@@ -20,6 +20,7 @@ pub use environment::{
     BackupPolicy, CONFIG_FILE_NAME, backup_policy, unlocks_from_configuration,
     unlocks_from_environment,
 };
+pub(crate) use environment::{Configured, from_configuration, from_environment, logs_openings};
 pub use key_material::{MIN_KEY_BYTES, generate_key_file};
 pub use password::password_cost;
 pub use secret_file::{read_key_file, read_password_file};

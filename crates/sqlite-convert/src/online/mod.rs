@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tdekit_key_store::{StoreError, Unlocked};
+use tdekit_key_store::{AuditAction, StoreError, Unlocked};
 use tdekit_sqlite::keyring;
 
 use self::catch_up::Follower;
@@ -28,6 +28,7 @@ use crate::convert::{Form, Options, copy_encrypted};
 use crate::copy::unknown_names;
 use crate::error::{DatabaseError, io_error};
 use crate::inspect::{FileKind, read_area};
+use crate::logged::log_target;
 use crate::source::{Source, database_path, open_file};
 use crate::step::Step;
 use crate::target::{Target, remove_side_files, spoil_unlinked, sync_directory};
@@ -167,6 +168,8 @@ impl Work<'_> {
         }
         drop(phase);
         watch.done(Step::CaughtUp);
+        let to = (target, self.live.path.as_path());
+        let logged = log_target(AuditAction::Encrypted, to, self.unlocked)?;
         let recorded = certificates::record(self.form, self.unlocked, file_id, &self.live.path);
         watch.done(Step::Recorded);
         let switched = self.switch(mirror, follower);
@@ -179,7 +182,7 @@ impl Work<'_> {
             locked,
             writers_held: self.writers_held,
             not_synced,
-            not_recorded: recorded.err(),
+            not_recorded: logged.or(recorded.err()),
         }))
     }
 

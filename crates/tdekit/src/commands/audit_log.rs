@@ -1,8 +1,12 @@
 //! `tdekit audit log`: what happened to keys.
 
+use std::fs::File;
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use tdekit_key_store::{AuditRecord, AuditReport};
+use tdekit_key_store::{AuditKey, AuditRecord, AuditReport};
+use tdekit_sqlite_convert::{header_of, read_area};
 
 use crate::error::CommandError;
 use crate::global::GlobalArgs;
@@ -21,6 +25,10 @@ pub(crate) struct LogArgs {
     /// Open the master key and check that no entry was changed, moved or removed
     #[arg(long)]
     verify: bool,
+    /// Show the entries of this database alone: by its path, and by the identifier of its file where
+    /// that is there and encrypted; may be given repeatedly
+    #[arg(long, value_name = "FILE")]
+    database: Vec<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -40,7 +48,35 @@ struct Shown<'a> {
     begins_after: u64,
     torn_bytes: usize,
     faults: Vec<String>,
-    entries: &'a [AuditRecord],
+    entries: Vec<&'a AuditRecord>,
+}
+
+/// The databases whose entries are shown: their paths, and the identifiers of their files.
+struct Wanted {
+    paths: Vec<String>,
+    ids: Vec<String>,
+}
+
+impl Wanted {
+    fn of(databases: &[PathBuf]) -> Self {
+        let mut wanted = Self { paths: Vec::new(), ids: Vec::new() };
+        for name in databases {
+            let path = name.canonicalize().or_else(|_| std::path::absolute(name));
+            wanted.paths.push(path.as_ref().unwrap_or(name).to_string_lossy().into_owned());
+            let area = File::open(name).and_then(|file| read_area(&file));
+            let header = area.ok().and_then(|area| header_of(name, &area).ok());
+            wanted.ids.extend(header.map(|header| hex(&header.file_id)));
+        }
+        wanted
+    }
+
+    fn has(&self, entry: &AuditRecord) -> bool {
+        self.paths.is_empty() || self.paths.contains(&entry.name) || self.ids.contains(&entry.id)
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn log(args: &LogArgs, global: &GlobalArgs) -> Result<(), CommandError> {
@@ -48,6 +84,8 @@ fn log(args: &LogArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         true => session::open_unlocked_store(global)?.verify_audit_log()?,
         false => session::open_store(global)?.audit_log()?,
     };
+    let wanted = Wanted::of(&args.database);
+    let shown: Vec<_> = report.entries.iter().filter(|entry| wanted.has(entry)).collect();
     match args.json {
         true => output::json(&Shown {
             verified: args.verify && report.kept,
@@ -55,9 +93,9 @@ fn log(args: &LogArgs, global: &GlobalArgs) -> Result<(), CommandError> {
             begins_after: report.begins_after,
             torn_bytes: report.torn_bytes,
             faults: report.faults.iter().map(ToString::to_string).collect(),
-            entries: &report.entries,
+            entries: shown,
         })?,
-        false => print(args, &report)?,
+        false => print(args, &report, &shown)?,
     }
     match report.faults.len() {
         0 => Ok(()),
@@ -65,8 +103,8 @@ fn log(args: &LogArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     }
 }
 
-fn print(args: &LogArgs, report: &AuditReport) -> Result<(), CommandError> {
-    let row = |entry: &AuditRecord| {
+fn print(args: &LogArgs, report: &AuditReport, shown: &[&AuditRecord]) -> Result<(), CommandError> {
+    let row = |entry: &&AuditRecord| {
         let user = if entry.user.is_empty() { entry.uid.to_string() } else { entry.user.clone() };
         vec![
             entry.seq.to_string(),
@@ -77,11 +115,13 @@ fn print(args: &LogArgs, report: &AuditReport) -> Result<(), CommandError> {
             word(&entry.subject),
             entry.name.clone(),
             entry.id.clone(),
+            entry.key.as_ref().map(details).unwrap_or_default(),
         ]
     };
-    if !report.entries.is_empty() {
-        let header = ["entry", "time", "user", "program", "action", "key", "name", "identifier"];
-        output::table(&header, report.entries.iter().map(row).collect())?;
+    if !shown.is_empty() {
+        let header =
+            ["entry", "time", "user", "program", "action", "key", "name", "identifier", "more"];
+        output::table(&header, shown.iter().map(row).collect())?;
     }
     if !report.kept {
         output::line("The key store keeps no audit log yet; its next change begins one.")?;
@@ -104,6 +144,23 @@ fn print(args: &LogArgs, report: &AuditReport) -> Result<(), CommandError> {
         (true, false) => Ok(()),
         (false, _) => output::line(format_args!("{entries} entries, not verified (--verify).")),
     }
+}
+
+/// What the log tells of a database's key.
+fn details(key: &AuditKey) -> String {
+    let version = key.version.map(|version| format!("key version {version}"));
+    let names = key.certificates.iter().map(|one| match one.name.is_empty() {
+        true => one.id.clone(),
+        false => one.name.clone(),
+    });
+    let mut names: Vec<_> = names.collect();
+    if key.certificates_left_out > 0 {
+        names.push(format!("{} more", key.certificates_left_out));
+    }
+    let certificates = (!names.is_empty()).then(|| format!("certificate {}", names.join(", ")));
+    let media = (!key.media.is_empty()).then(|| format!("backup {}", key.media));
+    let parts = [version, Some(key.algorithm.clone()), certificates, media];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 /// The word that JSON has for it.

@@ -17,6 +17,7 @@ use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::{Inherited, refuse_downgrade};
 use tdekit_backup_run::input::Input;
 use tdekit_backup_run::labels::{host, now_ms, program, user};
+use tdekit_backup_run::logged::BackupEntry;
 use tdekit_backup_run::place;
 use tdekit_backup_run::place::{Opened, Place, is_missing, open, targets};
 use tdekit_backup_run::signature::Signer;
@@ -148,6 +149,8 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
     let signer = args.signer(global, &policy, database.as_ref(), chosen.as_ref())?;
     downgrade::refuse_backup(&policy, chosen.is_some(), signer.as_ref())?;
     let replaced = if mode == Mode::Replace { uses_of(&places) } else { Vec::new() };
+    let entry = BackupEntry::of(database.as_ref(), chosen.as_ref(), &places);
+    let log = || entry.as_ref().map_or(Ok(()), |entry| entry.write(global));
     let (source, labels, unlocked) = args.source(database)?;
     let base_keys = args.base_keys(global, unlocked)?;
     let names: Vec<_> = chosen.iter().flat_map(|(chosen, _)| &chosen.certificates).collect();
@@ -156,6 +159,7 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
         .as_ref()
         .map(|(_, wrapping)| CertificateNames { store: wrapping.store(), names: &names });
     let job = BackupJob {
+        before_publish: Some(&log),
         layout: if args.stripe { Layout::Stripes } else { Layout::Mirrors },
         mode,
         differential: args.differential,

@@ -14,6 +14,7 @@ use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
 use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::certificates_for;
+use tdekit_backup_run::logged::key_of;
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::signature::{is_our_own, require_signed};
 use tdekit_backup_run::stream::StreamFile;
@@ -329,9 +330,16 @@ impl Work<'_> {
             form: form.clone(),
             sealable: self.set.source_encrypted,
             check: self.args.check,
+            set_key: key_of(self.set, places),
         };
+        // A plain one is logged too, where a key of the store opened the set.
+        let of_set = match (&self.keys, self.set.algorithm) {
+            (Some(Keys::Store(unlocked)), Some(_)) => Some(Arc::clone(unlocked)),
+            _ => None,
+        };
+        let logs = unlocked.clone().or(of_set);
         let shown = Shown::default();
-        let mut sink = DatabaseSink::new(wanted, unlocked.clone(), &shown)?;
+        let mut sink = DatabaseSink::new(wanted, logs, &shown)?;
         let reporter = Reporter::new("restore", self.args.stats);
         let report = |progress| reporter.at(progress);
         let steered = steer(self.args.threads, self.args.throttle, &report);

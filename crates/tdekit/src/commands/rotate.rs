@@ -68,6 +68,9 @@ pub(crate) fn run(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandE
         let (version, algorithm) = (done.version, done.algorithm);
         let path = done.path.display();
         output::line(format_args!("{how}: {path}, key version {version}, {algorithm}"))?;
+        if let Some(error) = done.not_logged {
+            output::warning(format_args!("the key store's audit log does not tell it: {error}"));
+        }
     }
     Ok(())
 }

@@ -1,0 +1,90 @@
+//! Entries of the key store's audit log about backups and restored databases. Each is written
+//! before what it tells of counts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tdekit_key_store::{AuditAction, AuditCertificate, AuditDatabase, AuditKey, Unlocked};
+
+use crate::database::source::{Chosen, Database, Wrapping};
+use crate::operator::{Notice, Operator};
+use crate::place::Place;
+use crate::{RunError, SetInfo};
+
+/// What the log calls pages that nothing seals.
+const NO_ALGORITHM: &str = "none";
+
+/// The entry about a backup that is made.
+pub struct BackupEntry {
+    unlocked: Arc<Unlocked>,
+    database: AuditDatabase,
+}
+
+impl BackupEntry {
+    /// That of a backup which a key takes part in: the database's, or the set's. Who only wraps
+    /// for certificates, without a secret of the store, cannot log.
+    #[must_use]
+    pub fn of(
+        database: Option<&Database>,
+        chosen: Option<&(Chosen, Wrapping)>,
+        places: &[Place],
+    ) -> Option<Self> {
+        let of_set = match chosen {
+            Some((_, Wrapping::Unlocked(unlocked))) => Some(unlocked),
+            _ => None,
+        };
+        let of_database = database.and_then(|database| database.unlocked.as_ref());
+        let unlocked = Arc::clone(of_database.or(of_set)?);
+        let certificates = chosen.iter().flat_map(|(chosen, _)| &chosen.certificates);
+        let key = AuditKey {
+            version: database.and_then(|database| database.key_version),
+            algorithm: name_of(chosen.map(|(chosen, _)| chosen.algorithm)),
+            certificates: certificates.map(AuditCertificate::of).collect(),
+            media: media(places),
+            ..AuditKey::default()
+        };
+        let path = database.map(|database| database.source.path.clone());
+        let path = path.unwrap_or_else(|| PathBuf::from("standard input"));
+        let file_id = database.and_then(|database| database.source.encrypted_file_id);
+        Some(Self { unlocked, database: AuditDatabase { path, file_id, key } })
+    }
+
+    /// Writes it. That nobody here can write the store is a notice.
+    ///
+    /// # Errors
+    /// `NotLogged` of the key store.
+    pub fn write(&self, operator: &dyn Operator) -> Result<(), RunError> {
+        let logged = self.unlocked.log_database(AuditAction::BackedUp, &self.database)?;
+        if let Some(error) = &logged {
+            operator.tell(&Notice::NotLogged { error });
+        }
+        Ok(())
+    }
+}
+
+/// What the log tells of the set that a database comes from.
+#[must_use]
+pub fn key_of(set: &SetInfo, places: &[Place]) -> AuditKey {
+    let certificate = |recipient: &crate::Recipient| AuditCertificate {
+        id: recipient.wrapped.thumbprint(),
+        name: recipient.name.clone(),
+    };
+    AuditKey {
+        algorithm: name_of(set.algorithm),
+        certificates: set.recipients.iter().map(certificate).collect(),
+        media: media(places),
+        ..AuditKey::default()
+    }
+}
+
+fn name_of(algorithm: Option<tdekit_key_crypto::Algorithm>) -> String {
+    algorithm.map_or(NO_ALGORITHM, |algorithm| algorithm.name()).to_owned()
+}
+
+fn media(places: &[Place]) -> String {
+    let shown = |place: &Place| match place.recorded() {
+        Some(path) => path.to_string_lossy().into_owned(),
+        None => place.shown(),
+    };
+    places.iter().map(shown).collect::<Vec<_>>().join(", ")
+}

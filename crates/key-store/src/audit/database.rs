@@ -1,0 +1,185 @@
+//! Entries about keys outside the store, those of databases and backups: changes of them, and their
+//! openings where the store's configuration asks for that.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{Access, access};
+use tdekit_key_crypto::sha256;
+
+use super::record::{AuditAction, AuditCertificate, AuditEvent, AuditKey, AuditSubject};
+use crate::certificate::CertificateInfo;
+use crate::error::StoreError;
+use crate::store::KeyStore;
+use crate::unlocked::Unlocked;
+use crate::wrapped::WrappedDek;
+
+/// Most bytes of a path as JSON, and of what is told of its key: a line must not fail for them.
+const MAX_PATH_BYTES: usize = 4 << 10;
+const MAX_KEY_BYTES: usize = 6 << 10;
+/// Most openings that a process remembers; one that is forgotten is logged once more.
+const MAX_REMEMBERED: usize = 1 << 16;
+
+/// The openings that this process has logged.
+static TOLD: Mutex<Option<(u32, HashSet<[u8; 32]>)>> = Mutex::new(None);
+
+/// A database, or a backup, whose key something happens to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AuditDatabase {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// The identifier of an encrypted database's file.
+    pub file_id: Option<[u8; 16]>,
+    /// Its key.
+    pub key: AuditKey,
+}
+
+impl AuditDatabase {
+    fn event(&self, action: AuditAction) -> AuditEvent {
+        let mut key = self.key.clone();
+        key.media = shortened(&key.media);
+        while encoded_len(&key) > MAX_KEY_BYTES && key.certificates.pop().is_some() {
+            key.certificates_left_out += 1;
+        }
+        AuditEvent {
+            action,
+            subject: AuditSubject::DatabaseKey,
+            id: self.file_id.map(hex::encode).unwrap_or_default(),
+            name: shortened(&self.path.to_string_lossy()),
+            key: Some(key),
+        }
+    }
+}
+
+impl AuditCertificate {
+    /// One of the store.
+    #[must_use]
+    pub fn of(info: &CertificateInfo) -> Self {
+        Self { id: info.thumbprint(), name: info.name.clone() }
+    }
+
+    /// That of a wrapped key; its name where the store has it.
+    #[must_use]
+    pub fn of_wrapped(wrapped: &WrappedDek, store: &KeyStore) -> Self {
+        let known = store.by_sha256(&wrapped.sha256);
+        let name = known.map(|info| info.name.clone()).unwrap_or_default();
+        Self { id: wrapped.thumbprint(), name }
+    }
+}
+
+impl Unlocked {
+    /// Logs what is about to be done to a database's key, and has the store know that entry, so
+    /// that a log which is cut before it is told.
+    ///
+    /// A store whose directory this process cannot write at all is in use as it is meant to be: its
+    /// error is returned as a value, for a warning, and what was to be logged may be done. Where
+    /// openings have to be logged, that is refused too.
+    ///
+    /// # Errors
+    /// `NotLogged`: what was to be logged must not be done.
+    pub fn log_database(
+        &self,
+        action: AuditAction,
+        database: &AuditDatabase,
+    ) -> Result<Option<StoreError>, StoreError> {
+        let logged = self.log_and_mark(&[database.event(action)]);
+        let Err(error) = logged else { return Ok(None) };
+        match is_read_only(self.store().dir(), &error) && !self.logs_openings()? {
+            true => Ok(Some(error)),
+            false => Err(not_logged(error)),
+        }
+    }
+
+    /// Logs the opening of a database, once in a process, where `openings` under `[audit]` in the
+    /// store's `config.toml` asks for that. `database` is called only then.
+    ///
+    /// # Errors
+    /// `NotLogged`: the database must not be opened. `Config`, `InsecureFile`.
+    pub fn log_opening(
+        &self,
+        file_id: &[u8; 16],
+        database: impl FnOnce() -> AuditDatabase,
+    ) -> Result<(), StoreError> {
+        if !self.logs_openings()? {
+            return Ok(());
+        }
+        let what = sha256(&[&self.store().file().store_id, file_id]);
+        if with_told(|told| told.contains(&what)) {
+            return Ok(());
+        }
+        self.log(&[database().event(AuditAction::Opened)]).map_err(not_logged)?;
+        with_told(|told| {
+            if told.len() >= MAX_REMEMBERED {
+                told.clear();
+            }
+            told.insert(what);
+        });
+        Ok(())
+    }
+}
+
+/// The openings that this process has logged: the child of a fork has logged none. The lock is
+/// never held while files are written.
+fn with_told<T>(work: impl FnOnce(&mut HashSet<[u8; 32]>) -> T) -> T {
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    match &mut *told {
+        Some((of, told)) if *of == process::id() => work(told),
+        other => work(&mut other.insert((process::id(), HashSet::new())).1),
+    }
+}
+
+fn not_logged(error: StoreError) -> StoreError {
+    StoreError::NotLogged { error: Box::new(error) }
+}
+
+/// Whether `error` is that nothing in `dir` can be written by this process. A file in it that
+/// somebody protected is something else.
+fn is_read_only(dir: &Path, error: &StoreError) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error, StoreError::Io { source, .. }
+        if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
+        && access(dir, Access::WRITE_OK).is_err()
+}
+
+/// The end of a text that is too long, which has the file's name.
+fn shortened(text: &str) -> String {
+    let mut rest = text;
+    while encoded_len(&rest) > MAX_PATH_BYTES {
+        let half = rest.len() / 2;
+        let next = (half..).find(|at| rest.is_char_boundary(*at)).unwrap_or(rest.len());
+        rest = rest.get(next..).unwrap_or_default();
+    }
+    if rest.len() == text.len() { text.to_owned() } else { format!("...{rest}") }
+}
+
+fn encoded_len(value: &impl serde::Serialize) -> usize {
+    serde_json::to_vec(value).map_or(0, |json| json.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::MAX_AUDIT_LINE_BYTES;
+    use super::*;
+
+    #[test]
+    fn no_name_is_too_long_for_a_line() {
+        let certificate = AuditCertificate { id: "0".repeat(42), name: "\u{1}".repeat(128) };
+        let long: String = "\u{1}".repeat(9000) + "/the-end.db";
+        let key = AuditKey {
+            certificates: vec![certificate; 64],
+            media: long.clone(),
+            ..AuditKey::default()
+        };
+        let database = AuditDatabase { path: long.into(), file_id: None, key };
+        let event = database.event(AuditAction::BackedUp);
+        let told = event.key.unwrap();
+        assert!(event.name.ends_with("/the-end.db") && event.name.starts_with("..."));
+        assert_eq!(told.certificates.len() + told.certificates_left_out, 64);
+        assert!(!told.certificates.is_empty());
+        assert!(encoded_len(&event.name) + encoded_len(&told) + 1024 < MAX_AUDIT_LINE_BYTES);
+        assert_eq!(shortened("/a/ü.db"), "/a/ü.db");
+    }
+}
