@@ -277,8 +277,8 @@ impl KeyStore {
     }
 
     /// Opens the store with the secret that the environment or the store's configuration file
-    /// names, in the order of [`crate::unlocks_from_environment`]: the first of a kind that the store
-    /// accepts. Never asks on a terminal.
+    /// names, in the order of [`crate::unlocks_from_environment`]: the first of a kind that the
+    /// store accepts. Never asks on a terminal.
     ///
     /// # Errors
     /// `NoProvider` when nothing is configured, `ProviderMismatch` when nothing of it is of a kind
@@ -288,8 +288,8 @@ impl KeyStore {
     }
 
     /// Opens the store with what its own configuration file names, as
-    /// [`crate::unlocks_from_configuration`] gives it: for one of several stores in a process, to which
-    /// the environment's secrets do not belong.
+    /// [`crate::unlocks_from_configuration`] gives it: for one of several stores in a process, to
+    /// which the environment's secrets do not belong.
     ///
     /// # Errors
     /// As [`Self::unlock_from_environment`].

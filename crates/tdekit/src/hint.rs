@@ -78,10 +78,7 @@ pub(crate) fn store_hint(error: &StoreError) -> Option<String> {
             "it may also be of the same store, from before its master key was rotated; --replace \
              puts the backup in its place and keeps the store that is there under another name"
         }
-        StoreError::NotLogged { .. } => {
-            "the key store's directory must be writable: the log stands there \
-             (docs/format/audit-log.md)"
-        }
+        StoreError::NotLogged { .. } => NO_LOG,
         StoreError::WrongKey { .. }
         | StoreError::BadSecret { .. }
         | StoreError::Config { .. }
@@ -97,6 +94,9 @@ pub(crate) fn store_hint(error: &StoreError) -> Option<String> {
     };
     Some(hint.to_owned())
 }
+
+/// What helps where the audit log cannot be written.
+const NO_LOG: &str = "the log stands in the key store's directory, which must be writable (docs/format/audit-log.md)";
 
 /// Hints for errors of databases.
 pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {

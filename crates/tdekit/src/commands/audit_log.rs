@@ -25,8 +25,8 @@ pub(crate) struct LogArgs {
     /// Open the master key and check that no entry was changed, moved or removed
     #[arg(long)]
     verify: bool,
-    /// Show the entries of this database alone: by its path, and by the identifier of its file where
-    /// that is there and encrypted; may be given repeatedly
+    /// Show the entries of this database alone, by its path, and by its file's identifier where it
+    /// is there and encrypted; may be given repeatedly
     #[arg(long, value_name = "FILE")]
     database: Vec<PathBuf>,
     /// Print JSON
