@@ -96,7 +96,8 @@ pub(crate) fn store_hint(error: &StoreError) -> Option<String> {
 }
 
 /// What helps where the audit log cannot be written.
-const NO_LOG: &str = "the log stands in the key store's directory, which must be writable (docs/format/audit-log.md)";
+const NO_LOG: &str = "the log stands in the key store's directory, which must be writable \
+     (docs/format/audit-log.md)";
 
 /// Hints for errors of databases.
 pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
