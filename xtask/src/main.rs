@@ -3,6 +3,7 @@
 mod attack;
 mod check;
 mod documents;
+mod fips;
 mod fuzz;
 mod interop;
 mod mtr;
@@ -121,6 +122,12 @@ enum Task {
     /// Run SQLite's own tests with every database encrypted, and tell what differs from what is
     /// known.
     SqliteSuite(sqlite_suite::Arguments),
+    /// Build on AWS-LC's FIPS module, or prove such a build.
+    Fips {
+        /// What is done.
+        #[command(subcommand)]
+        action: fips::Action,
+    },
     /// Fuzz one target, or each in turn; needs nightly Rust and cargo-fuzz.
     Fuzz {
         /// The target's name.
@@ -164,6 +171,8 @@ fn run(task: Task) -> Result<()> {
         Task::Mtr { tests, stock } => mtr::mtr(&tests, stock),
         Task::Package(arguments) => package::package(&arguments),
         Task::SqliteSuite(arguments) => sqlite_suite::sqlite_suite(&arguments),
+        Task::Fips { action: fips::Action::Test } => close(&fips::test()?),
+        Task::Fips { action } => fips::fips(&action),
         Task::Fuzz { target, seconds } => fuzz::fuzz(target.as_deref(), seconds),
     }
 }
@@ -178,6 +187,7 @@ fn test() -> Result<()> {
     tally.add(attack::short()?);
     tally.add(documents::documents(None, None)?);
     tally.add(interop::interop(None, false)?);
+    tally.add(fips::test()?);
     close(&tally)
 }
 

@@ -1,6 +1,7 @@
 //! The hash of a set's blocks in signatures, by which format versions differ.
 
-use tdekit_key_crypto::{blake3, sha256};
+use tdekit_key_crypto::fips::{IS_FIPS_BUILD, not_approved};
+use tdekit_key_crypto::{CryptoError, blake3, sha256};
 
 use crate::Digest;
 
@@ -16,7 +17,18 @@ pub enum ContentHash {
 
 impl ContentHash {
     /// The hash of signatures in new media sets.
-    pub const NEW: Self = Self::Blake3;
+    pub const NEW: Self = if IS_FIPS_BUILD { Self::Sha256 } else { Self::Blake3 };
+
+    /// Refuses a hash that this build does not offer.
+    ///
+    /// # Errors
+    /// [`CryptoError::NotApproved`].
+    pub const fn check_offered(self) -> Result<(), CryptoError> {
+        match self {
+            Self::Sha256 => Ok(()),
+            Self::Blake3 => not_approved("BLAKE3, the hash of this media set's signatures,"),
+        }
+    }
 
     /// The version of the media set, and the one that a signature record tells; version 1 tells
     /// none there.

@@ -37,6 +37,20 @@ impl Algorithm {
         ]
     }
 
+    /// The algorithms that this build offers: all, or in a FIPS build those of
+    /// [`Self::is_fips`].
+    pub fn offered() -> impl Iterator<Item = Self> {
+        Self::all().iter().copied().filter(|algorithm| algorithm.check_offered().is_ok())
+    }
+
+    /// Refuses an algorithm that this build does not offer.
+    ///
+    /// # Errors
+    /// [`CryptoError::NotApproved`].
+    pub const fn check_offered(self) -> Result<(), CryptoError> {
+        if self.is_fips() { Ok(()) } else { crate::fips::not_approved(self.name()) }
+    }
+
     /// The name on every surface, such as `AES_256`.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::aws_lc::AesKey;
+use crate::fips::not_approved;
 use crate::{Algorithm, CryptoError};
 
 const BLOCK_LEN: usize = 16;
@@ -32,6 +33,7 @@ impl CtrKey {
     /// # Errors
     /// [`CryptoError::KeyLength`]; [`CryptoError::Memory`].
     pub fn new(key: &[u8]) -> Result<Self, CryptoError> {
+        not_approved("counter mode without a tag")?;
         let (algorithm, expected, actual) = (Algorithm::Aes256, Self::KEY_LEN, key.len());
         if actual != expected {
             return Err(CryptoError::KeyLength { algorithm, expected, actual });
@@ -81,6 +83,7 @@ impl fmt::Debug for CtrStream {
 }
 
 #[cfg(test)]
+#[cfg(not(feature = "fips"))]
 mod tests {
     use aes::Aes256;
     use aes::cipher::{BlockCipherEncrypt, KeyInit};

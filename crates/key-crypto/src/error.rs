@@ -38,6 +38,15 @@ pub enum CryptoError {
         /// Bytes out.
         output_len: usize,
     },
+    /// A FIPS build does not offer it.
+    #[error("{what} is not approved by FIPS 140-3, and this build of tdekit offers only what is")]
+    NotApproved {
+        /// The algorithm or function.
+        what: &'static str,
+    },
+    /// A FIPS build runs with a library that is no FIPS module.
+    #[error("this is a FIPS build of tdekit, and its library is no FIPS module")]
+    NoFipsModule,
     /// The algorithm cannot seal pages (it exists for backups only).
     #[error("{0} cannot seal pages")]
     NotForPages(Algorithm),
@@ -153,6 +162,8 @@ impl CryptoError {
             Self::KeyLength { .. }
             | Self::Length { .. }
             | Self::BufferMismatch { .. }
+            | Self::NotApproved { .. }
+            | Self::NoFipsModule
             | Self::NotForPages(_)
             | Self::UnknownAlgorithm(_)
             | Self::Parameter { .. }

@@ -4,15 +4,20 @@ use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipher
 use aws_lc_rs::iv::FixedLength;
 use zeroize::Zeroizing;
 
+use crate::fips::IS_FIPS_BUILD;
 use crate::sealing::NONCE_LEN;
 use crate::subkey::PREFIX_LEN;
 use crate::{CryptoError, fork_generation};
 
-/// Fills `out` with random bytes from the system's generator.
+/// Fills `out` with random bytes from the system's generator; in a FIPS build from the module's,
+/// which the system's seeds.
 ///
 /// # Errors
 /// [`CryptoError::Random`] when the generator fails.
 pub fn random_bytes(out: &mut [u8]) -> Result<(), CryptoError> {
+    if IS_FIPS_BUILD {
+        return aws_lc_rs::rand::fill(out).map_err(|_| CryptoError::Random);
+    }
     getrandom::fill(out).map_err(|_| CryptoError::Random)
 }
 
@@ -86,6 +91,12 @@ impl NonceSource {
 
     #[cold]
     fn refill(&mut self) -> Result<(), CryptoError> {
+        if IS_FIPS_BUILD {
+            // NIST SP 800-38D, 8.2.2: a random IV comes from an approved generator, as it is.
+            random_bytes(&mut self.batch)?;
+            self.used = 0;
+            return Ok(());
+        }
         let mut seed = Zeroizing::new([0; 32]);
         random_bytes(seed.as_mut_slice())?;
         self.batch.fill(0);

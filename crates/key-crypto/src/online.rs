@@ -16,6 +16,7 @@ use aes::{Aes256, Block};
 use polyval::Polyval;
 
 use crate::aes_polyval::{AesPolyval, BLOCK_LEN, encrypt_block, product, xor};
+use crate::fips::not_approved;
 use crate::memory::SecretBox;
 use crate::sealing::check_lengths;
 use crate::{Algorithm, CryptoError};
@@ -59,6 +60,7 @@ impl OnlineKey {
     /// # Errors
     /// [`CryptoError::KeyLength`]; [`CryptoError::Memory`].
     pub fn new(key: &[u8]) -> Result<Self, CryptoError> {
+        not_approved("the online cipher")?;
         let (algorithm, expected, actual) = (Algorithm::Aes256, Self::KEY_LEN, key.len());
         let wrong = || CryptoError::KeyLength { algorithm, expected, actual };
         let (blocks, rest) = key.split_first_chunk::<AES_KEY_LEN>().ok_or_else(wrong)?;
@@ -276,6 +278,7 @@ const fn low_half(number: u128) -> u64 {
 }
 
 #[cfg(test)]
+#[cfg(not(feature = "fips"))]
 mod tests {
     use std::collections::HashSet;
 

@@ -2,7 +2,7 @@
 
 use argon2::{Algorithm, Argon2, Params, Version};
 
-use crate::{CryptoError, SecretBytes};
+use crate::{CryptoError, SecretBytes, fips};
 
 /// Length of a salt in bytes.
 pub const SALT_LEN: usize = 16;
@@ -104,6 +104,7 @@ pub fn derive_key(
     if !(16..=64).contains(&len) {
         return Err(CryptoError::Length { what: "derived key", min: 16, max: 64, actual: len });
     }
+    fips::not_approved("Argon2id")?;
     let failed = |_| CryptoError::Library { operation: "derive a key from a password" };
     let params = Params::new(params.memory_kib, params.passes, params.lanes, Some(len));
     let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params.map_err(failed)?);

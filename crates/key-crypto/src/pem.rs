@@ -2,10 +2,14 @@
 //! (PBES2 of RFC 8018).
 
 use pem::{EncodeConfig, LineEnding, Pem};
+use pkcs8::EncryptedPrivateKeyInfoRef;
+use pkcs8::der::Encode;
+use pkcs8::der::asn1::OctetStringRef;
 use pkcs8::pkcs5::{self, EncryptionScheme, pbes2};
-use pkcs8::{EncryptedPrivateKeyInfoRef, PrivateKeyInfoRef};
 use zeroize::Zeroizing;
 
+use crate::fips::not_approved;
+use crate::pbes2::Prepared;
 use crate::rsa::{MAX_PKCS8_LEN, RsaPrivateKey};
 use crate::{CryptoError, SecretBytes, random_bytes};
 
@@ -62,11 +66,14 @@ pub fn encode_encrypted_key(key: &RsaPrivateKey, password: &[u8]) -> Result<Stri
     let params = pbes2::Parameters::generate_pbkdf2_sha256_aes256cbc(PBKDF2_ROUNDS, &salt, iv)
         .map_err(|_| failed())?;
     let pkcs8 = key.to_pkcs8()?;
-    let document = PrivateKeyInfoRef::try_from(pkcs8.expose())
-        .map_err(|_| failed())?
-        .encrypt_with_params(params, password)
-        .map_err(|_| failed())?;
-    Ok(encode(ENCRYPTED_PRIVATE_KEY, document.as_bytes()))
+    let scheme = EncryptionScheme::Pbes2(params);
+    let prepared = Prepared::new(&scheme, password)?.ok_or_else(failed)?;
+    let encrypted = prepared.encrypt(pkcs8.expose())?;
+    let info = EncryptedPrivateKeyInfoRef {
+        encryption_algorithm: scheme,
+        encrypted_data: OctetStringRef::new(&encrypted).map_err(|_| failed())?,
+    };
+    Ok(encode(ENCRYPTED_PRIVATE_KEY, &info.to_der().map_err(|_| failed())?))
 }
 
 /// Reads the certificates and private keys of a PEM file, in their order.
@@ -119,14 +126,19 @@ pub fn decrypt_pkcs8(der: &[u8], password: &[u8]) -> Result<RsaPrivateKey, Crypt
         EncryptedPrivateKeyInfoRef::try_from(der).map_err(|error| unreadable(error.to_string()))?;
     check_cost(&info.encryption_algorithm)?;
     let mut buffer = SecretBytes::from_slice(info.encrypted_data.as_bytes())?;
-    let len = info
-        .encryption_algorithm
-        .decrypt_in_place(password, buffer.expose_mut())
-        .map_err(|error| match error {
-            pkcs5::Error::DecryptFailed => CryptoError::Authentication,
-            other => unreadable(other.to_string()),
-        })?
-        .len();
+    let len = match Prepared::new(&info.encryption_algorithm, password)? {
+        Some(prepared) => prepared.decrypt(buffer.expose_mut())?,
+        None => {
+            not_approved("a private key's encryption by other than PBKDF2 and AES-CBC")?;
+            info.encryption_algorithm
+                .decrypt_in_place(password, buffer.expose_mut())
+                .map_err(|error| match error {
+                    pkcs5::Error::DecryptFailed => CryptoError::Authentication,
+                    other => unreadable(other.to_string()),
+                })?
+                .len()
+        }
+    };
     buffer.truncate(len);
     // A wrong password passes the padding check once in 256; the result is no key then.
     RsaPrivateKey::from_pkcs8(buffer.expose()).map_err(|_| CryptoError::Authentication)

@@ -6,6 +6,7 @@ use p12_keystore::{
     PrivateKey, PrivateKeyChain,
 };
 
+use crate::fips::not_approved;
 use crate::rsa::RsaPrivateKey;
 use crate::{CryptoError, sha1_thumbprint};
 
@@ -37,6 +38,7 @@ pub fn encode(
     key: &RsaPrivateKey,
     password: &str,
 ) -> Result<Vec<u8>, CryptoError> {
+    not_approved("PKCS#12")?;
     let failed = |_| CryptoError::Library { operation: "write a PKCS#12 file" };
     let local_key_id = sha1_thumbprint(certificate);
     let pkcs8 = key.to_pkcs8()?;
@@ -64,6 +66,7 @@ pub fn encode(
 /// # Errors
 /// [`CryptoError::Authentication`] for a wrong password; [`CryptoError::Malformed`].
 pub fn decode(bytes: &[u8], password: &str) -> Result<Pkcs12Content, CryptoError> {
+    not_approved("PKCS#12")?;
     if bytes.len() > MAX_PKCS12_LEN {
         return Err(malformed("it is longer than 1 MiB".to_owned()));
     }
@@ -88,6 +91,7 @@ fn malformed(reason: String) -> CryptoError {
 }
 
 #[cfg(test)]
+#[cfg(not(feature = "fips"))]
 mod tests {
     use super::*;
     use crate::rsa::RsaBits;

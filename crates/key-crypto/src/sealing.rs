@@ -33,12 +33,15 @@ impl SealingKey {
     ///
     /// # Errors
     /// [`CryptoError::KeyLength`]; [`CryptoError::NotForPages`] for an algorithm that seals
-    /// none; [`CryptoError::Memory`].
+    /// none; [`CryptoError::NotApproved`] and [`CryptoError::NoFipsModule`] in a FIPS build;
+    /// [`CryptoError::Memory`].
     pub fn new(algorithm: Algorithm, key: &[u8]) -> Result<Self, CryptoError> {
         let expected = algorithm.key_len();
         if key.len() != expected {
             return Err(CryptoError::KeyLength { algorithm, expected, actual: key.len() });
         }
+        algorithm.check_offered()?;
+        crate::fips::check_module()?;
         let prepared = match algorithm {
             Algorithm::Aes128 | Algorithm::Aes192 | Algorithm::Aes256 => {
                 Prepared::Gcm(Box::new(GcmKey::new(algorithm, key)?))

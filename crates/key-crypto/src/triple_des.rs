@@ -87,6 +87,7 @@ struct SegmentKeys(SecretBytes);
 impl SegmentKeys {
     fn derive(key: &[u8], nonce: &[u8; NONCE_LEN]) -> Result<Self, CryptoError> {
         let algorithm = Algorithm::TripleDes3Key;
+        algorithm.check_offered()?;
         let expected = algorithm.key_len();
         if key.len() != expected {
             return Err(CryptoError::KeyLength { algorithm, expected, actual: key.len() });
@@ -125,6 +126,7 @@ fn check_len(what: &'static str, actual: usize, min: usize, max: usize) -> Resul
 }
 
 #[cfg(test)]
+#[cfg(not(feature = "fips"))]
 mod tests {
     use super::*;
 

@@ -9,6 +9,7 @@ use aes::Aes256;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 
 use crate::aes_polyval::{BLOCK_LEN, decrypt_block, encrypt_block, xor};
+use crate::fips::not_approved;
 use crate::gmac_hash::GmacHash;
 use crate::hctr2::Hctr2Hash;
 use crate::memory::SecretBox;
@@ -55,6 +56,7 @@ impl WideBlockKey {
     /// # Errors
     /// [`CryptoError::KeyLength`]; [`CryptoError::Memory`].
     pub fn hctr2(key: &[u8]) -> Result<Self, CryptoError> {
+        not_approved("HCTR2")?;
         let aes = aes(key, Self::HCTR2_KEY_LEN)?;
         let hash = Hctr2Hash::new(encrypt_block(&aes, block(0)));
         SecretBox::new(Prepared::new(aes, hash)).map(Cipher::Hctr2).map(Self)
@@ -66,6 +68,7 @@ impl WideBlockKey {
     /// # Errors
     /// [`CryptoError::KeyLength`]; [`CryptoError::Memory`].
     pub fn gmac(key: &[u8]) -> Result<Self, CryptoError> {
+        not_approved("the wide block over GMAC")?;
         let (first, rest) = key.split_at(key.len().min(Self::HCTR2_KEY_LEN));
         let (aes, hash) = (aes(first, Self::HCTR2_KEY_LEN)?, GmacHash::new(rest)?);
         SecretBox::new(Prepared::new(aes, hash)).map(Cipher::Gmac).map(Self)
@@ -176,6 +179,7 @@ fn too_short(actual: usize) -> CryptoError {
 }
 
 #[cfg(test)]
+#[cfg(not(feature = "fips"))]
 mod tests {
     use proptest::prelude::*;
 

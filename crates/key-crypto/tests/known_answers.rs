@@ -118,7 +118,7 @@ fn blake3_agrees_with_its_designers() {
 #[test]
 fn every_algorithm_agrees_with_other_libraries() {
     let all = vectors::<Sealed>("tdekit-sealing.json");
-    for &algorithm in Algorithm::all().iter().filter(|a| a.seals_pages()) {
+    for algorithm in Algorithm::offered().filter(|a| a.seals_pages()) {
         let own: Vec<_> = all.iter().filter(|v| v.algorithm == algorithm.name()).collect();
         assert_eq!(own.len(), 5, "{algorithm}");
         own.into_iter().for_each(|v| check_sealing(algorithm, v));
@@ -202,11 +202,10 @@ fn library_aes_gcm_agrees_with_nist() {
         assert_eq!(opened.is_ok(), v.valid);
         if v.valid {
             assert_eq!(plaintext, v.pt[..]);
-            let (mut ciphertext, mut tag) = (vec![0; v.pt.len()], [0; 16]);
+            let mut ciphertext = v.pt.to_vec();
             let aad = Aad::from(&*v.aad);
-            key.seal_out_of_place_scatter(iv(), aad, &v.pt, &mut ciphertext, &[], &mut tag)
-                .unwrap();
-            assert_eq!((&ciphertext[..], &tag[..]), (&*v.ct, &*v.tag));
+            let tag = key.seal_in_place_separate_tag(iv(), aad, &mut ciphertext).unwrap();
+            assert_eq!((&ciphertext[..], tag.as_ref()), (&*v.ct, &*v.tag));
         }
     }
 }
@@ -257,6 +256,7 @@ fn library_triple_des_agrees_with_nist() {
 }
 
 #[test]
+#[cfg_attr(feature = "fips", ignore = "not approved")]
 fn triple_des_segments_agree_with_openssl_and_refuse_changes() {
     #[derive(Deserialize)]
     struct Segment {
@@ -366,6 +366,7 @@ fn library_argon2id_agrees_with_rfc_9106() {
 }
 
 #[test]
+#[cfg_attr(feature = "fips", ignore = "not approved")]
 fn keys_from_passwords_agree_with_the_reference_program() {
     #[derive(Deserialize)]
     struct Password {
@@ -408,6 +409,7 @@ fn fingerprints_are_tags_of_aes_256_gcm() {
 }
 
 #[test]
+#[cfg_attr(feature = "fips", ignore = "not approved")]
 fn the_wide_block_is_hctr2() {
     #[derive(Deserialize)]
     struct Hctr2 {
@@ -427,6 +429,7 @@ fn the_wide_block_is_hctr2() {
 }
 
 #[test]
+#[cfg_attr(feature = "fips", ignore = "not approved")]
 fn the_wide_blocks_of_whole_pages_are_as_documented() {
     check_pages("tdekit-hctr2.json", WideBlockKey::hctr2);
     check_pages("tdekit-gmac-wide-block.json", WideBlockKey::gmac);
@@ -456,6 +459,7 @@ fn check_pages(file: &str, prepare: fn(&[u8]) -> Result<WideBlockKey, CryptoErro
 }
 
 #[test]
+#[cfg_attr(feature = "fips", ignore = "not approved")]
 fn the_online_cipher_is_what_the_document_says() {
     #[derive(Deserialize)]
     struct Stream {

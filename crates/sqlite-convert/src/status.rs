@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
-use tdekit_key_crypto::Algorithm;
+use tdekit_key_crypto::{Algorithm, fips};
 use tdekit_key_store::{
     CertificateInfo, KeyStore, Unlocked, WrappedDek, expires_soon, iso8601, thumbprint,
 };
@@ -49,6 +49,26 @@ pub struct Status {
     pub journal_bytes: Option<u64>,
     /// Bytes of the file.
     pub size_bytes: u64,
+    /// What does the cryptography in this program.
+    pub library: Library,
+}
+
+/// The cryptographic library of this program, and what may be said of it under FIPS 140-3.
+#[derive(Debug, Serialize)]
+pub struct Library {
+    /// Name and version, by its own account.
+    pub version: String,
+    /// Whether it is a FIPS module, whose self-tests passed.
+    pub fips_module: bool,
+    /// Whether this build refuses what FIPS 140-3 does not approve.
+    pub fips_build: bool,
+}
+
+impl Library {
+    fn of_this_program() -> Self {
+        let fips::Library { version, is_fips_module } = fips::library();
+        Self { version, fips_module: is_fips_module, fips_build: fips::IS_FIPS_BUILD }
+    }
 }
 
 /// The fields of an encrypted database's header.
@@ -157,6 +177,7 @@ pub fn status(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
         wal_bytes: beside("-wal"),
         journal_bytes: beside("-journal"),
         size_bytes,
+        library: Library::of_this_program(),
         path,
     })
 }

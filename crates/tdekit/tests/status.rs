@@ -19,8 +19,12 @@ fn plain_and_empty() {
     let dir = Dir::new();
     let path = dir.path("app.db");
     drop(create(&path, "PRAGMA page_size = 65536; CREATE TABLE t(a)"));
+    let mut told = status(place(), &path);
+    let library = told.as_object_mut().unwrap().remove("library").unwrap();
+    assert!(library["version"].as_str().unwrap().starts_with("AWS-LC "), "{library}");
+    assert_eq!((&library["fips_build"], &library["fips_module"]), (&json!(false), &json!(false)));
     assert_eq!(
-        status(place(), &path),
+        told,
         json!({
             "path": path, "encryption_state": 1, "encryption_state_desc": "UNENCRYPTED",
             "percent_complete": 0, "page_size": 65536, "encryption": null, "wal_bytes": null,

@@ -85,6 +85,9 @@ impl<'r> Record<'r> {
         }
         let place = first.ok_or(RunError::Internal("a set of no family"))?;
         let hash = signer.map(|_| plan.hash());
+        if let Some(hash) = hash {
+            hash.check_offered()?;
+        }
         Ok(Self { set_id, header, outputs, keys, header_bytes, place, signer, hash })
     }
 

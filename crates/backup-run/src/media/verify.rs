@@ -52,7 +52,7 @@ pub(super) fn verify(
     let mirrored = set.families.iter().any(|family| family.copies.len() > 1);
     let mut hashes: Vec<ContentHash> = Vec::new();
     for hash in info.signatures.iter().map(|signature| signature.hash) {
-        if !hashes.contains(&hash) {
+        if hash.check_offered().is_ok() && !hashes.contains(&hash) {
             hashes.push(hash);
         }
     }
@@ -280,6 +280,8 @@ fn check_signatures(set: &OpenSet<'_>, info: &SetInfo, digests: &Digests) -> Vec
             Some("it does not hold")
         } else if trailer != Some(signature.trailer_sha256) {
             Some("it is on another set")
+        } else if signature.hash.check_offered().is_err() {
+            Some("it hashes blocks by BLAKE3, which FIPS 140-3 does not approve")
         } else if content_of(signature.hash, family) != Some(&signature.content_sha256) {
             Some("the blocks are not those that were signed")
         } else {

@@ -18,7 +18,7 @@ pub(crate) fn parse_encryption(text: &str) -> Result<EncryptionChoice, String> {
         return Ok(EncryptionChoice::None);
     }
     let algorithm = Algorithm::from_str(text).map_err(|_| {
-        let names: Vec<_> = Algorithm::all().iter().map(|known| known.name()).collect();
+        let names: Vec<_> = Algorithm::offered().map(Algorithm::name).collect();
         format!("none of: none, {}", names.join(", "))
     })?;
     Ok(EncryptionChoice::Algorithm(algorithm))

@@ -143,8 +143,7 @@ pub(crate) fn warn_unchecked(verify: bool, unknown: &Unknown) {
 
 /// Names of the algorithms that seal pages.
 pub(crate) fn page_algorithms() -> Vec<&'static str> {
-    let pages = Algorithm::all().iter().filter(|algorithm| algorithm.seals_pages());
-    pages.map(|algorithm| algorithm.name()).collect()
+    Algorithm::offered().filter(|algorithm| algorithm.seals_pages()).map(Algorithm::name).collect()
 }
 
 fn parse_page_size(text: &str) -> Result<PageSize, String> {

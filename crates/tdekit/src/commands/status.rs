@@ -101,7 +101,13 @@ fn print_status(status: &Status) -> Result<(), CommandError> {
             fact(name, &format!("{bytes} bytes"))?;
         }
     }
-    Ok(())
+    let library = &status.library;
+    let fips = match (library.fips_build, library.fips_module) {
+        (true, true) => "FIPS module; what FIPS 140-3 does not approve is refused",
+        (true, false) => "NO FIPS module, though this is a FIPS build",
+        (false, _) => "not a FIPS build",
+    };
+    fact("Library", &format!("{}, {fips}", library.version))
 }
 
 fn print_encryption(

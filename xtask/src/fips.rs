@@ -1,0 +1,309 @@
+//! `cargo xtask fips`: a build on AWS-LC's FIPS module, and the proof that it keeps to it.
+//!
+//! Cargo admits one version of aws-lc-rs in a workspace, and the newest one takes a module that is
+//! not validated. So the FIPS build has a manifest and a lock file of its own: a tree of links
+//! below the target directory, with the workspace's own files in it but for those two.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Subcommand;
+
+use crate::process::{cargo, output, root, run, shown, target_dir};
+use crate::tally::Tally;
+
+const MANIFEST: &str = "Cargo.toml";
+const LOCK: &str = "Cargo.lock";
+/// The lock file of the FIPS build, below the root.
+const OWN_LOCK: &str = "packages/fips/Cargo.lock";
+/// What the FIPS build ships. The plugin's ciphers are not approved (`docs/crypto.md`).
+const SHIPPED: [&str; 3] = ["tdekit", "tdekit-sqlite-vfs", "tdekit-sqlite-preload"];
+
+/// The dependencies that differ, by name. aws-lc-rs 1.18 and newer take AWS-LC-FIPS 4.x.
+const DEPENDENCIES: [(&str, &str); 5] = [
+    (
+        "aws-lc-rs",
+        concat!(
+            r#"{ version = "=1.17.3", default-features = false, "#,
+            r#"features = ["alloc", "fips", "legacy-des"] }"#
+        ),
+    ),
+    (
+        "aws-lc-sys",
+        r#"{ package = "aws-lc-fips-sys", version = "=0.13.17", default-features = false }"#,
+    ),
+    (
+        "rcgen",
+        r#"{ version = "0.14", default-features = false, features = ["aws_lc_rs", "fips"] }"#,
+    ),
+    (
+        "rustls",
+        concat!(
+            r#"{ version = "0.23", default-features = false, "#,
+            r#"features = ["aws_lc_rs", "fips", "std", "tls12"] }"#
+        ),
+    ),
+    ("tdekit-key-crypto", r#"{ path = "crates/key-crypto", features = ["fips"] }"#),
+];
+
+/// Packages that the FIPS build takes older ones of, as newer ones ask for a newer aws-lc-rs, and
+/// one that it does without.
+#[cfg(test)]
+const OLDER: [&str; 6] =
+    ["aws-lc-rs", "aws-lc-sys", "rcgen", "rustls", "rustls-webpki", "untrusted"];
+
+/// What is done with the FIPS build.
+#[derive(Subcommand)]
+pub(crate) enum Action {
+    /// Build the command, the extension and the preloaded library in release.
+    Build,
+    /// Build for development, and prove: known answers, what is refused, what the status says.
+    Test,
+    /// Lay the lock file of the FIPS build anew, after a change of Cargo.lock.
+    Lock,
+}
+
+/// Carries out `action`.
+///
+/// # Errors
+/// When the tree cannot be made, a build fails, or the proof finds what should not be.
+pub(crate) fn fips(action: &Action) -> Result<()> {
+    match action {
+        Action::Build => build(true).map(drop),
+        Action::Test => test()?.all_passed(),
+        Action::Lock => lock(),
+    }
+}
+
+/// Runs the proof.
+///
+/// # Errors
+/// When the tree cannot be made. What fails after that is in the tally.
+pub(crate) fn test() -> Result<Tally> {
+    let mut tally = Tally::default();
+    let tree = tree(&root().join(OWN_LOCK))?;
+    // The vectors of what the module has: Wycheproof's take long, and try the ordinary library.
+    let mut known_answers = in_tree(&tree, "test");
+    known_answers.args([
+        "--quiet",
+        "--package",
+        "tdekit-key-crypto",
+        "--features",
+        "fips",
+        "--lib",
+    ]);
+    let known_answers = run(known_answers.args(["--test", "known_answers"]));
+    let steps = [
+        ("the crate of ciphers", known_answers),
+        ("the programs", build(false).and_then(|built| prove(&built))),
+    ];
+    for (name, result) in steps {
+        match result {
+            Ok(()) => tally.passed += 1,
+            Err(error) => tally.fail(format!("fips: {name}"), &format!("{error:#}")),
+        }
+    }
+    Ok(tally)
+}
+
+/// Builds what is shipped, and returns where it lies.
+fn build(release: bool) -> Result<PathBuf> {
+    let tree = tree(&root().join(OWN_LOCK))?;
+    let mut build = in_tree(&tree, "build");
+    build.args(SHIPPED.iter().flat_map(|package| ["--package", package]));
+    if release {
+        build.arg("--release");
+    }
+    run(&mut build)?;
+    let built = built_dir().join(if release { "release" } else { "debug" });
+    for program in ["tdekit", "libtdekit_sqlite.so"] {
+        one_library(&built.join(program))?;
+    }
+    Ok(built)
+}
+
+/// Refuses a program that holds the ordinary library beside the module.
+fn one_library(program: &Path) -> Result<()> {
+    let symbols = output(Command::new("nm").arg(program))?;
+    let names = || symbols.lines().filter_map(|line| line.split_whitespace().last());
+    ensure!(
+        names().any(|name| name.starts_with("aws_lc_fips_")),
+        "{} holds no FIPS module",
+        program.display()
+    );
+    let ordinary =
+        names().find(|name| name.starts_with("aws_lc_") && !name.starts_with("aws_lc_fips_"));
+    match ordinary {
+        None => Ok(()),
+        Some(name) => bail!("{} holds the ordinary library, too: {name}", program.display()),
+    }
+}
+
+fn lock() -> Result<()> {
+    let tree = tree(&root().join(LOCK))?;
+    // What the two have in common keeps its version.
+    let mut resolve = cargo();
+    resolve.current_dir(&tree).args(["metadata", "--format-version", "1"]);
+    output(&mut resolve)?;
+    let own = root().join(OWN_LOCK);
+    fs::create_dir_all(own.parent().context("no directory")?)?;
+    fs::copy(tree.join(LOCK), &own).with_context(|| format!("write {}", own.display()))?;
+    Ok(())
+}
+
+/// Lays the tree of links with the lock file `lock`.
+fn tree(lock: &Path) -> Result<PathBuf> {
+    let tree = target_dir().join("fips/tree");
+    if tree.exists() {
+        fs::remove_dir_all(&tree).with_context(|| format!("remove {}", tree.display()))?;
+    }
+    fs::create_dir_all(&tree).with_context(|| format!("make {}", tree.display()))?;
+    for entry in fs::read_dir(root())? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if [".git", "target", MANIFEST, LOCK].iter().any(|own| name == **own) {
+            continue;
+        }
+        symlink(entry.path(), tree.join(&name))
+            .with_context(|| format!("link {}", entry.path().display()))?;
+    }
+    fs::write(tree.join(MANIFEST), manifest(&fs::read_to_string(root().join(MANIFEST))?)?)?;
+    fs::copy(lock, tree.join(LOCK)).with_context(|| format!("read {}", lock.display()))?;
+    Ok(tree)
+}
+
+/// The workspace's manifest with the dependencies of the FIPS build.
+fn manifest(text: &str) -> Result<String> {
+    let mut replaced = 0;
+    let mut lines = String::with_capacity(text.len());
+    for line in text.lines() {
+        let own = line
+            .split_once(" = ")
+            .and_then(|(name, _)| DEPENDENCIES.iter().find(|(dependency, _)| *dependency == name));
+        match own {
+            Some((name, value)) => {
+                replaced += 1;
+                lines.push_str(name);
+                lines.push_str(" = ");
+                lines.push_str(value);
+            }
+            None => lines.push_str(line),
+        }
+        lines.push('\n');
+    }
+    ensure!(
+        replaced == DEPENDENCIES.len(),
+        "{replaced} of the {} dependencies of the FIPS build are in {MANIFEST}",
+        DEPENDENCIES.len()
+    );
+    Ok(lines)
+}
+
+fn in_tree(tree: &Path, command: &str) -> Command {
+    let mut command_line = cargo();
+    command_line.current_dir(tree).args([command, "--locked"]);
+    command_line.env("CARGO_TARGET_DIR", built_dir());
+    command_line
+}
+
+fn built_dir() -> PathBuf {
+    target_dir().join("fips/built")
+}
+
+/// Has the programs do what they should do, and refuse what they should refuse.
+fn prove(built: &Path) -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let at = |name: &str| home.path().join(name);
+    let tdekit = |words: &[&str]| {
+        let mut command = Command::new(built.join("tdekit"));
+        command.env_clear().env("HOME", home.path()).env("TDEKIT_HOME", at("store"));
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.current_dir(home.path()).args(words);
+        command
+    };
+    fs::write(at("secret"), "only for this proof\n")?;
+    fs::set_permissions(at("secret"), fs::Permissions::from_mode(0o600))?;
+    let not_approved = "not approved by FIPS 140-3";
+    refused(tdekit(&["key", "init", "--password-file", "secret"]), not_approved)?;
+    run(&mut tdekit(&["key", "init", "--key-file", "master.key", "--generate-key-file"]))?;
+    let tdekit = |words: &[&str]| {
+        let mut command = tdekit(words);
+        command.env("TDEKIT_KEY_FILE", at("master.key"));
+        command
+    };
+    run(&mut tdekit(&["cert", "create", "AppCert"]))?;
+    let made = "CREATE TABLE t(a); INSERT INTO t VALUES ('plain text');";
+    run(Command::new("sqlite3").arg(at("app.db")).arg(made))?;
+    let mut aegis = tdekit(&["encrypt", "app.db", "--certificate", "AppCert"]);
+    aegis.args(["--algorithm", "AEGIS_256X2"]);
+    refused(aegis, "possible values: AES_128, AES_192, AES_256")?;
+    run(&mut tdekit(&["encrypt", "app.db", "--certificate", "AppCert"]))?;
+    run(&mut tdekit(&["rotate", "app.db"]))?;
+    let status = output(&mut tdekit(&["status", "app.db"]))?;
+    ensure!(status.contains("AWS-LC FIPS"), "status does not name the module: {status}");
+    let mut json = tdekit(&["status", "app.db", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&output(&mut json)?)?;
+    ensure!(
+        json[0]["library"]["fips_module"] == true && json[0]["library"]["fips_build"] == true,
+        "status --json does not tell the module: {json}"
+    );
+    let mut backup = tdekit(&["backup", "app.db", "--to", "app.bak"]);
+    run(backup.args(["--certificate", "AppCert"]))?;
+    run(&mut tdekit(&["verify", "app.bak"]))?;
+    let mut triple = tdekit(&["backup", "app.db", "--to", "triple.bak"]);
+    triple.args(["--certificate", "AppCert", "--encryption", "TRIPLE_DES_3KEY"]);
+    refused(triple, not_approved)?;
+    run(&mut tdekit(&["restore", "app.bak", "--to", "back.db"]))?;
+    let mut stock = Command::new("sqlite3");
+    stock.env("TDEKIT_HOME", at("store")).env("TDEKIT_KEY_FILE", at("master.key"));
+    let extension = built.join("libtdekit_sqlite");
+    stock.arg("-cmd").arg(format!(".load {}", extension.display()));
+    stock.arg("-cmd").arg(format!(".open {}", at("back.db").display()));
+    let read = output(stock.args([":memory:", "SELECT a FROM t"]))?;
+    ensure!(read.trim() == "plain text", "the stock sqlite3 reads {read:?}");
+    Ok(())
+}
+
+/// Runs a command that has to fail with `text` in its error, and to leave nothing behind.
+fn refused(mut command: Command, text: &str) -> Result<()> {
+    eprintln!("$ {}", shown(&command));
+    let ended = command.output().with_context(|| format!("cannot start {}", shown(&command)))?;
+    let error = String::from_utf8_lossy(&ended.stderr);
+    ensure!(!ended.status.success(), "`{}` was not refused", shown(&command));
+    ensure!(error.contains(text), "`{}` was refused otherwise: {error}", shown(&command));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manifest_names_each_dependency_that_differs() {
+        let own = fs::read_to_string(root().join(MANIFEST)).unwrap();
+        let changed = manifest(&own).unwrap();
+        assert!(changed.contains(r#"package = "aws-lc-fips-sys""#));
+        assert_eq!(own.lines().count(), changed.lines().count());
+        assert!(manifest("[workspace]\n").is_err());
+    }
+
+    /// What the two builds have in common is one version.
+    #[test]
+    fn the_lock_file_follows_the_workspace() {
+        let packages = |path: &str| -> std::collections::BTreeSet<(String, String)> {
+            let text = fs::read_to_string(root().join(path)).unwrap();
+            let lock: toml::Table = toml::from_str(&text).unwrap();
+            let text = |package: &toml::Value, key: &str| package[key].as_str().unwrap().to_owned();
+            let packages = lock["package"].as_array().unwrap().iter();
+            packages.map(|package| (text(package, "name"), text(package, "version"))).collect()
+        };
+        let (own, fips) = (packages(LOCK), packages(OWN_LOCK));
+        let missing: Vec<_> =
+            own.difference(&fips).filter(|(name, _)| !OLDER.contains(&name.as_str())).collect();
+        assert_eq!(missing, [] as [&(String, String); 0], "run `cargo xtask fips lock`");
+        assert!(fips.contains(&("aws-lc-rs".to_owned(), "1.17.3".to_owned())));
+    }
+}
