@@ -1,4 +1,4 @@
-//! SQLite's own counts of pages.
+//! SQLite's own counts: of pages, and of changes by others.
 #![allow(unsafe_code)]
 
 use rusqlite::{Connection, ffi};
@@ -11,6 +11,23 @@ pub(crate) fn pages(connection: &Connection) -> Pages {
     let read = count(connection, ffi::SQLITE_DBSTATUS_CACHE_MISS);
     let written = count(connection, ffi::SQLITE_DBSTATUS_CACHE_WRITE);
     Pages { asked: hit.saturating_add(read), read, written }
+}
+
+/// A number that changes when SQLite notices that another connection changed the database, which
+/// it does when a statement takes its first lock. 0 where there is no such database.
+pub(crate) fn data_version(connection: &Connection, schema: &str) -> u32 {
+    let Ok(schema) = std::ffi::CString::new(schema) else { return 0 };
+    let mut version: std::ffi::c_uint = 0;
+    // SAFETY: as in `count`; the name is NUL-terminated, and SQLite writes one unsigned int.
+    let code = unsafe {
+        ffi::sqlite3_file_control(
+            connection.handle(),
+            schema.as_ptr(),
+            ffi::SQLITE_FCNTL_DATA_VERSION,
+            (&raw mut version).cast(),
+        )
+    };
+    if code == ffi::SQLITE_OK { version } else { 0 }
 }
 
 fn count(connection: &Connection, what: i32) -> u64 {

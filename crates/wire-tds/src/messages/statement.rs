@@ -336,6 +336,8 @@ table! {
     SnapshotConflict { name: String } = 3960, 16, 2, Transaction,
         "Snapshot isolation transaction aborted due to update conflict in database '{name}'. Retry \
         the transaction.";
+    DefinitionChanged { name: String } = 2801, 16, 1, Statement,
+        "The definition of object '{name}' has changed since it was compiled.";
     OutOfSpace { name: String } = 1105, 17, 2, Transaction,
         "Could not allocate space in database '{name}' because the disk is full.";
     ReadOnly { name: String } = 3906, 16, 1, Statement,

@@ -108,7 +108,10 @@ impl Run<'_> {
     }
 
     /// The statement's plan, bound anew when the catalog has changed.
-    fn planned(&mut self, lazy: &Lazy, variables: &Variables) -> Result<Arc<Bound>> {
+    pub(super) fn planned(&mut self, lazy: &Lazy, variables: &Variables) -> Result<Arc<Bound>> {
+        if self.check_schema().is_err() {
+            self.s.db.renew();
+        }
         let version = self.s.db.version();
         let database = self.s.state.database.clone();
         let row_limit = self.s.state.options.rowcount;
@@ -145,19 +148,20 @@ impl Run<'_> {
                 })
             }
             Code::Query(lazy) => {
-                let bound = self.planned(lazy, &frame.variables)?;
                 let mut found = Value::Null;
-                let ty = bound.plan.columns.first().map_or(SqlType::Int, |column| column.ty);
-                self.measure();
-                let result = self.reading(&bound.plan, |run| {
-                    run.query(&bound.plan, frame, &mut |_, row| {
-                        let value = row.get_ref(0).map_err(internal)?;
-                        found = storage::load_owned(value, ty, "value")?;
-                        Ok(Signal::Break)
-                    })
-                });
-                self.measured(lazy, frame, result.as_ref().ok().map(|(_, rows)| *rows));
-                result?;
+                self.by_plan(lazy, frame, |run, Bound { plan, .. }, frame| {
+                    let ty = plan.columns.first().map_or(SqlType::Int, |column| column.ty);
+                    run.measure();
+                    let result = run.reading(plan, |run| {
+                        run.query(plan, frame, &mut |_, row| {
+                            let value = row.get_ref(0).map_err(internal)?;
+                            found = storage::load_owned(value, ty, "value")?;
+                            Ok(Signal::Break)
+                        })
+                    });
+                    run.measured(lazy, frame, result.as_ref().ok().map(|(_, rows)| *rows));
+                    result
+                })?;
                 Ok(found)
             }
         }
@@ -265,14 +269,22 @@ impl Run<'_> {
             return Err(Error::Internal { detail: "no connection".to_owned() });
         };
         kernels.take_failure();
-        let failed = |error: rusqlite::Error| failure(&kernels, &error, &database);
+        let db = &s.db;
+        let failed = |error: rusqlite::Error| match db.check_schema(&database) {
+            Ok(()) => failure(&kernels, &error, &database),
+            Err(moved) => moved,
+        };
         let mut statement = connection.prepare_cached(&plan.text(&params)).map_err(failed)?;
         // bounds of ranges that were left out
         params.truncate(statement.parameter_count());
         let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(failed)?;
         let mut count = 0;
         loop {
-            match rows.next() {
+            let next = rows.next();
+            if count == 0 {
+                db.check_schema(&database)?;
+            }
+            match next {
                 Ok(Some(row)) => {
                     count += 1;
                     memory::room(0)?;
@@ -309,15 +321,16 @@ impl Run<'_> {
     }
 
     fn effect(&mut self, lazy: &Lazy, frame: &mut Frame) -> Result<Signal> {
-        let bound = self.planned(lazy, &frame.variables)?;
-        if self.s.state.options.fmtonly {
-            return Ok(self.shape_of(&bound, frame));
-        }
-        self.measure();
-        let result = self.carry_out(&bound, frame);
-        let rows = result.is_ok().then(|| u64::try_from(self.s.state.rowcount).unwrap_or(0));
-        self.measured(lazy, frame, rows);
-        let signal = result?;
+        let signal = self.by_plan(lazy, frame, |run, bound, frame| {
+            if run.s.state.options.fmtonly {
+                return Ok(run.shape_of(bound, frame));
+            }
+            run.measure();
+            let result = run.carry_out(bound, frame);
+            let rows = result.is_ok().then(|| u64::try_from(run.s.state.rowcount).unwrap_or(0));
+            run.measured(lazy, frame, rows);
+            result
+        })?;
         Ok(if self.tell_used(lazy) == Flow::Stop { Signal::Stop } else { signal })
     }
 
@@ -362,13 +375,13 @@ impl Run<'_> {
     }
 
     fn rows(&mut self, plan: &Plan, frame: &Frame) -> Result<Signal> {
-        if self.sink.columns(&plan.columns) == Flow::Stop {
-            return Ok(Signal::Stop);
-        }
         let limit = self.s.state.options.rowcount;
-        let mut given = 0;
+        let (mut given, mut shown) = (0, false);
         let columns = plan.columns.clone();
-        let (signal, count) = self.query(plan, frame, &mut |sink, row| {
+        let result = self.query(plan, frame, &mut |sink, row| {
+            if !std::mem::replace(&mut shown, true) && sink.columns(&columns) == Flow::Stop {
+                return Ok(Signal::Stop);
+            }
             let mut values = Vec::with_capacity(columns.len());
             for (at, column) in columns.iter().enumerate() {
                 let stored = row.get_ref(at).map_err(internal)?;
@@ -381,7 +394,13 @@ impl Run<'_> {
             }
             given += 1;
             Ok(if given == limit { Signal::Break } else { Signal::Next })
-        })?;
+        });
+        // The columns of an older schema are never shown.
+        let moved = matches!(result, Err(Error::DefinitionChanged { .. }));
+        if !shown && !moved && self.sink.columns(&plan.columns) == Flow::Stop {
+            return Ok(Signal::Stop);
+        }
+        let (signal, count) = result?;
         if signal == Signal::Stop {
             return Ok(signal);
         }
@@ -462,7 +481,9 @@ impl Run<'_> {
     ) -> Result<Signal> {
         self.may_read(plan)?;
         let own = self.before_write(table, Some(plan))?;
-        let result = self.run_change(plan, frame, (table, into), command, filled);
+        let result = self.check_schema();
+        let result =
+            result.and_then(|()| self.run_change(plan, frame, (table, into), command, filled));
         match result {
             Ok((signal, rows)) => {
                 self.after_write(own, true)?;

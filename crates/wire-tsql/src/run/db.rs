@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::host::SharedHost;
 use crate::name::quote;
 use crate::run::meter::Pages;
+use crate::run::renew::Seen;
 use crate::sqlite_pages::pages;
 use crate::value::storage;
 
@@ -34,8 +35,11 @@ pub(crate) struct Db {
     /// Temporary tables by the scopes that made them, the innermost last.
     pub(super) temporaries: Vec<Temporary>,
     tables: HashMap<(String, String), Arc<Table>>,
+    /// Of the attached databases.
+    schemas: Seen,
     version: Arc<AtomicU64>,
-    /// Counts how often databases were detached: plans name them as they were attached.
+    /// Counts how often databases were detached, as plans name them as they were attached, and how
+    /// often another process changed a schema.
     let_go: u64,
     seen: u64,
     /// Pages counted for databases and connections that were closed.
@@ -95,6 +99,7 @@ impl Db {
             attached: HashMap::new(),
             temporaries: Vec::new(),
             tables: HashMap::new(),
+            schemas: Seen::default(),
             version,
             let_go: 0,
             seen: 0,
@@ -167,6 +172,8 @@ impl Db {
                 connection.execute_batch(&sql)
             })
             .map_err(|error| failure(&kernels, &error, database))?;
+        let noted = self.connection.as_ref().map(|open| self.schemas.note(open, &schema));
+        noted.transpose().map_err(|error| failure(&kernels, &error, database))?;
         self.attached.insert(key, schema.clone());
         Ok(schema)
     }
@@ -175,6 +182,7 @@ impl Db {
     pub(crate) fn detach(&mut self, database: &str) -> Result<()> {
         let Some(schema) = self.attached.remove(&database.to_lowercase()) else { return Ok(()) };
         let kernels = self.kernels.clone();
+        self.schemas.forget(&schema);
         // plans name the attached database
         self.changed();
         self.let_go += 1;
@@ -198,6 +206,7 @@ impl Db {
         self.gone = self.pages();
         self.connection = None;
         self.attached.clear();
+        self.schemas.forget_all();
         self.temporaries.clear();
         self.tables.clear();
         self.let_go += 1;
@@ -220,6 +229,22 @@ impl Db {
             self.close();
         }
         free
+    }
+
+    /// Refuses a plan that was bound before another process changed a schema.
+    pub(super) fn check_schema(&self, database: &str) -> Result<()> {
+        match &self.connection {
+            Some(open) if self.schemas.moved(open) => {
+                Err(Error::DefinitionChanged { name: database.to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Has this session read tables and bind plans anew.
+    pub(super) fn renew(&mut self) {
+        self.tables.clear();
+        self.let_go += 1;
     }
 
     /// Some table has changed.
@@ -268,6 +293,9 @@ impl Db {
     }
 
     pub(crate) fn find(&mut self, name: &Name, current: &str) -> Result<Option<Arc<Table>>> {
+        if self.check_schema(current).is_err() {
+            self.renew();
+        }
         let version = self.version();
         if version != self.seen {
             self.tables.clear();
