@@ -45,14 +45,19 @@ use crate::watch::{Phase, Watch, go_on};
 const LOCK_WAIT: Duration = Duration::from_secs(30);
 /// How long one statement of the sweep waits for a lock. Who commits keeps new readers out.
 const SWEEP_WAIT: Duration = Duration::from_millis(20);
-/// Pages of a transaction: while others write, and at most.
+/// Pages of a transaction while others write.
 const FEWEST_PAGES: usize = 16;
-const MOST_PAGES: usize = 1024;
-/// Bytes that are read at once to find pages of an older version.
-const CHUNK_LEN: usize = 1 << 20;
+/// Pages of a transaction while no other is seen: a stretch's at most.
+const MOST_PAGES: usize = 8192;
+/// Bytes of a stretch, which is read at once to find pages of an older version.
+const CHUNK_LEN: usize = 8 << 20;
+/// SQLite's cache holds a transaction, in KiB: a page that is spilled has the journal synced first.
+const CACHE_KIB: usize = 2 * CHUNK_LEN >> 10;
 /// Pause after a transaction while others write, in times of its length: fewer than one in a
 /// hundred of their transactions then meets one of ours.
 const YIELD: u32 = 100;
+/// Pause after a transaction while no other was seen: its length divided by this.
+const GAP: u32 = 4;
 const SHORTEST_YIELD: Duration = Duration::from_millis(5);
 const LONGEST_YIELD: Duration = Duration::from_millis(250);
 /// Frames in the log that are not copied yet, at which the sweep waits.
@@ -167,13 +172,17 @@ fn seal_anew(
     sync_directory(&source.path)?;
     source.db.execute_batch("COMMIT").map_err(source.failed("commit"))?;
     source.db.busy_timeout(SWEEP_WAIT).map_err(source.failed("rotate"))?;
-    if source.wal {
-        // No sync while the write lock is held; the last checkpoint syncs.
-        source
-            .db
-            .execute_batch("PRAGMA main.synchronous=NORMAL")
-            .map_err(source.failed("rotate"))?;
-    }
+    let settings = if source.wal {
+        // No sync while the write lock is held; the last checkpoint syncs. The sweep itself says
+        // when the log is copied.
+        "PRAGMA main.synchronous=NORMAL; PRAGMA wal_autocheckpoint=0"
+    } else {
+        ""
+    };
+    source
+        .db
+        .execute_batch(&format!("{settings}; PRAGMA main.cache_size=-{CACHE_KIB}"))
+        .map_err(source.failed("rotate"))?;
     let size = PageSize::new(pragma::<u32>(&source.db, "page_size").map_or(0, u64::from))
         .map_err(bad_header(&source.path))?;
     let sweep = Sweep { source, size, version, watch };
@@ -525,6 +534,8 @@ impl Pace {
             sleep((taken * YIELD).clamp(SHORTEST_YIELD, LONGEST_YIELD));
         } else {
             self.pages = (self.pages * 2).min(MOST_PAGES);
+            // Who comes now asks for the lock once in some milliseconds, and must find it free.
+            sleep(taken / GAP);
         }
     }
 }
