@@ -52,7 +52,7 @@ const MOST_PAGES: usize = 8192;
 /// Bytes of a stretch, which is read at once to find pages of an older version.
 const CHUNK_LEN: usize = 8 << 20;
 /// SQLite's cache holds a transaction, in KiB: a page that is spilled has the journal synced first.
-const CACHE_KIB: usize = 2 * CHUNK_LEN >> 10;
+const CACHE_KIB: usize = 2 * (CHUNK_LEN >> 10);
 /// Pause after a transaction while others write, in times of its length: fewer than one in a
 /// hundred of their transactions then meets one of ours.
 const YIELD: u32 = 100;
