@@ -56,11 +56,16 @@ const CACHE_KIB: usize = 2 * (CHUNK_LEN >> 10);
 /// Pause after a transaction while others write, in times of its length: fewer than one in a
 /// hundred of their transactions then meets one of ours.
 const YIELD: u32 = 100;
+/// Who has seen no other for so long is alone.
+const ALONE_AFTER: Duration = Duration::from_secs(1);
 /// Pause after a transaction while no other was seen: its length divided by this.
 const GAP: u32 = 4;
 const SHORTEST_YIELD: Duration = Duration::from_millis(5);
 const LONGEST_YIELD: Duration = Duration::from_millis(250);
-/// Frames in the log that are not copied yet, at which the sweep waits.
+/// Frames in the log at which the sweep copies them while others write: well below SQLite's 1000,
+/// at which the copying falls to whoever commits.
+const FEWEST_FRAMES: i64 = 400;
+/// Frames in the log that are not copied yet, at which the sweep waits. Alone it copies them then.
 const MOST_FRAMES: i64 = 8192;
 /// Pause while readers keep the log from being emptied.
 const LOG_WAIT: Duration = Duration::from_millis(50);
@@ -173,9 +178,8 @@ fn seal_anew(
     source.db.execute_batch("COMMIT").map_err(source.failed("commit"))?;
     source.db.busy_timeout(SWEEP_WAIT).map_err(source.failed("rotate"))?;
     let settings = if source.wal {
-        // No sync while the write lock is held; the last checkpoint syncs. The sweep itself says
-        // when the log is copied.
-        "PRAGMA main.synchronous=NORMAL; PRAGMA wal_autocheckpoint=0"
+        // No sync while the write lock is held; the last checkpoint syncs.
+        "PRAGMA main.synchronous=NORMAL"
     } else {
         ""
     };
@@ -294,7 +298,7 @@ impl Sweep<'_> {
         let mut pages = self.pages()?;
         let length = u64::from(pages) * u64::from(self.size.bytes());
         let phase = Phase::begin(self.watch, "rotating", Some(length));
-        let mut pace = Pace::new();
+        let mut pace = Pace::new(pragma(&self.source.db, "data_version").unwrap_or(0));
         let mut first = 1;
         while first <= pages {
             self.go_on()?;
@@ -331,7 +335,13 @@ impl Sweep<'_> {
         };
         let version: i64 =
             pragma(&self.source.db, "data_version").map_or(pace.data_version, |now: i64| now);
-        let others = !done || std::mem::replace(&mut pace.data_version, version) != version;
+        let changed = std::mem::replace(&mut pace.data_version, version) != version;
+        let others = pace.sees_others(!done || changed);
+        if pace.others != Some(others) && self.source.wal {
+            let frames = if others { FEWEST_FRAMES } else { MOST_FRAMES };
+            let sql = format!("PRAGMA wal_autocheckpoint={frames}");
+            self.source.db.execute_batch(&sql).map_err(self.source.failed("rotate"))?;
+        }
         pace.adapt(others, begun.elapsed());
         Ok(done)
     }
@@ -519,16 +529,29 @@ impl Sweep<'_> {
 /// How much the sweep does at a time, and how long it lets others work.
 struct Pace {
     pages: usize,
+    /// Whether others were seen, if anybody looked.
+    others: Option<bool>,
+    /// When another was last seen.
+    seen: Option<Instant>,
     data_version: i64,
 }
 
 impl Pace {
-    fn new() -> Self {
-        Self { pages: FEWEST_PAGES, data_version: 0 }
+    fn new(data_version: i64) -> Self {
+        Self { pages: FEWEST_PAGES, others: None, seen: None, data_version }
+    }
+
+    /// Whether others are at work: one that was seen just now, or not long ago.
+    fn sees_others(&mut self, now: bool) -> bool {
+        if now {
+            self.seen = Some(Instant::now());
+        }
+        self.seen.is_some_and(|seen| seen.elapsed() < ALONE_AFTER)
     }
 
     /// Yields to others after a transaction that took `taken`; alone it does more at a time.
     fn adapt(&mut self, others: bool, taken: Duration) {
+        self.others = Some(others);
         if others {
             self.pages = FEWEST_PAGES;
             sleep((taken * YIELD).clamp(SHORTEST_YIELD, LONGEST_YIELD));

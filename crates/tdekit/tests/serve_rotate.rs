@@ -14,6 +14,9 @@ const REGENERATE: &str = "USE app; ALTER DATABASE ENCRYPTION KEY REGENERATE";
 const SUSPEND: &str = "ALTER DATABASE app SET ENCRYPTION SUSPEND";
 const RESUME: &str = "ALTER DATABASE app SET ENCRYPTION RESUME";
 
+/// Begins a transaction that keeps the log as it is: no scan ends before it.
+const PIN: &str = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRAN; SELECT COUNT(*) FROM t";
+
 /// An encrypted database `app` with a table, in WAL mode.
 fn served() -> Served {
     let served = Served::new();
@@ -90,7 +93,7 @@ fn a_key_is_changed_suspended_and_resumed_under_sessions() {
     // A reader of the log keeps the older key in the header.
     let mut reader = served.client_in("app");
     ok(&mut client, "USE app; INSERT t VALUES (1, 'log'); USE master");
-    ok(&mut reader, "BEGIN TRAN; SELECT COUNT(*) FROM t");
+    ok(&mut reader, PIN);
     let before = locks(&served);
     assert!(before > 0, "sessions have the file open");
     ok(&mut client, &format!("{REGENERATE} WITH ALGORITHM = AEGIS_256X2; USE master"));
@@ -129,7 +132,7 @@ fn a_change_survives_the_server() {
     served.start();
     let begin = |served: &Served| {
         let mut reader = served.client_in("app");
-        ok(&mut reader, "INSERT t VALUES (1, 'log'); BEGIN TRAN; SELECT COUNT(*) FROM t");
+        ok(&mut reader, &format!("INSERT t VALUES (1, 'log'); {PIN}"));
         ok(&mut served.client(), REGENERATE);
         reader
     };
@@ -152,14 +155,15 @@ fn a_change_survives_the_server() {
             assert!(served.terminate().success());
         }
         drop(reader);
-        assert!(versions(&served).0.contains(','), "{kill}");
+        // A server that ends in order ends its sessions first, and the scan may end with them.
+        assert!(!kill || versions(&served).0.contains(','));
         served.start();
         wait_for_the_end(&mut served.client());
     }
     assert_eq!(versions(&served).0, "[4]");
     // Of another process: seen as long as that is at work.
     let mut reader = served.client_in("app");
-    ok(&mut reader, "INSERT t VALUES (1, 'log'); BEGIN TRAN; SELECT COUNT(*) FROM t");
+    ok(&mut reader, &format!("INSERT t VALUES (1, 'log'); {PIN}"));
     let mut other = served.place.command(["rotate", real.to_str().unwrap()]).spawn().unwrap();
     let mut client = served.client();
     eventually("the other's scan", || scan(&mut client) == "RUNNING");
