@@ -73,7 +73,7 @@ pub(crate) enum Action {
 pub(crate) fn fips(action: &Action) -> Result<()> {
     match action {
         Action::Build => build(true).map(drop),
-        Action::Test => test()?.all_passed(),
+        Action::Test => crate::close(&test()?),
         Action::Lock => lock(),
     }
 }

@@ -171,7 +171,6 @@ fn run(task: Task) -> Result<()> {
         Task::Mtr { tests, stock } => mtr::mtr(&tests, stock),
         Task::Package(arguments) => package::package(&arguments),
         Task::SqliteSuite(arguments) => sqlite_suite::sqlite_suite(&arguments),
-        Task::Fips { action: fips::Action::Test } => close(&fips::test()?),
         Task::Fips { action } => fips::fips(&action),
         Task::Fuzz { target, seconds } => fuzz::fuzz(target.as_deref(), seconds),
     }

@@ -11,8 +11,9 @@ use rustix::fs::statvfs;
 use crate::process::target_dir;
 
 const GIB: u64 = 1 << 30;
-/// A debug and a release build of the workspace, and what the clients' packages install.
-const BUILD_BYTES: u64 = 12 * GIB;
+/// A debug and a release build of the workspace, what the clients' packages install, and the FIPS
+/// build.
+const BUILD_BYTES: u64 = 15 * GIB;
 /// Databases, media sets and servers while the tests run.
 const RUN_BYTES: u64 = 4 * GIB;
 

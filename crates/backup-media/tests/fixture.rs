@@ -173,6 +173,29 @@ fn content_digest_by(hash: ContentHash, media: &[u8], record: &Record) -> Digest
     content.finish()
 }
 
+/// Appends a signature on the set of this number among the records, and of this identifier.
+fn append_signature(
+    media: &mut Vec<u8>,
+    (number, set_id): (usize, [u8; 16]),
+    hash: ContentHash,
+    store: &Unlocked,
+) {
+    let place = next_place(media, set_id);
+    let record = &scan(media).unwrap().records[number];
+    let mut signature = SignatureHeader {
+        time_ms: 7,
+        trailer_sha256: record.digest(),
+        hash,
+        content_sha256: content_digest_by(hash, media, record),
+        certificate: store.store().certificate_der(CERTIFICATE).unwrap().to_vec(),
+        signature: Vec::new(),
+    };
+    signature.signature = store.sign(CERTIFICATE, &signature.message(&place)).unwrap();
+    let header = signature.encode(&place).unwrap();
+    let trailer = Trailer::of_header(RecordKind::Signature, place.ordinal, &header, 8).unwrap();
+    media.extend_from_slice(&[&header[..], &trailer.encode(None).unwrap()].concat());
+}
+
 /// Makes the signature of version 2, once.
 #[test]
 fn make_version_2() {
@@ -188,20 +211,7 @@ fn make_version_2() {
     let spec = Spec::new(content, Some(Algorithm::Aes256), Compression::Zstd(1));
     let mut media = new_media();
     append_with(&mut media, &Spec { state: Some(base), recipients, ..spec }, 1, 1, &secret);
-    let place = next_place(&media, [1; 16]);
-    let record = &scan(&media).unwrap().records[0];
-    let mut signature = SignatureHeader {
-        time_ms: 7,
-        trailer_sha256: record.digest(),
-        hash: ContentHash::Blake3,
-        content_sha256: content_digest_by(ContentHash::Blake3, &media, record),
-        certificate: store.store().certificate_der(CERTIFICATE).unwrap().to_vec(),
-        signature: Vec::new(),
-    };
-    signature.signature = store.sign(CERTIFICATE, &signature.message(&place)).unwrap();
-    let header = signature.encode(&place).unwrap();
-    let trailer = Trailer::of_header(RecordKind::Signature, place.ordinal, &header, 8).unwrap();
-    media.extend_from_slice(&[&header[..], &trailer.encode(None).unwrap()].concat());
+    append_signature(&mut media, (0, [1; 16]), ContentHash::Blake3, &store);
     std::fs::create_dir_all(&to).unwrap();
     std::fs::write(to.join("signed.bak"), &media).unwrap();
 }
@@ -262,20 +272,7 @@ fn make() {
     let trailer = Trailer::of_header(RecordKind::Recipients, place.ordinal, &header, 6).unwrap();
     media.extend_from_slice(&[&header[..], &trailer.encode(Some(&keys)).unwrap()].concat());
 
-    let place = next_place(&media, [12; 16]);
-    let record = &scan(&media).unwrap().records[of];
-    let mut signature = SignatureHeader {
-        time_ms: 7,
-        trailer_sha256: record.digest(),
-        hash: ContentHash::Sha256,
-        content_sha256: content_digest(&media, record),
-        certificate: store.store().certificate_der(CERTIFICATE).unwrap().to_vec(),
-        signature: Vec::new(),
-    };
-    signature.signature = store.sign(CERTIFICATE, &signature.message(&place)).unwrap();
-    let header = signature.encode(&place).unwrap();
-    let trailer = Trailer::of_header(RecordKind::Signature, place.ordinal, &header, 8).unwrap();
-    media.extend_from_slice(&[&header[..], &trailer.encode(None).unwrap()].concat());
+    append_signature(&mut media, (of, [12; 16]), ContentHash::Sha256, &store);
     std::fs::write(dir().join("sets.bak"), &media).unwrap();
 
     let spec =

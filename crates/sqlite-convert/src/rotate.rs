@@ -177,16 +177,12 @@ fn seal_anew(
     sync_directory(&source.path)?;
     source.db.execute_batch("COMMIT").map_err(source.failed("commit"))?;
     source.db.busy_timeout(SWEEP_WAIT).map_err(source.failed("rotate"))?;
-    let settings = if source.wal {
+    let mut settings = format!("PRAGMA main.cache_size=-{CACHE_KIB}");
+    if source.wal {
         // No sync while the write lock is held; the last checkpoint syncs.
-        "PRAGMA main.synchronous=NORMAL"
-    } else {
-        ""
-    };
-    source
-        .db
-        .execute_batch(&format!("{settings}; PRAGMA main.cache_size=-{CACHE_KIB}"))
-        .map_err(source.failed("rotate"))?;
+        settings.push_str("; PRAGMA main.synchronous=NORMAL");
+    }
+    source.db.execute_batch(&settings).map_err(source.failed("rotate"))?;
     let size = PageSize::new(pragma::<u32>(&source.db, "page_size").map_or(0, u64::from))
         .map_err(bad_header(&source.path))?;
     let sweep = Sweep { source, size, version, watch };

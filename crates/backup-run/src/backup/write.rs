@@ -63,6 +63,8 @@ impl<'r> Record<'r> {
         signer: Option<&'r dyn Sign>,
     ) -> Result<Self, RunError> {
         let at = At { media: "the new set", position: header.position };
+        let hash = signer.map(|_| plan.hash());
+        hash.map_or(Ok(()), |hash| hash.check_offered())?;
         let mut set_id = [0; 16];
         random_bytes(&mut set_id)?;
         let media_id = plan.media_id;
@@ -84,10 +86,6 @@ impl<'r> Record<'r> {
             keys.push(encoded.keys);
         }
         let place = first.ok_or(RunError::Internal("a set of no family"))?;
-        let hash = signer.map(|_| plan.hash());
-        if let Some(hash) = hash {
-            hash.check_offered()?;
-        }
         Ok(Self { set_id, header, outputs, keys, header_bytes, place, signer, hash })
     }
 

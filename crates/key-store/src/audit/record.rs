@@ -241,10 +241,8 @@ fn corrupt(reason: String) -> StoreError {
 mod tests {
     use super::*;
 
-    /// The JSON and the MAC were made by another program (Python's hmac and hashlib).
-    #[test]
-    fn a_line_is_as_the_format_lays_it_down() {
-        let record = AuditRecord {
+    fn certificate_record() -> AuditRecord {
+        AuditRecord {
             v: 1,
             seq: 2,
             at: "2026-11-23T14:00:00Z".into(),
@@ -258,7 +256,22 @@ mod tests {
             program: "/usr/bin/tdekit".into(),
             pid: 7,
             prev: "0".repeat(64),
-        };
+        }
+    }
+
+    /// The line of `record`, which must be `text`, and be read as what was written.
+    fn check_line(record: &AuditRecord, key: &SecretBytes, text: &str) -> Vec<u8> {
+        let (line, _) = record.seal(key).unwrap();
+        assert_eq!(String::from_utf8(line.clone()).unwrap(), text);
+        let read = Line::decode(line.strip_suffix(b"\n").unwrap()).unwrap();
+        assert!(read.holds(key) && read.record == *record);
+        line
+    }
+
+    /// The JSON and the MAC were made by another program (Python's hmac and hashlib).
+    #[test]
+    fn a_line_is_as_the_format_lays_it_down() {
+        let record = certificate_record();
         let key = SecretBytes::from_slice(&[1; 32]).unwrap();
         let json = concat!(
             r#"{"v":1,"seq":2,"at":"2026-11-23T14:00:00Z","action":"backed-up","#,
@@ -267,10 +280,8 @@ mod tests {
             r#""prev":"0000000000000000000000000000000000000000000000000000000000000000"}"#,
         );
         let mac = "a5cb5374998e75f7b3120c0d558c478f8a5d3909a6948766fe114e211c9994c4";
-        let (line, _) = record.seal(&key).unwrap();
-        assert_eq!(String::from_utf8(line.clone()).unwrap(), format!("{mac} {json}\n"));
+        let line = check_line(&record, &key, &format!("{mac} {json}\n"));
         let read = Line::decode(line.strip_suffix(b"\n").unwrap()).unwrap();
-        assert!(read.holds(&key) && read.record == record);
         assert!(!read.holds(&SecretBytes::from_slice(&[2; 32]).unwrap()));
     }
 
@@ -292,11 +303,7 @@ mod tests {
                 certificates,
                 ..AuditKey::default()
             }),
-            uid: 1000,
-            user: "ann".into(),
-            program: "/usr/bin/tdekit".into(),
-            pid: 7,
-            prev: "0".repeat(64),
+            ..certificate_record()
         };
         let key = SecretBytes::from_slice(&[1; 32]).unwrap();
         let json = concat!(
@@ -308,10 +315,7 @@ mod tests {
             r#""prev":"0000000000000000000000000000000000000000000000000000000000000000"}"#,
         );
         let mac = "374c852731070de049deaff131a025ebd7e2c6a4197dc7158ffc4a9f64e2db27";
-        let (line, _) = record.seal(&key).unwrap();
-        assert_eq!(String::from_utf8(line.clone()).unwrap(), format!("{mac} {json}\n"));
-        let read = Line::decode(line.strip_suffix(b"\n").unwrap()).unwrap();
-        assert!(read.holds(&key) && read.record == record);
+        let line = check_line(&record, &key, &format!("{mac} {json}\n"));
         let older = String::from_utf8(line).unwrap().replace("\"v\":2", "\"v\":1");
         assert!(Line::decode(older.trim_end().as_bytes()).is_err());
     }
