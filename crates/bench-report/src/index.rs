@@ -170,7 +170,7 @@ impl<'a> Index<'a> {
             runs.entry(key).or_default().insert((run.restart, run.pair), run);
         }
         let (versus, pools) = (opponents(report), pools(report));
-        Self { report, layout: report.experiment.layout(), versus, pools, runs }
+        Self { report, layout: report.layout(), versus, pools, runs }
     }
 
     /// Log ratios of one metric, a group for each restart. Pairs of which one side lacks the value

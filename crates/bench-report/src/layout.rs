@@ -10,7 +10,7 @@ use crate::metric::Metric::{
 };
 use crate::model::Experiment;
 use crate::piece::{Piece, number, text};
-use crate::report::{Fact, Facts};
+use crate::report::{Fact, Facts, RATE};
 
 /// A circumstance as reports know it.
 pub(crate) struct FactInfo {
@@ -46,6 +46,7 @@ pub(crate) const FACTS: &[FactInfo] = &[
     fact("loops", "steps of the message loop", As::Count, false),
     fact("stream_rows", "rows of the large result", As::Count, false),
     fact("block_s", "length of a block", As::Seconds, false),
+    fact(RATE, "transactions due a second", As::Count, true),
     fact("restarts", "restarts wanted", As::Count, false),
     fact("cold", "what is read dropped from the system's cache before", As::Count, true),
     fact("restored", "backups restored too", As::Count, false),
@@ -124,6 +125,7 @@ pub(crate) struct Layout {
 const EMBEDDED_COSTS: &[Metric] = &[Elapsed, Cpu, User, System, Instructions];
 const BACKUP_COSTS: &[Metric] = &[Elapsed, Cpu, User, System, Size];
 const OLTP_COSTS: &[Metric] = &[Throughput, CpuEach, MedianLatency, P95Latency, TailLatency];
+const OLTP_COSTS_AT_RATE: &[Metric] = &[CpuEach, MedianLatency, P95Latency, TailLatency];
 const MESSAGES_COSTS: &[Metric] = &[Elapsed, ServerCpu, ServerSwitches, ClientCpu, ClientSwitches];
 
 const EMBEDDED: Layout = Layout {
@@ -224,6 +226,16 @@ const OLTP: Layout = Layout {
                    one transaction (of a scan: of one page). The bench's own CPU is that of its \
                    code: on SQLite a part of the CPU before it, beside a client what was used \
                    meanwhile.",
+};
+
+/// The same where all sides are given as many transactions a second: their throughput is equal, and
+/// tells nothing.
+pub(crate) const OLTP_AT_RATE: Layout = Layout {
+    ratios: OLTP_COSTS_AT_RATE,
+    wanted: [MedianLatency, CpuEach],
+    pooled: OLTP_COSTS_AT_RATE,
+    costs: OLTP_COSTS_AT_RATE,
+    ..OLTP
 };
 
 const MESSAGES: Layout = Layout {

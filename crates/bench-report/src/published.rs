@@ -23,6 +23,8 @@ pub(crate) struct Published {
     pub(crate) documents: BTreeMap<String, Document>,
     pub(crate) operations: Vec<PublishedOperation>,
     pub(crate) backups: [PublishedBackup; 3],
+    /// Few threads before many.
+    pub(crate) threads: [PublishedThreads; 2],
     /// Encrypted before plain.
     pub(crate) messages: [PublishedMessages; 4],
 }
@@ -68,6 +70,16 @@ pub(crate) struct PublishedBackup {
     pub(crate) there: String,
     /// Whether it is the size of compressed backups or of others; none for durations.
     pub(crate) compressed: Option<bool>,
+}
+
+/// What the source says of throughput in words; its curves are lost.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PublishedThreads {
+    /// The end of its range of threads that the words are of.
+    pub(crate) threads: u32,
+    /// Encrypted over plain, at worst.
+    pub(crate) throughput: f64,
+    pub(crate) words: String,
 }
 
 /// One column of Noveljic's table.

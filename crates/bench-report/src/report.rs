@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::figures::Summary;
+use crate::figures::{Pooled, Summary};
+use crate::layout::{Layout, OLTP_AT_RATE};
 use crate::metric::Metric;
 use crate::model::{
     Class, DriverShare, Experiment, Latency, Probe, Role, Side, StatementInfo, WarmUp,
 };
+
+/// The circumstance that transactions follow a schedule: as many a second are due on every side.
+pub const RATE: &str = "rate_per_s";
 
 /// Circumstances by name.
 pub type Facts = BTreeMap<String, Fact>;
@@ -158,6 +162,14 @@ impl Report {
         self.facts.get(name) == Some(&Fact::Flag(true))
     }
 
+    /// Its ratios, and how it is shown.
+    pub(crate) fn layout(&self) -> &'static Layout {
+        match self.experiment {
+            Experiment::Oltp if self.number(RATE) > 0.0 => &OLTP_AT_RATE,
+            experiment => experiment.layout(),
+        }
+    }
+
     /// The plain side.
     #[must_use]
     pub fn base(&self) -> Option<&Side> {
@@ -173,6 +185,12 @@ impl Report {
     pub(crate) fn plain(&self, side: &Side) -> Option<&Side> {
         let Some(own) = &side.plain else { return self.base() };
         self.sides.iter().find(|known| known.id == *own)
+    }
+
+    /// Whether a ratio is what encryption costs: of a side that encrypts over its own plain one.
+    pub(crate) fn is_cost(&self, found: &Pooled) -> bool {
+        let side = self.others().find(|side| side.id == found.side);
+        side.and_then(|side| self.plain(side)).is_some_and(|plain| plain.id == found.against)
     }
 
     /// A side's name.

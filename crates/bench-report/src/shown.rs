@@ -19,7 +19,7 @@ pub(crate) struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     pub(crate) fn of(at: &'a str, report: &'a Report) -> Self {
-        Self { at, report, layout: report.experiment.layout() }
+        Self { at, report, layout: report.layout() }
     }
 
     /// The place of one of the report's lists.
@@ -35,6 +35,15 @@ impl<'a> Shown<'a> {
     pub(crate) fn side(&self, id: &str) -> Piece {
         let side = self.sides().find(|side| side.item.id == id);
         side.map_or_else(|| id.into(), |side| side.text("label", &side.item.label))
+    }
+
+    /// A side's name, with that of its own plain one where that is not the base.
+    pub(crate) fn named(&self, id: &str) -> Piece {
+        let side = self.report.sides.iter().find(|side| side.id == id);
+        match side.and_then(|side| side.plain.as_deref()) {
+            Some(plain) => all![self.side(id), " against ", self.side(plain)],
+            None => self.side(id),
+        }
     }
 
     /// Cells with an id that begins so, in order of the report.
@@ -131,10 +140,13 @@ impl<'a> Shown<'a> {
     /// Ratios over several cells, where there are some.
     pub(crate) fn pooled(&self) -> Option<Table> {
         let at = self.place("summary/pooled");
-        let all = || each(&self.report.summary.pooled, &at);
+        let all = || {
+            each(&self.report.summary.pooled, &at).filter(|found| self.report.is_cost(found.item))
+        };
         let key = |found: &Found<'a, Pooled>| (&found.item.id, &found.item.side);
         let row = |first: Found<'a, Pooled>| {
-            let name = all![first.text("what", &first.item.what), ", ", self.side(key(&first).1)];
+            let side = self.named(key(&first).1);
+            let name = all![first.text("what", &first.item.what), ", ", side];
             let ratio = |metric: &Metric| {
                 let like = |one: &Found<'_, Pooled>| {
                     (&one.item.id, &one.item.side) == key(&first) && one.item.metric == *metric
@@ -198,22 +210,24 @@ impl<'a> Shown<'a> {
         Table::new(title, head, cells.iter().map(row))
     }
 
-    /// Elapsed time and CPU of several sides, each against its own plain one; of those that have
-    /// another library also elapsed time against the base.
-    pub(crate) fn libraries(&self, title: &str, sides: &[&Side], base: &Side) -> Table {
+    /// What costs are judged by, of several sides, each against its own plain one; of those that
+    /// have another library also the first of it against `base`, where that is told.
+    pub(crate) fn side_by_side(&self, title: &str, sides: &[&Side], base: Option<&Side>) -> Table {
         let mut head = self.head(&[]);
         let mut columns = Vec::new();
+        let [first, _] = self.layout.wanted;
         for side in sides {
-            let own = side.plain.as_ref().unwrap_or(&base.id);
+            let Some(own) = self.report.plain(side) else { continue };
             let mut column = |words: &str, metric, against| {
                 head.push(format!("{}, {words}", side.label));
                 columns.push((metric, (side.id.as_str(), against)));
             };
-            column("elapsed", Metric::Elapsed, own.as_str());
-            column("CPU", Metric::Cpu, own);
-            if side.plain.is_some() {
-                let words = format!("elapsed against {}", base.label);
-                column(&words, Metric::Elapsed, &base.id);
+            for metric in self.layout.wanted {
+                column(metric.label(), metric, own.id.as_str());
+            }
+            if let Some(base) = base.filter(|_| side.plain.is_some()) {
+                let words = format!("{} against {}", first.label(), base.label);
+                column(&words, first, base.id.as_str());
             }
         }
         let row = |cell: &Class| {
@@ -221,6 +235,14 @@ impl<'a> Shown<'a> {
             std::iter::once(self.names(&cell.id, &[])).chain(ratios).collect()
         };
         Table::new(title, head, self.report.cells.iter().map(row))
+    }
+
+    /// The sides of several ways to encrypt in one table; none where there is one.
+    pub(crate) fn peers(&self) -> Option<Table> {
+        let sides: Vec<&Side> = self.report.others().collect();
+        let some = sides.iter().any(|side| side.role == Role::Peer);
+        let title = "Side by side: each against its own plain side";
+        some.then(|| self.side_by_side(title, &sides, None))
     }
 
     fn head(&self, metrics: &[Metric]) -> Vec<String> {

@@ -61,13 +61,15 @@ fn of_headline(shown: &Shown<'_>) -> Vec<Piece> {
     shown.report.others().filter_map(sentence).collect()
 }
 
-/// Throughput and CPU a transaction over all workloads and threads.
+/// Throughput, or at a rate latency, and CPU a transaction over all workloads and threads.
 fn of_threads(shown: &Shown<'_>) -> Vec<Piece> {
     let at = shown.place("summary/pooled");
     let sentence = |side: &Side| {
         let of = |metric| {
-            let is =
-                |one: &Found<'_, Pooled>| (&one.item.side, one.item.metric) == (&side.id, metric);
+            let is = |one: &Found<'_, Pooled>| {
+                let cost = shown.report.is_cost(one.item);
+                cost && (&one.item.side, one.item.metric) == (&side.id, metric)
+            };
             each(&shown.report.summary.pooled, &at).find(is)
         };
         let span = |found: &Found<'_, Pooled>| {
@@ -79,11 +81,12 @@ fn of_threads(shown: &Shown<'_>) -> Vec<Piece> {
             .map(|(field, ratio)| found.number(field, As::Percent, ratio));
             all![Piece::Whole(Box::new(middle)), " (from ", Piece::span([least, most]), ")"]
         };
-        let throughput = of(Metric::Throughput)?;
-        let cpu = of(Metric::CpuEach).map(|cpu| all![", CPU a transaction ", span(&cpu)]);
-        let what = throughput.text("what", &throughput.item.what);
-        let cost = all![": throughput ", span(&throughput), cpu];
-        Some(all![shown.side(&side.id), cost, " over ", what, "."])
+        let [first, cpu] = shown.layout.wanted;
+        let found = of(first)?;
+        let cpu = of(cpu).map(|found| all![format!(", {} ", cpu.label()), span(&found)]);
+        let what = found.text("what", &found.item.what);
+        let cost = all![format!(": {} ", first.label()), span(&found), cpu];
+        Some(all![shown.named(&side.id), cost, " over ", what, "."])
     };
     shown.report.others().filter_map(sentence).collect()
 }
@@ -212,6 +215,7 @@ fn beside_costs(shown: &Shown<'_>) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::examples::{example, holds, whole};
+    use crate::report::RATE;
 
     #[test]
     fn verdict_names_sides_and_overheads() {
@@ -245,6 +249,45 @@ mod tests {
                 "1,000 idle connections, on: 50.0 MB of memory in the server's process, 30.0 kB",
             ],
         );
+    }
+
+    #[test]
+    fn at_a_rate_the_throughput_is_no_answer() {
+        let mut results = Results { embedded: None, ..whole() };
+        (results.messages, results.backup) = (None, None);
+        let oltp = results.oltp.as_mut().unwrap();
+        oltp.set(RATE, 100_u32);
+        crate::summary::summarize(&mut results);
+        let said = verdict(&results).join("\n");
+        assert!(said.contains(": median latency ") && !said.contains("throughput"), "{said}");
+        let oltp = results.oltp.as_ref().unwrap();
+        let all = |metric| oltp.summary.pooled("all", metric, "tdekit", "base").is_some();
+        assert!(!all(Metric::Throughput) && all(Metric::P95Latency));
+    }
+
+    #[test]
+    fn a_peer_with_a_plain_side_of_its_own_is_held_against_it() {
+        let mut report = crate::examples::oltp();
+        let mut plain = report.base().unwrap().clone();
+        (plain.id, plain.label) = ("own".to_owned(), "own plain".to_owned());
+        plain.role = Role::PeerPlain;
+        report.sides.push(plain);
+        report.sides.iter_mut().find(|side| side.id == "peer").unwrap().plain = Some("own".into());
+        let mut runs: Vec<_> =
+            report.runs.iter().filter(|run| run.side == "base").cloned().collect();
+        for run in &mut runs {
+            run.side = "own".to_owned();
+            // Twice as fast as the base.
+            run.values.entry(Metric::Transactions).and_modify(|done| *done *= 2.0);
+        }
+        report.runs.extend(runs);
+        crate::examples::summarize(&mut report);
+        let shown = Shown::of("oltp", &report);
+        let said: Vec<String> = of_threads(&shown).iter().map(Piece::words).collect();
+        assert!(said[1].starts_with("peer against own plain: throughput -60.0 %"), "{said:?}");
+        let table = shown.pooled().unwrap().words();
+        assert!(table.contains("peer against own plain") && table.contains("-60.0 %"), "{table}");
+        assert!(!table.contains("-20.0 %") && !table.contains("+100 %"), "{table}");
     }
 
     #[test]

@@ -5,44 +5,104 @@ use maud::{Markup, html};
 use crate::figures::Ratio;
 use crate::format::{As, amount, count, duration};
 use crate::layout::Of;
-use crate::model::{Class, Metric, Side};
+use crate::metric::Metric::{self, P95Latency, Throughput};
+use crate::model::{Class, Side};
 use crate::piece::Piece;
-use crate::plot::{Bar, Bars, ChartError, Ink, Key, Lines, Series, bars, lines};
+use crate::plot::{Bar, Bars, ChartError, Height, Ink, Key, Lines, Series, bars, lines};
 use crate::published::{PUBLISHED, PublishedMessages};
 use crate::shown::Shown;
 use crate::table::Table;
 
-/// Throughput and latency of each workload of transactions by threads.
+/// Cost, throughput and latency of each workload of transactions by threads.
 ///
 /// # Errors
 /// When a chart cannot be drawn.
 pub(super) fn by_threads(shown: &Shown<'_>) -> Result<Markup, ChartError> {
     let mut drawn = Vec::new();
     let of_transactions = |cell: &&Class| cell.unit == "transaction";
+    let at_full_speed = shown.layout.ratios.contains(&Metric::Throughput);
+    let mut beside = false;
     for workload in shown.report.along("workload") {
         let cells = shown.report.cells.iter().filter(of_transactions);
         let cells: Vec<&Class> = cells.filter(|cell| cell.axis("workload") == workload).collect();
         if cells.is_empty() {
             continue;
         }
-        let plot = |what: &str, words: fn(f64) -> String, metric| {
-            lines(&Lines {
-                title: format!("{workload}: {what}"),
-                across: "threads".to_owned(),
-                words,
-                series: series(shown, &cells, metric),
-            })
+        let plot = |what: &str, height, series| {
+            let (title, across) = (format!("{workload}: {what}"), "threads".to_owned());
+            lines(&Lines { title, across, height, series })
         };
-        drawn.push(plot("transactions a second", count, Metric::Throughput)?);
-        drawn.push(plot("latency, 95th percentile", time, Metric::P95Latency)?);
+        let costs = costs(shown, &cells);
+        if at_full_speed && !costs.is_empty() {
+            let series = [costs, vec![published()]].concat();
+            drawn.push(plot("throughput, encrypted over plain", Height::Ratio, series)?);
+            beside = true;
+        }
+        let mut amounts = vec![("latency, 95th percentile", time as fn(f64) -> _, P95Latency)];
+        if at_full_speed {
+            amounts.insert(0, ("transactions a second", count, Throughput));
+        }
+        for (what, words, metric) in amounts {
+            drawn.push(plot(what, Height::Amount(words), series(shown, &cells, metric))?);
+        }
     }
     Ok(html! { @if !drawn.is_empty() {
         p class="quiet" {
             "Medians of the blocks; the tables below hold the same figures. Amounts begin at \
              zero, threads double."
         }
+        @if beside { p class="quiet" data-fixed { (published_words()) } }
         div class="charts" { @for chart in &drawn { (chart) } }
     } })
+}
+
+/// Throughput of each side over its own plain one.
+fn costs(shown: &Shown<'_>, cells: &[&Class]) -> Vec<Series> {
+    let report = shown.report;
+    let of = |(ink, side): (Ink, &Side)| {
+        let plain = report.plain(side)?;
+        let point = |cell: &&Class| {
+            let pair = (side.id.as_str(), plain.id.as_str());
+            let found = shown.comparison(&cell.id, Throughput, pair)?;
+            Some((threads(cell)?, found.item.ratio))
+        };
+        joined(Key::new(ink, &side.label), cells.iter().filter_map(point).collect())
+    };
+    Ink::SIDES.into_iter().zip(report.others()).filter_map(of).collect()
+}
+
+/// What the document says, of which it has no points but these two.
+fn published() -> Series {
+    let points = PUBLISHED.threads.iter().map(|said| (said.threads.into(), said.throughput));
+    let key = Key::new(Ink::Plain, "the document's words, RDS for MySQL: at worst");
+    Series { key, points: points.collect(), joined: false }
+}
+
+fn published_words() -> String {
+    let said = PUBLISHED.threads.iter().map(|said| {
+        format!("{} (drawn at {} thread{})", said.words, said.threads, plural(said.threads))
+    });
+    let said: Vec<String> = said.collect();
+    format!(
+        "Hollow marks on the charts of throughput are no figures of ours but the words of the \
+         document, of other software and machines: {}. Its own curves are lost.",
+        said.join(", ")
+    )
+}
+
+fn plural(number: u32) -> &'static str {
+    if number == 1 { "" } else { "s" }
+}
+
+fn threads(cell: &Class) -> Option<f64> {
+    let threads: f64 = cell.axis("threads").parse().ok()?;
+    Some(threads.max(1.0))
+}
+
+/// A line from left to right; none without points.
+fn joined(key: Key, mut points: Vec<(f64, f64)>) -> Option<Series> {
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    (!points.is_empty()).then_some(Series { key, points, joined: true })
 }
 
 /// A time on an axis that begins at 0.
@@ -53,13 +113,9 @@ fn time(ns: f64) -> String {
 fn series(shown: &Shown<'_>, cells: &[&Class], metric: Metric) -> Vec<Series> {
     let report = shown.report;
     let series = |(ink, side): (Ink, &Side)| {
-        let point = |cell: &&Class| {
-            let threads: f64 = cell.axis("threads").parse().ok()?;
-            Some((threads.max(1.0), report.median(&cell.id, &side.id, metric)?))
-        };
-        let mut points: Vec<(f64, f64)> = cells.iter().filter_map(point).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        (!points.is_empty()).then(|| Series { key: Key::new(ink, &side.label), points })
+        let point =
+            |cell: &&Class| Some((threads(cell)?, report.median(&cell.id, &side.id, metric)?));
+        joined(Key::new(ink, &side.label), cells.iter().filter_map(point).collect())
     };
     let base = report.base().map(|side| (Ink::Plain, side));
     base.into_iter().chain(Ink::SIDES.into_iter().zip(report.others())).filter_map(series).collect()
@@ -206,6 +262,27 @@ mod tests {
         assert!((values(&step.theirs())[1] - 621.27).abs() < 1e-6);
         let median = report.median("loop", "off", Metric::Elapsed).unwrap();
         assert!((values(&step.ours(&shown))[0] - median / 1000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn costs_by_threads_have_the_documents_words_beside_them() {
+        let report = examples::oltp();
+        let shown = Shown::of("oltp", &report);
+        let cells: Vec<&Class> = report.cells.iter().collect();
+        let ours = costs(&shown, &cells);
+        assert_eq!(ours.len(), 2);
+        let ratios: Vec<f64> = ours[0].points.iter().map(|(_, ratio)| *ratio).collect();
+        assert!((ratios[0] - 0.96).abs() < 1e-3 && (ratios[1] - 0.99).abs() < 1e-3, "{ratios:?}");
+        assert_eq!(published().points, [(1.0, 0.8), (256.0, 0.95)]);
+        assert!(!published().joined && ours[0].joined);
+        let page = by_threads(&shown).unwrap().into_string();
+        let wanted = "oltp_read_write: throughput, encrypted over plain";
+        assert!(page.contains(wanted) && page.contains("no figures of ours"), "{page}");
+        let mut paced = examples::oltp();
+        paced.set(crate::report::RATE, 50_u32);
+        examples::summarize(&mut paced);
+        let page = by_threads(&Shown::of("oltp", &paced)).unwrap().into_string();
+        assert!(!page.contains(wanted) && page.contains("latency"), "{page}");
     }
 
     #[test]

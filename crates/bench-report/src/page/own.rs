@@ -26,6 +26,8 @@ pub(super) fn section(
         _ => (charts::by_threads(&shown)?, html! {}),
     };
     let layout = shown.layout;
+    // Of backups every cipher is a side, in a table of its own.
+    let peers = shown.peers().filter(|_| report.experiment == Experiment::Oltp);
     let here = Piece::parted(shown.facts().into_iter().chain(shown.told()).collect(), "; ");
     Ok(html! {
         section id=(name) {
@@ -34,6 +36,10 @@ pub(super) fn section(
             (first)
             @if let Some(table) = shown.pooled() {
                 h3 { (layout.pooled_note) }
+                (table)
+            }
+            @if let Some(table) = peers {
+                h3 { (table.title) }
                 (table)
             }
             @for (table, reference) in shown.costs() {

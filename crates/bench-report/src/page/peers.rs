@@ -18,7 +18,8 @@ pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
         return Ok(html! {});
     }
     let drawn = forest(&plot(book, &shown))?;
-    let table = book.shown.libraries("Overhead of each encrypting library", &shown, book.base);
+    let table =
+        book.shown.side_by_side("Overhead of each encrypting library", &shown, Some(book.base));
     Ok(html! {
         section id="peers" {
             h2 { "Beside other encrypting libraries" }

@@ -13,8 +13,19 @@ use super::{Area, ChartError, Ink, Key, Shown, figure, frame, mark, px, thick, w
 #[derive(Debug, Clone)]
 pub(crate) struct Series {
     pub(crate) key: Key,
-    /// Where each stands, above 0, and the amount, in the unit that [`Lines::words`] takes.
+    /// Where each stands, above 0, and the amount, in the unit that [`Height`] takes.
     pub(crate) points: Vec<(f64, f64)>,
+    /// Whether there is something between the points.
+    pub(crate) joined: bool,
+}
+
+/// What a plot shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Height {
+    /// Amounts from 0, so that heights compare, and how they are written on the left axis.
+    Amount(fn(f64) -> String),
+    /// Ratios, as overheads in percent.
+    Ratio,
 }
 
 /// The content of a plot.
@@ -24,15 +35,14 @@ pub(crate) struct Lines {
     pub(crate) title: String,
     /// Title of the lower axis.
     pub(crate) across: String,
-    /// How an amount is written on the left axis.
-    pub(crate) words: fn(f64) -> String,
+    pub(crate) height: Height,
     pub(crate) series: Vec<Series>,
 }
 
 const WIDTH: i32 = 384;
 const HEIGHT: i32 = 250;
 
-/// The plot. Amounts begin at 0, so that heights compare.
+/// The plot.
 ///
 /// # Errors
 /// When plotters fails.
@@ -46,14 +56,17 @@ fn draw(root: &Area<'_>, lines: &Lines) -> Result<(), ChartError> {
     let mut steps: Vec<f64> = all().map(|(x, _)| *x).collect();
     steps.sort_by(f64::total_cmp);
     steps.dedup();
-    let most = all().map(|(_, y)| *y).fold(0.0, f64::max);
+    let heights = match lines.height {
+        Height::Amount(words) => Axis::from_zero(all().map(|(_, y)| *y).fold(0.0, f64::max), words),
+        Height::Ratio => Axis::ratios(&all().map(|(_, y)| (*y, None)).collect::<Vec<_>>(), 0.12),
+    };
     let steps = Shown { axis: Axis::doubling(&steps), across: false, line: true };
-    let amounts = Shown { axis: Axis::from_zero(most, lines.words), across: true, line: true };
+    let amounts = Shown { axis: heights, across: true, line: true };
     let words = [(LabelAreaPosition::Left, 60), (LabelAreaPosition::Bottom, 42)];
     let mut chart = frame(root, [10, 0, 0, 12], &words, (steps, amounts))?;
     let title = (px(WIDTH / 2 + 25), px(HEIGHT - 9));
     write(root, &lines.across, (Ink::Quiet, 12), HPos::Center, title)?;
-    for series in &lines.series {
+    for series in lines.series.iter().filter(|series| series.joined) {
         let points = series.points.iter().copied();
         chart.draw_series(LineSeries::new(points, series.key.ink.stroke_width(thick(2.0))))?;
     }
@@ -79,11 +92,12 @@ mod tests {
         let series = |ink, name: &str, scale: f64| Series {
             key: Key::new(ink, name),
             points: [1.0, 8.0, 64.0].map(|x| (x, x * scale)).to_vec(),
+            joined: true,
         };
         let plot = Lines {
             title: "Transactions".to_owned(),
             across: "threads".to_owned(),
-            words: whole,
+            height: Height::Amount(whole),
             series: vec![series(Ink::Plain, "plain", 10.0), series(Ink::Two, "tdekit", 9.0)],
         };
         let page = lines(&plot).unwrap().into_string();
@@ -91,5 +105,28 @@ mod tests {
         assert_eq!(page.matches("<circle").count(), 6);
         assert_eq!(page.matches("<rect ").count(), 3);
         holds(&page, ["threads", ">64<", ">600/s<", "○</span>", "■</span>", ">tdekit<"]);
+    }
+
+    #[test]
+    fn ratios_are_overheads_and_words_are_marks_alone() {
+        let series = |ink, joined, points: [(f64, f64); 2]| Series {
+            key: Key::new(ink, "x"),
+            points: points.to_vec(),
+            joined,
+        };
+        let plot = Lines {
+            title: "Throughput".to_owned(),
+            across: "threads".to_owned(),
+            height: Height::Ratio,
+            series: vec![
+                series(Ink::Plain, false, [(1.0, 0.8), (256.0, 0.95)]),
+                series(Ink::One, true, [(1.0, 0.9), (8.0, 1.02)]),
+            ],
+        };
+        let page = lines(&plot).unwrap().into_string();
+        holds(&page, [">-20 %<", ">0 %<", ">256<"]);
+        // Rings of the hollow marks, and one line.
+        assert_eq!(page.matches("stroke plain").count(), 2);
+        assert_eq!(page.matches("stroke one").count(), 1);
     }
 }

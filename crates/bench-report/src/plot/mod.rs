@@ -23,7 +23,7 @@ use axis::Axis;
 pub(crate) use bands::{Bands, bands};
 pub(crate) use bars::{Bar, Bars, bars};
 pub(crate) use forest::{Forest, Line, Mark, forest};
-pub(crate) use lines::{Lines, Series, lines};
+pub(crate) use lines::{Height, Lines, Series, lines};
 pub(crate) use paint::Ink;
 use paint::{UNITS, in_classes};
 
