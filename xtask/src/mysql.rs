@@ -5,164 +5,89 @@
 //! there, and nothing is installed. The server runs by the loader that came with it, listens on
 //! loopback, works in a temporary directory and ends with the value that started it.
 
-use std::fs::{self, File};
+use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use tdekit_private_mariadb::{Programs, Server, ServerConfig, initialise};
 
 use crate::process::{output, run, run_quietly, target_dir};
-use crate::s3_server::die_with_us;
 
 const PACKAGE: &str = "mysql-server-core";
 const SUITE: &str = "sid";
-/// The database that is there when the server has started, and the variable that names it all.
+/// The database that is there when the server has started.
 const DATABASE: &str = "app";
-const VARIABLE: &str = "TDEKIT_MYSQL_URL";
-/// A server that does not answer for so long will not.
-const START_LIMIT: Duration = Duration::from_mins(2);
-const POLL: Duration = Duration::from_millis(100);
+/// Tells a command where the server is, and where it was unpacked.
+const URL_VARIABLE: &str = "TDEKIT_MYSQL_URL";
+const DIRECTORY_VARIABLE: &str = "TDEKIT_MYSQL_DIR";
 
-/// Runs `words` beside a server, told of it by [`VARIABLE`]. With `keyring` false the server has
+/// Runs `words` beside a server, told of it by the environment. With `keyring` false the server has
 /// none, and so encrypts no table.
 ///
 /// # Errors
 /// When the server cannot be had, or the command fails.
 pub(crate) fn beside_mysql(words: &[String], keyring: bool) -> Result<()> {
-    let server = MysqlServer::start(keyring)?;
+    let unpacked = unpacked()?;
+    let server = MysqlServer::start(&Programs::mysql(&unpacked)?, keyring)?;
     let (program, arguments) = words.split_first().context("no command")?;
     // A command line says where the server is only after it has been started.
     let arguments = arguments.iter().map(|word| word.replace("{url}", &server.url));
-    run(Command::new(program).args(arguments).env(VARIABLE, &server.url))
+    let mut command = Command::new(program);
+    command.args(arguments).env(URL_VARIABLE, &server.url).env(DIRECTORY_VARIABLE, &unpacked);
+    run(&mut command)
 }
 
 /// A running server. Dropped, it is killed and its files are removed.
 struct MysqlServer {
-    child: Child,
-    directory: tempfile::TempDir,
     url: String,
+    // In this order: files are removed after the server.
+    _server: Server,
+    _directory: tempfile::TempDir,
 }
 
 impl MysqlServer {
-    fn start(keyring: bool) -> Result<Self> {
-        let unpacked = Unpacked::have()?;
+    fn start(programs: &Programs, keyring: bool) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("tdekit-mysql-").tempdir()?;
         let data = directory.path().join("data");
-        run_quietly(unpacked.server(&data).arg("--initialize-insecure"))
-            .context("make the server's data directory")?;
-        if keyring {
-            let path = directory.path().join("keyring");
-            let config = format!(r#"{{"path": "{}", "read_only": false}}"#, path.display());
-            fs::write(data.join("component_keyring_file.cnf"), config)?;
-            let manifest = r#"{"components": "file://component_keyring_file"}"#;
-            fs::write(data.join("mysqld.my"), manifest)?;
-        }
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let log = File::create(directory.path().join("log"))?;
-        let child = unpacked
-            .server(&data)
-            .args(["--bind-address=127.0.0.1", "--mysqlx=OFF"])
-            .arg(format!("--port={port}"))
-            .arg(format!("--socket={}", directory.path().join("s").display()))
-            .arg(format!("--pid-file={}", directory.path().join("pid").display()))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
-            .context("start the MySQL server")?;
-        let url = format!("mysql://root@127.0.0.1:{port}/{DATABASE}");
-        let mut server = Self { child, directory, url };
-        server.wait(port)?;
-        eprintln!("mysql server: {}", server.url);
-        Ok(server)
-    }
-
-    /// Waits until the server answers, and makes the database.
-    fn wait(&mut self, port: u16) -> Result<()> {
-        let begun = Instant::now();
-        let mut client = Command::new("mariadb");
-        client.args(["--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--user=root"]);
-        client.arg(format!("--port={port}"));
-        client.args(["--execute", &format!("CREATE DATABASE IF NOT EXISTS {DATABASE}")]);
-        while output(&mut client).is_err() {
-            if let Some(status) = self.child.try_wait()? {
-                bail!("the MySQL server ended: {status}: {}", self.last_words());
-            }
-            if begun.elapsed() > START_LIMIT {
-                bail!("the MySQL server does not answer: {}", self.last_words());
-            }
-            std::thread::sleep(POLL);
-        }
-        Ok(())
-    }
-
-    /// The end of the server's log.
-    fn last_words(&self) -> String {
-        let log = fs::read(self.directory.path().join("log")).unwrap_or_default();
-        String::from_utf8_lossy(&log[log.len().saturating_sub(2000)..]).into_owned()
-    }
-}
-
-impl Drop for MysqlServer {
-    fn drop(&mut self) {
-        // Both fail only for a process that is gone already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The packages, unpacked.
-struct Unpacked(PathBuf);
-
-impl Unpacked {
-    /// Fetches and unpacks them where that was not done yet.
-    fn have() -> Result<Self> {
-        let base = target_dir().join("mysql");
-        let unpacked = base.join("root");
-        if !unpacked.is_dir() {
-            let archives = fetch(&base).context("fetch MySQL by apt")?;
-            let unfinished = base.join(format!("unfinished-{}", std::process::id()));
-            for archive in archives {
-                run_quietly(Command::new("dpkg-deb").arg("-x").arg(archive).arg(&unfinished))?;
-            }
-            // The server reads manifest and configuration from its data directory, where they are.
-            let sbin = unfinished.join("usr/sbin/mysqld.my");
-            fs::write(sbin, r#"{"read_local_manifest": true}"#)?;
-            let plugins = unfinished.join("usr/lib/mysql/plugin/component_keyring_file.cnf");
-            fs::write(plugins, r#"{"read_local_config": true}"#)?;
-            match fs::rename(&unfinished, &unpacked) {
-                // Another run was quicker.
-                Err(_) if unpacked.is_dir() => drop(fs::remove_dir_all(&unfinished)),
-                result => result.context("name the unpacked server")?,
-            }
-        }
-        Ok(Self(unpacked))
-    }
-
-    /// The server on a data directory, by its own loader and with its own files.
-    fn server(&self, data: &Path) -> Command {
-        let usr = self.0.join("usr");
-        let machine = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
-        let libraries = usr.join(&machine);
-        let loader = match std::env::consts::ARCH {
-            "aarch64" => "ld-linux-aarch64.so.1",
-            _ => "ld-linux-x86-64.so.2",
+        initialise(programs, &data, &[]).context("make the server's data directory")?;
+        let programs = match keyring {
+            true => programs.with_keyring(&directory.path().join("keys"))?,
+            false => programs.clone(),
         };
-        let option = |name: &str, path: &Path| format!("--{name}={}", path.display());
-        let mut command = die_with_us(&libraries.join(loader));
-        command.arg("--library-path").arg(&libraries).arg(usr.join("sbin/mysqld"));
-        command.args(["--no-defaults", "--secure-file-priv="]);
-        command.arg(option("datadir", data));
-        command.arg(option("lc-messages-dir", &usr.join("share/mysql")));
-        command.arg(option("character-sets-dir", &usr.join("share/mysql/charsets")));
-        command.arg(option("plugin-dir", &usr.join("lib/mysql/plugin")));
-        if rustix::process::geteuid().is_root() {
-            command.arg("--user=root");
-        }
-        command
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let config = ServerConfig { data, port: Some(port), ..ServerConfig::default() };
+        let server = Server::start(&programs, &config).context("start the MySQL server")?;
+        // The server resolves no names, so `localhost` is its socket alone.
+        server.sql(&format!(
+            "CREATE DATABASE {DATABASE}; CREATE USER root@'127.0.0.1'; \
+             GRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION"
+        ))?;
+        // The colon says that the user has no password.
+        let url = format!("mysql://root:@127.0.0.1:{port}/{DATABASE}");
+        eprintln!("mysql server: {url}");
+        Ok(Self { url, _server: server, _directory: directory })
     }
+}
+
+/// The directory of the packages, which are fetched and unpacked where that was not done yet.
+fn unpacked() -> Result<PathBuf> {
+    let base = target_dir().join("mysql");
+    let unpacked = base.join("root");
+    if !unpacked.is_dir() {
+        let archives = fetch(&base).context("fetch MySQL by apt")?;
+        let unfinished = base.join(format!("unfinished-{}", std::process::id()));
+        for archive in archives {
+            run_quietly(Command::new("dpkg-deb").arg("-x").arg(archive).arg(&unfinished))?;
+        }
+        match fs::rename(&unfinished, &unpacked) {
+            // Another run was quicker.
+            Err(_) if unpacked.is_dir() => drop(fs::remove_dir_all(&unfinished)),
+            result => result.context("name the unpacked server")?,
+        }
+    }
+    Ok(unpacked)
 }
 
 /// Downloads the packages, signatures checked. Returns their paths.

@@ -1,10 +1,13 @@
 //! Addresses of servers: `SCHEME://USER[:PASSWORD]@HOST[:PORT][/DATABASE]`.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use zeroize::Zeroizing;
 
 use crate::error::{BenchError, Result};
+
+pub(crate) type Password = Zeroizing<String>;
 
 /// The protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +35,7 @@ impl Protocol {
 pub(crate) struct ServerUrl {
     pub(crate) protocol: Protocol,
     pub(crate) user: String,
-    pub(crate) password: Option<Zeroizing<String>>,
+    pub(crate) password: Option<Password>,
     pub(crate) host: String,
     pub(crate) port: u16,
     /// Empty for the login's own, which a MySQL server does not have.
@@ -87,9 +90,11 @@ impl std::str::FromStr for ServerUrl {
             digits => digits.parse().map_err(|_| wrong())?,
         };
         let (user, database) = (decode(user)?, decode(database)?);
-        // A MySQL server's database stands in statements and in an option file.
+        // A MySQL server's database stands in statements and in an option file, its name in lists.
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-$".contains(c);
-        let named = !database.is_empty() && database.chars().all(plain);
+        let named = !database.is_empty()
+            && database.chars().all(plain)
+            && host.chars().all(|c| c.is_ascii_alphanumeric() || "._-:%".contains(c));
         if user.is_empty()
             || host.is_empty()
             || host.chars().any(char::is_control)
@@ -102,15 +107,21 @@ impl std::str::FromStr for ServerUrl {
 }
 
 impl ServerUrl {
-    /// Takes a password from outside of the address.
-    pub(crate) fn set_password(&mut self, password: Zeroizing<String>) -> Result<()> {
+    /// Takes a password from outside of the address, or none.
+    pub(crate) fn set_password(&mut self, password: Option<Password>) -> Result<()> {
         // It becomes a line of option files.
-        if password.chars().any(char::is_control) {
+        if password.as_ref().is_some_and(|password| password.chars().any(char::is_control)) {
             let reason = "the password holds a control character";
             return Err(BenchError::option("--login-password-file", reason));
         }
-        self.password = Some(password);
+        self.password = password;
         Ok(())
+    }
+
+    /// Whether what is sent there stays on this machine.
+    pub(crate) fn is_loopback(&self) -> bool {
+        let address = self.host.parse::<IpAddr>();
+        address.map_or(self.host == "localhost", |address| address.is_loopback())
     }
 }
 
@@ -175,8 +186,9 @@ mod tests {
             assert_eq!((found.to_string().as_str(), format!("{found:?}").as_str()), (shown, shown));
         }
         let mut found: ServerUrl = "mysql://me:one@h/d".parse().unwrap();
-        assert!(found.set_password(Zeroizing::new("a\nb=c".to_owned())).is_err());
-        found.set_password(Zeroizing::new("other".to_owned())).unwrap();
+        let word = |text: &str| Some(Zeroizing::new(text.to_owned()));
+        assert!(found.set_password(word("a\nb=c")).is_err());
+        found.set_password(word("other")).unwrap();
         assert_eq!(found.password.as_ref().map(|found| found.as_str()), Some("other"));
     }
 
@@ -195,6 +207,17 @@ mod tests {
     }
 
     #[test]
+    fn loopback_is_known() {
+        let near = |host: &str| format!("mysql://me@{host}/d").parse::<ServerUrl>().unwrap();
+        for host in ["localhost", "127.0.0.1", "127.3.0.1", "[::1]"] {
+            assert!(near(host).is_loopback(), "{host}");
+        }
+        for host in ["db.example", "localhost.example", "128.0.0.1", "[::2]"] {
+            assert!(!near(host).is_loopback(), "{host}");
+        }
+    }
+
+    #[test]
     fn bad_addresses_are_refused() {
         for bad in [
             "mysql://host/db",
@@ -204,6 +227,8 @@ mod tests {
             "mysql://@host/db",
             "mysql://me@host/d`b",
             "mysql://me:%4@host/db",
+            "mysql://me@host;x=1/db",
+            "mysql://me@a,b/db",
             "mysql://me:%0a@host/db",
             "postgres://me@host/db",
             "mssql://localhost",

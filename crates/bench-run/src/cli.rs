@@ -14,7 +14,8 @@ use clap::Parser;
 use crate::driver;
 use crate::error::{BenchError, Result};
 use crate::interrupt;
-use crate::mssql::dry_run;
+use crate::mssql;
+use crate::oltp;
 use crate::tools::Tools;
 use crate::worker;
 use args::{BenchArgs, BenchCommand};
@@ -105,7 +106,9 @@ fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome> {
         return beside::order(args);
     }
     let config = configure(args)?;
-    if config.mssql.dry_run {
+    if args.server.dry_run {
+        let on_sql_server = config.oltp.sql_server().is_some();
+        let dry_run = if on_sql_server { mssql::dry_run } else { oltp::dry_run };
         print!("{}", dry_run(&config));
         return Ok(Outcome::Complete);
     }

@@ -65,7 +65,9 @@ pub(crate) struct Given {
     #[arg(long, default_value = "none", value_parser = think_time_option)]
     pub(crate) think_time: Thinking,
     /// Loops a second of the crud experiment, all processes together: each is due at a time of its
-    /// own, and its latency counts from then. Default: loops follow at once.
+    /// own, and its latency counts from then. Of the OLTP workloads on a server the transactions a
+    /// second, likewise: throughput is the same on all sides then. Default: one follows the other
+    /// at once.
     #[arg(long, value_name = "PER_SECOND", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,
     /// Rows of each table of the generated database. Default: 100,000.

@@ -91,6 +91,9 @@ pub(crate) enum BenchError {
     /// A connection to a SQL Server could not be made, or ended badly.
     #[error(transparent)]
     Tds(TdsError),
+    /// A MySQL server refused, or the client library on the way to it.
+    #[error("{message} (error {number})")]
+    MySql { number: u32, message: String },
     /// The report could not be made.
     #[error(transparent)]
     Report(#[from] JsonError),
@@ -108,6 +111,37 @@ fn of_number(number: i32) -> Option<&'static str> {
         262 | 5011 => Some("the login needs the role dbcreator, and for all experiments sysadmin"),
         1101 | 1105 | 3257 | 5149 | 9002 => {
             Some("the server has too little room: fewer --rows make smaller databases")
+        }
+        _ => None,
+    }
+}
+
+/// Where MySQL's server is looked for.
+pub(crate) const NO_MYSQL: &str = "--peer mysql:DIR or TDEKIT_MYSQL_DIR names the directory that \
+                                   MySQL's archive was unpacked into, with bin/mysqld, or /usr \
+                                   where its packages are installed; MariaDB's mysqld is another";
+
+/// The remedy for an error of MySQL's or MariaDB's, or of their client library.
+fn of_mysql(number: u32) -> Option<&'static str> {
+    match number {
+        1045 | 1698 => Some(
+            "the user or the password is wrong: --login-password-file, or TDEKIT_LOGIN_PASSWORD",
+        ),
+        1044 | 1142 | 1227 | 1370 => Some(
+            "the user needs CREATE, DROP, ALTER, INSERT, SELECT, UPDATE, DELETE and INDEX on the \
+             database of the address, or on a database of the run's own",
+        ),
+        1049 => Some("the database of the address must be there, though it stays as it is"),
+        3 | 1021 | 1030 | 1114 => {
+            Some("the server has too little room: fewer --rows or --tables make smaller tables")
+        }
+        1040 | 1203 | 1226 => Some("the server has too few connections left: fewer --threads"),
+        2026 => Some(
+            "--tls-ca FILE names who vouches for the server, --trust accepts any certificate, \
+             --plain does without TLS",
+        ),
+        2002 | 2003 | 2005 => {
+            Some("--target mysql://USER@HOST:PORT/DATABASE says where the server listens")
         }
         _ => None,
     }
@@ -140,6 +174,7 @@ impl BenchError {
             Self::Server(ServerError::ProgramMissing { package, .. }) => {
                 Some(format!("apt-get install {package}"))
             }
+            Self::Server(ServerError::NoMysql { .. }) => said(NO_MYSQL),
             Self::NoExtension { .. } => said(
                 "name it with TDEKIT_EXTENSION, or install it beside the command or in \
                  ../lib/tdekit",
@@ -157,6 +192,7 @@ impl BenchError {
                  mssql://... --dry-run prints what drops it, at its end",
             ),
             Self::Tds(TdsError::ServerSaid { number, .. }) => of_number(*number).map(str::to_owned),
+            Self::MySql { number, .. } => of_mysql(*number).map(str::to_owned),
             Self::Tds(_)
             | Self::Refused { .. }
             | Self::Stopped

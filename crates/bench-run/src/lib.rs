@@ -34,6 +34,7 @@ mod process;
 mod progress;
 mod schedule;
 mod script;
+mod server_options;
 mod speedtest;
 mod subject;
 mod tools;

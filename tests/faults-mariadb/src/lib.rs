@@ -14,6 +14,8 @@
 //! | mariadb-backup, full and incremental | `backup` |
 //! | replication, binary logs read offline | `replica` |
 //! | background threads that have nothing to do | `idle` |
+//! | the bench on private servers and on one that was there | `bench` |
+//! | what a run asks of a server, by which connections, and what ends it early | `bench_server` |
 //!
 //! Environment:
 //! - `TDEKIT_COMMAND`: the command; else the newer one of the release and debug builds;
@@ -30,6 +32,7 @@
 
 pub mod ledger;
 pub mod page;
+pub mod pricing;
 pub mod raw;
 pub mod redo;
 pub mod rig;

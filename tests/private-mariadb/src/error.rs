@@ -15,6 +15,12 @@ pub enum ServerError {
         /// Debian's package that brings it.
         package: &'static str,
     },
+    /// No MySQL server is where one was looked for.
+    #[error("no MySQL server with its keyring component is below {}", directory.display())]
+    NoMysql {
+        /// Where.
+        directory: PathBuf,
+    },
     /// A program could not be started.
     #[error("cannot start {program}: {source}")]
     Start {

@@ -1,8 +1,10 @@
 //! Where the system's packages put the server and its tools.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::error::ServerError;
+use crate::mysql::Unpacked;
 
 /// Directories that hold servers, and that a user's search path may lack.
 const BESIDE_PATH: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"];
@@ -20,12 +22,14 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
 /// The programs that a private server needs.
 #[derive(Debug, Clone)]
 pub struct Programs {
-    /// `mariadbd`.
+    /// `mariadbd`, or `mysqld`.
     pub server: PathBuf,
-    /// `mariadb-install-db`.
+    /// `mariadb-install-db`; of MySQL the server itself.
     pub install: PathBuf,
     /// `mariadb`, the client.
     pub client: PathBuf,
+    /// Of MySQL, what its server needs to be told of itself.
+    pub(crate) unpacked: Option<Unpacked>,
 }
 
 impl Programs {
@@ -38,7 +42,20 @@ impl Programs {
             server: find("mariadbd", "mariadb-server")?,
             install: find("mariadb-install-db", "mariadb-server")?,
             client: Self::find_client()?,
+            unpacked: None,
         })
+    }
+
+    /// The server, without arguments.
+    pub(crate) fn command(&self) -> Command {
+        match self.unpacked.as_ref().and_then(|unpacked| unpacked.loader.as_ref()) {
+            None => Command::new(&self.server),
+            Some((loader, libraries)) => {
+                let mut command = Command::new(loader);
+                command.arg("--library-path").arg(libraries).arg(&self.server);
+                command
+            }
+        }
     }
 
     /// Looks for the client alone.
@@ -54,7 +71,8 @@ impl Programs {
     /// # Errors
     /// When the server does not tell.
     pub fn plugin_directory(&self) -> Result<PathBuf, ServerError> {
-        let output = std::process::Command::new(&self.server)
+        let output = self
+            .command()
             .args(["--no-defaults", "--verbose", "--help"])
             .stdin(std::process::Stdio::null())
             .output()

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tdekit_system_use::{Moment, die_with_parent};
 
 use crate::error::ServerError;
+use crate::mysql::Unpacked;
 use crate::programs::Programs;
 
 /// A server that does not answer for so long will not.
@@ -25,7 +26,7 @@ const LAST_WORDS: usize = 3000;
 pub struct ServerConfig {
     /// Its data directory, initialised.
     pub data: PathBuf,
-    /// Lines of the section `[mariadbd]`, such as `innodb-encrypt-log=ON`.
+    /// Lines of the server's section, such as `innodb-encrypt-log=ON`.
     pub options: Vec<String>,
     /// Option files that are read first.
     pub include: Vec<PathBuf>,
@@ -44,13 +45,24 @@ pub fn initialise(programs: &Programs, data: &Path, options: &[&str]) -> Result<
     // A server that starts removes what others have for temporary tables in the same directory.
     let temporary = tempfile::tempdir()
         .map_err(ServerError::file("cannot make a directory in", std::env::temp_dir()))?;
-    let mut command = Command::new(&programs.install);
+    let mut command = match &programs.unpacked {
+        Some(unpacked) => {
+            let mut command = programs.command();
+            command.args(["--no-defaults", "--initialize-insecure"]);
+            command.args(unpacked.options().iter().map(|option| format!("--{option}")));
+            command
+        }
+        None => {
+            let mut command = Command::new(&programs.install);
+            command.args(["--no-defaults", "--auth-root-authentication-method=normal"]);
+            command.args(["--skip-test-db", "--skip-name-resolve"]);
+            command.arg("--innodb-flush-log-at-trx-commit=0");
+            command
+        }
+    };
     command
-        .arg("--no-defaults")
         .arg(format!("--datadir={}", data.display()))
         .arg(format!("--tmpdir={}", temporary.path().display()))
-        .args(["--auth-root-authentication-method=normal", "--skip-test-db"])
-        .args(["--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0"])
         .args(options.iter().map(|option| format!("--{option}")));
     if rustix::process::geteuid().is_root() {
         command.arg("--user=root");
@@ -59,7 +71,8 @@ pub fn initialise(programs: &Programs, data: &Path, options: &[&str]) -> Result<
         .stdin(Stdio::null())
         .output()
         .map_err(|source| ServerError::Start { program: programs.install.clone(), source })?;
-    checked("mariadb-install-db", output).map(drop)
+    let name = programs.install.file_name().unwrap_or_default();
+    checked(&name.to_string_lossy(), output).map(drop)
 }
 
 /// A running server. Dropping it kills it; its data directory stays.
@@ -84,7 +97,7 @@ impl Server {
             .tempdir()
             .map_err(ServerError::file("cannot make a directory in", std::env::temp_dir()))?;
         let options = run.path().join("my.cnf");
-        std::fs::write(&options, option_file(run.path(), config))
+        std::fs::write(&options, option_file(run.path(), programs, config))
             .map_err(ServerError::file("cannot write", &options))?;
         let log = config.data.with_extension("err");
         let open = || {
@@ -94,7 +107,7 @@ impl Server {
                 .open(&log)
                 .map_err(ServerError::file("cannot write", &log))
         };
-        let mut command = Command::new(&programs.server);
+        let mut command = programs.command();
         command
             .arg(format!("--defaults-file={}", options.display()))
             .envs(config.environment.iter().map(|(name, value)| (name, value)))
@@ -278,7 +291,7 @@ impl Drop for Server {
 }
 
 /// The whole option file: `--defaults-file` keeps the system's own out.
-fn option_file(run: &Path, config: &ServerConfig) -> String {
+fn option_file(run: &Path, programs: &Programs, config: &ServerConfig) -> String {
     let mut text = String::new();
     for path in &config.include {
         text.push_str(&format!("!include {}\n", path.display()));
@@ -292,8 +305,10 @@ fn option_file(run: &Path, config: &ServerConfig) -> String {
         "loose-innodb-buffer-pool-dump-at-shutdown=OFF".to_owned(),
         "loose-feedback=OFF".to_owned(),
     ];
-    text.push_str("[mariadbd]\n");
-    for line in base.iter().chain(&config.options) {
+    let own = programs.unpacked.as_ref().map(Unpacked::options);
+    text.push_str(if own.is_some() { "[mysqld]\n" } else { "[mariadbd]\n" });
+    let own = own.unwrap_or_default();
+    for line in base.iter().chain(&own).chain(&config.options) {
         text.push_str(line);
         text.push('\n');
     }
@@ -332,11 +347,14 @@ mod tests {
             include: vec!["/i.cnf".into()],
             ..ServerConfig::default()
         };
-        let text = option_file(Path::new("/r"), &config);
+        let paths = [const { PathBuf::new() }; 3];
+        let [server, install, client] = paths;
+        let programs = Programs { server, install, client, unpacked: None };
+        let text = option_file(Path::new("/r"), &programs, &config);
         assert!(text.starts_with("!include /i.cnf\n[mariadbd]\ndatadir=/d\nsocket=/r/s\n"));
         assert!(text.contains("\ninnodb-encrypt-log=ON\n") && text.contains("\nskip-networking\n"));
         config.port = Some(4000);
-        let text = option_file(Path::new("/r"), &config);
+        let text = option_file(Path::new("/r"), &programs, &config);
         assert!(text.contains("bind-address=127.0.0.1\nport=4000\n"));
         assert!(!text.contains("skip-networking"));
     }

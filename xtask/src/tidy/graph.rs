@@ -135,7 +135,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-wire-tsql",
         ],
     ),
-    ("xtask", &["tdekit-sqlite-source"]),
+    ("xtask", &["tdekit-private-mariadb", "tdekit-sqlite-source"]),
 ];
 
 /// Libraries that do cryptography; `*` stands for the rest of a name.

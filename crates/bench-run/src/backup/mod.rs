@@ -9,7 +9,7 @@ mod places;
 mod run;
 mod tools;
 
-pub(crate) use options::{BackupPlan, size};
+pub(crate) use options::BackupPlan;
 pub(crate) use own::back_up;
 pub(crate) use run::run;
 pub(crate) use tools::TOOLS;

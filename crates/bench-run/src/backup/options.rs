@@ -8,6 +8,7 @@ use clap::{ArgAction, Args};
 use super::tools::{PeerTool, TOOLS};
 use crate::config::{Given, each_once};
 use crate::error::{BenchError, Result};
+use crate::numbers::size;
 
 /// Ciphers of the document and of this time. Triple DES takes ten times as long as all others.
 const CIPHERS: [&str; 5] = ["AES_128", "AES_192", "AES_256", "AEGIS_128X2", "AEGIS_256X2"];
@@ -112,27 +113,6 @@ fn compression(text: &str) -> Result<String, String> {
     } else {
         Err("expected none, lz4, zstd or zstd:LEVEL".to_owned())
     }
-}
-
-/// Bytes, with kB, MB or GB (of 1,000) or KiB, MiB or GiB.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kb" => 1_000,
-        "m" | "mb" => 1_000_000,
-        "g" | "gb" => 1_000_000_000,
-        "kib" => 1 << 10,
-        "mib" => 1 << 20,
-        "gib" => 1 << 30,
-        _ => 0,
-    };
-    digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|count| count.checked_mul(unit))
-        .filter(|bytes| (100_000..=1 << 40).contains(bytes))
-        .ok_or_else(|| "expected a size from 100kB to 1TB, such as 200MB".to_owned())
 }
 
 impl BackupPlan {

@@ -11,6 +11,7 @@ use crate::generate::Mix;
 use crate::messages::MessagesPlan;
 use crate::mssql::MssqlPlan;
 use crate::oltp::{AnyPeer, OltpPlan};
+use crate::server_options::ServerOptions;
 
 /// What does encryption cost? Runs the same work on a plain and an encrypted copy of a database,
 /// in interleaved pairs, and reports the overhead with an interval.
@@ -45,8 +46,9 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) script: Option<PathBuf>,
     /// Another encrypting library to run beside ours: `sqlcipher`, `sqlite3mc[:CIPHER]`,
-    /// `sqlite3mc-wheel[:CIPHER]`; with `--target mariadb` `file_key_management[:cbc|:ctr]`. May be
-    /// repeated; see `bench peers`.
+    /// `sqlite3mc-wheel[:CIPHER]`; with `--target mariadb` `file_key_management[:cbc|:ctr]` and
+    /// `mysql[:DIR]`, private MySQL servers plain and with the file keyring, of the server below
+    /// DIR or $TDEKIT_MYSQL_DIR. May be repeated; see `bench peers`.
     #[arg(long)]
     pub(super) peer: Vec<AnyPeer>,
     /// SQLite library of both sides: `system`, `bundled`, or a path. Default: the system's if there
@@ -98,6 +100,8 @@ pub(super) struct BenchArgs {
     pub(super) oltp: OltpPlan,
     #[command(flatten)]
     pub(super) messages: MessagesPlan,
+    #[command(flatten)]
+    pub(super) server: ServerOptions,
     #[command(flatten)]
     pub(super) mssql: MssqlPlan,
 }

@@ -39,8 +39,11 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
     }
     let script = args.script.as_deref().map(script::read).transpose()?.unwrap_or_default();
     let experiments = experiments(args)?;
-    let mut oltp = args.oltp.filled(given, &args.peer)?;
-    oltp.take_password(|own| args.messages.password_beside(own))?;
+    if given.rate.is_some() && experiments.oltp && !experiments.crud && !args.oltp.on_server() {
+        let reason = "on SQLite it is for the mixes of crud; sysbench has one, on a server";
+        return Err(BenchError::option("--rate", reason));
+    }
+    let oltp = args.oltp.filled(given, &args.peer, &args.server)?;
     let on_sql_server = experiments.server;
     let usual_processes = match args.calibrate && !args.default_length {
         true => 2,
@@ -50,8 +53,8 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
     let usual_rows = if on_sql_server { (2_000, 20_000) } else { (10_000, 100_000) };
     let rows = given.rows.unwrap_or(given.by_quick(usual_rows));
     // A dry run needs no password.
-    let server = args.oltp.sql_server().filter(|_| !args.mssql.dry_run);
-    let messages = args.messages.filled(given, server)?;
+    let server = args.oltp.sql_server().filter(|_| !args.server.dry_run);
+    let messages = args.messages.filled(given, server, &args.server)?;
     let login = messages.login().filter(|_| on_sql_server);
     let block_ms = if on_sql_server { (300, 1_000) } else { (100, 250) };
     Ok(Config {
@@ -77,7 +80,7 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
         toll_per_mille: None,
         backup: args.backup.filled(given)?,
         oltp,
-        mssql: args.mssql.filled(login, processes, rows)?,
+        mssql: args.mssql.filled(login, &args.server, (processes, rows))?,
         messages,
         command: own_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -133,6 +136,7 @@ fn experiments(args: &BenchArgs) -> Result<Experiments> {
         return Err(BenchError::option("--inject", "it needs --aa"));
     }
     if args.oltp.sql_server().is_some() {
+        args.server.check_encrypted()?;
         let has = |name| names.contains(&name);
         let own = Experiments {
             operations: has(Operations) || has(All),
@@ -146,8 +150,9 @@ fn experiments(args: &BenchArgs) -> Result<Experiments> {
                       and on databases of their own";
         return alone(&[Operations, Crud, Backup, Messages, All], found, reason);
     }
-    if args.mssql.dry_run {
-        return Err(BenchError::option("--dry-run", "it needs --target mssql://USER@HOST"));
+    if args.server.dry_run && !args.oltp.is_there() {
+        let reason = "it needs --target mysql://USER@HOST/DATABASE or mssql://USER@HOST";
+        return Err(BenchError::option("--dry-run", reason));
     }
     if args.oltp.on_server() {
         let found = Experiments { oltp: true, ..none };

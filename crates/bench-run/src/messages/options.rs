@@ -1,6 +1,5 @@
 //! Options of the message experiment, and their defaults.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -12,9 +11,8 @@ use crate::address::ServerUrl;
 use crate::config::{Given, MAX_TIME_S, each_once};
 use crate::error::{BenchError, Result};
 use crate::interrupt;
+use crate::server_options::{PASSWORD_VARIABLE, ServerOptions};
 
-/// May hold the password for the server.
-const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
 /// Rows of the table that is selected from: with `--quick`, and usually.
 const POINT_ROWS: (u32, u32) = (16_384, 131_072);
 
@@ -67,16 +65,6 @@ pub(crate) struct MessagesPlan {
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub(super) idle: u32,
-    /// Accept any certificate of the server, also a self-signed one.
-    #[arg(long = "trust", conflicts_with = "tls_ca")]
-    trust_any: bool,
-    /// Accept certificates that those in this PEM file vouch for. Default: the system's roots.
-    #[arg(long, value_name = "FILE")]
-    tls_ca: Option<PathBuf>,
-    /// Take the server's password from this file. Default: that of the address, else
-    /// $TDEKIT_LOGIN_PASSWORD.
-    #[arg(long, value_name = "FILE")]
-    login_password_file: Option<PathBuf>,
     /// None to start a server.
     #[arg(skip)]
     pub(super) target: Option<Target>,
@@ -138,10 +126,20 @@ impl std::fmt::Debug for MessagesPlan {
 }
 
 impl MessagesPlan {
-    /// The same with every default filled in; `url` is the server's address, where one is named.
-    pub(crate) fn filled(&self, given: &Given, url: Option<&ServerUrl>) -> Result<Self> {
+    /// The same with every default filled in; `url` is the server's address, where one is named,
+    /// and `server` says how to come to it.
+    pub(crate) fn filled(
+        &self,
+        given: &Given,
+        url: Option<&ServerUrl>,
+        server: &ServerOptions,
+    ) -> Result<Self> {
         let target = |url: &ServerUrl| -> Result<_> {
-            Ok(Target { url: url.clone(), password: self.password(url)? })
+            let password = server.password(url)?.ok_or_else(|| {
+                let ways = format!("give --login-password-file or {PASSWORD_VARIABLE}");
+                BenchError::option("--target", format!("no password for {url}: {ways}"))
+            })?;
+            Ok(Target { url: url.clone(), password })
         };
         let target = url.map(target).transpose()?;
         let usual: &[Mode] = match target {
@@ -156,11 +154,7 @@ impl MessagesPlan {
         }
         Ok(Self {
             // A server that the bench itself starts on loopback makes its certificate itself.
-            trust: match (&self.tls_ca, self.trust_any || target.is_none()) {
-                (Some(path), _) => Trust::File(path.clone()),
-                (None, true) => Trust::Anyone,
-                (None, false) => Trust::System,
-            },
+            trust: if target.is_some() { server.trust() } else { Trust::Anyone },
             target,
             modes,
             stream_rows: match self.stream_rows {
@@ -190,34 +184,6 @@ impl MessagesPlan {
             stopped: interrupt::requested,
         })
     }
-
-    fn password(&self, url: &ServerUrl) -> Result<Zeroizing<String>> {
-        self.password_beside(url.password.as_ref())?.ok_or_else(|| {
-            let ways = format!("give --login-password-file or {PASSWORD_VARIABLE}");
-            BenchError::option("--target", format!("no password for {url}: {ways}"))
-        })
-    }
-
-    /// The password for a server: of the file that is named, else the address's own, else the
-    /// environment's.
-    pub(crate) fn password_beside(
-        &self,
-        own: Option<&Zeroizing<String>>,
-    ) -> Result<Option<Zeroizing<String>>> {
-        if let Some(path) = &self.login_password_file {
-            return read_password(path).map(Some);
-        }
-        let given = || std::env::var(PASSWORD_VARIABLE).ok().filter(|given| !given.is_empty());
-        Ok(own.cloned().or_else(|| given().map(Zeroizing::new)))
-    }
-}
-
-/// The file's first line.
-fn read_password(path: &Path) -> Result<Zeroizing<String>> {
-    let text = std::fs::read_to_string(path)
-        .map(Zeroizing::new)
-        .map_err(BenchError::file("cannot read", path))?;
-    Ok(Zeroizing::new(text.lines().next().unwrap_or_default().to_owned()))
 }
 
 #[cfg(test)]
@@ -225,10 +191,19 @@ mod tests {
     use super::*;
     use crate::cli::tests::parsed;
 
+    #[derive(Args)]
+    struct Words {
+        #[command(flatten)]
+        server: ServerOptions,
+        #[command(flatten)]
+        plan: MessagesPlan,
+    }
+
     fn plan(words: &[&str], url: Option<&str>) -> Result<MessagesPlan, String> {
-        let args: MessagesPlan = parsed(words).map_err(|error| error.to_string())?;
+        let words: Words = parsed(words).map_err(|error| error.to_string())?;
         let url = url.map(|url| url.parse()).transpose()?;
-        args.filled(&parsed(&[]).unwrap(), url.as_ref()).map_err(|error| error.to_string())
+        let found = words.plan.filled(&parsed(&[]).unwrap(), url.as_ref(), &words.server);
+        found.map_err(|error| error.to_string())
     }
 
     #[test]
@@ -244,13 +219,11 @@ mod tests {
     }
 
     #[test]
-    fn passwords_come_from_a_file_first() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "from file\nsecond line\n").unwrap();
-        let path = file.path().to_str().unwrap();
-        let found = plan(&["--login-password-file", path], Some("mssql://sa:url@host")).unwrap();
-        assert_eq!(found.target.as_ref().unwrap().password.as_str(), "from file");
-        assert!(!format!("{found:?}").contains("from file"));
+    fn a_password_is_in_no_debug_output() {
+        let found = plan(&[], Some("mssql://sa:secret@host")).unwrap();
+        assert_eq!(found.target.as_ref().unwrap().password.as_str(), "secret");
+        assert!(!format!("{found:?}").contains("secret"));
+        assert!(plan(&[], Some("mssql://sa:@host")).is_err());
     }
 
     #[test]
@@ -265,7 +238,6 @@ mod tests {
             &["--mode", "required"][..],
             &["--packet-size", "511"][..],
             &["--packet-size", "32768"][..],
-            &["--trust", "--tls-ca", "x.pem"][..],
         ] {
             assert!(plan(words, None).is_err(), "{words:?}");
         }

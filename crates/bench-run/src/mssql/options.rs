@@ -3,9 +3,11 @@
 use clap::Args;
 
 use super::tds::Login;
-use crate::backup::size;
-use crate::error::{BenchError, Result};
+use crate::error::Result;
+use crate::server_options::ServerOptions;
 
+/// Connections at a time, at most, where nothing else is said.
+const MAX_CONNECTIONS: u32 = 16;
 /// Room that a row takes in a database: three tables, their indexes, a copy of one and the log.
 const ROW_BYTES: u64 = 2_000;
 
@@ -13,17 +15,6 @@ const ROW_BYTES: u64 = 2_000;
 #[derive(Clone, Args)]
 #[command(next_help_heading = "Options of --target mssql://")]
 pub(crate) struct MssqlPlan {
-    /// Print every statement that a run on a SQL Server would send, and send none.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Connections to a SQL Server at a time, at most.
-    #[arg(long, value_name = "N", default_value_t = 16,
-          value_parser = clap::value_parser!(u32).range(4..=2_000))]
-    pub(super) max_connections: u32,
-    /// Room that the run's databases and backups may take on a SQL Server, at most. A run that
-    /// needs more is refused.
-    #[arg(long = "max-size", value_name = "SIZE", default_value = "1GB", value_parser = size)]
-    pub(super) max_bytes: u64,
     /// Never empty a SQL Server's buffers, which belong to all of its databases: no cold classes.
     #[arg(long)]
     pub(super) warm_only: bool,
@@ -53,25 +44,26 @@ fn server_directory(text: &str) -> Result<String, String> {
 /// Without the password.
 impl std::fmt::Debug for MssqlPlan {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("MssqlPlan").field("dry_run", &self.dry_run).finish_non_exhaustive()
+        formatter
+            .debug_struct("MssqlPlan")
+            .field("directories", &self.directories)
+            .finish_non_exhaustive()
     }
 }
 
 impl MssqlPlan {
     /// The same with every default filled in.
-    pub(crate) fn filled(&self, login: Option<Login>, processes: u32, rows: u64) -> Result<Self> {
+    pub(crate) fn filled(
+        &self,
+        login: Option<Login>,
+        server: &ServerOptions,
+        (processes, rows): (u32, u64),
+    ) -> Result<Self> {
         // Each of two databases has as many, and one more for everything else.
-        let most = (self.max_connections / 2).saturating_sub(1).max(1);
+        let most = (server.max_connections(MAX_CONNECTIONS) / 2).saturating_sub(1).max(1);
         let found = Self { login, connections: processes.min(most), ..self.clone() };
-        let needed = found.needed_bytes(rows);
-        let used = found.login.is_some() || found.dry_run;
-        if used && needed > found.max_bytes {
-            let reason = format!(
-                "{rows} rows a table need some {needed} bytes on the server, and {} are allowed: \
-                 fewer --rows, or a larger --max-size",
-                found.max_bytes
-            );
-            return Err(BenchError::option("--max-size", reason));
+        if found.login.is_some() || server.dry_run {
+            server.check_room(rows, found.needed_bytes(rows))?;
         }
         Ok(found)
     }
@@ -100,10 +92,19 @@ mod tests {
     use super::*;
     use crate::cli::tests::parsed;
 
+    #[derive(Args)]
+    struct Words {
+        #[command(flatten)]
+        server: ServerOptions,
+        #[command(flatten)]
+        plan: MssqlPlan,
+    }
+
     fn plan(words: &[&str], rows: u64) -> Result<MssqlPlan, String> {
         let words = [&["--dry-run"], words].concat();
-        let args: MssqlPlan = parsed(&words).map_err(|error| error.to_string())?;
-        args.filled(None, 10, rows).map_err(|error| error.to_string())
+        let words: Words = parsed(&words).map_err(|error| error.to_string())?;
+        let found = words.plan.filled(None, &words.server, (10, rows));
+        found.map_err(|error| error.to_string())
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use tdekit_bench_report::{Class, Experiment, Metric, Report, Results, Run, Side, measured};
+use tdekit_bench_report::{Class, Experiment, Metric, RATE, Report, Results, Run, Side, measured};
 use tdekit_system_use::Use;
 
 use super::mariadb::MariaDb;
@@ -57,6 +57,11 @@ pub(super) trait Target {
     fn clean_up(&mut self) -> Result<()> {
         Ok(())
     }
+
+    /// Ends the run. Tells what could not be removed.
+    fn leave(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// A target's report without any runs.
@@ -77,7 +82,7 @@ pub(super) fn no_side(side: usize) -> BenchError {
 pub(crate) fn run(
     config: &Config,
     tools: &Tools,
-    around: Surroundings<'_>,
+    mut around: Surroundings<'_>,
     results: &mut Results,
 ) -> Result<Ended> {
     let (plan, progress) = (&config.oltp, around.progress);
@@ -98,11 +103,27 @@ pub(crate) fn run(
     report.set("rows", plan.rows);
     report.set("restarts", plan.restarts);
     report.set("block_s", block_s);
+    if let Some(rate) = plan.rate.filter(|_| plan.on_server()) {
+        report.set(RATE, rate);
+        report.limits.push(format!(
+            "--rate: every side is given {rate} transactions a second, so throughput is the same \
+             and tells nothing, as long as the server keeps up. Latency, which counts from when a \
+             transaction is due, and CPU a transaction are what encryption can change here."
+        ));
+    }
     let figures = Figures::new(report, config, &results.settings);
     let length = figures.length("the OLTP workloads", (plan.restarts, plan.pairs), plan.max_time);
     let mut ground = OltpGround { target, figures, cells, block_s };
-    let ended = schedule::run(&mut ground, &length, config.given.seed, around);
-    let ended = ground.figures.finish(ended, &mut results.oltp)?;
+    let ended = schedule::run(&mut ground, &length, config.given.seed, around.inner());
+    let left = ground.target.leave();
+    let ended = ground.figures.finish(ended, &mut results.oltp);
+    match (left, &ended) {
+        (Some(left), Ok(_)) => around.warnings.push(left),
+        // Without results there is no other place.
+        (Some(left), Err(_)) => progress.tell(&format!("warning: {left}")),
+        (None, _) => {}
+    }
+    let ended = ended?;
     if let (Some(report), true) = (&results.oltp, results.subject.label.is_empty()) {
         report.text("engine").clone_into(&mut results.subject.label);
         results.subject.bytes = whole(report.number("data_bytes"));

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use tdekit_bench_report::{Report, Role};
-use tdekit_private_mariadb::{Programs, Server, ServerConfig, copy_tree, initialise};
+use tdekit_private_mariadb::{Server, ServerConfig, copy_tree, initialise};
 use tempfile::TempDir;
 
 use super::ground::{Load, Measured, Target, no_side, report};
-use super::options::{OltpPlan, Workload};
+use super::options::{OltpPlan, ROW_BYTES, Workload};
 use super::own::{ServerSide, set_up};
+use super::swap::Clause;
 use super::sysbench::Sysbench;
 use crate::config::Config;
 use crate::environment::check_space;
@@ -24,8 +25,6 @@ use crate::schedule::in_random_order;
 use crate::tools::Tools;
 
 const DATABASE: &str = "sbtest";
-/// Bytes of a row of sysbench's tables with its index, on disk.
-const ROW_BYTES: u64 = 270;
 /// Bytes of an empty server.
 const SERVER_BYTES: u64 = 250 << 20;
 /// The background threads encrypt the system tablespace before anything is measured.
@@ -39,6 +38,8 @@ const OPTIONS: [&str; 6] = [
     "table-open-cache=4096",
     "back-log=1100",
 ];
+/// Settings of MySQL's servers alone: none has a binary log unless all have.
+const MYSQL_QUIET: &str = "disable-log-bin";
 /// Settings that the report shows, as the base reads them back.
 const SHOWN: [&str; 8] = [
     "innodb_buffer_pool_size",
@@ -54,7 +55,6 @@ const SHOWN: [&str; 8] = [
 /// Sides with their data. Dropping it ends their servers and removes everything.
 pub(super) struct MariaDb<'a> {
     plan: &'a OltpPlan,
-    programs: Programs,
     sides: Vec<ServerSide>,
     engine: String,
     driver: String,
@@ -71,9 +71,9 @@ impl<'a> MariaDb<'a> {
     /// Makes every side's data.
     pub(super) fn prepare(config: &'a Config, tools: &Tools, progress: &Progress) -> Result<Self> {
         let (plan, place) = (&config.oltp, &config.directory);
-        let programs = Programs::find()?;
         let driver = Sysbench::find(plan, Vec::new())?.version();
-        let copies = 2 * (2 + plan.plugins.len() as u64);
+        let mysql = if plan.mysql.is_some() { 2 } else { 0 };
+        let copies = 2 * (2 + plan.plugins.len() as u64 + mysql);
         let each = u64::from(plan.tables) * plan.rows * ROW_BYTES + SERVER_BYTES;
         check_space(place, each.saturating_mul(copies))?;
         let directory = private::directory(place, ".tdekit-bench-")?;
@@ -81,7 +81,6 @@ impl<'a> MariaDb<'a> {
         let sides = set_up(plan, tools, config.given.aa, directory.path())?;
         let mut made = Self {
             plan,
-            programs,
             sides,
             engine: String::new(),
             driver,
@@ -91,19 +90,35 @@ impl<'a> MariaDb<'a> {
             directory,
         };
         progress.say("making the system tables");
-        let template = made.directory.path().join("template");
-        initialise(&made.programs, &template, &[])?;
+        for side in &made.sides {
+            let template = made.template(side);
+            if !template.is_dir() {
+                initialise(&side.programs, &template, &[])?;
+            }
+        }
         let pristine = made.directory.path().join("pristine");
         private::make(&pristine)?;
+        let mut versions = Vec::new();
         for side in &made.sides {
             interrupt::check()?;
             progress.say(format!("filling the tables: {}", side.side.label));
-            let (engine, bytes) = made.fill(side, &template, config.given.seed)?;
+            let (engine, bytes) = made.fill(side, config.given.seed)?;
             if side.side.role == Role::Base {
-                (made.engine, made.data_bytes) = (engine, bytes);
+                (made.engine, made.data_bytes) = (engine.clone(), bytes);
+            }
+            versions.push(engine);
+        }
+        for (side, version) in made.sides.iter_mut().zip(versions) {
+            if version != made.engine {
+                side.side.facts.insert("version".to_owned(), version.into());
             }
         }
         Ok(made)
+    }
+
+    /// An empty server's data, which the sides of an engine share.
+    fn template(&self, side: &ServerSide) -> PathBuf {
+        self.directory.path().join(format!("template-{:?}", side.clause))
     }
 
     fn pristine(&self, side: &ServerSide) -> PathBuf {
@@ -116,6 +131,8 @@ impl<'a> MariaDb<'a> {
         config.options.push(format!("innodb-buffer-pool-size={}M", self.plan.buffer_pool_mib));
         if self.plan.binlog {
             config.options.extend(["log-bin=binlog", "server-id=1"].map(str::to_owned));
+        } else if side.clause == Clause::MySql {
+            config.options.push(MYSQL_QUIET.to_owned());
         }
         config.options.extend(self.plan.server_options.iter().cloned());
         config
@@ -131,18 +148,18 @@ impl<'a> MariaDb<'a> {
     /// Fills a side's tables on its own settings, waits until all is encrypted or plain as it must
     /// be, and shuts down cleanly.
     /// Tells the engine, and the size of the tables in bytes.
-    fn fill(&self, side: &ServerSide, template: &Path, seed: u64) -> Result<(String, u64)> {
+    fn fill(&self, side: &ServerSide, seed: u64) -> Result<(String, u64)> {
         let data = self.pristine(side);
-        copy_tree(template, &data)?;
+        copy_tree(&self.template(side), &data)?;
         let mut config = self.config(side, data.clone());
         // Only while filling; every side alike.
         config.options.push("innodb-flush-log-at-trx-commit=0".to_owned());
         config.options.push("innodb-buffer-pool-size=256M".to_owned());
-        let server = Server::start(&self.programs, &config)?;
+        let server = Server::start(&side.programs, &config)?;
         server.sql(&format!("CREATE DATABASE {DATABASE}"))?;
         self.sysbench(&server)?.prepare(seed % (1 << 31))?;
-        settle_encryption(&server, side, DATABASE)?;
-        let engine = format!("MariaDB {}", server.sql("SELECT VERSION()")?.trim());
+        settle_encryption(&server, side, (DATABASE, self.plan.tables))?;
+        let engine = format!("{} {}", side.clause.engine(), server.sql("SELECT VERSION()")?.trim());
         server.sql("SET GLOBAL innodb_fast_shutdown=0")?;
         server.stop()?;
         Ok((engine, directory_bytes(&data.join(DATABASE))))
@@ -154,33 +171,31 @@ fn folder(side: &ServerSide) -> String {
     side.side.id.replace(':', "-")
 }
 
+/// The statement that counts what MariaDB's threads have still to encrypt.
+const UNSETTLED: &str = "SELECT COUNT(*) FROM information_schema.innodb_tablespaces_encryption \
+                         WHERE MIN_KEY_VERSION < CURRENT_KEY_VERSION OR ROTATING_OR_FLUSHING = 1";
+
 /// Waits until the background threads have nothing left to encrypt, and checks that sysbench's
 /// tables are what the side says.
-fn settle_encryption(server: &Server, side: &ServerSide, database: &str) -> Result<()> {
-    let count = |what: &str| -> Result<u64> {
-        let sql = format!(
-            "SELECT COUNT(*) FROM information_schema.innodb_tablespaces_encryption WHERE {what}"
-        );
-        Ok(server.sql(&sql)?.trim().parse().unwrap_or(u64::MAX))
-    };
+fn settle_encryption(
+    server: &Server,
+    side: &ServerSide,
+    (database, tables): (&str, u32),
+) -> Result<()> {
+    let count =
+        |sql: &str| -> Result<u64> { Ok(server.sql(sql)?.trim().parse().unwrap_or(u64::MAX)) };
     let begun = Instant::now();
-    while side.encrypts()
-        && count("MIN_KEY_VERSION < CURRENT_KEY_VERSION OR ROTATING_OR_FLUSHING = 1")? > 0
-        && begun.elapsed() < ENCRYPT_LIMIT
-    {
+    // MySQL has no such threads.
+    let waits = side.encrypts() && side.clause == Clause::MariaDb;
+    while waits && count(UNSETTLED)? > 0 && begun.elapsed() < ENCRYPT_LIMIT {
         interrupt::check()?;
         std::thread::sleep(Duration::from_millis(200));
     }
-    let tables: u64 = server
-        .sql(&format!(
-            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{database}'"
-        ))?
-        .trim()
-        .parse()
-        .unwrap_or(0);
-    let encrypted = count(&format!("NAME LIKE '{database}/sbtest%' AND MIN_KEY_VERSION > 0"))?;
-    let wanted = if side.encrypts() { tables } else { 0 };
-    if encrypted == wanted && tables > 0 {
+    let names = (1..=tables).map(|table| format!("sbtest{table}"));
+    let encrypted = count(&side.clause.look(&names.collect::<Vec<_>>(), database))?;
+    let (tables, wanted) = (u64::from(tables), if side.encrypts() { tables } else { 0 });
+    let wanted = u64::from(wanted);
+    if encrypted == wanted {
         return Ok(());
     }
     Err(BenchError::mismatch(
@@ -199,6 +214,14 @@ impl Target for MariaDb<'_> {
         let sides = self.sides.iter().map(|side| side.side.clone()).collect();
         let mut report = report(sides, "mariadb", &self.engine, &self.driver);
         report.set("data_bytes", self.data_bytes);
+        if self.plan.mysql.is_some() {
+            report.limits.push(
+                "MySQL with its keyring is held against MySQL without it, all others against the \
+                 plain MariaDB: a cost is that of the encryption in its own engine. Which engine \
+                 is the faster one is another question."
+                    .to_owned(),
+            );
+        }
         report
     }
 
@@ -214,7 +237,7 @@ impl Target for MariaDb<'_> {
         rustix::fs::sync();
         self.running = in_random_order(&self.sides, rng, |side| {
             let config = self.config(side, copies.path().join(folder(side)));
-            let server = Server::start(&self.programs, &config)?;
+            let server = Server::start(&side.programs, &config)?;
             if side.side.role == Role::Base && report.settings.is_empty() {
                 for name in SHOWN {
                     let value = server.sql(&format!("SELECT @@{name}"))?.trim().to_owned();

@@ -4,7 +4,10 @@
 //! [`remote`] uses one that is there); on SQLite our own worker processes do. [`ground`] is the
 //! same for all.
 
+mod client;
+mod dry_run;
 mod ground;
+mod home;
 mod mariadb;
 mod options;
 mod own;
@@ -12,8 +15,10 @@ mod remote;
 mod sqlite;
 mod swap;
 mod sysbench;
+mod tls;
 mod worker;
 
+pub(crate) use dry_run::dry_run;
 pub(crate) use ground::run;
 pub(crate) use options::{AnyPeer, OltpPlan, OltpTarget};
 pub(crate) use worker::{Oltp, OltpShare};

@@ -1,18 +1,19 @@
 //! Options of the OLTP workloads, and their defaults.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use zeroize::Zeroizing;
+use tdekit_private_mariadb::Programs;
+use tdekit_tds_client::Trust;
 
 use crate::address::{Protocol, ServerUrl};
 use crate::config::{Given, each_once};
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, NO_MYSQL, Result};
 use crate::peers::Peer;
+use crate::server_options::ServerOptions;
 
-/// MariaDB's client programs take a password from here.
-const CLIENT_PASSWORD_VARIABLE: &str = "MYSQL_PWD";
 /// Threads of the source are 1, 8, 16, 32, 64, 128, 256; the default keeps the run short.
 const THREADS: [u32; 3] = [1, 8, 32];
 // Below: with `--quick`, and usually.
@@ -23,19 +24,27 @@ const RESTARTS: (u32, u32) = (2, 4);
 const MAX_TIME_S: (u64, u64) = (20, 220);
 /// Blocks are as long as the time allows, within these.
 const BLOCK_S: std::ops::RangeInclusive<f64> = 1.0..=10.0;
+/// Connections to a server that is there, at most, where nothing else is said.
+const MAX_CONNECTIONS: u32 = 64;
+/// Bytes of a row of sysbench's tables with its index, on disk.
+pub(super) const ROW_BYTES: u64 = 270;
+/// Room of a run's logs, roughly.
+const LOG_BYTES: u64 = 64 << 20;
+/// May name the directory of a MySQL server.
+const MYSQL_VARIABLE: &str = "TDEKIT_MYSQL_DIR";
+/// Where it is installed.
+const MYSQL_PLACES: [&str; 2] = ["/usr", "/usr/local/mysql"];
 /// A block's cost beside its time: connecting, preparing statements, ending.
 const BLOCK_EXTRA_S: f64 = 0.5;
-
-type Password = Option<Zeroizing<String>>;
 
 /// The workloads to run: options, and from [`OltpPlan::filled`] on every default.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of --experiment oltp")]
 pub(crate) struct OltpPlan {
     /// The target: `sqlite`; `mariadb`, private servers started from the system's packages; or
-    /// a server that is there, `mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE`, whose password may
-    /// stand in $TDEKIT_LOGIN_PASSWORD or $MYSQL_PWD instead. For `--experiment messages` one that
-    /// speaks SQL Server's protocol, `mssql://USER[:PASSWORD]@HOST[:PORT][/DATABASE]`.
+    /// a server that is there, `mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE`, or one that speaks
+    /// SQL Server's protocol, `mssql://USER[:PASSWORD]@HOST[:PORT][/DATABASE]`; see
+    /// --login-password-file.
     #[arg(long, default_value = "sqlite")]
     pub(crate) target: OltpTarget,
     /// A workload of sysbench, `full_scan` (a cold scan of every table) or `all`. May be repeated,
@@ -72,6 +81,14 @@ pub(crate) struct OltpPlan {
     /// Key plugins of MariaDB, by the cipher.
     #[arg(skip)]
     pub(crate) plugins: Vec<&'static str>,
+    #[arg(skip)]
+    pub(super) mysql: Option<MysqlPeer>,
+    /// Whose certificate a server that is there may have; none for plain connections.
+    #[arg(skip)]
+    pub(super) trust: Option<Trust>,
+    /// Transactions a second, all threads together, where they follow a schedule.
+    #[arg(skip)]
+    pub(crate) rate: Option<u64>,
     #[arg(skip)]
     pub(crate) restarts: u32,
     #[arg(skip)]
@@ -169,18 +186,45 @@ fn workloads() -> impl TypedValueParser<Value = Workloads> {
 /// `file_key_management_encryption_algorithm` names them.
 const PLUGIN_CIPHERS: [&str; 2] = ["AES_CBC", "AES_CTR"];
 
-/// The value of a `--peer`: a SQLite library, or a key plugin of MariaDB.
+/// The value of a `--peer`: a SQLite library, a key plugin of MariaDB, or MySQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AnyPeer {
     Library(Peer),
     /// By the cipher.
     Plugins(&'static [&'static str]),
+    Mysql(MysqlPeer),
+}
+
+/// MySQL's server, where it was said to be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct MysqlPeer(Option<PathBuf>);
+
+impl MysqlPeer {
+    /// The server: in the directory that was named, else that of the environment, else where it is
+    /// installed.
+    pub(super) fn programs(&self) -> Result<Programs> {
+        let named = || std::env::var_os(MYSQL_VARIABLE).filter(|value| !value.is_empty());
+        if let Some(root) = self.0.clone().or_else(|| named().map(PathBuf::from)) {
+            return Ok(Programs::mysql(&root)?);
+        }
+        let mut found = MYSQL_PLACES.iter().map(|root| Programs::mysql(Path::new(root)));
+        found.find_map(std::result::Result::ok).ok_or_else(|| BenchError::ToolMissing {
+            name: "MySQL's server".to_owned(),
+            remedy: NO_MYSQL.to_owned(),
+        })
+    }
 }
 
 impl std::str::FromStr for AnyPeer {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once(':') {
+            None if text == "mysql" => return Ok(Self::Mysql(MysqlPeer::default())),
+            Some(("mysql", "")) => return Err("expected mysql:DIR".to_owned()),
+            Some(("mysql", root)) => return Ok(Self::Mysql(MysqlPeer(Some(root.into())))),
+            _ => {}
+        }
         match text.strip_prefix("file_key_management") {
             Some("") => Ok(Self::Plugins(&PLUGIN_CIPHERS)),
             Some(":cbc") => Ok(Self::Plugins(&PLUGIN_CIPHERS[..1])),
@@ -196,14 +240,21 @@ impl AnyPeer {
     pub(crate) fn library(&self) -> Option<Peer> {
         match self {
             Self::Library(peer) => Some(peer.clone()),
-            Self::Plugins(_) => None,
+            Self::Plugins(_) | Self::Mysql(_) => None,
         }
     }
 
     fn plugins(&self) -> &[&'static str] {
         match self {
-            Self::Library(_) => &[],
+            Self::Library(_) | Self::Mysql(_) => &[],
             Self::Plugins(plugins) => plugins,
+        }
+    }
+
+    fn mysql(&self) -> Option<&MysqlPeer> {
+        match self {
+            Self::Mysql(peer) => Some(peer),
+            _ => None,
         }
     }
 }
@@ -214,6 +265,11 @@ impl OltpPlan {
         self.target != OltpTarget::Sqlite
     }
 
+    /// Whether it is a server that is there already.
+    pub(crate) fn is_there(&self) -> bool {
+        matches!(self.target, OltpTarget::Server(_) | OltpTarget::SqlServer(_))
+    }
+
     /// A server that speaks SQL Server's protocol, where one is the target.
     pub(crate) fn sql_server(&self) -> Option<&ServerUrl> {
         match &self.target {
@@ -222,8 +278,14 @@ impl OltpPlan {
         }
     }
 
-    /// The same with every default filled in.
-    pub(crate) fn filled(&self, given: &Given, peers: &[AnyPeer]) -> Result<Self> {
+    /// The same with every default filled in. A run on a server that is there is held to what
+    /// `server` says it may take.
+    pub(crate) fn filled(
+        &self,
+        given: &Given,
+        peers: &[AnyPeer],
+        server: &ServerOptions,
+    ) -> Result<Self> {
         let mut workloads = each_once(self.workload.iter().flatten().copied());
         if workloads.is_empty() {
             workloads = Workload::USUAL.to_vec();
@@ -232,8 +294,9 @@ impl OltpPlan {
         threads.sort_unstable();
         let plugins = each_once(peers.iter().flat_map(AnyPeer::plugins).copied());
         let refuse = |option, reason| Err(BenchError::option(option, reason));
-        if self.target != OltpTarget::MariaDb && !plugins.is_empty() {
-            return refuse("--peer", "file_key_management needs --target mariadb");
+        let mysql = peers.iter().find_map(AnyPeer::mysql).cloned();
+        if self.target != OltpTarget::MariaDb && (!plugins.is_empty() || mysql.is_some()) {
+            return refuse("--peer", "file_key_management and mysql need --target mariadb");
         }
         if self.on_server() && peers.iter().any(|peer| matches!(peer, AnyPeer::Library(_))) {
             return refuse("--peer", "a SQLite library is no peer of a server");
@@ -241,30 +304,56 @@ impl OltpPlan {
         if self.target != OltpTarget::MariaDb && (self.binlog || !self.server_options.is_empty()) {
             return refuse("--server-option", "there is no private server to give it to");
         }
-        Ok(Self {
+        let mut found = Self {
             workloads,
             threads,
             rows: given.rows.unwrap_or(given.by_quick(ROWS)),
             plugins,
+            mysql,
+            rate: given.rate,
             restarts: given.first_stage().unwrap_or(given.by_quick(RESTARTS)),
             pairs: given.pairs.unwrap_or(1),
             max_time: given.max_time(MAX_TIME_S),
             ..self.clone()
-        })
+        };
+        found.come_to(server)?;
+        Ok(found)
     }
 
-    /// Gives the server's address, where one is the target, the password that `beside` finds for
-    /// it, and else the client programs' own.
-    pub(crate) fn take_password(
-        &mut self,
-        beside: impl FnOnce(Option<&Zeroizing<String>>) -> Result<Password>,
-    ) -> Result<()> {
+    /// Where the target is a MySQL server that is there: checks that the run takes no more of it
+    /// than it may, and finds the password.
+    fn come_to(&mut self, server: &ServerOptions) -> Result<()> {
+        let (most, needed_bytes) = (self.most_threads(), self.needed_bytes());
         let OltpTarget::Server(url) = &mut self.target else { return Ok(()) };
-        let clients = || std::env::var(CLIENT_PASSWORD_VARIABLE).ok().map(Zeroizing::new);
-        match beside(url.password.as_ref())?.or_else(clients) {
-            Some(password) => url.set_password(password),
-            None => Ok(()),
+        let allowed = server.max_connections(MAX_CONNECTIONS);
+        if most > allowed {
+            let reason = format!(
+                "{most} threads are as many connections, and {allowed} are allowed: fewer \
+                 --threads, or more --max-connections"
+            );
+            return Err(BenchError::option("--max-connections", reason));
         }
+        server.check_room(self.rows, needed_bytes)?;
+        self.trust = server.mysql_trust(url);
+        // A dry run needs none.
+        if !server.dry_run {
+            let password = server.password(url)?;
+            url.set_password(password)?;
+        }
+        Ok(())
+    }
+
+    /// The largest number of threads, each of which is a connection.
+    pub(super) fn most_threads(&self) -> u32 {
+        self.threads.iter().copied().max().unwrap_or(1)
+    }
+
+    /// Room that the run needs on a server that is there, roughly: two sets of tables, a table that
+    /// is being copied, and logs.
+    pub(super) fn needed_bytes(&self) -> u64 {
+        let tables = 2 * u64::from(self.tables) + 1;
+        let rows = tables.saturating_mul(self.rows).saturating_mul(ROW_BYTES);
+        rows.saturating_add(LOG_BYTES)
     }
 
     /// Length of a block, s, so that all restarts end in the time given.
@@ -285,11 +374,20 @@ mod tests {
     use super::*;
     use crate::cli::tests::parsed;
 
+    #[derive(Args)]
+    struct Words {
+        #[command(flatten)]
+        server: ServerOptions,
+        #[command(flatten)]
+        plan: OltpPlan,
+    }
+
     fn plan(words: &[&str], peers: &[&str]) -> Result<OltpPlan, String> {
         let peers: Vec<AnyPeer> =
             peers.iter().map(|peer| peer.parse()).collect::<Result<_, String>>()?;
-        let args: OltpPlan = parsed(words).map_err(|error| error.to_string())?;
-        args.filled(&parsed(&[]).unwrap(), &peers).map_err(|error| error.to_string())
+        let words: Words = parsed(words).map_err(|error| error.to_string())?;
+        let found = words.plan.filled(&parsed(&[]).unwrap(), &peers, &words.server);
+        found.map_err(|error| error.to_string())
     }
 
     #[test]
@@ -316,6 +414,9 @@ mod tests {
             (&["--target", "mariadb"][..], &["sqlcipher"][..]),
             (&[][..], &["file_key_management"][..]),
             (&["--target", "mariadb"][..], &["file_key_management:gcm"][..]),
+            (&[][..], &["mysql"][..]),
+            (&["--target", "mysql://me:p@h/d"][..], &["mysql:/d"][..]),
+            (&["--target", "mariadb"][..], &["mysql:"][..]),
             (&["--target", "postgres"][..], &[][..]),
             (&["--workload", "tpcc"][..], &[][..]),
             (&["--threads", "0"][..], &[][..]),
@@ -335,5 +436,22 @@ mod tests {
         assert!((found.block_s(1, 2) - 10.0).abs() < 1e-9);
         found.block_s = Some(30);
         assert!((found.block_s(12, 2) - 30.0).abs() < 1e-9);
+    }
+    #[test]
+    fn what_a_server_is_asked_for_is_bounded() {
+        let on = |words: &str| {
+            let words = format!("--target mysql://me:p@h/d {words}");
+            plan(&words.split(' ').collect::<Vec<_>>(), &[])
+        };
+        assert_eq!(on("--threads 64,1").unwrap().most_threads(), 64);
+        let refused = on("--threads 1,65").unwrap_err();
+        assert!(refused.contains("65 threads are as many connections"), "{refused}");
+        assert!(on("--threads 256 --max-connections 256").is_ok());
+        // Nine tables' worth of 150,000 rows.
+        assert_eq!(on("--tables 4").unwrap().needed_bytes(), 9 * 150_000 * 270 + (64 << 20));
+        assert!(on("--tables 20").unwrap_err().contains("--max-size"));
+        assert!(on("--tables 20 --max-size 4GB").is_ok());
+        // Private servers are bounded by the machine alone.
+        assert!(plan(&["--target", "mariadb", "--threads", "900"], &[]).is_ok());
     }
 }

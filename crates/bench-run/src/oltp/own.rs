@@ -1,12 +1,13 @@
-//! The encryption of a side: none, the shipped plugin set up as a user does, or the key plugin
-//! that comes with the server.
+//! The encryption of a side: none, the shipped plugin set up as a user does, the key plugin that
+//! comes with the server, or MySQL's own with its file keyring.
 
 use std::path::{Path, PathBuf};
 
 use tdekit_bench_report::{Role, Side};
-use tdekit_private_mariadb::ServerConfig;
+use tdekit_private_mariadb::{Programs, ServerConfig};
 
 use super::options::OltpPlan;
+use super::swap::Clause;
 use crate::command::run;
 use crate::error::{BenchError, Result};
 use crate::key_store::{self, CERTIFICATE};
@@ -25,18 +26,37 @@ const ENCRYPT: [&str; 8] = [
     "aria-encrypt-tables=ON",
 ];
 
+/// The same of MySQL.
+const ENCRYPT_MYSQL: [&str; 4] = [
+    "default-table-encryption=ON",
+    "innodb-redo-log-encrypt=ON",
+    "innodb-undo-log-encrypt=ON",
+    "binlog-encryption=ON",
+];
+/// MySQL's sides, the plain one first.
+const MYSQL: [&str; 2] = ["mysql-base", "mysql"];
+
 /// A side of private servers.
 #[derive(Debug, Clone)]
 pub(super) struct ServerSide {
     pub(super) side: Side,
+    pub(super) programs: Programs,
+    /// How its server tells which tables are encrypted.
+    pub(super) clause: Clause,
     /// What its servers have beside the settings of all.
     pub(super) config: ServerConfig,
 }
 
 impl ServerSide {
-    fn new(id: &str, label: &str, role: Role, cipher: Option<&str>) -> Self {
+    fn new(
+        programs: &Programs,
+        (id, label): (&str, &str),
+        role: Role,
+        cipher: Option<&str>,
+    ) -> Self {
         let side = Side::new(id, label, role).with_cipher(cipher);
-        Self { side, config: ServerConfig::default() }
+        let (programs, config) = (programs.clone(), ServerConfig::default());
+        Self { side, programs, clause: Clause::MariaDb, config }
     }
 
     /// Takes an option file, and notes its lines.
@@ -59,22 +79,27 @@ pub(super) fn set_up(
     control: bool,
     directory: &Path,
 ) -> Result<Vec<ServerSide>> {
-    let mut sides = vec![ServerSide::new("base", "plain", Role::Base, None)];
+    let programs = Programs::find()?;
+    let mut sides = vec![ServerSide::new(&programs, ("base", "plain"), Role::Base, None)];
     if control {
-        sides.push(ServerSide::new("control", "plain again", Role::Encrypted, None));
+        let names = ("control", "plain again");
+        sides.push(ServerSide::new(&programs, names, Role::Encrypted, None));
     } else {
-        sides.push(tdekit(tools, directory)?);
+        sides.push(tdekit(&programs, tools, directory)?);
     }
     for plugin in &plan.plugins {
-        sides.push(file_key_management(plugin, directory)?);
+        sides.push(file_key_management(&programs, plugin, directory)?);
+    }
+    if let Some(peer) = &plan.mysql {
+        sides.extend(mysql(&peer.programs()?, directory)?);
     }
     Ok(sides)
 }
 
 /// `key init`, `cert create`, `mariadb install`, and the option file that the last one writes.
-fn tdekit(tools: &Tools, directory: &Path) -> Result<ServerSide> {
-    let mut side =
-        ServerSide::new("tdekit", "tdekit", Role::Encrypted, Some("tdekit (wide block, AES-256)"));
+fn tdekit(programs: &Programs, tools: &Tools, directory: &Path) -> Result<ServerSide> {
+    let cipher = Some("tdekit (wide block, AES-256)");
+    let mut side = ServerSide::new(programs, ("tdekit", "tdekit"), Role::Encrypted, cipher);
     let keys = key_store::make(&tools.tdekit, directory)?;
     let options = directory.join("tdekit.cnf");
     // The system's directory of plugins is left alone.
@@ -95,10 +120,14 @@ fn tdekit(tools: &Tools, directory: &Path) -> Result<ServerSide> {
 }
 
 /// The server's own plugin, with a 256-bit key in a plain file.
-fn file_key_management(algorithm: &str, directory: &Path) -> Result<ServerSide> {
+fn file_key_management(
+    programs: &Programs,
+    algorithm: &str,
+    directory: &Path,
+) -> Result<ServerSide> {
     let id = format!("file_key_management:{}", algorithm[4..].to_lowercase());
     let label = format!("file_key_management {algorithm}");
-    let mut side = ServerSide::new(&id, &label, Role::Peer, Some(algorithm));
+    let mut side = ServerSide::new(programs, (&id, &label), Role::Peer, Some(algorithm));
     let keys = directory.join(format!("fkm-{algorithm}.key"));
     let options = directory.join(format!("fkm-{algorithm}.cnf"));
     let key = hex::encode(key_store::random_key()?);
@@ -113,6 +142,29 @@ fn file_key_management(algorithm: &str, directory: &Path) -> Result<ServerSide> 
     private::write(&options, text.as_bytes())?;
     side.include(options)?;
     Ok(side)
+}
+
+/// MySQL's own encryption, its keys in a plain file, and MySQL without it, which it is held
+/// against: another engine than the base.
+fn mysql(programs: &Programs, directory: &Path) -> Result<[ServerSide; 2]> {
+    let [base, encrypted] = MYSQL;
+    let keys = directory.join("mysql");
+    private::make(&keys)?;
+    let keyed = programs.with_keyring(&keys)?;
+    let names = (encrypted, "MySQL, keyring");
+    let (role, cipher) = (Role::Peer, Some("MySQL's tablespace encryption (AES-256 CBC)"));
+    let mut sides = [
+        ServerSide::new(programs, (base, "MySQL, plain"), Role::PeerPlain, None),
+        ServerSide::new(&keyed, names, role, cipher),
+    ];
+    for side in &mut sides {
+        side.clause = Clause::MySql;
+    }
+    let [_, side] = &mut sides;
+    side.side.plain = Some(base.to_owned());
+    side.side.facts.insert("options".to_owned(), ENCRYPT_MYSQL.join(" ").into());
+    side.config.options.extend(ENCRYPT_MYSQL.map(str::to_owned));
+    Ok(sides)
 }
 
 /// The settings of an option file, without comments, sections and paths of this machine.
@@ -134,8 +186,9 @@ mod tests {
     #[test]
     fn a_peer_gets_a_key_file_of_its_own() {
         let directory = tempfile::tempdir().unwrap();
-        let cbc = file_key_management("AES_CBC", directory.path()).unwrap();
-        let ctr = file_key_management("AES_CTR", directory.path()).unwrap();
+        let Ok(programs) = Programs::find() else { return };
+        let cbc = file_key_management(&programs, "AES_CBC", directory.path()).unwrap();
+        let ctr = file_key_management(&programs, "AES_CTR", directory.path()).unwrap();
         assert_eq!(cbc.side.id, "file_key_management:cbc");
         assert!(cbc.encrypts() && cbc.side.role == Role::Peer);
         let options = |side: &ServerSide| format!("{:?}", side.side.facts["options"]);

@@ -3,17 +3,16 @@
 //! MySQL `ENCRYPTION='N'` against `'Y'`, where the server can, plain load figures where not. They
 //! are dropped in the end; tables that were there are never touched.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
 use fastrand::Rng;
 use tdekit_bench_report::{Report, Role, Side};
-use tdekit_private_mariadb::Programs;
 
+use super::client::{Client, MYSQL_LOGS};
 use super::ground::{Load, Measured, Target, no_side, report};
+use super::home::Home;
 use super::options::{OltpPlan, Workload};
-use super::swap::{ASIDE, Clause, TableSet};
+use super::swap::{Clause, TableSet};
 use super::sysbench::Sysbench;
+use super::tls::Channel;
 use crate::address::ServerUrl;
 use crate::error::{BenchError, Result};
 use crate::private;
@@ -29,24 +28,10 @@ const SHOWN: [&str; 8] = [
     MYSQL_LOGS[1].0,
     MYSQL_LOGS[2].0,
 ];
-/// What MySQL encrypts beside tables, and by which settings.
-const MYSQL_LOGS: [(&str, &str); 3] = [
-    ("innodb_redo_log_encrypt", "the redo log"),
-    ("innodb_undo_log_encrypt", "undo logs"),
-    ("binlog_encryption", "binary logs"),
-];
-/// MySQL's error where no keyring has a master key.
-const NO_KEYRING: &str = "ERROR 3185";
-
-/// The server's error for a user who may not make a database.
-const ACCESS_DENIED: &str = "ERROR 1044";
-/// For `localhost`, which sysbench takes for a socket.
-const LOOPBACK: &str = "127.0.0.1";
-
 /// The server and what it can do.
 pub(super) struct Remote<'a> {
     plan: &'a OltpPlan,
-    home: Home,
+    home: Home<'a>,
     sysbench: Sysbench,
     /// Whether the user may see which tables are encrypted.
     may_look: bool,
@@ -54,6 +39,8 @@ pub(super) struct Remote<'a> {
     clause: Option<Clause>,
     sets: Vec<TableSet>,
     engine: String,
+    /// The protocol and suite of the control connection, where it has them.
+    tls: Option<String>,
     limits: Vec<String>,
     /// Holds the files with the password.
     _directory: tempfile::TempDir,
@@ -64,7 +51,7 @@ impl<'a> Remote<'a> {
     pub(super) fn prepare(
         plan: &'a OltpPlan,
         url: &ServerUrl,
-        progress: &Progress,
+        progress: &'a Progress,
     ) -> Result<Self> {
         if plan.workloads.contains(&Workload::FullScan) {
             let reason = "full_scan counts pages of a private server: --target mariadb";
@@ -72,12 +59,18 @@ impl<'a> Remote<'a> {
         }
         progress.say("asking the server");
         let directory = private::directory(&std::env::temp_dir(), "tdekit-bench-")?;
-        let home = Home::make(Client::new(url, directory.path())?, plan.tables)?;
         let config = directory.path().join("sysbench.cfg");
-        let options = sysbench_options(url, &home.client.database);
-        private::write(&config, options.as_bytes())?;
         let sysbench = Sysbench::find(plan, vec![format!("--config-file={}", config.display())])?;
-        let version = home.client.sql("SELECT VERSION()")?;
+        let sysbench = sysbench.on_server(directory.path(), url.password.clone());
+        let channel = Channel::prepare(plan.trust.as_ref(), directory.path())?;
+        let client = Client::new(url, &channel, directory.path())?;
+        let version = client.sql(VERSION)?;
+        let tls = channel.negotiated(&client)?;
+        check_connections(plan, &client)?;
+        progress.tell(&announcement(plan, url));
+        let home = Home::make(client, plan.tables, progress)?;
+        let options = sysbench_options(url, &channel, &home.client.database);
+        private::write(&config, options.as_bytes())?;
         let engine = match version.trim() {
             // MariaDB's version names it.
             named if named.contains("MariaDB") => named.to_owned(),
@@ -87,6 +80,7 @@ impl<'a> Remote<'a> {
             "The server's CPU and I/O cannot be told from here: throughput and latency only."
                 .to_owned(),
         ];
+        limits.extend(channel.limit(url));
         if !home.own {
             limits.push(format!(
                 "The user may not make a database: the run's tables are in {}.",
@@ -113,15 +107,56 @@ impl<'a> Remote<'a> {
                     .to_owned()
             }
         });
-        limits.extend(home.client.logs().filter(|_| clause == Some(Clause::Mysql)));
+        limits.extend(home.client.logs().filter(|_| clause == Some(Clause::MySql)));
         limits.extend(home.client.provider());
         let sets = match clause {
             Some(_) => vec![TableSet::Plain, TableSet::Encrypted],
             None => vec![TableSet::Plain],
         };
         let _directory = directory;
-        Ok(Self { plan, home, sysbench, may_look, clause, sets, engine, limits, _directory })
+        Ok(Self { plan, home, sysbench, may_look, clause, sets, engine, tls, limits, _directory })
     }
+}
+
+/// The statement that tells which server it is.
+pub(super) const VERSION: &str = "SELECT VERSION()";
+
+/// Fails where the server itself takes fewer connections than there are threads.
+fn check_connections(plan: &OltpPlan, client: &Client) -> Result<()> {
+    let told = client.sql("SELECT @@max_connections")?;
+    // A server that does not tell it refuses the threads itself.
+    let all: u32 = told.trim().parse().unwrap_or(u32::MAX);
+    let most = plan.most_threads();
+    if most < all {
+        return Ok(());
+    }
+    let reason = format!("{most} threads are as many connections, and the server takes {all}");
+    Err(BenchError::option("--threads", reason))
+}
+
+/// What the run does to the server, told before it begins.
+pub(super) fn announcement(plan: &OltpPlan, url: &ServerUrl) -> String {
+    let load = match plan.rate {
+        Some(rate) => format!("gives the server {rate} transactions a second"),
+        None => "loads the server as far as it can".to_owned(),
+    };
+    let connections = match plan.most_threads() {
+        1 => "one connection".to_owned(),
+        most => format!("{most} connections"),
+    };
+    format!(
+        "On {url} the run makes a database of its own, or where {} may not, tables in {}; fills \
+         two sets of {} tables with {} rows each, one set encrypted, in each of {} restarts; and \
+         drops all of it in the end. It needs some {} MB there and up to {connections}, and \
+         {load}, for some {} s.",
+        url.user,
+        url.database,
+        plan.tables,
+        plan.rows,
+        plan.restarts,
+        plan.needed_bytes() / 1_000_000,
+        plan.max_time.as_secs(),
+    )
 }
 
 impl Remote<'_> {
@@ -158,6 +193,9 @@ impl Target for Remote<'_> {
         };
         let sides = self.sets.iter().map(side).collect();
         let mut report = report(sides, "mysql", &self.engine, &self.sysbench.version());
+        if let Some(tls) = &self.tls {
+            report.set("tls", tls.as_str());
+        }
         let ask = |name: &&str| {
             // A setting that the server does not have is left out.
             let value = self.home.client.sql(&format!("SELECT @@{name}")).ok()?;
@@ -187,6 +225,10 @@ impl Target for Remote<'_> {
         Ok(())
     }
 
+    fn leave(&mut self) -> Option<String> {
+        self.home.leave()
+    }
+
     fn block(&mut self, side: usize, load: Load) -> Result<Measured> {
         let set = self.sets.get(side).ok_or_else(|| no_side(side))?;
         self.home.client.sql(&set.bring_back(self.plan.tables))?;
@@ -196,168 +238,15 @@ impl Target for Remote<'_> {
     }
 }
 
-/// The place of the run's tables. Dropping it drops them; a server that is gone keeps them.
-struct Home {
-    client: Client,
-    /// Whether the database is the run's own.
-    own: bool,
-    tables: u32,
-}
-
-impl Home {
-    fn make(mut client: Client, tables: u32) -> Result<Self> {
-        let own = format!("{ASIDE}{:016x}", fastrand::u64(..));
-        match client.sql(&format!("CREATE DATABASE `{own}`")) {
-            Ok(_) => {
-                client.database = own;
-                return Ok(Self { client, own: true, tables });
-            }
-            Err(BenchError::Command { stderr, .. }) if stderr.contains(ACCESS_DENIED) => {}
-            Err(error) => return Err(error),
-        }
-        let taken = client.sql(&format!(
-            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() \
-             AND (table_name LIKE 'sbtest%' OR table_name LIKE '{ASIDE}%')"
-        ))?;
-        if taken.trim() != "0" {
-            let reason = format!(
-                "the user may not make a database, and {} holds tables named sbtest* or {ASIDE}*",
-                client.database
-            );
-            return Err(BenchError::option("--target", reason));
-        }
-        Ok(Self { client, own: false, tables })
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        let leave = match self.own {
-            true => format!("DROP DATABASE `{}`", self.client.database),
-            false => TableSet::drop_all(self.tables),
-        };
-        // The run has ended, well or not.
-        let _ = self.client.sql(&leave);
-    }
-}
-
-/// The command-line client, which finds address and password in a file.
-struct Client {
-    program: PathBuf,
-    options: PathBuf,
-    database: String,
-}
-
-impl Client {
-    fn new(url: &ServerUrl, directory: &Path) -> Result<Self> {
-        let options = directory.join("client.cnf");
-        let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
-        let mut text = format!(
-            "[client]\nhost={}\nport={}\nuser=\"{}\"\nprotocol=tcp\n",
-            url.host,
-            url.port,
-            quoted(&url.user)
-        );
-        if let Some(password) = &url.password {
-            text.push_str(&format!("password=\"{}\"\n", quoted(password.as_str())));
-        }
-        private::write(&options, text.as_bytes())?;
-        let database = url.database.clone();
-        Ok(Self { program: Programs::find_client()?, options, database })
-    }
-
-    fn sql(&self, sql: &str) -> Result<String> {
-        crate::command::run(
-            Command::new(&self.program)
-                .arg(format!("--defaults-file={}", self.options.display()))
-                .args(["--batch", "--skip-column-names", "--execute", sql])
-                .arg(&self.database)
-                .stdin(Stdio::null()),
-        )
-        .map(|output| String::from_utf8_lossy(&output).into_owned())
-    }
-
-    /// How tables are made with and without encryption; `None` where they cannot be.
-    ///
-    /// # Errors
-    /// Where the server could, and its keyring is missing.
-    fn clause(&self) -> Result<Option<Clause>> {
-        for clause in Clause::ALL {
-            let probe = |encrypted| {
-                self.sql(&format!(
-                    "CREATE TABLE {ASIDE}probe(a INT) ENGINE=InnoDB {}; DROP TABLE {ASIDE}probe",
-                    clause.option(encrypted)
-                ))
-            };
-            match probe(true) {
-                Ok(_) if probe(false).is_ok() => return Ok(Some(clause)),
-                Err(BenchError::Command { stderr, .. }) if stderr.contains(NO_KEYRING) => {
-                    let reason = "the server has no keyring, so it encrypts no table: load one, \
-                                  such as component_keyring_file named in mysqld.my beside \
-                                  mysqld, and start the server anew; docs/bench-servers.md has \
-                                  the files";
-                    return Err(BenchError::option("--target", reason));
-                }
-                _ => {}
-            }
-        }
-        Ok(None)
-    }
-
-    /// The keyring that MySQL has loaded, and its state.
-    fn keyring(&self) -> Option<String> {
-        let component = "SELECT GROUP_CONCAT(STATUS_VALUE ORDER BY STATUS_KEY SEPARATOR ', ') \
-                         FROM performance_schema.keyring_component_status \
-                         WHERE STATUS_KEY IN ('Component_name', 'Component_status')";
-        let plugin = "SELECT GROUP_CONCAT(PLUGIN_NAME) FROM information_schema.plugins \
-                      WHERE PLUGIN_NAME LIKE 'keyring%' AND PLUGIN_STATUS = 'ACTIVE'";
-        [component, plugin].into_iter().find_map(|sql| {
-            let told = self.sql(sql).ok()?.trim().to_owned();
-            (!told.is_empty() && told != "NULL").then_some(told)
-        })
-    }
-
-    /// Which of MySQL's logs are encrypted, on both sides.
-    fn logs(&self) -> impl Iterator<Item = String> {
-        let said = |name: &str| self.sql(&format!("SELECT @@{name}")).ok();
-        let state = |(name, what): (&str, &'static str)| {
-            let state = if said(name)?.trim() == "1" { "encrypted" } else { "in the clear" };
-            Some(format!("{what} {state}"))
-        };
-        let states: Vec<String> = MYSQL_LOGS.into_iter().filter_map(state).collect();
-        let told = format!("By the server's settings, on both sides: {}.", states.join(", "));
-        (!states.is_empty()).then_some(told).into_iter()
-    }
-
-    /// What cannot be compared at a provider that encrypts the storage below the server.
-    fn provider(&self) -> Option<String> {
-        let said = |sql: &str| self.sql(sql).unwrap_or_default().trim().to_lowercase();
-        let name = if !said("SELECT @@aurora_version").is_empty() {
-            "Amazon Aurora"
-        } else if said("SELECT @@basedir").starts_with("/rdsdbbin") {
-            "Amazon RDS"
-        } else if said("SELECT VERSION()").contains("-google") {
-            "Google Cloud SQL"
-        } else {
-            return None;
-        };
-        Some(format!(
-            "{name}: the storage below the server is encrypted or not for the whole instance, and \
-             no table can switch that. What it costs is told by two instances, one of each kind, \
-             and `tdekit bench compare` over their results."
-        ))
-    }
-}
-
 /// Sysbench's options that lead to the server, in a file: a command line is seen by all users.
-fn sysbench_options(url: &ServerUrl, database: &str) -> String {
-    let host = if url.host == "localhost" { LOOPBACK } else { &url.host };
-    let mut text = format!(
-        "mysql-host={host}\nmysql-port={}\nmysql-user={}\nmysql-db={database}\n",
-        url.port, url.user
-    );
-    if let Some(password) = &url.password {
-        text.push_str(&format!("mysql-password={}\n", password.as_str()));
-    }
-    text
+fn sysbench_options(url: &ServerUrl, channel: &Channel, database: &str) -> String {
+    let (host, user) = (quoted(&channel.sysbench_host(url)), quoted(&url.user));
+    let port = url.port;
+    format!("mysql-host={host}\nmysql-port={port}\nmysql-user={user}\nmysql-db={database}\n")
+}
+
+/// A value of sysbench's option file. It has no escapes; no host holds a quote, and hardly a user.
+fn quoted(text: &str) -> String {
+    let quote = if text.contains('"') { '\'' } else { '"' };
+    format!("{quote}{text}{quote}")
 }

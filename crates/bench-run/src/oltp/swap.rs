@@ -1,23 +1,31 @@
 //! Two sets of sysbench's tables in one database: sysbench knows the names `sbtest1` and so on
 //! only, so a set is renamed to these while it is measured.
 
-/// How a server is told that a table is encrypted, or is not.
+/// The engine, which decides how a server is told that a table is encrypted, or is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clause {
-    Mariadb,
-    Mysql,
+    MariaDb,
+    MySql,
 }
 
 impl Clause {
-    pub(super) const ALL: [Self; 2] = [Self::Mariadb, Self::Mysql];
+    pub(super) const ALL: [Self; 2] = [Self::MariaDb, Self::MySql];
+
+    /// The engine's name.
+    pub(super) fn engine(self) -> &'static str {
+        match self {
+            Self::MariaDb => "MariaDB",
+            Self::MySql => "MySQL",
+        }
+    }
 
     /// The option of `CREATE TABLE` and `ALTER TABLE`.
     pub(super) fn option(self, encrypted: bool) -> &'static str {
         match (self, encrypted) {
-            (Self::Mariadb, true) => "ENCRYPTED=YES",
-            (Self::Mariadb, false) => "ENCRYPTED=NO",
-            (Self::Mysql, true) => "ENCRYPTION='Y'",
-            (Self::Mysql, false) => "ENCRYPTION='N'",
+            (Self::MariaDb, true) => "ENCRYPTED=YES",
+            (Self::MariaDb, false) => "ENCRYPTED=NO",
+            (Self::MySql, true) => "ENCRYPTION='Y'",
+            (Self::MySql, false) => "ENCRYPTION='N'",
         }
     }
 
@@ -29,8 +37,8 @@ impl Clause {
             tables.iter().map(|table| format!("'{database}/{table}'")).collect();
         names.push("''".to_owned());
         let (table, is_encrypted) = match self {
-            Self::Mariadb => ("innodb_tablespaces_encryption", "MIN_KEY_VERSION > 0"),
-            Self::Mysql => ("innodb_tablespaces", "ENCRYPTION = 'Y'"),
+            Self::MariaDb => ("innodb_tablespaces_encryption", "MIN_KEY_VERSION > 0"),
+            Self::MySql => ("innodb_tablespaces", "ENCRYPTION = 'Y'"),
         };
         format!(
             "SELECT COUNT(*) FROM information_schema.{table} WHERE NAME IN ({}) AND {is_encrypted}",
@@ -114,11 +122,11 @@ mod tests {
         );
         let altered = |set: TableSet, clause| set.alter(1, clause);
         assert_eq!(
-            altered(TableSet::Encrypted, Clause::Mariadb),
+            altered(TableSet::Encrypted, Clause::MariaDb),
             "ALTER TABLE sbtest1 ENCRYPTED=YES;\n"
         );
         assert_eq!(
-            altered(TableSet::Plain, Clause::Mysql),
+            altered(TableSet::Plain, Clause::MySql),
             "ALTER TABLE sbtest1 ENCRYPTION='N';\n"
         );
         assert_eq!(TableSet::drop_all(1).matches('`').count(), 6);

@@ -1,20 +1,23 @@
 //! The real sysbench: how it is run, and what it says.
 
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tdekit_private_mariadb::find_program;
 use tdekit_system_use::{Moment, Use, die_with_parent, wait};
 
+use super::client::by_number;
 use super::ground::{Load, Measured};
 use super::options::OltpPlan;
+use crate::address::Password;
 use crate::command::{failed, last_lines, last_words};
 use crate::error::{BenchError, Result};
 use crate::latency::Percentiles;
 use crate::numbers::{float, whole};
 use crate::process::{next_line, read_lines};
+use crate::server_options::CLIENT_PASSWORD_VARIABLE;
 
 const PROGRAM: &str = "sysbench";
 /// Errors that a transaction is repeated after: deadlock, changed row, lock wait; and a duplicate,
@@ -26,12 +29,15 @@ const STARTED: &str = "Threads started!";
 const ENDED: [&str; 2] = ["Latency histogram", "SQL statistics:"];
 
 /// The program, and how it reaches a server.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Sysbench {
     program: PathBuf,
+    /// The directory that it runs in, and its password; none on a server's socket.
+    place: Option<(PathBuf, Option<Password>)>,
     connection: Vec<String>,
     tables: u32,
     rows: u64,
+    rate: Option<u64>,
 }
 
 impl Sysbench {
@@ -41,7 +47,14 @@ impl Sysbench {
             name: PROGRAM.to_owned(),
             remedy: "apt-get install sysbench".to_owned(),
         })?;
-        Ok(Self { program, connection, tables: plan.tables, rows: plan.rows })
+        let (tables, rows, rate) = (plan.tables, plan.rows, plan.rate);
+        Ok(Self { program, place: None, connection, tables, rows, rate })
+    }
+
+    /// The same on a server that is there: run in a directory, to which names among its options are
+    /// relative, and with a password.
+    pub(super) fn on_server(self, directory: &Path, password: Option<Password>) -> Self {
+        Self { place: Some((directory.to_owned(), password)), ..self }
     }
 
     /// Its own name and version.
@@ -65,6 +78,13 @@ impl Sysbench {
             .stderr(Stdio::piped())
             // Ctrl-C on the terminal reaches the driver alone.
             .process_group(0);
+        if let Some((directory, password)) = &self.place {
+            // Only this user sees a process's environment; in an option file of sysbench's a
+            // password could not hold what it likes.
+            command.current_dir(directory).env_remove(CLIENT_PASSWORD_VARIABLE);
+            let password = password.as_ref().map(|password| password.as_str());
+            command.envs(password.map(|password| (CLIENT_PASSWORD_VARIABLE, password)));
+        }
         // `run` and the like come last.
         command.arg(action);
         command
@@ -85,7 +105,8 @@ impl Sysbench {
             .arg(format!("--time={}", load.seconds.max(1.0)))
             .args(["--events=0", "--rand-type=uniform", "--histogram=on", "--percentile=99"])
             .arg(format!("--mysql-ignore-errors={IGNORED_ERRORS}"))
-            .arg(format!("--rand-seed={}", load.seed));
+            .arg(format!("--rand-seed={}", load.seed))
+            .args(self.rate.map(|rate| format!("--rate={rate}")));
         let own = Use::of_this_process();
         let ran = run(&mut command, server)?;
         let own = Use::of_this_process().since(&own);
@@ -139,7 +160,7 @@ fn run(command: &mut Command, server: Option<u32>) -> Result<Ran> {
     }
     if !finished.status.success() {
         let said = errors.and_then(|reader| reader.join().ok()).unwrap_or_default();
-        return Err(failed(PROGRAM, finished.status, &format!("{text}{said}")));
+        return Err(by_number(failed(PROGRAM, finished.status, &format!("{text}{said}"))));
     }
     let engine = match marks.as_slice() {
         [first, last, ..] => last.since(first).unwrap_or_default(),

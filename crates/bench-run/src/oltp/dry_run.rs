@@ -1,0 +1,167 @@
+//! Every statement of a run on a MySQL server that is there, for a reader; nothing is sent.
+
+use super::client::MYSQL_LOGS;
+use super::home;
+use super::options::{OltpPlan, OltpTarget, Workload};
+use super::remote::{VERSION, announcement};
+use super::swap::{ASIDE, Clause, TableSet};
+use super::tls::STATUS;
+use crate::config::Config;
+
+/// In place of the run's own 16 digits.
+const DIGITS: &str = "0123456789abcdef";
+
+/// The run in the words of SQL. Empty where the target is no MySQL server.
+pub(crate) fn dry_run(config: &Config) -> String {
+    let plan = &config.oltp;
+    let OltpTarget::Server(url) = &plan.target else { return String::new() };
+    let tables = plan.tables;
+    let database = format!("{ASIDE}{DIGITS}");
+    let mut script = Script::default();
+    script.comments(announcement(plan, url).lines());
+    script.part("What the server is");
+    script.statement(VERSION);
+    script.statement(STATUS);
+    script.statement("SELECT @@max_connections");
+    MYSQL_LOGS.iter().for_each(|(name, _)| script.statement(&format!("SELECT @@{name}")));
+    script.part("A database of the run's own; the digits are random");
+    script.statement(&home::create(&database));
+    script.comments([format!("where that is refused, in {}:", url.database).as_str()]);
+    script.statement(&home::taken());
+    script.part(
+        "Whether it makes encrypted tables beside plain ones: the first of these that it can",
+    );
+    for clause in Clause::ALL {
+        script.statement(&clause.probe(true));
+        script.statement(&clause.probe(false));
+    }
+    script.part("In each restart anew; filled by sysbench, sets in random order");
+    script.statement(&TableSet::drop_all(tables));
+    for set in [TableSet::Plain, TableSet::Encrypted] {
+        script.filling(plan);
+        for clause in Clause::ALL {
+            script.comments([format!("where it takes {}:", clause.option(true)).as_str()]);
+            set.alter(tables, clause).lines().for_each(|line| script.line(line));
+            script.statement(&clause.look(&set.names(tables), &database));
+        }
+        script.statement(&set.put_aside(tables));
+    }
+    script.part("A block, of each set in random order; by sysbench, on random tables and rows");
+    script.statement(&TableSet::Plain.bring_back(tables));
+    for workload in &plan.workloads {
+        let threads: Vec<String> = plan.threads.iter().map(u32::to_string).collect();
+        let what = format!("{}, by {} threads:", workload.name(), threads.join(", "));
+        script.comments([what.as_str()]);
+        statements(*workload).into_iter().for_each(|sql| script.statement(sql));
+    }
+    script.statement(&TableSet::Plain.put_aside(tables));
+    script.part("The end, after failures and Ctrl-C too");
+    script.statement(&home::drop_database(&database));
+    script.comments(["where there is none of the run's own:"]);
+    script.statement(&TableSet::drop_all(tables));
+    script.text
+}
+
+#[derive(Default)]
+struct Script {
+    text: String,
+}
+
+impl Script {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn comments<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
+        lines.into_iter().for_each(|line| self.line(&format!("-- {line}")));
+    }
+
+    fn part(&mut self, what: &str) {
+        self.line("");
+        self.comments([what]);
+    }
+
+    fn statement(&mut self, sql: &str) {
+        self.line(&format!("{sql};"));
+    }
+
+    fn filling(&mut self, plan: &OltpPlan) {
+        for table in 1..=plan.tables {
+            self.statement(&format!("CREATE TABLE sbtest{table}({COLUMNS}) ENGINE = innodb"));
+            self.line(&format!(
+                "INSERT INTO sbtest{table}(k, c, pad) VALUES (...); -- {} rows, many at a time",
+                plan.rows
+            ));
+            self.statement(&format!("CREATE INDEX k_{table} ON sbtest{table}(k)"));
+        }
+    }
+}
+
+/// As sysbench 1.0 makes them.
+const COLUMNS: &str = "id INTEGER NOT NULL AUTO_INCREMENT, k INTEGER DEFAULT '0' NOT NULL, \
+                       c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, \
+                       PRIMARY KEY (id)";
+const BEGIN: &str = "BEGIN";
+const COMMIT: &str = "COMMIT";
+const POINT: &str = "SELECT c FROM sbtest1 WHERE id=?";
+const RANGES: [&str; 4] = [
+    "SELECT c FROM sbtest1 WHERE id BETWEEN ? AND ?",
+    "SELECT SUM(k) FROM sbtest1 WHERE id BETWEEN ? AND ?",
+    "SELECT c FROM sbtest1 WHERE id BETWEEN ? AND ? ORDER BY c",
+    "SELECT DISTINCT c FROM sbtest1 WHERE id BETWEEN ? AND ? ORDER BY c",
+];
+const UPDATE_INDEX: &str = "UPDATE sbtest1 SET k=k+1 WHERE id=?";
+const UPDATE_NON_INDEX: &str = "UPDATE sbtest1 SET c=? WHERE id=?";
+const DELETE: &str = "DELETE FROM sbtest1 WHERE id=?";
+const INSERT: &str = "INSERT INTO sbtest1 (id, k, c, pad) VALUES (?, ?, ?, ?)";
+
+/// Sysbench's statements of a transaction; of those that it repeats, one.
+fn statements(workload: Workload) -> Vec<&'static str> {
+    let reads = || std::iter::once(POINT).chain(RANGES);
+    let writes = [UPDATE_INDEX, UPDATE_NON_INDEX, DELETE, INSERT];
+    let within = |statements: Vec<&'static str>| {
+        std::iter::once(BEGIN).chain(statements).chain([COMMIT]).collect()
+    };
+    match workload {
+        Workload::PointSelect => vec![POINT],
+        Workload::ReadOnly => within(reads().collect()),
+        Workload::ReadWrite => within(reads().chain(writes).collect()),
+        Workload::WriteOnly => within(writes.to_vec()),
+        Workload::UpdateIndex => vec![UPDATE_INDEX],
+        Workload::UpdateNonIndex => vec![UPDATE_NON_INDEX],
+        Workload::Insert => vec!["INSERT INTO sbtest1 (k, c, pad) VALUES (...)"],
+        Workload::Delete => vec![DELETE],
+        // Refused on a server that is there.
+        Workload::FullScan => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::tests::config_of;
+
+    #[test]
+    fn every_statement_is_printed_and_no_password() {
+        let words = "--target mysql://me:secret@h/app --dry-run --workload \
+                     oltp_read_write,oltp_delete --tables 2 --rows 50";
+        let config = config_of(&words.split(' ').collect::<Vec<_>>()).unwrap();
+        let text = dry_run(&config);
+        for wanted in [
+            "-- On mysql://me@h:3306/app the run makes",
+            "CREATE DATABASE `tdekit_bench_0123456789abcdef`;",
+            "CREATE TABLE tdekit_bench_probe(a INT) ENGINE=InnoDB ENCRYPTION='Y';",
+            "CREATE TABLE sbtest2(id INTEGER NOT NULL AUTO_INCREMENT",
+            "-- 50 rows",
+            "ALTER TABLE sbtest1 ENCRYPTED=YES;",
+            "RENAME TABLE `sbtest1` TO `tdekit_bench_encrypted_1`",
+            "UPDATE sbtest1 SET k=k+1 WHERE id=?;",
+            "DROP DATABASE `tdekit_bench_0123456789abcdef`;",
+        ] {
+            assert!(text.contains(wanted), "{wanted} is missing");
+        }
+        assert!(!text.contains("secret"));
+        assert!(text.rfind("CREATE").unwrap() < text.rfind("DROP DATABASE").unwrap());
+    }
+}
