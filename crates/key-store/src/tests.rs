@@ -8,8 +8,8 @@ use tempfile::TempDir;
 use crate::disk::Step;
 use crate::workplace::is_workplace;
 use crate::{
-    CertificateBackup, KeyStore, NewCertificate, PasswordParams, RsaBits, SecretBytes, StoreError,
-    Unlock, Unlocked, WrappedDek, now_seconds,
+    AuditAction, AuditDatabase, CertificateBackup, KeyStore, NewCertificate, PasswordParams,
+    RsaBits, SecretBytes, StoreError, Unlock, Unlocked, WrappedDek, now_seconds,
 };
 
 const STEPS: [Step; 5] =
@@ -137,35 +137,79 @@ fn a_file_under_the_former_name_is_left_alone() {
     assert!(former.is_symlink() && std::fs::read(&victim).unwrap() == b"mine");
 }
 
-/// A limit on the size of files stands for any refusal of the file system.
+/// A limit on the size of files, which stands for any refusal of the file system.
+fn limit_files(bytes: u64) {
+    let limit = rustix::process::Rlimit { current: Some(bytes), maximum: None };
+    rustix::process::setrlimit(rustix::process::Resource::Fsize, limit).unwrap();
+}
+
+/// The directory of [`runs_limited`] in its process.
+const LIMITED: &str = "TDEKIT_TEST_FULL_DISK";
+
+/// Runs a test of this program in a process of its own, since the limit is a process's and this one
+/// has other tests.
+fn runs_limited(test: &str, dir: &Path) {
+    let ignored = "trap '' XFSZ; exec \"$@\"";
+    let done = std::process::Command::new("sh")
+        .args(["-c", ignored, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test])
+        .env(LIMITED, dir)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+}
+
 #[test]
 fn a_full_disk_leaves_the_old_store_and_no_litter() {
-    const NAME: &str = "TDEKIT_TEST_FULL_DISK";
-    if let Some(dir) = std::env::var_os(NAME) {
+    if let Some(dir) = std::env::var_os(LIMITED) {
         let dir = Path::new(&dir);
         let mut store = open(dir, 1).unwrap();
-        let limit = rustix::process::Rlimit { current: Some(0), maximum: None };
-        rustix::process::setrlimit(rustix::process::Resource::Fsize, limit).unwrap();
+        limit_files(0);
         let error = store.rotate_master_key(&key(2), PasswordParams::default()).unwrap_err();
         assert!(matches!(error, StoreError::Io { .. }), "{error}");
         return;
     }
     let case = Case::new();
-    // The limit is a process's; this one has other tests.
-    let ignored = "trap '' XFSZ; exec \"$@\"";
-    let done = std::process::Command::new("sh")
-        .args(["-c", ignored, "sh"])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "tests::a_full_disk_leaves_the_old_store_and_no_litter"])
-        .env(NAME, case.dir.path())
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    runs_limited("tests::a_full_disk_leaves_the_old_store_and_no_litter", case.dir.path());
     let left = |entry: io::Result<std::fs::DirEntry>| is_workplace(&entry.unwrap().path());
     assert!(!std::fs::read_dir(case.dir.path()).unwrap().any(left));
     let mut store = open(case.dir.path(), 1).unwrap();
     store.rotate_master_key(&key(2), PasswordParams::default()).unwrap();
     assert!(open(case.dir.path(), 2).is_ok());
+}
+
+/// What cannot be logged must not be done; what the log told before, it tells afterwards.
+#[test]
+fn a_full_disk_refuses_what_cannot_be_logged_and_the_log_goes_on() {
+    let log =
+        |store: &Unlocked| store.log_database(AuditAction::Encrypted, &AuditDatabase::default());
+    if let Some(dir) = std::env::var_os(LIMITED) {
+        let dir = Path::new(&dir);
+        let store = open(dir, 1).unwrap();
+        let bytes = std::fs::metadata(dir.join("audit.log")).unwrap().len();
+        // No room at all, and room for a part of the line.
+        for room in [0, 40] {
+            limit_files(bytes + room);
+            let error = log(&store).unwrap_err();
+            assert!(matches!(error, StoreError::NotLogged { .. }), "{room}: {error}");
+        }
+        return;
+    }
+    let case = Case::new();
+    let entries = |store: &Unlocked| {
+        let report = store.verify_audit_log().unwrap();
+        assert_eq!(report.faults, [], "{report:?}");
+        report.entries.len()
+    };
+    let before = entries(&open(case.dir.path(), 1).unwrap());
+    let test = "tests::a_full_disk_refuses_what_cannot_be_logged_and_the_log_goes_on";
+    runs_limited(test, case.dir.path());
+    let store = open(case.dir.path(), 1).unwrap();
+    assert_eq!(entries(&store), before);
+    assert!(log(&store).unwrap().is_none());
+    assert_eq!(entries(&store), before + 1);
+    assert_eq!(store.verify_audit_log().unwrap().torn_bytes, 0);
 }
 
 #[test]

@@ -139,7 +139,11 @@ impl Encryption {
             AlterDatabase::EncryptionOff => self.turn_off((databases, keys), name, out),
             AlterDatabase::EncryptionSuspend => {
                 let found = user_database(databases, name)?;
-                self.scans.suspend(&found.path).map_err(|failure| of_scan(&found, failure))
+                match self.scans.suspend(&found.path) {
+                    Ok(true) => Ok(()),
+                    Ok(false) => tell(out, "The scan is halted. Its last step has not ended yet."),
+                    Err(failure) => Err(of_scan(&found, failure)),
+                }
             }
             AlterDatabase::EncryptionResume => {
                 let found = user_database(databases, name)?;

@@ -111,12 +111,12 @@ impl Scans {
         resolved(path).ok().and_then(running).unwrap_or(false)
     }
 
-    /// Halts the change of the key of the database at `path`, whoever carries it out. One of this
-    /// server is over then.
+    /// Halts the change of the key of the database at `path`, whoever carries it out: no step of it
+    /// begins any more. False where a scan of this server is still within its last one.
     ///
     /// # Errors
     /// `NoKeyChange` where none has begun; `Io`.
-    pub(crate) fn suspend(&self, path: &Path) -> Result<(), DatabaseError> {
+    pub(crate) fn suspend(&self, path: &Path) -> Result<bool, DatabaseError> {
         let path = resolved(path)?;
         let file = kept::open(&path).map_err(io_error("open", &path))?;
         pause_through(&file, &path)?;
@@ -124,7 +124,7 @@ impl Scans {
         while self.is_running(&path) && Instant::now() < until {
             sleep(LOOK);
         }
-        Ok(())
+        Ok(!self.is_running(&path))
     }
 
     /// Takes a halt back. False where another process is at work.

@@ -23,6 +23,7 @@ mod keep;
 mod logged;
 mod online;
 mod origin;
+mod pace;
 mod pause;
 mod rewrap;
 mod rotate;

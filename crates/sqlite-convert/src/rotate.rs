@@ -10,14 +10,17 @@
 //! and so is what a checkpoint copies later. A journal that is older than the header was gone when
 //! the header was written, and the directory is synced then.
 
+use std::ffi::c_int;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rusqlite::hooks::Wal;
 use rusqlite::{ErrorCode, TransactionBehavior};
 use tdekit_key_crypto::{Algorithm, SecretBytes};
 use tdekit_key_store::{AuditAction, StoreError, Unlocked};
@@ -34,6 +37,7 @@ use crate::at_work::AtWork;
 use crate::error::{CutShort, DatabaseError, io_error};
 use crate::inspect::wrapped_of;
 use crate::logged::log;
+use crate::pace::{CHUNK_LEN, Pace, SHORTEST_YIELD};
 use crate::pause::{Finishing, forget_earlier, is_paused};
 use crate::rewrap::{check, write_slots};
 use crate::source::{Hold, Source, database_path, open_file, pragma};
@@ -45,27 +49,14 @@ use crate::watch::{Phase, Watch, go_on};
 const LOCK_WAIT: Duration = Duration::from_secs(30);
 /// How long one statement of the sweep waits for a lock. Who commits keeps new readers out.
 const SWEEP_WAIT: Duration = Duration::from_millis(20);
-/// Pages of a transaction while others write.
-const FEWEST_PAGES: usize = 16;
-/// Pages of a transaction while no other is seen: a stretch's at most.
-const MOST_PAGES: usize = 8192;
-/// Bytes of a stretch, which is read at once to find pages of an older version.
-const CHUNK_LEN: usize = 8 << 20;
 /// SQLite's cache holds a transaction, in KiB: a page that is spilled has the journal synced first.
 const CACHE_KIB: usize = 2 * (CHUNK_LEN >> 10);
-/// Pause after a transaction while others write, in times of its length: fewer than one in a
-/// hundred of their transactions then meets one of ours.
-const YIELD: u32 = 100;
-/// Who has seen no other for so long is alone.
-const ALONE_AFTER: Duration = Duration::from_secs(1);
-/// Pause after a transaction while no other was seen: its length divided by this.
-const GAP: u32 = 4;
-const SHORTEST_YIELD: Duration = Duration::from_millis(5);
-const LONGEST_YIELD: Duration = Duration::from_millis(250);
-/// Frames in the log at which the sweep copies them while others write: well below SQLite's 1000,
+/// How often a pause looks whether it is to stop.
+const PAUSE_LOOK: Duration = Duration::from_millis(250);
+/// Frames that come to the log until the sweep copies them while others write: below SQLite's 1000,
 /// at which the copying falls to whoever commits.
-const FEWEST_FRAMES: i64 = 400;
-/// Frames in the log that are not copied yet, at which the sweep waits. Alone it copies them then.
+const FEWEST_FRAMES: i64 = 900;
+/// The same alone; and frames in the log that are not copied yet, at which the sweep waits.
 const MOST_FRAMES: i64 = 8192;
 /// Pause while readers keep the log from being emptied.
 const LOG_WAIT: Duration = Duration::from_millis(50);
@@ -126,7 +117,8 @@ pub fn rotate(
     } else if is_paused(&path, header.current) {
         return Err(DatabaseError::KeyChangeBegun { path, why: CutShort::Paused });
     }
-    let source = open_locked(&path, &file, watch)?;
+    let mut source = open_locked(&path, &file, watch)?;
+    let frames = count_frames(&mut source)?;
     let _at_work = AtWork::begin(&file);
     Finishing::clear(&path)?;
     let (area, header, keys) = check(&path, &source.file, unlocked)?;
@@ -146,7 +138,7 @@ pub fn rotate(
         write_slots(&source, &area, &new, &keys, unlocked, watch)?;
         (new.current, new.algorithm)
     };
-    let dropped = seal_anew(&source, version, unlocked, watch).map_err(begun(&path))?;
+    let dropped = seal_anew(&source, &frames, version, unlocked, watch).map_err(begun(&path))?;
     Ok(Rotated { path, version, algorithm, dropped, resumed, not_logged })
 }
 
@@ -169,6 +161,7 @@ fn refuse_another(
 /// are dropped. `source` is locked against writers before, and not afterwards.
 fn seal_anew(
     source: &Source,
+    frames: &AtomicI64,
     version: u32,
     unlocked: &Unlocked,
     watch: &dyn Watch,
@@ -185,7 +178,7 @@ fn seal_anew(
     source.db.execute_batch(&settings).map_err(source.failed("rotate"))?;
     let size = PageSize::new(pragma::<u32>(&source.db, "page_size").map_or(0, u64::from))
         .map_err(bad_header(&source.path))?;
-    let sweep = Sweep { source, size, version, watch };
+    let sweep = Sweep { source, frames, size, version, watch };
     loop {
         sweep.rewrite()?;
         watch.done(Step::Swept);
@@ -215,6 +208,20 @@ fn begun(path: &Path) -> impl FnOnce(DatabaseError) -> DatabaseError + '_ {
 
 fn bad_header(path: &Path) -> impl FnOnce(PageError) -> DatabaseError + '_ {
     move |source| DatabaseError::Header { path: path.to_owned(), source }
+}
+
+/// The frames in the log, as of the connection's last commit. From here on no commit of it copies
+/// them to the main file.
+fn count_frames(source: &mut Source) -> Result<Arc<AtomicI64>, DatabaseError> {
+    let frames = Arc::new(AtomicI64::new(0));
+    let counted = Arc::clone(&frames);
+    let count = move |_: &mut Wal, pages: c_int| {
+        counted.store(i64::from(pages), Ordering::Relaxed);
+        Ok(())
+    };
+    let set = source.db.wal_hook(Some(count));
+    set.map_err(source.failed("rotate"))?;
+    Ok(frames)
 }
 
 fn open_locked(path: &Path, file: &Arc<File>, watch: &dyn Watch) -> Result<Source, DatabaseError> {
@@ -267,6 +274,8 @@ fn with_new_version(
 /// The work on the pages of one database.
 struct Sweep<'a> {
     source: &'a Source,
+    /// Those of [`count_frames`].
+    frames: &'a AtomicI64,
     size: PageSize,
     /// The version that all pages get.
     version: u32,
@@ -294,7 +303,8 @@ impl Sweep<'_> {
         let mut pages = self.pages()?;
         let length = u64::from(pages) * u64::from(self.size.bytes());
         let phase = Phase::begin(self.watch, "rotating", Some(length));
-        let mut pace = Pace::new(pragma(&self.source.db, "data_version").unwrap_or(0));
+        let data_version = pragma(&self.source.db, "data_version").unwrap_or(0);
+        let mut pace = Pace::new(self.source.wal, data_version);
         let mut first = 1;
         while first <= pages {
             self.go_on()?;
@@ -304,11 +314,12 @@ impl Sweep<'_> {
             let mut rest = stale.as_slice();
             while !rest.is_empty() {
                 self.go_on()?;
-                let (now, later) = rest.split_at(pace.pages.min(rest.len()));
+                let (now, later) = rest.split_at(pace.pages().min(rest.len()));
                 if self.rewrite_run(now, &mut pace)? {
                     rest = later;
                 }
-                self.bound_log()?;
+                self.bound_log(&mut pace)?;
+                self.rest(&mut pace)?;
             }
             phase.at(u64::from(next) * u64::from(self.size.bytes()));
             first = next;
@@ -319,11 +330,12 @@ impl Sweep<'_> {
 
     /// Writes pages again in one transaction; false where others keep it from that.
     fn rewrite_run(&self, run: &[u32], pace: &mut Pace) -> Result<bool, DatabaseError> {
-        let begun = Instant::now();
-        let written = self.try_run(run);
+        let mut locked = None;
+        let written = self.try_run(run, &mut locked);
         if written.is_err() && !self.source.db.is_autocommit() {
             self.source.db.execute_batch("ROLLBACK").map_err(self.source.failed("rotate"))?;
         }
+        let held = locked.map_or(Duration::ZERO, |since| since.elapsed());
         let done = match written {
             Ok(()) => true,
             Err(error) if is_busy(&error) => false,
@@ -332,19 +344,15 @@ impl Sweep<'_> {
         let version: i64 =
             pragma(&self.source.db, "data_version").map_or(pace.data_version, |now: i64| now);
         let changed = std::mem::replace(&mut pace.data_version, version) != version;
-        let others = pace.sees_others(!done || changed);
-        if pace.others != Some(others) && self.source.wal {
-            let frames = if others { FEWEST_FRAMES } else { MOST_FRAMES };
-            let sql = format!("PRAGMA wal_autocheckpoint={frames}");
-            self.source.db.execute_batch(&sql).map_err(self.source.failed("rotate"))?;
-        }
-        pace.adapt(others, begun.elapsed());
+        pace.adapt(!done || changed, held);
         Ok(done)
     }
 
-    fn try_run(&self, run: &[u32]) -> rusqlite::Result<()> {
+    /// `locked` gets the moment at which the write lock was had.
+    fn try_run(&self, run: &[u32], locked: &mut Option<Instant>) -> rusqlite::Result<()> {
         let transaction =
             rusqlite::Transaction::new_unchecked(&self.source.db, TransactionBehavior::Immediate)?;
+        *locked = Some(Instant::now());
         {
             let mut write = transaction.prepare_cached(
                 "UPDATE sqlite_dbpage SET data = data WHERE schema = 'main' AND pgno = ?1",
@@ -356,11 +364,41 @@ impl Sweep<'_> {
         transaction.commit()
     }
 
-    /// Waits while the log holds more than the checkpoints could copy.
-    fn bound_log(&self) -> Result<(), DatabaseError> {
+    /// Lets others work.
+    fn rest(&self, pace: &mut Pace) -> Result<(), DatabaseError> {
+        let end = Instant::now() + std::mem::take(&mut pace.pause);
         loop {
-            let (log, copied) = self.checkpoint_if_long()?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            sleep(left.min(PAUSE_LOOK));
+            self.go_on()?;
+        }
+    }
+
+    /// Copies the log where it has grown, and waits while it holds more than could be copied.
+    fn bound_log(&self, pace: &mut Pace) -> Result<(), DatabaseError> {
+        let frames = self.frames.load(Ordering::Relaxed);
+        if frames < pace.asked_at {
+            // Somebody began it anew.
+            pace.asked_at = 0;
+        }
+        let most = if pace.others() { FEWEST_FRAMES } else { MOST_FRAMES };
+        if frames - pace.asked_at < most {
+            return Ok(());
+        }
+        loop {
+            let (log, copied) = self.checkpoint(frames)?;
             if log - copied < MOST_FRAMES {
+                pace.asked_at = log;
+                if log == copied {
+                    // The next commit begins the log anew, which takes a sync: ours had better be
+                    // the one.
+                    pace.pause = Duration::ZERO;
+                    pace.asked_at = 0;
+                    self.frames.store(0, Ordering::Relaxed);
+                }
                 return Ok(());
             }
             self.go_on()?;
@@ -368,13 +406,8 @@ impl Sweep<'_> {
         }
     }
 
-    /// Frames in the log, and how many of them are copied.
-    fn checkpoint_if_long(&self) -> Result<(i64, i64), DatabaseError> {
-        let log = std::fs::metadata(with_suffix(&self.source.path, "-wal")).map_or(0, |m| m.len());
-        let frames = i64::try_from(log / u64::from(self.size.bytes())).unwrap_or(i64::MAX);
-        if frames < MOST_FRAMES {
-            return Ok((0, 0));
-        }
+    /// Frames in the log, and how many of them are copied. `frames` are known to be there.
+    fn checkpoint(&self, frames: i64) -> Result<(i64, i64), DatabaseError> {
         let asked = self.source.db.query_row("PRAGMA main.wal_checkpoint(PASSIVE)", [], |row| {
             Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
         });
@@ -519,43 +552,6 @@ impl Sweep<'_> {
 
     fn pages(&self) -> Result<u32, DatabaseError> {
         pages_in(&self.source.file, self.size).map_err(io_error("examine", &self.source.path))
-    }
-}
-
-/// How much the sweep does at a time, and how long it lets others work.
-struct Pace {
-    pages: usize,
-    /// Whether others were seen, if anybody looked.
-    others: Option<bool>,
-    /// When another was last seen.
-    seen: Option<Instant>,
-    data_version: i64,
-}
-
-impl Pace {
-    fn new(data_version: i64) -> Self {
-        Self { pages: FEWEST_PAGES, others: None, seen: None, data_version }
-    }
-
-    /// Whether others are at work: one that was seen just now, or not long ago.
-    fn sees_others(&mut self, now: bool) -> bool {
-        if now {
-            self.seen = Some(Instant::now());
-        }
-        self.seen.is_some_and(|seen| seen.elapsed() < ALONE_AFTER)
-    }
-
-    /// Yields to others after a transaction that took `taken`; alone it does more at a time.
-    fn adapt(&mut self, others: bool, taken: Duration) {
-        self.others = Some(others);
-        if others {
-            self.pages = FEWEST_PAGES;
-            sleep((taken * YIELD).clamp(SHORTEST_YIELD, LONGEST_YIELD));
-        } else {
-            self.pages = (self.pages * 2).min(MOST_PAGES);
-            // Who comes now asks for the lock once in some milliseconds, and must find it free.
-            sleep(taken / GAP);
-        }
     }
 }
 

@@ -96,6 +96,8 @@ pub struct Encryption {
     pub file_id: String,
     /// Version of the file's format.
     pub format_version: u16,
+    /// Whether an older state that is put back is told.
+    pub freshness: bool,
     /// Of two.
     pub intact_header_slots: usize,
     /// Whether the key store that is configured here opens its keys.
@@ -254,6 +256,7 @@ fn describe(
         certificates: wrapped.iter().map(|w| Certificate::of(w, known(w))).collect(),
         file_id: header.file_id.iter().map(|byte| format!("{byte:02x}")).collect(),
         format_version: header.format_version(),
+        freshness: header.freshness,
         intact_header_slots: area.chunks(SLOT_LEN).take(SLOT_COUNT).filter(intact).count(),
         key_opens: malformed.is_none() && key_problem.is_none(),
         key_problem: malformed.or(key_problem),

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use crate::VfsError;
 use crate::api::Api;
 use crate::base::{BaseFile, Read};
+use crate::child::ChildJournal;
 use crate::ffi::{self, File, IoMethods, Sqlite3};
 use crate::follow::{self, Origin};
 use crate::functions::remember;
@@ -58,6 +59,8 @@ pub(crate) enum Kind {
     Wal(WalFile),
     /// Its rollback journal; the main file flushes it before its own pages.
     Journal(Rc<RefCell<JournalFile>>),
+    /// The rollback journal of another database, which cannot be read here.
+    Child(ChildJournal),
     /// A temporary file of any connection.
     Temp(TempFile),
     /// A plain database that this process keeps sealed; only read.
@@ -234,7 +237,9 @@ impl Kind {
             Self::Main(main) => main.base.has_shm(),
             Self::Plain(plain) => plain.base.has_shm(),
             Self::New(new) => new.base.as_ref().is_some_and(BaseFile::has_shm),
-            Self::Wal(_) | Self::Journal(_) | Self::Temp(_) | Self::Scratch(_) => false,
+            Self::Wal(_) | Self::Journal(_) | Self::Child(_) | Self::Temp(_) | Self::Scratch(_) => {
+                false
+            }
         }
     }
 
@@ -244,6 +249,7 @@ impl Kind {
             Self::Main(main) => f(&mut main.base),
             Self::Wal(wal) => f(&mut wal.base),
             Self::Journal(journal) => f(journal.borrow_mut().base()),
+            Self::Child(child) => f(&mut child.base),
             Self::Temp(temp) => f(&mut temp.base),
             Self::Scratch(scratch) => f(&mut scratch.base),
             Self::Plain(plain) => f(&mut plain.base),
@@ -256,6 +262,7 @@ impl Kind {
             Self::Main(main) => main.read(out, offset),
             Self::Wal(wal) => wal.read(out, offset),
             Self::Journal(journal) => journal.borrow_mut().read(out, offset),
+            Self::Child(child) => Ok(child.read(out, offset)),
             Self::Temp(temp) => temp.read(out, offset),
             Self::Scratch(scratch) => scratch.read(out, offset),
             Self::Plain(plain) => plain.base.read(out, offset),
@@ -274,6 +281,7 @@ impl Kind {
             Self::Temp(temp) => temp.write(data, offset),
             Self::Plain(plain) => plain.write(data, offset),
             Self::New(_) => Err(VfsError::Access { file: "empty", offset, len: data.len() }),
+            Self::Child(_) => Err(VfsError::Access { file: "journal", offset, len: data.len() }),
             Self::Scratch(_) => Err(VfsError::Access { file: "scratch", offset, len: data.len() }),
         }
     }
@@ -284,6 +292,7 @@ impl Kind {
             Self::Wal(wal) => wal.truncate(len),
             Self::Journal(journal) => journal.borrow_mut().truncate(len),
             Self::Temp(temp) => temp.truncate(len),
+            Self::Child(_) => Err(VfsError::Access { file: "journal", offset: len, len: 0 }),
             Self::Scratch(_) => Err(VfsError::Access { file: "scratch", offset: len, len: 0 }),
             Self::Plain(plain) => plain.base.truncate(len),
             Self::New(new) => new.base()?.truncate(len),
@@ -296,7 +305,7 @@ impl Kind {
             Self::Wal(wal) => wal.sync(flags),
             Self::Journal(journal) => journal.borrow_mut().sync(flags),
             Self::Temp(temp) => temp.sync(flags),
-            Self::Scratch(_) => Ok(()),
+            Self::Child(_) | Self::Scratch(_) => Ok(()),
             Self::Plain(plain) => plain.base.sync(flags),
             Self::New(new) => new.base()?.sync(flags),
         }
@@ -307,6 +316,7 @@ impl Kind {
             Self::Main(main) => main.size(),
             Self::Wal(wal) => wal.size(),
             Self::Journal(journal) => journal.borrow_mut().size(),
+            Self::Child(child) => Ok(child.size()),
             Self::Temp(temp) => Ok(temp.size()),
             Self::Scratch(scratch) => Ok(scratch.size()),
             Self::Plain(plain) => plain.base.size(),

@@ -24,7 +24,7 @@ const MAX_PENDING_LEN: usize = MAX_TRANSFER_LEN - 4 * SECTOR_LEN;
 const NEVER_SYNCED: [u8; 12] =
     [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7, 0xff, 0xff, 0xff, 0xff];
 /// SQLite's journal ends with these where it names a super-journal (SQLite file format, 3).
-const SUPER_END: &[u8] = NEVER_SYNCED.split_at(8).0;
+pub(crate) const SUPER_END: &[u8] = NEVER_SYNCED.split_at(8).0;
 /// Most extents that a damaged stretch is searched past.
 const MAX_LOST_EXTENTS: u32 = 1 << 20;
 

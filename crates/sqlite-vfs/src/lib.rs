@@ -7,6 +7,7 @@
 mod api;
 mod base;
 mod cache;
+mod child;
 mod children;
 mod entry;
 mod error;

@@ -13,6 +13,7 @@ use tdekit_sqlite_page::journal::{JOURNAL_HEADER_LEN, JournalHeader};
 use crate::VfsError;
 use crate::api::Api;
 use crate::base::{BaseFile, Read};
+use crate::child::{self, ChildJournal};
 use crate::ffi::{self, File, Sqlite3, Syscall, Vfs};
 use crate::file::{Kind, State, TdeFile, db_of, install, may_reserve, report, shared_of};
 use crate::follow::{Origin, left_of};
@@ -332,10 +333,18 @@ unsafe fn named_kind(
     }
     if flags & ffi::OPEN_SUPER_JOURNAL != 0 && !name.is_null() {
         // SAFETY: SQLite passes a terminated name.
-        let path = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-        if let Some(keys) = child_keys(&mut base, &path)? {
-            let journal = JournalFile::new(base, Rc::new(LiveKeys::new(keys)), Rc::default(), None);
-            return Ok(Kind::Journal(Rc::new(RefCell::new(journal))));
+        let path = unsafe { CStr::from_ptr(name) };
+        if child::is_super(path.to_bytes()) {
+            return Ok(Kind::Plain(PlainFile::other(base)));
+        }
+        match child_keys(&mut base, &path.to_string_lossy()) {
+            Ok(None) => {}
+            Ok(Some(keys)) => {
+                let live = Rc::new(LiveKeys::new(keys));
+                let journal = JournalFile::new(base, live, Rc::default(), None);
+                return Ok(Kind::Journal(Rc::new(RefCell::new(journal))));
+            }
+            Err(failure) => return Ok(Kind::Child(ChildJournal::new(base, failure)?)),
         }
     }
     Ok(Kind::Plain(PlainFile::other(base)))

@@ -75,6 +75,12 @@ fn an_older_page_is_told_and_a_newer_state_is_not() {
                 assert_eq!(dump(&open(&path)), content, "{mode}: page at {at}");
             } else {
                 told += 1;
+                if told == 1 {
+                    let set = dir.path("set.bak");
+                    let name = path.to_str().unwrap();
+                    place().fails(4, ["backup", name, "--to", set.to_str().unwrap()]);
+                    assert!(!set.exists(), "{mode}");
+                }
             }
         }
         assert!(told > 10, "{mode}");
@@ -148,6 +154,8 @@ fn switching_off_leaves_a_database_of_the_first_format() {
     assert_eq!(fs::read(&path).unwrap()[VERSION_AT], 2);
     let anchor = PathBuf::from(status(&path)["anchor"].as_str().unwrap());
     assert!(anchor.is_file());
+    let listed = place().json(["status", name, "--json"]);
+    assert_eq!(listed[0]["encryption"]["freshness"], true);
     assert!(place().ok(["freshness", "on", name]).out.contains("was on"));
     place().ok(["freshness", "off", name]);
     let bytes = fs::read(&path).unwrap();

@@ -51,7 +51,10 @@ fn encrypted() {
     assert_eq!(encryption["algorithm"], "AEGIS_256X2");
     assert_eq!((&encryption["key_version"], &encryption["key_versions"]), (&json!(1), &json!([1])));
     assert_eq!(encryption["encryptor_type"], "CERTIFICATE");
-    assert_eq!(encryption["format_version"], 1);
+    assert_eq!(
+        (&encryption["format_version"], &encryption["freshness"]),
+        (&json!(1), &json!(false))
+    );
     assert_eq!(encryption["intact_header_slots"], 2);
     assert_eq!(
         (&encryption["key_opens"], &encryption["key_problem"]),

@@ -21,6 +21,8 @@ use tdekit_sqlite_convert::{
 use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, PageCodec, PageSize};
 
 use super::publish::publish;
+use crate::buffer::Aligned;
+use crate::file::Room;
 use crate::{PageSink, RunError};
 
 /// The name of the staged pages, beside the file that is made.
@@ -68,9 +70,15 @@ pub struct DatabaseSink<'a> {
 
 /// How pages are written.
 enum Pages {
-    Plain { page_size: u32 },
-    Sealed { keys: FileKeys, size: PageSize, codecs: Mutex<Vec<PageCodec>> },
+    Plain { page_size: u32, room: Room },
+    Sealed { keys: FileKeys, size: PageSize, room: Room, sealers: Mutex<Vec<Sealer>> },
     Staged(Box<Staged>),
+}
+
+/// What a thread seals pages with, and a buffer for them.
+struct Sealer {
+    codec: PageCodec,
+    sealed: Aligned,
 }
 
 /// Pages that lie sealed beside the database to be.
@@ -109,7 +117,7 @@ impl<'a> DatabaseSink<'a> {
         };
         let pages = self.pages.take().filter(|_| self.complete).ok_or_else(unfinished)?;
         let file_id = match pages {
-            Pages::Plain { page_size } => {
+            Pages::Plain { page_size, .. } => {
                 self.set_len(u64::from(self.count) * u64::from(page_size))?;
                 None
             }
@@ -143,7 +151,8 @@ impl<'a> DatabaseSink<'a> {
         let header = |source| DatabaseError::Header { path: self.wanted.path.clone(), source };
         let Form::Encrypted { certificates, algorithm } = &self.wanted.form else {
             self.target.check_space(bytes)?;
-            return Ok(Pages::Plain { page_size });
+            let room = self.reserve(bytes)?;
+            return Ok(Pages::Plain { page_size, room });
         };
         if !self.wanted.sealable {
             self.target.check_space(bytes.saturating_mul(2).saturating_add(EXTRA_BYTES))?;
@@ -153,29 +162,41 @@ impl<'a> DatabaseSink<'a> {
             let wal = AtomicBool::new(false);
             return Ok(Pages::Staged(Box::new(Staged { scratch, path, file, wal })));
         }
-        self.target.check_space(bytes.saturating_add(HEADER_AREA_LEN))?;
+        let len = bytes.saturating_add(HEADER_AREA_LEN);
+        self.target.check_space(len)?;
+        let room = self.reserve(len)?;
         let size = PageSize::new(u64::from(page_size)).map_err(header)?;
         let certificates = certificates.iter().map(|info| thumbprint(&info.sha256)).collect();
         let new = NewDatabase { certificates, algorithm: *algorithm, freshness: false };
         let (opened, area) = keyring::create_header(&new, size).map_err(|error| self.vfs(error))?;
         let target = &self.target;
         target.file().write_all_at(&area, 0).map_err(io_error("write", target.path()))?;
-        Ok(Pages::Sealed { keys: opened.keys, size, codecs: Mutex::new(Vec::new()) })
+        Ok(Pages::Sealed { keys: opened.keys, size, room, sealers: Mutex::new(Vec::new()) })
+    }
+
+    /// What is checked is read again at once.
+    fn reserve(&self, len: u64) -> Result<Room, RunError> {
+        Room::reserve(self.target.file(), self.target.path(), len, self.wanted.check)
     }
 
     fn put(&self, first: u32, bytes: &[u8]) -> Result<(), RunError> {
         let (file, path) = (self.target.file(), self.target.path());
         match &self.pages {
             None => Err(self.wrong("it has pages before its size is known")),
-            Some(Pages::Plain { page_size }) => {
+            Some(Pages::Plain { page_size, room }) => {
                 let at = u64::from(first.saturating_sub(1)) * u64::from(*page_size);
-                Ok(file.write_all_at(bytes, at).map_err(io_error("write", path))?)
+                Ok(room.write(file, bytes, at).map_err(io_error("write", path))?)
             }
-            Some(Pages::Sealed { keys, size, codecs }) => {
-                let take = || codecs.lock().unwrap_or_else(PoisonError::into_inner);
-                let codec = take().pop();
-                let mut codec = codec.unwrap_or_else(|| PageCodec::new(keys.clone()));
-                let mut sealed = vec![0; bytes.len()];
+            Some(Pages::Sealed { keys, size, room, sealers }) => {
+                let take = || sealers.lock().unwrap_or_else(PoisonError::into_inner);
+                let kept = take().pop().filter(|sealer| sealer.sealed.len() >= bytes.len());
+                let new = || Sealer {
+                    codec: PageCodec::new(keys.clone()),
+                    sealed: Aligned::new(bytes.len()),
+                };
+                let mut sealer = kept.unwrap_or_else(new);
+                let Sealer { codec, sealed } = &mut sealer;
+                let sealed = &mut sealed[..bytes.len()];
                 let pages = bytes.chunks_exact(size.len()).zip(sealed.chunks_exact_mut(size.len()));
                 for (page, (plain, sealed)) in (first..).zip(pages) {
                     codec.seal(page, plain, sealed).map_err(|source| DatabaseError::Header {
@@ -183,9 +204,10 @@ impl<'a> DatabaseSink<'a> {
                         source,
                     })?;
                 }
-                take().push(codec);
                 let at = size.page_offset(first);
-                Ok(file.write_all_at(&sealed, at).map_err(io_error("write", path))?)
+                room.write(file, sealed, at).map_err(io_error("write", path))?;
+                take().push(sealer);
+                Ok(())
             }
             Some(Pages::Staged(staged)) => {
                 if first == 1 {

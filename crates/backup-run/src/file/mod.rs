@@ -2,11 +2,13 @@
 
 mod beside;
 mod media;
+mod room;
 mod sink;
 mod target;
 mod writer;
 
 pub use media::FileMedia;
+pub(crate) use room::Room;
 pub use sink::FileSink;
 pub use target::FileTarget;
 

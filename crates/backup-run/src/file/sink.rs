@@ -4,11 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::Errno;
-
 use super::beside::Beside;
-use super::writer::{open_direct, write_at};
+use super::room::Room;
 use crate::RunError;
 use crate::sink::PageSink;
 
@@ -22,7 +19,7 @@ pub struct FileSink {
     replace: bool,
     page_size: u32,
     beside: Option<Beside>,
-    direct: Option<fs::File>,
+    room: Option<Room>,
 }
 
 impl FileSink {
@@ -44,8 +41,7 @@ impl FileSink {
             }
         }
         let beside = Beside::create(&path)?;
-        let direct = open_direct(beside.file(), beside.beside());
-        Ok(Self { path, replace, page_size: 0, beside: Some(beside), direct })
+        Ok(Self { path, replace, page_size: 0, beside: Some(beside), room: None })
     }
 
     fn file(&self) -> Result<&Beside, RunError> {
@@ -71,24 +67,16 @@ impl PageSink for FileSink {
     fn begin(&mut self, page_size: u32, pages: u64) -> Result<(), RunError> {
         self.page_size = page_size;
         let beside = self.file()?;
-        let failed = || RunError::io("write", beside.beside());
         let len = u64::from(page_size).saturating_mul(pages);
-        beside.file().set_len(len).map_err(failed())?;
-        // Room that is there already is written to faster, and by several threads at once. A file
-        // system without this has it no worse than before.
-        match fallocate(beside.file(), FallocateFlags::empty(), 0, len.max(1)) {
-            Err(Errno::NOSPC | Errno::DQUOT) => {
-                Err(RunError::NoSpace { path: beside.beside().to_path_buf() })
-            }
-            _ => beside.file().set_len(len).map_err(failed()),
-        }
+        self.room = Some(Room::reserve(beside.file(), beside.beside(), len, false)?);
+        Ok(())
     }
 
     fn write(&self, first: u32, bytes: &[u8]) -> Result<(), RunError> {
         let beside = self.file()?;
         let offset = u64::from(first.saturating_sub(1)) * u64::from(self.page_size);
-        write_at((beside.file(), self.direct.as_ref()), bytes, offset)
-            .map_err(RunError::io("write", beside.beside()))
+        let room = self.room.as_ref().ok_or(RunError::Internal("pages before their number"))?;
+        room.write(beside.file(), bytes, offset).map_err(RunError::io("write", beside.beside()))
     }
 
     fn finish(&mut self) -> Result<(), RunError> {

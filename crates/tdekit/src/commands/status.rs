@@ -130,6 +130,9 @@ fn print_encryption(
         None => fact("Key", "opens here")?,
         Some(problem) => fact("Key", &format!("does not open here: {problem}"))?,
     }
+    if encryption.freshness {
+        fact("Freshness", "on: an older state that is put back is told")?;
+    }
     fact("File id", &encryption.file_id)?;
     if encryption.intact_header_slots < 2 {
         fact("Header", "one of its two copies is damaged; the other serves")?;

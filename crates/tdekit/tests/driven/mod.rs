@@ -62,6 +62,18 @@ pub fn extension() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name(name)
 }
 
+/// The system's Python; `None`, with a note, where it cannot load the extension.
+pub fn python_with_extensions() -> Option<&'static str> {
+    let can = "import sqlite3; sqlite3.connect(':memory:').enable_load_extension(True)";
+    let python = "/usr/bin/python3";
+    let able = Command::new(python).args(["-c", can]).output();
+    if !able.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no Python that loads extensions of SQLite");
+        return None;
+    }
+    Some(python)
+}
+
 /// The database, alone in its directory, and how the program commits to it.
 #[derive(Clone, Copy)]
 pub struct Under<'a> {
@@ -78,13 +90,7 @@ impl Under<'_> {
         &self,
         command: impl IntoIterator<Item = S>,
     ) -> Option<(Log, [PathBuf; 1])> {
-        let can = "import sqlite3; sqlite3.connect(':memory:').enable_load_extension(True)";
-        let python = "/usr/bin/python3";
-        let able = Command::new(python).args(["-c", can]).output();
-        if !able.is_ok_and(|output| output.status.success()) {
-            eprintln!("skipped: no Python that loads extensions of SQLite");
-            return None;
-        }
+        let python = python_with_extensions()?;
         open(self.path).execute_batch("CREATE TABLE log(n, body)").unwrap();
         let (run, told) = (place().command(command), Dir::new());
         let told = told.path("told");

@@ -1,0 +1,111 @@
+//! How much of a sweep is done at a time, and how long others then work undisturbed.
+
+use std::time::{Duration, Instant};
+
+/// Bytes of a stretch, which is read at once to find pages of an older version.
+pub(crate) const CHUNK_LEN: usize = 8 << 20;
+/// The shortest pause while others write.
+pub(crate) const SHORTEST_YIELD: Duration = Duration::from_millis(5);
+/// Pages of a transaction while no other is seen: a stretch's at most.
+const MOST_PAGES: usize = 8192;
+/// Who has seen no other for so long is alone.
+const ALONE_AFTER: Duration = Duration::from_secs(1);
+/// Pause after a transaction while no other was seen: its length divided by this.
+const GAP: u32 = 4;
+
+/// What is done while others write.
+struct Polite {
+    /// Pages of a transaction.
+    pages: usize,
+    /// Pause after one, in times of the lock's: one in so many of their transactions meets ours.
+    times: u32,
+    longest: Duration,
+}
+
+/// The lock is held for less than a millisecond, and whoever meets it waits for one: far fewer are
+/// to do that than the one in a hundred of a 99th percentile.
+const WITH_LOG: Polite = Polite { pages: 32, times: 300, longest: Duration::from_millis(500) };
+/// Syncs hold the lock for many milliseconds, whatever is written; a commit of theirs takes as
+/// long.
+const WITH_JOURNAL: Polite = Polite { pages: 128, times: 100, longest: Duration::from_secs(2) };
+
+/// The pace of a sweep.
+pub(crate) struct Pace {
+    polite: Polite,
+    pages: usize,
+    /// How long others are to work now.
+    pub(crate) pause: Duration,
+    others: bool,
+    /// When another was last seen.
+    seen: Option<Instant>,
+    /// SQLite's `data_version` after the last transaction.
+    pub(crate) data_version: i64,
+    /// Frames in the log when it was last to be copied.
+    pub(crate) asked_at: i64,
+}
+
+impl Pace {
+    pub(crate) fn new(wal: bool, data_version: i64) -> Self {
+        let polite = if wal { WITH_LOG } else { WITH_JOURNAL };
+        Self {
+            pages: polite.pages,
+            polite,
+            pause: Duration::ZERO,
+            others: false,
+            seen: None,
+            data_version,
+            asked_at: 0,
+        }
+    }
+
+    /// Pages of the next transaction.
+    pub(crate) fn pages(&self) -> usize {
+        self.pages
+    }
+
+    /// Whether others are at work: seen just now, or not long ago.
+    pub(crate) fn others(&self) -> bool {
+        self.others
+    }
+
+    /// Takes in whether another was seen by a transaction that had the lock for `held`, zero where
+    /// it did not get it.
+    pub(crate) fn adapt(&mut self, seen: bool, held: Duration) {
+        if seen {
+            self.seen = Some(Instant::now());
+        }
+        self.others = self.seen.is_some_and(|seen| seen.elapsed() < ALONE_AFTER);
+        if self.others {
+            self.pages = self.polite.pages;
+            let Polite { times, longest, .. } = self.polite;
+            self.pause = (held * times).clamp(SHORTEST_YIELD, longest);
+        } else {
+            self.pages = (self.pages * 2).min(MOST_PAGES);
+            // Who comes now asks for the lock once in some milliseconds, and must find it free.
+            self.pause = held / GAP;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_have_the_lock_nearly_always() {
+        for (wal, held_ms, least) in [(true, 1, 299), (false, 15, 99)] {
+            let mut pace = Pace::new(wal, 0);
+            for _ in 0..10 {
+                pace.adapt(false, Duration::from_millis(30));
+            }
+            assert_eq!((pace.pages(), pace.others()), (MOST_PAGES, false));
+            let held = Duration::from_millis(held_ms);
+            pace.adapt(true, held);
+            assert!(pace.others() && pace.pages() < 200);
+            assert!(pace.pause >= held * least, "{:?}", pace.pause);
+            // Who did not get the lock asks again soon.
+            pace.adapt(true, Duration::ZERO);
+            assert_eq!(pace.pause, SHORTEST_YIELD);
+        }
+    }
+}
