@@ -37,8 +37,11 @@ pub fn results(rig: &Rig, words: &[&str]) -> Value {
 pub fn results_of(rig: &Rig, run: Run) -> Value {
     let said = run.out + &run.err;
     assert_eq!(run.code, 0, "{said}");
-    let text = std::fs::read_to_string(rig.path("results.json")).unwrap();
-    assert!(!text.contains(PASSWORD) && !said.contains(PASSWORD), "the password is in a report");
+    let read = |name: &str| std::fs::read_to_string(rig.path(name)).unwrap();
+    let text = read("results.json");
+    for words in [&text, &read("report.html"), &said] {
+        assert!(!words.contains(PASSWORD), "the password is in a report");
+    }
     let results: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(results["incomplete"].as_array().map(Vec::len), Some(0), "{said}");
     results["oltp"].clone()

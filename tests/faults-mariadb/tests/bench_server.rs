@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -119,6 +120,44 @@ fn the_load_is_told_and_follows_a_rate() {
     server.stop().unwrap();
 }
 
+/// Waits until a run's block is going on: it has a connection, and one of its sets of tables.
+fn wait_for_a_block(server: &Server) {
+    let begun = Instant::now();
+    let busy = "SELECT COUNT(*) FROM information_schema.processlist WHERE db LIKE 'tdekit%'";
+    let aside = "SELECT COUNT(*) FROM information_schema.tables WHERE table_name LIKE \
+                 'tdekit_bench_encrypted%' OR table_name LIKE 'tdekit_bench_plain%'";
+    let is = |sql: &str, count: &str| server.sql(sql).unwrap().trim() == count;
+    while (!is(aside, "1") || is(busy, "0")) && begun.elapsed() < Duration::from_mins(1) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+}
+
+#[test]
+fn ctrl_c_drops_everything() {
+    let Some(rig) = ready() else { return };
+    let (server, port) = server(&rig, &[]);
+    let before = state(&server);
+    let mut child = Command::new(command().unwrap())
+        .args(["bench", "--target", &url("admin", port), "--threads", "2", "--rows", "300"])
+        .args(&SHORT[..6])
+        .args(["--block-time", "60", "--json", "-", "--html"])
+        .arg(rig.path("report.html"))
+        .envs(rig.environment.iter().map(|(name, value)| (name, value)))
+        .env("TDEKIT_LOGIN_PASSWORD", PASSWORD)
+        // A group of its own: a terminal sends Ctrl-C to all of it.
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_a_block(&server);
+    let group = format!("-{}", child.id());
+    assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(state(&server), before);
+    server.stop().unwrap();
+}
+
 #[test]
 fn a_server_that_is_gone_midway_is_told_with_what_it_keeps() {
     let Some(mut rig) = ready() else { return };
@@ -128,17 +167,7 @@ fn a_server_that_is_gone_midway_is_told_with_what_it_keeps() {
     let words = ["--block-time", "20", "--max-time", "60"];
     let run = std::thread::scope(|scope| {
         let running = scope.spawn(|| on(&rig, &target, &words));
-        // A block is going on: some of sysbench's connections run statements.
-        let begun = Instant::now();
-        let busy = "SELECT COUNT(*) FROM information_schema.processlist WHERE db LIKE 'tdekit%'";
-        let loads = "SELECT COUNT(*) FROM information_schema.tables WHERE table_name LIKE \
-                     'tdekit_bench_encrypted%' OR table_name LIKE 'tdekit_bench_plain%'";
-        while (server.sql(busy).unwrap().trim() == "0" || server.sql(loads).unwrap().trim() != "1")
-            && begun.elapsed() < Duration::from_secs(60)
-        {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        std::thread::sleep(Duration::from_secs(1));
+        wait_for_a_block(&server);
         server.kill().unwrap();
         running.join().unwrap()
     });
@@ -183,7 +212,7 @@ fn with_tls(rig: &Rig, names: &str) -> (Server, u16, PathBuf) {
 fn connections_are_tls_to_a_server_that_was_checked() {
     let Some(mut rig) = ready() else { return };
     let Some(_) = needed("openssl") else { return };
-    let (server, port, authority) = with_tls(&rig, "IP:127.0.0.1");
+    let (server, port, authority) = with_tls(&rig, "IP:127.0.0.1,IP:0.0.0.0");
     with_password(&mut rig, PASSWORD);
     let before = state(&server);
     let (target, authority) = (url("admin", port), authority.to_str().unwrap().to_owned());
@@ -202,6 +231,11 @@ fn connections_are_tls_to_a_server_that_was_checked() {
     // Nobody of the system's vouches for it.
     let far = target.replace("127.0.0.1", "0.0.0.0");
     refused(&on(&rig, &far, &[]), &["error 2026", "--tls-ca FILE names who vouches"]);
+    // With it among the system's roots, both clients come without a word.
+    rig.environment.push(("SSL_CERT_FILE".into(), authority.as_str().into()));
+    let oltp = results_of(&rig, on(&rig, &far, &[]));
+    assert!(oltp["facts"]["tls"].as_str().unwrap().starts_with("TLSv1."));
+    rig.environment.pop();
     let other = rig.path("tls/other.pem");
     let make = "openssl req -x509 -newkey rsa:2048 -nodes -keyout other.key -out other.pem -subj \
                 /CN=other";
