@@ -3,10 +3,11 @@
 mod args;
 mod beside;
 mod configure;
+mod mssql_script;
 mod peers;
 mod write;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -100,6 +101,12 @@ fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome> {
             let files = Files::new(json.as_deref(), html.as_deref(), "comparison");
             return beside::compare_files((old, new), &files);
         }
+        Some(BenchCommand::MssqlScript(script)) => return mssql_script::script(script),
+        Some(BenchCommand::Import { file, json, csv, csv_blocks, html }) => {
+            let files = run_files(json.as_deref(), html.as_deref());
+            let reports = Reports { files, csv: csv.clone(), csv_blocks: csv_blocks.clone() };
+            return mssql_script::import(file, &reports);
+        }
         None => {}
     }
     if !args.control.is_empty() {
@@ -115,10 +122,7 @@ fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome> {
     if args.calibrate {
         return beside::calibrate(args, &config, tools);
     }
-    let files = Files {
-        json: args.json.clone().unwrap_or_else(|| PathBuf::from("results.json")),
-        html: args.html.clone().unwrap_or_else(|| PathBuf::from("report.html")),
-    };
+    let files = run_files(args.json.as_deref(), args.html.as_deref());
     let (csv, csv_blocks) = (args.csv.clone(), args.csv_blocks.clone());
     let reports = Reports { files, csv, csv_blocks };
     reports.check()?;
@@ -130,6 +134,12 @@ fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome> {
     reports.write(&results)?;
     let stopped = results.incomplete.contains(&BenchError::Stopped.to_string());
     Ok(outcome(&results.incomplete, stopped))
+}
+
+/// The files of a run, as given or as they are named.
+fn run_files(json: Option<&Path>, html: Option<&Path>) -> Files {
+    let named = |given: Option<&Path>, usual: &str| given.unwrap_or(Path::new(usual)).to_owned();
+    Files { json: named(json, "results.json"), html: named(html, "report.html") }
 }
 
 fn outcome(incomplete: &[String], stopped: bool) -> Outcome {
@@ -144,7 +154,7 @@ fn outcome(incomplete: &[String], stopped: bool) -> Outcome {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::path::Path;
+    use std::path::PathBuf;
 
     use super::configure::chosen_mixes;
     use super::*;
@@ -162,6 +172,10 @@ pub(crate) mod tests {
 
     pub(crate) fn config_of(words: &[&str]) -> Result<Config> {
         configure(&parse(words))
+    }
+
+    pub(crate) fn config_of_script(words: &[String]) -> Result<Config> {
+        mssql_script::planned(words)
     }
 
     pub(crate) fn config() -> Config {

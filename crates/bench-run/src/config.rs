@@ -54,9 +54,53 @@ pub(crate) const MAX_TIME_S: (u64, u64) = (30, 150);
 /// Seconds that a run with a wanted precision measures at most.
 const PRECISE_S: u64 = 3600;
 
+/// How often, on how much and under which cipher: what every kind of run is told.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Basics {
+    /// Rows of each table of the generated database. Default: 100,000, on a SQL Server 20,000.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(10..=1_000_000_000))]
+    pub(crate) rows: Option<u64>,
+    /// Encryption algorithm, as for `tdekit encrypt`.
+    #[arg(long, default_value = "AES_256")]
+    pub(crate) algorithm: String,
+    /// A rough answer in some 20 seconds.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Fresh processes on re-copied files; the unit of the interval. Default: 8, with --quick 3.
+    /// For `backup` the repeats of the matrix. Default: 10, with --quick 3.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) restarts: Option<u32>,
+    /// Pairs of blocks a restart and class. Default: 3, with --quick 1.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) pairs: Option<u32>,
+    /// Base against base: shows what the method itself reports when the true overhead is 0 %.
+    #[arg(long)]
+    pub(crate) aa: bool,
+    /// Seed of every random choice.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+impl Basics {
+    /// The first with `--quick`, else the second.
+    pub(crate) fn by_quick<T>(&self, (quick, usual): (T, T)) -> T {
+        if self.quick { quick } else { usual }
+    }
+
+    pub(crate) fn restarts(&self) -> u32 {
+        self.restarts.unwrap_or(self.by_quick((3, 8)))
+    }
+
+    pub(crate) fn pairs(&self) -> u32 {
+        self.pairs.unwrap_or(self.by_quick((1, 3)))
+    }
+}
+
 /// Options that are used as they are given, and that experiments share.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Given {
+    #[command(flatten)]
+    pub(crate) basics: Basics,
     /// Loops of each process in a block. Default: as many as fill a quarter of a second.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) loops: Option<u64>,
@@ -70,12 +114,6 @@ pub(crate) struct Given {
     /// at once.
     #[arg(long, value_name = "PER_SECOND", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,
-    /// Rows of each table of the generated database. Default: 100,000.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(10..=1_000_000_000))]
-    pub(crate) rows: Option<u64>,
-    /// Encryption algorithm, as for `tdekit encrypt`.
-    #[arg(long, default_value = "AES_256")]
-    pub(crate) algorithm: String,
     /// `PRAGMA journal_mode` of every side.
     #[arg(long, value_parser = ["wal", "delete", "truncate", "persist"], default_value = "wal")]
     pub(crate) journal_mode: String,
@@ -91,16 +129,6 @@ pub(crate) struct Given {
     /// `--size` of the speedtest1 experiment: how much SQLite's program does.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) speedtest_size: u32,
-    /// A rough answer in some 20 seconds.
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// Fresh processes on re-copied files; the unit of the interval. Default: 8, with --quick 3.
-    /// For `backup` the repeats of the matrix. Default: 10, with --quick 3.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) restarts: Option<u32>,
-    /// Pairs of blocks a restart and class. Default: 3, with --quick 1.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) pairs: Option<u32>,
     /// Seconds of measuring after which no restart begins, beyond the first two. The backup matrix
     /// has as many of its own, and runs at least once. Default: 150, with --quick 30, with
     /// --precision 3600.
@@ -110,42 +138,23 @@ pub(crate) struct Given {
     /// within +-2 % or --max-time is over, unless --restarts or --quick is given.
     #[arg(long, value_name = "PERCENT", value_parser = precision)]
     pub(crate) precision: Option<u32>,
-    /// Base against base: shows what the method itself reports when the true overhead is 0 %.
-    #[arg(long)]
-    pub(crate) aa: bool,
     /// Empty the system's whole cache before the cold classes, not only the files' own pages. Needs
     /// root, and slows everything else on the machine down for a while.
     #[arg(long)]
     pub(crate) drop_caches: bool,
-    /// Seed of every random choice.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
 }
 
 impl Given {
-    /// The first with `--quick`, else the second.
-    pub(crate) fn by_quick<T>(&self, (quick, usual): (T, T)) -> T {
-        if self.quick { quick } else { usual }
-    }
-
-    pub(crate) fn restarts(&self) -> u32 {
-        self.restarts.unwrap_or(self.by_quick((3, 8)))
-    }
-
-    pub(crate) fn pairs(&self) -> u32 {
-        self.pairs.unwrap_or(self.by_quick((1, 3)))
-    }
-
     /// Restarts as given. A run that goes on until its intervals are narrow has a first stage of
     /// as many in every experiment.
     pub(crate) fn first_stage(&self) -> Option<u32> {
-        self.restarts.or(self.precision.map(|_| self.restarts()))
+        self.basics.restarts.or(self.precision.map(|_| self.basics.restarts()))
     }
 
     /// Time of measuring, of which `seconds` are there with `--quick` and usually.
     pub(crate) fn max_time(&self, seconds: (u64, u64)) -> Duration {
         let usual = if self.precision.is_some() { PRECISE_S } else { seconds.1 };
-        Duration::from_secs(self.max_time.unwrap_or(self.by_quick((seconds.0, usual))))
+        Duration::from_secs(self.max_time.unwrap_or(self.basics.by_quick((seconds.0, usual))))
     }
 }
 

@@ -85,6 +85,19 @@ pub(crate) enum BenchError {
     /// A results document could not be read.
     #[error("{}: {source}", path.display())]
     Document { path: PathBuf, source: JsonError },
+    /// The output of a script could not be read.
+    #[error(
+        "{}{}: {reason}",
+        path.display(),
+        line.map_or_else(String::new, |line| format!(", line {line}"))
+    )]
+    Output { path: PathBuf, line: Option<usize>, reason: String },
+    /// A script measured nothing.
+    #[error("{}: {reason}", path.display())]
+    NothingScripted { path: PathBuf, reason: String },
+    /// A database was not encrypted in time.
+    #[error("encrypting the database takes longer than {limit_s} s, and is at {percent} %")]
+    Scan { limit_s: u64, percent: i64 },
     /// Something of a run's names is on the server already.
     #[error("{name} is there already on the server, and is not this run's")]
     NameTaken { name: String },
@@ -190,6 +203,18 @@ impl BenchError {
             Self::NameTaken { .. } => said(
                 "a run that was killed left it, or another one is going on; tdekit bench --target \
                  mssql://... --dry-run prints what drops it, at its end",
+            ),
+            Self::Output { .. } => said(
+                "a file holds the whole output of one run of the script, as sqlcmd -i run.sql -o \
+                 result.txt writes it",
+            ),
+            Self::Scan { .. } => said(
+                "--scan-time gives it more, fewer --rows less to do; a scan that does not move may \
+                 be suspended: sys.dm_database_encryption_keys tells",
+            ),
+            Self::NothingScripted { .. } => said(
+                "where an error stopped it, mend that and run the script again: it dropped what it \
+                 had made",
             ),
             Self::Tds(TdsError::ServerSaid { number, .. }) => of_number(*number).map(str::to_owned),
             Self::MySql { number, .. } => of_mysql(*number).map(str::to_owned),

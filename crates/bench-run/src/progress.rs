@@ -13,6 +13,11 @@ impl Progress {
         Self { bar }
     }
 
+    /// Of what takes no time.
+    pub(crate) fn hidden() -> Self {
+        Self { bar: ProgressBar::hidden() }
+    }
+
     pub(crate) fn say(&self, what: impl Into<String>) {
         self.bar.set_message(what.into());
     }

@@ -16,6 +16,14 @@ pub(crate) const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
 /// Programs with MariaDB's or MySQL's client library take a password from here.
 pub(crate) const CLIENT_PASSWORD_VARIABLE: &str = "MYSQL_PWD";
 
+/// Room on a server, of a run there or of a script.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Room {
+    /// Room that the run may take on the server, at most. A run that needs more is refused.
+    #[arg(long = "max-size", value_name = "SIZE", default_value = "1GB", value_parser = size)]
+    max_bytes: u64,
+}
+
 /// A run on a server.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of --target mysql:// and mssql://")]
@@ -27,9 +35,8 @@ pub(crate) struct ServerOptions {
     /// server.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(4..=2_000))]
     max_connections: Option<u32>,
-    /// Room that the run may take on the server, at most. A run that needs more is refused.
-    #[arg(long = "max-size", value_name = "SIZE", default_value = "1GB", value_parser = size)]
-    max_bytes: u64,
+    #[command(flatten)]
+    pub(crate) room: Room,
     /// Accept any certificate of the server, also a self-signed one.
     #[arg(long = "trust", conflicts_with = "tls_ca")]
     trust_any: bool,
@@ -47,14 +54,9 @@ pub(crate) struct ServerOptions {
     login_password_file: Option<PathBuf>,
 }
 
-impl ServerOptions {
-    /// Connections at a time, at most; `usual` where nothing else was said.
-    pub(crate) fn max_connections(&self, usual: u32) -> u32 {
-        self.max_connections.unwrap_or(usual)
-    }
-
+impl Room {
     /// Fails where a run needs more room on the server than it may take.
-    pub(crate) fn check_room(&self, rows: u64, needed_bytes: u64) -> Result<()> {
+    pub(crate) fn check(&self, rows: u64, needed_bytes: u64) -> Result<()> {
         if needed_bytes <= self.max_bytes {
             return Ok(());
         }
@@ -64,6 +66,13 @@ impl ServerOptions {
             self.max_bytes
         );
         Err(BenchError::option("--max-size", reason))
+    }
+}
+
+impl ServerOptions {
+    /// Connections at a time, at most; `usual` where nothing else was said.
+    pub(crate) fn max_connections(&self, usual: u32) -> u32 {
+        self.max_connections.unwrap_or(usual)
     }
 
     /// Whose certificate is accepted.
@@ -172,8 +181,8 @@ mod tests {
 
     #[test]
     fn room_is_bounded() {
-        assert!(options(&[]).check_room(10, 1_000_000_000).is_ok());
-        let refused = options(&["--max-size", "10MB"]).check_room(7, 10_000_001).unwrap_err();
+        assert!(options(&[]).room.check(10, 1_000_000_000).is_ok());
+        let refused = options(&["--max-size", "10MB"]).room.check(7, 10_000_001).unwrap_err();
         assert!(refused.to_string().starts_with("--max-size: 7 rows a table need some 10000001"));
         assert!(parsed::<ServerOptions>(&["--max-connections", "3"]).is_err());
         assert!(parsed::<ServerOptions>(&["--trust", "--tls-ca", "x.pem"]).is_err());

@@ -36,6 +36,12 @@ const BATCHES: &[(&str, &str)] = &[
         Conversion failed when converting the varchar value 'x' to data type int.",
     ),
     ("EXEC('SELECT 3')", "3"),
+    (
+        "CREATE TABLE #n (a int) IF 1 = 1 BEGIN SET NOEXEC ON INSERT #n VALUES (1) PRINT 'x' END \
+        SELECT * FROM nowhere EXEC nothere WHILE 1 = 1 SELECT 1 SET NOEXEC, NOCOUNT OFF \
+        SELECT COUNT(*) FROM #n",
+        "0",
+    ),
     ("EXEC sp_executesql N'SELECT @a + 1', N'@a int', @a = 4", "5\nstatus 0"),
     (
         "DECLARE @o int; EXEC sp_executesql N'SET @x = 5', N'@x int OUTPUT', @o OUTPUT; SELECT @o",

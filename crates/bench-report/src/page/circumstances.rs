@@ -36,7 +36,10 @@ pub(super) fn machine(machine: &Environment) -> Vec<(&'static str, Piece)> {
 pub(super) fn environment(results: &Results) -> Markup {
     let given = &results.settings;
     let found = Found::at("settings", given);
-    let mut rows = machine(&results.environment);
+    let mut rows = match results.environment == Environment::default() {
+        true => vec![("Machine", "the server's, which does not tell it".into())],
+        false => machine(&results.environment),
+    };
     rows.extend([
         ("Page size", found.number("page_size_bytes", As::Count, given.page_size_bytes)),
         ("Seed", found.text("seed", &given.seed.to_string())),

@@ -29,13 +29,18 @@ pub(super) fn section(report: &Report) -> Markup {
 /// How figures on a server came about.
 pub(super) fn method(results: &Results) -> Markup {
     let settings = &results.settings;
+    let by_script = results.server.as_ref().is_some_and(|report| report.flag("script"));
     html! {
         p {
             "Two databases of the run's own on one server, one of them encrypted. Each block of \
              work runs on both in random order, directly one after the other, never at the same \
              time. After " (number("settings/pairs", As::Count, settings.pairs))
-            " such rounds both databases are dropped and made anew, in random order, with new \
-             connections: a restart. The server itself goes on. "
+            " such rounds both databases are dropped and made anew, in random order"
+            @if !by_script { ", with new connections" }
+            ": a restart. The server itself goes on. "
+            @if by_script {
+                "All of it was a script in one session, whose order was drawn when it was written. "
+            }
             (number("settings/restarts", As::Count, settings.restarts))
             " restarts were planned."
         }

@@ -131,7 +131,7 @@ impl BackupPlan {
         }
         let usual = if beside { &COMPRESSIONS[1..] } else { &COMPRESSIONS[..] };
         let compressions = or_default(&self.compressions, usual);
-        let blocks = given.first_stage().unwrap_or(given.by_quick(BLOCKS));
+        let blocks = given.first_stage().unwrap_or(given.basics.by_quick(BLOCKS));
         let named_ciphers =
             self.ciphers.iter().filter(|cipher| *cipher != "none").cloned().collect();
         let plan = Self { ciphers, named_ciphers, compressions, blocks, peers, ..self.clone() };

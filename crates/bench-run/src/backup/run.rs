@@ -56,7 +56,7 @@ pub(crate) fn run(
     let length = ground.figures.length("the backup matrix", (plan.blocks, 1), config.max_time);
     // Every cell runs once whatever the time limit.
     let length = Length { least: 1, by_cell: true, ..length };
-    let ended = schedule::run(&mut ground, &length, config.given.seed, around.inner());
+    let ended = schedule::run(&mut ground, &length, config.given.basics.seed, around.inner());
     let ended = ground.figures.finish(ended, &mut results.backup)?;
     around.warnings.extend(results.backup.as_ref().and_then(|report| doubts(&prepared, report)));
     if results.embedded.is_none() {
@@ -101,7 +101,7 @@ impl<'a> Prepared<'a> {
         let subject = make_sources(config, &places)?;
         let sources = places::named(&places, |place| place.source);
         let targets = places::named(&places, |place| place.target);
-        let tasks = matrix::tasks(plan, &sources, &targets, config.given.aa);
+        let tasks = matrix::tasks(plan, &sources, &targets, config.given.basics.aa);
         Ok(Self { plan, tools, keys, tasks, ready, subject, places, _directory: directory })
     }
 
@@ -186,7 +186,7 @@ fn make_database(config: &Config, path: &Path) -> Result<()> {
         Some(source) => copy_database(source, path, config.given.page_size).map(drop),
         None => {
             let rows = (config.backup.size_bytes / ROW_BYTES).max(1);
-            generate(path, rows, config.page_size_bytes(), (&[], None), config.given.seed)
+            generate(path, rows, config.page_size_bytes(), (&[], None), config.given.basics.seed)
                 .map_err(BenchError::sqlite("cannot generate a database"))
         }
     }

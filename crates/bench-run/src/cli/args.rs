@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::mssql_script::ScriptArgs;
 use super::peers::PeersCommand;
 use crate::backup::BackupPlan;
 use crate::config::Given;
@@ -111,6 +112,27 @@ pub(super) enum BenchCommand {
     /// Other encrypting libraries: what is there, and how to get them.
     #[command(subcommand)]
     Peers(PeersCommand),
+    /// The operations experiment as a T-SQL script, for whoever may not run a program against a SQL
+    /// Server. `bench import` reads what it prints.
+    MssqlScript(ScriptArgs),
+    /// The page and the figures of a script that `bench mssql-script` made, from its output.
+    Import {
+        /// What sqlcmd or another client wrote while it ran the script.
+        file: PathBuf,
+        /// Where to write the measured figures; `-` for standard output instead of the table.
+        /// Default: results.json.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Where to write every ratio with its interval as a table of comma-separated values.
+        #[arg(long, value_name = "FILE")]
+        csv: Option<PathBuf>,
+        /// Where to write every measured block likewise.
+        #[arg(long, value_name = "FILE")]
+        csv_blocks: Option<PathBuf>,
+        /// Where to write the page. Default: report.html.
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
+    },
     /// Did the cost change between two runs? Reads their results documents.
     Compare {
         /// Results of the older run.

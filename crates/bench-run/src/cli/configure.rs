@@ -33,7 +33,7 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
         (None, None) => default_directory(),
     };
     let given = &args.given;
-    let restarts = given.restarts();
+    let restarts = given.basics.restarts();
     if given.drop_caches {
         check_drop_caches()?;
     }
@@ -47,11 +47,13 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
     let on_sql_server = experiments.server;
     let usual_processes = match args.calibrate && !args.default_length {
         true => 2,
-        false => given.by_quick((2, u32::try_from(2 * processors()).unwrap_or(10).clamp(2, 10))),
+        false => {
+            given.basics.by_quick((2, u32::try_from(2 * processors()).unwrap_or(10).clamp(2, 10)))
+        }
     };
     let processes = args.processes.unwrap_or(usual_processes);
     let usual_rows = if on_sql_server { (2_000, 20_000) } else { (10_000, 100_000) };
-    let rows = given.rows.unwrap_or(given.by_quick(usual_rows));
+    let rows = given.basics.rows.unwrap_or(given.basics.by_quick(usual_rows));
     // A dry run needs no password.
     let server = args.oltp.sql_server().filter(|_| !args.server.dry_run);
     let messages = args.messages.filled(given, server, &args.server)?;
@@ -71,8 +73,8 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
         directory,
         restarts,
         // A run of speedtest1 takes seconds: a restart has one pair of them.
-        pairs: if experiments.speedtest_alone() { 1 } else { given.pairs() },
-        block_time: Duration::from_millis(given.by_quick(block_ms)),
+        pairs: if experiments.speedtest_alone() { 1 } else { given.basics.pairs() },
+        block_time: Duration::from_millis(given.basics.by_quick(block_ms)),
         // Without sides there is no headline to wait for.
         stopping: stopping(args, restarts)
             .filter(|plan| experiments.needs_sides() || plan.all_ppm.is_some()),
@@ -98,7 +100,7 @@ pub(super) fn chosen_mixes(args: &BenchArgs) -> Vec<Mix> {
 
 /// The default run ends when the headline is narrow; a run whose restarts are given ends with them.
 fn stopping(args: &BenchArgs, restarts: u32) -> Option<Stopping> {
-    let fixed = args.given.quick || args.given.restarts.is_some();
+    let fixed = args.given.basics.quick || args.given.basics.restarts.is_some();
     let stop = |first_restarts, headline_ppm, all_ppm| Stopping {
         first_restarts,
         headline_ppm,
@@ -132,7 +134,7 @@ fn experiments(args: &BenchArgs) -> Result<Experiments> {
             false => Err(BenchError::option("--target", reason)),
         };
     let none = Experiments::default();
-    if args.mssql.inject.is_some() && !args.given.aa {
+    if args.mssql.inject.is_some() && !args.given.basics.aa {
         return Err(BenchError::option("--inject", "it needs --aa"));
     }
     if args.oltp.sql_server().is_some() {

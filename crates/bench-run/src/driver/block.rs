@@ -192,7 +192,7 @@ impl Restart<'_> {
         let sizes = (self.config.given.speedtest_size, page_size);
         let job = speedtest::spec(program, &spec.stack()?, row, sizes, (&database, &quiet));
         let ran = runner.run(&job)?;
-        let encrypts = spec.side.encrypts() && !self.config.given.aa;
+        let encrypts = spec.side.encrypts() && !self.config.given.basics.aa;
         speedtest::check(&database, encrypts && spec.side.cipher.is_some())?;
         remove_database(&database)?;
         Ok(Cost { elapsed_ns: ran.elapsed_ns, used: ran.used, operations: 1, ..Cost::default() })

@@ -89,7 +89,7 @@ pub(crate) fn calibrate(
     let mut added = Added::default();
     for run in 0..plan.runs {
         let mut own = config.clone();
-        own.given.seed = own.given.seed.wrapping_add(u64::from(run));
+        own.given.basics.seed = own.given.basics.seed.wrapping_add(u64::from(run));
         let around = Surroundings {
             progress: &progress,
             noise: &mut noise,
@@ -157,7 +157,7 @@ fn design(config: &Config, plan: CalibrationPlan) -> Config {
         peers: Vec::new(),
         ..config.clone()
     };
-    config.given.aa = true;
+    config.given.basics.aa = true;
     config.mixes.retain(|mix| !mix.load);
     if let Some(seconds) = plan.seconds {
         config.stopping = None;
@@ -202,7 +202,8 @@ fn words(config: &Config, plan: CalibrationPlan) -> String {
 fn one(config: &Config, prepared: &Prepared, around: Surroundings<'_>) -> Result<(Results, Added)> {
     let mut ground = SidesGround::new(config, prepared);
     if let Some(error) =
-        schedule::run(&mut ground, &ground::length(config), config.given.seed, around).failure
+        schedule::run(&mut ground, &ground::length(config), config.given.basics.seed, around)
+            .failure
     {
         return Err(error);
     }
@@ -259,13 +260,13 @@ mod tests {
         let usual = crate::cli::tests::config();
         let plan = CalibrationPlan { runs: 100, seconds: Some(20) };
         let short = design(&usual, plan);
-        assert!(short.given.aa && short.experiments.crud && !short.experiments.operations);
+        assert!(short.given.basics.aa && short.experiments.crud && !short.experiments.operations);
         assert_eq!((short.restarts, short.pairs, short.rows), (8, 2, 10_000));
         assert!(short.stopping.is_none() && short.mixes.iter().all(|mix| !mix.load));
         let mut own = usual.clone();
         own.experiments = Experiments { oltp: true, ..Experiments::default() };
         let own = design(&own, plan);
-        assert!(own.given.aa && own.experiments.oltp && !own.experiments.crud);
+        assert!(own.given.basics.aa && own.experiments.oltp && !own.experiments.crud);
         assert_eq!((own.toll_per_mille, own.oltp.max_time), (None, Duration::from_secs(20)));
         assert!(words(&own, plan).contains("OLTP workloads"));
         let blocks = 8 * 2 * 3 * u32::try_from(short.mixes.len()).unwrap();

@@ -36,6 +36,7 @@ use crate::tools::Tools;
 use ground::SidesGround;
 
 pub(crate) use calibrate::{CalibrationPlan, calibrate};
+pub(crate) use results::empty as empty_results;
 pub(crate) use share::{idle_time, idle_worker};
 
 /// Runs what `config` says. A failure after the first measured block ends the run early: the
@@ -118,7 +119,8 @@ fn run_sides(
     let prepared = prepare::prepare(config, tools, around.progress)?;
     let mut ground = SidesGround::new(config, &prepared);
     around.steering.has_mixes = config.experiments.crud;
-    let ended = schedule::run(&mut ground, &ground::length(config), config.given.seed, around);
+    let ended =
+        schedule::run(&mut ground, &ground::length(config), config.given.basics.seed, around);
     let (brought, measured) = ground.finish();
     let ended = ended.unless_empty(measured.runs.is_empty())?;
     results::add_sides(results, prepared, &brought, measured);

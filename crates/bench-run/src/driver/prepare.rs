@@ -208,10 +208,10 @@ fn make_plain(config: &Config, root: &Path) -> Result<Plain> {
             .map_err(BenchError::sqlite("cannot generate a database"))
     };
     if generating {
-        make(CRUD, config.rows, config.given.seed)?;
+        make(CRUD, config.rows, config.given.basics.seed)?;
     }
     for number in 0..=OPEN_OTHERS {
-        make(&open_name(number), OPEN_ROWS, config.given.seed.wrapping_add(number as u64))?;
+        make(&open_name(number), OPEN_ROWS, config.given.basics.seed.wrapping_add(number as u64))?;
     }
     let own = if config.database.is_some() { SUBJECT } else { CRUD };
     let generated = format!("generated Vendor/Card/Purchase, {} rows each", config.rows);
@@ -289,7 +289,7 @@ fn calibrate(config: &Config, prepared: &mut Prepared, name: &str) -> Result<Vec
     prepared.instructions =
         workers.first().map_or_else(String::new, |worker| worker.instructions.clone());
     let mut found = Vec::new();
-    let mut rng = Rng::with_seed(config.given.seed);
+    let mut rng = Rng::with_seed(config.given.basics.seed);
     let tries = if config.given.loops.is_some() { 0 } else { 3 };
     for control in (1_i64..).take(config.mixes.len()) {
         let mut loops = config.given.loops.unwrap_or(8);
@@ -320,7 +320,7 @@ fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<
     let mut connection = Connection::open_with_flags(&plain, OpenFlags::SQLITE_OPEN_READ_ONLY)
         .map_err(BenchError::sqlite("cannot open the copy"))?;
     interrupt::watch(&mut connection).map_err(BenchError::sqlite("cannot open the copy"))?;
-    let derived = derive::derive(&connection, config.given.seed)
+    let derived = derive::derive(&connection, config.given.basics.seed)
         .map_err(BenchError::sqlite("cannot derive statements"))?;
     drop(connection);
     // A table whose reading was interrupted counts as one that cannot be read.

@@ -22,12 +22,12 @@ pub(super) fn confidence() -> f64 {
 }
 
 /// Results without anything measured.
-pub(super) fn empty(config: &Config, environment: Environment, started: String) -> Results {
+pub(crate) fn empty(config: &Config, environment: Environment, started: String) -> Results {
     Results {
         schema: SCHEMA.to_owned(),
         tool: Tool { name: "tdekit".to_owned(), version: config.version.clone() },
         started,
-        control: config.given.aa,
+        control: config.given.basics.aa,
         command: config.command.clone(),
         environment,
         settings: Settings {
@@ -38,13 +38,13 @@ pub(super) fn empty(config: &Config, environment: Environment, started: String) 
             restarts: config.restarts,
             pairs: config.pairs,
             busy_wait_us: u64::try_from(BUSY_WAIT.as_micros()).unwrap_or(u64::MAX),
-            algorithm: if config.given.aa {
+            algorithm: if config.given.basics.aa {
                 "none".to_owned()
             } else {
-                config.given.algorithm.clone()
+                config.given.basics.algorithm.clone()
             },
             confidence_permille: CONFIDENCE_PERMILLE,
-            seed: config.given.seed,
+            seed: config.given.basics.seed,
             stopping: config.stopping,
             rate_per_s: config.given.rate.filter(|_| config.experiments.crud),
             think_time: config.given.think_time.0.filter(|_| config.experiments.crud),

@@ -51,7 +51,7 @@ pub(crate) struct SideChoice<'a> {
 impl SideChoice<'_> {
     /// A key store in `directory`; none is needed where nothing is encrypted.
     pub(crate) fn keys(&self, directory: &Path) -> Result<KeyEnvironment> {
-        if self.config.given.aa {
+        if self.config.given.basics.aa {
             return Ok(KeyEnvironment::new());
         }
         key_store::make(&self.tools.tdekit, directory)
@@ -62,13 +62,13 @@ impl SideChoice<'_> {
 pub(crate) fn set_up(choice: &SideChoice<'_>, keys: &KeyEnvironment) -> Result<Vec<SideSpec>> {
     let spec = |id: &str, label: &str, role, maker| spec(choice, (id, label, role), maker);
     let mut sides = vec![spec("base", "plain", Role::Base, Maker::Plain)];
-    if choice.config.given.aa {
+    if choice.config.given.basics.aa {
         sides.push(spec("control", "plain again", Role::Encrypted, Maker::Plain));
     } else {
         if !choice.tools.extension.is_file() {
             return Err(BenchError::NoExtension { path: choice.tools.extension.clone() });
         }
-        let algorithm = &choice.config.given.algorithm;
+        let algorithm = &choice.config.given.basics.algorithm;
         let maker =
             Maker::Encrypt { tdekit: choice.tools.tdekit.clone(), algorithm: algorithm.clone() };
         let label = format!("tdekit {algorithm}");
@@ -187,8 +187,8 @@ impl SideSpec {
 
     /// Cipher of this side's full backups.
     pub(crate) fn backup_cipher<'a>(&self, config: &'a Config) -> Option<&'a str> {
-        let encrypted = self.side.role == Role::Encrypted && !config.given.aa;
-        encrypted.then_some(config.given.algorithm.as_str())
+        let encrypted = self.side.role == Role::Encrypted && !config.given.basics.aa;
+        encrypted.then_some(config.given.basics.algorithm.as_str())
     }
 
     /// Statements that a connection of this side runs first: its key, then `settings`.

@@ -161,10 +161,10 @@ impl MessagesPlan {
                 rows @ 1.. if self.parts.contains(&Part::Stream) => rows.next_power_of_two(),
                 _ => 0,
             },
-            point_rows: given.by_quick(POINT_ROWS),
+            point_rows: given.basics.by_quick(POINT_ROWS),
             loops: given.loops,
-            restarts: given.restarts(),
-            pairs: given.pairs(),
+            restarts: given.basics.restarts(),
+            pairs: given.basics.pairs(),
             max_time: given.max_time(MAX_TIME_S),
             ..self.clone()
         })

@@ -49,7 +49,7 @@ pub(crate) fn run(
             Some(Home::make(tools.tdekit.clone(), &config.directory)?)
         }
     };
-    let (sides, modes): (Vec<_>, Vec<_>) = sides(plan, config.given.aa).into_iter().unzip();
+    let (sides, modes): (Vec<_>, Vec<_>) = sides(plan, config.given.basics.aa).into_iter().unzip();
     let mut measuring = Measuring {
         plan,
         modes,
@@ -62,7 +62,7 @@ pub(crate) fn run(
         tasks: Vec::new(),
         figures: Figures::new(empty(plan, sides), config, &results.settings),
     };
-    let ended = match measuring.run(config.given.seed, around.inner()) {
+    let ended = match measuring.run(config.given.basics.seed, around.inner()) {
         Ok(reached) => Ended { failure: None, reached },
         Err(error) => Ended { failure: Some(error), reached: false },
     };

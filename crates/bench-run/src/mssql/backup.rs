@@ -41,10 +41,10 @@ impl Group {
 }
 
 pub(super) fn groups(config: &Config) -> Vec<Group> {
-    let files = config.mssql.backup_files(BACKUP);
+    let files = config.mssql.bounds.backup_files(BACKUP);
     let mut groups = Vec::new();
     for (number, path) in (0..).zip(files) {
-        let target = config.mssql.directories.get(number).map_or("server", String::as_str);
+        let target = config.mssql.bounds.directories.get(number).map_or("server", String::as_str);
         for (compressed, compression) in COMPRESSIONS {
             let classes = [("backup", "BACKUP DATABASE"), ("verify", "RESTORE VERIFYONLY")].map(
                 |(action, statement)| {

@@ -5,8 +5,25 @@ use tdekit_bench_report::ThinkTime;
 
 use crate::generate::{Mix, business_name, card_number, city, secure_string, zip_code};
 
-/// Rows of a statement that fills; SQL Server takes 1,000.
-const ROWS: u64 = 500;
+/// Rows of a statement that fills: as many as four digits count.
+const ROWS: u64 = 10_000;
+/// 2^31 - 1. What is taken modulo it is an int, and its squares fit into a bigint.
+const PRIME: u64 = 2_147_483_647;
+/// Primitive roots of it: by each a row's key gives a number that no other key gives.
+const ROOTS: [u64; 12] = [
+    48_271,
+    69_621,
+    16_807,
+    39_373,
+    630_360_016,
+    742_938_285,
+    950_706_376,
+    1_226_874_159,
+    62_089_911,
+    1_343_714_438,
+    397_204_094,
+    2_027_812_808,
+];
 const VENDOR: &str = "VendorID int NOT NULL PRIMARY KEY, BusinessName nvarchar(40) NOT NULL, \
     Address1 nvarchar(40) NOT NULL, Address2 nvarchar(40) NOT NULL, City nvarchar(30) NOT NULL, \
     State nvarchar(2) NOT NULL, ZipCode nvarchar(5) NOT NULL, DateCreated int NOT NULL, \
@@ -105,7 +122,18 @@ fn procedures() -> impl Iterator<Item = String> {
     })
 }
 
+/// Every statement that fills an empty database, in its order.
+pub(super) fn statements(
+    rows: u64,
+    seed: u64,
+    mixes: (&[Mix], Option<ThinkTime>),
+) -> impl Iterator<Item = String> {
+    tables().into_iter().chain(fill(rows, seed, mixes)).chain(finish())
+}
+
 /// Statements that put `rows` rows into each of the three tables, and a control row for each mix.
+/// A row's values are numbers that follow from its key and the seed, by the server's arithmetic:
+/// every side has the same, and no statement grows with what it inserts.
 pub(super) fn fill(
     rows: u64,
     seed: u64,
@@ -119,33 +147,96 @@ pub(super) fn fill(
     let control: Vec<String> = control.collect();
     let control = (!control.is_empty())
         .then(|| format!("INSERT INTO dbo.Control VALUES {}", control.join(", ")));
-    let mut rng = Rng::with_seed(seed);
+    let offsets = offsets(seed);
     let pieces = (0..rows).step_by(usize::try_from(ROWS).unwrap_or(1));
     let filled = pieces.flat_map(move |first| {
-        let mut values = [const { Vec::new() }; 3];
-        for id in first + 1..=rows.min(first + ROWS) {
-            let row = Row::new(&mut rng, rows);
-            for (table, row) in values.iter_mut().zip(row.tables(id)) {
-                table.push(row);
-            }
-        }
-        ["Vendor", "Card", "Purchase"]
-            .into_iter()
-            .zip(values)
-            .map(|(table, rows)| format!("INSERT INTO dbo.{table} VALUES {}", rows.join(", ")))
-            .collect::<Vec<_>>()
+        let keys = (first + 1, rows.min(first + ROWS));
+        [vendors(keys, &offsets), cards(keys, &offsets), purchases(keys, rows, &offsets)]
     });
     control.into_iter().chain(filled)
 }
 
-/// Values of a row of each table.
+/// Numbers that are added before the first remainder, by root.
+fn offsets(seed: u64) -> [u64; ROOTS.len()] {
+    let mut rng = Rng::with_seed(seed);
+    ROOTS.map(|_| rng.u64(0..PRIME))
+}
+
+/// Keys from the first to the last, each with the number `y1`, which is its alone, and the numbers
+/// `h1`, `h2` and so on that are asked for.
+fn hashed(
+    (first, last): (u64, u64),
+    offsets: &[u64; ROOTS.len()],
+    wanted: impl Iterator<Item = usize> + Clone,
+) -> String {
+    let digits = (0..10).map(|digit| format!("({digit})")).collect::<Vec<_>>().join(", ");
+    let digits = ["a", "b", "c", "d"].map(|name| format!("(VALUES {digits}) AS {name} (n)"));
+    let digits = digits.join(" CROSS JOIN ");
+    let linear = |at: usize| {
+        let (root, offset) = (ROOTS[at - 1], offsets[at - 1]);
+        format!("(k.id * {root} + {offset}) % {PRIME} AS y{at}")
+    };
+    let also_first = std::iter::once(1).chain(wanted.clone().filter(|at| *at != 1));
+    let linear = also_first.map(linear).collect::<Vec<_>>().join(", ");
+    let squared = |at| format!("(y.y{at} * y.y{at} % {PRIME} * 48271 + {at}) % {PRIME} AS h{at}");
+    let squared = wanted.map(squared).collect::<Vec<_>>().join(", ");
+    format!(
+        "(SELECT y.id, y.y1, {squared} FROM (SELECT k.id, {linear} FROM (SELECT \
+         CONVERT(bigint, {first} + a.n + 10 * b.n + 100 * c.n + 1000 * d.n) AS id FROM {digits}) \
+         AS k WHERE k.id <= {last}) AS y) AS h"
+    )
+}
+
+/// Eight hexadecimal digits of each of these numbers.
+fn hex(numbers: std::ops::RangeInclusive<usize>) -> String {
+    let one = |at| format!("CONVERT(varchar(8), CONVERT(binary(4), CONVERT(int, h.h{at})), 2)");
+    numbers.map(one).collect::<Vec<_>>().join(" + ")
+}
+
+/// The 36 characters of a printed GUID.
+fn guid() -> String {
+    let dashed = |text: String, at: u32| format!("STUFF({text}, {at}, 0, '-')");
+    format!("LOWER({})", [21, 17, 13, 9].into_iter().fold(hex(6..=9), dashed))
+}
+
+const DATE: &str = "1200000000 + h.h10 % 100000000";
+
+fn vendors(keys: (u64, u64), offsets: &[u64; ROOTS.len()]) -> String {
+    let (name, secure, city) = (hex(1..=5), guid(), hex(11..=12));
+    format!(
+        "INSERT INTO dbo.Vendor SELECT h.id, LEFT({name}, 12 + h.h10 % 29), {secure}, '', \
+         LEFT({city}, 6 + h.h10 % 11), 'WA', RIGHT('0000' + CONVERT(varchar(5), \
+         h.h12 % 100000), 5), {DATE}, {DATE}, 'AA' FROM {}",
+        hashed(keys, offsets, 1..=12)
+    )
+}
+
+fn cards(keys: (u64, u64), offsets: &[u64; ROOTS.len()]) -> String {
+    let secure = guid();
+    // Sixteen digits, of which no two cards have the same.
+    let number = "CONVERT(bigint, 1000000) * 1000000000 + h.y1 * 4000000 + h.h6 % 4000000";
+    format!(
+        "INSERT INTO dbo.Card SELECT h.id, {number}, h.h10 % 1000, {secure}, {DATE}, 'AA' FROM {}",
+        hashed(keys, offsets, 6..=10)
+    )
+}
+
+fn purchases(keys: (u64, u64), rows: u64, offsets: &[u64; ROOTS.len()]) -> String {
+    let last = rows.max(1);
+    format!(
+        "INSERT INTO dbo.Purchase SELECT h.id, 1 + h.h1 % {last}, 1 + h.h2 % {last}, \
+         1 + h.h3 % 99999, {DATE} FROM {}",
+        hashed(keys, offsets, [1, 2, 3, 10].into_iter())
+    )
+}
+
+/// Values of a row that a call of a mix takes.
 pub(super) struct Row {
     name: String,
     secure: String,
     pub(super) city: String,
     pub(super) zip: String,
     number: i64,
-    code: i64,
     pub(super) card: u64,
     pub(super) vendor: u64,
     pub(super) amount: u32,
@@ -161,24 +252,11 @@ impl Row {
             city: city(rng),
             zip: zip_code(rng),
             number: card_number(rng),
-            code: rng.i64(0..1000),
             card: rng.u64(1..=last),
             vendor: rng.u64(1..=last),
             amount: rng.u32(1..100_000),
             date: rng.u32(1_200_000_000..1_300_000_000),
         }
-    }
-
-    fn tables(&self, id: u64) -> [String; 3] {
-        let Self { name, secure, city, zip, number, code, card, vendor, amount, date } = self;
-        [
-            format!(
-                "({id}, N'{name}', N'{secure}', N'', N'{city}', N'WA', N'{zip}', {date}, {date}, \
-                 N'AA')"
-            ),
-            format!("({id}, {number}, {code}, N'{secure}', {date}, N'AA')"),
-            format!("({id}, {card}, {vendor}, {amount}, {date})"),
-        ]
     }
 
     /// A call that loads it.
@@ -200,14 +278,39 @@ mod tests {
     #[test]
     fn rows_are_the_same_for_every_side() {
         let mixes: Vec<Mix> = Mix::all();
-        let make = || fill(1_201, 7, (&mixes, None)).collect::<Vec<_>>();
-        let one = make();
-        assert_eq!(one, make());
-        // A control statement, and three tables of 500, 500 and 201 rows.
+        let make = |seed| fill(20_001, seed, (&mixes, None)).collect::<Vec<_>>();
+        let one = make(7);
+        assert_eq!(one, make(7));
+        assert_ne!(one[1..], make(8)[1..]);
+        // A control statement, and three tables of 10,000, 10,000 and one rows.
         assert_eq!(one.len(), 1 + 3 * 3);
         assert!(one[0].starts_with("INSERT INTO dbo.Control VALUES (1, 10, 0, 0, 0, 0, 0, 0)"));
-        assert!(one[1].starts_with("INSERT INTO dbo.Vendor VALUES (1, N'"), "{}", one[1]);
-        assert_eq!(one[9].matches("), (").count() + 1, 201);
+        assert!(one[1].starts_with("INSERT INTO dbo.Vendor SELECT h.id, "), "{}", one[1]);
+        assert!(one[9].contains("20001 + a.n") && one[9].contains("k.id <= 20001"), "{}", one[9]);
+        assert!(one.iter().all(|sql| sql.len() < 4_000));
+    }
+
+    /// What the statements compute, computed here: no card twice, and numbers that spread.
+    #[test]
+    fn numbers_of_rows_spread() {
+        let offsets = offsets(1);
+        let linear = |id: u64, at: usize| (id * ROOTS[at] + offsets[at]) % PRIME;
+        let hash = |id, at| {
+            let y = linear(id, at);
+            (y * y % PRIME * 48_271 + at as u64 + 1) % PRIME
+        };
+        let most = 1_000_000_000 * ROOTS.into_iter().max().unwrap() + PRIME;
+        assert!(most < i64::MAX.unsigned_abs() && PRIME * PRIME < i64::MAX.unsigned_abs());
+        let ids = 1..=20_000_u64;
+        let cards: std::collections::BTreeSet<u64> = ids.clone().map(|id| linear(id, 0)).collect();
+        assert_eq!(cards.len(), 20_000);
+        for at in 0..ROOTS.len() {
+            let mut tenths = [0_u32; 10];
+            for id in ids.clone() {
+                tenths[usize::try_from(hash(id, at) % 20_000 / 2_000).unwrap()] += 1;
+            }
+            assert!(tenths.iter().all(|count| (1_800..2_200).contains(count)), "{at}: {tenths:?}");
+        }
     }
 
     #[test]

@@ -8,25 +8,21 @@ use super::names::{
     FACTS, LEAVE, MASTER_KEYS, PAGES, ROOM, SESSION, STATES,
 };
 use super::operations::{self, undo};
+use super::text::Text;
 use crate::config::Config;
 use crate::job::Operation;
-
-/// Batches that fill which are printed; the others are as they are.
-const SHOWN_BATCHES: usize = 4;
-/// Characters of such a batch that are printed.
-const SHOWN_CHARACTERS: usize = 160;
 
 /// The run in the words of T-SQL, batches parted by GO.
 pub(crate) fn dry_run(config: &Config) -> String {
     let mut script = Script::default();
-    script.text.extend(announcement(config, "the server").lines().map(comment));
-    let second = if config.given.aa { Database::Control } else { Database::Encrypted };
+    script.text.comment(&announcement(config, "the server", config.mssql.at_a_time()));
+    let second = if config.given.basics.aa { Database::Control } else { Database::Encrypted };
     let databases = [Database::Base, second];
     script.part("What the server is, and whether the names are free");
     let tags = names::query_stats("RUN");
     let asked = [names::taken_databases(), names::taken_certificate(), ROOM.to_owned()];
     script.batches([FACTS.to_owned(), SESSION.to_owned(), tags.clone()].into_iter().chain(asked));
-    if !config.given.aa {
+    if !config.given.basics.aa {
         script.part("Keys; the master key only where there is none");
         script.batches([LEAVE.to_owned(), MASTER_KEYS.to_owned()]);
         script.batches([names::create_master_key("RANDOM"), CREATE_CERTIFICATE.to_owned()]);
@@ -34,11 +30,10 @@ pub(crate) fn dry_run(config: &Config) -> String {
     for database in databases {
         script.part("A database, in each restart anew");
         script.batches([database.create(), database.r#use()]);
-        script.batches(data::tables());
-        script.filling(config);
-        script.batches(data::finish());
+        let mixes = (config.mixes.as_slice(), config.given.think_time.0);
+        script.batches(data::statements(config.rows, 1, mixes));
         if database == Database::Encrypted {
-            let key = names::create_database_key(&config.given.algorithm);
+            let key = names::create_database_key(&config.given.basics.algorithm);
             script.batches([key, LEAVE.to_owned(), ENCRYPT.to_owned(), STATES.to_owned()]);
         }
         script.batches([database.is_encrypted()]);
@@ -64,48 +59,26 @@ pub(crate) fn dry_run(config: &Config) -> String {
         script.backups(config);
     }
     script.end(config, &databases);
-    script.text.join("\n") + "\n"
-}
-
-fn comment(line: &str) -> String {
-    format!("-- {line}")
+    script.text.finish()
 }
 
 #[derive(Default)]
 struct Script {
-    text: Vec<String>,
+    text: Text,
 }
 
 impl Script {
     fn part(&mut self, what: &str) {
-        self.text.extend([String::new(), comment(what)]);
+        self.text.part(what);
     }
 
     fn batches(&mut self, batches: impl IntoIterator<Item = String>) {
-        for batch in batches {
-            self.text.extend([format!("{batch};"), "GO".to_owned()]);
-        }
-    }
-
-    fn filling(&mut self, config: &Config) {
-        let mixes = (config.mixes.as_slice(), config.given.think_time.0);
-        let mut count = 0_usize;
-        for batch in data::fill(config.rows, 1, mixes) {
-            count += 1;
-            if count <= SHOWN_BATCHES {
-                let short: String = batch.chars().take(SHOWN_CHARACTERS).collect();
-                let cut = if short.len() < batch.len() { " ... -- and so on" } else { ";" };
-                self.text.push(format!("{short}{cut}"));
-                self.text.push("GO".to_owned());
-            }
-        }
-        let others = count.saturating_sub(SHOWN_BATCHES);
-        self.text.push(comment(&format!("and {others} more of these INSERT statements")));
+        self.text.batches(batches);
     }
 
     fn operations(&mut self, config: &Config, databases: &[Database], tags: &str) {
         self.part("Operations, each between two readings of the counters");
-        if !config.mssql.warm_only {
+        if !config.mssql.bounds.warm_only {
             self.part("Before each statement of the cold classes:");
             self.batches(COLD.map(str::to_owned));
         }
@@ -119,7 +92,7 @@ impl Script {
         }
         self.part("Full backups");
         for database in databases {
-            for path in config.mssql.backup_files(database.name()).iter().take(1) {
+            for path in config.mssql.bounds.backup_files(database.name()).iter().take(1) {
                 let of = |compressed| names::backup(*database, path, compressed, None);
                 self.batches([of(true), of(false)]);
             }
@@ -127,7 +100,7 @@ impl Script {
     }
 
     fn backups(&mut self, config: &Config) {
-        let ciphers = if config.given.aa { Vec::new() } else { ciphers(config) };
+        let ciphers = if config.given.basics.aa { Vec::new() } else { ciphers(config) };
         let names = ciphers.iter().map(|cipher| Some(cipher.as_str()));
         let names: Vec<Option<&str>> = std::iter::once(None).chain(names).collect();
         for group in groups(config) {
@@ -144,19 +117,18 @@ impl Script {
         for database in databases.iter().rev() {
             self.batches([database.drop(), database.forget_history()]);
         }
-        self.text
-            .push(comment("before a DROP DATABASE that is refused since it is in use (3702):"));
+        self.text.comment("before a DROP DATABASE that is refused since it is in use (3702):");
         self.batches(databases.iter().map(|database| database.take()));
         let matrix = config.experiments.backup.then_some(BACKUP);
         let own = databases.iter().map(|database| database.name());
         let own = own.filter(|_| config.experiments.operations);
         for name in own.chain(matrix) {
-            let files = config.mssql.backup_files(name).into_iter();
+            let files = config.mssql.bounds.backup_files(name).into_iter();
             self.batches(files.map(|path| names::delete_file(&path)));
         }
-        if !config.given.aa {
+        if !config.given.basics.aa {
             self.batches([DROP_CERTIFICATE.to_owned()]);
-            self.text.push(comment("only where the run made it:"));
+            self.text.comment("only where the run made it:");
             self.batches([DROP_MASTER_KEY.to_owned()]);
         }
     }

@@ -1,12 +1,12 @@
 //! Everything that a run makes on a server, and its end. Dropping it drops all of it, whatever
 //! happened; what could not be dropped is told with the statement that does it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::data;
 use super::names::{
     self, CERTIFICATE, CREATE_CERTIFICATE, DROP_CERTIFICATE, DROP_MASTER_KEY, Database, ENCRYPT,
-    LEAVE, MASTER_KEYS, ROOM, STATES,
+    LEAVE, MASTER_KEYS, ROOM, SCANNED, STATES,
 };
 use super::options::MssqlPlan;
 use super::server::refusal;
@@ -21,8 +21,6 @@ use crate::progress::Progress;
 const LOOK: Duration = Duration::from_millis(200);
 /// A backup, a rebuild or a scan may say nothing for so long.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// State of a database whose scan is done.
-const ENCRYPTED: i64 = 3;
 /// DROP DATABASE of one that somebody uses.
 const IN_USE: i32 = 3702;
 
@@ -70,7 +68,7 @@ impl<'a> Home<'a> {
             }
         }
         let mut limits = Vec::new();
-        let needed = config.mssql.needed_bytes(config.rows);
+        let needed = config.mssql.bounds.needed_bytes(config.rows);
         match connection.query(ROOM) {
             Ok(found) => {
                 let free = found.int().and_then(|free| u64::try_from(free).ok());
@@ -175,8 +173,7 @@ impl<'a> Home<'a> {
         let mut connection = self.open(Some(database))?;
         let config = self.config;
         let mixes = (config.mixes.as_slice(), config.given.think_time.0);
-        let filled = data::fill(config.rows, seed, mixes);
-        for sql in data::tables().into_iter().chain(filled).chain(data::finish()) {
+        for sql in data::statements(config.rows, seed, mixes) {
             interrupt::check()?;
             connection.query(&sql)?;
         }
@@ -197,18 +194,16 @@ impl<'a> Home<'a> {
     /// Encrypts the database, and waits until its scan is done.
     fn encrypt(&mut self) -> Result<()> {
         let mut connection = self.open(Some(Database::Encrypted))?;
-        connection.query(&names::create_database_key(&self.config.given.algorithm))?;
+        connection.query(&names::create_database_key(&self.config.given.basics.algorithm))?;
         connection.query(LEAVE)?;
         connection.query(ENCRYPT)?;
+        let (began, limit) = (Instant::now(), self.config.mssql.bounds.scan_time());
         loop {
             interrupt::check()?;
             let found = match connection.query(STATES) {
                 Ok(found) => found,
                 Err(error) => {
-                    let limit = format!(
-                        "Whether the scan was done before the first block was not told: {}.",
-                        refusal(error)?
-                    );
+                    let limit = scan_unseen(&refusal(error)?);
                     if !self.limits.contains(&limit) {
                         self.limits.push(limit);
                     }
@@ -220,8 +215,11 @@ impl<'a> Home<'a> {
             };
             let row = found.rows.iter().find(is_own);
             let at = |at: usize| row.and_then(|row| row.get(at)?.int()).unwrap_or(0);
-            if at(1) == ENCRYPTED {
+            if at(1) == SCANNED {
                 return Ok(());
+            }
+            if began.elapsed() > limit {
+                return Err(BenchError::Scan { limit_s: limit.as_secs(), percent: at(2) });
             }
             self.progress.say(format!("encrypting, {} %", at(2)));
             std::thread::sleep(LOOK);
@@ -300,27 +298,31 @@ fn remains(made: &Made, why: &str) -> String {
     format!("The {what} remains on the server ({why}); remove it: {how}.")
 }
 
+/// What the reader is told where the server does not let the scan be looked at.
+pub(super) fn scan_unseen(words: &str) -> String {
+    format!("Whether the scan was done before the first block was not told: {words}.")
+}
+
 /// What a run will make, for the reader before it begins.
-pub(super) fn announcement(config: &Config, target: &str) -> String {
+pub(super) fn announcement(config: &Config, target: &str, connections: u32) -> String {
     let plan: &MssqlPlan = &config.mssql;
-    let mega = plan.needed_bytes(config.rows) / 1_000_000;
-    let second = if config.given.aa { Database::Control } else { Database::Encrypted };
+    let mega = plan.bounds.needed_bytes(config.rows) / 1_000_000;
+    let second = if config.given.basics.aa { Database::Control } else { Database::Encrypted };
     let mut text = format!(
         "On {target} the run makes the databases {} and {}, fills each with {} rows a table, and \
-         drops them in the end; it needs some {mega} MB there and up to {} connections, and loads \
-         the server as far as these can.\n",
+         drops them in the end; it needs some {mega} MB there and {connections} connection(s) at \
+         most, and loads the server as far as these can.\n",
         Database::Base.name(),
         second.name(),
         config.rows,
-        2 * (plan.connections + 1),
     );
-    if !config.given.aa {
+    if !config.given.basics.aa {
         text.push_str(&format!(
             "It makes the certificate {CERTIFICATE}, and a master key where there is none. \
              {TEMPDB}\n"
         ));
     }
-    if config.experiments.operations && !plan.warm_only {
+    if config.experiments.operations && !plan.bounds.warm_only {
         text.push_str(
             "DBCC DROPCLEANBUFFERS empties the buffers of the whole server, again and again; \
              --warm-only leaves them.\n",

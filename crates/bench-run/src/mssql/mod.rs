@@ -3,7 +3,8 @@
 //!
 //! [`names`] has the statements that make and drop things, [`operations`] those that are measured;
 //! [`home`] owns what the run made; [`server`] knows the server and its counters; [`sides`] and
-//! [`backup`] are what the schedule runs.
+//! [`backup`] are what the schedule runs; [`script`] is the same as a file, for whoever may not run
+//! a program against the server.
 
 mod backup;
 mod data;
@@ -14,11 +15,14 @@ mod names;
 mod operations;
 mod options;
 mod run;
+mod script;
 mod server;
 mod sides;
+mod text;
 
 use tdekit_tds_client as tds;
 
 pub(crate) use dry_run::dry_run;
-pub(crate) use options::MssqlPlan;
+pub(crate) use options::{Bounds, MssqlPlan};
 pub(crate) use run::run;
+pub(crate) use script::{import, write as script};

@@ -79,9 +79,10 @@ pub(super) const STATES: &str = "SELECT CONVERT(nvarchar(128), DB_NAME(database_
     CONVERT(int, encryption_state), CONVERT(int, percent_complete) \
     FROM sys.dm_database_encryption_keys";
 /// The own session's CPU (ms), logical reads, writes, reads and elapsed time (ms).
-pub(super) const SESSION: &str = "SELECT CONVERT(bigint, cpu_time), \
-    CONVERT(bigint, logical_reads), CONVERT(bigint, writes), CONVERT(bigint, reads), \
-    CONVERT(bigint, total_elapsed_time) FROM sys.dm_exec_sessions WHERE session_id = @@SPID";
+pub(super) const SESSION: &str = "SELECT CONVERT(bigint, cpu_time) AS cpu, \
+    CONVERT(bigint, logical_reads) AS asked, CONVERT(bigint, writes) AS written, \
+    CONVERT(bigint, reads) AS fetched, CONVERT(bigint, total_elapsed_time) AS elapsed \
+    FROM sys.dm_exec_sessions WHERE session_id = @@SPID";
 /// Pages of the database that a session is in; not every server and login has both views.
 pub(super) const PAGES: [&str; 2] = [
     "SELECT SUM(CONVERT(bigint, size)) FROM sys.database_files",
@@ -93,6 +94,8 @@ pub(super) const DROP_CERTIFICATE: &str = "DROP CERTIFICATE tdekit_bench_certifi
 pub(super) const DROP_MASTER_KEY: &str = "DROP MASTER KEY";
 pub(super) const CREATE_CERTIFICATE: &str =
     "CREATE CERTIFICATE tdekit_bench_certificate WITH SUBJECT = N'tdekit bench'";
+/// State of a database whose scan is done.
+pub(super) const SCANNED: i64 = 3;
 pub(super) const ENCRYPT: &str = "ALTER DATABASE tdekit_bench_encrypted SET ENCRYPTION ON";
 
 /// Of the run's databases those that are there already.
@@ -114,6 +117,11 @@ pub(super) fn create_master_key(password: &str) -> String {
     format!("CREATE MASTER KEY ENCRYPTION BY PASSWORD = N'{password}'")
 }
 
+/// A master key whose password nobody knows, made within the server.
+pub(super) const CREATE_OWN_MASTER_KEY: &str = "DECLARE @sql nvarchar(400) = \
+    N'CREATE MASTER KEY ENCRYPTION BY PASSWORD = N''Aa1-' + CONVERT(nvarchar(36), NEWID()) + \
+    CONVERT(nvarchar(36), NEWID()) + N''''; EXEC (@sql)";
+
 /// In the database itself.
 pub(super) fn create_database_key(algorithm: &str) -> String {
     format!(
@@ -124,13 +132,21 @@ pub(super) fn create_database_key(algorithm: &str) -> String {
 
 /// Counters by the text of statements: those that hold a tag that begins so.
 pub(super) fn query_stats(tag: &str) -> String {
+    query_stats_like(&format!("N'%/*tdekit {tag} %'"))
+}
+
+/// The same where `pattern` is the expression that a text is held against.
+pub(super) fn query_stats_like(pattern: &str) -> String {
     format!(
-        "SELECT CONVERT(nvarchar(60), SUBSTRING(t.text, CHARINDEX(N'/*tdekit ', t.text), 60)), \
-         CONVERT(bigint, q.total_worker_time), CONVERT(bigint, q.total_logical_reads), \
-         CONVERT(bigint, q.total_logical_writes), CONVERT(bigint, q.total_physical_reads), \
-         CONVERT(bigint, q.total_elapsed_time), CONVERT(bigint, q.execution_count) \
+        "SELECT CONVERT(nvarchar(60), SUBSTRING(t.text, CHARINDEX(N'/*tdekit ', t.text), 60)) \
+         AS tag, CONVERT(bigint, q.total_worker_time) AS cpu, \
+         CONVERT(bigint, q.total_logical_reads) AS asked, \
+         CONVERT(bigint, q.total_logical_writes) AS written, \
+         CONVERT(bigint, q.total_physical_reads) AS fetched, \
+         CONVERT(bigint, q.total_elapsed_time) AS elapsed, \
+         CONVERT(bigint, q.execution_count) AS executions \
          FROM sys.dm_exec_query_stats AS q CROSS APPLY sys.dm_exec_sql_text(q.sql_handle) AS t \
-         WHERE t.text LIKE N'%/*tdekit {tag} %' AND t.text NOT LIKE N'%dm_exec_query_stats%'"
+         WHERE t.text LIKE {pattern} AND t.text NOT LIKE N'%dm_exec_query_stats%'"
     )
 }
 

@@ -1,5 +1,7 @@
 //! Options of runs on a SQL Server, and their defaults.
 
+use std::time::Duration;
+
 use clap::Args;
 
 use super::tds::Login;
@@ -11,17 +13,29 @@ const MAX_CONNECTIONS: u32 = 16;
 /// Room that a row takes in a database: three tables, their indexes, a copy of one and the log.
 const ROW_BYTES: u64 = 2_000;
 
-/// A run on a SQL Server: options, and from [`MssqlPlan::filled`] on where it is.
-#[derive(Clone, Args)]
-#[command(next_help_heading = "Options of --target mssql://")]
-pub(crate) struct MssqlPlan {
+/// What a run may take of a SQL Server, driven from here or by a script.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Bounds {
     /// Never empty a SQL Server's buffers, which belong to all of its databases: no cold classes.
     #[arg(long)]
     pub(super) warm_only: bool,
+    /// Seconds that encrypting the run's database may take on a SQL Server, at most. A run whose
+    /// database is not encrypted then is ended.
+    #[arg(long = "scan-time", value_name = "SECONDS", default_value_t = 3_600,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(super) scan_s: u64,
     /// A directory on the SQL Server for the run's backups. May be repeated. Default: the server's
     /// own.
     #[arg(long = "server-dir", value_name = "DIR", value_parser = server_directory)]
     pub(super) directories: Vec<String>,
+}
+
+/// A run on a SQL Server: options, and from [`MssqlPlan::filled`] on where it is.
+#[derive(Clone, Args)]
+#[command(next_help_heading = "Options of --target mssql://")]
+pub(crate) struct MssqlPlan {
+    #[command(flatten)]
+    pub(crate) bounds: Bounds,
     /// With --aa: so many thousandths more loops of the second database's mixes than are counted.
     #[arg(long, hide = true, value_name = "PER_MILLE")]
     pub(crate) inject: Option<u64>,
@@ -44,14 +58,17 @@ fn server_directory(text: &str) -> Result<String, String> {
 /// Without the password.
 impl std::fmt::Debug for MssqlPlan {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("MssqlPlan")
-            .field("directories", &self.directories)
-            .finish_non_exhaustive()
+        formatter.debug_struct("MssqlPlan").field("bounds", &self.bounds).finish_non_exhaustive()
     }
 }
 
 impl MssqlPlan {
+    /// Connections of a run at a time, at most: two databases have as many each, and one more for
+    /// everything else.
+    pub(super) fn at_a_time(&self) -> u32 {
+        2 * (self.connections + 1)
+    }
+
     /// The same with every default filled in.
     pub(crate) fn filled(
         &self,
@@ -63,9 +80,16 @@ impl MssqlPlan {
         let most = (server.max_connections(MAX_CONNECTIONS) / 2).saturating_sub(1).max(1);
         let found = Self { login, connections: processes.min(most), ..self.clone() };
         if found.login.is_some() || server.dry_run {
-            server.check_room(rows, found.needed_bytes(rows))?;
+            server.room.check(rows, found.bounds.needed_bytes(rows))?;
         }
         Ok(found)
+    }
+}
+
+impl Bounds {
+    /// Time that a scan which encrypts may take.
+    pub(super) fn scan_time(&self) -> Duration {
+        Duration::from_secs(self.scan_s)
     }
 
     /// Room that the run needs on the server, roughly: two databases, and a backup of each.
@@ -118,9 +142,9 @@ mod tests {
 
     #[test]
     fn backups_lie_where_the_server_is_told() {
-        assert_eq!(plan(&[], 10).unwrap().backup_files("x"), ["x.bak"]);
+        assert_eq!(plan(&[], 10).unwrap().bounds.backup_files("x"), ["x.bak"]);
         let words = ["--server-dir", "/var/opt/b/", "--server-dir", "D:\\b"];
-        let files = plan(&words, 10).unwrap().backup_files("x");
+        let files = plan(&words, 10).unwrap().bounds.backup_files("x");
         assert_eq!(files, ["/var/opt/b/x.bak", "D:\\b\\x.bak"]);
         assert!(plan(&["--server-dir", "a'b"], 10).is_err());
     }

@@ -32,7 +32,7 @@ pub(crate) fn run(
     let server = Server::ask(&mut connection)?;
     let target = format!("mssql://{}@{}:{}", login.user, login.host, login.port);
     let mut home = Home::new(config, login, &mut connection, progress)?;
-    progress.tell(&announcement(config, &target));
+    progress.tell(&announcement(config, &target, config.mssql.at_a_time()));
     let mut running = Running { config, login, target, server, connection };
     let outcome = running.all(&mut home, &mut around, results);
     let left = home.finish();
@@ -81,7 +81,7 @@ impl Running<'_> {
 
     /// The databases of a run, base first; the base alone where the server encrypts none.
     fn databases(&mut self, home: &mut Home<'_>) -> Result<Vec<Database>> {
-        if self.config.given.aa {
+        if self.config.given.basics.aa {
             return Ok(vec![Database::Base, Database::Control]);
         }
         match home.try_encryption()? {
@@ -100,7 +100,7 @@ impl Running<'_> {
 
     /// Whether the server's buffers may be emptied, tried where they are to be.
     fn may_empty(&mut self) -> Result<bool> {
-        if !self.config.experiments.operations || self.config.mssql.warm_only {
+        if !self.config.experiments.operations || self.config.mssql.bounds.warm_only {
             return Ok(false);
         }
         for sql in COLD {
@@ -114,17 +114,11 @@ impl Running<'_> {
     }
 
     fn report(&self, experiment: Experiment, sides: Vec<Side>) -> Report {
-        let mut report = Report::new(experiment, sides);
-        report.set("server", self.server.version.as_str());
-        report.set("edition", self.server.edition.as_str());
-        report.set("target", self.target.as_str());
-        report.set("counters", self.server.counters.name());
-        report.set("rows", self.config.rows);
-        report.set("restarts", self.config.restarts);
+        let mut report = self.server.report(self.config, &self.target, sides);
+        report.experiment = experiment;
         if let Some(tls) = self.connection.negotiated() {
             report.set("tls", format!("{} {}", tls.protocol, tls.suite));
         }
-        report.limits.clone_from(&self.server.limits);
         if self.login.trust == Trust::Anyone {
             report.limits.push(
                 "--trust: the server's certificate was not checked, so anybody may have answered."
@@ -146,7 +140,7 @@ impl Running<'_> {
         let tasks = tasks(config, cold);
         let sides = databases
             .iter()
-            .map(|database| side(*database, &config.given.algorithm, self.server.ours));
+            .map(|database| side(*database, &config.given.basics.algorithm, self.server.ours));
         let mut report = self.report(Experiment::Server, sides.collect());
         report.cells = tasks.iter().map(|task| task.class.clone()).collect();
         if config.experiments.crud {
@@ -161,18 +155,14 @@ impl Running<'_> {
         let length = figures.length("the run on the server", pace, config.max_time);
         let counters = (self.server.counters, databases);
         let mut ground = SidesGround::new(config, home, counters, tasks, figures);
-        let ended = schedule::run(&mut ground, &length, config.given.seed, around);
+        let ended = schedule::run(&mut ground, &length, config.given.basics.seed, around);
         let SidesGround { mut figures, latencies, .. } = ground;
         for ((class, side), found) in &latencies {
             figures.report.latencies.extend(found.report(class, side));
         }
         figures.report.limits.append(&mut home.limits);
         let ended = figures.finish(ended, &mut results.server)?;
-        results.settings.rows = Some(config.rows);
-        results.settings.processes = config.mssql.connections;
-        results.subject.tables = 3;
-        let bytes = results.server.as_ref().map_or(0.0, |report| report.number("data_bytes"));
-        results.subject.bytes = whole(bytes);
+        describe(results, config);
         Ok(ended)
     }
 
@@ -184,19 +174,19 @@ impl Running<'_> {
     ) -> Result<Ended> {
         let config = self.config;
         let groups = backup::groups(config);
-        for path in config.mssql.backup_files(BACKUP) {
+        for path in config.mssql.bounds.backup_files(BACKUP) {
             home.keep_in_mind(&path);
         }
         let mut limits = Vec::new();
         let mut ciphers: Vec<Option<String>> = vec![None];
-        home.make(Database::Base, config.given.seed)?;
-        if config.given.aa {
+        home.make(Database::Base, config.given.basics.seed)?;
+        if config.given.basics.aa {
             ciphers.push(None);
         } else {
             match home.make_certificate()? {
                 Err(words) => limits.push(format!("No encrypted backups: {words}.")),
                 Ok(()) => {
-                    let files = config.mssql.backup_files(BACKUP);
+                    let files = config.mssql.bounds.backup_files(BACKUP);
                     let path = files.first().map_or("", String::as_str);
                     let wanted = (path, backup::ciphers(config));
                     let found = backup::usable(&mut self.connection, wanted, &mut limits)?;
@@ -221,12 +211,21 @@ impl Running<'_> {
         let counters = self.server.counters;
         let mut ground =
             BackupGround { home, groups, ciphers, counters, figures, connection: None };
-        let ended = schedule::run(&mut ground, &length, config.given.seed, around);
+        let ended = schedule::run(&mut ground, &length, config.given.basics.seed, around);
         ground.figures.finish(ended, &mut results.backup)
     }
 }
 
-fn side(database: Database, algorithm: &str, ours: bool) -> Side {
+/// What the results say of the databases, behind the server's report.
+pub(super) fn describe(results: &mut Results, config: &Config) {
+    results.settings.rows = Some(config.rows);
+    results.settings.processes = config.mssql.connections;
+    results.subject.tables = 3;
+    let bytes = results.server.as_ref().map_or(0.0, |report| report.number("data_bytes"));
+    results.subject.bytes = whole(bytes);
+}
+
+pub(super) fn side(database: Database, algorithm: &str, ours: bool) -> Side {
     let (label, role) = match database {
         Database::Base => ("plain", Role::Base),
         Database::Encrypted if ours => ("encrypted by tdekit serve", Role::Encrypted),
@@ -240,7 +239,7 @@ fn side(database: Database, algorithm: &str, ours: bool) -> Side {
 }
 
 /// The statements as the report lists them.
-fn statements() -> Vec<StatementInfo> {
+pub(super) fn statements() -> Vec<StatementInfo> {
     operations::all()
         .into_iter()
         .map(|planned| StatementInfo {

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use tdekit_bench_report::Metric;
+use tdekit_bench_report::{Experiment, Metric, Report, Side};
 
 use super::names::{FACTS, SESSION, query_stats};
 use super::tds::{Answer, Connection, TdsError, Value};
-use crate::error::{BenchError, Result};
+use crate::config::Config;
+use crate::error::Result;
 use crate::numbers::float;
 
 /// Bytes of a page, which physical reads count.
@@ -57,14 +58,26 @@ impl Server {
             let value = facts.rows.first().and_then(|row| row.get(at)).and_then(Value::text);
             value.unwrap_or_default().trim().to_owned()
         };
-        let (said, edition) = (text(0), text(1));
-        let first = said.lines().next().unwrap_or_default().trim().to_owned();
+        let said = text(0);
         let ours = said.to_lowercase().contains("tdekit")
             || connection.server().to_lowercase().contains("tdekit");
-        let version = match (ours, first.contains(&text(2))) {
+        let first = said.lines().next().unwrap_or_default().trim();
+        let mut server = Self::named(first, &text(1), &text(2), ours);
+        let mut may = |sql: &str| match connection.query(sql) {
+            Ok(_) => Ok(Ok(())),
+            Err(error) => refusal(error).map(Err),
+        };
+        let (session, texts) = (may(SESSION)?, may(&query_stats("none"))?);
+        server.count_by(session, texts);
+        Ok(server)
+    }
+
+    /// The server by the first line of its version, its edition and its product's version.
+    pub(super) fn named(first: &str, edition: &str, product: &str, ours: bool) -> Self {
+        let version = match (ours, first.contains(product)) {
             (true, _) => format!("tdekit serve, not SQL Server ({first})"),
-            (false, true) => first,
-            (false, false) => format!("{first} {}", text(2)),
+            (false, true) => first.to_owned(),
+            (false, false) => format!("{first} {product}"),
         };
         let mut limits = Vec::new();
         if ours {
@@ -73,28 +86,43 @@ impl Server {
                     .to_owned(),
             );
         }
-        let mut may = |sql: &str, what: &str| match connection.query(sql) {
-            Ok(_) => Ok(true),
-            Err(error) => {
-                limits.push(format!("{what} may not be read: {}.", refusal(error)?));
-                Ok::<bool, BenchError>(false)
-            }
-        };
-        let session = may(SESSION, "sys.dm_exec_sessions")?;
-        let texts = may(&query_stats("none"), "sys.dm_exec_query_stats")?;
-        let counters = match (texts, session) {
+        Self { version, edition: edition.to_owned(), ours, counters: Counters::Clock, limits }
+    }
+
+    /// Notes which counters may be read: those of the session and those by the text of statements,
+    /// each with the words of its refusal.
+    pub(super) fn count_by(&mut self, session: Result<(), String>, texts: Result<(), String>) {
+        self.counters = match (texts.is_ok(), session.is_ok()) {
             (true, true) => Counters::QueryStats,
             (false, true) => Counters::Session,
             (_, false) => Counters::Clock,
         };
-        if counters == Counters::Session {
-            limits.push(
+        let all = [(session, "sys.dm_exec_sessions"), (texts, "sys.dm_exec_query_stats")];
+        for (found, what) in all {
+            if let Err(words) = found {
+                self.limits.push(format!("{what} may not be read: {words}."));
+            }
+        }
+        if self.counters == Counters::Session {
+            self.limits.push(
                 "Statements are counted by the own session: in whole milliseconds, each with the \
                  reading of the counters in it."
                     .to_owned(),
             );
         }
-        Ok(Self { version, edition, ours, counters, limits })
+    }
+
+    /// A report on it, where the run or the script of a run is known by `target`.
+    pub(super) fn report(&self, config: &Config, target: &str, sides: Vec<Side>) -> Report {
+        let mut report = Report::new(Experiment::Server, sides);
+        report.set("server", self.version.as_str());
+        report.set("edition", self.edition.as_str());
+        report.set("target", target);
+        report.set("counters", self.counters.name());
+        report.set("rows", config.rows);
+        report.set("restarts", config.restarts);
+        report.limits.clone_from(&self.limits);
+        report
     }
 }
 
@@ -125,13 +153,14 @@ impl Used {
             let value = row.get(at).and_then(Value::int).unwrap_or(0);
             u64::try_from(value).unwrap_or(0)
         };
-        Self {
-            cpu_ns: at(0).saturating_mul(unit_ns),
-            reads: at(1),
-            writes: at(2),
-            physical_reads: at(3),
-            elapsed_ns: at(4).saturating_mul(unit_ns),
-        }
+        Self::counted(std::array::from_fn(at), unit_ns)
+    }
+
+    /// The same of numbers.
+    pub(super) fn counted(counts: [u64; 5], unit_ns: u64) -> Self {
+        let [cpu, reads, writes, physical_reads, elapsed] = counts;
+        let (cpu_ns, elapsed_ns) = (cpu.saturating_mul(unit_ns), elapsed.saturating_mul(unit_ns));
+        Self { cpu_ns, reads, writes, physical_reads, elapsed_ns }
     }
 
     pub(super) fn since(&self, before: &Self) -> Self {
@@ -145,11 +174,11 @@ impl Used {
     }
 
     pub(super) fn add(&mut self, other: &Self) {
-        self.cpu_ns += other.cpu_ns;
-        self.reads += other.reads;
-        self.writes += other.writes;
-        self.physical_reads += other.physical_reads;
-        self.elapsed_ns += other.elapsed_ns;
+        self.cpu_ns = self.cpu_ns.saturating_add(other.cpu_ns);
+        self.reads = self.reads.saturating_add(other.reads);
+        self.writes = self.writes.saturating_add(other.writes);
+        self.physical_reads = self.physical_reads.saturating_add(other.physical_reads);
+        self.elapsed_ns = self.elapsed_ns.saturating_add(other.elapsed_ns);
     }
 
     /// The values that a report holds. Times of 0 were too short for the server's clock, and are

@@ -30,7 +30,7 @@ const WARM_UP_BLOCKS: u32 = 8;
 
 /// The work of a class.
 #[derive(Debug, Clone, Copy)]
-enum Work {
+pub(super) enum Work {
     Operation {
         operation: Operation,
         cold: bool,
@@ -49,7 +49,7 @@ enum Work {
 #[derive(Debug, Clone)]
 pub(super) struct Task {
     pub(super) class: Class,
-    work: Work,
+    pub(super) work: Work,
 }
 
 /// Classes of a run; `cold` where the server's buffers may be emptied.
@@ -101,6 +101,11 @@ pub(super) fn tasks(config: &Config, cold: bool) -> Vec<Task> {
         tasks.push(Task { class, work: Work::FullBackup { compressed } });
     }
     tasks
+}
+
+/// Whether the server counts an operation's statements by their text. DDL has no plan.
+pub(super) fn counted_by_text(operation: Operation) -> bool {
+    operation != Operation::Reindex
 }
 
 /// The connections of a side of a restart.
@@ -261,7 +266,7 @@ impl<'a, 'h> SidesGround<'a, 'h> {
         let Some(seat) = self.seats.get_mut(place.side) else { return Ok(Vec::new()) };
         let connection = &mut seat.one;
         let mut rng = Rng::with_seed(place.seed);
-        let of_texts = counters == Counters::QueryStats && operation != Operation::Reindex;
+        let of_texts = counters == Counters::QueryStats && counted_by_text(operation);
         let prefix = format!("{} {side} {}", self.tag, operation.name());
         let before = if of_texts { by_tag(connection, &prefix)? } else { BTreeMap::new() };
         let mut costs = Vec::new();
@@ -290,7 +295,7 @@ impl<'a, 'h> SidesGround<'a, 'h> {
     fn backup_block(&mut self, at: usize, place: Place, compressed: bool) -> Result<Vec<Run>> {
         let (cell, side) = self.names(at, place.side);
         let Some(database) = self.databases.get(place.side).copied() else { return Ok(Vec::new()) };
-        let files = self.config.mssql.backup_files(database.name());
+        let files = self.config.mssql.bounds.backup_files(database.name());
         let Some(path) = files.first() else { return Ok(Vec::new()) };
         self.home.keep_in_mind(path);
         let counters = self.counters;
@@ -320,7 +325,11 @@ fn cost(
 
 /// The whole class, and each of its statements. Where the server tells nothing of one, the class
 /// has the client's clock alone.
-fn as_runs(place: Place, (cell, side): (&str, &str), costs: &[(Option<Used>, u64)]) -> Vec<Run> {
+pub(super) fn as_runs(
+    place: Place,
+    (cell, side): (&str, &str),
+    costs: &[(Option<Used>, u64)],
+) -> Vec<Run> {
     let of = |used: Option<Used>, client_ns: u64| {
         let mut values = used.map(|used| used.values()).unwrap_or_default();
         values.insert(Metric::ClientElapsed, float(client_ns));
@@ -334,7 +343,8 @@ fn as_runs(place: Place, (cell, side): (&str, &str), costs: &[(Option<Used>, u64
             whole
         });
     }
-    let mut runs = vec![of(whole, costs.iter().map(|(_, client_ns)| client_ns).sum())];
+    let client_ns = costs.iter().fold(0_u64, |sum, (_, client_ns)| sum.saturating_add(*client_ns));
+    let mut runs = vec![of(whole, client_ns)];
     runs.extend(
         (0..).zip(costs).map(|(index, (used, client_ns))| Run {
             statement: Some(index),

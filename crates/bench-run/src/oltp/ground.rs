@@ -114,7 +114,7 @@ pub(crate) fn run(
     let figures = Figures::new(report, config, &results.settings);
     let length = figures.length("the OLTP workloads", (plan.restarts, plan.pairs), plan.max_time);
     let mut ground = OltpGround { target, figures, cells, block_s };
-    let ended = schedule::run(&mut ground, &length, config.given.seed, around.inner());
+    let ended = schedule::run(&mut ground, &length, config.given.basics.seed, around.inner());
     let left = ground.target.leave();
     let ended = ground.figures.finish(ended, &mut results.oltp);
     match (left, &ended) {

@@ -78,7 +78,7 @@ impl<'a> MariaDb<'a> {
         check_space(place, each.saturating_mul(copies))?;
         let directory = private::directory(place, ".tdekit-bench-")?;
         progress.say("setting up the sides");
-        let sides = set_up(plan, tools, config.given.aa, directory.path())?;
+        let sides = set_up(plan, tools, config.given.basics.aa, directory.path())?;
         let mut made = Self {
             plan,
             sides,
@@ -102,7 +102,7 @@ impl<'a> MariaDb<'a> {
         for side in &made.sides {
             interrupt::check()?;
             progress.say(format!("filling the tables: {}", side.side.label));
-            let (engine, bytes) = made.fill(side, config.given.seed)?;
+            let (engine, bytes) = made.fill(side, config.given.basics.seed)?;
             if side.side.role == Role::Base {
                 (made.engine, made.data_bytes) = (engine.clone(), bytes);
             }

@@ -307,12 +307,12 @@ impl OltpPlan {
         let mut found = Self {
             workloads,
             threads,
-            rows: given.rows.unwrap_or(given.by_quick(ROWS)),
+            rows: given.basics.rows.unwrap_or(given.basics.by_quick(ROWS)),
             plugins,
             mysql,
             rate: given.rate,
-            restarts: given.first_stage().unwrap_or(given.by_quick(RESTARTS)),
-            pairs: given.pairs.unwrap_or(1),
+            restarts: given.first_stage().unwrap_or(given.basics.by_quick(RESTARTS)),
+            pairs: given.basics.pairs.unwrap_or(1),
             max_time: given.max_time(MAX_TIME_S),
             ..self.clone()
         };
@@ -333,7 +333,7 @@ impl OltpPlan {
             );
             return Err(BenchError::option("--max-connections", reason));
         }
-        server.check_room(self.rows, needed_bytes)?;
+        server.room.check(self.rows, needed_bytes)?;
         self.trust = server.mysql_trust(url);
         // A dry run needs none.
         if !server.dry_run {

@@ -62,7 +62,7 @@ impl<'a> Sqlite<'a> {
         progress.say("filling the tables");
         let plain = directory.path().join(NAME);
         let page_size_bytes = config.page_size_bytes();
-        fill(&plain, plan, page_size_bytes, config.given.seed)?;
+        fill(&plain, plan, page_size_bytes, config.given.basics.seed)?;
         interrupt::check()?;
         progress.say("setting up the sides");
         let choice = SideChoice { config, tools, page_size_bytes };
@@ -109,7 +109,7 @@ fn idle_transactions(
     let mut found = Vec::new();
     for workload in plan.workloads.iter().copied().filter(|each| *each != Workload::FullScan) {
         let time = idle_time(|number| {
-            let seed = config.given.seed.wrapping_add(number);
+            let seed = config.given.basics.seed.wrapping_add(number);
             let share = OltpShare::new(plan, workload, IDLE_NS, seed);
             let done: OltpDone = worker.ask(&Request::Oltp(share))?;
             Ok((done.cost.used.cpu_ns, done.transactions))

@@ -7,7 +7,7 @@ use tdekit_wire_tds::{Command, DoneKind, Flow, Message, SqlType, Value};
 
 use super::compile::{Code, Op, Step};
 use super::messages;
-use crate::ast::Action;
+use crate::ast::{Action, SetValue};
 use crate::error::{Ends, Error, Result};
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
@@ -15,6 +15,12 @@ use crate::value::{Val, convert, datetime};
 
 /// How many loop steps pass between two looks at the client's cancel flag.
 const CANCEL_EVERY: u32 = 1024;
+
+/// SET NOEXEC OFF, the only statement that is carried out under SET NOEXEC ON.
+fn ends_noexec(op: &Op) -> bool {
+    let Op::Act(Action::SetOption(names, SetValue::Off)) = op else { return false };
+    names.iter().any(|name| name == "NOEXEC")
+}
 
 impl Run<'_> {
     /// Runs statements. An error comes back only where a TRY block waits for it.
@@ -112,6 +118,9 @@ impl Run<'_> {
     }
 
     fn op(&mut self, step: &Step, frame: &mut Frame) -> Result<Signal> {
+        if self.s.state.options.noexec && !ends_noexec(&step.op) {
+            return Ok(Signal::Next);
+        }
         if self.s.state.options.fmtonly {
             self.s.line = step.line;
             return self.shape(step, frame);

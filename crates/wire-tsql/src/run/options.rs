@@ -13,6 +13,7 @@ pub(crate) struct Options {
     pub(crate) quoted_identifier: bool,
     pub(crate) implicit_transactions: bool,
     pub(crate) fmtonly: bool,
+    pub(crate) noexec: bool,
     pub(crate) datefirst: i64,
     pub(crate) dateformat: Order,
     /// Milliseconds; negative waits for ever.
@@ -34,6 +35,7 @@ impl Default for Options {
             quoted_identifier: true,
             implicit_transactions: false,
             fmtonly: false,
+            noexec: false,
             datefirst: 7,
             dateformat: Order::Mdy,
             lock_timeout_ms: -1,

@@ -107,7 +107,8 @@ impl Run<'_> {
             }
             ("IMPLICIT_TRANSACTIONS", _) => options.implicit_transactions = on,
             ("FMTONLY", _) => options.fmtonly = on,
-            ("NOEXEC" | "PARSEONLY" | "FORCEPLAN", SetValue::On) => {
+            ("NOEXEC", _) => options.noexec = on,
+            ("PARSEONLY" | "FORCEPLAN", SetValue::On) => {
                 return unsupported(&format!("{name} ON"));
             }
             ("NUMERIC_ROUNDABORT" | "ARITHIGNORE" | "CURSOR_CLOSE_ON_COMMIT", SetValue::On)

@@ -1,0 +1,255 @@
+//! A record of a script's output: one line of ASCII without blanks, as T-SQL writes it and as it is
+//! read.
+//!
+//! `tdekit|VERSION|SESSION|STEP|KIND|FIELD...|CHECK|;`
+//!
+//! SESSION is the same in all records of one run. STEP numbers the records from 1, in the order in
+//! which the script has them. CHECK is the sum of the parts from SESSION on, each taken modulo
+//! [`PRIME`] and times its place, modulo [`PRIME`]: a digit that is changed changes it. Fields are
+//! percent-encoded (RFC 3986, 2.1), so clients may break a line anywhere and pad it with blanks.
+
+/// Version of the records and of their order. It rises when a reader of this one would misread
+/// them.
+pub(super) const VERSION: u64 = 1;
+/// A line that begins so begins a record.
+pub(super) const START: &str = "tdekit|";
+/// The end of a record.
+pub(super) const END: &str = "|;";
+/// Larger than any place, so that no change of one digit goes unseen.
+const PRIME: u64 = 99_991;
+/// Digits of the largest number: no server counts further, and sums of such stay exact.
+const DIGITS: usize = 18;
+/// Factor of a word's characters.
+const FACTOR: u64 = 31;
+/// Characters of a record at most: clients cut columns at 256.
+const COLUMN: &str = "varchar(250)";
+
+/// Statement that gives a batch the number of its session, `@s`. The server keeps the time of login
+/// for as long as a session lives.
+pub(super) const SESSION: &str = "DECLARE @s bigint = (SELECT DATEDIFF(second, '20200101', \
+    login_time) FROM sys.dm_exec_sessions WHERE session_id = @@SPID)";
+
+/// A field, as the script's text has it.
+pub(super) enum Field {
+    /// Known when the script is written.
+    Static(String),
+    /// An expression that gives a number of 0 or more.
+    Number(String),
+    /// A variable that holds an encoded word, beside the variable that [`hashing`] leaves.
+    Word { variable: &'static str, hash: &'static str },
+}
+
+impl Field {
+    pub(super) fn of(value: impl ToString) -> Self {
+        Self::Static(encoded(&value.to_string()))
+    }
+}
+
+/// The expression that gives a record, where `@s` is the session. `step` is a number or a variable.
+pub(super) fn expression(step: &str, kind: &str, fields: &[Field]) -> String {
+    let mut parts = vec![format!("'{START}{VERSION}|'"), "@s".to_owned()];
+    let mut sum = vec!["@s % 99991".to_owned(), format!("2 * ({step} % {PRIME})")];
+    parts.push(format!("'|', {step}, '|{kind}'"));
+    let mut fixed = 3 * weight(kind);
+    for (place, field) in (4..).zip(fields) {
+        match field {
+            Field::Static(text) => {
+                parts.push(format!("'|{text}'"));
+                fixed += place * weight(text);
+            }
+            Field::Number(number) => {
+                parts.push(format!("'|', {number}"));
+                sum.push(format!("{place} * ({number} % {PRIME})"));
+            }
+            Field::Word { variable, hash } => {
+                parts.push(format!("'|', {variable}"));
+                sum.push(format!("{place} * {hash}"));
+            }
+        }
+    }
+    let (parts, sum) = (parts.join(", "), sum.join(" + "));
+    let fixed = fixed % PRIME;
+    format!(
+        "CONVERT({COLUMN}, CONCAT({parts}, '|', ({fixed} + {sum}) % {PRIME}, '{END}')) AS tdekit"
+    )
+}
+
+/// Statements that encode the words in a variable, and leave their weight in `hash`, which they
+/// declare with `counter`.
+pub(super) fn hashing(variable: &str, hash: &str, counter: &str) -> String {
+    let replaced = ["%", " ", "|", "'"].into_iter().fold(variable.to_owned(), |inner, one| {
+        format!("REPLACE({inner}, '{}', '{}')", one.replace('\'', "''"), encoded(one))
+    });
+    format!(
+        "SET {variable} = {replaced}; DECLARE {hash} bigint = 0, {counter} int = 1; \
+         WHILE {counter} <= LEN({variable}) BEGIN SET {hash} = ({hash} * {FACTOR} + \
+         UNICODE(SUBSTRING({variable}, {counter}, 1))) % {PRIME}; SET {counter} += 1; END"
+    )
+}
+
+/// A record that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Record {
+    /// Its line in the file, from 1.
+    pub(super) line: usize,
+    pub(super) session: u64,
+    pub(super) step: u64,
+    pub(super) kind: String,
+    /// Still encoded.
+    pub(super) fields: Vec<String>,
+}
+
+/// Why the text of a record is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Flaw {
+    /// Of a later script.
+    Version(String),
+    /// Not of this shape, or a number that is too large.
+    Shape,
+    /// Some part of it was changed.
+    Check,
+}
+
+impl Record {
+    /// Reads a record without its [`START`] and [`END`].
+    pub(super) fn parse(line: usize, text: &str) -> Result<Self, Flaw> {
+        let parts: Vec<&str> = text.split('|').collect();
+        let [version, rest @ .., check] = parts.as_slice() else { return Err(Flaw::Shape) };
+        if *version != VERSION.to_string() {
+            return Err(Flaw::Version((*version).to_owned()));
+        }
+        let [session, step, kind, fields @ ..] = rest else { return Err(Flaw::Shape) };
+        let plain = |part: &&&str| part.bytes().all(|byte| byte.is_ascii_graphic());
+        if rest.iter().filter(plain).count() != rest.len() {
+            return Err(Flaw::Shape);
+        }
+        let (session, step) = (number(session)?, number(step)?);
+        fields
+            .iter()
+            .filter(|field| is_number(field))
+            .try_for_each(|field| number(field).map(drop))?;
+        let sum: u64 = (1..).zip(rest).map(|(place, part)| place * weight(part)).sum();
+        if number(check)? != sum % PRIME {
+            return Err(Flaw::Check);
+        }
+        let fields = fields.iter().map(|field| (*field).to_owned()).collect();
+        Ok(Self { line, session, step, kind: (*kind).to_owned(), fields })
+    }
+
+    /// Its fields as words.
+    pub(super) fn words<const N: usize>(&self) -> Option<[String; N]> {
+        let words: Option<Vec<String>> = self.fields.iter().map(|field| decoded(field)).collect();
+        words?.try_into().ok()
+    }
+
+    /// Its fields as numbers.
+    pub(super) fn numbers<const N: usize>(&self) -> Option<[u64; N]> {
+        let numbers: Result<Vec<u64>, Flaw> =
+            self.fields.iter().map(|field| number(field)).collect();
+        numbers.ok()?.try_into().ok()
+    }
+}
+
+fn is_number(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn number(part: &str) -> Result<u64, Flaw> {
+    match is_number(part) && part.len() <= DIGITS {
+        true => part.parse().map_err(|_| Flaw::Shape),
+        false => Err(Flaw::Shape),
+    }
+}
+
+/// What a part counts in the check.
+fn weight(part: &str) -> u64 {
+    match number(part) {
+        Ok(number) => number % PRIME,
+        Err(_) => {
+            part.chars().fold(0, |hash, one| (hash * FACTOR + u64::from(u32::from(one))) % PRIME)
+        }
+    }
+}
+
+/// Percent-encoded, as a field holds it.
+pub(super) fn encoded(text: &str) -> String {
+    let mut found = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_graphic() && !b"%|'".contains(&byte) {
+            found.push(char::from(byte));
+        } else {
+            found.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    found
+}
+
+pub(super) fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
+        bytes.push(u8::try_from(digit()? * 16 + digit()?).ok()?);
+    }
+    let text = String::from_utf8(bytes).ok()?;
+    (!text.chars().any(char::is_control)).then_some(text)
+}
+
+/// A record as a server writes it.
+#[cfg(test)]
+pub(super) fn written(session: u64, step: u64, kind: &str, fields: &[&str]) -> String {
+    let fields: Vec<String> = fields.iter().map(|field| encoded(field)).collect();
+    let parts = [session.to_string(), step.to_string(), kind.to_owned()];
+    let parts: Vec<String> = parts.into_iter().chain(fields).collect();
+    let sum: u64 = (1..).zip(&parts).map(|(place, part)| place * weight(part)).sum();
+    format!("{START}{VERSION}|{}|{}{END}", parts.join("|"), sum % PRIME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Record, Flaw> {
+        Record::parse(1, text.strip_prefix(START).unwrap().strip_suffix(END).unwrap())
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let text = written(77, 3, "fact", &["version", "A 15.0 | 50 % of 'it'"]);
+        assert!(!text.contains([' ', '\'']), "{text}");
+        let found = parse(&text).unwrap();
+        assert_eq!((found.session, found.step, found.kind.as_str()), (77, 3, "fact"));
+        assert_eq!(found.words().unwrap(), ["version", "A 15.0 | 50 % of 'it'"]);
+        assert_eq!(found.numbers::<2>(), None);
+        assert_eq!(parse(&written(1, 2, "m", &["7", "0"])).unwrap().numbers(), Some([7, 0]));
+    }
+
+    #[test]
+    fn no_change_of_a_character_goes_unseen() {
+        let text = written(123_456, 17, "mark", &["5", "1234567890", "operations/select/warm"]);
+        for (at, old) in text.char_indices().skip(START.len() + 2).take(text.len() - 11) {
+            for new in ['0', '1', '7', '9', 'x', '|'] {
+                let mut changed = text.clone();
+                changed.replace_range(at..=at, &new.to_string());
+                assert!(new == old || parse(&changed).is_err(), "{changed}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_and_versions_have_bounds() {
+        assert!(parse(&written(1, 1, "m", &["999999999999999999"])).is_ok());
+        for bad in ["9999999999999999999", "99999999999999999999999999999999999999999"] {
+            assert_eq!(parse(&written(1, 1, "m", &[bad])), Err(Flaw::Shape));
+        }
+        let later = written(1, 1, "m", &[]).replace("tdekit|1|", "tdekit|2|");
+        assert_eq!(parse(&later), Err(Flaw::Version("2".to_owned())));
+        for bad in ["tdekit||;", "tdekit|1|;", "tdekit|1|2|;", "tdekit|1|a|b|c|d|;"] {
+            assert_eq!(parse(bad), Err(Flaw::Shape), "{bad}");
+        }
+    }
+}
