@@ -5,8 +5,12 @@ mod common;
 mod served;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -28,7 +32,11 @@ impl Bench {
     }
 
     fn command(&self, words: &str) -> Command {
-        let target = format!("mssql://sa@localhost:{}", self.served.address().port());
+        self.command_at(self.served.address().port(), words)
+    }
+
+    fn command_at(&self, port: u16, words: &str) -> Command {
+        let target = format!("mssql://sa@localhost:{port}");
         let words = words.split_whitespace().map(str::to_owned);
         let words = ["bench".to_owned(), "--target".to_owned(), target].into_iter().chain(words);
         let mut command = self.served.place.command(words);
@@ -161,6 +169,52 @@ fn a_stopped_run_leaves_nothing_and_a_lost_server_is_told() {
     for wanted in ["connection to the server", "remains on the server", "DROP DATABASE"] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
+}
+
+/// A way to the server that loses the first answer behind which `file` is there.
+fn lossy(server: SocketAddr, file: PathBuf) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let lost = Arc::new(AtomicBool::new(false));
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (mut client, mut server) = (client.unwrap(), TcpStream::connect(server).unwrap());
+            let (mut asked, mut asking) =
+                (server.try_clone().unwrap(), client.try_clone().unwrap());
+            std::thread::spawn(move || {
+                let _ended = std::io::copy(&mut asking, &mut asked);
+                let _gone = asked.shutdown(Shutdown::Both);
+            });
+            let (lost, file) = (lost.clone(), file.clone());
+            std::thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                while let Ok(count @ 1..) = server.read(&mut buffer) {
+                    if file.exists() && !lost.swap(true, Ordering::SeqCst) {
+                        break;
+                    }
+                    if client.write_all(&buffer[..count]).is_err() {
+                        break;
+                    }
+                }
+                let _gone = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn a_database_whose_making_was_not_answered_is_dropped() {
+    let bench = Bench::new();
+    let file = bench.path("data").join("tdekit_bench_encrypted.db");
+    let port = lossy(bench.served.address(), file.clone());
+    let words = format!("{SMALL} --experiment operations");
+    let output = bench.command_at(port, &words).output().unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.code() == Some(1) && said.contains("is lost"), "{said}");
+    assert!(!said.contains("database tdekit_bench_encrypted remains"), "{said}");
+    assert!(!file.exists());
+    bench.is_clean(&said);
 }
 
 #[test]

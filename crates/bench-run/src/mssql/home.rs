@@ -23,6 +23,8 @@ const LOOK: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(3600);
 /// DROP DATABASE of one that somebody uses.
 const IN_USE: i32 = 3702;
+/// Of one that is not there, and of a certificate.
+const NOT_THERE: [i32; 2] = [3701, 15151];
 
 /// Something that the run made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,11 +127,10 @@ impl<'a> Home<'a> {
             }
             self.made.push(Made::MasterKey);
         }
-        if let Err(words) = run(CREATE_CERTIFICATE)? {
-            return Ok(Err(words));
+        match self.ask_for(&mut connection, CREATE_CERTIFICATE, Made::Certificate) {
+            Ok(()) => Ok(Ok(())),
+            Err(error) => refusal(error).map(Err),
         }
-        self.made.push(Made::Certificate);
-        Ok(Ok(()))
     }
 
     /// Whether the server encrypts databases: tries it on an empty one.
@@ -148,16 +149,30 @@ impl<'a> Home<'a> {
     }
 
     fn create(&mut self, database: Database) -> Result<()> {
-        self.open(None)?.query(&database.create())?;
-        self.made.push(Made::Database(database));
-        Ok(())
+        let mut connection = self.open(None)?;
+        Ok(self.ask_for(&mut connection, &database.create(), Made::Database(database))?)
+    }
+
+    /// Asks for a thing whose name was free when the run began. It counts as made unless the server
+    /// says that it is not: an answer may be lost behind it.
+    fn ask_for(
+        &mut self,
+        connection: &mut Connection,
+        sql: &str,
+        made: Made,
+    ) -> Result<(), TdsError> {
+        let answer = connection.query(sql);
+        if !matches!(answer, Err(TdsError::ServerSaid { .. })) {
+            self.made.push(made);
+        }
+        answer.map(drop)
     }
 
     /// Drops a database that may be there, for the next restart.
     pub(super) fn remove(&mut self, database: Database) -> Result<()> {
         let made = Made::Database(database);
         if self.made.contains(&made) {
-            drop_database(&mut self.open(None)?, database)?;
+            drop_one(&mut self.open(None)?, &made)?;
             self.made.retain(|one| *one != made);
         }
         Ok(())
@@ -280,11 +295,16 @@ fn drop_database(connection: &mut Connection, database: Database) -> Result<(), 
 }
 
 fn drop_one(connection: &mut Connection, made: &Made) -> Result<(), TdsError> {
-    match made {
+    let dropped = match made {
         Made::Database(database) => drop_database(connection, *database),
         Made::Certificate => connection.query(DROP_CERTIFICATE).map(drop),
         Made::MasterKey => connection.query(DROP_MASTER_KEY).map(drop),
         Made::BackupFile(path) => connection.query(&names::delete_file(path)).map(drop),
+    };
+    match dropped {
+        // The answer was lost when it was asked for, and it was not made.
+        Err(TdsError::ServerSaid { number, .. }) if NOT_THERE.contains(&number) => Ok(()),
+        dropped => dropped,
     }
 }
 
