@@ -411,3 +411,25 @@ fn without_mysql_the_peer_says_how_to_get_it() {
     let run = bench(&rig, &["--target", "mariadb", "--peer", &peer, "--rows", "300"]);
     refused(&run, &["no MySQL server", "hint: "]);
 }
+
+#[test]
+fn base_against_base_is_plain_twice_and_may_do_more_on_purpose() {
+    let Some(mut rig) = ready() else { return };
+    let (server, port) = server(&rig, &[]);
+    with_password(&mut rig, PASSWORD);
+    let (before, admin) = (state(&server), url("admin", port));
+    let run = on(&rig, &admin, &["--aa"]);
+    assert!(run.err.contains("no set encrypted"), "{}", run.err);
+    assert_eq!(names(&results_of(&rig, run)["sides"]), ["base", "control"]);
+    refused(&on(&rig, &admin, &["--aa", "--inject", "30"]), &["oltp_read_only alone"]);
+    let words = ["--target", &admin, "--threads", "1", "--rows", "300", "--aa", "--inject", "100"];
+    let words = [&["--workload", "oltp_read_only"], &words[..], &SHORT[2..]].concat();
+    let oltp = results(&rig, &words);
+    for run in oltp["runs"].as_array().unwrap() {
+        let of = |name: &str| run["values"][name].as_f64().unwrap();
+        let selects = if run["side"] == "base" { 100.0 } else { 110.0 };
+        assert_eq!(of("queries"), selects * of("transactions"), "{run}");
+    }
+    assert_eq!(state(&server), before);
+    server.stop().unwrap();
+}

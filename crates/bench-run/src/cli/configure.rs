@@ -43,7 +43,7 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
         let reason = "on SQLite it is for the mixes of crud; sysbench has one, on a server";
         return Err(BenchError::option("--rate", reason));
     }
-    let oltp = args.oltp.filled(given, &args.peer, &args.server)?;
+    let oltp = args.oltp.filled(given, &args.peer, &args.server)?.injected(args.mssql.inject)?;
     let on_sql_server = experiments.server;
     let usual_processes = match args.calibrate && !args.default_length {
         true => 2,

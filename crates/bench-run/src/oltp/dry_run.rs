@@ -37,7 +37,8 @@ pub(crate) fn dry_run(config: &Config) -> String {
     }
     script.part("In each restart anew; filled by sysbench, sets in random order");
     script.statement(&TableSet::drop_all(tables));
-    for set in [TableSet::Plain, TableSet::Encrypted] {
+    let second = if plan.control { TableSet::Control } else { TableSet::Encrypted };
+    for set in [TableSet::Plain, second] {
         script.filling(plan);
         for clause in Clause::ALL {
             script.comments([format!("where it takes {}:", clause.option(true)).as_str()]);

@@ -39,6 +39,8 @@ pub(super) struct Load {
     pub(super) threads: u32,
     pub(super) seconds: f64,
     pub(super) seed: u64,
+    /// Of a transaction that is made of so many point selects.
+    pub(super) selects: Option<u64>,
 }
 
 /// An engine that workloads run on, in several ways: its sides.
@@ -103,6 +105,9 @@ pub(crate) fn run(
     report.set("rows", plan.rows);
     report.set("restarts", plan.restarts);
     report.set("block_s", block_s);
+    if let Some(more) = plan.inject {
+        report.limits.push(format!("The second side does {more} thousandths more on purpose."));
+    }
     if let Some(rate) = plan.rate.filter(|_| plan.on_server()) {
         report.set(RATE, rate);
         report.limits.push(format!(
@@ -113,7 +118,8 @@ pub(crate) fn run(
     }
     let figures = Figures::new(report, config, &results.settings);
     let length = figures.length("the OLTP workloads", (plan.restarts, plan.pairs), plan.max_time);
-    let mut ground = OltpGround { target, figures, cells, block_s };
+    let inject = plan.inject;
+    let mut ground = OltpGround { target, figures, cells, block_s, inject };
     let ended = schedule::run(&mut ground, &length, config.given.basics.seed, around.inner());
     let left = ground.target.leave();
     let ended = ground.figures.finish(ended, &mut results.oltp);
@@ -159,12 +165,17 @@ struct Cell {
     threads: u32,
 }
 
+/// Point selects of a transaction that an injected cost makes longer, by whole hundredths.
+const SELECTS: u64 = 100;
+
 /// A target as the schedule runs it.
 struct OltpGround<'a> {
     target: Box<dyn Target + 'a>,
     figures: Figures,
     cells: Vec<Cell>,
     block_s: f64,
+    /// That of the plan.
+    inject: Option<u64>,
 }
 
 impl Ground for OltpGround<'_> {
@@ -200,6 +211,7 @@ impl Ground for OltpGround<'_> {
             seconds: self.block_s,
             // Sysbench takes a positive number of 31 bits.
             seed: 1 + (place.seed >> 34),
+            selects: self.inject.map(|more| SELECTS + if place.side > 0 { more / 10 } else { 0 }),
         };
         let measured = self.target.block(place.side, load)?;
         let side = self.figures.report.sides.get(place.side).ok_or_else(|| no_side(place.side))?;

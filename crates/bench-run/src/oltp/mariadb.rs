@@ -246,7 +246,7 @@ impl Target for MariaDb<'_> {
             }
             let sysbench = self.sysbench(&server)?;
             let (workload, seed) = (Workload::ReadOnly, u64::from(number) + 1);
-            sysbench.run(Load { workload, threads: 4, seconds: 2.0, seed }, None)?;
+            sysbench.run(Load { workload, threads: 4, seconds: 2.0, seed, selects: None }, None)?;
             server.pause();
             Ok((server, sysbench))
         })?;

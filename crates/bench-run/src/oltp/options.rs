@@ -83,6 +83,12 @@ pub(crate) struct OltpPlan {
     pub(crate) plugins: Vec<&'static str>,
     #[arg(skip)]
     pub(super) mysql: Option<MysqlPeer>,
+    /// Base against base again.
+    #[arg(skip)]
+    pub(crate) control: bool,
+    /// So many thousandths more statements of the second side's transactions than are counted.
+    #[arg(skip)]
+    pub(crate) inject: Option<u64>,
     /// Whose certificate a server that is there may have; none for plain connections.
     #[arg(skip)]
     pub(super) trust: Option<Trust>,
@@ -311,6 +317,7 @@ impl OltpPlan {
             plugins,
             mysql,
             rate: given.rate,
+            control: given.basics.aa,
             restarts: given.first_stage().unwrap_or(given.basics.by_quick(RESTARTS)),
             pairs: given.basics.pairs.unwrap_or(1),
             max_time: given.max_time(MAX_TIME_S),
@@ -318,6 +325,21 @@ impl OltpPlan {
         };
         found.come_to(server)?;
         Ok(found)
+    }
+
+    /// With so many thousandths more to do on the second side, where sysbench does it: statements
+    /// of the transaction that has their number as an option.
+    ///
+    /// # Errors
+    /// For other workloads, and less than whole hundredths.
+    pub(crate) fn injected(self, asked: Option<u64>) -> Result<Self> {
+        let by_sysbench = matches!(self.target, OltpTarget::MariaDb | OltpTarget::Server(_));
+        let Some(more) = asked.filter(|_| by_sysbench) else { return Ok(self) };
+        if self.workloads != [Workload::ReadOnly] || !more.is_multiple_of(10) {
+            let reason = "sysbench adds whole hundredths, to --workload oltp_read_only alone";
+            return Err(BenchError::option("--inject", reason));
+        }
+        Ok(Self { inject: Some(more), ..self })
     }
 
     /// Where the target is a MySQL server that is there: checks that the run takes no more of it

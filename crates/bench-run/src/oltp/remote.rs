@@ -100,6 +100,7 @@ impl<'a> Remote<'a> {
         let shared = "Both sets of tables share one server: logs and temporary files are as its \
                       own settings have them on both sides.";
         limits.push(match clause {
+            _ if plan.control => "Both sets of tables are plain.".to_owned(),
             Some(_) => shared.to_owned(),
             None => {
                 "The server does not make encrypted tables beside plain ones: load figures, no \
@@ -110,6 +111,7 @@ impl<'a> Remote<'a> {
         limits.extend(home.client.logs().filter(|_| clause == Some(Clause::MySql)));
         limits.extend(home.client.provider());
         let sets = match clause {
+            _ if plan.control => vec![TableSet::Plain, TableSet::Control],
             Some(_) => vec![TableSet::Plain, TableSet::Encrypted],
             None => vec![TableSet::Plain],
         };
@@ -146,13 +148,14 @@ pub(super) fn announcement(plan: &OltpPlan, url: &ServerUrl) -> String {
     };
     format!(
         "On {url} the run makes a database of its own, or where {} may not, tables in {}; fills \
-         two sets of {} tables with {} rows each, one set encrypted, in each of {} restarts; and \
+         two sets of {} tables with {} rows each, {} set encrypted, in each of {} restarts; and \
          drops all of it in the end. It needs some {} MB there and up to {connections}, and \
          {load}, for some {} s.",
         url.user,
         url.database,
         plan.tables,
         plan.rows,
+        if plan.control { "no" } else { "one" },
         plan.restarts,
         plan.needed_bytes() / 1_000_000,
         plan.max_time.as_secs(),
@@ -185,6 +188,7 @@ impl Target for Remote<'_> {
             let (id, label, role, cipher) = match set {
                 TableSet::Plain if self.sets.len() == 1 => ("server", "as it is", Role::Base, None),
                 TableSet::Plain => ("base", option(false), Role::Base, None),
+                TableSet::Control => ("control", "plain again", Role::Encrypted, None),
                 TableSet::Encrypted => {
                     ("encrypted", option(true), Role::Encrypted, Some("the server's own"))
                 }

@@ -192,7 +192,7 @@ impl Target for Sqlite<'_> {
         self.copies = Some(copies);
         let (workload, seed) = (Workload::ReadOnly, u64::from(number) + 1);
         for side in 0..self.seats.len() {
-            self.block(side, Load { workload, threads: 1, seconds: 0.3, seed })?;
+            self.block(side, Load { workload, threads: 1, seconds: 0.3, seed, selects: None })?;
         }
         Ok(())
     }

@@ -51,6 +51,8 @@ impl Clause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TableSet {
     Plain,
+    /// Plain again, in the place of the encrypted set: `--aa`.
+    Control,
     Encrypted,
 }
 
@@ -66,6 +68,7 @@ impl TableSet {
     fn aside(self, table: u32) -> String {
         let kind = match self {
             Self::Plain => "plain",
+            Self::Control => "control",
             Self::Encrypted => "encrypted",
         };
         format!("{ASIDE}{kind}_{table}")
@@ -91,7 +94,9 @@ impl TableSet {
     pub(super) fn drop_all(tables: u32) -> String {
         let names: Vec<String> = (1..=tables)
             .flat_map(|table| {
-                [format!("sbtest{table}"), Self::Plain.aside(table), Self::Encrypted.aside(table)]
+                let sets = [Self::Plain, Self::Control, Self::Encrypted];
+                let aside = sets.map(|set| set.aside(table));
+                [format!("sbtest{table}")].into_iter().chain(aside)
             })
             .map(|name| format!("`{name}`"))
             .collect();

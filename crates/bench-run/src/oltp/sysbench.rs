@@ -107,6 +107,10 @@ impl Sysbench {
             .arg(format!("--mysql-ignore-errors={IGNORED_ERRORS}"))
             .arg(format!("--rand-seed={}", load.seed))
             .args(self.rate.map(|rate| format!("--rate={rate}")));
+        if let Some(selects) = load.selects {
+            command.args(["--skip-trx=on", "--range-selects=off"]);
+            command.arg(format!("--point-selects={selects}"));
+        }
         let own = Use::of_this_process();
         let ran = run(&mut command, server)?;
         let own = Use::of_this_process().since(&own);
