@@ -1,5 +1,6 @@
 //! The files that a run leaves behind.
 
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -117,12 +118,29 @@ pub(super) fn print(text: &str) -> Result<()> {
 }
 
 fn replace(path: &Path, text: &str) -> Result<()> {
+    // A device or a pipe takes the text, and stays what it is.
+    let kind = path.metadata().map(|there| there.file_type());
+    if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir()) {
+        let written = OpenOptions::new().write(true).open(path);
+        let written = written.and_then(|mut there| there.write_all(text.as_bytes()));
+        return written.map_err(BenchError::file("cannot write", path));
+    }
     private::replace(path, text.as_bytes(), 0o644)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_stays_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("null");
+        std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+        replace(&path, "text").unwrap();
+        assert_eq!(std::fs::read_link(&path).unwrap(), Path::new("/dev/null"));
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
+    }
 
     #[test]
     fn reports_replace_older_ones_whole() {

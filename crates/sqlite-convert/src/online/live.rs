@@ -21,6 +21,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// How long others wait for us while we wait for others.
 const BUSY_WAIT: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long a process that would not follow may be the child of a fork, and how often that is
+/// looked at.
+const FORK_WAIT: Duration = Duration::from_millis(200);
+const FORK_LOOK: Duration = Duration::from_millis(5);
 /// Bytes at the start of the index of a log, by which connections tell whether it is good.
 const INDEX_HEADER_LEN: usize = 96;
 
@@ -67,10 +71,17 @@ impl Live {
             return Err(DatabaseError::Replaced { path: self.path.clone() });
         }
         let metadata = self.file.metadata().map_err(io_error("examine", &self.path))?;
-        let holders = strangers_of(&metadata);
-        match holders.is_empty() {
-            true => Ok(()),
-            false => Err(DatabaseError::WithoutExtension { path: self.path.clone(), holders }),
+        let begun = Instant::now();
+        loop {
+            let holders = strangers_of(&metadata);
+            if holders.is_empty() {
+                return Ok(());
+            }
+            // The child of a fork has what its parent had open until it is another program.
+            if begun.elapsed() > FORK_WAIT {
+                return Err(DatabaseError::WithoutExtension { path: self.path.clone(), holders });
+            }
+            sleep(FORK_LOOK);
         }
     }
 
