@@ -125,7 +125,7 @@ fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome> {
     let files = run_files(args.json.as_deref(), args.html.as_deref());
     let (csv, csv_blocks) = (args.csv.clone(), args.csv_blocks.clone());
     let reports = Reports { files, csv, csv_blocks };
-    reports.check()?;
+    reports.check(None)?;
     let results = match driver::run(&config, tools) {
         // Stopped before anything was measured: there is nothing to report.
         Err(BenchError::Interrupted) => return Ok(Outcome::Interrupted),

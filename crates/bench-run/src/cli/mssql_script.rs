@@ -39,7 +39,7 @@ pub(super) fn script(args: &ScriptArgs) -> Result<Outcome> {
 
 /// Makes the page and the document of a script's output.
 pub(super) fn import(file: &Path, reports: &Reports) -> Result<Outcome> {
-    reports.check()?;
+    reports.check(Some(file))?;
     let results = mssql::import(file, planned)?;
     reports.write(&results)?;
     Ok(outcome(&results.incomplete, false))

@@ -71,9 +71,21 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    /// Fails before the long run when a report could not be written after it.
-    pub(super) fn check(&self) -> Result<()> {
+    /// Fails before the long run when a report could not be written after it, or two of them, or
+    /// one and the file `input`, have the same name.
+    pub(super) fn check(&self, input: Option<&Path>) -> Result<()> {
         self.files.check()?;
+        let all = [Some(&self.files.json), Some(&self.files.html)];
+        let all = all.into_iter().chain([self.csv.as_ref(), self.csv_blocks.as_ref()]).flatten();
+        let mut seen: Vec<PathBuf> = input.map(leads_to).into_iter().collect();
+        for path in all.filter(|path| takes_one(path)) {
+            let place = leads_to(path);
+            if seen.contains(&place) {
+                let reason = format!("{} is another file of this run", path.display());
+                return Err(BenchError::option("--json, --html, --csv", reason));
+            }
+            seen.push(place);
+        }
         [self.csv.as_ref(), self.csv_blocks.as_ref()]
             .into_iter()
             .flatten()
@@ -117,10 +129,28 @@ pub(super) fn print(text: &str) -> Result<()> {
         .map_err(BenchError::file("cannot write to", "standard output"))
 }
 
-fn replace(path: &Path, text: &str) -> Result<()> {
-    // A device or a pipe takes the text, and stays what it is.
+/// The file that a name leads to, which may not be there yet.
+fn leads_to(path: &Path) -> PathBuf {
+    let parent = || Some(private::parent_of(path).canonicalize().ok()?.join(path.file_name()?));
+    path.canonicalize().ok().or_else(parent).unwrap_or_else(|| path.to_owned())
+}
+
+/// Whether a second text would take the place of the first.
+fn takes_one(path: &Path) -> bool {
+    !is_stdout(path) && !is_device(path)
+}
+
+/// Whether a device, a pipe or a socket is there.
+fn is_device(path: &Path) -> bool {
     let kind = path.metadata().map(|there| there.file_type());
-    if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir()) {
+    kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir())
+}
+
+/// A link stays, and what it leads to is written.
+fn replace(path: &Path, text: &str) -> Result<()> {
+    let path = &leads_to(path);
+    // A device or a pipe takes the text, and stays what it is.
+    if is_device(path) {
         let written = OpenOptions::new().write(true).open(path);
         let written = written.and_then(|mut there| there.write_all(text.as_bytes()));
         return written.map_err(BenchError::file("cannot write", path));
@@ -131,6 +161,27 @@ fn replace(path: &Path, text: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_two_texts_go_to_one_file_and_none_over_what_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("input"), "").unwrap();
+        std::os::unix::fs::symlink(path("input"), path("link")).unwrap();
+        let check = |[json, html]: [&Path; 2]| {
+            let files = Files { json: json.to_owned(), html: html.to_owned() };
+            Reports { files, csv: None, csv_blocks: None }.check(Some(&path("input")))
+        };
+        let (null, out) = (Path::new("/dev/null"), Path::new("-"));
+        for fits in [[&*path("a"), &*path("b")], [null, null], [out, &path("a")]] {
+            check(fits).unwrap();
+        }
+        for clash in
+            [[&*path("a"), &*path("a")], [&path("link"), out], [&path("b"), &path("input")]]
+        {
+            check(clash).unwrap_err();
+        }
+    }
 
     #[test]
     fn a_device_stays_one() {

@@ -21,6 +21,8 @@ use crate::progress::Progress;
 const LOOK: Duration = Duration::from_millis(200);
 /// A backup, a rebuild or a scan may say nothing for so long.
 const PATIENCE: Duration = Duration::from_secs(3600);
+/// A key or a database takes no longer to be made.
+const UNANSWERED_WAIT: Duration = Duration::from_secs(5);
 /// DROP DATABASE of one that somebody uses.
 const IN_USE: i32 = 3702;
 /// Of one that is not there, and of a certificate.
@@ -40,6 +42,8 @@ pub(super) struct Home<'a> {
     login: Login,
     progress: &'a Progress,
     made: Vec<Made>,
+    /// The last of them, where the server did not answer: it may be at it still.
+    unanswered: Option<Made>,
     /// What the reader should know of encryption here.
     pub(super) limits: Vec<String>,
 }
@@ -86,7 +90,14 @@ impl<'a> Home<'a> {
                 ));
             }
         }
-        Ok(Self { config, login: login.clone(), progress, made: Vec::new(), limits })
+        Ok(Self {
+            config,
+            login: login.clone(),
+            progress,
+            made: Vec::new(),
+            unanswered: None,
+            limits,
+        })
     }
 
     pub(super) fn open(&self, database: Option<Database>) -> Result<Connection> {
@@ -163,6 +174,7 @@ impl<'a> Home<'a> {
     ) -> Result<(), TdsError> {
         let answer = connection.query(sql);
         if !matches!(answer, Err(TdsError::ServerSaid { .. })) {
+            self.unanswered = answer.is_err().then(|| made.clone());
             self.made.push(made);
         }
         answer.map(drop)
@@ -265,6 +277,9 @@ impl<'a> Home<'a> {
         });
         made.into_iter()
             .filter_map(|one| {
+                if self.unanswered.as_ref() == Some(&one) {
+                    await_it(&mut connection, &one);
+                }
                 let dropped = drop_one(&mut connection, &one);
                 dropped.err().map(|error| remains(&one, &error.to_string()))
             })
@@ -292,6 +307,22 @@ fn drop_database(connection: &mut Connection, database: Database) -> Result<(), 
     // A history without its database harms nobody, and not every login may change it.
     let _forgotten = connection.query(&database.forget_history());
     Ok(())
+}
+
+/// Waits a while for what the server was asked for and may not have made yet.
+fn await_it(connection: &mut Connection, made: &Made) {
+    let sql = match made {
+        Made::Database(_) => names::taken_databases(),
+        Made::Certificate => names::taken_certificate(),
+        Made::MasterKey | Made::BackupFile(_) => return,
+    };
+    let begun = Instant::now();
+    while begun.elapsed() < UNANSWERED_WAIT {
+        match connection.query(&sql) {
+            Ok(found) if found.rows.is_empty() => std::thread::sleep(LOOK),
+            _ => return,
+        }
+    }
 }
 
 fn drop_one(connection: &mut Connection, made: &Made) -> Result<(), TdsError> {

@@ -45,7 +45,7 @@ pub(crate) struct OltpPlan {
     /// a server that is there, `mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE`, or one that speaks
     /// SQL Server's protocol, `mssql://USER[:PASSWORD]@HOST[:PORT][/DATABASE]`; see
     /// --login-password-file.
-    #[arg(long, default_value = "sqlite")]
+    #[arg(long, default_value = "sqlite", value_parser = TargetParser)]
     pub(crate) target: OltpTarget,
     /// A workload of sysbench, `full_scan` (a cold scan of every table) or `all`. May be repeated,
     /// or parted by commas. Default: point select, read write, write only, update index.
@@ -122,6 +122,27 @@ pub(crate) enum OltpTarget {
     Server(ServerUrl),
     /// For messages only.
     SqlServer(ServerUrl),
+}
+
+/// Reads a target, and does not say what it cannot read: it may hold a password.
+#[derive(Clone)]
+struct TargetParser;
+
+impl TypedValueParser for TargetParser {
+    type Value = OltpTarget;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        _: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<OltpTarget, clap::Error> {
+        let text = value.to_str().ok_or_else(|| "expected UTF-8".to_owned());
+        text.and_then(str::parse).map_err(|reason| {
+            let words = format!("invalid value for '--target <TARGET>': {reason}\n");
+            clap::Error::raw(clap::error::ErrorKind::ValueValidation, words).with_cmd(command)
+        })
+    }
 }
 
 impl std::str::FromStr for OltpTarget {
@@ -410,6 +431,14 @@ mod tests {
         let words: Words = parsed(words).map_err(|error| error.to_string())?;
         let found = words.plan.filled(&parsed(&[]).unwrap(), &peers, &words.server);
         found.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_target_that_cannot_be_read_is_not_told() {
+        for wrong in ["mysql://b:Secret@h:99999/app", "mysql://b:Secret@h", "mssql:/b:Secret@h"] {
+            let told = plan(&["--target", wrong], &[]).unwrap_err();
+            assert!(told.contains("--target") && !told.contains("Secret"), "{told}");
+        }
     }
 
     #[test]

@@ -134,6 +134,6 @@ mod tests {
             altered(TableSet::Plain, Clause::MySql),
             "ALTER TABLE sbtest1 ENCRYPTION='N';\n"
         );
-        assert_eq!(TableSet::drop_all(1).matches('`').count(), 6);
+        assert_eq!(TableSet::drop_all(1).matches('`').count(), 8);
     }
 }

@@ -74,6 +74,8 @@ pub(super) fn header(steps: &mut Steps, config: &Config, options: &[(&'static st
     for database in databases(config) {
         text.comment(&format!("  {};", database.drop()));
     }
+    let delete = names::delete_file("...");
+    text.comment(&format!("  {delete}; -- each of the two files, with its path"));
     if !config.given.basics.aa {
         text.comment(&format!("  {LEAVE}; {DROP_CERTIFICATE};"));
         text.comment(&format!("  {DROP_MASTER_KEY}; -- only where there was none before"));
