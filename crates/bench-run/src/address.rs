@@ -139,7 +139,7 @@ pub(crate) fn without_password(word: String) -> String {
 
 /// Undoes percent-encoding (RFC 3986, 2.1). The text may hold no control character: it goes into
 /// option files and messages.
-fn decode(text: &str) -> Result<String, String> {
+pub(crate) fn decode(text: &str) -> Result<String, String> {
     let wrong = || "a `%` needs two hexadecimal digits behind it".to_owned();
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

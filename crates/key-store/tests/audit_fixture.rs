@@ -46,9 +46,19 @@ fn database(action: AuditAction, certificate: AuditCertificate) -> AuditDatabase
     AuditDatabase { path: PathBuf::from("/data/app.db"), file_id: Some([7; 16]), key }
 }
 
+/// A copy: who opens a store leaves a lock file beside it.
+fn copy() -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for name in ["keystore.tdk", "audit.log"] {
+        fs::copy(dir().join(name), copy.path().join(name)).unwrap();
+    }
+    copy
+}
+
 #[test]
 fn a_log_of_version_2_verifies_and_tells_what_it_told() {
-    let store = open(&dir());
+    let copy = copy();
+    let store = open(copy.path());
     let report = store.verify_audit_log().unwrap();
     assert_eq!((report.faults, report.torn_bytes), (Vec::new(), 0));
     let certificate = AuditCertificate::of(&store.store().certificates()[0]);
@@ -70,10 +80,7 @@ fn a_log_of_version_2_verifies_and_tells_what_it_told() {
 
 #[test]
 fn a_store_goes_on_with_its_log_of_version_2() {
-    let copy = tempfile::tempdir().unwrap();
-    for name in ["keystore.tdk", "audit.log"] {
-        fs::copy(dir().join(name), copy.path().join(name)).unwrap();
-    }
+    let copy = copy();
     let before = open(copy.path()).verify_audit_log().unwrap().entries.len();
     open(copy.path()).create_certificate(&new_certificate("Later")).unwrap();
     let report = open(copy.path()).verify_audit_log().unwrap();

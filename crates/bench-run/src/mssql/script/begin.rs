@@ -74,8 +74,11 @@ pub(super) fn header(steps: &mut Steps, config: &Config, options: &[(&'static st
     for database in databases(config) {
         text.comment(&format!("  {};", database.drop()));
     }
-    let delete = names::delete_file("...");
-    text.comment(&format!("  {delete}; -- each of the two files, with its path"));
+    for database in databases(config) {
+        for path in config.mssql.bounds.backup_files(database.name()).iter().take(1) {
+            text.comment(&format!("  {};", names::delete_file(path)));
+        }
+    }
     if !config.given.basics.aa {
         text.comment(&format!("  {LEAVE}; {DROP_CERTIFICATE};"));
         text.comment(&format!("  {DROP_MASTER_KEY}; -- only where there was none before"));

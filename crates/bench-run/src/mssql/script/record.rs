@@ -185,18 +185,7 @@ pub(super) fn encoded(text: &str) -> String {
 }
 
 pub(super) fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-        bytes.push(u8::try_from(digit()? * 16 + digit()?).ok()?);
-    }
-    let text = String::from_utf8(bytes).ok()?;
-    (!text.chars().any(char::is_control)).then_some(text)
+    crate::address::decode(text).ok()
 }
 
 /// A record as a server writes it.
