@@ -12,6 +12,6 @@ mod server;
 mod tree;
 
 pub use error::ServerError;
-pub use programs::{Programs, find_program};
+pub use programs::{Programs, find_on_path, find_program};
 pub use server::{Server, ServerConfig, initialise};
 pub use tree::copy_tree;

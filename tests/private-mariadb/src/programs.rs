@@ -12,9 +12,18 @@ const BESIDE_PATH: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"];
 /// Finds a program on the search path or where servers lie.
 #[must_use]
 pub fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(BESIDE_PATH.map(PathBuf::from))
+    find_on_path(name).or_else(|| first(name, BESIDE_PATH.map(PathBuf::from)))
+}
+
+/// Finds a program on the search path only, as a shell does.
+#[must_use]
+pub fn find_on_path(name: &str) -> Option<PathBuf> {
+    first(name, std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()))
+}
+
+fn first(name: &str, directories: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
+    directories
+        .into_iter()
         .map(|directory| directory.join(name))
         .find(|candidate| candidate.is_file())
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tdekit_private_mariadb::find_program;
+use tdekit_private_mariadb::find_on_path;
 
 use crate::command::run;
 use crate::environment::processors;
@@ -87,7 +87,7 @@ impl PeerTool {
     }
 
     pub(crate) fn is_there(&self) -> bool {
-        self.needs.iter().all(|(program, _)| find_program(program).is_some())
+        self.needs.iter().all(|(program, _)| find_on_path(program).is_some())
     }
 
     /// Debian's packages that bring its programs.
