@@ -52,6 +52,9 @@ pub(crate) fn of_store(failure: &StoreError) -> Error {
             ServerError::CertificateExists { name: name.clone() }
         }
         StoreError::CertificateInUse { .. } => ServerError::CertificateInUse {},
+        StoreError::NotBackedUp { name, .. } => {
+            ServerError::CertificateNotBackedUp { name: name.clone() }
+        }
         StoreError::WrongBackupPassword { .. } => ServerError::WrongKeyPassword {},
         StoreError::BadCertificate { .. } | StoreError::KeyMismatch { .. } => {
             ServerError::BadCertificate {}

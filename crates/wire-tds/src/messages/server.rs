@@ -88,6 +88,10 @@ table! {
     CertificateInUse {} = 15352, 16, 1, Statement,
         "The certificate cannot be dropped because one or more entities are either signed or \
         encrypted using it.";
+    CertificateNotBackedUp { name: String } = 15352, 16, 1, Statement,
+        "The certificate '{name}' cannot be dropped because it is in no backup, and files that \
+        this server does not know of may be encrypted using it. BACKUP CERTIFICATE WITH PRIVATE \
+        KEY first.";
     WrongKeyPassword {} = 15465, 16, 1, Statement, "The private key password is invalid.";
     MasterKeyExists {} = 15578, 16, 1, Statement,
         "There is already a master key in the database. Please drop it before performing this \
