@@ -21,6 +21,8 @@ use crate::tools::Tools;
 use crate::worker;
 use args::{BenchArgs, BenchCommand};
 use configure::configure;
+#[doc(hidden)]
+pub use mssql_script::{script_output, script_record};
 use write::{Files, Reports};
 
 /// Makes the clocks coarse, so that runs can be tested on such.

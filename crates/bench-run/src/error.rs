@@ -121,13 +121,18 @@ fn of_number(number: i32) -> Option<&'static str> {
         18456 => Some(
             "the login or its password is wrong: --login-password-file, or TDEKIT_LOGIN_PASSWORD",
         ),
+        1801 => Some(TAKEN),
         262 | 5011 => Some("the login needs the role dbcreator, and for all experiments sysadmin"),
-        1101 | 1105 | 3257 | 5149 | 9002 => {
-            Some("the server has too little room: fewer --rows make smaller databases")
-        }
+        1101 | 1105 | 3257 | 5149 | 9002 => Some(FULL),
         _ => None,
     }
 }
+
+/// The remedy for a server's full disk.
+const FULL: &str = "the server has too little room: fewer --rows make smaller databases";
+/// The remedy where a name of the run's is there already.
+const TAKEN: &str = "a run that was killed left it, or another one is going on; tdekit bench \
+                     --target mssql://... --dry-run prints what drops it, at its end";
 
 /// Where MySQL's server is looked for.
 pub(crate) const NO_MYSQL: &str = "--peer mysql:DIR or TDEKIT_MYSQL_DIR names the directory that \
@@ -198,12 +203,10 @@ impl BenchError {
             }
             Self::SeveralRuns { .. } => said("--run PROCESS chooses one"),
             Self::Tds(error) if error.is_distrust() => said(
-                "--tls-ca FILE names who vouches for the server, --trust accepts any certificate",
+                "--tls-ca FILE names who vouches for the server (of tdekit serve its own \
+                 certificate, which it names when it makes it), --trust accepts any certificate",
             ),
-            Self::NameTaken { .. } => said(
-                "a run that was killed left it, or another one is going on; tdekit bench --target \
-                 mssql://... --dry-run prints what drops it, at its end",
-            ),
+            Self::NameTaken { .. } => said(TAKEN),
             Self::Output { .. } => said(
                 "a file holds the whole output of one run of the script, as sqlcmd -i run.sql -o \
                  result.txt writes it",
@@ -216,6 +219,12 @@ impl BenchError {
                 "where an error stopped it, mend that and run the script again: it dropped what it \
                  had made",
             ),
+            // A device of a backup: ERROR_DISK_FULL.
+            Self::Tds(TdsError::ServerSaid { number: 3201 | 3202, text, .. })
+                if text.contains("error 112(") =>
+            {
+                said(FULL)
+            }
             Self::Tds(TdsError::ServerSaid { number, .. }) => of_number(*number).map(str::to_owned),
             Self::MySql { number, .. } => of_mysql(*number).map(str::to_owned),
             Self::Tds(_)

@@ -36,8 +36,11 @@ mod schedule;
 mod script;
 mod server_options;
 mod speedtest;
+mod sql_text;
 mod subject;
 mod tools;
 mod worker;
 
 pub use cli::main;
+#[doc(hidden)]
+pub use cli::{script_output, script_record};

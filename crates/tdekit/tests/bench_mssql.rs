@@ -105,13 +105,15 @@ fn operations_mixes_and_backups_are_priced_and_nothing_is_left() {
         assert!(of(run, "elapsed") <= of(run, "client_elapsed"), "{run}");
     }
     let backups = results["backup"]["runs"].as_array().unwrap();
-    // Two ciphers, two compressions, two restarts, each backed up and verified.
-    assert_eq!(backups.len(), 2 * 2 * 2 * 2, "{said}");
+    // Two ciphers, two compressions, two restarts, each backed up, verified and restored.
+    assert_eq!(backups.len(), 2 * 2 * 2 * 3, "{said}");
     let sized = backups.iter().filter(|run| of(run, "size") > 0.0).count();
-    assert_eq!(sized, backups.len() / 2);
+    assert_eq!(sized, backups.len() / 3);
+    assert_eq!(results["backup"]["facts"]["restored"], true);
     bench.is_clean(&said);
     let page = fs::read_to_string(bench.path("report.html")).unwrap();
-    for wanted in ["tempdb", "not SQL Server", "RESTORE VERIFYONLY", "id=\"operations\""] {
+    for wanted in ["tempdb", "not SQL Server", "RESTORE VERIFYONLY, restored", "id=\"operations\""]
+    {
         assert!(page.contains(wanted), "{wanted}");
     }
     assert!(!page.contains(PASSWORD) && !said.contains(PASSWORD));
@@ -125,6 +127,9 @@ fn names_that_are_taken_and_bad_logins_are_refused_before_anything_is_made() {
     assert!(code == 1 && said.contains("tdekit_bench_encrypted is there already"), "{said}");
     assert_eq!(int(&mut bench.served.client(), NAMES), 1);
     ok(&mut bench.served.client(), "DROP DATABASE tdekit_bench_encrypted");
+    let (code, said, _) = bench.run("--quick --experiment operations");
+    assert!(code == 1 && said.contains("error: TLS: the server's certificate"), "{said}");
+    assert!(said.contains("hint: --tls-ca FILE") && said.contains("--trust"), "{said}");
     let (code, said, _) = bench.run("--trust --experiment crud --rows 5000000");
     assert!(code == 1 && said.contains("--max-size"), "{said}");
     bench.served.place.set("TDEKIT_LOGIN_PASSWORD", "Not-the-1");
@@ -204,17 +209,49 @@ fn lossy(server: SocketAddr, file: PathBuf) -> u16 {
 }
 
 #[test]
-fn a_database_whose_making_was_not_answered_is_dropped() {
-    let bench = Bench::new();
-    let file = bench.path("data").join("tdekit_bench_encrypted.db");
-    let port = lossy(bench.served.address(), file.clone());
-    let words = format!("{SMALL} --experiment operations");
-    let output = bench.command_at(port, &words).output().unwrap();
-    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(output.status.code() == Some(1) && said.contains("is lost"), "{said}");
-    assert!(!said.contains("database tdekit_bench_encrypted remains"), "{said}");
-    assert!(!file.exists());
-    bench.is_clean(&said);
+fn what_was_made_without_an_answer_is_dropped() {
+    for (name, experiment) in [
+        ("tdekit_bench_encrypted.db", "operations"),
+        ("tdekit_bench_restored.db", "backup"),
+        ("tdekit_bench_backup.bak", "backup"),
+    ] {
+        let bench = Bench::new();
+        let file = bench.path("data").join(name);
+        let port = lossy(bench.served.address(), file.clone());
+        let words = format!("{SMALL} --experiment {experiment}");
+        let output = bench.command_at(port, &words).output().unwrap();
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.code() == Some(1) && said.contains("is lost"), "{said}");
+        assert!(!said.contains("remains"), "{said}");
+        assert!(!file.exists());
+        bench.is_clean(&said);
+    }
+}
+
+/// Whatever a backup had come to: no file is left, and none is told of that is not there.
+#[test]
+fn a_stopped_backup_leaves_no_file_and_tells_of_none() {
+    let words = "--trust --rows 4000 --restarts 50 --experiment backup --cipher AES_256";
+    let begins: [(&str, u64); 3] = [
+        ("tdekit_bench_base.db", 0),
+        ("tdekit_bench_backup.bak", 0),
+        ("tdekit_bench_backup.bak", 300),
+    ];
+    for (name, later_ms) in begins {
+        let bench = Bench::new();
+        let file = bench.path("data").join(name);
+        let child = bench.command(words).spawn().unwrap();
+        eventually("the run begins", || file.exists());
+        std::thread::sleep(Duration::from_millis(later_ms));
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let code = output.status.code();
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(matches!(code, Some(1 | 130)), "{code:?}: {said}");
+        assert!(!said.contains("remains"), "{said}");
+        bench.is_clean(&said);
+    }
 }
 
 #[test]

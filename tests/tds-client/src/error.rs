@@ -50,7 +50,7 @@ pub enum TdsError {
         reason: &'static str,
     },
     /// TLS with a server failed.
-    #[error("TLS: {0}")]
+    #[error("{}", of_tls(.0))]
     Tls(#[from] rustls::Error),
     /// A server's name, or what is to be said to it, cannot be used.
     #[error("{reason}")]
@@ -69,10 +69,52 @@ pub enum TdsError {
     Stopped,
 }
 
+/// A failure of TLS, in words for whoever has to do with the server's certificate.
+fn of_tls(error: &rustls::Error) -> String {
+    use rustls::CertificateError as Of;
+    let rustls::Error::InvalidCertificate(why) = error else { return format!("TLS: {error}") };
+    let why = match why {
+        Of::Expired | Of::ExpiredContext { .. } => "it has expired".to_owned(),
+        Of::NotValidYet | Of::NotValidYetContext { .. } => "it is not valid yet".to_owned(),
+        Of::NotValidForName | Of::NotValidForNameContext { .. } => {
+            "it is for a server of another name".to_owned()
+        }
+        Of::Revoked => "it was revoked".to_owned(),
+        // A certificate that signed itself may fail at any of these.
+        Of::UnknownIssuer
+        | Of::BadSignature
+        | Of::UnsupportedSignatureAlgorithmContext { .. }
+        | Of::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "nobody who is trusted here vouches for it".to_owned()
+        }
+        other => other.to_string(),
+    };
+    format!("TLS: the server's certificate is not accepted: {why}")
+}
+
 impl TdsError {
     /// Whether a server's certificate was not accepted.
     #[must_use]
     pub fn is_distrust(&self) -> bool {
         matches!(self, Self::Tls(rustls::Error::InvalidCertificate(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::CertificateError;
+
+    use super::*;
+
+    #[test]
+    fn certificates_are_refused_in_words() {
+        for (why, words) in [
+            (CertificateError::UnknownIssuer, "vouches"),
+            (CertificateError::Expired, "expired"),
+            (CertificateError::NotValidForName, "another name"),
+        ] {
+            let error = TdsError::Tls(rustls::Error::InvalidCertificate(why));
+            assert!(error.is_distrust() && error.to_string().contains(words), "{error}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::{Args, FromArgMatches};
+use tdekit_bench_report::{html, to_json};
 
 use super::Outcome;
 use super::args::{BenchArgs, ExperimentName};
@@ -43,6 +44,22 @@ pub(super) fn import(file: &Path, reports: &Reports) -> Result<Outcome> {
     let results = mssql::import(file, planned)?;
     reports.write(&results)?;
     Ok(outcome(&results.incomplete, false))
+}
+
+/// Reads what may be a script's output, up to the page and the document of it: for fuzzers. Tells
+/// whether it is one.
+#[doc(hidden)]
+#[must_use]
+pub fn script_output(bytes: &[u8]) -> bool {
+    let found = mssql::imported((bytes, Path::new("output")), planned);
+    found.is_ok_and(|results| to_json(&results).is_ok() && html(&results).is_ok())
+}
+
+/// A record of a script's output around these parts, with the right check: for fuzzers.
+#[doc(hidden)]
+#[must_use]
+pub fn script_record(parts: &str) -> String {
+    mssql::sealed(parts)
 }
 
 /// What a script with these words would do.

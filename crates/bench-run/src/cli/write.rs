@@ -118,6 +118,10 @@ fn check_writable(path: &Path) -> Result<()> {
     if is_stdout(path) {
         return Ok(());
     }
+    if path.is_dir() || path.file_name().is_none() {
+        let kind = std::io::ErrorKind::IsADirectory;
+        return Err(BenchError::file("cannot write", path)(kind.into()));
+    }
     tempfile::tempfile_in(private::parent_of(path))
         .map(drop)
         .map_err(BenchError::file("cannot write a report beside", path))
@@ -180,6 +184,10 @@ mod tests {
             [[&*path("a"), &*path("a")], [&path("link"), out], [&path("b"), &path("input")]]
         {
             check(clash).unwrap_err();
+        }
+        for none in [directory.path(), Path::new(""), Path::new("/"), &path("no/where")] {
+            check([none, &path("a")]).unwrap_err();
+            check([out, none]).unwrap_err();
         }
     }
 

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use tdekit_bench_report::{Class, Experiment, Metric, Role, Run, Side};
 
+use super::data::sums;
 use super::home::Home;
-use super::names::{BACKUP, Database, backup, history, verify};
+use super::names::{BACKUP, Database, FILES, backup, history, moved, restore, verify};
 use super::server::{Counters, of_session, refusal, timed};
 use super::tds::{Connection, TdsError, Value};
 use crate::config::Config;
@@ -26,8 +27,8 @@ const COMPRESSIONS: [(bool, &str); 2] = [(false, "none"), (true, "compressed")];
 pub(super) struct Group {
     compressed: bool,
     path: String,
-    /// Of its backup, and of the check of it.
-    pub(super) classes: [Class; 2],
+    /// Of its backup, of the check of it, and of its restore.
+    pub(super) classes: [Class; 3],
 }
 
 impl Group {
@@ -38,7 +39,22 @@ impl Group {
     pub(super) fn verify(&self) -> String {
         verify(&self.path)
     }
+
+    pub(super) fn restore(&self, moves: &[(String, String)]) -> String {
+        restore(&self.path, moves)
+    }
 }
+
+/// Actions of a group, and their statements.
+const ACTIONS: [(&str, &str); 3] = [
+    ("backup", "BACKUP DATABASE"),
+    ("verify", "RESTORE VERIFYONLY"),
+    (
+        "restore",
+        "RESTORE DATABASE under another name; the rows are then held against the source's, off \
+         the clock, and the database is dropped",
+    ),
+];
 
 pub(super) fn groups(config: &Config) -> Vec<Group> {
     let files = config.mssql.bounds.backup_files(BACKUP);
@@ -46,23 +62,20 @@ pub(super) fn groups(config: &Config) -> Vec<Group> {
     for (number, path) in (0..).zip(files) {
         let target = config.mssql.bounds.directories.get(number).map_or("server", String::as_str);
         for (compressed, compression) in COMPRESSIONS {
-            let classes = [("backup", "BACKUP DATABASE"), ("verify", "RESTORE VERIFYONLY")].map(
-                |(action, statement)| {
-                    let id = format!("{action}/{compression}/{number}");
-                    let what = if compressed { "compressed" } else { "uncompressed" };
-                    let label = format!("{action}, {what}, to {target}");
-                    let sized = (1, action);
-                    let mut class =
-                        class(Experiment::Backup, (id, label), statement.to_owned(), sized);
-                    class.axes = axes([
-                        ("action", action),
-                        ("compression", compression),
-                        ("source", "database"),
-                        ("target", target),
-                    ]);
-                    class
-                },
-            );
+            let classes = ACTIONS.map(|(action, statement)| {
+                let id = format!("{action}/{compression}/{number}");
+                let what = if compressed { "compressed" } else { "uncompressed" };
+                let label = format!("{action}, {what}, to {target}");
+                let sized = (1, action);
+                let mut class = class(Experiment::Backup, (id, label), statement.to_owned(), sized);
+                class.axes = axes([
+                    ("action", action),
+                    ("compression", compression),
+                    ("source", "database"),
+                    ("target", target),
+                ]);
+                class
+            });
             groups.push(Group { compressed, path: path.clone(), classes });
         }
     }
@@ -109,15 +122,74 @@ pub(super) fn usable(
     Ok(found)
 }
 
+/// How backups are restored, and what must be in them.
+#[derive(Debug)]
+pub(super) struct Restoring {
+    /// Files of the database, and where they lie when restored. None where the server places them.
+    moves: Vec<(String, String)>,
+    rows: Vec<Vec<Value>>,
+}
+
+impl Restoring {
+    /// Tries it on a backup; why backups cannot be restored, in the server's words.
+    pub(super) fn tried(
+        home: &mut Home<'_>,
+        connection: &mut Connection,
+        path: &str,
+        ours: bool,
+    ) -> Result<Result<Self, String>> {
+        let rows = connection.query(&sums(Database::Base.name()))?.rows;
+        let mut found = Self { moves: Vec::new(), rows };
+        if !ours {
+            let files = match connection.query(FILES) {
+                Ok(files) => files,
+                Err(error) => return refusal(error).map(Err),
+            };
+            let text = |row: &[Value], at: usize| Some(row.get(at)?.text()?.to_owned());
+            let file = |row: &Vec<Value>| Some((text(row, 0)?, moved(&text(row, 1)?)));
+            found.moves = files.rows.iter().filter_map(file).collect();
+        }
+        connection.query(&backup(Database::Base, path, false, None))?;
+        home.expect(Database::Restored);
+        match connection.query(&restore(path, &found.moves)) {
+            Ok(_) => found.check(connection, path)?,
+            Err(error) => {
+                let words = refusal(error)?;
+                home.remove(Database::Restored)?;
+                return Ok(Err(words));
+            }
+        }
+        home.remove(Database::Restored)?;
+        Ok(Ok(found))
+    }
+
+    /// Holds the rows of the restored database against those of the source.
+    fn check(&self, connection: &mut Connection, what: &str) -> Result<()> {
+        let found = connection.query(&sums(Database::Restored.name()))?.rows;
+        if found == self.rows {
+            return Ok(());
+        }
+        let detail = format!("its rows are {found:?}, and those of the source {:?}", self.rows);
+        Err(BenchError::mismatch(format!("the restored backup {what}"), detail))
+    }
+}
+
 /// The matrix as the schedule runs it.
 pub(super) struct BackupGround<'a, 'h> {
-    pub(super) home: &'a Home<'h>,
+    pub(super) home: &'a mut Home<'h>,
     pub(super) groups: Vec<Group>,
     /// By side; none for plain.
     pub(super) ciphers: Vec<Option<String>>,
+    /// None where the server restores nothing.
+    pub(super) restoring: Option<Restoring>,
     pub(super) counters: Counters,
     pub(super) figures: Figures,
     pub(super) connection: Option<Connection>,
+}
+
+/// Classes of a group that runs measure: restores only where there are some.
+pub(super) fn measured_classes(group: &Group, restored: bool) -> impl Iterator<Item = &Class> {
+    group.classes.iter().take(if restored { 3 } else { 2 })
 }
 
 impl BackupGround<'_, '_> {
@@ -127,7 +199,7 @@ impl BackupGround<'_, '_> {
         let Some((side, connection)) = side.zip(self.connection.as_mut()) else {
             return Ok(Vec::new());
         };
-        let [backed_up, verified] = &group.classes;
+        let [backed_up, verified, restored] = &group.classes;
         let batch = group.backup(cipher.as_deref());
         let mut values = measured(connection, &batch, self.counters)?;
         match connection.query(&history(Database::Base)) {
@@ -143,6 +215,14 @@ impl BackupGround<'_, '_> {
         let mut runs = vec![place.run(&backed_up.id, &side.id, values)];
         let values = measured(connection, &group.verify(), self.counters)?;
         runs.push(place.run(&verified.id, &side.id, values));
+        if let Some(restoring) = &self.restoring {
+            interrupt::check()?;
+            self.home.expect(Database::Restored);
+            let values = measured(connection, &group.restore(&restoring.moves), self.counters)?;
+            runs.push(place.run(&restored.id, &side.id, values));
+            restoring.check(connection, &side.id)?;
+            self.home.remove(Database::Restored)?;
+        }
         Ok(runs)
     }
 }
@@ -205,7 +285,9 @@ impl Ground for BackupGround<'_, '_> {
     fn cells(&mut self, kind: Kind) -> Vec<usize> {
         self.figures.wanted(kind, 0..self.groups.len(), |at| {
             let group = self.groups.get(*at).into_iter();
-            group.flat_map(|group| group.classes.iter().map(|class| class.id.clone())).collect()
+            let restored = self.restoring.is_some();
+            let classes = group.flat_map(|group| measured_classes(group, restored));
+            classes.map(|class| class.id.clone()).collect()
         })
     }
 

@@ -156,6 +156,25 @@ pub(super) fn fill(
     control.into_iter().chain(filled)
 }
 
+/// Rows of a database's tables: their count, and sums of what they hold.
+pub(super) fn sums(database: &str) -> String {
+    // No sum of these remainders leaves a bigint.
+    let one = |table: &str, first: &str, second: &str| {
+        format!(
+            "SELECT N'{table}' AS name, CONVERT(bigint, COUNT(*)) AS counted, \
+             SUM(CONVERT(bigint, {first}) % {PRIME}) AS one, \
+             SUM(CONVERT(bigint, {second})) AS other FROM {database}.dbo.{table}"
+        )
+    };
+    [
+        one("Vendor", "ZipCode", "DateUpdated"),
+        one("Card", "CardNumber", "SecurityCode"),
+        one("Purchase", "Amount", "CardID"),
+    ]
+    .join(" UNION ALL ")
+        + " ORDER BY name"
+}
+
 /// Numbers that are added before the first remainder, by root.
 fn offsets(seed: u64) -> [u64; ROOTS.len()] {
     let mut rng = Rng::with_seed(seed);

@@ -1,21 +1,21 @@
 //! Every statement of a run, for a reader; nothing is sent.
 
 use super::backup::{ciphers, groups};
-use super::data;
+use super::data::{self, sums};
 use super::home::announcement;
 use super::names::{
     self, BACKUP, COLD, CREATE_CERTIFICATE, DROP_CERTIFICATE, DROP_MASTER_KEY, Database, ENCRYPT,
-    FACTS, LEAVE, MASTER_KEYS, PAGES, ROOM, SESSION, STATES,
+    FACTS, FILES, LEAVE, MASTER_KEYS, OTHERS, PAGES, ROOM, SESSION, STATES,
 };
-use super::operations::{self, undo};
-use super::text::Text;
+use super::operations::{all, undo};
 use crate::config::Config;
 use crate::job::Operation;
+use crate::sql_text::Text;
 
 /// The run in the words of T-SQL, batches parted by GO.
 pub(crate) fn dry_run(config: &Config) -> String {
-    let mut script = Script::default();
-    script.text.comment(&announcement(config, "the server", config.mssql.at_a_time()));
+    let mut script = Text::default();
+    script.comment(&announcement(config, "the server", config.mssql.at_a_time()));
     let second = if config.given.basics.aa { Database::Control } else { Database::Encrypted };
     let databases = [Database::Base, second];
     script.part("What the server is, and whether the names are free");
@@ -42,7 +42,7 @@ pub(crate) fn dry_run(config: &Config) -> String {
         }
     }
     if config.experiments.operations {
-        script.operations(config, &databases, &tags);
+        operations(&mut script, config, &databases, &tags);
     }
     if config.experiments.crud {
         script.part("Mixes, on several connections at once");
@@ -56,81 +56,81 @@ pub(crate) fn dry_run(config: &Config) -> String {
     }
     if config.experiments.backup {
         script.part("Backups, each checked");
-        script.backups(config);
+        backups(&mut script, config);
     }
-    script.end(config, &databases);
-    script.text.finish()
+    end(&mut script, config, &databases);
+    script.finish()
 }
 
-#[derive(Default)]
-struct Script {
-    text: Text,
+/// Files as SQL Server names them, and where a restore puts them.
+const MOVES: [(&str, &str); 2] = [
+    ("tdekit_bench_base", "DIRECTORY/tdekit_bench_restored.mdf"),
+    ("tdekit_bench_base_log", "DIRECTORY/tdekit_bench_restored_log.ldf"),
+];
+
+fn operations(script: &mut Text, config: &Config, databases: &[Database], tags: &str) {
+    script.part("Operations, each between two readings of the counters");
+    if !config.mssql.bounds.warm_only {
+        script.part("Before each statement of the cold classes:");
+        script.batches(COLD.map(str::to_owned));
+    }
+    for one in all() {
+        script.batches([one.batch(&one.tag("RUN", "base"), (7, 9))]);
+    }
+    script.batches([tags.to_owned()]);
+    script.part("What they changed is taken back");
+    for operation in Operation::ALL {
+        script.batches(undo(operation));
+    }
+    script.part("Full backups");
+    for database in databases {
+        for path in config.mssql.bounds.backup_files(database.name()).iter().take(1) {
+            let of = |compressed| names::backup(*database, path, compressed, None);
+            script.batches([of(true), of(false)]);
+        }
+    }
 }
 
-impl Script {
-    fn part(&mut self, what: &str) {
-        self.text.part(what);
-    }
-
-    fn batches(&mut self, batches: impl IntoIterator<Item = String>) {
-        self.text.batches(batches);
-    }
-
-    fn operations(&mut self, config: &Config, databases: &[Database], tags: &str) {
-        self.part("Operations, each between two readings of the counters");
-        if !config.mssql.bounds.warm_only {
-            self.part("Before each statement of the cold classes:");
-            self.batches(COLD.map(str::to_owned));
-        }
-        for one in operations::all() {
-            self.batches([one.batch(&one.tag("RUN", "base"), (7, 9))]);
-        }
-        self.batches([tags.to_owned()]);
-        self.part("What they changed is taken back");
-        for operation in Operation::ALL {
-            self.batches(undo(operation));
-        }
-        self.part("Full backups");
-        for database in databases {
-            for path in config.mssql.bounds.backup_files(database.name()).iter().take(1) {
-                let of = |compressed| names::backup(*database, path, compressed, None);
-                self.batches([of(true), of(false)]);
-            }
+fn backups(script: &mut Text, config: &Config) {
+    let ciphers = if config.given.basics.aa { Vec::new() } else { ciphers(config) };
+    let names = ciphers.iter().map(|cipher| Some(cipher.as_str()));
+    let names: Vec<Option<&str>> = std::iter::once(None).chain(names).collect();
+    let moves = MOVES.map(|(file, to)| (file.to_owned(), to.to_owned()));
+    script.comment(
+        "Where the server is not tdekit serve, it is asked for the files, which a restore \
+         moves to names of their own beside them:",
+    );
+    script.batches([FILES.to_owned(), sums(Database::Base.name())]);
+    for group in groups(config) {
+        for cipher in &names {
+            script.batches([group.backup(*cipher), names::history(Database::Base)]);
+            script.batches([group.verify(), group.restore(&moves)]);
+            script.batches([sums(Database::Restored.name()), Database::Restored.drop()]);
         }
     }
+}
 
-    fn backups(&mut self, config: &Config) {
-        let ciphers = if config.given.basics.aa { Vec::new() } else { ciphers(config) };
-        let names = ciphers.iter().map(|cipher| Some(cipher.as_str()));
-        let names: Vec<Option<&str>> = std::iter::once(None).chain(names).collect();
-        for group in groups(config) {
-            for cipher in &names {
-                self.batches([group.backup(*cipher), names::history(Database::Base)]);
-                self.batches([group.verify()]);
-            }
-        }
+fn end(script: &mut Text, config: &Config, databases: &[Database]) {
+    script.part("The end, after failures and Ctrl-C too");
+    script.batches([LEAVE.to_owned(), OTHERS.to_owned()]);
+    let restored = config.experiments.backup.then_some(Database::Restored);
+    let databases: Vec<Database> = databases.iter().copied().chain(restored).collect();
+    for database in databases.iter().rev() {
+        script.batches([database.drop(), database.forget_history()]);
     }
-
-    fn end(&mut self, config: &Config, databases: &[Database]) {
-        self.part("The end, after failures and Ctrl-C too");
-        self.batches([LEAVE.to_owned()]);
-        for database in databases.iter().rev() {
-            self.batches([database.drop(), database.forget_history()]);
-        }
-        self.text.comment("before a DROP DATABASE that is refused since it is in use (3702):");
-        self.batches(databases.iter().map(|database| database.take()));
-        let matrix = config.experiments.backup.then_some(BACKUP);
-        let own = databases.iter().map(|database| database.name());
-        let own = own.filter(|_| config.experiments.operations);
-        for name in own.chain(matrix) {
-            let files = config.mssql.bounds.backup_files(name).into_iter();
-            self.batches(files.map(|path| names::delete_file(&path)));
-        }
-        if !config.given.basics.aa {
-            self.batches([DROP_CERTIFICATE.to_owned()]);
-            self.text.comment("only where the run made it:");
-            self.batches([DROP_MASTER_KEY.to_owned()]);
-        }
+    script.comment("before a DROP DATABASE that is refused since it is in use (3702):");
+    script.batches(databases.iter().map(|database| database.take()));
+    let matrix = config.experiments.backup.then_some(BACKUP);
+    let own = databases.iter().map(|database| database.name());
+    let own = own.filter(|_| config.experiments.operations);
+    for name in own.chain(matrix) {
+        let files = config.mssql.bounds.backup_files(name).into_iter();
+        script.batches(files.map(|path| names::delete_file(&path)));
+    }
+    if !config.given.basics.aa {
+        script.batches([DROP_CERTIFICATE.to_owned()]);
+        script.comment("only where the run made it:");
+        script.batches([DROP_MASTER_KEY.to_owned()]);
     }
 }
 
@@ -152,6 +152,8 @@ mod tests {
             "ALTER INDEX ALL ON dbo.Card REBUILD;",
             "ALGORITHM = TRIPLE_DES_3KEY",
             "RESTORE VERIFYONLY",
+            "RESTORE DATABASE tdekit_bench_restored FROM DISK",
+            "DROP DATABASE tdekit_bench_restored;",
             "DROP DATABASE tdekit_bench_encrypted;",
             "DROP MASTER KEY;",
             "SET SINGLE_USER WITH ROLLBACK IMMEDIATE;",

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::data;
 use super::names::{
     self, CERTIFICATE, CREATE_CERTIFICATE, DROP_CERTIFICATE, DROP_MASTER_KEY, Database, ENCRYPT,
-    LEAVE, MASTER_KEYS, ROOM, SCANNED, STATES,
+    LEAVE, MASTER_KEYS, OTHERS, ROOM, SCANNED, STATES,
 };
 use super::options::MssqlPlan;
 use super::server::refusal;
@@ -27,6 +27,8 @@ const UNANSWERED_WAIT: Duration = Duration::from_secs(5);
 const IN_USE: i32 = 3702;
 /// Of one that is not there, and of a certificate.
 const NOT_THERE: [i32; 2] = [3701, 15151];
+/// Of a backup file, by the system's errors 2 and 3: SQL Server's, and that of a device.
+const NO_FILE: [i32; 2] = [22049, 3201];
 
 /// Something that the run made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,6 +166,15 @@ impl<'a> Home<'a> {
         Ok(self.ask_for(&mut connection, &database.create(), Made::Database(database))?)
     }
 
+    /// Notes a database that a statement is about to make, to be dropped in the end.
+    pub(super) fn expect(&mut self, database: Database) {
+        let made = Made::Database(database);
+        if !self.made.contains(&made) {
+            self.made.push(made.clone());
+        }
+        self.unanswered = Some(made);
+    }
+
     /// Asks for a thing whose name was free when the run began. It counts as made unless the server
     /// says that it is not: an answer may be lost behind it.
     fn ask_for(
@@ -186,6 +197,7 @@ impl<'a> Home<'a> {
         if self.made.contains(&made) {
             drop_one(&mut self.open(None)?, &made)?;
             self.made.retain(|one| *one != made);
+            self.unanswered = None;
         }
         Ok(())
     }
@@ -264,10 +276,11 @@ impl<'a> Home<'a> {
         let mut connection = match open(&login, None) {
             Ok(connection) => connection,
             Err(error) => {
-                return made.iter().map(|one| remains(one, &error.to_string())).collect();
+                return made.iter().map(|one| may_remain(one, &error.to_string())).collect();
             }
         };
         let _own_is_left = connection.query(LEAVE);
+        settle(&mut connection);
         // A certificate goes after what needs it.
         made.sort_by_key(|one| match one {
             Made::Database(_) => 0,
@@ -309,6 +322,17 @@ fn drop_database(connection: &mut Connection, database: Database) -> Result<(), 
     Ok(())
 }
 
+/// Waits a while for statements of the run that were given up: a backup makes its file last.
+fn settle(connection: &mut Connection) {
+    let begun = Instant::now();
+    while begun.elapsed() < UNANSWERED_WAIT {
+        match connection.query(OTHERS).ok().and_then(|found| found.int()) {
+            Some(1..) => std::thread::sleep(LOOK),
+            _ => return,
+        }
+    }
+}
+
 /// Waits a while for what the server was asked for and may not have made yet.
 fn await_it(connection: &mut Connection, made: &Made) {
     let sql = match made {
@@ -335,8 +359,19 @@ fn drop_one(connection: &mut Connection, made: &Made) -> Result<(), TdsError> {
     match dropped {
         // The answer was lost when it was asked for, and it was not made.
         Err(TdsError::ServerSaid { number, .. }) if NOT_THERE.contains(&number) => Ok(()),
+        Err(TdsError::ServerSaid { number, text, .. })
+            if NO_FILE.contains(&number) && says_no_file(&text) =>
+        {
+            Ok(())
+        }
         dropped => dropped,
     }
+}
+
+/// Whether an error of the system is that there is no such file or directory, in the words of
+/// SQL Server: `error 2, 'The system cannot..'` and `error 2(The system cannot..)`.
+fn says_no_file(text: &str) -> bool {
+    ["error 2,", "error 2(", "error 3,", "error 3("].iter().any(|code| text.contains(code))
 }
 
 fn remains(made: &Made, why: &str) -> String {
@@ -344,9 +379,21 @@ fn remains(made: &Made, why: &str) -> String {
         Made::Database(database) => (format!("database {}", database.name()), database.drop()),
         Made::Certificate => (format!("certificate {CERTIFICATE}"), DROP_CERTIFICATE.to_owned()),
         Made::MasterKey => ("master key".to_owned(), DROP_MASTER_KEY.to_owned()),
-        Made::BackupFile(path) => (format!("backup file {path}"), "delete the file".to_owned()),
+        Made::BackupFile(path) => {
+            let how = format!("{}, or delete the file", names::delete_file(path));
+            (format!("backup file {path}"), how)
+        }
     };
     format!("The {what} remains on the server ({why}); remove it: {how}.")
+}
+
+/// The same of a server that cannot be asked any more: a backup may not have come to its file.
+fn may_remain(made: &Made, why: &str) -> String {
+    let text = remains(made, why);
+    match made {
+        Made::BackupFile(_) => text.replace(" remains on", " may remain on"),
+        _ => text,
+    }
 }
 
 /// What the reader is told where the server does not let the scan be looked at.
@@ -373,6 +420,12 @@ pub(super) fn announcement(config: &Config, target: &str, connections: u32) -> S
              {TEMPDB}\n"
         ));
     }
+    if config.experiments.backup {
+        text.push_str(&format!(
+            "It restores backups as the database {}, one after the other.\n",
+            Database::Restored.name()
+        ));
+    }
     if config.experiments.operations && !plan.bounds.warm_only {
         text.push_str(
             "DBCC DROPCLEANBUFFERS empties the buffers of the whole server, again and again; \
@@ -386,3 +439,21 @@ pub(super) fn announcement(config: &Config, target: &str, connections: u32) -> S
 pub(super) const TEMPDB: &str = "Encrypting any database encrypts tempdb too, for the whole \
                                  instance, and so for the plain side: what it costs there is in \
                                  no figure here.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_there_is_told_from_one_that_may_not_be_removed() {
+        let device =
+            |code| format!("Cannot open backup device 'x.bak'. Operating system error {code}");
+        assert!(says_no_file(&device("2(The system cannot find the file specified.).")));
+        assert!(says_no_file(
+            "xp_delete_file() returned error 2, 'The system cannot find the file'"
+        ));
+        assert!(!says_no_file(&device("5(Access is denied.).")));
+        assert!(!says_no_file(&device("32(The process cannot access the file.).")));
+        assert!(!says_no_file("xp_delete_file() returned error 22, 'x'"));
+    }
+}

@@ -18,11 +18,10 @@ mod run;
 mod script;
 mod server;
 mod sides;
-mod text;
 
 use tdekit_tds_client as tds;
 
 pub(crate) use dry_run::dry_run;
 pub(crate) use options::{Bounds, MssqlPlan};
 pub(crate) use run::run;
-pub(crate) use script::{import, write as script};
+pub(crate) use script::{import, imported, sealed, write as script};

@@ -13,16 +13,19 @@ pub(super) enum Database {
     Encrypted,
     /// A second plain one, of a control run.
     Control,
+    /// What backups are restored as.
+    Restored,
 }
 
 impl Database {
-    pub(super) const ALL: [Self; 3] = [Self::Base, Self::Encrypted, Self::Control];
+    pub(super) const ALL: [Self; 4] = [Self::Base, Self::Encrypted, Self::Control, Self::Restored];
 
     pub(super) fn id(self) -> &'static str {
         match self {
             Self::Base => "base",
             Self::Encrypted => "encrypted",
             Self::Control => "control",
+            Self::Restored => "restored",
         }
     }
 
@@ -31,6 +34,7 @@ impl Database {
             Self::Base => "tdekit_bench_base",
             Self::Encrypted => "tdekit_bench_encrypted",
             Self::Control => "tdekit_bench_control",
+            Self::Restored => "tdekit_bench_restored",
         }
     }
 
@@ -83,6 +87,10 @@ pub(super) const SESSION: &str = "SELECT CONVERT(bigint, cpu_time) AS cpu, \
     CONVERT(bigint, logical_reads) AS asked, CONVERT(bigint, writes) AS written, \
     CONVERT(bigint, reads) AS fetched, CONVERT(bigint, total_elapsed_time) AS elapsed \
     FROM sys.dm_exec_sessions WHERE session_id = @@SPID";
+/// How many statements of this program run beside the one that asks.
+pub(super) const OTHERS: &str = "SELECT COUNT(*) FROM sys.dm_exec_requests AS r \
+    JOIN sys.dm_exec_sessions AS s ON s.session_id = r.session_id \
+    WHERE s.program_name = APP_NAME() AND s.session_id <> @@SPID";
 /// Pages of the database that a session is in; not every server and login has both views.
 pub(super) const PAGES: [&str; 2] = [
     "SELECT SUM(CONVERT(bigint, size)) FROM sys.database_files",
@@ -171,6 +179,34 @@ pub(super) fn verify(path: &str) -> String {
     format!("RESTORE VERIFYONLY FROM DISK = N'{path}'")
 }
 
+/// Files of the plain database: name within it, and path on the server.
+pub(super) const FILES: &str = "SELECT CONVERT(nvarchar(128), name), \
+    CONVERT(nvarchar(260), physical_name) FROM tdekit_bench_base.sys.database_files";
+
+/// A backup of the plain database as another one, whose files lie at the paths of `moves`.
+pub(super) fn restore(path: &str, moves: &[(String, String)]) -> String {
+    let name = Database::Restored.name();
+    let quoted = |text: &str| text.replace('\'', "''");
+    let moved = moves
+        .iter()
+        .map(|(file, to)| format!("MOVE N'{}' TO N'{}'", quoted(file), quoted(to)))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let with = if moves.is_empty() { String::new() } else { format!(" WITH {moved}") };
+    format!("RESTORE DATABASE {name} FROM DISK = N'{path}'{with}")
+}
+
+/// Where a file of the plain database lies when it is restored: beside it, by another name.
+pub(super) fn moved(path: &str) -> String {
+    let at = path.rfind(['/', '\\']).map_or(0, |at| at + 1);
+    let (directory, file) = path.split_at(at);
+    let (own, other) = (Database::Base.name(), Database::Restored.name());
+    match file.contains(own) {
+        true => format!("{directory}{}", file.replace(own, other)),
+        false => format!("{directory}{other}_{file}"),
+    }
+}
+
 /// The last backup's size, size on the medium, duration in ms, algorithm and kind of encryptor.
 pub(super) fn history(database: Database) -> String {
     format!(
@@ -185,4 +221,30 @@ pub(super) fn history(database: Database) -> String {
 /// Removes a backup's file, where the server has the procedure and the login may.
 pub(super) fn delete_file(path: &str) -> String {
     format!("EXEC master.sys.xp_delete_file 0, N'{path}'")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restored_files_lie_beside_their_own() {
+        for (path, wanted) in [
+            ("/data/tdekit_bench_base.mdf", "/data/tdekit_bench_restored.mdf"),
+            ("D:\\d\\tdekit_bench_base_log.ldf", "D:\\d\\tdekit_bench_restored_log.ldf"),
+            ("/tdekit_bench_base/x.mdf", "/tdekit_bench_base/tdekit_bench_restored_x.mdf"),
+            ("x", "tdekit_bench_restored_x"),
+        ] {
+            assert_eq!(moved(path), wanted);
+        }
+        assert_eq!(
+            restore(
+                "a.bak",
+                &[("it's".to_owned(), "/d/x".to_owned()), ("l".to_owned(), "y".to_owned())]
+            ),
+            "RESTORE DATABASE tdekit_bench_restored FROM DISK = N'a.bak' WITH MOVE N'it''s' TO \
+             N'/d/x', MOVE N'l' TO N'y'"
+        );
+        assert!(restore("a.bak", &[]).ends_with("N'a.bak'"));
+    }
 }

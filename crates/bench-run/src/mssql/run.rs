@@ -2,7 +2,7 @@
 
 use tdekit_bench_report::{Experiment, Report, Results, Role, Side, StatementInfo};
 
-use super::backup::{self, AGAIN, BackupGround};
+use super::backup::{self, AGAIN, BackupGround, Restoring};
 use super::home::{Home, TEMPDB, announcement};
 use super::names::{BACKUP, COLD, Database};
 use super::operations;
@@ -174,12 +174,13 @@ impl Running<'_> {
     ) -> Result<Ended> {
         let config = self.config;
         let groups = backup::groups(config);
-        for path in config.mssql.bounds.backup_files(BACKUP) {
-            home.keep_in_mind(&path);
-        }
         let mut limits = Vec::new();
         let mut ciphers: Vec<Option<String>> = vec![None];
         home.make(Database::Base, config.given.basics.seed)?;
+        // Until the database is this run's, files of these names are another's.
+        for path in config.mssql.bounds.backup_files(BACKUP) {
+            home.keep_in_mind(&path);
+        }
         if config.given.basics.aa {
             ciphers.push(None);
         } else {
@@ -194,23 +195,36 @@ impl Running<'_> {
                 }
             }
         }
+        let files = config.mssql.bounds.backup_files(BACKUP);
+        let path = files.first().map_or("", String::as_str);
+        let restoring = Restoring::tried(home, &mut self.connection, path, self.server.ours)?;
+        let restoring = match restoring {
+            Ok(restoring) => Some(restoring),
+            Err(words) => {
+                limits.push(format!("Backups are not restored: {words}."));
+                None
+            }
+        };
         let name = |cipher: &Option<String>| cipher.clone().unwrap_or_else(|| AGAIN.to_owned());
         let names: Vec<String> = ciphers.iter().skip(1).map(name).collect();
         let mut report = self.report(Experiment::Backup, backup::sides(&names));
-        report.cells = groups.iter().flat_map(|group| group.classes.clone()).collect();
-        report.set("restored", false);
-        report.limits.push(
-            "Each backup was checked by RESTORE VERIFYONLY. Elapsed time is the client's: the \
-             history counts whole seconds."
-                .to_owned(),
-        );
+        let restored = restoring.is_some();
+        let classes = groups.iter().flat_map(|group| backup::measured_classes(group, restored));
+        report.cells = classes.cloned().collect();
+        report.set("restored", restored);
+        let also = if restored { ", restored, and its rows held against the source's" } else { "" };
+        report.limits.push(format!(
+            "Each backup was checked by RESTORE VERIFYONLY{also}. Elapsed time is the client's: \
+             the history counts whole seconds."
+        ));
         report.limits.append(&mut limits);
+        report.limits.append(&mut home.limits);
         let figures = Figures::new(report, config, &results.settings);
         let pace = (config.restarts, config.pairs);
         let length = figures.length("the backup matrix", pace, config.max_time);
         let counters = self.server.counters;
         let mut ground =
-            BackupGround { home, groups, ciphers, counters, figures, connection: None };
+            BackupGround { home, groups, ciphers, restoring, counters, figures, connection: None };
         let ended = schedule::run(&mut ground, &length, config.given.basics.seed, around);
         ground.figures.finish(ended, &mut results.backup)
     }
@@ -231,6 +245,7 @@ pub(super) fn side(database: Database, algorithm: &str, ours: bool) -> Side {
         Database::Encrypted if ours => ("encrypted by tdekit serve", Role::Encrypted),
         Database::Encrypted => ("TDE", Role::Encrypted),
         Database::Control => ("plain again", Role::Encrypted),
+        Database::Restored => ("restored", Role::Encrypted),
     };
     let cipher = (database == Database::Encrypted).then_some(algorithm);
     let mut side = Side::new(database.id(), label, role).with_cipher(cipher);

@@ -7,6 +7,7 @@ use super::remote::{VERSION, announcement};
 use super::swap::{ASIDE, Clause, TableSet};
 use super::tls::STATUS;
 use crate::config::Config;
+use crate::sql_text::Text;
 
 /// In place of the run's own 16 digits.
 const DIGITS: &str = "0123456789abcdef";
@@ -17,8 +18,8 @@ pub(crate) fn dry_run(config: &Config) -> String {
     let OltpTarget::Server(url) = &plan.target else { return String::new() };
     let tables = plan.tables;
     let database = format!("{ASIDE}{DIGITS}");
-    let mut script = Script::default();
-    script.comments(announcement(plan, url).lines());
+    let mut script = Text::default();
+    script.comment(&announcement(plan, url));
     script.part("What the server is");
     script.statement(VERSION);
     script.statement(STATUS);
@@ -26,7 +27,7 @@ pub(crate) fn dry_run(config: &Config) -> String {
     MYSQL_LOGS.iter().for_each(|(name, _)| script.statement(&format!("SELECT @@{name}")));
     script.part("A database of the run's own; the digits are random");
     script.statement(&home::create(&database));
-    script.comments([format!("where that is refused, in {}:", url.database).as_str()]);
+    script.comment(&format!("where that is refused, in {}:", url.database));
     script.statement(&home::taken());
     script.part(
         "Whether it makes encrypted tables beside plain ones: the first of these that it can",
@@ -39,9 +40,9 @@ pub(crate) fn dry_run(config: &Config) -> String {
     script.statement(&TableSet::drop_all(tables));
     let second = if plan.control { TableSet::Control } else { TableSet::Encrypted };
     for set in [TableSet::Plain, second] {
-        script.filling(plan);
+        filling(&mut script, plan);
         for clause in Clause::ALL {
-            script.comments([format!("where it takes {}:", clause.option(true)).as_str()]);
+            script.comment(&format!("where it takes {}:", clause.option(true)));
             set.alter(tables, clause).lines().for_each(|line| script.line(line));
             script.statement(&clause.look(&set.names(tables), &database));
         }
@@ -52,50 +53,25 @@ pub(crate) fn dry_run(config: &Config) -> String {
     for workload in &plan.workloads {
         let threads: Vec<String> = plan.threads.iter().map(u32::to_string).collect();
         let what = format!("{}, by {} threads:", workload.name(), threads.join(", "));
-        script.comments([what.as_str()]);
+        script.comment(&what);
         statements(*workload).into_iter().for_each(|sql| script.statement(sql));
     }
     script.statement(&TableSet::Plain.put_aside(tables));
     script.part("The end, after failures and Ctrl-C too");
     script.statement(&home::drop_database(&database));
-    script.comments(["where there is none of the run's own:"]);
+    script.comment("where there is none of the run's own:");
     script.statement(&TableSet::drop_all(tables));
-    script.text
+    script.finish()
 }
 
-#[derive(Default)]
-struct Script {
-    text: String,
-}
-
-impl Script {
-    fn line(&mut self, line: &str) {
-        self.text.push_str(line);
-        self.text.push('\n');
-    }
-
-    fn comments<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
-        lines.into_iter().for_each(|line| self.line(&format!("-- {line}")));
-    }
-
-    fn part(&mut self, what: &str) {
-        self.line("");
-        self.comments([what]);
-    }
-
-    fn statement(&mut self, sql: &str) {
-        self.line(&format!("{sql};"));
-    }
-
-    fn filling(&mut self, plan: &OltpPlan) {
-        for table in 1..=plan.tables {
-            self.statement(&format!("CREATE TABLE sbtest{table}({COLUMNS}) ENGINE = innodb"));
-            self.line(&format!(
-                "INSERT INTO sbtest{table}(k, c, pad) VALUES (...); -- {} rows, many at a time",
-                plan.rows
-            ));
-            self.statement(&format!("CREATE INDEX k_{table} ON sbtest{table}(k)"));
-        }
+fn filling(script: &mut Text, plan: &OltpPlan) {
+    for table in 1..=plan.tables {
+        script.statement(&format!("CREATE TABLE sbtest{table}({COLUMNS}) ENGINE = innodb"));
+        script.line(format!(
+            "INSERT INTO sbtest{table}(k, c, pad) VALUES (...); -- {} rows, many at a time",
+            plan.rows
+        ));
+        script.statement(&format!("CREATE INDEX k_{table} ON sbtest{table}(k)"));
     }
 }
 

@@ -32,16 +32,24 @@ pub(crate) fn import(
     configure: impl FnOnce(&[String]) -> Result<Config>,
 ) -> Result<Results> {
     let cannot = || BenchError::file("cannot read", path);
-    let faulty =
-        |Fault { line, reason }| BenchError::Output { path: path.to_owned(), line, reason };
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(cannot())?;
     file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(cannot())?;
     if bytes.len() as u64 > MOST_BYTES {
         let reason = format!("the file has more than {} MiB", MOST_BYTES >> 20);
-        return Err(faulty(Fault::whole(reason)));
+        return Err(BenchError::Output { path: path.to_owned(), line: None, reason });
     }
-    let transcript = records(&bytes).and_then(|found| Transcript::of(&found)).map_err(faulty)?;
+    imported((&bytes, path), configure)
+}
+
+/// The same of what the file at `path` holds.
+pub(crate) fn imported(
+    (bytes, path): (&[u8], &Path),
+    configure: impl FnOnce(&[String]) -> Result<Config>,
+) -> Result<Results> {
+    let faulty =
+        |Fault { line, reason }| BenchError::Output { path: path.to_owned(), line, reason };
+    let transcript = records(bytes).and_then(|found| Transcript::of(&found)).map_err(faulty)?;
     let words: Vec<String> = transcript
         .options
         .iter()

@@ -16,7 +16,8 @@ mod tests;
 mod transcript;
 mod write;
 
-pub(crate) use import::import;
+pub(crate) use import::{import, imported};
+pub(crate) use record::sealed;
 pub(crate) use write::write;
 
 /// What the script remembers where buffers may not be emptied.

@@ -54,11 +54,13 @@ pub(super) fn records(bytes: &[u8]) -> Result<Vec<Record>, Fault> {
             (None, Some((at, text))) => (at, text + line),
             (None, None) => continue,
         };
+        if text.len() > LONGEST {
+            return Err(cut(at));
+        }
         match text.strip_suffix(END) {
             Some(whole) => {
                 records.push(Record::parse(at, whole).map_err(|flaw| Fault::of(at, flaw))?);
             }
-            None if text.len() > LONGEST => return Err(cut(at)),
             None => open = Some((at, text)),
         }
     }
@@ -141,6 +143,7 @@ mod tests {
         );
         assert!(line(&one.replace("tdekit|1", "tdekit|9")).reason.contains("version \"9\""));
         assert!(line(&format!("tdekit|1|{}", "9".repeat(10_000))).reason.contains("cut"));
+        assert!(line(&format!("tdekit|1{};", "|".repeat(10_000))).reason.contains("cut"));
         assert_eq!(records(b"").unwrap(), []);
         assert_eq!(records(&[0xFF; 4_096]).unwrap(), []);
     }

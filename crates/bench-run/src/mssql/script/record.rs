@@ -188,14 +188,21 @@ pub(super) fn decoded(text: &str) -> Option<String> {
     crate::address::decode(text).ok()
 }
 
+/// A record of these parts, parted by bars: SESSION, STEP, KIND and fields.
+pub(crate) fn sealed(parts: &str) -> String {
+    let sum = (1..PRIME)
+        .zip(parts.split('|'))
+        .fold(0, |sum, (place, part)| (sum + place * weight(part)) % PRIME);
+    format!("{START}{VERSION}|{parts}|{sum}{END}")
+}
+
 /// A record as a server writes it.
 #[cfg(test)]
 pub(super) fn written(session: u64, step: u64, kind: &str, fields: &[&str]) -> String {
     let fields: Vec<String> = fields.iter().map(|field| encoded(field)).collect();
     let parts = [session.to_string(), step.to_string(), kind.to_owned()];
     let parts: Vec<String> = parts.into_iter().chain(fields).collect();
-    let sum: u64 = (1..).zip(&parts).map(|(place, part)| place * weight(part)).sum();
-    format!("{START}{VERSION}|{}|{}{END}", parts.join("|"), sum % PRIME)
+    sealed(&parts.join("|"))
 }
 
 #[cfg(test)]

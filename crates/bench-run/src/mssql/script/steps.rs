@@ -3,8 +3,8 @@
 //! `#tdekit` is what the session remembers between batches: the names of things that the script
 //! made, and how far it came.
 
-use super::super::text::Text;
 use super::record::{Field, SESSION, expression};
+use crate::sql_text::Text;
 
 /// Room for what the script remembers.
 pub(super) const REMEMBER: &str = "CREATE TABLE #tdekit (what nvarchar(400) NOT NULL)";

@@ -1,28 +1,29 @@
-//! Batches of T-SQL as a file: parted by GO, with comments.
+//! Statements of SQL as a file, with comments; batches of T-SQL are parted by GO.
 
 /// Columns of a comment.
 const COLUMNS: usize = 100;
 
 /// A script that grows.
 #[derive(Default)]
-pub(super) struct Text {
+pub(crate) struct Text {
     lines: Vec<String>,
     bytes: usize,
 }
 
 impl Text {
-    fn line(&mut self, line: String) {
+    pub(crate) fn line(&mut self, line: impl Into<String>) {
+        let line = line.into();
         self.bytes += line.len() + 1;
         self.lines.push(line);
     }
 
     /// Its length.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Lines of a comment. Those that begin with a blank are not broken.
-    pub(super) fn comment(&mut self, text: &str) {
+    pub(crate) fn comment(&mut self, text: &str) {
         for line in text.lines() {
             if line.starts_with(' ') || line.is_empty() {
                 self.line(format!("-- {line}").trim_end().to_owned());
@@ -41,21 +42,25 @@ impl Text {
     }
 
     /// Begins a part.
-    pub(super) fn part(&mut self, what: &str) {
-        self.line(String::new());
+    pub(crate) fn part(&mut self, what: &str) {
+        self.line("");
         self.comment(what);
     }
 
-    pub(super) fn batch(&mut self, batch: &str) {
-        self.line(format!("{batch};"));
-        self.line("GO".to_owned());
+    pub(crate) fn statement(&mut self, sql: &str) {
+        self.line(format!("{sql};"));
     }
 
-    pub(super) fn batches(&mut self, batches: impl IntoIterator<Item = String>) {
+    pub(crate) fn batch(&mut self, batch: &str) {
+        self.statement(batch);
+        self.line("GO");
+    }
+
+    pub(crate) fn batches(&mut self, batches: impl IntoIterator<Item = String>) {
         batches.into_iter().for_each(|batch| self.batch(&batch));
     }
 
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.lines.join("\n") + "\n"
     }
 }
