@@ -10,6 +10,7 @@
 mod binlog;
 mod datafile;
 mod media;
+mod script_output;
 pub mod seeds;
 mod tsql;
 mod wire;
@@ -18,6 +19,7 @@ mod wire_seeds;
 pub use binlog::binlog;
 pub use datafile::datafile;
 pub use media::{media, media_block};
+pub use script_output::script_output;
 pub use tsql::tsql;
 pub use wire::{tds_login, tds_packet, tds_rpc, tds_token};
 
@@ -295,6 +297,7 @@ mod tests {
                 "tds_login" => tdekit_wire_tds::login::Login::decode(&seed).is_ok(),
                 "tds_rpc" => read_request(&seed),
                 "tds_token" => tdekit_wire_tds::answer::decode_answer(&seed).is_ok(),
+                "script_output" => script_output::is_whole(&seed),
                 "tsql" => {
                     let text = String::from_utf8(seed).unwrap();
                     tdekit_wire_tsql::check_syntax(&text).is_ok()

@@ -37,6 +37,7 @@ pub fn seeds() -> Vec<Seed> {
     seeds.extend(crate::binlog::seeds());
     seeds.extend(crate::datafile::seeds());
     seeds.extend(crate::wire_seeds::seeds());
+    seeds.extend(crate::script_output::seeds());
     seeds
 }
 

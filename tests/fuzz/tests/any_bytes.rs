@@ -113,4 +113,7 @@ proptest! {
 
     #[test]
     fn tsql(data in prop_oneof![input("tsql"), words()]) { tdekit_fuzz::tsql(&data); }
+
+    #[test]
+    fn script_output(data in input("script_output")) { tdekit_fuzz::script_output(&data); }
 }

@@ -133,6 +133,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-backup-media",
             "tdekit-wire-tds",
             "tdekit-wire-tsql",
+            "tdekit-bench-run",
         ],
     ),
     ("xtask", &["tdekit-private-mariadb", "tdekit-sqlite-source"]),
