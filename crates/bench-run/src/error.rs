@@ -124,6 +124,13 @@ fn of_number(number: i32) -> Option<&'static str> {
         1801 => Some(TAKEN),
         262 | 5011 => Some("the login needs the role dbcreator, and for all experiments sysadmin"),
         1101 | 1105 | 3257 | 5149 | 9002 => Some(FULL),
+        3201 => Some(
+            "--server-dir names a directory of the server that is there and that it may write to",
+        ),
+        3241 => Some(
+            "a file of that name is there on the server and holds no backups: move it away, or \
+             choose another place by --server-dir",
+        ),
         _ => None,
     }
 }

@@ -228,6 +228,25 @@ fn what_was_made_without_an_answer_is_dropped() {
     }
 }
 
+#[test]
+fn a_file_of_another_is_left_and_not_told_of_as_the_runs() {
+    for experiment in ["backup", "operations"] {
+        let bench = Bench::new();
+        for name in ["backup", "base", "encrypted"] {
+            fs::write(bench.path("data").join(format!("tdekit_bench_{name}.bak")), "mine").unwrap();
+        }
+        let (code, said, _) = bench.run(&format!("{SMALL} --warm-only --experiment {experiment}"));
+        assert!(code == 1 && said.contains("3241"), "{said}");
+        assert!(!said.contains("remains"), "{said}");
+        let file = bench.path("data").join("tdekit_bench_backup.bak");
+        assert_eq!(fs::read_to_string(file).unwrap(), "mine");
+        let (code, said, _) =
+            bench.run(&format!("{SMALL} --experiment backup --server-dir /none/there"));
+        assert!(code == 1 && said.contains("hint: --server-dir"), "{said}");
+        assert_eq!(int(&mut bench.served.client(), NAMES), 0);
+    }
+}
+
 /// Whatever a backup had come to: no file is left, and none is told of that is not there.
 #[test]
 fn a_stopped_backup_leaves_no_file_and_tells_of_none() {

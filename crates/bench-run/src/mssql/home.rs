@@ -27,6 +27,8 @@ const UNANSWERED_WAIT: Duration = Duration::from_secs(5);
 const IN_USE: i32 = 3702;
 /// Of one that is not there, and of a certificate.
 const NOT_THERE: [i32; 2] = [3701, 15151];
+/// BACKUP without the right, to a file that is not opened, or that holds no backups.
+const UNOPENED: [i32; 3] = [262, 3201, 3241];
 /// Of a backup file, by the system's errors 2 and 3: SQL Server's, and that of a device.
 const NO_FILE: [i32; 2] = [22049, 3201];
 
@@ -106,12 +108,18 @@ impl<'a> Home<'a> {
         open(&self.login, database)
     }
 
-    /// Notes a backup file, to be removed in the end.
-    pub(super) fn keep_in_mind(&mut self, path: &str) {
+    /// Notes the file of a backup that ended so, to be removed in the end. Where the server opened
+    /// no file, one of that name is another's.
+    pub(super) fn backed_up<T>(&mut self, path: &str, ended: Result<T>) -> Result<T> {
         let made = Made::BackupFile(path.to_owned());
-        if !self.made.contains(&made) {
+        let unopened = matches!(
+            &ended,
+            Err(BenchError::Tds(TdsError::ServerSaid { number, .. })) if UNOPENED.contains(number)
+        );
+        if !unopened && !self.made.contains(&made) {
             self.made.push(made);
         }
+        ended
     }
 
     /// A certificate for databases and backups; or why there is none, in the server's words.

@@ -4,7 +4,7 @@ use tdekit_bench_report::{Experiment, Report, Results, Role, Side, StatementInfo
 
 use super::backup::{self, AGAIN, BackupGround, Restoring};
 use super::home::{Home, TEMPDB, announcement};
-use super::names::{BACKUP, COLD, Database};
+use super::names::{self, BACKUP, COLD, Database};
 use super::operations;
 use super::server::{Server, refusal};
 use super::sides::{SidesGround, tasks};
@@ -177,9 +177,9 @@ impl Running<'_> {
         let mut limits = Vec::new();
         let mut ciphers: Vec<Option<String>> = vec![None];
         home.make(Database::Base, config.given.basics.seed)?;
-        // Until the database is this run's, files of these names are another's.
         for path in config.mssql.bounds.backup_files(BACKUP) {
-            home.keep_in_mind(&path);
+            let tried = self.connection.query(&names::backup(Database::Base, &path, false, None));
+            home.backed_up(&path, tried.map_err(BenchError::from))?;
         }
         if config.given.basics.aa {
             ciphers.push(None);

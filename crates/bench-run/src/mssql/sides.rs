@@ -297,11 +297,11 @@ impl<'a, 'h> SidesGround<'a, 'h> {
         let Some(database) = self.databases.get(place.side).copied() else { return Ok(Vec::new()) };
         let files = self.config.mssql.bounds.backup_files(database.name());
         let Some(path) = files.first() else { return Ok(Vec::new()) };
-        self.home.keep_in_mind(path);
         let counters = self.counters;
         let Some(seat) = self.seats.get_mut(place.side) else { return Ok(Vec::new()) };
         let batch = backup(database, path, compressed, None);
-        let (used, client_ns) = cost(&mut seat.one, &batch, false, counters)?;
+        let ended = cost(&mut seat.one, &batch, false, counters);
+        let (used, client_ns) = self.home.backed_up(path, ended)?;
         let mut runs = as_runs(place, (&cell, &side), &[(used, client_ns)]);
         runs.truncate(1);
         Ok(runs)
