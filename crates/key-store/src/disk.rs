@@ -114,17 +114,38 @@ pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Sto
 /// # Errors
 /// `Io`, also for a longer file.
 pub fn read_limited(path: &Path, max: u64) -> Result<Option<Vec<u8>>, StoreError> {
-    let file = match File::open(path) {
+    match File::open(path) {
+        Ok(file) => read_opened(file, path, max).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::io("open", path)(error)),
+    }
+}
+
+/// As [`read_limited`], of an ordinary file: a pipe under its name is not waited for.
+///
+/// # Errors
+/// As there, and for anything else than an ordinary file.
+pub(crate) fn read_ordinary(path: &Path, max: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    let nonblock = OFlags::NONBLOCK.bits().cast_signed();
+    let file = match OpenOptions::new().read(true).custom_flags(nonblock).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(StoreError::io("open", path)(error)),
     };
+    if !file.metadata().map_err(StoreError::io("examine", path))?.is_file() {
+        let other = io::Error::other("it is not an ordinary file");
+        return Err(StoreError::io("use", path)(other));
+    }
+    read_opened(file, path, max).map(Some)
+}
+
+fn read_opened(file: File, path: &Path, max: u64) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::new();
     file.take(max.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(StoreError::io("read", path))?;
     if u64::try_from(bytes.len()).is_ok_and(|len| len <= max) {
-        return Ok(Some(bytes));
+        return Ok(bytes);
     }
     let source = io::Error::new(io::ErrorKind::FileTooLarge, format!("over {max} bytes"));
     Err(StoreError::io("read", path)(source))

@@ -116,7 +116,7 @@ pub fn check_freshness(found: &Freshness, watch: &dyn Watch) -> Result<(), Datab
     go_on(watch)?;
     source
         .db
-        .query_row("PRAGMA main.quick_check(1)", [], |_| Ok(()))
+        .query_row("SELECT count(data) FROM sqlite_dbpage('main')", [], |_| Ok(()))
         .map_err(source.failed("check"))
 }
 

@@ -11,7 +11,7 @@ const MOST_PAGES: usize = 8192;
 /// Who has seen no other for so long is alone.
 const ALONE_AFTER: Duration = Duration::from_secs(1);
 /// Pause after a transaction while no other was seen: its length divided by this.
-const GAP: u32 = 4;
+const GAP: u32 = 8;
 
 /// Pause after a transaction while others write, in times of the lock's: one in so many of their
 /// transactions meets one of ours and waits, far fewer than the one in a hundred of a 99th

@@ -47,10 +47,14 @@ use crate::watch::{Phase, Watch, go_on};
 
 /// How long the write lock is waited for before the header is written.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
+/// How often that is tried: who writes without a break lets go of the lock for moments only.
+const LOCK_LOOK: Duration = Duration::from_millis(2);
 /// How long one statement of the sweep waits for a lock. Who commits keeps new readers out.
 const SWEEP_WAIT: Duration = Duration::from_millis(20);
 /// SQLite's cache holds a transaction, in KiB: a page that is spilled has the journal synced first.
 const CACHE_KIB: usize = 2 * (CHUNK_LEN >> 10);
+/// Bytes that are read at once to look for older versions: few enough for the processor's cache.
+const PIECE_LEN: usize = 256 << 10;
 /// How often a pause looks whether it is to stop.
 const PAUSE_LOOK: Duration = Duration::from_millis(250);
 /// Frames that come to the log until the sweep copies them while others write: below SQLite's 1000,
@@ -230,7 +234,7 @@ fn open_locked(path: &Path, file: &Arc<File>, watch: &dyn Watch) -> Result<Sourc
         match Source::open_through(Arc::clone(file), path, Hold::Writers) {
             Err(DatabaseError::InUse { .. }) if Instant::now() < end => {
                 go_on(watch)?;
-                sleep(LOG_WAIT);
+                sleep(LOCK_LOOK);
             }
             other => return other,
         }
@@ -577,25 +581,28 @@ fn stale_pages(
     first: u32,
     last: u32,
 ) -> io::Result<(Vec<u32>, u32)> {
-    let most = u32::try_from(CHUNK_LEN / size.len()).unwrap_or(1);
-    let count = most.min(last.saturating_sub(first).saturating_add(1));
-    let mut bytes = vec![0; count as usize * size.len()];
-    match file.read_exact_at(&mut bytes, size.page_offset(first)) {
-        // Somebody cut the file.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            return match pages_in(file, size)?.min(last) {
-                end if end < first => Ok((Vec::new(), last.saturating_add(1))),
-                end => stale_pages(file, size, version, first, end.min(first + count / 2)),
-            };
-        }
-        other => other?,
-    }
+    let pages_of = |len: usize| u32::try_from(len / size.len()).unwrap_or(1).max(1);
+    let count = pages_of(CHUNK_LEN).min(last.saturating_sub(first).saturating_add(1));
     let next = first.saturating_add(count);
     let unused = lock_page(size);
-    let stale = (first..)
-        .zip(bytes.chunks_exact(size.len()))
-        .filter(|(page, bytes)| *page != unused && key_version(bytes) != Some(version))
-        .map(|(page, _)| page)
-        .collect();
+    let mut stale = Vec::new();
+    let mut bytes = vec![0; PIECE_LEN.max(size.len())];
+    for begin in (first..next).step_by(pages_of(PIECE_LEN) as usize) {
+        let piece = pages_of(PIECE_LEN).min(next - begin) as usize * size.len();
+        match file.read_exact_at(&mut bytes[..piece], size.page_offset(begin)) {
+            // Somebody cut the file.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return match pages_in(file, size)?.min(last) {
+                    end if end < first => Ok((Vec::new(), last.saturating_add(1))),
+                    end => stale_pages(file, size, version, first, end.min(first + count / 2)),
+                };
+            }
+            other => other?,
+        }
+        let pages = (begin..).zip(bytes[..piece].chunks_exact(size.len()));
+        let of_others =
+            pages.filter(|(page, bytes)| *page != unused && key_version(bytes) != Some(version));
+        stale.extend(of_others.map(|(page, _)| page));
+    }
     Ok((stale, next))
 }

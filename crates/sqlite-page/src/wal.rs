@@ -52,6 +52,13 @@ impl FrameHeader {
     pub fn salts(&self) -> &[u8] {
         &self.sqlite[8..16]
     }
+
+    /// Whether SQLite will write the header anew before it commits: salts and checksum are left
+    /// out. Salts alone may be zero in a good header: those of a log that SQLite begins after it
+    /// has recovered an empty one.
+    pub fn is_provisional(&self) -> bool {
+        self.sqlite[8..] == [0; 16]
+    }
 }
 
 /// Bytes of one frame in the file.

@@ -258,7 +258,14 @@ impl MainFile {
     /// Size of the file as SQLite sees it.
     pub(crate) fn size(&mut self) -> Result<u64, VfsError> {
         let end = self.base.size()?.max(self.gathered_end());
-        Ok(end.saturating_sub(HEADER_AREA_LEN))
+        let len = end.saturating_sub(HEADER_AREA_LEN);
+        // SQLite takes a file without pages for a new database, and never reads one of it.
+        match self.shared.fresh.get() {
+            Some(fresh) if len == 0 && self.level > ffi::LOCK_NONE && fresh.has_page(1) => {
+                Err(VfsError::Stale { what: "page", number: 1 })
+            }
+            _ => Ok(len),
+        }
     }
 
     /// Takes a lock; earlier changes by others are unknown after it.

@@ -16,6 +16,7 @@ use crate::base::BaseFile;
 use crate::ffi::{self, File, Sqlite3};
 use crate::file::{Kind, shared_of};
 use crate::fresh::{Fresh, Place};
+use crate::freshness::{is_suspended, refuse_anchored};
 use crate::keyring::{Keyring, NewDatabase, OpenedHeader, recipients_of};
 use crate::main_db::MainFile;
 use crate::plain::PlainFile;
@@ -154,6 +155,10 @@ impl NewFile {
                     self.base = begun.base.take();
                     self.request = begun.request;
                     self.unfinished = begun.unfinished;
+                    if let Err(error) = self.check_anchor() {
+                        self.base()?.unlock(ffi::LOCK_NONE)?;
+                        return Err(error);
+                    }
                 }
                 Some(Kind::Main(mut main)) => {
                     if let Some(place) = &self.place {
@@ -169,6 +174,26 @@ impl NewFile {
             return Ok(None);
         }
         self.settle(level).map(Some)
+    }
+
+    /// Fails where the anchor of a database without pages has some: they were cut off.
+    fn check_anchor(&self) -> Result<(), VfsError> {
+        let (Request::Begun(opened), Some(place)) = (&self.request, &self.place) else {
+            return Ok(());
+        };
+        let file_id = opened.header.file_id;
+        if is_suspended() {
+            return Ok(());
+        }
+        if !opened.header.freshness {
+            return refuse_anchored(place.anchors.as_deref(), &file_id);
+        }
+        let fresh = Fresh::open(place, file_id)?;
+        fresh.refresh()?;
+        match fresh.has_page(1) {
+            true => Err(VfsError::Stale { what: "page", number: 1 }),
+            false => Ok(()),
+        }
     }
 
     /// Carries out the decision under the lock `level`: the file becomes encrypted, with its header

@@ -156,7 +156,7 @@ impl WalFile {
                 self.flush_stash()?;
                 let mut header = [0; SQLITE_FRAME_HEADER_LEN];
                 header.copy_from_slice(data);
-                self.pending_transaction = self.shared.write_transactions.get();
+                self.enter_transaction();
                 self.stash = Some((frame, header));
                 // A header of a frame that we logged already: SQLite may be rewriting it for good
                 // (`walRewriteChecksums`), the one that commits last.
@@ -200,7 +200,7 @@ impl WalFile {
             Some((_, bytes)) if end <= whole => bytes,
             _ if within == 0 && end < SQLITE_FRAME_HEADER_LEN => {
                 self.flush_stash()?;
-                self.pending_transaction = self.shared.write_transactions.get();
+                self.enter_transaction();
                 Vec::with_capacity(whole)
             }
             _ if within == SQLITE_FRAME_HEADER_LEN && end < whole => {
@@ -415,6 +415,16 @@ impl WalFile {
         Ok(self.base.read(&mut self.sealed, at)? == Read::Full)
     }
 
+    /// What comes belongs to the write transaction that runs. What an earlier one gathered and
+    /// could not write by its end must not be written with it.
+    fn enter_transaction(&mut self) {
+        let transaction = self.shared.write_transactions.get();
+        if self.pending_transaction != transaction {
+            self.pending.clear();
+            self.pending_transaction = transaction;
+        }
+    }
+
     /// Whether we wrote frame `frame` in the write transaction that runs.
     fn is_of_running(&self, frame: u32) -> bool {
         let (transaction, first) = self.first_of;
@@ -496,7 +506,9 @@ impl WalFile {
 
     /// Whether we logged frame `frame` in the generation that `header` belongs to.
     fn is_ours(&self, frame: u32, header: &[u8; SQLITE_FRAME_HEADER_LEN]) -> bool {
-        frame < self.written_end && (header[8..16] == self.written_salts || header[8..16] == [0; 8])
+        let header = FrameHeader { sqlite: *header, durable_before: 0 };
+        frame < self.written_end
+            && (header.salts() == self.written_salts || header.is_provisional())
     }
 
     /// SQLite rewrites the header of a frame whose page stays (`walRewriteChecksums`).
@@ -535,7 +547,7 @@ impl WalFile {
     fn frame_header(&mut self, frame: u32, sqlite: [u8; SQLITE_FRAME_HEADER_LEN]) -> FrameHeader {
         let header = FrameHeader { sqlite, durable_before: 0 };
         // SQLite leaves the salts out of headers that it will rewrite before it commits.
-        if header.salts() != self.written_salts && header.salts() != [0; 8] {
+        if header.salts() != self.written_salts && !header.is_provisional() {
             self.written_salts.copy_from_slice(header.salts());
             self.forget_written();
         }

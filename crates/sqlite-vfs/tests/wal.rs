@@ -67,3 +67,83 @@ fn a_sync_vouches_for_no_frame_behind_the_last_commit() {
     assert_eq!(one::<String>(&after, "SELECT group_concat(x) FROM t"), "first");
     assert_eq!(one::<String>(&after, "PRAGMA integrity_check"), "ok");
 }
+
+/// What a transaction gathered and gave up must not come with the next one of its connection: by
+/// then the place is that of another's commit.
+#[test]
+fn frames_that_were_rolled_back_are_never_written_later() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("a.db");
+    create(&path)
+        .execute_batch(&format!(
+            "PRAGMA page_size={PAGE_LEN}; PRAGMA journal_mode=WAL;
+             CREATE TABLE t(id INTEGER PRIMARY KEY, x)"
+        ))
+        .unwrap();
+    let (one_writer, other) = (connect(&path), connect(&path));
+    one_writer
+        .execute_batch(
+            "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 300)
+             INSERT INTO t SELECT i, zeroblob(400) FROM c",
+        )
+        .unwrap();
+    assert_eq!(one::<i64>(&one_writer, "PRAGMA wal_checkpoint(TRUNCATE)"), 0);
+    for round in 1..=5 {
+        one_writer
+            .execute_batch("BEGIN; UPDATE t SET x = randomblob(20000) WHERE id = 1; ROLLBACK")
+            .unwrap();
+        // Pages that the other one does not read again.
+        other.execute_batch(&format!("UPDATE t SET x = {round} WHERE id > 280")).unwrap();
+        one_writer.execute_batch(&format!("UPDATE t SET x = {round} WHERE id = 1")).unwrap();
+
+        let reader = connect(&path);
+        let count = format!("SELECT count(*) FROM t WHERE x = {round}");
+        assert_eq!(one::<i64>(&reader, &count), 21);
+        assert_eq!(one::<String>(&reader, "PRAGMA integrity_check"), "ok");
+    }
+    assert_eq!(one::<i64>(&other, "PRAGMA wal_checkpoint(TRUNCATE)"), 0);
+    assert_eq!(one::<i64>(&connect(&path), "SELECT count(*) FROM t WHERE x = 5"), 21);
+}
+
+/// SQLite begins a log with salts of zero when a connection that has begun one before recovers an
+/// empty one. A header without a checksum, too, is one that it will write anew; only that is.
+#[test]
+fn a_log_with_salts_of_zero_keeps_what_is_committed() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("a.db");
+    create(&path)
+        .execute_batch(&format!(
+            "PRAGMA page_size={PAGE_LEN}; PRAGMA journal_mode=WAL;
+             CREATE TABLE t(id INTEGER PRIMARY KEY, k, x); CREATE INDEX i ON t(k)"
+        ))
+        .unwrap();
+    let db = connect(&path);
+    db.execute_batch(
+        "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 300)
+         INSERT INTO t(k, x) SELECT i, randomblob(500) FROM c",
+    )
+    .unwrap();
+    assert_eq!(one::<i64>(&db, "PRAGMA wal_checkpoint(TRUNCATE)"), 0);
+    db.execute_batch("UPDATE t SET k = 1 WHERE id = 1").unwrap();
+    assert_eq!(one::<i64>(&db, "PRAGMA wal_checkpoint(TRUNCATE)"), 0);
+
+    // As after the death of a process that was writing: the index is recovered.
+    let index = fs::OpenOptions::new().write(true).open(dir.path().join("a.db-shm")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&index, &[0; 96], 0).unwrap();
+    for n in 0..20 {
+        // Pages that are spilled and come back, so that SQLite writes their headers anew.
+        db.execute_batch(&format!(
+            "BEGIN; UPDATE t SET k = {n}, x = randomblob(5000) WHERE id = {n} + 1;
+             UPDATE t SET k = k + 1000 WHERE id % 7 = {n} % 7; UPDATE t SET k = k - 1000
+             WHERE id % 7 = {n} % 7; COMMIT"
+        ))
+        .unwrap();
+        let reader = connect(&path);
+        let k = format!("SELECT k FROM t WHERE id = {n} + 1");
+        assert_eq!(one::<i64>(&reader, &k), n, "the commit is not in the log");
+        assert_eq!(one::<i64>(&db, &k), n);
+    }
+    assert_eq!(one::<String>(&db, "PRAGMA integrity_check"), "ok");
+    let log = fs::read(dir.path().join("a.db-wal")).unwrap();
+    assert!(log.len() > AREA_LEN);
+}

@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::process::Command;
 
 use common::{CHEAP, Place};
 
@@ -50,8 +51,17 @@ fn a_log_that_was_touched_is_told_with_an_exit_code_in_text_and_json() {
         let told = run.err;
         assert!(told.contains("the audit log is not whole: 1 fault(s)"), "{told}");
     }
+    // The same digits, but not the line that was written.
+    fs::write(&log, [text[..64].to_uppercase().as_str(), &text[64..]].concat()).unwrap();
+    assert_eq!(here.run(["audit", "log", "--verify"]).code, 4);
     fs::remove_file(&log).unwrap();
     assert!(here.fails(4, ["audit", "log", "--verify"]).contains("there is no log"));
+    // A pipe is not waited for.
+    assert!(Command::new("mkfifo").arg(&log).status().unwrap().success());
+    for words in [&["audit", "log", "--verify"][..], &["cert", "create", "OtherCert"]] {
+        assert!(here.fails(7, words).contains("it is not an ordinary file"), "{words:?}");
+    }
+    fs::remove_file(&log).unwrap();
     fs::write(&log, "nonsense\n").unwrap();
     assert_eq!(here.run(["audit", "log"]).code, 4);
     assert_eq!(here.run(["audit", "log", "--verify"]).code, 4);

@@ -190,6 +190,51 @@ fn each_mix_with_older_files_is_told_by_every_command() {
     }
 }
 
+/// SQLite takes a file without pages for a new database, and reads none of a page that its log has.
+#[test]
+fn a_main_file_that_was_cut_to_its_header_or_has_an_older_page_is_told() {
+    const HEADER_LEN: usize = 16384;
+    for mode in ["delete", "wal"] {
+        let mut subject = Subject::new(mode);
+        // Without the log, whose frames would be missing.
+        subject.put(&[]);
+        let db = open(subject.path());
+        db.query_row("PRAGMA journal_mode = delete", [], |_| Ok(())).unwrap();
+        db.query_row(&format!("PRAGMA journal_mode = {mode}"), [], |_| Ok(())).unwrap();
+        drop(db);
+        subject.files.truncate(ANCHOR + 1);
+        for (name, bytes) in &mut subject.files {
+            *bytes = fs::read(name).unwrap();
+        }
+        let file = subject.files[0].1.clone();
+        subject.put(&[]);
+        assert!(subject.reads("as it was left"), "{mode}");
+
+        subject.put(&[(0, &file[..HEADER_LEN])]);
+        subject.is_told(&format!("{mode}: a main file cut to its header"));
+        let name = subject.path().to_str().unwrap();
+        let made = open(subject.path()).execute_batch("CREATE TABLE new(x)");
+        assert!(made.is_err(), "{mode}: a database was begun where one was cut off");
+        let set = subject.dir.path("cut.bak");
+        let run = place().run(["backup", name, "--to", set.to_str().unwrap()]);
+        assert_eq!((run.code, set.exists()), (4, false), "{mode}: {run:?}");
+        subject.put(&[]);
+        assert!(subject.reads("put back"), "{mode}");
+
+        let older = &subject.older[0][0].1;
+        let pages = (HEADER_LEN..file.len().min(older.len())).step_by(4096);
+        let mut told = 0;
+        for at in pages.filter(|&at| older[at..at + 4096] != file[at..at + 4096]) {
+            let mut mixed = file.clone();
+            mixed[at..at + 4096].copy_from_slice(&older[at..at + 4096]);
+            subject.put(&[(0, &mixed)]);
+            subject.is_told(&format!("{mode}: an older page at {at}"));
+            told += 1;
+        }
+        assert!(told > 0, "{mode}");
+    }
+}
+
 #[test]
 fn a_damaged_list_or_anchor_is_told_by_every_command_and_accepted_by_word_alone() {
     let subject = Subject::new("delete");

@@ -194,6 +194,9 @@ impl<'a> Line<'a> {
             line.split_at_checked(MAC_DIGITS).ok_or_else(|| corrupt("too short".to_owned()))?;
         let mut mac = [0; 32];
         hex::decode_to_slice(digits, &mut mac).map_err(|error| corrupt(error.to_string()))?;
+        if digits.iter().any(u8::is_ascii_uppercase) {
+            return Err(corrupt("its MAC has capital letters".to_owned()));
+        }
         let Some((b' ', json)) = rest.split_first() else {
             return Err(corrupt("no space behind the MAC".to_owned()));
         };

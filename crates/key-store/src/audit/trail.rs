@@ -69,7 +69,7 @@ fn append(
     // Entries behind the store's own mark are of openings, and of changes that were cut short.
     let last = last_mark(dir, key)?.filter(|last| last.sequence >= head.sequence);
     let mut mark = last.unwrap_or(head);
-    let mut there = disk::read_limited(&path, MAX_BYTES)?.unwrap_or_default();
+    let mut there = disk::read_ordinary(&path, MAX_BYTES)?.unwrap_or_default();
     if there.len() >= ROTATE_BYTES {
         let first = mark.sequence.saturating_sub(count_lines(&there).saturating_sub(1));
         let full = (first..).map(|number| dir.join(segment_name(number))).find(|it| !it.exists());
@@ -133,7 +133,7 @@ fn write_lines(file: &mut File, path: &Path, there: &[u8], lines: &[u8]) -> Resu
 /// is added: what cannot be read cannot be followed.
 fn last_mark(dir: &Path, key: &SecretBytes) -> Result<Option<AuditMark>, StoreError> {
     for path in segments(dir)?.into_iter().rev() {
-        let Some(bytes) = disk::read_limited(&path, MAX_BYTES)? else { continue };
+        let Some(bytes) = disk::read_ordinary(&path, MAX_BYTES)? else { continue };
         let Some(line) = whole_lines(&bytes).next_back() else { continue };
         let line = match Line::decode(line) {
             Ok(line) => line,
@@ -176,7 +176,7 @@ pub(super) fn segments(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
 
 /// Reads one of [`segments`]; `None` when it was renamed meanwhile.
 pub(super) fn read_segment(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    disk::read_limited(path, MAX_BYTES)
+    disk::read_ordinary(path, MAX_BYTES)
 }
 
 fn segment_name(first: u64) -> String {
@@ -213,7 +213,7 @@ fn shortened(text: &str) -> String {
 }
 
 fn user_name(uid: u32) -> Result<String, StoreError> {
-    let Some(bytes) = disk::read_limited(Path::new("/etc/passwd"), MAX_PASSWD_BYTES)? else {
+    let Some(bytes) = disk::read_ordinary(Path::new("/etc/passwd"), MAX_PASSWD_BYTES)? else {
         return Ok(String::new());
     };
     let text = String::from_utf8_lossy(&bytes);

@@ -7,23 +7,23 @@
 
 use tdekit_sqlite_page::PageError;
 use tdekit_sqlite_page::PageSize;
-use tdekit_sqlite_page::wal::{SQLITE_FRAME_HEADER_LEN, prefix_page};
+use tdekit_sqlite_page::wal::{FrameHeader, SQLITE_FRAME_HEADER_LEN, prefix_page};
 
 use super::WalFile;
 use crate::VfsError;
 use crate::kept::Kept;
 use crate::main_db::check_page_one;
 
-/// SQLite's header of a frame; without salts where SQLite will write it anew.
+/// SQLite's header of a frame; provisional where SQLite will write it anew.
 type Header = [u8; SQLITE_FRAME_HEADER_LEN];
 
 /// The frames that are kept, by number.
 pub(crate) type Running = Kept<Header>;
 
-/// Whether a frame with this header commits, and will not be written again: SQLite leaves the
-/// salts out of headers that it writes anew.
+/// Whether a frame with this header commits, and will not be written again.
 pub(super) fn is_final(header: &Header) -> bool {
-    header[4..8] != [0; 4] && header[8..16] != [0; 8]
+    let header = FrameHeader { sqlite: *header, durable_before: 0 };
+    header.commits() && !header.is_provisional()
 }
 
 impl WalFile {
@@ -76,7 +76,7 @@ impl WalFile {
         if prefix_page(&header) == 1 {
             check_page_one(plain, size)?;
         }
-        self.pending_transaction = self.shared.write_transactions.get();
+        self.enter_transaction();
         self.shared.running.borrow_mut().keep(frame, header, plain);
         if is_final(&header) { self.write_running(frame, size) } else { self.bound_running(size) }
     }
