@@ -497,6 +497,12 @@ impl Fresh {
 
     /// Writes a record behind the base, durably; returns the state that it leads to.
     fn write_record(&self, inner: &mut Inner) -> Result<ListMark, VfsError> {
+        // New pages that were not written here are free ones, which SQLite never writes: a
+        // checkpoint that was cut short has filled their place already.
+        let listed = u32::try_from(inner.tags.len()).unwrap_or(u32::MAX);
+        for page in listed.saturating_add(1)..=inner.page_count() {
+            inner.written.entry(page).or_default();
+        }
         let entries: Vec<(u32, Tag)> = inner.written.iter().map(|(&p, &t)| (p, t)).collect();
         let record = encode_record(inner.page_count(), entries.into_iter())?;
         let base = inner.list.base;

@@ -262,3 +262,57 @@ fn a_damaged_list_or_anchor_is_told_by_every_command_and_accepted_by_word_alone(
         assert_eq!(one::<i64>(&db, "SELECT count(*) FROM t"), 30);
     }
 }
+
+/// A reader keeps a checkpoint from the latest frame of a new page, so that the checkpoint leaves
+/// a gap, which it fills. Killed before it has listed anything, it leaves that to the next one.
+#[test]
+fn a_checkpoint_after_one_that_was_killed_leaves_a_list_that_can_be_read() {
+    // Where the log's index has the number of frames that are copied.
+    const BACKFILLED_AT: u64 = 96;
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    fill(&path, 30);
+    let name = path.to_str().unwrap();
+    place().ok(["encrypt", name, "--certificate", "AppCert", "--freshness"]);
+    let told = place().json(["freshness", "status", name, "--json"]);
+    let anchor = PathBuf::from(told["anchor"].as_str().unwrap());
+    let (db, reader) = (open(&path), open(&path));
+    db.query_row("PRAGMA journal_mode = wal", [], |_| Ok(())).unwrap();
+    db.execute_batch(
+        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; BEGIN;
+         CREATE TABLE first(x); CREATE TABLE second(x);
+         INSERT INTO first VALUES (1); INSERT INTO second VALUES (zeroblob(40000)); COMMIT",
+    )
+    .unwrap();
+    reader.execute_batch("BEGIN").unwrap();
+    assert_eq!(one::<i64>(&reader, "SELECT x FROM first"), 1);
+    // Of the pages that the transaction above wrote, page 1 and a new one get later frames.
+    db.execute_batch("BEGIN; UPDATE first SET x = 2; PRAGMA user_version = 7; COMMIT").unwrap();
+
+    let before = [dir.path("app.db-seals"), anchor].map(|name| {
+        let bytes = fs::read(&name).unwrap();
+        (name, bytes)
+    });
+    let checkpoint = "PRAGMA wal_checkpoint(PASSIVE)";
+    assert_eq!(one::<i64>(&db, checkpoint), 0);
+    for (name, bytes) in before {
+        assert!(fs::read(&name).unwrap() != bytes, "the checkpoint has listed nothing");
+        fs::write(name, bytes).unwrap();
+    }
+    let index = fs::OpenOptions::new().write(true).open(dir.path("app.db-shm")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&index, &[0; 4], BACKFILLED_AT).unwrap();
+    let next = open(&path);
+    assert_eq!(one::<i64>(&next, checkpoint), 0);
+
+    let check = || {
+        let db = open(&path);
+        assert_eq!(one::<i64>(&db, "SELECT x FROM first"), 2);
+        assert_eq!(one::<String>(&db, "PRAGMA integrity_check"), "ok");
+    };
+    check();
+    drop((reader, db, next));
+    check();
+    let told = place().json(["freshness", "status", name, "--json"]);
+    assert_eq!(told["last_state"], true, "{told}");
+    place().ok(["doctor", name]);
+}

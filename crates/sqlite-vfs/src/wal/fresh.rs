@@ -55,15 +55,22 @@ impl WalFile {
         &mut self,
         area: &[u8],
     ) -> Result<Option<[u8; SQLITE_WAL_HEADER_LEN]>, VfsError> {
-        let header = self.codec().open_header(area);
+        let mut header = self.codec().open_header(area);
         let Some(fresh) = self.fresh() else { return Ok(header) };
-        for again in [true, false] {
-            if let Some(header) = header.filter(|header| log_id(header) == fresh.log_marks().0.id) {
+        loop {
+            let seen = fresh.log_marks().0;
+            if let Some(header) = header.filter(|header| log_id(header) == seen.id) {
                 return Ok(Some(header));
             }
-            if again {
-                fresh.refresh()?;
+            fresh.refresh()?;
+            if fresh.log_marks().0.id == seen.id {
+                break;
             }
+            // Another connection has begun a log since: it is its header that counts.
+            let mut area = [0; WAL_HEADER_AREA_LEN];
+            self.base.read(&mut area, 0)?;
+            self.shared.live.learn()?;
+            header = self.codec().open_header(&area);
         }
         if Self::needed(&fresh).iter().any(|mark| mark.frames > 0) {
             return Err(VfsError::StaleLog);
@@ -206,8 +213,27 @@ impl WalFile {
         Some(LogMark { id: self.list.id, frames: end, digest: last.digest })
     }
 
-    /// Lists the frames below `end`, and those that must be there.
+    /// Lists the frames below `end`, and those that must be there. Who died after it had pinned
+    /// its frames, and before readers could meet them, has left them to the next writer: it takes
+    /// the anchor back, and then writes over them. So the anchor is looked at once more.
     fn list_frames(&mut self, fresh: &Fresh, end: u32, size: PageSize) -> Result<(), VfsError> {
+        loop {
+            let needed = Self::needed(fresh);
+            match self.try_list_frames(fresh, end, size) {
+                Err(error @ (VfsError::StaleLog | VfsError::Page(_))) => {
+                    fresh.refresh()?;
+                    if Self::needed(fresh) == needed {
+                        return Err(error);
+                    }
+                    let running = self.list.running;
+                    self.list = FrameList { running, ..FrameList::default() };
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn try_list_frames(&mut self, fresh: &Fresh, end: u32, size: PageSize) -> Result<(), VfsError> {
         let needed = Self::needed(fresh);
         if self.list.id != needed[0].id {
             let mut area = [0; WAL_HEADER_AREA_LEN];
