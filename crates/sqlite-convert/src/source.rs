@@ -19,6 +19,8 @@ use crate::target::is_still;
 
 /// How long another connection's transaction is waited for.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
+/// How often its lock is asked for.
+const BUSY_LOOK: Duration = Duration::from_micros(500);
 
 /// How long a process may have the file open in passing: one that ends, or a child that was forked
 /// and has not begun its own program yet.
@@ -76,14 +78,18 @@ impl Source {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut db = Connection::open_with_flags(file_uri(path) + parameters, flags)
+            .map_err(DatabaseError::sqlite("open", path, None))?;
+        if let Err(error) = db.busy_handler(Some(ask_often)) {
+            return Err(DatabaseError::sqlite("open", path, Some(&db))(error));
+        }
         let failed = |db| DatabaseError::sqlite("open", path, db);
-        let db = Connection::open_with_flags(file_uri(path) + parameters, flags)
-            .map_err(failed(None))?;
         if db.is_readonly("main").map_err(failed(Some(&db)))? {
             return Err(DatabaseError::ReadOnly { path: path.to_owned() });
         }
+        let locked = lock(&db, hold);
         db.busy_timeout(BUSY_WAIT).map_err(failed(Some(&db)))?;
-        match lock(&db, hold) {
+        match locked {
             Ok(()) => {}
             Err(error) => {
                 let error = failed(Some(&db))(error);
@@ -216,6 +222,13 @@ pub fn check_alone(path: &Path, file: &File) -> Result<(), DatabaseError> {
         }
         thread::sleep(PASSING / 10);
     }
+}
+
+/// Who writes without a break lets go of its lock for moments only, which SQLite's own handler
+/// sleeps through.
+fn ask_often(asked: i32) -> bool {
+    thread::sleep(BUSY_LOOK);
+    u128::try_from(asked).is_ok_and(|n| n * BUSY_LOOK.as_micros() < BUSY_WAIT.as_micros())
 }
 
 fn lock(db: &Connection, hold: Hold) -> rusqlite::Result<()> {

@@ -316,3 +316,41 @@ fn a_checkpoint_after_one_that_was_killed_leaves_a_list_that_can_be_read() {
     assert_eq!(told["last_state"], true, "{told}");
     place().ok(["doctor", name]);
 }
+
+/// Who dies after its frames are pinned, and before the index has them, leaves their place to the
+/// next writer. That is no older log, for whoever has listed them.
+#[test]
+fn frames_of_a_writer_that_died_may_be_written_over() {
+    const INDEX_HEADERS_LEN: usize = 96;
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    fill(&path, 30);
+    place().ok(["encrypt", path.to_str().unwrap(), "--certificate", "AppCert", "--freshness"]);
+    let connect = || {
+        let db = open(&path);
+        db.query_row("PRAGMA journal_mode = wal", [], |_| Ok(())).unwrap();
+        db.execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0").unwrap();
+        db
+    };
+    let (dying, next, reader) = (connect(), connect(), connect());
+    let set = |db: &Connection, to: &str| {
+        db.execute("UPDATE t SET a = ?1", [to]).unwrap();
+    };
+    set(&dying, "first");
+    let index = fs::read(dir.path("app.db-shm")).unwrap();
+    set(&dying, "never told");
+    let count = |what: &str| {
+        let rows = format!("SELECT count(*) FROM t WHERE a = '{what}'");
+        one::<i64>(&reader, &rows)
+    };
+    assert_eq!(count("never told"), 30);
+
+    let file = fs::OpenOptions::new().write(true).open(dir.path("app.db-shm")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &index[..INDEX_HEADERS_LEN], 0).unwrap();
+    std::mem::forget(dying);
+    set(&next, "second");
+    assert_eq!(count("second"), 30);
+    assert_eq!(one::<i64>(&connect(), "SELECT count(*) FROM t WHERE a = 'second'"), 30);
+    assert_eq!(one::<i64>(&next, "PRAGMA wal_checkpoint(PASSIVE)"), 0);
+    assert_eq!(count("second"), 30);
+}

@@ -214,17 +214,19 @@ impl WalFile {
     }
 
     /// Lists the frames below `end`, and those that must be there. Who died after it had pinned
-    /// its frames, and before readers could meet them, has left them to the next writer: it takes
-    /// the anchor back, and then writes over them. So the anchor is looked at once more.
+    /// its frames, and before readers could meet them, has left their place to the next writer. So
+    /// before anything is told, anchor and frames are read once more.
     fn list_frames(&mut self, fresh: &Fresh, end: u32, size: PageSize) -> Result<(), VfsError> {
+        let mut failed_for = None;
         loop {
-            let needed = Self::needed(fresh);
             match self.try_list_frames(fresh, end, size) {
                 Err(error @ (VfsError::StaleLog | VfsError::Page(_))) => {
                     fresh.refresh()?;
-                    if Self::needed(fresh) == needed {
+                    let needed = Some(Self::needed(fresh));
+                    if failed_for == needed {
                         return Err(error);
                     }
+                    failed_for = needed;
                     let running = self.list.running;
                     self.list = FrameList { running, ..FrameList::default() };
                 }
