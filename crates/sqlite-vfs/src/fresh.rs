@@ -317,6 +317,27 @@ impl Fresh {
         page <= self.inner.borrow().page_count()
     }
 
+    /// Whether the database has pages by what is committed. What is prepared may be all that there
+    /// is: a crash then leaves a file without pages, and the journal's super-journal decides.
+    ///
+    /// # Errors
+    /// `StaleList`.
+    pub(crate) fn has_committed_pages(&self) -> Result<bool, VfsError> {
+        let mut inner = self.inner.borrow_mut();
+        if inner.list.prepared.is_none() {
+            return Ok(inner.page_count() > 0);
+        }
+        let list = inner.list;
+        let snapshot = self.read_list(&mut inner, list.file, 0, list.snapshot_len)?;
+        let start = ListMark { len: list.snapshot_len, digest: snapshot_digest(&snapshot) };
+        let tags = decode_snapshot(&self.file_id, &snapshot);
+        let Some(mut tags) = tags else { return Err(VfsError::StaleList) };
+        match self.follow(&mut inner, &list, start, list.base, &mut tags)? {
+            true => Ok(!tags.is_empty()),
+            false => Err(VfsError::StaleList),
+        }
+    }
+
     /// Notes that `page` was written, with `tag`.
     pub(crate) fn note(&self, page: u32, tag: Tag) {
         let mut inner = self.inner.borrow_mut();
@@ -417,6 +438,25 @@ impl Fresh {
         self.journal.set(false);
         self.several.set(false);
         Ok(())
+    }
+
+    /// As `finish`, of a file without pages, whose journal SQLite takes for that of another file
+    /// and deletes. A state that was only prepared, and has no page on disk, has not come.
+    pub(crate) fn finish_empty(&self) -> Result<(), VfsError> {
+        {
+            let inner = self.inner.borrow();
+            if inner.list.prepared.is_none() || inner.prepared_here || inner.is_dirty() {
+                drop(inner);
+                return self.finish();
+            }
+        }
+        if self.has_committed_pages()? {
+            return Err(VfsError::Stale { what: "page", number: 1 });
+        }
+        let mut inner = self.inner.borrow_mut();
+        let list = ListAnchor { prepared: None, ..inner.list };
+        self.move_list(&mut inner, list)?;
+        self.load_whole(&mut inner, &list)
     }
 
     /// The lock to write was given up. What was written without a journal file is committed; what a

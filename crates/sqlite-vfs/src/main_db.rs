@@ -261,11 +261,19 @@ impl MainFile {
         let len = end.saturating_sub(HEADER_AREA_LEN);
         // SQLite takes a file without pages for a new database, and never reads one of it.
         match self.shared.fresh.get() {
-            Some(fresh) if len == 0 && self.level > ffi::LOCK_NONE && fresh.has_page(1) => {
-                Err(VfsError::Stale { what: "page", number: 1 })
+            Some(fresh) if len == 0 && self.level > ffi::LOCK_NONE => {
+                match fresh.has_committed_pages()? {
+                    true => Err(VfsError::Stale { what: "page", number: 1 }),
+                    false => Ok(0),
+                }
             }
             _ => Ok(len),
         }
+    }
+
+    /// Whether there is no page.
+    pub(crate) fn is_empty(&mut self) -> Result<bool, VfsError> {
+        Ok(self.base.size()?.max(self.gathered_end()) <= HEADER_AREA_LEN)
     }
 
     /// Takes a lock; earlier changes by others are unknown after it.

@@ -190,7 +190,7 @@ impl NewFile {
         }
         let fresh = Fresh::open(place, file_id)?;
         fresh.refresh()?;
-        match fresh.has_page(1) {
+        match fresh.has_committed_pages()? {
             true => Err(VfsError::Stale { what: "page", number: 1 }),
             false => Ok(()),
         }

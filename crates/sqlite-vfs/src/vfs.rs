@@ -15,7 +15,9 @@ use crate::api::Api;
 use crate::base::{BaseFile, Read};
 use crate::child::{self, ChildJournal};
 use crate::ffi::{self, File, Sqlite3, Syscall, Vfs};
-use crate::file::{Kind, State, TdeFile, db_of, install, may_reserve, report, shared_of};
+use crate::file::{
+    Kind, State, TdeFile, db_of, install, kind_below, may_reserve, report, shared_of,
+};
 use crate::follow::{Origin, left_of};
 use crate::fresh::Place;
 use crate::freshness::anchors_of;
@@ -259,8 +261,16 @@ unsafe fn before_delete(name: *const c_char) -> Result<(), VfsError> {
         return Ok(());
     }
     // SAFETY: as above.
-    let shared = unsafe { shared_of(opened::main_of(name)?) };
+    let main = unsafe { opened::main_of(name) }?;
+    // SAFETY: as above; SQLite is in no method of the main file.
+    let empty = match unsafe { kind_below(main) } {
+        Some(Kind::Main(main)) => main.is_empty()?,
+        _ => false,
+    };
+    // SAFETY: as above.
+    let shared = unsafe { shared_of(main) };
     match shared.as_ref().and_then(|shared| shared.fresh.get()) {
+        Some(fresh) if journal && empty => fresh.finish_empty(),
         Some(fresh) if journal => fresh.finish(),
         Some(fresh) => fresh.end_log(),
         None => Ok(()),

@@ -482,15 +482,27 @@ fn a_rotation_that_runs_is_paused_by_another_process() {
     let db = open(&path);
     db.query_row("PRAGMA journal_mode=wal", [], |_| Ok(())).unwrap();
     let name = path.to_str().unwrap();
-    let mut running = place().command(["rotate", name]);
-    let running = running.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut tries = 0;
-    // Others at work make it yield, so that it takes its time.
-    while place().run(["rotate", "--pause", name]).code != 0 {
-        db.execute_batch("UPDATE t SET a = a || '!' WHERE id % 997 = 0").unwrap();
-        tries += 1;
+    let stop = AtomicBool::new(false);
+    let running = thread::scope(|scope| {
+        // Others at work make it yield, so that it takes its time.
+        scope.spawn(|| {
+            let db = open(&path);
+            db.busy_timeout(Duration::from_secs(30)).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                db.execute_batch("UPDATE t SET a = a || '!' WHERE id % 9973 = 0").unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let mut running = place().command(["rotate", name]);
+        let running = running.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut tries = 0;
+        while tries < 2000 && place().run(["rotate", "--pause", name]).code != 0 {
+            tries += 1;
+        }
+        stop.store(true, Ordering::Relaxed);
         assert!(tries < 2000, "it never begins");
-    }
+        running
+    });
     let ended = running.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert_eq!(ended.status.code(), Some(1), "{said}");

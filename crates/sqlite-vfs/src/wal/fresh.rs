@@ -55,7 +55,7 @@ impl WalFile {
         &mut self,
         area: &[u8],
     ) -> Result<Option<[u8; SQLITE_WAL_HEADER_LEN]>, VfsError> {
-        let mut header = self.codec().open_header(area);
+        let mut header = self.open_header(area)?;
         let Some(fresh) = self.fresh() else { return Ok(header) };
         loop {
             let seen = fresh.log_marks().0;
@@ -69,13 +69,23 @@ impl WalFile {
             // Another connection has begun a log since: it is its header that counts.
             let mut area = [0; WAL_HEADER_AREA_LEN];
             self.base.read(&mut area, 0)?;
-            self.shared.live.learn()?;
-            header = self.codec().open_header(&area);
+            header = self.open_header(&area)?;
         }
         if Self::needed(&fresh).iter().any(|mark| mark.frames > 0) {
             return Err(VfsError::StaleLog);
         }
         Ok(None)
+    }
+
+    /// SQLite's header, if that opens, perhaps under a key that is newer than those known here.
+    fn open_header(
+        &mut self,
+        area: &[u8],
+    ) -> Result<Option<[u8; SQLITE_WAL_HEADER_LEN]>, VfsError> {
+        match self.codec().open_header(area) {
+            None if self.shared.live.learn()? => Ok(self.codec().open_header(area)),
+            header => Ok(header),
+        }
     }
 
     /// Whether the log has all the frames that it must have, before it is recovered; tells whether
