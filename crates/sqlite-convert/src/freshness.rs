@@ -107,7 +107,7 @@ pub fn freshness(name: &Path, unlocked: &Arc<Unlocked>) -> Result<Freshness, Dat
 }
 
 /// Opens the database as an application does: an error tells that it is not in its last state.
-/// Every page of the main file is looked at.
+/// Every page is read, from the log where that has it.
 ///
 /// # Errors
 /// SQLite's, with what the VFS tells.

@@ -47,8 +47,6 @@ use crate::watch::{Phase, Watch, go_on};
 
 /// How long the write lock is waited for before the header is written.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
-/// How often that is tried: who writes without a break lets go of the lock for moments only.
-const LOCK_LOOK: Duration = Duration::from_millis(2);
 /// How long one statement of the sweep waits for a lock. Who commits keeps new readers out.
 const SWEEP_WAIT: Duration = Duration::from_millis(20);
 /// SQLite's cache holds a transaction, in KiB: a page that is spilled has the journal synced first.
@@ -234,7 +232,7 @@ fn open_locked(path: &Path, file: &Arc<File>, watch: &dyn Watch) -> Result<Sourc
         match Source::open_through(Arc::clone(file), path, Hold::Writers) {
             Err(DatabaseError::InUse { .. }) if Instant::now() < end => {
                 go_on(watch)?;
-                sleep(LOCK_LOOK);
+                sleep(LOG_WAIT);
             }
             other => return other,
         }

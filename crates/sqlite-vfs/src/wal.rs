@@ -306,8 +306,6 @@ impl WalFile {
     fn load_header(&mut self) -> Result<Option<PageSize>, VfsError> {
         let mut area = [0; WAL_HEADER_AREA_LEN];
         self.base.read(&mut area, 0)?;
-        // A header under a key that is not known would look as if there were no log.
-        self.shared.live.learn()?;
         if let Some(header) = self.current_header(&area)? {
             self.note_header(&header);
         }
@@ -318,7 +316,6 @@ impl WalFile {
         let mut area = [0; WAL_HEADER_AREA_LEN];
         self.base.read(&mut area, 0)?;
         out.fill(0);
-        self.shared.live.learn()?;
         let Some(header) = self.current_header(&area)? else { return Ok(Read::Short) };
         self.note_header(&header);
         let start = usize::try_from(offset).unwrap_or(SQLITE_WAL_HEADER_LEN);

@@ -4,7 +4,8 @@
 mod support;
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use support::{create, one, open};
@@ -20,6 +21,13 @@ fn frames(wal: &Path) -> usize {
     (usize::try_from(len).unwrap() - AREA_LEN) / (PREFIX_LEN + PAGE_LEN)
 }
 
+fn database(dir: &TempDir, schema: &str) -> PathBuf {
+    let path = dir.path().join("a.db");
+    let settings = format!("PRAGMA page_size={PAGE_LEN}; PRAGMA journal_mode=WAL;");
+    create(&path).execute_batch(&(settings + schema)).unwrap();
+    path
+}
+
 fn connect(path: &Path) -> Connection {
     let db = open(path).unwrap();
     db.execute_batch("PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=5")
@@ -33,12 +41,7 @@ fn connect(path: &Path) -> Connection {
 #[test]
 fn a_sync_vouches_for_no_frame_behind_the_last_commit() {
     let dir = TempDir::new().unwrap();
-    let path = dir.path().join("a.db");
-    create(&path)
-        .execute_batch(&format!(
-            "PRAGMA page_size={PAGE_LEN}; PRAGMA journal_mode=WAL; CREATE TABLE t(x)"
-        ))
-        .unwrap();
+    let path = database(&dir, "CREATE TABLE t(x)");
     let (one_writer, other, reader) = (connect(&path), connect(&path), connect(&path));
     let wal = dir.path().join("a.db-wal");
 
@@ -73,13 +76,7 @@ fn a_sync_vouches_for_no_frame_behind_the_last_commit() {
 #[test]
 fn frames_that_were_rolled_back_are_never_written_later() {
     let dir = TempDir::new().unwrap();
-    let path = dir.path().join("a.db");
-    create(&path)
-        .execute_batch(&format!(
-            "PRAGMA page_size={PAGE_LEN}; PRAGMA journal_mode=WAL;
-             CREATE TABLE t(id INTEGER PRIMARY KEY, x)"
-        ))
-        .unwrap();
+    let path = database(&dir, "CREATE TABLE t(id INTEGER PRIMARY KEY, x)");
     let (one_writer, other) = (connect(&path), connect(&path));
     one_writer
         .execute_batch(
@@ -110,13 +107,8 @@ fn frames_that_were_rolled_back_are_never_written_later() {
 #[test]
 fn a_log_with_salts_of_zero_keeps_what_is_committed() {
     let dir = TempDir::new().unwrap();
-    let path = dir.path().join("a.db");
-    create(&path)
-        .execute_batch(&format!(
-            "PRAGMA page_size={PAGE_LEN}; PRAGMA journal_mode=WAL;
-             CREATE TABLE t(id INTEGER PRIMARY KEY, k, x); CREATE INDEX i ON t(k)"
-        ))
-        .unwrap();
+    let path =
+        database(&dir, "CREATE TABLE t(id INTEGER PRIMARY KEY, k, x); CREATE INDEX i ON t(k)");
     let db = connect(&path);
     db.execute_batch(
         "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 300)
@@ -129,7 +121,7 @@ fn a_log_with_salts_of_zero_keeps_what_is_committed() {
 
     // As after the death of a process that was writing: the index is recovered.
     let index = fs::OpenOptions::new().write(true).open(dir.path().join("a.db-shm")).unwrap();
-    std::os::unix::fs::FileExt::write_all_at(&index, &[0; 96], 0).unwrap();
+    index.write_all_at(&[0; 96], 0).unwrap();
     for n in 0..20 {
         // Pages that are spilled and come back, so that SQLite writes their headers anew.
         db.execute_batch(&format!(
@@ -144,6 +136,4 @@ fn a_log_with_salts_of_zero_keeps_what_is_committed() {
         assert_eq!(one::<i64>(&db, &k), n);
     }
     assert_eq!(one::<String>(&db, "PRAGMA integrity_check"), "ok");
-    let log = fs::read(dir.path().join("a.db-wal")).unwrap();
-    assert!(log.len() > AREA_LEN);
 }

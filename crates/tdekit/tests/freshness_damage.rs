@@ -6,6 +6,7 @@ mod common;
 mod databases;
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use databases::{Dir, dump, fill, one, open, place};
@@ -26,15 +27,13 @@ struct Subject {
 
 const LIST: usize = 1;
 const ANCHOR: usize = 2;
+/// Of the log's index. The number of frames that are copied comes next.
+const INDEX_HEADERS_LEN: usize = 96;
 
 impl Subject {
     fn new(mode: &str) -> Self {
         let dir = Dir::new();
-        let path = dir.path("app.db");
-        fill(&path, 30);
-        place().ok(["encrypt", path.to_str().unwrap(), "--certificate", "AppCert", "--freshness"]);
-        let told = place().json(["freshness", "status", path.to_str().unwrap(), "--json"]);
-        let anchor = PathBuf::from(told["anchor"].as_str().unwrap());
+        let (path, anchor) = encrypted(&dir);
         let db = open(&path);
         let set = format!("PRAGMA journal_mode = {mode}");
         db.query_row(&set, [], |_| Ok(())).unwrap();
@@ -111,6 +110,29 @@ impl Subject {
         let after: Vec<_> = self.files.iter().map(|(name, _)| fs::read(name).unwrap()).collect();
         assert!(before == after, "{what}: a look has changed the files");
     }
+}
+
+/// A database of 30 rows with freshness, and its anchor.
+fn encrypted(dir: &Dir) -> (PathBuf, PathBuf) {
+    let path = dir.path("app.db");
+    fill(&path, 30);
+    place().ok(["encrypt", path.to_str().unwrap(), "--certificate", "AppCert", "--freshness"]);
+    let told = place().json(["freshness", "status", path.to_str().unwrap(), "--json"]);
+    (path, PathBuf::from(told["anchor"].as_str().unwrap()))
+}
+
+/// A connection that uses a log, pins each commit, and copies nothing by itself.
+fn with_log(path: &Path) -> Connection {
+    let db = open(path);
+    db.query_row("PRAGMA journal_mode = wal", [], |_| Ok(())).unwrap();
+    db.execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0").unwrap();
+    db
+}
+
+/// Writes to the index of the log, as a process leaves it that dies.
+fn write_index(dir: &Dir, bytes: &[u8], at: usize) {
+    let index = fs::OpenOptions::new().write(true).open(dir.path("app.db-shm")).unwrap();
+    index.write_all_at(bytes, at as u64).unwrap();
 }
 
 fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
@@ -267,20 +289,12 @@ fn a_damaged_list_or_anchor_is_told_by_every_command_and_accepted_by_word_alone(
 /// a gap, which it fills. Killed before it has listed anything, it leaves that to the next one.
 #[test]
 fn a_checkpoint_after_one_that_was_killed_leaves_a_list_that_can_be_read() {
-    // Where the log's index has the number of frames that are copied.
-    const BACKFILLED_AT: u64 = 96;
     let dir = Dir::new();
-    let path = dir.path("app.db");
-    fill(&path, 30);
+    let (path, anchor) = encrypted(&dir);
     let name = path.to_str().unwrap();
-    place().ok(["encrypt", name, "--certificate", "AppCert", "--freshness"]);
-    let told = place().json(["freshness", "status", name, "--json"]);
-    let anchor = PathBuf::from(told["anchor"].as_str().unwrap());
-    let (db, reader) = (open(&path), open(&path));
-    db.query_row("PRAGMA journal_mode = wal", [], |_| Ok(())).unwrap();
+    let (db, reader) = (with_log(&path), open(&path));
     db.execute_batch(
-        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; BEGIN;
-         CREATE TABLE first(x); CREATE TABLE second(x);
+        "BEGIN; CREATE TABLE first(x); CREATE TABLE second(x);
          INSERT INTO first VALUES (1); INSERT INTO second VALUES (zeroblob(40000)); COMMIT",
     )
     .unwrap();
@@ -299,8 +313,7 @@ fn a_checkpoint_after_one_that_was_killed_leaves_a_list_that_can_be_read() {
         assert!(fs::read(&name).unwrap() != bytes, "the checkpoint has listed nothing");
         fs::write(name, bytes).unwrap();
     }
-    let index = fs::OpenOptions::new().write(true).open(dir.path("app.db-shm")).unwrap();
-    std::os::unix::fs::FileExt::write_all_at(&index, &[0; 4], BACKFILLED_AT).unwrap();
+    write_index(&dir, &[0; 4], INDEX_HEADERS_LEN);
     let next = open(&path);
     assert_eq!(one::<i64>(&next, checkpoint), 0);
 
@@ -321,17 +334,9 @@ fn a_checkpoint_after_one_that_was_killed_leaves_a_list_that_can_be_read() {
 /// next writer. That is no older log, for whoever has listed them.
 #[test]
 fn frames_of_a_writer_that_died_may_be_written_over() {
-    const INDEX_HEADERS_LEN: usize = 96;
     let dir = Dir::new();
-    let path = dir.path("app.db");
-    fill(&path, 30);
-    place().ok(["encrypt", path.to_str().unwrap(), "--certificate", "AppCert", "--freshness"]);
-    let connect = || {
-        let db = open(&path);
-        db.query_row("PRAGMA journal_mode = wal", [], |_| Ok(())).unwrap();
-        db.execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0").unwrap();
-        db
-    };
+    let (path, _) = encrypted(&dir);
+    let connect = || with_log(&path);
     let (dying, next, reader) = (connect(), connect(), connect());
     let set = |db: &Connection, to: &str| {
         db.execute("UPDATE t SET a = ?1", [to]).unwrap();
@@ -345,12 +350,52 @@ fn frames_of_a_writer_that_died_may_be_written_over() {
     };
     assert_eq!(count("never told"), 30);
 
-    let file = fs::OpenOptions::new().write(true).open(dir.path("app.db-shm")).unwrap();
-    std::os::unix::fs::FileExt::write_all_at(&file, &index[..INDEX_HEADERS_LEN], 0).unwrap();
+    write_index(&dir, &index[..INDEX_HEADERS_LEN], 0);
     std::mem::forget(dying);
     set(&next, "second");
     assert_eq!(count("second"), 30);
     assert_eq!(one::<i64>(&connect(), "SELECT count(*) FROM t WHERE a = 'second'"), 30);
     assert_eq!(one::<i64>(&next, "PRAGMA wal_checkpoint(PASSIVE)"), 0);
     assert_eq!(count("second"), 30);
+}
+
+/// A connection that was open before a rotation meets a log that begins under the new key, before
+/// it has met that key in the main file.
+#[test]
+fn a_log_under_a_new_key_is_no_older_one() {
+    let dir = Dir::new();
+    let (path, _) = encrypted(&dir);
+    let before = with_log(&path);
+    let count = |db: &Connection, what: &str| {
+        one::<i64>(db, &format!("SELECT count(*) FROM t WHERE a = '{what}'"))
+    };
+    before.execute("UPDATE t SET a = 'first'", []).unwrap();
+    assert_eq!(count(&before, "first"), 30);
+    assert_eq!(one::<i64>(&before, "PRAGMA wal_checkpoint(TRUNCATE)"), 0);
+    let name = path.to_str().unwrap();
+    assert_ne!(place().run(["rotate", "--stop-after=second-slot", name]).code, 0);
+    let after = with_log(&path);
+    after
+        .execute_batch("BEGIN; PRAGMA user_version = 7; UPDATE t SET a = 'second'; COMMIT")
+        .unwrap();
+    assert_eq!(count(&before, "second"), 30);
+    before.execute("UPDATE t SET a = 'third'", []).unwrap();
+    assert_eq!(count(&after, "third"), 30);
+}
+
+/// The header of a time without freshness, and no page.
+#[test]
+fn an_older_header_alone_is_told() {
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    fill(&path, 30);
+    let name = path.to_str().unwrap();
+    place().ok(["encrypt", name, "--certificate", "AppCert"]);
+    let older = fs::read(&path).unwrap()[..16384].to_vec();
+    place().ok(["freshness", "on", name]);
+    fs::write(&path, older).unwrap();
+    let read = open(&path).query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+    assert!(read.is_err());
+    let run = place().run(["doctor", name]);
+    assert_eq!(run.code, 4, "{run:?}");
 }

@@ -512,3 +512,34 @@ fn a_rotation_that_runs_is_paused_by_another_process() {
     assert!(place().ok(["rotate", "--resume", name]).out.contains("from where it was"));
     assert_eq!(state(&path), (3, vec![2]));
 }
+
+/// With a journal it lets go of the lock for moments only, which a rotation has to meet.
+#[test]
+fn a_writer_without_a_break_keeps_no_rotation_out() {
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    fill(&path, 200);
+    place().ok(["encrypt", path.to_str().unwrap(), "--certificate", "AppCert"]);
+    let stop = AtomicBool::new(false);
+    let written = thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let db = open(&path);
+            db.busy_timeout(Duration::from_secs(30)).unwrap();
+            let mut n = 0;
+            while !stop.load(Ordering::Relaxed) {
+                n += 1;
+                let sql = format!("BEGIN IMMEDIATE; UPDATE t SET a = {n} WHERE id = 1; COMMIT");
+                db.execute_batch(&sql).unwrap();
+            }
+            n
+        });
+        let runs = [(); 3].map(|()| place().run(["rotate", path.to_str().unwrap()]));
+        stop.store(true, Ordering::Relaxed);
+        for run in runs {
+            assert_eq!(run.code, 0, "{run:?}");
+        }
+        writer.join().unwrap()
+    });
+    assert_eq!(state(&path), (3, vec![4]));
+    assert_eq!(one::<i64>(&open(&path), "SELECT CAST(a AS INTEGER) FROM t WHERE id = 1"), written);
+}

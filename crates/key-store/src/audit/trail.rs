@@ -213,7 +213,7 @@ fn shortened(text: &str) -> String {
 }
 
 fn user_name(uid: u32) -> Result<String, StoreError> {
-    let Some(bytes) = disk::read_ordinary(Path::new("/etc/passwd"), MAX_PASSWD_BYTES)? else {
+    let Some(bytes) = disk::read_limited(Path::new("/etc/passwd"), MAX_PASSWD_BYTES)? else {
         return Ok(String::new());
     };
     let text = String::from_utf8_lossy(&bytes);

@@ -77,7 +77,8 @@ impl WalFile {
         Ok(None)
     }
 
-    /// SQLite's header, if that opens, perhaps under a key that is newer than those known here.
+    /// SQLite's header, if that opens. One under a key that is not known here yet would look as if
+    /// there were no log.
     fn open_header(
         &mut self,
         area: &[u8],

@@ -136,7 +136,8 @@ fn print(listed: &Listed) -> Result<(), CommandError> {
                 Some(encryption) => encryption.algorithms.join(", "),
                 None => "plain".to_owned(),
             };
-            let opened = found.pages - found.damaged_pages;
+            // A page that does not open may keep their number from being known.
+            let opened = found.pages.saturating_sub(found.damaged_pages);
             output::line(format_args!("  {how}: {opened} of {} pages open", found.pages))?;
             for (version, pages) in &found.pages_by_key_version {
                 output::line(format_args!("  {pages} page(s) in the file under key {version}"))?;
