@@ -190,7 +190,10 @@ fn manifest(text: &str) -> Result<String> {
                 lines.push_str(" = ");
                 lines.push_str(value);
             }
-            None => lines.push_str(line),
+            // The module's package is built as the ordinary library's is.
+            None => {
+                lines.push_str(&line.replace(".package.aws-lc-sys]", ".package.aws-lc-fips-sys]"));
+            }
         }
         lines.push('\n');
     }
@@ -286,6 +289,11 @@ mod tests {
         let own = fs::read_to_string(root().join(MANIFEST)).unwrap();
         let changed = manifest(&own).unwrap();
         assert!(changed.contains(r#"package = "aws-lc-fips-sys""#));
+        for profile in ["dev", "release"] {
+            let level = |name| format!("\n[profile.{profile}.package.{name}]\n");
+            assert!(changed.contains(&level("aws-lc-fips-sys")), "{profile}");
+            assert!(!changed.contains(&level("aws-lc-sys")), "{profile}");
+        }
         assert_eq!(own.lines().count(), changed.lines().count());
         assert!(manifest("[workspace]\n").is_err());
     }
