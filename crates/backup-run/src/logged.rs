@@ -1,10 +1,12 @@
-//! Entries of the key store's audit log about backups and restored databases. Each is written
-//! before what it tells of counts.
+//! Entries of the key store's audit log about backups, restored databases and restored streams. Each
+//! is written before what it tells of counts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tdekit_key_store::{AuditAction, AuditCertificate, AuditDatabase, AuditKey, Unlocked};
+use tdekit_key_store::{
+    AuditAction, AuditCertificate, AuditDatabase, AuditKey, StoreError, Unlocked,
+};
 
 use crate::database::source::{Chosen, Database, Wrapping};
 use crate::operator::{Notice, Operator};
@@ -62,7 +64,23 @@ impl BackupEntry {
     }
 }
 
-/// What the log tells of the set that a database comes from.
+/// Writes the entry about a stream that is restored to `path`, or to standard output. That nobody
+/// here can write the store is a value, for a warning.
+///
+/// # Errors
+/// `NotLogged` of the key store: the stream must not be given out.
+pub fn log_restored_stream(
+    unlocked: &Unlocked,
+    set: &SetInfo,
+    places: &[Place],
+    path: Option<&Path>,
+) -> Result<Option<StoreError>, RunError> {
+    let path = path.unwrap_or(Path::new("standard output")).to_owned();
+    let database = AuditDatabase { path, file_id: None, key: key_of(set, places) };
+    Ok(unlocked.log_database(AuditAction::Restored, &database)?)
+}
+
+/// What the log tells of the set that a database or a stream comes from.
 #[must_use]
 pub fn key_of(set: &SetInfo, places: &[Place]) -> AuditKey {
     let certificate = |recipient: &crate::Recipient| AuditCertificate {

@@ -208,6 +208,32 @@ fn a_change_that_cannot_be_told_is_not_made() {
 }
 
 #[test]
+fn a_server_key_that_is_opened_is_told_once_and_only_where_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(store_with(dir.path(), &[]));
+    let store = open(dir.path());
+    store.log_server_key_opening(1, 2).unwrap();
+    assert_eq!(told(&store).len(), 2);
+    let config = dir.path().join("config.toml");
+    fs::write(&config, "[audit]\nopenings = true\n").unwrap();
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();
+    // What a process knows of the configuration is what it read first.
+    let store = open(dir.path());
+    for (id, version) in [(1, 2), (1, 2), (2, 1), (1, 2), (0x0102, 0)] {
+        store.log_server_key_opening(id, version).unwrap();
+    }
+    let entries = store.verify_audit_log().unwrap().entries;
+    let ids: Vec<_> = entries.iter().skip(2).map(|entry| entry.id.as_str()).collect();
+    assert_eq!(ids, ["1.2", "2.1", "258.0"]);
+    assert!(told(&store)[2..].iter().all(|entry| entry == "opened server-key "));
+
+    fs::remove_file(log_of(dir.path())).unwrap();
+    fs::create_dir(log_of(dir.path())).unwrap();
+    assert!(matches!(store.log_server_key_opening(3, 1), Err(StoreError::NotLogged { .. })));
+    store.log_server_key_opening(1, 2).unwrap();
+}
+
+#[test]
 fn a_full_file_gives_way_to_another_and_the_chain_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let store = store_with(dir.path(), &[]);

@@ -241,6 +241,7 @@ impl Secrets {
             number: derivation,
         })?;
         let secret = self.unlocked.server_key(keys, id, version)?.ok_or_else(no_key)?;
+        self.unlocked.log_server_key_opening(id, version)?;
         let key = ServerKey { secret: Arc::new(secret), derivation };
         self.opened.insert((id, version), key.clone());
         Ok(key)

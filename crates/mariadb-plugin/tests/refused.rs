@@ -5,8 +5,10 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
-use support::{Crypt, ENCRYPT, INVALID, NOPAD, Plugin, make_store};
+use support::{Crypt, ENCRYPT, INVALID, NOPAD, Plugin, make_store, open_store};
+use tdekit_key_store::AuditAction;
 
 #[test]
 fn without_its_key_store_the_plugin_does_not_start() {
@@ -49,8 +51,24 @@ fn without_its_key_store_the_plugin_does_not_start() {
     assert_eq!(plugin.init(&[("page_size", size)]), 1);
     refuses();
 
+    // Openings have to be logged, and cannot be.
+    let (config, log) = (home.join("config.toml"), home.join("audit.log"));
+    fs::write(&config, "[audit]\nopenings = true\n").unwrap();
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();
+    let kept = dir.path().join("kept.log");
+    fs::rename(&log, &kept).unwrap();
+    fs::create_dir(&log).unwrap();
     let size = std::path::Path::new("16k");
+    assert_eq!(plugin.init(&[("page_size", size)]), 1);
+    refuses();
+    fs::remove_dir(&log).unwrap();
+    fs::rename(&kept, &log).unwrap();
+
     let signer = std::path::Path::new("Server");
     assert_eq!(plugin.init(&[("certificate", signer), ("page_size", size)]), 0);
     assert_eq!(functions.latest_version(17), 1);
+    let told = open_store(dir.path()).verify_audit_log().unwrap();
+    assert!(told.faults.is_empty(), "{:?}", told.faults);
+    let opened = told.entries.iter().filter(|entry| entry.action == AuditAction::Opened);
+    assert_eq!(opened.map(|entry| entry.id.as_str()).collect::<Vec<_>>(), ["1.1", "2.1", "17.1"]);
 }

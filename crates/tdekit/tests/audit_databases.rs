@@ -123,6 +123,35 @@ fn every_change_of_a_databases_key_has_its_entry() {
 }
 
 #[test]
+fn a_stream_that_is_restored_is_told_and_not_given_out_untold() {
+    let (here, dir) = (with_keys(), Dir::new());
+    let (bak, out) = (dir.path("app.bak"), dir.path("out"));
+    let (bak_text, out_text) = (bak.to_str().unwrap(), out.to_str().unwrap());
+    let input = here.secret_file("input", b"bytes of a stream");
+    let backup = ["backup", "--stdin", "--certificate", "First", "--to", bak_text];
+    let made = here.command(backup).stdin(fs::File::open(input).unwrap()).output().unwrap();
+    assert_eq!(Run::of(&made).code, 0, "{made:?}");
+    here.ok(["restore", bak_text, "--to", out_text]);
+    assert_eq!(here.ok(["restore", bak_text, "--to", "-"]).out, "bytes of a stream");
+    let told = here.json(["audit", "log", "--verify", "--json"]);
+    let told = told["entries"].as_array().unwrap();
+    let last = &told[told.len() - 2..];
+    assert_eq!(actions(last), ["restored", "restored"], "{told:#?}");
+    for (entry, name) in last.iter().zip([out_text, "standard output"]) {
+        assert_eq!((&entry["name"], &entry["subject"]), (&name.into(), &"database-key".into()));
+        assert_eq!((names(entry), &entry["key"]["media"]), (vec!["First"], &bak_text.into()));
+    }
+
+    fs::remove_file(here.home().join("audit.log")).unwrap();
+    fs::create_dir(here.home().join("audit.log")).unwrap();
+    fs::remove_file(&out).unwrap();
+    for place in [out_text, "-"] {
+        here.fails(1, ["restore", bak_text, "--to", place]);
+    }
+    assert_eq!(dir.names(), ["app.bak"]);
+}
+
+#[test]
 fn online_imports_of_certificates_and_plain_restores_are_told_too() {
     let (here, dir) = (with_keys(), Dir::new());
     let path = dir.path("app.db");

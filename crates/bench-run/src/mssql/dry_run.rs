@@ -16,8 +16,7 @@ use crate::sql_text::Text;
 pub(crate) fn dry_run(config: &Config) -> String {
     let mut script = Text::default();
     script.comment(&announcement(config, "the server", config.mssql.at_a_time()));
-    let second = if config.given.basics.aa { Database::Control } else { Database::Encrypted };
-    let databases = [Database::Base, second];
+    let databases = Database::of_run(config);
     script.part("What the server is, and whether the names are free");
     let tags = names::query_stats("RUN");
     let asked = [names::taken_databases(), names::taken_certificate(), ROOM.to_owned()];
@@ -27,7 +26,7 @@ pub(crate) fn dry_run(config: &Config) -> String {
         script.batches([LEAVE.to_owned(), MASTER_KEYS.to_owned()]);
         script.batches([names::create_master_key("RANDOM"), CREATE_CERTIFICATE.to_owned()]);
     }
-    for database in databases {
+    for &database in &databases {
         script.part("A database, in each restart anew");
         script.batches([database.create(), database.r#use()]);
         let mixes = (config.mixes.as_slice(), config.given.think_time.0);
@@ -164,6 +163,11 @@ mod tests {
             assert!(text.contains(wanted), "{wanted} is missing");
         }
         assert!(!text.contains("secret"));
+        let words = "--target mssql://sa@h --dry-run --experiment backup --rows 2000";
+        let config = config_of(&words.split_whitespace().collect::<Vec<_>>()).unwrap();
+        let backups = dry_run(&config);
+        assert!(backups.contains("RESTORE DATABASE") && backups.contains("CREATE CERTIFICATE"));
+        assert!(!backups.contains("tdekit_bench_encrypted"));
         let dropped = text.rfind("DROP DATABASE").unwrap();
         assert!(text.find("CREATE DATABASE").unwrap() < dropped);
         assert!(dropped < text.rfind("DROP CERTIFICATE").unwrap());

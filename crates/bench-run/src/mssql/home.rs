@@ -413,20 +413,26 @@ pub(super) fn scan_unseen(words: &str) -> String {
 pub(super) fn announcement(config: &Config, target: &str, connections: u32) -> String {
     let plan: &MssqlPlan = &config.mssql;
     let mega = plan.bounds.needed_bytes(config.rows) / 1_000_000;
-    let second = if config.given.basics.aa { Database::Control } else { Database::Encrypted };
+    let databases = Database::of_run(config);
+    let names: Vec<&str> = databases.iter().map(|database| database.name()).collect();
+    let made = match names.as_slice() {
+        [one] => format!("the database {one}, fills it"),
+        several => format!("the databases {}, fills each", several.join(" and ")),
+    };
     let mut text = format!(
-        "On {target} the run makes the databases {} and {}, fills each with {} rows a table, and \
-         drops them in the end; it needs some {mega} MB there and {connections} connection(s) at \
-         most, and loads the server as far as these can.\n",
-        Database::Base.name(),
-        second.name(),
+        "On {target} the run makes {made} with {} rows a table, and drops what it made in the \
+         end; it needs some {mega} MB there and {connections} connection(s) at most, and loads \
+         the server as far as these can.\n",
         config.rows,
     );
     if !config.given.basics.aa {
         text.push_str(&format!(
-            "It makes the certificate {CERTIFICATE}, and a master key where there is none. \
-             {TEMPDB}\n"
+            "It makes the certificate {CERTIFICATE}, and a master key where there is none."
         ));
+        if databases.contains(&Database::Encrypted) {
+            text.push_str(&format!(" {TEMPDB}"));
+        }
+        text.push('\n');
     }
     if config.experiments.backup {
         text.push_str(&format!(
@@ -451,6 +457,26 @@ pub(super) const TEMPDB: &str = "Encrypting any database encrypts tempdb too, fo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::tests::config_of;
+
+    #[test]
+    fn what_is_announced_is_what_the_experiments_make() {
+        let told = |words: &str| {
+            let words = format!("--target mssql://sa@h --rows 2000 {words}");
+            let config = config_of(&words.split_whitespace().collect::<Vec<_>>()).unwrap();
+            announcement(&config, "h", 1)
+        };
+        let backups = told("--experiment backup");
+        assert!(backups.contains("makes the database tdekit_bench_base, fills it with 2000 rows"));
+        assert!(backups.contains(CERTIFICATE) && backups.contains("tdekit_bench_restored"));
+        assert!(!backups.contains("tdekit_bench_encrypted") && !backups.contains("tempdb"));
+        let operations = told("--experiment operations");
+        assert!(operations.contains("tdekit_bench_base and tdekit_bench_encrypted, fills each"));
+        assert!(operations.contains("tempdb") && !operations.contains("tdekit_bench_restored"));
+        let control = told("--experiment operations --aa");
+        assert!(control.contains("tdekit_bench_base and tdekit_bench_control, fills each"));
+        assert!(!control.contains("tempdb") && !control.contains(CERTIFICATE));
+    }
 
     #[test]
     fn a_file_that_is_not_there_is_told_from_one_that_may_not_be_removed() {

@@ -1,5 +1,7 @@
 //! What a run makes on a server, and the statements that make, ask for and drop it.
 
+use crate::config::Config;
+
 /// The certificate under which the run encrypts.
 pub(super) const CERTIFICATE: &str = "tdekit_bench_certificate";
 /// Backups of the matrix.
@@ -19,6 +21,13 @@ pub(super) enum Database {
 
 impl Database {
     pub(super) const ALL: [Self; 4] = [Self::Base, Self::Encrypted, Self::Control, Self::Restored];
+
+    /// Those that a run fills: a matrix of backups is of a plain one alone.
+    pub(super) fn of_run(config: &Config) -> Vec<Self> {
+        let second = if config.given.basics.aa { Self::Control } else { Self::Encrypted };
+        let sides = config.experiments.operations || config.experiments.crud;
+        std::iter::once(Self::Base).chain(sides.then_some(second)).collect()
+    }
 
     pub(super) fn id(self) -> &'static str {
         match self {

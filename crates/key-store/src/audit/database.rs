@@ -1,5 +1,5 @@
-//! Entries about keys outside the store, those of databases and backups: changes of them, and their
-//! openings where the store's configuration asks for that.
+//! Entries about keys outside the store: changes of those of databases and backups, and openings of
+//! those and of a server's, where the store's configuration asks for that.
 
 use std::collections::HashSet;
 use std::io;
@@ -103,14 +103,38 @@ impl Unlocked {
         file_id: &[u8; 16],
         database: impl FnOnce() -> AuditDatabase,
     ) -> Result<(), StoreError> {
+        self.log_opened_once(&[file_id], || database().event(AuditAction::Opened))
+    }
+
+    /// As [`Self::log_opening`], of a version of a server's numbered key.
+    ///
+    /// # Errors
+    /// `NotLogged`: the key must not be used. `Config`, `InsecureFile`.
+    pub fn log_server_key_opening(&self, id: u32, version: u32) -> Result<(), StoreError> {
+        let number = [id.to_le_bytes(), version.to_le_bytes()].concat();
+        self.log_opened_once(&[b"server key", &number], || AuditEvent {
+            action: AuditAction::Opened,
+            subject: AuditSubject::ServerKey,
+            id: format!("{id}.{version}"),
+            name: String::new(),
+            key: None,
+        })
+    }
+
+    /// `key` tells the key from every other of the store.
+    fn log_opened_once(
+        &self,
+        key: &[&[u8]],
+        event: impl FnOnce() -> AuditEvent,
+    ) -> Result<(), StoreError> {
         if !self.logs_openings()? {
             return Ok(());
         }
-        let what = sha256(&[&self.store().file().store_id, file_id]);
+        let what = sha256(&[&[self.store().file().store_id.as_slice()], key].concat());
         if with_told(|told| told.contains(&what)) {
             return Ok(());
         }
-        self.log(&[database().event(AuditAction::Opened)]).map_err(not_logged)?;
+        self.log(&[event()]).map_err(not_logged)?;
         with_told(|told| {
             if told.len() >= MAX_REMEMBERED {
                 told.clear();

@@ -14,7 +14,7 @@ use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
 use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::certificates_for;
-use tdekit_backup_run::logged::key_of;
+use tdekit_backup_run::logged::{key_of, log_restored_stream};
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::signature::{is_our_own, require_signed};
 use tdekit_backup_run::stream::StreamFile;
@@ -298,6 +298,7 @@ impl Work<'_> {
         let steered = steer(args.threads, args.throttle, &report);
         let media = &self.opened.media;
         if self.to_standard() {
+            self.log_stream(places, None)?;
             let mut out = io::stdout();
             self.chain.restore_stream(&mut out, &steered)?;
             reporter.end();
@@ -307,12 +308,29 @@ impl Work<'_> {
         let path = self.destination(places)?;
         let mut file = StreamFile::create(&path, args.replace)?;
         let outcome = self.chain.restore_stream(&mut file, &steered)?;
+        self.log_stream(places, Some(&path))?;
         let not_synced = file.publish()?;
         let elapsed = reporter.end();
         warn_not_synced(not_synced.as_ref());
         self.tell(&path, &outcome, elapsed.as_secs_f64(), &Form::Plain)?;
         let done = CatalogUse::Stream;
         history::record_use(self.global, media, self.set.position, done, Some(&path));
+        Ok(())
+    }
+
+    /// The key store of which a key opens the set.
+    fn store_of_set(&self) -> Option<&Arc<Unlocked>> {
+        match (&self.keys, self.set.algorithm) {
+            (Some(Keys::Store(unlocked)), Some(_)) => Some(unlocked),
+            _ => None,
+        }
+    }
+
+    fn log_stream(&self, places: &[Place], path: Option<&Path>) -> Result<(), CommandError> {
+        let Some(unlocked) = self.store_of_set() else { return Ok(()) };
+        if let Some(error) = log_restored_stream(unlocked, self.set, places, path)? {
+            output::warning(format_args!("the key store's audit log does not tell it: {error}"));
+        }
         Ok(())
     }
 
@@ -333,11 +351,7 @@ impl Work<'_> {
             set_key: key_of(self.set, places),
         };
         // A plain one is logged too, where a key of the store opened the set.
-        let of_set = match (&self.keys, self.set.algorithm) {
-            (Some(Keys::Store(unlocked)), Some(_)) => Some(Arc::clone(unlocked)),
-            _ => None,
-        };
-        let logs = unlocked.clone().or(of_set);
+        let logs = unlocked.clone().or_else(|| self.store_of_set().cloned());
         let shown = Shown::default();
         let mut sink = DatabaseSink::new(wanted, logs, &shown)?;
         let reporter = Reporter::new("restore", self.args.stats);
