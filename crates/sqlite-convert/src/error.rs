@@ -103,6 +103,14 @@ pub enum DatabaseError {
         /// The database.
         path: PathBuf,
     },
+    /// A transaction was cut short, and whoever reads the database next has to roll it back, which
+    /// takes writing.
+    #[error("{} has a transaction that was cut short, in {}-journal", .path.display(),
+        .path.display())]
+    HotJournal {
+        /// The database.
+        path: PathBuf,
+    },
     /// A file exists at the place of the new one.
     #[error("{} exists{reason}", .path.display())]
     Occupied {
@@ -306,6 +314,7 @@ impl DatabaseError {
             | Self::NoFreshness { .. }
             | Self::HardLinked { .. }
             | Self::ReadOnly { .. }
+            | Self::HotJournal { .. }
             | Self::Occupied { .. }
             | Self::Collation { .. }
             | Self::NotOnline { .. }
@@ -348,6 +357,9 @@ impl DatabaseError {
                 }
                 Some(ErrorCode::DiskFull) => Self::Full { path },
                 Some(ErrorCode::OperationInterrupted) => Self::Interrupted,
+                Some(ErrorCode::ReadOnly) if extended_code(&source) == READONLY_ROLLBACK => {
+                    Self::HotJournal { path }
+                }
                 Some(ErrorCode::ReadOnly) => Self::ReadOnly { path },
                 Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
                 code => {
@@ -373,13 +385,21 @@ pub fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> 
     move |source| DatabaseError::Io { action, path, source }
 }
 
+/// A journal is hot, and the connection may not write.
+const READONLY_ROLLBACK: i32 = rusqlite::ffi::SQLITE_READONLY | (3 << 8);
+
+/// SQLite's extended result code, or 0 for an error that is not SQLite's.
+fn extended_code(error: &rusqlite::Error) -> i32 {
+    error.sqlite_error().map_or(0, |failure| failure.extended_code)
+}
+
 /// Translates SQLite's answer.
 #[must_use]
 pub fn sqlite_kind(error: &rusqlite::Error) -> Kind {
-    // SQLITE_IOERR_DATA: the data that was read does not authenticate.
+    // The data that was read does not authenticate.
     const IOERR_DATA: i32 = rusqlite::ffi::SQLITE_IOERR | (32 << 8);
-    match error.sqlite_error() {
-        Some(failure) if failure.extended_code == IOERR_DATA => Kind::Damaged,
+    match extended_code(error) {
+        IOERR_DATA => Kind::Damaged,
         _ => match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt) => Kind::Damaged,
             Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => Kind::Io,

@@ -117,6 +117,10 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
         DatabaseError::NotOnline { .. } => "stop what uses it, then encrypt it without --online",
         DatabaseError::Converting { .. } => "try again when it is done",
         DatabaseError::HardLinked { .. } => "remove the other names first",
+        DatabaseError::HotJournal { .. } => {
+            "SQLite rolls it back when a program that may write opens the database: start the \
+             application, or run `PRAGMA user_version` in a shell with the extension"
+        }
         DatabaseError::NoSpace { .. } => {
             "the copy stands beside the original until it takes its place"
         }

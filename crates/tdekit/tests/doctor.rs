@@ -52,6 +52,29 @@ fn a_sound_database_has_no_findings_while_others_write() {
 }
 
 #[test]
+fn a_transaction_that_was_cut_short_is_named_and_left_alone() {
+    let dir = Dir::new();
+    let live = dir.path("live.db");
+    fill(&live, 3000);
+    encrypt(&live, &[]);
+    let db = open(&live);
+    db.execute_batch("PRAGMA cache_size = 5; BEGIN; UPDATE t SET a = a || '!'").unwrap();
+    let (path, journal) = (dir.path("app.db"), dir.path("app.db-journal"));
+    fs::copy(&live, &path).unwrap();
+    fs::copy(dir.path("live.db-journal"), &journal).unwrap();
+    let before = (fs::read(&path).unwrap(), fs::read(&journal).unwrap());
+    let (code, found, told) = findings(&path);
+    assert_eq!((code, found), (1, vec![named("unreadable", "risk")]), "{told}");
+    let error = told["error"].as_str().unwrap();
+    assert!(error.contains("cut short, in ") && error.ends_with("app.db-journal"), "{error}");
+    assert_eq!((fs::read(&path).unwrap(), fs::read(&journal).unwrap()), before);
+    assert_eq!(one::<i64>(&open(&path), "SELECT count(*) FROM t WHERE a LIKE '%!'"), 0);
+    let (code, found, told) = findings(&path);
+    assert_eq!((code, found), (0, Vec::new()), "{told}");
+    drop(db);
+}
+
+#[test]
 fn each_fault_is_named_and_weighed() {
     let dir = Dir::new();
     let path = dir.path("app.db");
