@@ -1,6 +1,6 @@
 //! Commands that the bench runs to prepare its sides.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
 use crate::address::without_password;
@@ -12,9 +12,20 @@ const LAST_WORDS: usize = 4096;
 
 /// Runs a command to its end, without input. Fails with its last words.
 pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>> {
+    run_fed(command, &[])
+}
+
+/// As [`run`], with `input`, which has to fit in a pipe: the command's output waits until then.
+pub(crate) fn run_fed(command: &mut Command, input: &[u8]) -> Result<Vec<u8>> {
     let shown = shown(command);
-    let output =
-        command.stdin(Stdio::null()).output().map_err(BenchError::start(shown.as_str()))?;
+    let started = |command: &mut Command| {
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        // One that ends before it has read all says why.
+        let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input));
+        child.wait_with_output()
+    };
+    let output = started(command).map_err(BenchError::start(shown.as_str()))?;
     if output.status.success() {
         return Ok(output.stdout);
     }
@@ -94,5 +105,12 @@ mod tests {
         assert!(error.to_string().contains("because"), "{error}");
         let error = run(&mut Command::new("no-such-program-anywhere")).unwrap_err();
         assert!(matches!(error, BenchError::Start { .. }));
+    }
+
+    #[test]
+    fn a_command_gets_its_input_or_leaves_it() {
+        assert_eq!(run_fed(&mut Command::new("cat"), b"words").unwrap(), b"words");
+        assert_eq!(run(&mut Command::new("cat")).unwrap(), b"");
+        assert_eq!(run_fed(&mut Command::new("true"), &[b'x'; 60_000]).unwrap(), b"");
     }
 }

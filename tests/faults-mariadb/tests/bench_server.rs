@@ -13,6 +13,7 @@ use tdekit_faults_mariadb::Rig;
 use tdekit_faults_mariadb::pricing::{
     PASSWORD, SHORT, bench, names, ratio, ready, results, results_of, server, state,
 };
+use tdekit_faults_mariadb::raw;
 use tdekit_faults_mariadb::rig::{Run, command, needed};
 use tdekit_private_mariadb::{Programs, Server, ServerConfig, find_program, initialise};
 
@@ -138,6 +139,8 @@ fn ctrl_c_drops_everything() {
     let Some(rig) = ready() else { return };
     let (server, port) = server(&rig, &[]);
     let before = state(&server);
+    let temporary = rig.path("temporary");
+    std::fs::create_dir(&temporary).unwrap();
     let mut child = Command::new(command().unwrap())
         .args(["bench", "--target", &url("admin", port), "--threads", "2", "--rows", "300"])
         .args(&SHORT[..6])
@@ -145,16 +148,21 @@ fn ctrl_c_drops_everything() {
         .arg(rig.path("report.html"))
         .envs(rig.environment.iter().map(|(name, value)| (name, value)))
         .env("TDEKIT_LOGIN_PASSWORD", PASSWORD)
+        .env("TMPDIR", &temporary)
         // A group of its own: a terminal sends Ctrl-C to all of it.
         .process_group(0)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     wait_for_a_block(&server);
+    // What a run that is killed outright would leave.
+    assert!(raw::files(&temporary).iter().any(|file| file.ends_with("sysbench.cfg")));
+    assert_eq!(raw::holding(&temporary, PASSWORD), [] as [String; 0]);
     let group = format!("-{}", child.id());
     assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(state(&server), before);
+    assert!(raw::files(&temporary).is_empty());
     server.stop().unwrap();
 }
 

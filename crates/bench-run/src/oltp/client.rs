@@ -1,16 +1,15 @@
 //! The control connection to a MySQL server that is there: MariaDB's command-line client, which
-//! finds address and password in a file.
+//! reads address and password from a pipe, so that they are in no file that a killed run leaves.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use tdekit_private_mariadb::Programs;
 
 use super::swap::{ASIDE, Clause};
 use super::tls::{Channel, host};
-use crate::address::ServerUrl;
+use crate::address::{Password, ServerUrl};
 use crate::error::{BenchError, Result};
-use crate::private;
 use crate::server_options::CLIENT_PASSWORD_VARIABLE;
 
 /// What MySQL encrypts beside tables, and by which settings.
@@ -28,43 +27,48 @@ const NO_RIGHT: u32 = 1142;
 /// The client, and where it is to go.
 pub(super) struct Client {
     program: PathBuf,
-    /// Names in the option file are relative to it.
+    /// Names in the options are relative to it.
     directory: PathBuf,
-    options: PathBuf,
+    /// Its option file, with the password.
+    options: Password,
     pub(super) database: String,
 }
 
 impl Client {
-    /// `directory` gets the file with address and password, and is where the client runs.
+    /// `directory` is where the client runs.
     pub(super) fn new(url: &ServerUrl, channel: &Channel, directory: &Path) -> Result<Self> {
-        let options = directory.join("client.cnf");
         let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
-        let mut text = format!(
+        let text = format!(
             "[client]\nhost={}\nport={}\nuser=\"{}\"\nprotocol=tcp\n{}",
             host(url),
             url.port,
             quoted(&url.user),
             channel.client_lines()
         );
+        let mut options = Password::new(text);
         if let Some(password) = &url.password {
-            text.push_str(&format!("password=\"{}\"\n", quoted(password.as_str())));
+            let password = Password::new(quoted(password.as_str()));
+            // Growing would leave copies behind.
+            options.reserve(password.len() + 16);
+            options.push_str("password=\"");
+            options.push_str(&password);
+            options.push_str("\"\n");
         }
-        private::write(&options, text.as_bytes())?;
         let database = url.database.clone();
         let (program, directory) = (Programs::find_client()?, directory.to_owned());
         Ok(Self { program, directory, options, database })
     }
 
     pub(super) fn sql(&self, sql: &str) -> Result<String> {
-        crate::command::run(
+        crate::command::run_fed(
             Command::new(&self.program)
-                .arg(format!("--defaults-file={}", self.options.display()))
+                .arg("--defaults-file=/dev/stdin")
                 .args(["--batch", "--skip-column-names", "--execute", sql])
                 .arg(&self.database)
                 .current_dir(&self.directory)
                 // Else it would go before the file's.
-                .env_remove(CLIENT_PASSWORD_VARIABLE)
-                .stdin(Stdio::null()),
+                .env_remove(CLIENT_PASSWORD_VARIABLE),
+            self.options.as_bytes(),
         )
         .map(|output| String::from_utf8_lossy(&output).into_owned())
         .map_err(by_number)

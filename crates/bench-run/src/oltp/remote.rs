@@ -42,7 +42,7 @@ pub(super) struct Remote<'a> {
     /// The protocol and suite of the control connection, where it has them.
     tls: Option<String>,
     limits: Vec<String>,
-    /// Holds the files with the password.
+    /// Where the clients run; holds sysbench's options and the authorities.
     _directory: tempfile::TempDir,
 }
 
