@@ -128,8 +128,8 @@ fn a_stream_that_is_restored_is_told_and_not_given_out_untold() {
     let (bak, out) = (dir.path("app.bak"), dir.path("out"));
     let (bak_text, out_text) = (bak.to_str().unwrap(), out.to_str().unwrap());
     let input = here.secret_file("input", b"bytes of a stream");
-    let backup = ["backup", "--stdin", "--certificate", "First", "--to", bak_text];
-    let made = here.command(backup).stdin(fs::File::open(input).unwrap()).output().unwrap();
+    let args = ["backup", "--stdin", "--name", "s", "--certificate", "First", "--to", bak_text];
+    let made = here.command(args).stdin(fs::File::open(input).unwrap()).output().unwrap();
     assert_eq!(Run::of(&made).code, 0, "{made:?}");
     here.ok(["restore", bak_text, "--to", out_text]);
     assert_eq!(here.ok(["restore", bak_text, "--to", "-"]).out, "bytes of a stream");

@@ -163,11 +163,11 @@ mod tests {
             assert!(text.contains(wanted), "{wanted} is missing");
         }
         assert!(!text.contains("secret"));
-        let words = "--target mssql://sa@h --dry-run --experiment backup --rows 2000";
+        let words = "--target mssql://sa:secret@h --dry-run --experiment backup --rows 2000";
         let config = config_of(&words.split_whitespace().collect::<Vec<_>>()).unwrap();
         let backups = dry_run(&config);
         assert!(backups.contains("RESTORE DATABASE") && backups.contains("CREATE CERTIFICATE"));
-        assert!(!backups.contains("tdekit_bench_encrypted"));
+        assert!(!backups.contains("DATABASE tdekit_bench_encrypted"));
         let dropped = text.rfind("DROP DATABASE").unwrap();
         assert!(text.find("CREATE DATABASE").unwrap() < dropped);
         assert!(dropped < text.rfind("DROP CERTIFICATE").unwrap());

@@ -462,7 +462,7 @@ mod tests {
     #[test]
     fn what_is_announced_is_what_the_experiments_make() {
         let told = |words: &str| {
-            let words = format!("--target mssql://sa@h --rows 2000 {words}");
+            let words = format!("--target mssql://sa:secret@h --rows 2000 {words}");
             let config = config_of(&words.split_whitespace().collect::<Vec<_>>()).unwrap();
             announcement(&config, "h", 1)
         };
