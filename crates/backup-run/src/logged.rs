@@ -1,5 +1,5 @@
-//! Entries of the key store's audit log about backups, restored databases and restored streams. Each
-//! is written before what it tells of counts.
+//! Entries of the key store's audit log about backups, and about databases and streams that are
+//! restored. Each is written before what it tells of counts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
