@@ -146,7 +146,7 @@ fn a_stream_that_is_restored_is_told_and_not_given_out_untold() {
     fs::create_dir(here.home().join("audit.log")).unwrap();
     fs::remove_file(&out).unwrap();
     for place in [out_text, "-"] {
-        here.fails(1, ["restore", bak_text, "--to", place]);
+        here.fails(7, ["restore", bak_text, "--to", place]);
     }
     assert_eq!(dir.names(), ["app.bak"]);
 }
