@@ -170,6 +170,21 @@ pub(super) fn install_node(build: &Path, drivers: &[&str]) -> Result<()> {
     install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(build);
     run(&mut install)?;
     for driver in drivers {
+        build_driver(build, driver, &node)?;
+    }
+    std::fs::write(&stamp, wanted).context("write the stamp of the build")
+}
+
+/// Compiles the native part of a driver that is installed in `build`, or takes what was compiled of
+/// the same version for the same Node.js: programs that share a driver share the minutes.
+fn build_driver(build: &Path, driver: &str, node: &str) -> Result<()> {
+    let installed = build.join("node_modules").join(driver);
+    let manifest = std::fs::read_to_string(installed.join("package.json"))?;
+    let manifest: serde_json::Value = serde_json::from_str(&manifest)?;
+    let wanted = format!("{node}\n{}", manifest["version"]);
+    let (kept, native) = (target_dir().join("interop/node-drivers").join(driver), "build/Release");
+    let stamp = kept.join("built-for");
+    if !std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
         let mut rebuild = Command::new("node_modules/.bin/node-gyp");
         rebuild.args(["rebuild", "--release"]).arg(format!("--directory=node_modules/{driver}"));
         if let Some(prefix) = node_prefix() {
@@ -177,8 +192,26 @@ pub(super) fn install_node(build: &Path, drivers: &[&str]) -> Result<()> {
         }
         rebuild.env("CFLAGS", "-w").env("CXXFLAGS", "-w").current_dir(build);
         run_quietly(&mut rebuild)?;
+        super::empty(&kept)?;
+        copy_modules(&installed.join(native), &kept)?;
+        return std::fs::write(&stamp, wanted).context("write the stamp of the driver");
     }
-    std::fs::write(&stamp, wanted).context("write the stamp of the build")
+    std::fs::create_dir_all(installed.join(native))?;
+    copy_modules(&kept, &installed.join(native))
+}
+
+/// Copies the native modules of one directory into another.
+fn copy_modules(from: &Path, to: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(from).with_context(|| format!("read {}", from.display()))? {
+        let path = entry?.path();
+        if let (Some("node"), Some(name)) =
+            (path.extension().and_then(|it| it.to_str()), path.file_name())
+        {
+            std::fs::copy(&path, to.join(name))
+                .with_context(|| format!("copy {}", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 /// The modules of the interop program for Node.js: better-sqlite3, built.
