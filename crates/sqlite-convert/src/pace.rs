@@ -18,6 +18,11 @@ const GAP: u32 = 8;
 /// percentile.
 const YIELD: u32 = 300;
 
+/// The same after the log was copied, whose syncs keep the disk from others' commits.
+const COPY_YIELD: u32 = 300;
+/// That pause at most, however slow the disk is.
+const LONGEST_COPY_YIELD: Duration = Duration::from_secs(5);
+
 /// What is done while others write.
 struct Polite {
     /// Pages of a transaction.
@@ -43,6 +48,8 @@ pub(crate) struct Pace {
     pub(crate) data_version: i64,
     /// Frames in the log when it was last to be copied.
     pub(crate) asked_at: i64,
+    /// When others have worked long enough since the log was last copied.
+    copy_from: Option<Instant>,
 }
 
 impl Pace {
@@ -56,6 +63,7 @@ impl Pace {
             seen: None,
             data_version,
             asked_at: 0,
+            copy_from: None,
         }
     }
 
@@ -67,6 +75,18 @@ impl Pace {
     /// Whether others are at work: seen just now, or not long ago.
     pub(crate) fn others(&self) -> bool {
         self.others
+    }
+
+    /// How long the log is not to be copied yet.
+    pub(crate) fn until_copy(&self) -> Duration {
+        let from = self.copy_from.filter(|_| self.others);
+        from.map_or(Duration::ZERO, |from| from.saturating_duration_since(Instant::now()))
+    }
+
+    /// Takes in how long it took to copy the log.
+    pub(crate) fn has_copied(&mut self, took: Duration) {
+        let pause = (took * COPY_YIELD).min(LONGEST_COPY_YIELD);
+        self.copy_from = Some(Instant::now() + pause);
     }
 
     /// Takes in whether another was seen by a transaction that had the lock for `held`, zero where
@@ -99,10 +119,17 @@ mod tests {
                 pace.adapt(false, Duration::from_millis(30));
             }
             assert_eq!((pace.pages(), pace.others()), (MOST_PAGES, false));
+            pace.has_copied(Duration::from_millis(10));
+            assert_eq!(pace.until_copy(), Duration::ZERO, "alone");
             let held = Duration::from_millis(held_ms);
             pace.adapt(true, held);
             assert!(pace.others() && pace.pages() < 200);
             assert!(pace.pause >= held * 299, "{:?}", pace.pause);
+            pace.has_copied(Duration::from_millis(10));
+            let wait = pace.until_copy();
+            assert!(wait > Duration::from_secs(2) && wait <= Duration::from_secs(3), "{wait:?}");
+            pace.has_copied(Duration::from_mins(1));
+            assert!(pace.until_copy() <= LONGEST_COPY_YIELD);
             // Who did not get the lock asks again soon.
             pace.adapt(true, Duration::ZERO);
             assert_eq!(pace.pause, SHORTEST_YIELD);

@@ -321,7 +321,7 @@ impl Sweep<'_> {
                     rest = later;
                 }
                 self.bound_log(&mut pace)?;
-                self.rest(&mut pace)?;
+                self.rest(std::mem::take(&mut pace.pause))?;
             }
             phase.at(u64::from(next) * u64::from(self.size.bytes()));
             first = next;
@@ -367,8 +367,8 @@ impl Sweep<'_> {
     }
 
     /// Lets others work.
-    fn rest(&self, pace: &mut Pace) -> Result<(), DatabaseError> {
-        let end = Instant::now() + std::mem::take(&mut pace.pause);
+    fn rest(&self, pause: Duration) -> Result<(), DatabaseError> {
+        let end = Instant::now() + pause;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -391,7 +391,10 @@ impl Sweep<'_> {
             return Ok(());
         }
         loop {
+            self.rest(pace.until_copy())?;
+            let begun = Instant::now();
             let (log, copied) = self.checkpoint(frames)?;
+            pace.has_copied(begun.elapsed());
             if log - copied < MOST_FRAMES {
                 pace.asked_at = log;
                 if log == copied {
