@@ -18,16 +18,14 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Starts `cargo xtask WORDS`; what it says is kept for [`Beside::finish`], which tells it under
-    /// `name`.
+    /// Starts `cargo xtask WORDS`. What it says is kept and shown by [`Beside::finish`]; its tally
+    /// has it under `name`.
     ///
     /// # Errors
     /// When it cannot be started, or its log cannot be made.
     pub(crate) fn start(name: &'static str, words: &[&str]) -> Result<Self> {
-        let program = std::env::current_exe().context("find this program")?;
-        let mut command = Command::new(program);
-        command.args(words);
-        Self::start_command(name, &mut command)
+        // This program, even when a build has put another file in the place of its own.
+        Self::start_command(name, Command::new("/proc/self/exe").args(words))
     }
 
     fn start_command(name: &'static str, command: &mut Command) -> Result<Self> {

@@ -3,6 +3,7 @@
 mod attack;
 mod beside;
 mod check;
+mod crate_tests;
 mod documents;
 mod fips;
 mod fuzz;
@@ -156,7 +157,7 @@ fn run(task: Task) -> Result<()> {
         Task::Check { no_tests } => check::check(!no_tests),
         Task::Tidy => tidy::tidy(),
         Task::Test { plane: None } => test(),
-        Task::Test { plane: Some(plane) } => close(&check::cargo_test_of(plane)?),
+        Task::Test { plane: Some(plane) } => close(&crate_tests::cargo_test_of(plane)?),
         Task::Bench { arguments } => release::bench(&arguments),
         Task::Interop { name, plain } => {
             let tally = interop::interop(name.as_deref(), plain)?;
@@ -183,7 +184,7 @@ fn test() -> Result<()> {
     room::for_tests()?;
     release::build()?;
     let server = S3Server::start()?;
-    let mut tally = check::cargo_test(Some(&server))?;
+    let mut tally = crate_tests::cargo_test(Some(&server))?;
     drop(server);
     tally.add(attack::short()?);
     // Commands and clients run one after the other and leave processors idle; to build does not.
