@@ -1,6 +1,8 @@
 //! XCTR, the stream of HCTR2: block i, counted from 1, is combined with the encryption of
 //! `nonce` xor i.
 
+use std::hint::black_box;
+
 use aes::Block;
 use aes::cipher::common::{ParBlocks, ParBlocksSizeUser};
 use aes::cipher::consts::U16;
@@ -8,6 +10,9 @@ use aes::cipher::typenum::Unsigned;
 use aes::cipher::{Array, BlockCipherEncBackend, BlockCipherEncClosure, BlockSizeUser};
 
 use crate::aes_polyval::BLOCK_LEN;
+
+/// Blocks at once by AES instructions of 128 bits, which have 16 registers.
+const FEW: usize = 8;
 
 /// A message of any length under a nonce, for [`aes::cipher::BlockCipherEncrypt`] to work on.
 ///
@@ -36,6 +41,9 @@ impl BlockCipherEncClosure for Xctr<'_> {
         let mut outputs = self.output.chunks_exact_mut(at_once * BLOCK_LEN);
         for (input, output) in inputs.by_ref().zip(outputs.by_ref()) {
             counter.fill(next, &mut stream);
+            // With few registers the compiler must not take the round keys for constants of the
+            // loop: it spills them, and encrypts one block after the other to make room.
+            let backend = if at_once == FEW { black_box(backend) } else { backend };
             backend.encrypt_par_blocks_inplace(&mut stream);
             combine(input, &stream, output);
             next += at_once as u64;

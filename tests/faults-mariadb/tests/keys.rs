@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-use tdekit_faults_mariadb::Rig;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+
+use tdekit_faults_mariadb::{Keeper, Rig};
 use tdekit_private_mariadb::{Server, ServerError};
 
 fn filled(rig: &Rig, name: &str) -> std::path::PathBuf {
@@ -46,6 +49,44 @@ fn without_the_key_store_nothing_opens_and_with_it_all_is_there_again() {
     let server = rig.start(&data, &[]);
     let found = server.sql("SELECT COUNT(*), SUM(v = REPEAT(n, 20)) FROM test.t").unwrap();
     assert_eq!(found.trim(), "300\t300");
+    server.stop().unwrap();
+}
+
+/// Versions of the keys that the log says were opened, in its order.
+fn opened(rig: &Rig) -> Vec<String> {
+    let log = rig.tdekit(&["audit", "log", "--verify", "--json"]);
+    let entries: serde_json::Value = serde_json::from_str(&log).unwrap();
+    let entries = entries.as_array().or_else(|| entries["entries"].as_array()).unwrap();
+    let of_server = |entry: &&serde_json::Value| {
+        entry["action"] == "opened" && entry["subject"] == "server-key"
+    };
+    entries.iter().filter(of_server).map(|entry| entry["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_a_server_opens_is_in_the_log_where_that_is_asked_for() {
+    let Some(rig) = Rig::new() else { return };
+    if rig.keeper != Keeper::Tdekit {
+        return;
+    }
+    let data = filled(&rig, "data");
+    assert_eq!(opened(&rig), [] as [&str; 0]);
+    let config = rig.keys().join("config.toml");
+    let mut config =
+        std::fs::File::options().append(true).create(true).mode(0o600).open(config).unwrap();
+    config.write_all(b"[audit]\nopenings = true\n").unwrap();
+    let server = rig.start(&data, &[]);
+    server.sql("SELECT COUNT(*) FROM test.t").unwrap();
+    let before = opened(&rig);
+    assert!(before.contains(&"1.1".to_owned()), "{before:?}");
+    server.stop().unwrap();
+    // Each once for a start of the server.
+    let server = rig.start(&data, &[]);
+    rig.rotate_and_wait(&server, &[]);
+    server.sql("SELECT COUNT(*) FROM test.t").unwrap();
+    let after = opened(&rig);
+    let times = |id: &str| after.iter().filter(|opened| *opened == id).count();
+    assert_eq!((times("1.1"), times("1.2")), (2, 1), "{after:?}");
     server.stop().unwrap();
 }
 

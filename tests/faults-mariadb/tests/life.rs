@@ -112,6 +112,21 @@ fn a_temporary_table_larger_than_the_buffer_pool() {
     server.stop().unwrap();
 }
 
+/// A server removes at its start what a dead one left for temporary tables, and cannot know who is
+/// dead: it gets a directory where nobody else has any.
+#[test]
+fn a_server_that_starts_leaves_the_temporary_tables_of_others() {
+    let Some(rig) = Rig::new() else { return };
+    let name = format!("#sql-temptable-tdekit-{}.MAI", std::process::id());
+    let of_another = std::env::temp_dir().join(name);
+    std::fs::write(&of_another, "of another server").unwrap();
+    let server = rig.start(&rig.fresh("data"), &[]);
+    let left = std::fs::read_to_string(&of_another);
+    std::fs::remove_file(&of_another).ok();
+    server.stop().unwrap();
+    assert_eq!(left.unwrap(), "of another server");
+}
+
 /// Imported tablespaces are re-keyed page by page on their way in.
 #[test]
 fn a_tablespace_goes_to_another_server_with_the_same_keys() {

@@ -42,7 +42,7 @@ pub struct ServerConfig {
 /// # Errors
 /// When the program fails.
 pub fn initialise(programs: &Programs, data: &Path, options: &[&str]) -> Result<(), ServerError> {
-    // A server that starts removes what others have for temporary tables in the same directory.
+    // For the reason of `temporary_in`.
     let temporary = tempfile::tempdir()
         .map_err(ServerError::file("cannot make a directory in", std::env::temp_dir()))?;
     let mut command = match &programs.unpacked {
@@ -96,6 +96,8 @@ impl Server {
             .prefix("tdekit-db-")
             .tempdir()
             .map_err(ServerError::file("cannot make a directory in", std::env::temp_dir()))?;
+        let temporary = temporary_in(run.path());
+        std::fs::create_dir(&temporary).map_err(ServerError::file("cannot make", &temporary))?;
         let options = run.path().join("my.cnf");
         std::fs::write(&options, option_file(run.path(), programs, config))
             .map_err(ServerError::file("cannot write", &options))?;
@@ -291,6 +293,12 @@ impl Drop for Server {
 }
 
 /// The whole option file: `--defaults-file` keeps the system's own out.
+/// Where a server has its temporary tables. It is its own: a server that starts removes what others
+/// have for them in the same directory.
+fn temporary_in(run: &Path) -> PathBuf {
+    run.join("tmp")
+}
+
 fn option_file(run: &Path, programs: &Programs, config: &ServerConfig) -> String {
     let mut text = String::new();
     for path in &config.include {
@@ -299,6 +307,7 @@ fn option_file(run: &Path, programs: &Programs, config: &ServerConfig) -> String
     let base = [
         format!("datadir={}", config.data.display()),
         format!("socket={}", run.join("s").display()),
+        format!("tmpdir={}", temporary_in(run).display()),
         format!("pid-file={}", run.join("pid").display()),
         "skip-name-resolve".to_owned(),
         "loose-innodb-buffer-pool-load-at-startup=OFF".to_owned(),
@@ -352,6 +361,7 @@ mod tests {
         let programs = Programs { server, install, client, unpacked: None };
         let text = option_file(Path::new("/r"), &programs, &config);
         assert!(text.starts_with("!include /i.cnf\n[mariadbd]\ndatadir=/d\nsocket=/r/s\n"));
+        assert!(text.contains("\ntmpdir=/r/tmp\n"));
         assert!(text.contains("\ninnodb-encrypt-log=ON\n") && text.contains("\nskip-networking\n"));
         config.port = Some(4000);
         let text = option_file(Path::new("/r"), &programs, &config);
