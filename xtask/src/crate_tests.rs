@@ -118,6 +118,9 @@ impl Built {
         if !status.success() {
             bail!("`{}` failed: {status}", shown(&build));
         }
+        if built.programs.is_empty() {
+            bail!("`{}` built no test program", shown(&build));
+        }
         // The order in which they are built changes from run to run.
         built.programs.sort_by(|a, b| (&a.package, &a.file).cmp(&(&b.package, &b.file)));
         Ok(built)

@@ -85,8 +85,9 @@ fn what_a_server_opens_is_in_the_log_where_that_is_asked_for() {
     rig.rotate_and_wait(&server, &[]);
     server.sql("SELECT COUNT(*) FROM test.t").unwrap();
     let after = opened(&rig);
-    let times = |id: &str| after.iter().filter(|opened| *opened == id).count();
-    assert_eq!((times("1.1"), times("1.2")), (2, 1), "{after:?}");
+    let versions: Vec<_> = after.iter().filter(|opened| opened.starts_with("1.")).collect();
+    assert_eq!(versions[..2], ["1.1", "1.1"], "{after:?}");
+    assert!(versions.len() == 3 && versions[2] != "1.1", "{after:?}");
     server.stop().unwrap();
 }
 
