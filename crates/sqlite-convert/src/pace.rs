@@ -13,14 +13,13 @@ const ALONE_AFTER: Duration = Duration::from_secs(1);
 /// Pause after a transaction while no other was seen: its length divided by this.
 const GAP: u32 = 8;
 
-/// Pause after a transaction while others write, in times of the lock's: one in so many of their
+/// Pause after a transaction while others write, in times of the lock's, and after the log was
+/// copied, in times of what that took: one in so many of their
 /// transactions meets one of ours and waits, far fewer than the one in a hundred of a 99th
 /// percentile.
 const YIELD: u32 = 300;
 
-/// The same after the log was copied, whose syncs keep the disk from others' commits.
-const COPY_YIELD: u32 = 300;
-/// That pause at most, however slow the disk is.
+/// Pause at most after the log was copied, whose syncs keep the disk from others' commits.
 const LONGEST_COPY_YIELD: Duration = Duration::from_secs(5);
 
 /// What is done while others write.
@@ -85,7 +84,7 @@ impl Pace {
 
     /// Takes in how long it took to copy the log.
     pub(crate) fn has_copied(&mut self, took: Duration) {
-        let pause = (took * COPY_YIELD).min(LONGEST_COPY_YIELD);
+        let pause = (took * YIELD).min(LONGEST_COPY_YIELD);
         self.copy_from = Some(Instant::now() + pause);
     }
 

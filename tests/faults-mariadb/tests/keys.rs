@@ -55,8 +55,8 @@ fn without_the_key_store_nothing_opens_and_with_it_all_is_there_again() {
 /// Versions of the keys that the log says were opened, in its order.
 fn opened(rig: &Rig) -> Vec<String> {
     let log = rig.tdekit(&["audit", "log", "--verify", "--json"]);
-    let entries: serde_json::Value = serde_json::from_str(&log).unwrap();
-    let entries = entries.as_array().or_else(|| entries["entries"].as_array()).unwrap();
+    let log: serde_json::Value = serde_json::from_str(&log).unwrap();
+    let entries = log["entries"].as_array().unwrap();
     let of_server = |entry: &&serde_json::Value| {
         entry["action"] == "opened" && entry["subject"] == "server-key"
     };

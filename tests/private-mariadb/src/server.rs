@@ -292,13 +292,13 @@ impl Drop for Server {
     }
 }
 
-/// The whole option file: `--defaults-file` keeps the system's own out.
 /// Where a server has its temporary tables. It is its own: a server that starts removes what others
 /// have for them in the same directory.
 fn temporary_in(run: &Path) -> PathBuf {
     run.join("tmp")
 }
 
+/// The whole option file: `--defaults-file` keeps the system's own out.
 fn option_file(run: &Path, programs: &Programs, config: &ServerConfig) -> String {
     let mut text = String::new();
     for path in &config.include {
