@@ -9,8 +9,9 @@ mod powercut;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::OnceLock;
 
-use databases::{Dir, create, encrypt, insert, place};
+use databases::{Dir, create, encrypt, insert, place, unlocked};
 use driven::{Under, check};
 use powercut::{Choice, each_image};
 use tdekit_faults_sqlite::crash::exhaustive;
@@ -18,7 +19,8 @@ use tdekit_faults_sqlite::disk::Loss;
 use tdekit_faults_sqlite::matrix::scratch;
 use tdekit_faults_sqlite::record::{Log, Op};
 use tdekit_faults_sqlite::trace::is_possible;
-use tdekit_sqlite_convert::{FileKind, Unwatched, header_of, progress, read_area};
+use tdekit_key_store::Unlocked;
+use tdekit_sqlite_convert::{FileKind, Unwatched, open_header, progress, read_area};
 use tdekit_sqlite_page::HEADER_AREA_LEN;
 
 const ROWS: u32 = 400;
@@ -26,11 +28,14 @@ const ROWS: u32 = 400;
 const OPERATIONS: [usize; 2] = [7, 120];
 const NAMES: [usize; 2] = [7, 100];
 
-/// The versions of the key that the header has.
+/// The versions of the key that the header has which opens: a slot may be torn between checksum and
+/// MAC, which only the key tells.
 fn versions(path: &Path) -> Vec<u32> {
+    static UNLOCKED: OnceLock<Unlocked> = OnceLock::new();
     let area = read_area(&std::fs::File::open(path).unwrap()).unwrap();
     assert_eq!(FileKind::of(&area), FileKind::Encrypted);
-    header_of(path, &area).unwrap().deks.iter().map(|dek| dek.version).collect()
+    let (header, _) = open_header(path, &area, UNLOCKED.get_or_init(unlocked)).unwrap();
+    header.deks.iter().map(|dek| dek.version).collect()
 }
 
 /// What decides which keys there are: the header's slots, and the note of the change's end.

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use rusqlite::Connection;
 use rusqlite::ffi::{SQLITE_OK, SQLITE_OK_LOAD_PERMANENTLY, sqlite3, sqlite3_api_routines};
-use tdekit_key_store::{KeyStore, SecretBytes, Unlock};
+use tdekit_key_store::{KeyStore, SecretBytes, Unlock, Unlocked};
 
 use crate::common::{Place, Run};
 
@@ -118,10 +118,15 @@ impl Drop for SmallDisk {
 /// Opens a plain or an encrypted database through the VFS, with the store of [`place`].
 pub fn open(path: &Path) -> Connection {
     register();
+    tdekit_sqlite::keyring::set_unlocked(Arc::new(unlocked()));
+    Connection::open(path).unwrap()
+}
+
+/// The store of [`place`] with its keys.
+pub fn unlocked() -> Unlocked {
     let store = KeyStore::open(&place().home()).unwrap();
     let password = Unlock::Password(SecretBytes::from_slice(b"secret").unwrap());
-    tdekit_sqlite::keyring::set_unlocked(Arc::new(store.unlock(&password).unwrap()));
-    Connection::open(path).unwrap()
+    store.unlock(&password).unwrap()
 }
 
 /// Opens a plain database, without a store.
