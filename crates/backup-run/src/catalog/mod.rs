@@ -154,16 +154,23 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Opens the history to read; `None` where there is none.
+    /// Opens the history to read; `None` where there is none. What a writer left that was cut short
+    /// is taken back, which needs a file that can be written.
     ///
     /// # Errors
-    /// `Database`, `FutureVersion`.
+    /// `Io`, `Database`, `FutureVersion`.
     pub fn open_existing(dir: &Path) -> Result<Option<Self>, RunError> {
         let path = dir.join(CATALOG_FILE_NAME);
         if !path.exists() {
             return Ok(None);
         }
-        let catalog = Self::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let catalog = match Self::connect(path.clone(), OpenFlags::SQLITE_OPEN_READ_ONLY) {
+            Err(RunError::Database { source, .. }) if is_cut_short(&source) => {
+                refuse_foreign(&path).map_err(RunError::io("use", &path))?;
+                Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?
+            }
+            other => other?,
+        };
         // Made and not yet filled, by a process that is just beginning.
         Ok(catalog.has_tables()?.then_some(catalog))
     }
@@ -406,6 +413,12 @@ impl Catalog {
         };
         make().map_err(failed("make the tables of", &path))
     }
+}
+
+/// Whether a connection that only reads found a transaction to be taken back.
+fn is_cut_short(error: &rusqlite::Error) -> bool {
+    use rusqlite::ffi::SQLITE_READONLY_ROLLBACK;
+    error.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_READONLY_ROLLBACK)
 }
 
 /// For `map_err`: what SQLite refused on the catalog.

@@ -172,3 +172,28 @@ fn a_history_that_somebody_else_put_there_is_not_used() {
     std::fs::remove_file(&path).unwrap();
     Catalog::open(dir.path()).unwrap();
 }
+
+/// A kill leaves a journal, which a connection that only reads may not roll back: the history must
+/// not be unreadable until the next backup.
+#[test]
+fn what_a_killed_writer_left_is_taken_back_by_whoever_reads_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    let mut catalog = Catalog::open(&from).unwrap();
+    catalog.record(&row(1, "/b/app.bak")).unwrap();
+    // Pages that are written before the end, as a small cache has them.
+    catalog.db.execute_batch("PRAGMA cache_size = 1; BEGIN").unwrap();
+    let copy = "INSERT INTO backupmediafamily VALUES(hex(randomblob(8)), 1, hex(zeroblob(2000)))";
+    for _ in 0..40 {
+        catalog.db.execute(copy, []).unwrap();
+    }
+    fs::create_dir(&to).unwrap();
+    for name in ["history.db", "history.db-journal"] {
+        fs::copy(from.join(name), to.join(name)).unwrap();
+    }
+    assert_ne!(fs::metadata(to.join("history.db-journal")).unwrap().len(), 0);
+    let read = Catalog::open_existing(&to).unwrap().unwrap();
+    assert_eq!(all(&read), [row(1, "/b/app.bak")]);
+    assert!(!to.join("history.db-journal").exists());
+    assert_eq!(read.newer_than(&[5; 16], &[]).unwrap().len(), 1);
+}
