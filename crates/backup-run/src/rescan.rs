@@ -31,6 +31,7 @@ pub struct Scanned {
 #[derive(Debug, Serialize)]
 pub struct Unreadable {
     /// Its path.
+    #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
     pub path: PathBuf,
     /// The reason.
     pub error: String,

@@ -22,6 +22,7 @@ pub struct Policy {
 #[derive(Debug, Serialize)]
 pub struct Audited {
     /// Its path, as it was given.
+    #[serde(serialize_with = "crate::path_text::path_text")]
     pub path: PathBuf,
     /// The facts of header and key store; none where the file could not be read.
     #[serde(flatten)]

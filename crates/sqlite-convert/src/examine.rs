@@ -14,7 +14,7 @@ use crate::copy::stand_in_for_collations;
 use crate::error::{DatabaseError, io_error};
 use crate::ffi::{last_vfs_error, register};
 use crate::inspect::{FileKind, read_area};
-use crate::source::{file_uri, pragma};
+use crate::source::{file_uri, pragma, refuse_odd_sides};
 use crate::status::{Encryption, Status, Store, status};
 use crate::versions::pages_by_key_version;
 use crate::watch::{Phase, Watch, go_on, interruptible};
@@ -170,8 +170,9 @@ fn risks(encryption: &Encryption) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut add = |what, kind, message| findings.push(Finding { what, kind, message });
     if encryption.intact_header_slots < 2 {
-        let message = "one of the header's two copies is damaged; the other serves".to_owned();
-        add("header", Kind::Damaged, message);
+        let message =
+            "one of the header's two copies is damaged, or another file's; the other serves";
+        add("header", Kind::Damaged, message.to_owned());
     }
     if let Some(problem) = &encryption.key_problem {
         add("key", Kind::Key, format!("the key does not open here: {problem}"));
@@ -203,6 +204,7 @@ fn risks(encryption: &Encryption) -> Vec<Finding> {
 fn read_pages(found: &mut Examination, watch: &dyn Watch) -> Result<(), DatabaseError> {
     let path = found.status.path.clone();
     register().map_err(DatabaseError::sqlite("prepare to open", &path, None))?;
+    refuse_odd_sides(&path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -72,6 +72,11 @@ pub fn change_freshness(
         (Change::On, true) if before.moves.is_some() && !before.switching => {
             return Ok((before, false));
         }
+        // An older file, from before it was on: only who accepts that may anchor it.
+        (Change::On, false) if before.moves.is_some() && !before.switching => {
+            let source = tdekit_sqlite::VfsError::OlderHeader { path: before.anchor };
+            return Err(DatabaseError::Freshness { path, source });
+        }
         (Change::Off, false) if !before.has_any() => return Ok((before, false)),
         (Change::Accept, false) if !before.has_any() => {
             return Err(DatabaseError::NoFreshness { path });

@@ -89,6 +89,23 @@ pub fn open_header(
     Err(bad_header(failure.unwrap_or(PageError::KeyMismatch)))
 }
 
+/// The slots that would serve if they were the only one: whole, of this file, and with keys that
+/// open. `header` and `keys` are those of the one in force.
+pub(crate) fn serving_slots(
+    area: &[u8],
+    (header, keys): (&Header, &FileKeys),
+    unlocked: &Unlocked,
+) -> usize {
+    let serves = |slot: &Header| match slot.file_id == header.file_id {
+        true if slot.deks == header.deks => {
+            keys.dek(slot.current).and_then(|dek| slot.verify(dek, area)).is_ok()
+        }
+        true => matches!(open_slot(area, slot, unlocked), Ok(Ok(_))),
+        false => false,
+    };
+    read_all_slots(area).map_or(0, |slots| slots.iter().filter(|slot| serves(slot)).count())
+}
+
 /// Logs that the database is opened, where the key store asks for that.
 fn log_opening(path: &Path, header: &Header, unlocked: &Unlocked) -> Result<(), StoreError> {
     if is_unfinished(path) {

@@ -11,6 +11,7 @@ mod audit;
 mod certificates;
 mod convert;
 mod copy;
+mod early;
 mod error;
 mod examine;
 mod ffi;
@@ -24,6 +25,7 @@ mod logged;
 mod online;
 mod origin;
 mod pace;
+mod path_text;
 mod pause;
 mod rewrap;
 mod rotate;
@@ -53,12 +55,15 @@ pub use inspect::{FileKind, certificates_of, header_of, open_header, read_area, 
 pub use logged::audited_target;
 pub use online::{Online, encrypt_online};
 pub use origin::Origin;
+pub use path_text::{PathText, path_text};
 pub use pause::{
     Progress, State, halted_since, pause, pause_through, progress, resume, resume_through,
 };
 pub use rewrap::{Rewrapped, rewrap};
 pub use rotate::{Rotated, Rotation, rotate};
-pub use source::{Hold, Source, check_alone, database_path, file_uri, open_file, pragma};
+pub use source::{
+    Hold, Source, check_alone, database_path, file_uri, open_file, pragma, refuse_odd_sides,
+};
 pub use status::{Certificate, Encryption, Lazy, Status, Store, key_change_percent, status};
 pub use step::Step;
 pub use target::{

@@ -41,6 +41,7 @@ const SAMPLE: Duration = Duration::from_secs(1);
 #[derive(Debug, Serialize)]
 pub struct Progress {
     /// The database's resolved path.
+    #[serde(serialize_with = "crate::path_text::path_text")]
     pub path: PathBuf,
     /// What is going on.
     pub state: State,

@@ -1,6 +1,7 @@
 //! A database that is opened to be converted or to get another header, kept from other users.
 
 use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::error::{DatabaseError, io_error};
 use crate::ffi::register;
 use crate::holders::holders_of;
 use crate::inspect::{FileKind, read_area};
-use crate::target::is_still;
+use crate::target::{is_still, with_suffix};
 
 /// How long another connection's transaction is waited for.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
@@ -65,6 +66,7 @@ impl Source {
     /// Those of [`open`](Self::open); `Replaced` where it is of another file.
     pub fn open_through(file: Arc<File>, path: &Path, hold: Hold) -> Result<Self, DatabaseError> {
         register().map_err(DatabaseError::sqlite("prepare to open", path, None))?;
+        refuse_odd_sides(path)?;
         if hold == Hold::Everyone {
             // Others have to close it: there is no use in waiting for a lock.
             check_alone(path, &file)?;
@@ -181,6 +183,22 @@ pub(crate) fn refuse_other_names(
         0 => Ok(()),
         others => Err(DatabaseError::HardLinked { path: path.to_owned(), others }),
     }
+}
+
+/// Fails where what stands in the place of a journal or a log would have SQLite wait for ever: a
+/// pipe, which nobody writes to.
+///
+/// # Errors
+/// `Io`.
+pub fn refuse_odd_sides(path: &Path) -> Result<(), DatabaseError> {
+    for suffix in ["-journal", "-wal"] {
+        let side = with_suffix(path, suffix);
+        if fs::metadata(&side).is_ok_and(|it| !it.is_file() && !it.is_dir()) {
+            let odd = io::Error::other("it is not an ordinary file");
+            return Err(io_error("use", &side)(odd));
+        }
+    }
+    Ok(())
 }
 
 /// Opens a file to read and write, else, where that is not allowed, to read.

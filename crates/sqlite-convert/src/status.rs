@@ -16,7 +16,7 @@ use tdekit_sqlite_page::header::decode_slot;
 use tdekit_sqlite_page::{Header, PageCodec, PageSize, SLOT_COUNT, SLOT_LEN};
 
 use crate::error::{DatabaseError, io_error};
-use crate::inspect::{FileKind, header_of, open_header, read_area, wrapped_of};
+use crate::inspect::{FileKind, header_of, open_header, read_area, serving_slots, wrapped_of};
 use crate::source::database_path;
 use crate::target::with_suffix;
 use crate::versions::{page_size_in, pages_by_key_version};
@@ -31,6 +31,7 @@ const KEY_CHANGE: (u8, &str) = (4, "KEY_CHANGE_IN_PROGRESS");
 #[derive(Debug, Serialize)]
 pub struct Status {
     /// Its resolved path.
+    #[serde(serialize_with = "crate::path_text::path_text")]
     pub path: PathBuf,
     /// The state's number.
     pub encryption_state: u8,
@@ -98,7 +99,7 @@ pub struct Encryption {
     pub format_version: u16,
     /// Whether an older state that is put back is told.
     pub freshness: bool,
-    /// Of two.
+    /// Of two: those that would serve alone; without the key, those whose checksum is right.
     pub intact_header_slots: usize,
     /// Whether the key store that is configured here opens its keys.
     pub key_opens: bool,
@@ -222,14 +223,18 @@ fn describe(
         Ok(unlocked) => open_header(path, area, unlocked).map_err(|error| error.to_string()),
         Err(problem) => Err(problem.clone()),
     };
-    let (header, page_size, key_problem) = match opened {
-        Ok((header, keys)) => {
+    let (header, page_size, slots, key_problem) = match (opened, &*store.unlocked) {
+        (Ok((header, keys)), Ok(unlocked)) => {
+            let slots = serving_slots(area, (&header, &keys), unlocked);
             let size = page_size(file, PageCodec::new(keys)).unwrap_or(header.page_size);
-            (header, size, None)
+            (header, size, slots, None)
         }
-        Err(problem) => {
+        (opened, _) => {
+            let problem = opened.err().unwrap_or_default();
             let size = by_sequence.page_size;
-            (by_sequence, size, Some(problem))
+            let intact = |slot: &&[u8]| decode_slot(slot).is_ok();
+            let slots = area.chunks(SLOT_LEN).take(SLOT_COUNT).filter(intact).count();
+            (by_sequence, size, slots, Some(problem))
         }
     };
     let current = header.dek(header.current);
@@ -244,7 +249,6 @@ fn describe(
         store.by_sha256(&wrapped.sha256)
     };
     let created = current.and_then(|entry| i64::try_from(entry.created_unix_s).ok());
-    let intact = |slot: &&[u8]| decode_slot(slot).is_ok();
     let encryption = Encryption {
         algorithm: header.algorithm.name(),
         algorithms: names_of(&header.algorithms()),
@@ -257,7 +261,7 @@ fn describe(
         file_id: header.file_id.iter().map(|byte| format!("{byte:02x}")).collect(),
         format_version: header.format_version(),
         freshness: header.freshness,
-        intact_header_slots: area.chunks(SLOT_LEN).take(SLOT_COUNT).filter(intact).count(),
+        intact_header_slots: slots,
         key_opens: malformed.is_none() && key_problem.is_none(),
         key_problem: malformed.or(key_problem),
     };

@@ -80,6 +80,9 @@ pub(crate) const FCNTL_RESERVE_BYTES: c_int = 38;
 pub(crate) const FCNTL_CKPT_START: c_int = 39;
 /// Private: writes a pointer to our file through however many shims stand above it ("tdek").
 pub(crate) const FCNTL_TDEKIT_FILE: c_int = 0x7464_656b;
+/// Private: writes the sequences of the header's two slots, as they stand in the file, to two
+/// 64-bit integers. Only of the main file of an encrypted database.
+pub const FCNTL_TDEKIT_SEQUENCES: c_int = 0x7464_656c;
 
 /// Opaque database connection.
 #[repr(C)]

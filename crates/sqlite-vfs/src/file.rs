@@ -346,6 +346,12 @@ impl Kind {
                 ffi::FCNTL_CKPT_DONE => main.set_checkpoint(false)?,
                 ffi::FCNTL_SYNC => main.commit()?,
                 ffi::FCNTL_COMMIT_PHASETWO => main.committed()?,
+                ffi::FCNTL_TDEKIT_SEQUENCES => {
+                    let Some(found) = main.shared.live.sequences()? else { return Ok(None) };
+                    // SAFETY: the argument of this control is two 64-bit integers.
+                    unsafe { *argument.cast::<[u64; 2]>() = found };
+                    return Ok(Some(ffi::OK));
+                }
                 _ => {}
             }
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tdekit_key_crypto::{Algorithm, SecretBytes, random_bytes};
-use tdekit_key_store::{AuditAction, StoreError, Unlocked, WrappedDek};
+use tdekit_key_store::{AuditAction, KeyStore, StoreError, Unlocked, WrappedDek};
 use tdekit_sqlite_page::header::{commitment, read_all_slots};
 use tdekit_sqlite_page::keys::DEK_LEN;
 use tdekit_sqlite_page::{DekEntry, DekVersion, FileKeys, Header, PageError, PageSize};
@@ -269,6 +269,30 @@ impl Keyring {
                 .map(drop)
                 .map_err(|error| self.failed(error.into())),
             _ => Ok(()),
+        }
+    }
+
+    /// Notes that the certificates of `header` wrap the key of the database at `path`, as far as
+    /// the key store's directory can be written: it serves refusals to drop one.
+    pub(crate) fn note_creation(&self, path: &[u8], header: &Header) {
+        let path = Path::new(OsStr::from_bytes(path));
+        if is_unfinished(path) {
+            return;
+        }
+        let note = |store: &KeyStore| {
+            for bytes in header.deks.iter().flat_map(|dek| &dek.recipients) {
+                if let Ok((wrapped, _)) = WrappedDek::decode(bytes) {
+                    let _ = store.record_use(&wrapped.sha256, header.file_id, path);
+                }
+            }
+        };
+        match self.store.known() {
+            Some(unlocked) => note(unlocked.store()),
+            None => {
+                if let Ok(store) = self.dir().and_then(|dir| Ok(KeyStore::open(&dir)?)) {
+                    note(&store);
+                }
+            }
         }
     }
 

@@ -41,6 +41,7 @@ mod wal;
 
 pub use entry::{sqlite3_extension_init, sqlite3_tdekitsqlite_init};
 pub use error::VfsError;
+pub use ffi::FCNTL_TDEKIT_SEQUENCES;
 pub use functions::last_error_of;
 
 /// Name under which the VFS is registered.

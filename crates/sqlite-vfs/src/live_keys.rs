@@ -108,6 +108,13 @@ impl LiveKeys {
         }
         Ok(changed)
     }
+
+    /// The slots' sequence numbers as they stand in the file; `None` where it ends before them.
+    pub(crate) fn sequences(&self) -> Result<Option<[u64; SLOT_COUNT]>, VfsError> {
+        let mut file = self.file.borrow_mut();
+        let Some(file) = file.as_mut() else { return Ok(None) };
+        Ok(sequences(file)?.map(|found| found.map(u64::from_le_bytes)))
+    }
 }
 
 impl Drop for LiveKeys {

@@ -215,6 +215,9 @@ impl NewFile {
                     let _ = base.truncate(0);
                     return Err(error);
                 }
+                if let Some(place) = &self.place {
+                    self.ring.note_creation(&place.path, &opened.header);
+                }
                 Some(opened)
             }
             Request::Unsaid if self.unfinished => return Err(VfsError::Unfinished),

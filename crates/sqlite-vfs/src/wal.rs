@@ -159,8 +159,11 @@ impl WalFile {
                 self.enter_transaction();
                 self.stash = Some((frame, header));
                 // A header of a frame that we logged already: SQLite may be rewriting it for good
-                // (`walRewriteChecksums`), the one that commits last.
-                if self.is_ours(frame, &header) || self.shared.running.borrow().get(frame).is_some()
+                // (`walRewriteChecksums`), the one that commits last. It has read the frame then.
+                let read = Some((self.pending_transaction, frame));
+                if self.is_ours(frame, &header)
+                    || self.shared.running.borrow().get(frame).is_some()
+                    || self.read_whole == read
                 {
                     self.rewrite_header(frame, header, size)?;
                 }
@@ -281,6 +284,9 @@ impl WalFile {
         self.base.write(&area, 0)?;
         self.forget_written();
         self.note_header(header);
+        // SQLite may begin a log anew within a transaction, whose frames it all writes without
+        // salts at first.
+        self.written_salts = self.salts;
         Ok(())
     }
 

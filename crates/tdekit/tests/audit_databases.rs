@@ -253,6 +253,23 @@ fn the_stock_shell_logs_an_opening_once_where_that_is_asked_for_and_else_nothing
 }
 
 #[test]
+fn a_certificate_is_not_dropped_that_the_stock_shell_made_a_database_for() {
+    let (here, dir) = (with_keys(), Dir::new());
+    here.ok(["cert", "create", "Own"]);
+    let password = here.secret_file("backup-password", b"secret");
+    let password = password.to_str().unwrap();
+    let file = ["--pkcs12", "own.p12", "--backup-password-file", password];
+    here.ok([&["cert", "backup", "Own"][..], &file].concat());
+    let new = dir.path("new.db");
+    let uri = format!("file:{}?tdekit_certificate=Own", new.display());
+    let made = Run::of(&shell(&here, Path::new(&uri), "CREATE TABLE t(a)").output().unwrap());
+    assert_eq!(made.code, 0, "{made:?}");
+    let refused = here.fails(3, ["cert", "drop", "Own"]);
+    assert!(refused.contains(new.to_str().unwrap()), "{refused}");
+    assert_eq!(opens(&here, &new).code, 0);
+}
+
+#[test]
 fn an_opening_that_must_be_logged_and_cannot_be_is_refused() {
     let (here, dir) = (with_keys(), Dir::new());
     let path = encrypted(&here, &dir, "app.db");

@@ -4,8 +4,11 @@
 mod common;
 mod databases;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::process::Command;
 
 use common::Run;
 use databases::{Dir, encrypt, fill, one, open, place, unreadable_below};
@@ -192,4 +195,65 @@ fn a_directory_that_cannot_be_read_is_a_finding_beside_the_others() {
     assert_eq!(told[1]["findings"][0]["what"], "unreadable", "{told}");
     let run = doctor(&[&dir.path("")]);
     assert!(run.out.contains("Nothing is wrong.") && run.out.contains("unreadable:"), "{run:?}");
+}
+
+/// Whole, but of no use when it is the only one.
+#[test]
+fn a_header_slot_of_another_database_is_found() {
+    const SLOT: usize = HEADER_AREA / 2;
+    let dir = Dir::new();
+    let [path, other] = ["app.db", "other.db"].map(|name| dir.path(name));
+    for path in [&path, &other] {
+        fill(path, 20);
+        encrypt(path, &[]);
+    }
+    let (mut bytes, foreign) = (fs::read(&path).unwrap(), fs::read(&other).unwrap());
+    bytes[..SLOT].copy_from_slice(&foreign[..SLOT]);
+    fs::write(&path, &bytes).unwrap();
+    let (code, found, told) = findings(&path);
+    assert_eq!((code, found), (4, vec![named("header", "damaged")]), "{told}");
+    assert_eq!(told["encryption"]["intact_header_slots"], 1);
+}
+
+/// SQLite would wait for somebody to write to it, and no signal ends that.
+#[test]
+fn a_pipe_in_the_place_of_a_journal_is_an_error() {
+    const ODD: &str = "it is not an ordinary file";
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    fill(&path, 20);
+    encrypt(&path, &[]);
+    for suffix in ["-journal", "-wal"] {
+        let pipe = dir.path(&format!("app.db{suffix}"));
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for command in ["doctor", "rotate", "decrypt"] {
+            let run = place().run([Path::new(command), &path]);
+            assert!(
+                run.code == 7 && [&run.out, &run.err].iter().any(|it| it.contains(ODD)),
+                "{command}: {run:?}"
+            );
+        }
+        let media = dir.path("app.bak");
+        let told = place()
+            .fails(7, ["backup".as_ref(), path.as_os_str(), "--to".as_ref(), media.as_ref()]);
+        assert!(told.contains(ODD), "{told}");
+        fs::remove_file(&pipe).unwrap();
+    }
+}
+
+#[test]
+fn names_that_are_no_utf8_are_in_the_json() {
+    let dir = Dir::new();
+    let path = dir.path("").join(std::ffi::OsStr::from_bytes(b"x\xff.db"));
+    fill(&path, 20);
+    encrypt(&path, &[]);
+    let inside = dir.path("");
+    for command in ["status", "doctor", "audit", "rotate --status", "freshness status"] {
+        let words = command.split(' ').map(OsStr::new);
+        let named = if command == "audit" { &inside } else { &path };
+        let run = place().run(words.chain([named.as_os_str(), OsStr::new("--json")]));
+        let told: Value =
+            serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{command}: {run:?}"));
+        assert!(told.to_string().contains("x\u{fffd}.db"), "{command}: {told}");
+    }
 }

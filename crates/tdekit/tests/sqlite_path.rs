@@ -5,11 +5,12 @@ mod common;
 mod databases;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use common::{Place, Run};
-use databases::{Dir, encrypt, fill, place};
+use databases::{Dir, create, encrypt, fill, one, open, place};
 
 /// The command alone, in a directory of its own.
 fn installed(dir: &Dir) -> PathBuf {
@@ -210,6 +211,45 @@ fn the_shell_function_fails_as_the_stock_shell_fails() {
     for way in &ways {
         let (stock, ours) = (run("", way, &plain, None), run(function, way, &path, Some("secret")));
         assert_eq!((ours.code, &ours.out), (stock.code, &stock.out), "{way}");
+    }
+}
+
+/// SQLite spills a savepoint to an empty log, rolls it back, and begins the log anew within the
+/// transaction: all that is committed from then on stands behind its frames.
+#[test]
+fn commits_after_a_savepoint_that_was_spilled_to_an_empty_log_outlive_the_process() {
+    const WORK: &str = "PRAGMA synchronous = FULL; PRAGMA cache_size = 2;
+        BEGIN IMMEDIATE; SAVEPOINT a; UPDATE t SET v = v + 7, pad = randomblob(500);
+        ROLLBACK TO a; COMMIT;
+        INSERT INTO l VALUES (1); INSERT INTO l VALUES (2);\n.shell echo done\n";
+    for freshness in [&[][..], &["--freshness"]] {
+        let dir = Dir::new();
+        let (path, init) = (dir.path("app.db"), dir.path("sqliterc"));
+        create(
+            &path,
+            "PRAGMA page_size = 1024; PRAGMA journal_mode = WAL; CREATE TABLE l(n);
+             CREATE TABLE t(id INTEGER PRIMARY KEY, v, pad);
+             WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 200)
+             INSERT INTO t SELECT i, 0, randomblob(300) FROM c",
+        );
+        encrypt(&path, freshness);
+        fs::write(&init, place().ok(["shell-init", "sqlite"]).out).unwrap();
+        let mut shell = Command::new("sqlite3");
+        shell.arg("-init").arg(&init).arg(format!("file:{}", path.display()));
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = with_store(&mut shell).spawn().unwrap();
+        let mut input = shell.stdin.take().unwrap();
+        input.write_all(WORK.as_bytes()).unwrap();
+        input.flush().unwrap();
+        let told = BufReader::new(shell.stdout.take().unwrap());
+        let last = told.lines().map(Result::unwrap).find(|line| line == "done");
+        assert_eq!(last.as_deref(), Some("done"));
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+        let db = open(&path);
+        assert_eq!(one::<i64>(&db, "SELECT count(*) FROM l"), 2, "{freshness:?}");
+        assert_eq!(one::<i64>(&db, "SELECT sum(v) FROM t"), 0, "{freshness:?}");
+        assert_eq!(one::<String>(&db, "PRAGMA integrity_check"), "ok", "{freshness:?}");
     }
 }
 

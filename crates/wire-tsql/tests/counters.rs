@@ -148,6 +148,26 @@ fn parameters_and_procedures_have_their_texts() {
     assert!(wrong.starts_with("! 8116/"), "{wrong}");
 }
 
+/// Any login sees the texts of the databases that it sees.
+#[test]
+fn a_text_that_names_a_password_is_not_seen() {
+    let (server, _) = filled();
+    let mut session = server.session();
+    rows(
+        &mut *session,
+        "SELECT a FROM t WHERE id = 1; DECLARE @s varchar(99) = 'PASSWORD = N''Tür Zanzibar'''",
+    );
+    rows(&mut *session, "SELECT b FROM t WHERE id = 2; EXEC('SELECT ''Password Zanzibar''')");
+    rows(&mut *session, "SELECT 'Marker' FROM t WHERE id = 3");
+    let texts = rows(
+        &mut *session,
+        "SELECT DISTINCT x.text FROM sys.dm_exec_query_stats AS s
+         CROSS APPLY sys.dm_exec_sql_text(s.sql_handle) AS x",
+    );
+    assert!(texts.contains("Marker"), "{texts}");
+    assert!(texts.contains("*************") && !texts.contains("Zanzibar"), "{texts}");
+}
+
 #[test]
 fn what_fails_is_no_execution_and_the_session_has_it_all_the_same() {
     let (server, _) = filled();

@@ -242,3 +242,28 @@ fn what_cannot_be_bound_leaves_the_transaction() {
     let lines = run(&mut *session, &caught("SELECT CAST('a' AS int)"));
     assert!(lines.contains(&"245 | -1".to_owned()), "{lines:#?}");
 }
+
+/// The last moment of all cannot be rounded up: it is cut, so that it fits its type.
+#[test]
+fn the_end_of_the_last_day_fits_every_precision() {
+    check(&[
+        (
+            "CREATE TABLE #a (d datetime2(0), o datetimeoffset(3)); INSERT #a VALUES \
+             ('9999-12-31 23:59:59.9999999', '9999-12-31 23:59:59.9999999 +00:00'); SELECT \
+             CONVERT(varchar(40), d, 126), CONVERT(varchar(40), o, 126) FROM #a",
+            "'9999-12-31T23:59:59' | '9999-12-31T23:59:59.999+00:00'",
+        ),
+        (
+            "DECLARE @d datetime2(3) = '9999-12-31 23:59:59.9999999'; SELECT CONVERT(varchar(40), \
+             @d, 126)",
+            "'9999-12-31T23:59:59.999'",
+        ),
+        (
+            "CREATE TABLE #a (d datetime2(0), o datetimeoffset(3)); INSERT #a VALUES \
+             ('9999-12-31 23:59:59.9999999', '9999-12-31 23:59:59.9999999 +00:00'); SELECT d, o \
+             FROM #a",
+            "DateTime2 { days: 3652058, ticks: 863990000000 } | DateTimeOffset { days: 3652058, \
+             ticks: 863999990000, offset_min: 0 }",
+        ),
+    ]);
+}

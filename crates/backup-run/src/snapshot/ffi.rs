@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,14 +10,27 @@ use rusqlite::Connection;
 use rusqlite::ffi::{
     SQLITE_FCNTL_FILE_POINTER, SQLITE_OK, sqlite3_file, sqlite3_file_control, sqlite3_io_methods,
 };
+use tdekit_sqlite::FCNTL_TDEKIT_SEQUENCES;
 
-/// That of [`sqlite3_io_methods`] with all its fields.
-const METHODS_VERSION: c_int = 3;
+/// The first with shared memory. Files whose bytes are not what SQLite sees have no later one, as
+/// they cannot be mapped.
+const METHODS_VERSION: c_int = 2;
 
 /// The main file of a connection, which the borrow keeps open and to ourselves.
 pub(super) struct MainFile<'a> {
     file: *mut sqlite3_file,
-    methods: &'a sqlite3_io_methods,
+    /// Of version 2 or later, so not all fields need be there.
+    methods: *const sqlite3_io_methods,
+    connection: PhantomData<&'a mut Connection>,
+}
+
+/// A method of the file, by a field of version 2 or before.
+macro_rules! method {
+    ($file:expr, $name:ident) => {
+        // SAFETY: `MainFile::of` saw that the methods are there and of that version, and they stay
+        // as long as the borrow. Only this field is read.
+        unsafe { (&raw const (*$file.methods).$name).read() }
+    };
 }
 
 impl<'a> MainFile<'a> {
@@ -41,24 +55,36 @@ impl<'a> MainFile<'a> {
             if methods.is_null() || (&raw const (*methods).iVersion).read() < METHODS_VERSION {
                 return None;
             }
-            &*methods
+            methods
         };
-        Some(Self { file, methods })
+        Some(Self { file, methods, connection: PhantomData })
     }
 
     /// Bytes of the file as SQLite sees it.
     pub(super) fn size(&self) -> Option<u64> {
         let mut size = 0;
-        let file_size = self.methods.xFileSize?;
+        let file_size = method!(self, xFileSize)?;
         // SAFETY: the file is open, and nobody else uses the connection.
         let code = unsafe { file_size(self.file, &raw mut size) };
         u64::try_from(size).ok().filter(|_| code == SQLITE_OK)
     }
 
+    /// The sequences of the header's slots, of an encrypted database, as they stand in the file.
+    /// Read by the connection's own descriptor: to close another would drop its locks.
+    pub(super) fn header_sequences(&self) -> Option<[u64; 2]> {
+        let mut found = [0; 2];
+        let control = method!(self, xFileControl)?;
+        let place: *mut [u64; 2] = &raw mut found;
+        // SAFETY: the file is open, nobody else uses the connection, and this control takes the
+        // place of two such numbers. Other files know no such control.
+        let code = unsafe { control(self.file, FCNTL_TDEKIT_SEQUENCES, place.cast()) };
+        (code == SQLITE_OK).then_some(found)
+    }
+
     /// Fills `out` from `offset`, page by page as SQLite reads; false where that fails for any
     /// reason.
     pub(super) fn read(&self, out: &mut [u8], offset: u64, page_len: usize) -> bool {
-        let Some(read) = self.methods.xRead else { return false };
+        let Some(read) = method!(self, xRead) else { return false };
         let mut at = offset;
         for part in out.chunks_mut(page_len) {
             let (Ok(len), Ok(from)) = (c_int::try_from(part.len()), i64::try_from(at)) else {
@@ -77,7 +103,7 @@ impl<'a> MainFile<'a> {
     /// A region of the index of the write-ahead log, `len` bytes that other processes write to;
     /// `None` where it is not there.
     pub(super) fn log_index(&self, region: u32, len: usize) -> Option<&[AtomicU32]> {
-        let map = self.methods.xShmMap?;
+        let map = method!(self, xShmMap)?;
         let (number, bytes) = (c_int::try_from(region).ok()?, c_int::try_from(len).ok()?);
         let mut start: *mut c_void = null_mut();
         let place: *mut *mut c_void = &mut start;

@@ -20,6 +20,7 @@ use rusqlite::{Connection, Row};
 use tdekit_backup_media::Id;
 
 use self::direct::{By, Direct};
+use self::ffi::MainFile;
 use crate::RunError;
 use crate::options::DatabaseSource;
 
@@ -63,15 +64,21 @@ struct Seen {
     identity: (u64, u64),
     len: u64,
     modified: (i64, i64),
+    /// The sequences of the header's slots, of an encrypted file.
+    header: Option<[u64; 2]>,
 }
 
 impl Seen {
-    fn of(path: &Path) -> io::Result<Self> {
+    /// The header is read before the time: a change between the two is seen.
+    fn of(path: &Path, connection: &mut Connection, encrypted: bool) -> io::Result<Self> {
+        let file = MainFile::of(connection).filter(|_| encrypted);
+        let header = file.and_then(|file| file.header_sequences());
         let metadata = fs::metadata(path)?;
         Ok(Self {
             identity: (metadata.dev(), metadata.ino()),
             len: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
+            header,
         })
     }
 }
@@ -100,7 +107,8 @@ impl Snapshot {
         }
         let file = connection.path().filter(|file| !file.is_empty()).map(PathBuf::from);
         let file = file.unwrap_or_else(|| path.clone());
-        let seen = Seen::of(&file).map_err(RunError::io("read", &file))?;
+        let seen = Seen::of(&file, &mut connection, encrypted_file_id.is_some())
+            .map_err(RunError::io("read", &file))?;
         let direct = match encrypted_file_id {
             None => Direct::open(&file, page_size, journal_mode == "wal")
                 .map_err(RunError::io("read", &file))?,
@@ -224,13 +232,11 @@ impl Snapshot {
 
     /// Checks that nobody changed the file past SQLite's locks, as far as that can be seen.
     pub(crate) fn check(&self) -> Result<(), RunError> {
-        let now = match Seen::of(&self.path) {
-            Ok(now) => now,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(self.changed("its file was removed"));
-            }
-            Err(error) => return Err(RunError::io("read", &self.path)(error)),
-        };
+        let mut now = self.look()?;
+        if self.is_rewritten(&now) {
+            // Its header may have been written between the two looks at it.
+            now = self.look()?;
+        }
         if now.identity != self.seen.identity {
             return Err(self.changed("another file took its place"));
         }
@@ -238,11 +244,29 @@ impl Snapshot {
         if now.len < self.seen.len.min(whole) {
             return Err(self.changed("its file was cut"));
         }
-        let wal_mode = self.facts.journal_mode == "wal";
-        if !wal_mode && (now.len, now.modified) != (self.seen.len, self.seen.modified) {
+        if self.is_rewritten(&now) {
             return Err(self.changed("its file was written to"));
         }
         Ok(())
+    }
+
+    fn look(&self) -> Result<Seen, RunError> {
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        match Seen::of(&self.path, &mut connection, self.encrypted_file_id.is_some()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(self.changed("its file was removed"))
+            }
+            seen => seen.map_err(RunError::io("read", &self.path)),
+        }
+    }
+
+    /// Whether more of the file was written than its header, where nobody may write pages. Who
+    /// changes a key writes headers beside readers.
+    fn is_rewritten(&self, now: &Seen) -> bool {
+        let Seen { header, len, modified, .. } = self.seen;
+        let only_header = header.is_some() && now.header.is_some() && header != now.header;
+        let is_same = len == now.len && (modified == now.modified || only_header);
+        self.facts.journal_mode != "wal" && !is_same
     }
 
     fn changed(&self, reason: &str) -> RunError {
@@ -273,6 +297,14 @@ fn tables(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+    use std::sync::Arc;
+
+    use tdekit_key_crypto::{Algorithm, SecretBytes};
+    use tdekit_key_store::{KeyStore, NewCertificate, PasswordParams, RsaBits, Unlock};
+    use tdekit_sqlite_convert::{Form, Options, Unwatched, convert};
+
     use super::*;
 
     #[test]
@@ -288,5 +320,69 @@ mod tests {
                 assert_eq!(reserve, [0; 48]);
             }
         }
+    }
+
+    /// An encrypted database in `dir`, with a few pages in its log where `mode` is "wal".
+    fn encrypted(dir: &Path, mode: &str) -> DatabaseSource {
+        let path = dir.join("app.db");
+        let plain = Connection::open(&path).unwrap();
+        let sql = "CREATE TABLE t(id INTEGER PRIMARY KEY, a);
+            WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 900)
+            INSERT INTO t SELECT x, randomblob(900) FROM n";
+        plain.execute_batch(sql).unwrap();
+        drop(plain);
+        let key = SecretBytes::from_slice(&[1; 32]).unwrap();
+        let unlock = Unlock::Key { key, origin: "test".to_owned() };
+        let mut store =
+            KeyStore::create(&dir.join("keys"), &unlock, PasswordParams::default()).unwrap();
+        let expires_at = i64::from(u32::MAX);
+        let new = NewCertificate { name: "C", subject: None, bits: RsaBits::Rsa3072, expires_at };
+        let certificates = vec![store.create_certificate(&new).unwrap()];
+        let form = Form::Encrypted { certificates, algorithm: Algorithm::Aes256 };
+        convert(&path, &form, &Options::default(), &Arc::new(store), &Unwatched).unwrap();
+        let connection = Connection::open(&path).unwrap();
+        connection.query_row(&format!("PRAGMA journal_mode = {mode}"), [], |_| Ok(())).unwrap();
+        connection.execute_batch("UPDATE t SET a = 'in the log' WHERE id % 300 = 0").unwrap();
+        DatabaseSource { connection, path, encrypted_file_id: Some([0; 16]) }
+    }
+
+    #[test]
+    fn pages_of_an_encrypted_database_are_read_past_sqlite() {
+        for (mode, logged) in [("delete", 0), ("wal", 3)] {
+            let dir = tempfile::tempdir().unwrap();
+            let snapshot = Snapshot::open(encrypted(dir.path(), mode)).unwrap();
+            let pages = snapshot.pages();
+            let direct = snapshot.direct.as_ref().expect(mode);
+            let by_vfs =
+                (1..=pages).filter(|page| direct.run(*page, page + 1) == (By::Vfs, 1)).count();
+            assert_eq!(by_vfs, pages as usize - logged, "{mode}");
+            let mut all = vec![0; snapshot.page_len() * pages as usize];
+            snapshot.read(1, &mut all).unwrap();
+            let mut slowly = vec![0; all.len()];
+            snapshot.read_by_sqlite(1, &mut slowly).unwrap();
+            snapshot.blank(1, &mut slowly);
+            assert!(all == slowly, "{mode}");
+            snapshot.check().unwrap();
+        }
+    }
+
+    /// Headers are written beside readers; whatever else is written past the locks is told.
+    #[test]
+    fn a_header_that_was_written_is_told_from_pages_that_were() {
+        const SLOT: usize = 8192;
+        let dir = tempfile::tempdir().unwrap();
+        let snapshot = Snapshot::open(encrypted(dir.path(), "delete")).unwrap();
+        // Kept open: to close it would drop the snapshot's lock.
+        let file = File::options().read(true).write(true).open(dir.path().join("app.db")).unwrap();
+        let mut sequence = [0; 8];
+        file.read_exact_at(&mut sequence, SLOT as u64 + 24).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        let next = u64::from_le_bytes(sequence) + 2;
+        file.write_all_at(&next.to_le_bytes(), SLOT as u64 + 24).unwrap();
+        snapshot.check().unwrap();
+        let again = Snapshot { seen: snapshot.look().unwrap(), ..snapshot };
+        std::thread::sleep(Duration::from_millis(20));
+        file.write_all_at(&[0; 8], 2 * SLOT as u64 + 4096).unwrap();
+        assert!(matches!(again.check(), Err(RunError::SourceChanged { .. })));
     }
 }

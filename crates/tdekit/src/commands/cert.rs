@@ -157,6 +157,7 @@ struct Rotated {
     old: Certificate,
     new: Certificate,
     /// Files whose keys the new generation wraps now.
+    #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
     wrapped_anew: Vec<PathBuf>,
     /// Files whose keys are still wrapped by older generations.
     to_wrap_anew: Vec<KnownUse>,
@@ -382,6 +383,7 @@ struct Certificate {
 
 #[derive(Serialize)]
 struct KnownUse {
+    #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
     path: PathBuf,
     file_id: String,
     recorded_at: String,

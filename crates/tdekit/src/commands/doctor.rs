@@ -31,7 +31,12 @@ pub(crate) struct DoctorArgs {
 #[serde(untagged)]
 enum Listed {
     Examined(Box<Examination>),
-    Failed { path: PathBuf, error: String, findings: Vec<Finding> },
+    Failed {
+        #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
+        path: PathBuf,
+        error: String,
+        findings: Vec<Finding>,
+    },
 }
 
 /// Runs the command. It changes nothing; a key store that does not open is a finding.

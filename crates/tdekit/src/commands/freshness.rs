@@ -46,8 +46,10 @@ pub(crate) struct StatusArgs {
 
 #[derive(Serialize)]
 struct Told {
+    #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
     path: PathBuf,
     freshness: bool,
+    #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
     anchor: PathBuf,
     moves: Option<u64>,
     last_state: bool,

@@ -80,7 +80,9 @@ enum From {
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
     old: Option<PathBuf>,
+    #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
     path: PathBuf,
     from: &'static str,
     library_version: String,
@@ -103,6 +105,7 @@ struct Reports {
 /// A database that was not imported.
 #[derive(Debug, Serialize)]
 struct Failure {
+    #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
     old: PathBuf,
     error: String,
     #[serde(skip)]

@@ -267,6 +267,7 @@ fn restore_backup(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), Command
 
 #[derive(Serialize)]
 struct Status {
+    #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
     path: PathBuf,
     format_version: u16,
     store_id: String,

@@ -103,6 +103,7 @@ pub(crate) struct RestoreArgs {
 /// The result of a restore, as JSON.
 #[derive(Serialize)]
 struct Restored {
+    #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
     path: Option<PathBuf>,
     media_uuid: String,
     /// Of the sets that were used.

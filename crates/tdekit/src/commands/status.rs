@@ -28,7 +28,11 @@ pub(crate) struct StatusArgs {
 #[serde(untagged)]
 enum Listed<'a> {
     Told(Box<Status>),
-    Failed { path: &'a PathBuf, error: String },
+    Failed {
+        #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
+        path: &'a PathBuf,
+        error: String,
+    },
 }
 
 /// Runs the command. It asks for nothing and needs no key.

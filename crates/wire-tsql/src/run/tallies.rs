@@ -3,6 +3,7 @@
 //! A session keeps the tally of each of its compiled statements; sums are made when somebody asks.
 //! What a session has compiled and let go of stays, until there are too many texts.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,11 +30,22 @@ pub(crate) struct Origin {
 
 impl Origin {
     pub(crate) fn of(text: &str, declarations: &str, procedure: bool) -> Origin {
+        let text = masked(text);
         if declarations.is_empty() {
-            return Origin { text: text.into(), shift: 0, procedure };
+            return Origin { text: text.as_ref().into(), shift: 0, procedure };
         }
         let text = format!("({declarations}){text}").into();
         Origin { text, shift: declarations.len() + 2, procedure }
+    }
+}
+
+/// The text as other logins may see it: asterisks, as many as its bytes, where it names a password.
+/// Which part is the password is not looked for: quotes in comments and strings in strings hide it.
+fn masked(text: &str) -> Cow<'_, str> {
+    const WORD: &[u8] = b"password";
+    match text.as_bytes().windows(WORD.len()).any(|part| part.eq_ignore_ascii_case(WORD)) {
+        true => Cow::Owned("*".repeat(text.len())),
+        false => Cow::Borrowed(text),
     }
 }
 

@@ -106,8 +106,18 @@ pub(crate) fn exact_moment(value: &Value<'_>) -> Option<Moment> {
 }
 
 fn round_ticks(ticks: i64, scale: u8) -> i64 {
-    let unit = 10_i64.pow(u32::from(7 - scale.min(7)));
+    let unit = unit_of(scale).cast_signed();
     (ticks + unit / 2) / unit * unit
+}
+
+/// Without what so many digits behind the second do not show: nothing else fits such a type.
+pub(crate) fn cut_ticks(ticks: u64, scale: u8) -> u64 {
+    ticks / unit_of(scale) * unit_of(scale)
+}
+
+/// Of the last of so many digits, in 100 ns.
+fn unit_of(scale: u8) -> u64 {
+    10_u64.pow(u32::from(7 - scale.min(7)))
 }
 
 /// The moment as a value of the type, rounded to the type's precision.
@@ -123,7 +133,10 @@ pub(crate) fn to_type(moment: Moment, ty: SqlType, from: &str) -> Result<Val> {
             return (moment.days, ticks);
         }
         // the end of the last day cannot round up to the next
-        if moment.days == LAST_DAY { (moment.days, moment.ticks) } else { (moment.days + 1, 0) }
+        match moment.days {
+            LAST_DAY => (LAST_DAY, cut_ticks(moment.ticks.unsigned_abs(), scale).cast_signed()),
+            days => (days + 1, 0),
+        }
     };
     match ty {
         SqlType::Date => Ok(Value::Date(u32::try_from(moment.days).map_err(|_| range())?)),

@@ -21,6 +21,7 @@ use std::borrow::Cow;
 use rusqlite::types::{ToSqlOutput, Value as Stored, ValueRef};
 use tdekit_wire_tds::{Length, SqlType, Value};
 
+use super::datetime::cut_ticks;
 use super::decimal::Dec;
 use super::{Family, Val, declaration, family};
 use crate::error::{Error, Result};
@@ -155,8 +156,9 @@ fn integer(int: i64, ty: SqlType) -> Option<Value<'static>> {
         #[allow(clippy::cast_precision_loss)]
         T::Float | T::Real => Value::Float(int as f64),
         T::Date => Value::Date(u32::try_from(int).ok().filter(|days| *days <= 3_652_058)?),
-        T::Time(_) => {
-            Value::Time(u64::try_from(int).ok().filter(|ticks| *ticks < DAY.unsigned_abs())?)
+        T::Time(scale) => {
+            let ticks = u64::try_from(int).ok().filter(|ticks| *ticks < DAY.unsigned_abs())?;
+            Value::Time(cut_ticks(ticks, scale))
         }
         T::DateTime => Value::DateTime {
             days: i32::try_from(int.div_euclid(DATETIME_DAY)).ok()?,
@@ -166,9 +168,9 @@ fn integer(int: i64, ty: SqlType) -> Option<Value<'static>> {
             days: u16::try_from(int.div_euclid(1440)).ok()?,
             minutes: u16::try_from(int.rem_euclid(1440)).ok()?,
         },
-        T::DateTime2(_) => Value::DateTime2 {
+        T::DateTime2(scale) => Value::DateTime2 {
             days: u32::try_from(int.div_euclid(DAY)).ok()?,
-            ticks: u64::try_from(int.rem_euclid(DAY)).ok()?,
+            ticks: cut_ticks(u64::try_from(int.rem_euclid(DAY)).ok()?, scale),
         },
         // a column without affinity in a table that SQLite made
         T::NVarChar(Length::Max) => Value::Text(Cow::Owned(int.to_string())),
@@ -191,12 +193,12 @@ fn blob(bytes: &[u8], ty: SqlType) -> Option<Value<'static>> {
             }
             Some(Value::Guid(guid))
         }
-        SqlType::DateTimeOffset(_) => {
+        SqlType::DateTimeOffset(scale) => {
             let moment = u64::from_be_bytes(bytes.get(..8)?.try_into().ok()?);
             let offset_min = i16::from_be_bytes(bytes.get(8..10)?.try_into().ok()?);
             Some(Value::DateTimeOffset {
                 days: u32::try_from(moment / DAY.unsigned_abs()).ok()?,
-                ticks: moment % DAY.unsigned_abs(),
+                ticks: cut_ticks(moment % DAY.unsigned_abs(), scale),
                 offset_min,
             })
         }
