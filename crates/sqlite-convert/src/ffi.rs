@@ -98,12 +98,6 @@ pub(crate) fn mark_byte(file: &File, at: i64, mark: Mark) -> io::Result<bool> {
     }
 }
 
-/// Has the disk begin to write what is dirty of `file`. What fails here is told by the sync later.
-pub(crate) fn begin_writing(file: &File) {
-    // SAFETY: the descriptor is open; the call takes numbers and promises nothing of the data.
-    let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
-}
-
 /// The VFS's last error on a connection, or on this thread where there is none.
 pub(crate) fn last_vfs_error(db: Option<&Connection>) -> Option<String> {
     // SAFETY: the connection is open; its handle is only compared.

@@ -11,7 +11,6 @@ mod audit;
 mod certificates;
 mod convert;
 mod copy;
-mod early;
 mod error;
 mod examine;
 mod ffi;

@@ -34,7 +34,6 @@ use tdekit_sqlite_page::{
 };
 
 use crate::at_work::AtWork;
-use crate::early::EarlyWriting;
 use crate::error::{CutShort, DatabaseError, io_error};
 use crate::inspect::wrapped_of;
 use crate::logged::log;
@@ -308,8 +307,6 @@ impl Sweep<'_> {
         let phase = Phase::begin(self.watch, "rotating", Some(length));
         let data_version = pragma(&self.source.db, "data_version").unwrap_or(0);
         let mut pace = Pace::new(self.source.wal, data_version);
-        let beside = if self.source.wal { "-wal" } else { "-journal" };
-        let mut early = EarlyWriting::of(&self.source.file, with_suffix(path, beside));
         let mut first = 1;
         while first <= pages {
             self.go_on()?;
@@ -319,8 +316,6 @@ impl Sweep<'_> {
             let mut rest = stale.as_slice();
             while !rest.is_empty() {
                 self.go_on()?;
-                // Beside others, the disk is theirs.
-                early.switch(!pace.others());
                 let (now, later) = rest.split_at(pace.pages().min(rest.len()));
                 if self.rewrite_run(now, &mut pace)? {
                     rest = later;
