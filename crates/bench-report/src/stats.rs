@@ -202,12 +202,16 @@ pub fn settled_after(values: &[f64]) -> usize {
 }
 
 impl Estimate {
-    /// From logarithms to ratios. The standard error stays that of the logarithm.
+    /// From logarithms to ratios. The standard error stays that of the logarithm. An interval whose
+    /// end is beyond every number tells nothing, and no document holds it: there is none then.
     #[must_use]
     pub fn exp(self) -> Self {
         Self {
             center: self.center.exp(),
-            interval: self.interval.map(|(low, high)| (low.exp(), high.exp())),
+            interval: self
+                .interval
+                .map(|(low, high)| (low.exp(), high.exp()))
+                .filter(|(_, high)| high.is_finite()),
             ..self
         }
     }

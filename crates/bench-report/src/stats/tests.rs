@@ -63,6 +63,16 @@ fn one_group_has_no_interval_and_bad_values_are_left_out() {
     assert!(grouped_estimate(&[vec![f64::INFINITY]], 0.95).is_none());
 }
 
+/// Two groups that differ, at a high confidence: some 300 standard errors are beyond every ratio.
+#[test]
+fn an_interval_without_end_is_none() {
+    let estimate = grouped_estimate(&[vec![0.0], vec![10.0]], 0.999).unwrap();
+    assert!(estimate.interval.is_some());
+    let ratio = estimate.exp();
+    close(ratio.center.ln(), 5.0, 1e-12);
+    assert_eq!(ratio.interval, None);
+}
+
 #[test]
 fn one_wild_pair_hardly_moves_the_ratio() {
     let calm = vec![vec![0.01, 0.02, 0.0, 0.01]; 4];
