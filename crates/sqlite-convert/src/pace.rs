@@ -14,9 +14,8 @@ const ALONE_AFTER: Duration = Duration::from_secs(1);
 const GAP: u32 = 8;
 
 /// Pause after a transaction while others write, in times of the lock's, and after the log was
-/// copied, in times of what that took: one in so many of their
-/// transactions meets one of ours and waits, far fewer than the one in a hundred of a 99th
-/// percentile.
+/// copied, in times of what that took: one in so many of their transactions meets one of ours and
+/// waits, far fewer than the one in a hundred of a 99th percentile.
 const YIELD: u32 = 300;
 
 /// Pause at most after the log was copied, whose syncs keep the disk from others' commits.

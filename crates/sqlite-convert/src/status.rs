@@ -220,17 +220,18 @@ fn describe(
     // Without a key, the slot that is in force by its sequence.
     let by_sequence = header_of(path, area)?;
     let opened = match &*store.unlocked {
-        Ok(unlocked) => open_header(path, area, unlocked).map_err(|error| error.to_string()),
+        Ok(unlocked) => open_header(path, area, unlocked)
+            .map(|opened| (opened, unlocked))
+            .map_err(|error| error.to_string()),
         Err(problem) => Err(problem.clone()),
     };
-    let (header, page_size, slots, key_problem) = match (opened, &*store.unlocked) {
-        (Ok((header, keys)), Ok(unlocked)) => {
+    let (header, page_size, slots, key_problem) = match opened {
+        Ok(((header, keys), unlocked)) => {
             let slots = serving_slots(area, (&header, &keys), unlocked);
             let size = page_size(file, PageCodec::new(keys)).unwrap_or(header.page_size);
             (header, size, slots, None)
         }
-        (opened, _) => {
-            let problem = opened.err().unwrap_or_default();
+        Err(problem) => {
             let size = by_sequence.page_size;
             let intact = |slot: &&[u8]| decode_slot(slot).is_ok();
             let slots = area.chunks(SLOT_LEN).take(SLOT_COUNT).filter(intact).count();

@@ -245,34 +245,3 @@ fn a_file_from_before_it_was_on_is_not_anchored_unasked() {
     place().ok(["freshness", "accept", path.to_str().unwrap()]);
     assert!(reads(&path) && status(&path)["freshness"] == true, "{}", status(&path));
 }
-
-/// The frames of a savepoint are spilled to an empty log, rolled back, and their places taken by
-/// the next commit.
-#[test]
-fn a_savepoint_that_was_spilled_and_rolled_back_is_no_older_log() {
-    const ROLLED_BACK: &str = "BEGIN IMMEDIATE; SAVEPOINT a;
-        UPDATE t SET v = v + 7, pad = randomblob(500); ROLLBACK TO a; COMMIT";
-    for synchronous in ["NORMAL", "FULL"] {
-        let dir = Dir::new();
-        let path = dir.path("app.db");
-        databases::create(
-            &path,
-            "PRAGMA page_size = 1024; CREATE TABLE t(id INTEGER PRIMARY KEY, v, pad);
-             WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 200)
-             INSERT INTO t SELECT i, 0, randomblob(300) FROM c",
-        );
-        place().ok(["encrypt", path.to_str().unwrap(), "--certificate", "AppCert", "--freshness"]);
-        // Closed, so that the log is gone.
-        one_mode(&open(&path), "wal");
-        let db = open(&path);
-        db.execute_batch(&format!("PRAGMA synchronous = {synchronous}; PRAGMA cache_size = 2"))
-            .unwrap();
-        for n in 1..4 {
-            db.execute_batch(ROLLED_BACK).unwrap();
-            db.execute("UPDATE t SET v = ?1 WHERE id < 40", [n]).unwrap();
-            assert_eq!(one::<i64>(&db, "SELECT sum(v) FROM t"), n * 39, "{synchronous}");
-            assert_eq!(one::<i64>(&open(&path), "SELECT sum(v) FROM t"), n * 39, "{synchronous}");
-            assert_eq!(status(&path)["last_state"], true, "{synchronous}");
-        }
-    }
-}

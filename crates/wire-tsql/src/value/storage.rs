@@ -229,3 +229,22 @@ pub(crate) fn comparable(ty: SqlType) -> bool {
 pub(crate) fn load_owned(stored: ValueRef<'_>, ty: SqlType, column: &str) -> Result<Val> {
     load(stored, ty, column).map(Value::into_owned)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value that does not fit its column's type could not be sent.
+    #[test]
+    fn what_is_stored_finer_than_its_type_is_cut() {
+        let last = DAY - 1;
+        let loaded = |ty| load(ValueRef::Integer(last), ty, "c").unwrap();
+        assert_eq!(loaded(SqlType::Time(0)), Value::Time(863_990_000_000));
+        let cut = Value::DateTime2 { days: 0, ticks: 863_999_990_000 };
+        assert_eq!(loaded(SqlType::DateTime2(3)), cut);
+        let mut stored = last.unsigned_abs().to_be_bytes().to_vec();
+        stored.extend(60_i16.to_be_bytes());
+        let cut = Value::DateTimeOffset { days: 0, ticks: 863_999_990_000, offset_min: 60 };
+        assert_eq!(load(ValueRef::Blob(&stored), SqlType::DateTimeOffset(3), "c").unwrap(), cut);
+    }
+}
