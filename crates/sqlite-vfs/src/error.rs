@@ -236,6 +236,16 @@ impl VfsError {
     }
 }
 
+/// The code of a write that failed, such that SQLite gives the transaction up. It does after
+/// `FULL` and `IOERR` alone (`pager_error` of pager.c): after another code it goes on, without what
+/// was not written.
+pub(crate) fn ends_transaction(code: c_int) -> c_int {
+    match code & 0xff {
+        ffi::OK | ffi::FULL | ffi::IOERR => code,
+        _ => ffi::IOERR_WRITE,
+    }
+}
+
 fn page_code(error: &PageError) -> c_int {
     match error {
         PageError::Header { .. } | PageError::FutureVersion { .. } => ffi::NOTADB,

@@ -112,11 +112,10 @@ impl JournalFile {
         &mut self.base
     }
 
-    /// Reads plaintext at SQLite's offset.
+    /// Reads plaintext at SQLite's offset. Writes nothing: a rollback needs bytes that a full disk
+    /// did not take.
     pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
         self.load()?;
-        // Bytes that cannot be written can still be read: a rollback needs them.
-        let _ = self.flush();
         out.fill(0);
         let end = offset + out.len() as u64;
         let first = self.runs.partition_point(|&i| self.extents[i].end() <= offset);

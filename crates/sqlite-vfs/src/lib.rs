@@ -21,6 +21,7 @@ mod guard;
 mod journal;
 mod kept;
 pub mod keyring;
+mod kind;
 mod live_keys;
 pub mod logged;
 mod main_db;

@@ -12,7 +12,8 @@ use tdekit_sqlite_page::RESERVE_LEN;
 
 use crate::api::Api;
 use crate::ffi::{self, Sqlite3};
-use crate::file::{Kind, kind_below};
+use crate::file::kind_below;
+use crate::kind::Kind;
 use crate::new_db::is_asked_for_all;
 
 /// Has SQLite reserve the bytes in the main database of `db`, a connection that has just opened,

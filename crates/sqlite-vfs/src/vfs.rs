@@ -15,15 +15,14 @@ use crate::api::Api;
 use crate::base::{BaseFile, Read};
 use crate::child::{self, ChildJournal};
 use crate::ffi::{self, File, Sqlite3, Syscall, Vfs};
-use crate::file::{
-    Kind, State, TdeFile, db_of, install, kind_below, may_reserve, report, shared_of,
-};
+use crate::file::{State, TdeFile, db_of, install, kind_below, may_reserve, report, shared_of};
 use crate::follow::{Origin, left_of};
 use crate::fresh::Place;
 use crate::freshness::anchors_of;
 use crate::guard;
 use crate::journal::JournalFile;
 use crate::keyring::{Keyring, OpenedHeader, known_header, open_header_by_any};
+use crate::kind::Kind;
 use crate::live_keys::LiveKeys;
 use crate::new_db::{Request, open_main};
 use crate::opened;

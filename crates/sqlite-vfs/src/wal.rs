@@ -109,8 +109,8 @@ impl WalFile {
         }
     }
 
+    /// Writes nothing: a full disk must not keep anybody from reading.
     fn read_known(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
-        self.flush_stash()?;
         self.read_whole = None;
         if offset < SQLITE_WAL_HEADER_LEN as u64 {
             return self.read_header(out, offset);
@@ -127,7 +127,6 @@ impl WalFile {
         }
         if !self.pending.is_empty() && frame >= self.pending_first {
             self.come_back();
-            self.flush()?;
         }
         match (within, out.len()) {
             (SQLITE_FRAME_HEADER_LEN, n) if n == size.len() => self.read_page(frame, size, out),
@@ -257,7 +256,6 @@ impl WalFile {
 
     /// Size of the log as SQLite sees it.
     pub(crate) fn size(&mut self) -> Result<u64, VfsError> {
-        self.settle()?;
         let physical = self.base.size()?;
         if !self.has_needed()? || physical == 0 {
             return Ok(0);
@@ -265,7 +263,7 @@ impl WalFile {
         let Some(size) = self.page_size()? else { return Ok(0) };
         let frames = physical.saturating_sub(WAL_HEADER_AREA_LEN as u64) / frame_stride(size);
         let kept = self.shared.running.borrow().last().map_or(0, |last| u64::from(last) + 1);
-        let frames = frames.max(kept);
+        let frames = frames.max(kept).max(self.gathered_end(size));
         Ok(SQLITE_WAL_HEADER_LEN as u64
             + frames * (SQLITE_FRAME_HEADER_LEN as u64 + u64::from(size.bytes())))
     }
@@ -346,6 +344,10 @@ impl WalFile {
             }
             shared.open_page(page, sealed, out)
         };
+        if let Some(gathered) = self.gathered(frame, size) {
+            open(gathered, out)?;
+            return Ok(Read::Full);
+        }
         if let Some(opened) = self.base.with_mapped(at, len, None, |bytes| open(bytes, out)) {
             opened?;
             return Ok(Read::Full);
@@ -409,13 +411,37 @@ impl WalFile {
     fn load_frame(&mut self, frame: u32, size: PageSize) -> Result<bool, VfsError> {
         self.read_whole = None;
         let (at, len) = (frame_offset(size, frame), FRAME_PREFIX_LEN + size.len());
+        let mut sealed = std::mem::take(&mut self.sealed);
+        sealed.resize(len, 0);
+        let gathered = self.gathered(frame, size).map(|bytes| sealed.copy_from_slice(bytes));
+        self.sealed = sealed;
+        if gathered.is_some() {
+            return Ok(true);
+        }
         // The file may have been cut below what is mapped, but not below frames that we wrote in
         // the transaction that still runs.
         if !self.is_of_running(frame) && self.base.size()? < at + len as u64 {
             return Ok(false);
         }
-        self.sealed.resize(len, 0);
         Ok(self.base.read(&mut self.sealed, at)? == Read::Full)
+    }
+
+    /// The frame, sealed, where it is gathered.
+    fn gathered(&self, frame: u32, size: PageSize) -> Option<&[u8]> {
+        if self.pending_transaction != self.shared.write_transactions.get() {
+            return None;
+        }
+        let (len, stride) = (FRAME_PREFIX_LEN + size.len(), frame_stride(size));
+        let start = u64::from(frame.checked_sub(self.pending_first)?) * stride;
+        let start = usize::try_from(start).ok()?;
+        self.pending.get(start..start.checked_add(len)?)
+    }
+
+    /// One past the last frame that is gathered; 0 where there is none.
+    fn gathered_end(&self, size: PageSize) -> u64 {
+        let current = self.pending_transaction == self.shared.write_transactions.get();
+        let frames = self.pending.len() as u64 / frame_stride(size);
+        if current && frames > 0 { u64::from(self.pending_first) + frames } else { 0 }
     }
 
     /// What comes belongs to the write transaction that runs. What an earlier one gathered and
@@ -435,7 +461,8 @@ impl WalFile {
             && (first..self.written_end).contains(&frame)
     }
 
-    /// Seals a frame and gathers it; the frame that commits is written with all before it.
+    /// Seals a frame and gathers it; the frame that commits is written with all before it. One that
+    /// failed is not gathered: SQLite takes back what it was to commit.
     fn gather(
         &mut self,
         frame: u32,
@@ -462,6 +489,12 @@ impl WalFile {
             self.pending.truncate(start);
             return Err(error);
         }
+        if (header.commits() || self.pending.len() + stride > MAX_PENDING_LEN)
+            && let Err(error) = self.flush()
+        {
+            self.pending.truncate(start);
+            return Err(error);
+        }
         let end = frame.saturating_add(1);
         self.written_end = self.written_end.max(end);
         let transaction = self.shared.write_transactions.get();
@@ -469,9 +502,6 @@ impl WalFile {
             (of, first) if of == transaction => (of, first.min(frame)),
             _ => (transaction, frame),
         };
-        if header.commits() || self.pending.len() + stride > MAX_PENDING_LEN {
-            self.flush()?;
-        }
         if header.commits() {
             self.committed_end = end;
         }
@@ -504,7 +534,11 @@ impl WalFile {
         if over || done {
             return Ok(());
         }
-        self.rewrite_header(frame, sqlite, size)
+        let written = self.rewrite_header(frame, sqlite, size);
+        if written.is_err() {
+            self.stash = Some((frame, sqlite));
+        }
+        written
     }
 
     /// Whether we logged frame `frame` in the generation that `header` belongs to.

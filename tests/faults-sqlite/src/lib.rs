@@ -14,6 +14,7 @@
 //! | moved, foreign, old, cut pages and files | [`flip`] | `tamper` |
 //! | killed, racing, forked processes | [`crowd`] | `kill` |
 //! | full disk, broken calls | [`inject`] | `inject` |
+//! | a failed call within a transaction that goes on | [`statement`] | `statement` |
 //! | a planted marker | [`leak`] | `leak` |
 //! | random scripts against plain SQLite | [`differential`] | `differential` |
 //!
@@ -37,5 +38,6 @@ pub mod ledger;
 pub mod matrix;
 pub mod record;
 pub mod rng;
+pub mod statement;
 pub mod top;
 pub mod trace;

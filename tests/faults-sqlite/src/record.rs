@@ -90,7 +90,7 @@ pub struct Log {
 }
 
 /// Calls that a [`FaultPlan`] can make fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultKind {
     /// xWrite.
     Write,
@@ -107,7 +107,7 @@ pub enum FaultKind {
 }
 
 /// The role of a file in its database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// The database itself.
     Main,
@@ -115,8 +115,33 @@ pub enum Role {
     Journal,
     /// Its write-ahead log.
     Wal,
-    /// Temporary files and super-journals.
-    Other,
+    /// A statement journal: what undoes one statement, or a savepoint.
+    Statement,
+    /// A temporary database.
+    Temporary,
+    /// The rollback journal of a temporary database, or a sorter's runs.
+    TemporaryJournal,
+    /// A table for the length of a statement.
+    Transient,
+    /// A list of seals or an anchor of a database with freshness.
+    Seals,
+    /// A super-journal.
+    Super,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Self; 9] = [
+        Self::Main,
+        Self::Journal,
+        Self::Wal,
+        Self::Statement,
+        Self::Temporary,
+        Self::TemporaryJournal,
+        Self::Transient,
+        Self::Seals,
+        Self::Super,
+    ];
 }
 
 /// Makes one call, or that and all later ones, fail.
@@ -154,6 +179,8 @@ struct Inner {
     plan: Option<FaultPlan>,
     seen: u64,
     fired: u64,
+    /// Calls by kind and role, since they were counted last.
+    calls: HashMap<(FaultKind, Role), u64>,
     keeps_journals: bool,
 }
 
@@ -246,6 +273,17 @@ impl Recorder {
         inner.fired
     }
 
+    /// The calls since the last time, by their kind and the file's role.
+    pub fn count_calls(&self) -> HashMap<(FaultKind, Role), u64> {
+        std::mem::take(&mut self.lock().calls)
+    }
+
+    /// How many calls the plan has made fail so far.
+    #[must_use]
+    pub fn fired(&self) -> u64 {
+        self.lock().fired
+    }
+
     /// Has files say that none is deleted while it is open: SQLite then keeps journals open
     /// between transactions.
     pub fn keep_journals_open(&self) {
@@ -308,6 +346,7 @@ impl Recorder {
     /// not.
     pub(crate) fn fault(&self, kind: FaultKind, role: Role, grows: bool) -> Option<FaultPlan> {
         let mut inner = self.lock();
+        *inner.calls.entry((kind, role)).or_default() += 1;
         let counts = |plan: &FaultPlan| {
             plan.kind == kind && plan.role.is_none_or(|r| r == role) && (grows || !plan.growing)
         };

@@ -12,6 +12,8 @@ use crate::ffi::{crash_vfs, tdekit};
 pub enum Top {
     /// SQLite, crash, unix: checks the harness.
     Plain,
+    /// A plain database on the layers of the next one: what a loaded extension does to it.
+    Beside,
     /// SQLite, tdekit, crash, unix.
     Tdekit,
     /// The same, with freshness: the anchor stands beside the database, so that it is recorded.
@@ -29,7 +31,7 @@ impl Top {
         tdekit::install()?;
         match self {
             Self::Plain => crash_vfs::install(),
-            Self::Tdekit | Self::Fresh => Ok(tdekit_sqlite::VFS_NAME),
+            Self::Beside | Self::Tdekit | Self::Fresh => Ok(tdekit_sqlite::VFS_NAME),
         }
     }
 
@@ -62,7 +64,7 @@ impl Top {
     #[must_use]
     pub fn new_uri(self, path: &Path) -> String {
         match self {
-            Self::Plain => self.uri(path, ""),
+            Self::Plain | Self::Beside => self.uri(path, ""),
             Self::Tdekit => self.uri(path, &format!("tdekit_certificate={}", tdekit::CERTIFICATE)),
             Self::Fresh => {
                 let certificate = tdekit::CERTIFICATE;
@@ -81,7 +83,7 @@ impl Top {
     pub fn log_layout(self, page_size: usize) -> (usize, usize) {
         match self {
             // SQLite's file format, 4.1.
-            Self::Plain => (32, 24 + page_size),
+            Self::Plain | Self::Beside => (32, 24 + page_size),
             // docs/format/page.md.
             Self::Tdekit | Self::Fresh => (1024, 72 + page_size),
         }
@@ -91,7 +93,7 @@ impl Top {
     #[must_use]
     pub fn seals(self) -> bool {
         match self {
-            Self::Plain => false,
+            Self::Plain | Self::Beside => false,
             Self::Tdekit | Self::Fresh => true,
         }
     }
@@ -101,6 +103,7 @@ impl fmt::Display for Top {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Plain => "plain",
+            Self::Beside => "beside",
             Self::Tdekit => "tdekit",
             Self::Fresh => "fresh",
         })

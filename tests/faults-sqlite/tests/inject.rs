@@ -66,6 +66,16 @@ fn plain_wal() {
 }
 
 #[test]
+fn beside_delete() {
+    run(Top::Beside, Journal::Delete);
+}
+
+#[test]
+fn beside_wal() {
+    run(Top::Beside, Journal::Wal);
+}
+
+#[test]
 fn tdekit_delete() {
     run(Top::Tdekit, Journal::Delete);
 }
@@ -83,4 +93,14 @@ fn tdekit_persist() {
 #[test]
 fn tdekit_wal() {
     run(Top::Tdekit, Journal::Wal);
+}
+
+#[test]
+fn fresh_delete() {
+    run(Top::Fresh, Journal::Delete);
+}
+
+#[test]
+fn fresh_wal() {
+    run(Top::Fresh, Journal::Wal);
 }

@@ -122,9 +122,8 @@ unsafe extern "C" fn open(
         // SAFETY: SQLite's names are NUL-terminated.
         let path = unsafe { path_of(name) };
         let recorder = Recorder::for_path(path.as_deref());
-        if let Some(plan) =
-            recorder.as_ref().and_then(|r| r.fault(FaultKind::Open, role_of(flags), true))
-        {
+        let role = role_of(flags, path.as_deref());
+        if let Some(plan) = recorder.as_ref().and_then(|r| r.fault(FaultKind::Open, role, true)) {
             return plan.code;
         }
         let existed = path.as_deref().is_some_and(Path::exists);
@@ -140,7 +139,7 @@ unsafe extern "C" fn open(
         }
         // unix unlinks such a file at once: it has no name that could survive.
         let named = path.filter(|_| flags & sys::SQLITE_OPEN_DELETEONCLOSE == 0);
-        let state = recorder.map(|recorder| open_state(recorder, named, existed, flags));
+        let state = recorder.map(|recorder| open_state(recorder, named, existed, flags, role));
         // SAFETY: the base opened its file, so its methods are set.
         unsafe { wrap_methods(file, state) };
         sys::SQLITE_OK
@@ -152,6 +151,7 @@ fn open_state(
     path: Option<PathBuf>,
     existed: bool,
     flags: c_int,
+    role: Role,
 ) -> FileState {
     const SYNCS_DIRECTORY: c_int =
         sys::SQLITE_OPEN_SUPER_JOURNAL | sys::SQLITE_OPEN_MAIN_JOURNAL | sys::SQLITE_OPEN_WAL;
@@ -160,15 +160,22 @@ fn open_state(
     // (`isNewJrnl` of os_unix.c).
     let directory = creates && flags & SYNCS_DIRECTORY != 0 && path.is_some();
     let file = recorder.opened(path, creates && !existed);
-    FileState::new(recorder, file, role_of(flags), directory)
+    FileState::new(recorder, file, role, directory)
 }
 
-fn role_of(flags: c_int) -> Role {
+/// The role of a file, by SQLite's flags; the files of freshness are opened beside SQLite.
+fn role_of(flags: c_int, path: Option<&Path>) -> Role {
+    let name = path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
     match flags {
+        _ if ["-seals", "-seals2", ".anchor"].iter().any(|end| name.ends_with(end)) => Role::Seals,
         _ if flags & sys::SQLITE_OPEN_MAIN_DB != 0 => Role::Main,
         _ if flags & sys::SQLITE_OPEN_MAIN_JOURNAL != 0 => Role::Journal,
         _ if flags & sys::SQLITE_OPEN_WAL != 0 => Role::Wal,
-        _ => Role::Other,
+        _ if flags & sys::SQLITE_OPEN_SUBJOURNAL != 0 => Role::Statement,
+        _ if flags & sys::SQLITE_OPEN_TEMP_DB != 0 => Role::Temporary,
+        _ if flags & sys::SQLITE_OPEN_TEMP_JOURNAL != 0 => Role::TemporaryJournal,
+        _ if flags & sys::SQLITE_OPEN_TRANSIENT_DB != 0 => Role::Transient,
+        _ => Role::Super,
     }
 }
 

@@ -1,0 +1,165 @@
+//! A call of each kind of file that fails within a transaction that goes on: plain SQLite, plain
+//! with the extension loaded, encrypted, and encrypted with freshness, each beside the others.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use tdekit_faults_sqlite::crash::exhaustive;
+use tdekit_faults_sqlite::ffi::api::LIBRARY_VARIABLE;
+use tdekit_faults_sqlite::inject::{FULL, IOERR_FSYNC, IOERR_READ, IOERR_TRUNCATE};
+use tdekit_faults_sqlite::ledger::{Config, Journal, Synchronous};
+use tdekit_faults_sqlite::matrix::scratch;
+use tdekit_faults_sqlite::record::{FaultKind, FaultPlan, Role};
+use tdekit_faults_sqlite::statement::{End, Report, Scene};
+use tdekit_faults_sqlite::top::Top;
+
+/// Each kind of call of each kind of file, failing once and for good.
+fn plans() -> impl Iterator<Item = FaultPlan> {
+    let kinds = [
+        (FaultKind::Write, FULL),
+        (FaultKind::Read, IOERR_READ),
+        (FaultKind::Truncate, IOERR_TRUNCATE),
+        (FaultKind::Sync, IOERR_FSYNC),
+    ];
+    let plan = |(kind, code), role, sticky| FaultPlan {
+        kind,
+        role: Some(role),
+        growing: false,
+        nth: 0,
+        code,
+        sticky,
+        written_percent: 0,
+    };
+    kinds.into_iter().flat_map(move |kind| {
+        Role::ALL
+            .into_iter()
+            .flat_map(move |role| [false, true].map(|sticky| plan(kind, role, sticky)))
+    })
+}
+
+/// What an application may do after a fault. In the short form it commits after one that is over,
+/// and gives up after one that lasts.
+fn ends(plan: &FaultPlan) -> &'static [End] {
+    match (exhaustive(), plan.sticky) {
+        (true, _) => &[End::Commit, End::Rollback],
+        (false, false) => &[End::Commit],
+        (false, true) => &[End::Rollback],
+    }
+}
+
+fn scene(top: Top, journal: Journal, page_size: u32, directory: &Path) -> Scene {
+    let config = Config {
+        top,
+        journal,
+        synchronous: Synchronous::Full,
+        page_size,
+        spill: true,
+        databases: 1,
+        transactions: 0,
+    };
+    Scene::make(config, directory).unwrap()
+}
+
+/// Each plan with what an application does then, and what came of it.
+fn run(scene: &Scene) -> Vec<(FaultPlan, Report)> {
+    let each = if exhaustive() { 40 } else { 6 };
+    let mut reports = Vec::new();
+    for plan in plans() {
+        for &end in ends(&plan) {
+            let mut report = Report::default();
+            scene.run(&plan, each, end, &mut report);
+            reports.push((plan.clone(), report));
+        }
+    }
+    reports
+}
+
+/// Where stock SQLite keeps what was promised, each of ours does; and what only reads is not
+/// refused for a write.
+fn beside_stock(journal: Journal, page_size: u32) {
+    let directory = scratch().unwrap();
+    let stock = run(&scene(Top::Plain, journal, page_size, directory.path()));
+    let tops = [Top::Beside, Top::Tdekit, Top::Fresh];
+    // Freshness refuses the modes without a journal on disk.
+    for top in tops.into_iter().filter(|&top| top != Top::Fresh || journal != Journal::Memory) {
+        let directory = scratch().unwrap();
+        let ours = run(&scene(top, journal, page_size, directory.path()));
+        let (mut met, mut roles, mut failures) = (0, BTreeSet::new(), Vec::new());
+        for ((plan, ours), (_, theirs)) in ours.into_iter().zip(&stock) {
+            met += ours.met;
+            roles.extend(ours.roles);
+            if theirs.failures.is_empty() {
+                failures.extend(ours.failures);
+            }
+            let writes = plan.kind != FaultKind::Read;
+            if writes && theirs.refused_reads == 0 && ours.refused_reads > 0 {
+                failures.push(format!("{plan:?}: {} reads were refused", ours.refused_reads));
+            }
+        }
+        let damaged = failures.len();
+        println!("{journal:?} page {page_size} {top}: {met} met, {damaged} damaged; {roles:?}");
+        assert!(failures.is_empty(), "{damaged}: {:#?}", &failures[..damaged.min(12)]);
+        // Not every call of these has to fail, but each kind of file must have met one.
+        let log = match journal {
+            Journal::Wal => Some("log"),
+            Journal::Memory | Journal::Off => None,
+            Journal::Delete | Journal::Truncate | Journal::Persist => Some("journal"),
+        };
+        let files = ["main", "temporary database", "transient file"].into_iter().chain(log);
+        assert!(met > 30 && files.clone().all(|file| roles.contains(file)), "{met} of {roles:?}");
+    }
+}
+
+fn all_sizes(journal: Journal) {
+    let sizes: &[u32] = match (exhaustive(), journal) {
+        (true, _) => &[1024, 4096, 8192, 65536],
+        (false, Journal::Delete | Journal::Wal) => &[1024, 8192],
+        (false, _) => &[8192],
+    };
+    sizes.iter().for_each(|&page_size| beside_stock(journal, page_size));
+}
+
+#[test]
+fn delete() {
+    all_sizes(Journal::Delete);
+}
+
+#[test]
+fn truncate() {
+    all_sizes(Journal::Truncate);
+}
+
+#[test]
+fn persist() {
+    all_sizes(Journal::Persist);
+}
+
+#[test]
+fn memory() {
+    all_sizes(Journal::Memory);
+}
+
+#[test]
+fn wal() {
+    all_sizes(Journal::Wal);
+}
+
+/// The same with the library that the system's programs use, in a process of its own.
+#[test]
+fn with_the_systems_library() {
+    if std::env::var_os(LIBRARY_VARIABLE).is_some() {
+        return;
+    }
+    let mut tests = Command::new(std::env::current_exe().unwrap());
+    tests.env(LIBRARY_VARIABLE, "libsqlite3.so.0");
+    if !exhaustive() {
+        tests.args(["--exact", "delete", "wal"]);
+    }
+    let done = tests.args(["--nocapture", "--test-threads=1"]).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    println!("{said}{}", String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success() && said.contains("Wal page 8192 fresh"));
+}
