@@ -5,7 +5,8 @@ use std::ffi::{c_int, c_void};
 
 use crate::VfsError;
 use crate::ffi::{self, File, IoMethods};
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, system_page_len};
+use crate::sigbus::{self, Guard, Mapped};
 
 /// The most that SQLite's own default allows to be mapped.
 const MAP_LIMIT_BYTES: i64 = 0x7fff_0000;
@@ -30,6 +31,10 @@ pub(crate) struct BaseFile {
     file: *mut File,
     methods: &'static IoMethods,
     mapping: Mapping,
+    /// Of a file that may be mapped.
+    guard: Option<Guard>,
+    /// What the file's length was when another program cut it under its mapping; else 0.
+    cut_from: u64,
 }
 
 fn check(code: c_int) -> Result<(), VfsError> {
@@ -59,12 +64,18 @@ impl BaseFile {
     pub(crate) unsafe fn new(file: *mut File, writable: bool) -> Option<Self> {
         // SAFETY: an open file has methods that its VFS owns for the life of the process.
         let methods = unsafe { (*file).methods.as_ref() }?;
-        Some(Self { file, methods, mapping: Mapping::new(writable) })
+        let mapping = Mapping::new(writable);
+        Some(Self { file, methods, mapping, guard: None, cut_from: 0 })
     }
 
-    /// Lets the VFS below map the file, for `with_mapped`.
+    /// Lets the VFS below map the file, for `with_mapped`, where a file that is cut meanwhile does
+    /// not end the process.
     pub(crate) fn allow_mapping(&mut self) {
         if self.methods.version < 3 || std::env::var_os("TDEKIT_MMAP").is_some_and(|v| v == "off") {
+            return;
+        }
+        self.guard = Guard::new();
+        if self.guard.is_none() {
             return;
         }
         let mut limit = MAP_LIMIT_BYTES;
@@ -73,8 +84,9 @@ impl BaseFile {
         self.mapping.allowed = code == ffi::OK;
     }
 
-    /// Runs `f` on `len` bytes at `offset` of the mapped file; `None` where they are not mapped.
-    /// As many at `next`, when given, are likely to be asked for after them.
+    /// Runs `f` on `len` bytes at `offset` of the mapped file; `None` where they are not mapped, or
+    /// another program cut the file meanwhile. As many at `next`, when given, are likely to be
+    /// asked for after them.
     pub(crate) fn with_mapped<R>(
         &mut self,
         offset: u64,
@@ -82,36 +94,94 @@ impl BaseFile {
         next: Option<u64>,
         f: impl FnOnce(&[u8]) -> R,
     ) -> Option<R> {
-        if !self.mapping.allowed {
+        if !self.mapping.allowed || (self.mapping.len == 0 && !self.map()) {
             return None;
         }
-        let fetch = self.methods.fetch?;
-        let unfetch = self.methods.unfetch?;
-        let (at, amount) = (i64::try_from(offset).ok()?, c_int::try_from(len).ok()?);
-        if self.mapping.len == 0 {
-            self.mapping.len = self.size().ok()?;
+        let mapped = self.guard.as_ref()?.mapped();
+        let mut bytes = self.fetch_range(offset, len)?;
+        if bytes.is_null() && self.remap_if_grown(offset + len as u64) {
+            bytes = self.fetch_range(offset, len)?;
         }
-        let mut bytes: *mut c_void = std::ptr::null_mut();
-        // SAFETY: as in `method!`; on success `bytes` is null or `amount` mapped bytes.
-        let mut code = unsafe { fetch(self.file, at, amount, &mut bytes) };
-        if code == ffi::OK && bytes.is_null() && self.remap_if_grown(offset + len as u64) {
-            // SAFETY: as above.
-            code = unsafe { fetch(self.file, at, amount, &mut bytes) };
-            // The file may have grown again before it was mapped: `len` must not be less than
-            // what is mapped, or a file cut back to between the two would fault.
-            self.mapping.len = self.mapping.len.max(self.size().unwrap_or(0));
-        }
-        if code != ffi::OK || bytes.is_null() {
+        if bytes.is_null() {
             return None;
         }
         self.mapping.advise(bytes as usize, offset, len);
         // SAFETY: the VFS below keeps the bytes mapped until `unfetch`. Another process may
         // write them meanwhile; every reader of them authenticates what it read.
-        let result = f(unsafe { std::slice::from_raw_parts(bytes.cast(), len) });
+        let range = unsafe { std::slice::from_raw_parts(bytes.cast(), len) };
+        let (result, lost) = mapped.read(|| f(range));
         self.mapping.expect(bytes as usize, len, next);
-        // SAFETY: gives back what `fetch` gave out.
-        unsafe { unfetch(self.file, at, bytes) };
+        self.give_back(offset, bytes);
+        if lost {
+            self.lose();
+            return None;
+        }
         Some(result)
+    }
+
+    /// The mapped bytes at `offset`; null where they are not mapped.
+    #[inline]
+    fn fetch_range(&mut self, offset: u64, len: usize) -> Option<*mut c_void> {
+        let fetch = self.methods.fetch?;
+        let (at, amount) = (i64::try_from(offset).ok()?, c_int::try_from(len).ok()?);
+        let mut bytes: *mut c_void = std::ptr::null_mut();
+        // SAFETY: as in `method!`; on success `bytes` is null or `amount` mapped bytes.
+        let code = unsafe { fetch(self.file, at, amount, &mut bytes) };
+        (code == ffi::OK).then_some(bytes)
+    }
+
+    #[inline]
+    fn give_back(&mut self, offset: u64, bytes: *mut c_void) {
+        if let (Some(unfetch), Ok(at)) = (self.methods.unfetch, i64::try_from(offset)) {
+            // SAFETY: gives back what `fetch` gave out.
+            unsafe { unfetch(self.file, at, bytes) };
+        }
+    }
+
+    /// Has the VFS below map the file, and says where; tells whether it did.
+    fn map(&mut self) -> bool {
+        if !sigbus::is_installed() {
+            self.mapping.allowed = false;
+            return false;
+        }
+        self.mapping.len = self.size().unwrap_or(0);
+        if self.mapping.len == 0 {
+            return false;
+        }
+        // The file's first byte tells where the mapping begins.
+        let Some(first) = self.fetch_range(0, 1).filter(|first| !first.is_null()) else {
+            self.unmap();
+            return false;
+        };
+        self.give_back(0, first);
+        // The file may have grown before it was mapped: `len` must not be less than what is mapped,
+        // or a file cut back to between the two would fault.
+        self.mapping.len = self.mapping.len.max(self.size().unwrap_or(0));
+        let end = self.mapping.len.next_multiple_of(system_page_len());
+        if let (Some(guard), Ok(len)) = (&self.guard, usize::try_from(end)) {
+            guard.mapped().place(first as usize, len);
+        }
+        self.mapping.len > 0
+    }
+
+    /// Drops a mapping that another program cut the file under.
+    #[cold]
+    fn lose(&mut self) {
+        self.cut_from = self.mapping.len;
+        self.unmap();
+        if let Some(guard) = &self.guard {
+            guard.mapped().found();
+        }
+    }
+
+    /// Whether the file had the byte before `end` until another program cut it under its mapping.
+    pub(crate) fn was_cut(&self, end: u64) -> bool {
+        end <= self.cut_from
+    }
+
+    /// What the file was counts no more.
+    pub(crate) fn forget_cut(&mut self) {
+        self.cut_from = 0;
     }
 
     /// Whether the last mapped ranges were those of a scan.
@@ -130,14 +200,17 @@ impl BaseFile {
         match self.size() {
             Ok(size) if size > self.mapping.len && size >= end => {
                 self.unmap();
-                self.mapping.len = size;
-                true
+                self.map()
             }
             _ => false,
         }
     }
 
     fn unmap(&mut self) {
+        self.mapping.forget();
+        if let Some(guard) = &self.guard {
+            guard.mapped().place(0, 0);
+        }
         if let Some(unfetch) = self.methods.unfetch.filter(|_| self.mapping.allowed) {
             // SAFETY: a null pointer asks the VFS below to drop its mapping; none is in use.
             unsafe { unfetch(self.file, 0, std::ptr::null_mut()) };
@@ -155,7 +228,12 @@ impl BaseFile {
         let mut result = Read::Full;
         for chunk in out.chunks_mut(MAX_TRANSFER_LEN) {
             let len = c_int::try_from(chunk.len()).map_err(|_| VfsError::Base(ffi::IOERR_READ))?;
-            match method!(self.read(chunk.as_mut_ptr().cast(), len, at)) {
+            let (mut code, lost) = self.read_chunk(chunk, len, at);
+            if lost {
+                self.lose();
+                code = self.read_chunk(chunk, len, at).0;
+            }
+            match code {
                 ffi::OK => {}
                 ffi::IOERR_SHORT_READ => result = Read::Short,
                 code => return Err(VfsError::Base(code)),
@@ -163,6 +241,16 @@ impl BaseFile {
             at = at.saturating_add(i64::from(len));
         }
         Ok(result)
+    }
+
+    /// One read of the VFS below, which copies from its mapping where it has one; tells whether
+    /// another program cut the file meanwhile.
+    fn read_chunk(&mut self, chunk: &mut [u8], len: c_int, at: i64) -> (c_int, bool) {
+        let mut read = || method!(self.read(chunk.as_mut_ptr().cast(), len, at));
+        match &self.guard {
+            Some(guard) => guard.mapped().read(read),
+            None => (read(), false),
+        }
     }
 
     /// Writes all of `data` at `offset`.
@@ -181,15 +269,16 @@ impl BaseFile {
     /// # Safety
     /// The reader is dropped before the file, and both are used by one thread at a time.
     pub(crate) unsafe fn reader(&self) -> HeaderReader {
-        HeaderReader { file: self.file, methods: self.methods }
+        let mapped = self.guard.as_ref().map(Guard::mapped);
+        HeaderReader { file: self.file, methods: self.methods, mapped }
     }
 
     /// Cuts the file to `len` bytes.
     pub(crate) fn truncate(&mut self, len: u64) -> Result<(), VfsError> {
         if len < self.mapping.len {
             self.unmap();
-            self.mapping.len = 0;
         }
+        self.cut_from = self.cut_from.min(len);
         check(method!(self.truncate(signed(len)?)))
     }
 
@@ -205,7 +294,6 @@ impl BaseFile {
         let size = u64::try_from(size).map_err(|_| VfsError::Base(ffi::IOERR))?;
         if size < self.mapping.len {
             self.unmap();
-            self.mapping.len = 0;
         }
         Ok(size)
     }
@@ -303,6 +391,7 @@ impl BaseFile {
 pub(crate) struct HeaderReader {
     file: *mut File,
     methods: &'static IoMethods,
+    mapped: Option<&'static Mapped>,
 }
 
 impl HeaderReader {
@@ -319,7 +408,14 @@ impl HeaderReader {
     pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
         let at = signed(offset)?;
         let len = c_int::try_from(out.len()).map_err(|_| VfsError::Base(ffi::IOERR_READ))?;
-        match method!(self.read(out.as_mut_ptr().cast(), len, at)) {
+        let mut read = || method!(self.read(out.as_mut_ptr().cast(), len, at));
+        let (code, lost) = match self.mapped {
+            Some(mapped) => mapped.read(read),
+            None => (read(), false),
+        };
+        match code {
+            // The owner drops its mapping at its next read, and then there is an answer.
+            _ if lost => Err(VfsError::Base(ffi::IOERR_READ)),
             ffi::OK => Ok(Read::Full),
             ffi::IOERR_SHORT_READ => Ok(Read::Short),
             code => Err(VfsError::Base(code)),

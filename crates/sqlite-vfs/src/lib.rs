@@ -36,6 +36,7 @@ mod resize;
 pub mod scratch;
 mod shared;
 mod side;
+mod sigbus;
 mod temp;
 mod vfs;
 mod wal;

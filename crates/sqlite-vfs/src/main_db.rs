@@ -282,6 +282,9 @@ impl MainFile {
         self.cut = None;
         self.commits = false;
         self.base.lock(level)?;
+        if self.level == ffi::LOCK_NONE {
+            self.base.forget_cut();
+        }
         if self.level < ffi::LOCK_RESERVED {
             self.shared.forget_journal();
             if let Err(error) = self.learn(level) {
@@ -553,7 +556,7 @@ impl MainFile {
                 self.shared.open_page(page, &self.sealed, out)?;
                 Ok(Read::Full)
             }
-            Read::Short if self.base.size()? <= at => {
+            Read::Short if self.base.size()? <= at && !self.base.was_cut(at + 1) => {
                 out.fill(0);
                 Ok(Read::Short)
             }

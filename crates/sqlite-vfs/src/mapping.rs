@@ -72,6 +72,11 @@ impl Mapping {
         Self { writable, ..Self::default() }
     }
 
+    /// Nothing is mapped any more.
+    pub(crate) fn forget(&mut self) {
+        (self.len, self.start) = (0, 0);
+    }
+
     /// Tells the system how the mapping is read. Left alone, it reads megabytes around each fault
     /// where a `pread` of one page reads that page; and it takes no notice of scans.
     #[inline]
@@ -210,7 +215,7 @@ fn page_start(offset: u64, page_len: u64) -> u64 {
 }
 
 /// Length of the system's pages, a power of two: 4 KiB on x86-64, up to 64 KiB on aarch64.
-fn system_page_len() -> u64 {
+pub(crate) fn system_page_len() -> u64 {
     static PAGE_LEN: OnceLock<u64> = OnceLock::new();
     *PAGE_LEN.get_or_init(|| {
         // SAFETY: sysconf has no precondition.
