@@ -65,6 +65,7 @@ const NEEDS: &[Need] = &[
     need(Purpose::Bench, Probe::Library("libsqlite3.so.0"), "libsqlite3-0"),
     need(Purpose::Bench, Probe::Program("sqlite3"), "sqlite3"),
     need(Purpose::Test, Probe::Program("strace"), "strace"),
+    need(Purpose::Test, Probe::Program("zsh"), "zsh"),
     need(Purpose::Test, Probe::Program("python3"), "python3"),
     need(Purpose::Test, Probe::PythonModule("pip"), "python3-pip"),
     need(Purpose::Test, Probe::Program("openssl"), "openssl"),

@@ -3,6 +3,7 @@
 
 mod common;
 mod databases;
+mod shell;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -11,6 +12,7 @@ use std::process::{Command, Stdio};
 
 use common::{Place, Run};
 use databases::{Dir, create, encrypt, fill, one, open, place};
+use shell::with_store;
 
 /// The command alone, in a directory of its own.
 fn installed(dir: &Dir) -> PathBuf {
@@ -70,28 +72,6 @@ fn what_is_printed_is_what_the_interoperability_tests_run() {
     let nothing = Place::empty();
     assert_eq!(nothing.ok(["shell-init"]).out, nothing.ok(["shell-init", "bash"]).out);
     assert_eq!(nothing.run(["shell-init", "cobol"]).code, 2);
-}
-
-/// The extension of this build: cargo puts it beside the tests of what depends on it. One that
-/// stands beside the command may be of another build.
-fn extension() -> PathBuf {
-    let name =
-        format!("{}tdekit_sqlite{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let path = std::env::current_exe().unwrap().with_file_name(name);
-    assert!(path.is_file(), "the extension was not built: {} is missing", path.display());
-    path
-}
-
-fn with_store(command: &mut Command) -> &mut Command {
-    let bin = Path::new(env!("CARGO_BIN_EXE_tdekit")).parent().unwrap();
-    let path = std::env::var_os("PATH").unwrap();
-    let mut paths = vec![bin.to_owned()];
-    paths.extend(std::env::split_paths(&path));
-    command
-        .env("PATH", std::env::join_paths(paths).unwrap())
-        .env("TDEKIT_HOME", place().home())
-        .env("TDEKIT_PASSWORD", "secret")
-        .env("TDEKIT_EXTENSION", extension())
 }
 
 #[test]
