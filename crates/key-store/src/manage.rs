@@ -1,5 +1,8 @@
 //! Certificates made, rotated and dropped.
 
+use std::collections::HashSet;
+use std::path::PathBuf;
+
 use tdekit_key_crypto::rsa::{RsaBits, RsaPrivateKey};
 use tdekit_key_crypto::{SecretBytes, sha256, x509};
 
@@ -114,8 +117,9 @@ impl Unlocked {
             let doomed = current.find_all(name_or_thumbprint)?;
             let mut files = Vec::new();
             for info in &doomed {
-                files.extend(current.uses_of(&info.sha256)?.into_iter().map(|known| known.path));
+                files.extend(current.uses_of(&info.sha256)?);
             }
+            let files = paths_of(files);
             let name = doomed.first().map(|info| info.name.clone()).unwrap_or_default();
             if !files.is_empty() && !force {
                 return Err(StoreError::CertificateInUse { name, files });
@@ -165,6 +169,14 @@ impl Unlocked {
     fn seal(&self, made: &Made) -> Result<Vec<u8>, StoreError> {
         seal_private_key(self.keys(), self.store().file(), &made.sha256, &made.pkcs8)
     }
+}
+
+/// The paths of the files, each once: first those that are there.
+fn paths_of(mut uses: Vec<Use>) -> Vec<PathBuf> {
+    uses.sort_by_cached_key(Use::is_missing);
+    let mut seen = HashSet::new();
+    uses.retain(|known| seen.insert(known.path.clone()));
+    uses.into_iter().map(|known| known.path).collect()
 }
 
 pub(crate) fn seal_private_key(

@@ -15,6 +15,8 @@ use crate::error::StoreError;
 use crate::lock::{self, WriterLock};
 use crate::store::KeyStore;
 
+mod forget;
+
 const FILE_NAME: &str = "uses.json";
 const MAX_BYTES: u64 = 64 << 20;
 const VERSION: u16 = 1;
@@ -30,6 +32,16 @@ pub struct Use {
     pub path: PathBuf,
     /// When it was last recorded, seconds since 1970.
     pub recorded_at: i64,
+}
+
+impl Use {
+    /// Whether the file is not where it was last seen, as far as can be seen: false where its
+    /// directory is not there (a volume that is not mounted) or cannot be looked into. It may have
+    /// been moved, and need the certificate all the same.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        forget::is_missing(&self.path)
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -51,7 +63,8 @@ struct Entry {
 }
 
 impl KeyStore {
-    /// Notes that the certificate wraps the key of a file. Cheap when that is noted already.
+    /// Notes that the certificate wraps the key of a file. Cheap when that is noted already. What
+    /// the new use shows to be gone is forgotten; the certificate keeps uses as long as it had any.
     ///
     /// # Errors
     /// `Locked`, `Corrupt` when the list is damaged, `Io` (a read-only directory, say).
@@ -74,6 +87,7 @@ impl KeyStore {
             uses.retain(|known| !same(known));
             let (sha256, recorded_at) = (*certificate_sha256, now_seconds());
             uses.push(Use { sha256, file_id, path, recorded_at });
+            forget::forget_gone(uses);
         })
     }
 

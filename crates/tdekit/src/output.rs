@@ -4,13 +4,14 @@
 //! terminal.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::io::{self, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use tdekit_backup_run::Notice;
-use tdekit_key_store::{CertificateInfo, KeyStore, SecretBytes, expires_soon};
+use tdekit_key_store::{CertificateInfo, KeyStore, SecretBytes, Use, expires_soon};
 
 use crate::error::CommandError;
 use crate::hint::notice_hint;
@@ -100,10 +101,27 @@ fn warn_not_backed_up(store: &KeyStore, info: &CertificateInfo) {
         info.name
     ));
     // A list that cannot be read must not hide the warning.
-    for known in store.uses_of(&info.sha256).unwrap_or_default() {
+    tell_uses(&store.uses_of(&info.sha256).unwrap_or_default());
+    note(format_args!("hint: tdekit cert backup {:?} --pkcs12 FILE", info.name));
+}
+
+/// Names the files that were recorded last, each path once, and counts the others.
+fn tell_uses(uses: &[Use]) {
+    const NAMED: usize = 5;
+    let mut seen = HashSet::new();
+    let newest = uses.iter().rev().filter(|known| seen.insert(&known.path));
+    let (missing, there): (Vec<_>, Vec<_>) = newest.partition(|known| known.is_missing());
+    for known in there.iter().take(NAMED) {
         note(format_args!("  it opens {}", known.path.display()));
     }
-    note(format_args!("hint: tdekit cert backup {:?} --pkcs12 FILE", info.name));
+    if there.len() > NAMED {
+        let more = there.len() - NAMED;
+        note(format_args!("  and {more} more, which `tdekit cert list --json` names"));
+    }
+    if !missing.is_empty() {
+        let count = missing.len();
+        note(format_args!("  it opened {count} file(s) that are not where they were"));
+    }
 }
 
 /// Warns of a certificate that makes no new backups and wraps no new keys soon.

@@ -150,3 +150,45 @@ fn rotate_and_drop_mind_the_files_that_are_known() {
     assert_eq!(dropped.out.lines().count(), 2);
     assert!(place.ok(["cert", "list"]).out.contains("no certificates"));
 }
+
+#[test]
+fn the_warning_names_five_files_and_counts_the_others() {
+    let place = Place::with_store();
+    place.ok(["cert", "create", "AppCert"]);
+    let wrapped = wrap(&place, "AppCert");
+    let store = KeyStore::open(&place.home()).unwrap();
+    let record = |number: u8, path: &Path| {
+        store.record_use(&wrapped.sha256, [number; 16], path).unwrap();
+    };
+    let kept = |number: u8| place.path(&format!("kept{number}.db"));
+    for number in 0..40 {
+        // The file id that was there before, and a file that was removed.
+        fs::write(kept(number % 8), "a database").unwrap();
+        record(number, &kept(number % 8));
+        record(100 + number, &place.path(&format!("gone{number}.db")));
+    }
+    record(200, Path::new("/nowhere/app.db"));
+    let told = place.ok(["key", "status"]).err;
+    let named: Vec<_> = told.lines().filter(|line| line.contains("it opens")).collect();
+    let expected = ["/nowhere/app.db".to_owned()]
+        .into_iter()
+        .chain((4..8).rev().map(|number| kept(number).display().to_string()))
+        .map(|path| format!("  it opens {path}"));
+    assert_eq!(named, expected.collect::<Vec<_>>(), "{told}");
+    assert!(told.contains("  and 4 more, which `tdekit cert list --json` names"), "{told}");
+    assert!(told.contains("  it opened 40 file(s) that are not where they were"), "{told}");
+    assert!(!told.contains("gone"), "{told}");
+
+    // Nothing of it is lost where everything is asked for, and the refusal begins with what is
+    // there.
+    let listed = place.json(["cert", "list", "--json"]);
+    assert_eq!(listed[0]["used_by"].as_array().unwrap().len(), 81);
+    let refused = place.fails(3, ["cert", "drop", "AppCert"]);
+    assert!(refused.contains("kept0.db") && refused.contains("and 44 more"), "{refused}");
+    assert!(!refused.contains("gone"), "{refused}");
+    let rotated = place.ok(["cert", "rotate", "AppCert"]).out;
+    assert!(rotated.contains("/nowhere/app.db"), "{rotated}");
+    assert_eq!(rotated.matches("/kept0.db (").count(), 1, "{rotated}");
+    assert!(rotated.contains("40 file(s) that older generations open"), "{rotated}");
+    assert!(!rotated.contains("gone"), "{rotated}");
+}

@@ -1,5 +1,6 @@
 //! `tdekit cert`: certificates, which wrap the keys of databases and backups.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -192,20 +193,37 @@ fn rotate(args: &CreateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         for path in &wrapped_anew {
             output::line(format_args!("Wrapped anew: {}", path.display()))?;
         }
-        if !left.is_empty() {
-            output::line("The keys of these files are still wrapped by older generations:")?;
-            for (known, error) in &left {
-                output::line(format_args!("  {} ({error})", known.path.display()))?;
-            }
-            output::line("`tdekit rewrap FILE` wraps those of a database anew,")?;
-            output::line("`tdekit mariadb key rewrap --certificate NAME` those of a server.")?;
-        }
-        for known in &backups {
-            output::line(format_args!("Opened by the older generation: {}", known.path.display()))?;
-        }
+        print_left(&left, &backups)?;
     }
     output::warn_of_certificate(unlocked.store(), &rotation.new);
     Ok(())
+}
+
+/// Names the files that older generations open, each path once. Those that are not where they were
+/// are counted: programs may have removed hundreds.
+fn print_left(left: &[(&Use, CommandError)], backups: &[Use]) -> Result<(), CommandError> {
+    let mut seen = HashSet::new();
+    let newest = left.iter().rev().filter(|(known, _)| seen.insert(&known.path));
+    let (missing, there): (Vec<_>, Vec<_>) = newest.partition(|(known, _)| known.is_missing());
+    if !there.is_empty() {
+        output::line("The keys of these files are still wrapped by older generations:")?;
+        for (known, error) in &there {
+            output::line(format_args!("  {} ({error})", known.path.display()))?;
+        }
+        output::line("`tdekit rewrap FILE` wraps those of a database anew,")?;
+        output::line("`tdekit mariadb key rewrap --certificate NAME` those of a server.")?;
+    }
+    let (gone, backups): (Vec<_>, Vec<_>) = backups.iter().partition(|known| known.is_missing());
+    for known in backups {
+        output::line(format_args!("Opened by the older generation: {}", known.path.display()))?;
+    }
+    match missing.len() + gone.len() {
+        0 => Ok(()),
+        count => output::line(format_args!(
+            "{count} file(s) that older generations open are not where they were: \
+             `tdekit cert list --json` names them."
+        )),
+    }
 }
 
 /// Wraps the keys of databases, and the keys of servers in the store's own directory, for the

@@ -1,0 +1,122 @@
+//! What is forgotten of files that are gone.
+//!
+//! That a file is not where it was is no proof that it is gone: it may have been moved, its volume
+//! may not be mounted, its directory not readable. So what counts on the list must not change by
+//! forgetting: a certificate that files needed stays refused to who drops it, and a database that
+//! somebody would miss stays known. Besides what our own commands decrypted, replaced or removed,
+//! only what programs make and remove by the hundred is forgotten, of each kind all but the newest.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use super::Use;
+
+/// Directories that are for temporary files by the system's conventions. `TMPDIR` is not asked:
+/// it may name a disk that just has more room.
+const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+/// Of the files of a path, so many are known: one stands there, others were moved away (the media
+/// of backups that change every day), or their making failed.
+const KEPT_OF_PATH: usize = 10;
+/// Of the files that a directory does not have any more, so many are known.
+const KEPT_OF_DIRECTORY: usize = 100;
+/// Who is gone sooner was made for a purpose of the day.
+const SHORT_LIFE_S: i64 = 30 * 24 * 3600;
+
+/// Forgets what the use that was added last shows to be gone: others of its certificate.
+pub(super) fn forget_gone(uses: &mut Vec<Use>) {
+    let Some(added) = uses.last().cloned() else { return };
+    let same = |known: &Use| known.sha256 == added.sha256;
+    thin(uses, KEPT_OF_PATH, |known| same(known) && known.path == added.path);
+    thin(uses, 1, |known| same(known) && temporary_entry_is_gone(&known.path));
+    // A file is made in this directory now, so it is no mount point that waits for its volume.
+    let Some(directory) = added.path.parent().filter(|directory| directory.is_dir()) else {
+        return;
+    };
+    let since = added.recorded_at.saturating_sub(SHORT_LIFE_S);
+    let beside = |known: &Use| {
+        same(known) && known.recorded_at > since && known.path.parent() == Some(directory)
+    };
+    if uses.iter().filter(|known| beside(known)).count() > KEPT_OF_DIRECTORY {
+        thin(uses, KEPT_OF_DIRECTORY, |known| {
+            beside(known) && known.file_id != added.file_id && is_absent(&known.path)
+        });
+    }
+}
+
+/// Removes all but the newest `kept` of those for which `is` holds; the newest stands last.
+fn thin(uses: &mut Vec<Use>, kept: usize, is: impl Fn(&Use) -> bool) {
+    let mut found = 0;
+    let mut keep: Vec<bool> = uses
+        .iter()
+        .rev()
+        .map(|known| {
+            if !is(known) {
+                return true;
+            }
+            found += 1;
+            found <= kept
+        })
+        .collect();
+    uses.retain(|_| keep.pop().unwrap_or(true));
+}
+
+/// Whether the file is not where it was although its directory is there, or was a temporary one.
+/// Whatever cannot be looked at is not missing.
+pub(super) fn is_missing(path: &Path) -> bool {
+    let in_directory = path.parent().is_some_and(Path::is_dir);
+    is_absent(path) && (in_directory || temporary_entry_is_gone(path))
+}
+
+fn is_absent(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// Whether the path leads through a file or directory directly in a directory for temporary files
+/// that is gone. A volume that was mounted below would have left its mount point.
+fn temporary_entry_is_gone(path: &Path) -> bool {
+    entry_of(path).is_some_and(|(directory, entry)| directory.is_dir() && is_absent(&entry))
+}
+
+fn entry_of(path: &Path) -> Option<(&'static Path, PathBuf)> {
+    let directory = TEMPORARY.iter().map(Path::new).find(|each| path.starts_with(each))?;
+    let mut below = path.strip_prefix(directory).ok()?.components();
+    let first = match below.next()? {
+        Component::Normal(first) => first,
+        _ => return None,
+    };
+    let plain = below.all(|part| part != Component::ParentDir);
+    plain.then(|| (directory, directory.join(OsStr::new(first))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_entry_below_a_temporary_directory_counts() {
+        let entry = |path: &str| entry_of(Path::new(path)).map(|(_, entry)| entry);
+        assert_eq!(entry("/tmp/a/b/c.db"), Some("/tmp/a".into()));
+        assert_eq!(entry("/var/tmp/c.db"), Some("/var/tmp/c.db".into()));
+        for other in ["/tmp", "/srv/tmp/c.db", "/tmpfs/c.db", "/tmp/../srv/c.db", "s3://tmp/c"] {
+            assert_eq!(entry(other), None, "{other}");
+        }
+        assert_eq!(entry("/tmp/a/../../srv/c.db"), None);
+    }
+
+    #[test]
+    fn the_newest_stay() {
+        let known = |id: u8, path: &str| Use {
+            sha256: [0; 32],
+            file_id: [id; 16],
+            path: path.into(),
+            recorded_at: 0,
+        };
+        let mut uses: Vec<_> =
+            (0..9).map(|id| known(id, ["/a", "/b"][usize::from(id % 2)])).collect();
+        thin(&mut uses, 2, |known| known.path == Path::new("/a"));
+        let ids: Vec<_> = uses.iter().map(|known| known.file_id[0]).collect();
+        assert_eq!(ids, [1, 3, 5, 6, 7, 8]);
+    }
+}
