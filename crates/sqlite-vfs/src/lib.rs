@@ -18,6 +18,7 @@ mod fresh;
 pub mod freshness;
 mod functions;
 mod guard;
+pub mod host;
 mod journal;
 mod kept;
 pub mod keyring;

@@ -3,6 +3,7 @@
 mod fresh;
 mod recovery;
 pub(crate) mod running;
+mod skipped;
 
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -56,6 +57,8 @@ pub(crate) struct WalFile {
     durable_before: u32,
     /// The write transaction that runs here, and the first frame that it wrote.
     first_of: (u64, u32),
+    /// The write transaction that SQLite commits here, and the frame that ends it.
+    committing: Option<(u64, u32)>,
     /// The write transaction in which a frame was last read whole into `sealed`, and the frame.
     read_whole: Option<(u64, u32)>,
     /// Frames that must stay as they are, where the database has freshness.
@@ -94,6 +97,7 @@ impl WalFile {
             committed_end: 0,
             durable_before: 0,
             first_of: (0, 0),
+            committing: None,
             read_whole: None,
             list: fresh::FrameList::default(),
             sealed: Vec::new(),
@@ -122,7 +126,9 @@ impl WalFile {
         let Place::Frame(frame, within) = place(offset, size)? else {
             return self.read_header(out, offset);
         };
-        if self.read_running(frame, within, size, out) {
+        if self.answer_checksum(frame, within, size, out)?
+            || self.read_running(frame, within, size, out)
+        {
             return Ok(Read::Full);
         }
         if !self.pending.is_empty() && frame >= self.pending_first {

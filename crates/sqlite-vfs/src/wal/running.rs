@@ -70,6 +70,9 @@ impl WalFile {
         plain: &[u8],
         size: PageSize,
     ) -> Result<(), VfsError> {
+        if (FrameHeader { sqlite: header, durable_before: 0 }).commits() {
+            self.committing = Some((self.shared.write_transactions.get(), frame));
+        }
         if !self.shared.running.borrow().is_begun() {
             return self.gather(frame, header, plain, size);
         }
@@ -156,7 +159,7 @@ impl WalFile {
     }
 
     /// SQLite's header of a frame that stands in the log.
-    fn logged_header(&mut self, frame: u32, size: PageSize) -> Result<Header, VfsError> {
+    pub(super) fn logged_header(&mut self, frame: u32, size: PageSize) -> Result<Header, VfsError> {
         self.flush()?;
         if !self.load_frame(frame, size)? {
             return Err(PageError::Frame { frame }.into());
