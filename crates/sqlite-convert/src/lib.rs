@@ -31,6 +31,7 @@ mod rotate;
 mod source;
 mod status;
 mod step;
+mod system;
 mod target;
 mod verify;
 mod versions;
@@ -65,6 +66,7 @@ pub use source::{
 };
 pub use status::{Certificate, Encryption, Lazy, Status, Store, key_change_percent, status};
 pub use step::Step;
+pub use system::SystemSqlite;
 pub use target::{
     SIDE_SUFFIXES, Target, made, remove_side_files, spoil_unlinked, sync_directory, with_suffix,
 };

@@ -18,6 +18,7 @@ use tdekit_sqlite_page::{Header, PageCodec, PageSize, SLOT_COUNT, SLOT_LEN};
 use crate::error::{DatabaseError, io_error};
 use crate::inspect::{FileKind, header_of, open_header, read_area, serving_slots, wrapped_of};
 use crate::source::database_path;
+use crate::system::SystemSqlite;
 use crate::target::with_suffix;
 use crate::versions::{page_size_in, pages_by_key_version};
 use crate::watch::Unwatched;
@@ -52,6 +53,8 @@ pub struct Status {
     pub size_bytes: u64,
     /// What does the cryptography in this program.
     pub library: Library,
+    /// The machine's SQLite library, where it has one. This program has its own.
+    pub sqlite: Option<SystemSqlite>,
 }
 
 /// The cryptographic library of this program, and what may be said of it under FIPS 140-3.
@@ -181,6 +184,7 @@ pub fn status(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
         journal_bytes: beside("-journal"),
         size_bytes,
         library: Library::of_this_program(),
+        sqlite: SystemSqlite::find(),
         path,
     })
 }

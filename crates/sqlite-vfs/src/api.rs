@@ -50,6 +50,16 @@ impl Api {
         Ok(api)
     }
 
+    /// `sqlite3_libversion`; empty where it is missing.
+    pub(crate) fn version(self) -> String {
+        let text = call!(self, slot::LIBVERSION, fn() -> *const c_char,);
+        match text.filter(|text| !text.is_null()) {
+            // SAFETY: SQLite returns a terminated string, which is static data of the library.
+            Some(text) => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
+            None => String::new(),
+        }
+    }
+
     /// Whether both are the table of one library.
     pub(crate) fn same(self, other: Self) -> bool {
         std::ptr::eq(self.0, other.0)

@@ -3,10 +3,11 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
 
 use crate::api::Api;
 use crate::ffi::{self, ApiRoutines, Sqlite3};
-use crate::{VfsError, functions, reserve, vfs};
+use crate::{VfsError, functions, host, reserve, vfs};
 
 /// Entry point under SQLite's default name.
 ///
@@ -43,6 +44,7 @@ unsafe fn init(db: *mut Sqlite3, message: *mut *mut c_char, routines: *const Api
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let api = api?;
         vfs::register(api)?;
+        name_fault(api);
         if !db.is_null() {
             functions::add(api, db);
         }
@@ -60,6 +62,14 @@ unsafe fn init(db: *mut Sqlite3, message: *mut *mut c_char, routines: *const Api
             error.code(false)
         }
         Err(_) => ffi::ERROR,
+    }
+}
+
+/// Names a fault of the host's library in its log, once a process.
+fn name_fault(api: Api) {
+    static NAMED: Once = Once::new();
+    if let Some(fault) = host::fault_of(&api.version()) {
+        NAMED.call_once(|| api.log(ffi::WARNING, &format!("tdekit: {fault}")));
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) const CANTOPEN: c_int = 14;
 pub(crate) const SCHEMA: c_int = 17;
 pub(crate) const AUTH: c_int = 23;
 pub(crate) const NOTADB: c_int = 26;
+pub(crate) const WARNING: c_int = 28;
 
 pub(crate) const OK_LOAD_PERMANENTLY: c_int = 256;
 pub(crate) const BUSY_SNAPSHOT: c_int = BUSY | (2 << 8);
@@ -177,6 +178,7 @@ pub(crate) const API_ENTRIES: usize = 266;
 /// Positions in `sqlite3_api_routines`.
 pub(crate) mod slot {
     pub(crate) const FREE: usize = 58;
+    pub(crate) const LIBVERSION: usize = 66;
     pub(crate) const LIBVERSION_NUMBER: usize = 67;
     pub(crate) const MPRINTF: usize = 69;
     pub(crate) const RESULT_NULL: usize = 84;

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::api::Api;
 use crate::ffi::{Context, Sqlite3};
+use crate::host;
 
 /// An error's text, with a number that rises.
 type Told = (u64, String);
@@ -50,10 +51,11 @@ pub(crate) fn remember(db: Option<*mut Sqlite3>, message: &str) {
     }
 }
 
-/// Adds `tdekit_version()` and `tdekit_last_error()` to a connection.
+/// Adds the functions to a connection.
 pub(crate) fn add(api: Api, db: *mut Sqlite3) {
     if LIBRARY.get_or_init(|| api).same(api) {
         api.create_function(db, c"tdekit_version", version, None);
+        api.create_function(db, c"tdekit_sqlite_fault", sqlite_fault, None);
         api.create_function(db, c"tdekit_last_error", last_error, Some(gone));
     }
 }
@@ -66,6 +68,11 @@ unsafe extern "C" fn gone(db: *mut c_void) {
 unsafe extern "C" fn version(context: *mut Context, _: c_int, _: *mut *mut c_void) {
     // SAFETY: SQLite passes the context of this call.
     unsafe { answer(context, |_| Some(env!("CARGO_PKG_VERSION").to_owned())) };
+}
+
+unsafe extern "C" fn sqlite_fault(context: *mut Context, _: c_int, _: *mut *mut c_void) {
+    // SAFETY: SQLite passes the context of this call.
+    unsafe { answer(context, |_| LIBRARY.get().and_then(|api| host::fault_of(&api.version()))) };
 }
 
 unsafe extern "C" fn last_error(context: *mut Context, _: c_int, _: *mut *mut c_void) {

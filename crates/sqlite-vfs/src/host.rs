@@ -11,9 +11,8 @@ pub fn fault_of(version: &str) -> Option<String> {
     let [major, minor, patch] = SAVEPOINTS_MENDED;
     (number < SAVEPOINTS_MENDED).then(|| {
         format!(
-            "SQLite {version} can lose commits of plain databases in a crash: in WAL mode, after a \
-             savepoint or a statement whose pages had left the cache was rolled back; mended in \
-             {major}.{minor}.{patch}, and by tdekit for encrypted databases"
+            "SQLite {version} can lose commits in a crash: those of plain databases in WAL mode, \
+             after a rollback to a savepoint (mended in {major}.{minor}.{patch})"
         )
     })
 }

@@ -21,6 +21,7 @@ fn plain_and_empty() {
     drop(create(&path, "PRAGMA page_size = 65536; CREATE TABLE t(a)"));
     let mut told = status(place(), &path);
     let library = told.as_object_mut().unwrap().remove("library").unwrap();
+    told.as_object_mut().unwrap().remove("sqlite").unwrap();
     assert!(library["version"].as_str().unwrap().starts_with("AWS-LC "), "{library}");
     assert_eq!((&library["fips_build"], &library["fips_module"]), (&json!(false), &json!(false)));
     assert_eq!(
@@ -34,6 +35,27 @@ fn plain_and_empty() {
     let empty = dir.path("empty.db");
     fs::write(&empty, "").unwrap();
     assert_eq!(status(place(), &empty)["encryption_state"], 1);
+}
+
+/// The library of the system that runs the test; that of Debian 12 has the fault.
+#[test]
+fn the_library_of_the_system_is_named_with_its_fault() {
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    fill(&path, 1);
+    let told = status(place(), &path)["sqlite"].clone();
+    assert_eq!(told["library"], "libsqlite3.so.0");
+    let version = told["version"].as_str().unwrap();
+    let numbers: Vec<u32> = version.split('.').map(|part| part.parse().unwrap()).collect();
+    let text = place().ok(["status".as_ref(), path.as_os_str()]).out;
+    if numbers.as_slice() < [3, 50, 2].as_slice() {
+        let fault = told["fault"].as_str().unwrap();
+        assert!(fault.starts_with(&format!("SQLite {version} can lose commits")), "{fault}");
+        assert!(text.contains(&format!("libsqlite3.so.0: {fault}")), "{text}");
+    } else {
+        assert_eq!(told["fault"], Value::Null);
+        assert!(!text.contains("libsqlite3.so.0"), "{text}");
+    }
 }
 
 #[test]

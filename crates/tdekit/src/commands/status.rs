@@ -111,7 +111,11 @@ fn print_status(status: &Status) -> Result<(), CommandError> {
         (true, false) => "NO FIPS module, though this is a FIPS build",
         (false, _) => "not a FIPS build",
     };
-    fact("Library", &format!("{}, {fips}", library.version))
+    fact("Library", &format!("{}, {fips}", library.version))?;
+    match status.sqlite.as_ref().and_then(|sqlite| Some((sqlite.library, sqlite.fault.as_ref()?))) {
+        Some((library, fault)) => fact("SQLite", &format!("{library}: {fault}")),
+        None => Ok(()),
+    }
 }
 
 fn print_encryption(
