@@ -1,8 +1,8 @@
 //! The rollback journal of an encrypted database: gathered writes, sealed extents.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::ffi::c_int;
+use std::ops::Range;
 use std::rc::Rc;
 
 use tdekit_sqlite_page::journal::{
@@ -14,6 +14,7 @@ use crate::VfsError;
 use crate::base::{BaseFile, MAX_TRANSFER_LEN, Read};
 use crate::fresh::Fresh;
 use crate::live_keys::LiveKeys;
+use crate::ranges::Ranges;
 
 /// Bytes that SQLite zeroes at the start of a journal to end a transaction (`PERSIST` mode).
 const ENDING_LEN: usize = 28;
@@ -40,11 +41,9 @@ pub(crate) struct JournalFile {
     /// Whether the file's content at opening is known.
     loaded: bool,
     extents: Vec<Extent>,
-    /// Extents that override bytes of earlier ones, by logical offset. SQLite rewrites only the
-    /// record count of a header, always whole.
-    patches: BTreeMap<u64, usize>,
-    /// Extents in logical order: those that override nothing.
-    runs: Vec<usize>,
+    /// Which of them has each of SQLite's bytes. SQLite rewrites the record count of a header, and
+    /// after a write that failed the record that it was of.
+    ranges: Ranges,
     next_offset: u64,
     /// Extents below this number were synced.
     durable_before: u32,
@@ -92,8 +91,7 @@ impl JournalFile {
             header: None,
             loaded: false,
             extents: Vec::new(),
-            patches: BTreeMap::new(),
-            runs: Vec::new(),
+            ranges: Ranges::default(),
             next_offset: 0,
             durable_before: 0,
             len: 0,
@@ -118,21 +116,8 @@ impl JournalFile {
         self.load()?;
         out.fill(0);
         let end = offset + out.len() as u64;
-        let first = self.runs.partition_point(|&i| self.extents[i].end() <= offset);
-        for at in first..self.runs.len() {
-            let index = self.runs[at];
-            if self.extents[index].logical >= end {
-                break;
-            }
-            self.copy(index, out, offset)?;
-        }
-        let patches: Vec<usize> = self
-            .patches
-            .range(offset.saturating_sub(MAX_EXTENT_LEN as u64)..end)
-            .map(|(_, &index)| index)
-            .collect();
-        for index in patches {
-            self.copy(index, out, offset)?;
+        for (part, index) in self.ranges.parts(offset..end) {
+            self.copy(index, part, out, offset)?;
         }
         self.copy_pending(out, offset);
         let available = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
@@ -228,7 +213,7 @@ impl JournalFile {
             };
             // A record count that is lost makes the journal void: it is written twice, so that
             // damage to one copy is not taken for a write that was cut short.
-            let copies = if logical < self.runs_end() { 2 } else { 1 };
+            let copies = if is_count(logical, chunk.len(), self.ranges.end()) { 2 } else { 1 };
             let mut placed = Vec::with_capacity(copies);
             for copy in 0..u32::try_from(copies).unwrap_or(1) {
                 let offset = self.next_offset + out.len() as u64;
@@ -260,20 +245,10 @@ impl JournalFile {
         u32::try_from(self.extents.len()).unwrap_or(u32::MAX)
     }
 
-    /// End of the appended data, in SQLite's bytes.
-    fn runs_end(&self) -> u64 {
-        self.runs.last().map_or(0, |&index| self.extents[index].end())
-    }
-
     fn record(&mut self, extent: Extent) {
-        let index = self.extents.len();
+        self.ranges.lay(extent.logical..extent.end(), self.extents.len());
         self.extents.push(extent);
         self.window = None;
-        if extent.logical >= self.runs_end() {
-            self.runs.push(index);
-        } else {
-            self.patches.insert(extent.logical, index);
-        }
         self.len = self.len.max(extent.end());
     }
 
@@ -281,8 +256,7 @@ impl JournalFile {
     pub(crate) fn forget(&mut self) {
         self.drop_pending();
         self.extents.clear();
-        self.patches.clear();
-        self.runs.clear();
+        self.ranges.clear();
         (self.header, self.window) = (None, None);
         (self.next_offset, self.durable_before, self.len, self.loaded) = (0, 0, 0, false);
         self.void = false;
@@ -313,14 +287,16 @@ impl JournalFile {
         }
     }
 
-    /// Copies extent `index`'s part of `offset..` into `out`.
-    fn copy(&mut self, index: usize, out: &mut [u8], offset: u64) -> Result<(), VfsError> {
-        let extent = self.extents[index];
-        let end = offset + out.len() as u64;
-        let (from, to) = (extent.logical.max(offset), extent.end().min(end));
-        if from >= to {
-            return Ok(());
-        }
+    /// Copies SQLite's bytes `range`, which extent `index` has, into `out`, which begins at
+    /// `offset`.
+    fn copy(
+        &mut self,
+        index: usize,
+        range: Range<u64>,
+        out: &mut [u8],
+        offset: u64,
+    ) -> Result<(), VfsError> {
+        let (extent, from, to) = (self.extents[index], range.start, range.end);
         if self.window.as_ref().is_none_or(|(i, _)| *i != index) {
             let (_, mut plain) = self.window.take().unwrap_or_default();
             self.open(u32::try_from(index).unwrap_or(u32::MAX), extent, &mut plain)?;
@@ -421,10 +397,10 @@ impl JournalFile {
         size: u64,
         plain: &mut Vec<u8>,
     ) -> Result<Option<(ExtentPlace, Extent)>, VfsError> {
-        let end = self.runs_end();
+        let end = self.ranges.end();
         let found = self.extent_at(offset + SECTOR_LEN as u64, index, size, plain)?;
         Ok(found.filter(|(place, extent)| {
-            place.index == index + 1 && place.logical < end && extent.len < SECTOR_LEN / 2
+            place.index == index + 1 && is_count(place.logical, extent.len, end)
         }))
     }
 
@@ -462,7 +438,7 @@ impl JournalFile {
     /// follows it and nothing of it is missing; and, in a journal that is never synced, when
     /// nothing of it is missing.
     fn is_damaged(&mut self, size: u64) -> Result<bool, VfsError> {
-        let (stop, index, end) = (self.next_offset, self.next_index(), self.runs_end());
+        let (stop, index, end) = (self.next_offset, self.next_index(), self.ranges.end());
         let mut plain = Vec::new();
         let (mut at, mut resumes, mut counted) = (stop, size, false);
         while at + SECTOR_LEN as u64 <= size {
@@ -470,7 +446,7 @@ impl JournalFile {
                 Some((place, _)) if place.durable_before > index => return Ok(true),
                 Some((place, extent)) => {
                     resumes = resumes.min(at);
-                    counted |= place.logical < end;
+                    counted |= is_count(place.logical, extent.len, end);
                     at += extent_span(extent.len) as u64;
                 }
                 None => at += SECTOR_LEN as u64,
@@ -499,6 +475,11 @@ impl JournalFile {
         };
         Ok(whole && first.logical == 0 && plain.starts_with(&NEVER_SYNCED))
     }
+}
+
+/// Whether an extent at `logical` rewrites a record count in a journal that ends at `end`.
+fn is_count(logical: u64, len: usize, end: u64) -> bool {
+    logical < end && len < SECTOR_LEN / 2
 }
 
 impl Drop for JournalFile {

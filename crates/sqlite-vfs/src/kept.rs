@@ -81,7 +81,10 @@ impl<H> Kept<H> {
             }
             _ => page.into(),
         };
-        self.put_back(number, head, copy);
+        self.len += copy.len();
+        if let Some((_, before)) = self.pages.insert(number, (head, copy)) {
+            self.len -= before.len();
+        }
     }
 
     /// Takes a page out.
@@ -89,14 +92,6 @@ impl<H> Kept<H> {
         let kept = self.pages.remove(&number)?;
         self.len -= kept.1.len();
         Some(kept)
-    }
-
-    /// Keeps a page that was taken out.
-    pub(crate) fn put_back(&mut self, number: u32, head: H, page: Box<[u8]>) {
-        self.len += page.len();
-        if let Some((_, before)) = self.pages.insert(number, (head, page)) {
-            self.len -= before.len();
-        }
     }
 
     /// Takes back the memory of a page that has left.

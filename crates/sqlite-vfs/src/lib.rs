@@ -32,6 +32,7 @@ mod open_store;
 mod opened;
 mod passage;
 mod plain;
+mod ranges;
 mod reserve;
 mod resize;
 pub mod scratch;

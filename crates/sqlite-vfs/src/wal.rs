@@ -113,7 +113,8 @@ impl WalFile {
         }
     }
 
-    /// Writes nothing: a full disk must not keep anybody from reading.
+    /// A full disk must not keep anybody from reading: nothing is written, but for the headers that
+    /// SQLite skips when it commits.
     fn read_known(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
         self.read_whole = None;
         if offset < SQLITE_WAL_HEADER_LEN as u64 {
@@ -126,9 +127,8 @@ impl WalFile {
         let Place::Frame(frame, within) = place(offset, size)? else {
             return self.read_header(out, offset);
         };
-        if self.answer_checksum(frame, within, size, out)?
-            || self.read_running(frame, within, size, out)
-        {
+        let answered = self.answer_checksum(frame, within, size, out);
+        if self.unless_given_up(answered)? || self.read_running(frame, within, size, out) {
             return Ok(Read::Full);
         }
         if !self.pending.is_empty() && frame >= self.pending_first {
@@ -145,6 +145,11 @@ impl WalFile {
 
     /// Takes a header, a frame header, or a page that SQLite writes.
     pub(crate) fn write(&mut self, data: &[u8], offset: u64) -> Result<(), VfsError> {
+        let written = self.write_known(data, offset);
+        self.unless_given_up(written)
+    }
+
+    fn write_known(&mut self, data: &[u8], offset: u64) -> Result<(), VfsError> {
         let unexpected = VfsError::Access { file: "WAL", offset, len: data.len() };
         if let (0, Ok(header)) = (offset, <&[u8; SQLITE_WAL_HEADER_LEN]>::try_from(data)) {
             return self.write_header(header);
@@ -250,6 +255,11 @@ impl WalFile {
 
     /// Makes the log durable.
     pub(crate) fn sync(&mut self, flags: c_int) -> Result<(), VfsError> {
+        let synced = self.sync_known(flags);
+        self.unless_given_up(synced)
+    }
+
+    fn sync_known(&mut self, flags: c_int) -> Result<(), VfsError> {
         // Perhaps between a header and its page. A header rewritten in place is written already.
         if let Some((frame, header)) = self.stash.take() {
             self.split = Some((frame, header.to_vec()));
@@ -450,6 +460,18 @@ impl WalFile {
         if current && frames > 0 { u64::from(self.pending_first) + frames } else { 0 }
     }
 
+    /// SQLite gives up a transaction of which a call failed. With an exclusive lock it does not say
+    /// so, and none of it may be read, or written, later.
+    fn unless_given_up<T>(&mut self, result: Result<T, VfsError>) -> Result<T, VfsError> {
+        if result.is_err() {
+            self.pending.clear();
+            (self.stash, self.split) = (None, None);
+            self.first_of = (self.shared.write_transactions.get(), u32::MAX);
+            self.shared.running.borrow_mut().end();
+        }
+        result
+    }
+
     /// What comes belongs to the write transaction that runs. What an earlier one gathered and
     /// could not write by its end must not be written with it.
     fn enter_transaction(&mut self) {
@@ -467,8 +489,7 @@ impl WalFile {
             && (first..self.written_end).contains(&frame)
     }
 
-    /// Seals a frame and gathers it; the frame that commits is written with all before it. One that
-    /// failed is not gathered: SQLite takes back what it was to commit.
+    /// Seals a frame and gathers it; the frame that commits is written with all before it.
     fn gather(
         &mut self,
         frame: u32,
@@ -495,12 +516,6 @@ impl WalFile {
             self.pending.truncate(start);
             return Err(error);
         }
-        if (header.commits() || self.pending.len() + stride > MAX_PENDING_LEN)
-            && let Err(error) = self.flush()
-        {
-            self.pending.truncate(start);
-            return Err(error);
-        }
         let end = frame.saturating_add(1);
         self.written_end = self.written_end.max(end);
         let transaction = self.shared.write_transactions.get();
@@ -508,6 +523,9 @@ impl WalFile {
             (of, first) if of == transaction => (of, first.min(frame)),
             _ => (transaction, frame),
         };
+        if header.commits() || self.pending.len() + stride > MAX_PENDING_LEN {
+            self.flush()?;
+        }
         if header.commits() {
             self.committed_end = end;
         }
@@ -540,11 +558,7 @@ impl WalFile {
         if over || done {
             return Ok(());
         }
-        let written = self.rewrite_header(frame, sqlite, size);
-        if written.is_err() {
-            self.stash = Some((frame, sqlite));
-        }
-        written
+        self.rewrite_header(frame, sqlite, size)
     }
 
     /// Whether we logged frame `frame` in the generation that `header` belongs to.
@@ -621,7 +635,6 @@ impl WalFile {
     fn flush(&mut self) -> Result<(), VfsError> {
         let (Some(size), false) = (self.size, self.pending.is_empty()) else { return Ok(()) };
         if self.pending_transaction == self.shared.write_transactions.get() {
-            // SQLite was told that they are written: after a failure a later call tries again.
             self.base.write(&self.pending, frame_offset(size, self.pending_first))?;
             self.read_whole = None;
         }
@@ -633,6 +646,7 @@ impl WalFile {
 impl Drop for WalFile {
     fn drop(&mut self) {
         // Frames that no commit frame followed belong to no transaction.
+        self.shared.running.borrow_mut().end();
         self.plain.fill(0);
     }
 }

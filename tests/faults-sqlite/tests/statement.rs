@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use tdekit_faults_sqlite::crash::exhaustive;
+use tdekit_faults_sqlite::differential::survive;
 use tdekit_faults_sqlite::ffi::api::LIBRARY_VARIABLE;
 use tdekit_faults_sqlite::inject::{FULL, IOERR_FSYNC, IOERR_READ, IOERR_TRUNCATE};
 use tdekit_faults_sqlite::ledger::{Config, Journal, Synchronous};
@@ -147,6 +148,26 @@ fn wal() {
     all_sizes(Journal::Wal);
 }
 
+/// Random scripts of which calls fail. Stock SQLite survives them: else the scripts were wrong.
+#[test]
+fn random() {
+    for top in [Top::Plain, Top::Beside, Top::Tdekit, Top::Fresh] {
+        let seeds = if exhaustive() { 5000 } else { 150 };
+        let (mut faults, mut refused, mut failures) = (0, 0, Vec::new());
+        for seed in 0..seeds {
+            let directory = scratch().unwrap();
+            match survive(top, seed, 150, directory.path()) {
+                Ok(met) => (faults, refused) = (faults + met.faults, refused + met.refused),
+                Err(error) => failures.push(error.to_string()),
+            }
+        }
+        println!("{top}: {seeds} scripts, {faults} faults met, {refused} refused");
+        let lost = failures.len();
+        assert!(failures.is_empty(), "{lost}: {:#?}", &failures[..lost.min(5)]);
+        assert!(refused > seeds, "{refused}");
+    }
+}
+
 /// The same with the library that the system's programs use, in a process of its own.
 #[test]
 fn with_the_systems_library() {
@@ -156,7 +177,7 @@ fn with_the_systems_library() {
     let mut tests = Command::new(std::env::current_exe().unwrap());
     tests.env(LIBRARY_VARIABLE, "libsqlite3.so.0");
     if !exhaustive() {
-        tests.args(["--exact", "delete", "wal"]);
+        tests.args(["--exact", "delete", "wal", "random"]);
     }
     let done = tests.args(["--nocapture", "--test-threads=1"]).output().unwrap();
     let said = String::from_utf8_lossy(&done.stdout);

@@ -254,7 +254,8 @@ impl WalFile {
             let Some(header) = self.current_header(&area)? else {
                 return Err(VfsError::StaleLog);
             };
-            self.list = FrameList { id: log_id(&header), ..FrameList::default() };
+            let running = self.list.running;
+            self.list = FrameList { id: log_id(&header), running, ..FrameList::default() };
             self.list.salts.copy_from_slice(&header[16..24]);
         }
         let end = needed.iter().fold(end, |end, mark| end.max(mark.frames));

@@ -145,17 +145,13 @@ impl WalFile {
         self.flush()
     }
 
-    /// Seals a frame that is kept, and has it written. After a failure it is kept as before.
+    /// Seals a frame that is kept, and has it written.
     fn release(&mut self, frame: u32, size: PageSize) -> Result<(), VfsError> {
         let taken = self.shared.running.borrow_mut().take(frame);
         let Some((header, page)) = taken else { return Ok(()) };
-        let gathered = self.gather(frame, header, &page, size);
-        let mut running = self.shared.running.borrow_mut();
-        match gathered {
-            Ok(()) => running.reuse(page),
-            Err(_) => running.put_back(frame, header, page),
-        }
-        gathered
+        self.gather(frame, header, &page, size)?;
+        self.shared.running.borrow_mut().reuse(page);
+        Ok(())
     }
 
     /// SQLite's header of a frame that stands in the log.

@@ -1,10 +1,12 @@
 //! The same random script on plain SQLite and on the layer under test.
 
+mod faulty;
 mod script;
 mod world;
 
 use std::path::Path;
 
+pub use faulty::{Met, survive};
 pub use script::{Step, script};
 pub use world::World;
 
