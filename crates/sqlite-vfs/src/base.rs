@@ -167,7 +167,7 @@ impl BaseFile {
     /// Drops a mapping that another program cut the file under.
     #[cold]
     fn lose(&mut self) {
-        self.cut_from = self.mapping.len;
+        self.cut_from = self.cut_from.max(self.mapping.len);
         self.unmap();
         if let Some(guard) = &self.guard {
             guard.mapped().found();
