@@ -150,12 +150,14 @@ pub enum StoreError {
         expired_at: String,
     },
     /// The certificate still wraps keys of known files.
-    #[error("certificate {name} still wraps the keys of {}", Files(.files))]
+    #[error("certificate {name} still wraps the keys of {}", InUse(.files, *.forgotten))]
     CertificateInUse {
         /// The certificate's name.
         name: String,
         /// The files, as they were last seen.
         files: Vec<PathBuf>,
+        /// Files that were not where they were, and are not named any more.
+        forgotten: u64,
     },
     /// The only copy of a private key would be lost.
     #[error("certificate {name} ({thumbprint}) is in no backup")]
@@ -366,6 +368,21 @@ impl fmt::Display for Files<'_> {
         match self.0.len().saturating_sub(SHOWN) {
             0 => Ok(()),
             more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// Files by name, and the number of those that have none any more.
+struct InUse<'a>(&'a [PathBuf], u64);
+
+impl fmt::Display for InUse<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(files, forgotten) = *self;
+        Files(files).fmt(f)?;
+        let and = if files.is_empty() { "" } else { ", and of " };
+        match forgotten {
+            0 => Ok(()),
+            count => write!(f, "{and}{count} file(s) that were moved or deleted"),
         }
     }
 }

@@ -115,14 +115,15 @@ impl Unlocked {
     ) -> Result<Vec<CertificateInfo>, StoreError> {
         self.update(|file, current| {
             let doomed = current.find_all(name_or_thumbprint)?;
-            let mut files = Vec::new();
+            let (mut files, mut forgotten) = (Vec::new(), 0);
             for info in &doomed {
                 files.extend(current.uses_of(&info.sha256)?);
+                forgotten += current.forgotten_uses_of(&info.sha256)?;
             }
             let files = paths_of(files);
             let name = doomed.first().map(|info| info.name.clone()).unwrap_or_default();
-            if !files.is_empty() && !force {
-                return Err(StoreError::CertificateInUse { name, files });
+            if (!files.is_empty() || forgotten > 0) && !force {
+                return Err(StoreError::CertificateInUse { name, files, forgotten });
             }
             if let Some(info) = doomed.iter().find(|info| info.needs_backup() && !force) {
                 let (name, thumbprint) = (info.name.clone(), info.thumbprint());

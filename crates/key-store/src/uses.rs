@@ -19,7 +19,8 @@ mod forget;
 
 const FILE_NAME: &str = "uses.json";
 const MAX_BYTES: u64 = 64 << 20;
-const VERSION: u16 = 1;
+/// Version 1 has no number of forgotten files.
+const VERSION: u16 = 2;
 
 /// A file whose key a certificate of this store wraps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,10 +45,27 @@ impl Use {
     }
 }
 
+/// What is known: uses, and by certificate the number of those that were forgotten, which may need
+/// it all the same.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Known {
+    uses: Vec<Use>,
+    forgotten: Vec<([u8; 32], u64)>,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Listing {
     version: u16,
     uses: Vec<Entry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    forgotten: Vec<Forgotten>,
+}
+
+/// How many files of a certificate were forgotten.
+#[derive(Serialize, Deserialize)]
+struct Forgotten {
+    certificate: String,
+    files: u64,
 }
 
 /// A [`Use`] in JSON, its digests in hexadecimal digits.
@@ -64,7 +82,7 @@ struct Entry {
 
 impl KeyStore {
     /// Notes that the certificate wraps the key of a file. Cheap when that is noted already. What
-    /// the new use shows to be gone is forgotten; the certificate keeps uses as long as it had any.
+    /// the new use shows to be gone is forgotten, but for its number.
     ///
     /// # Errors
     /// `Locked`, `Corrupt` when the list is damaged, `Io` (a read-only directory, say).
@@ -83,11 +101,16 @@ impl KeyStore {
         if self.uses()?.iter().any(|known| same(known) && known.path == path) {
             return Ok(());
         }
-        self.change_uses(|uses| {
-            uses.retain(|known| !same(known));
+        self.change_uses(|known| {
+            known.uses.retain(|known| !same(known));
             let (sha256, recorded_at) = (*certificate_sha256, now_seconds());
-            uses.push(Use { sha256, file_id, path, recorded_at });
-            forget::forget_gone(uses);
+            known.uses.push(Use { sha256, file_id, path, recorded_at });
+            let gone = forget::forget_gone(&mut known.uses);
+            match known.forgotten.iter_mut().find(|(of, _)| *of == sha256) {
+                Some((_, files)) => *files += gone,
+                None if gone > 0 => known.forgotten.push((sha256, gone)),
+                None => {}
+            }
         })
     }
 
@@ -104,7 +127,7 @@ impl KeyStore {
         if !self.uses()?.iter().any(same) {
             return Ok(());
         }
-        self.change_uses(|uses| uses.retain(|known| !same(known)))
+        self.change_uses(|known| known.uses.retain(|known| !same(known)))
     }
 
     /// All known uses.
@@ -112,10 +135,7 @@ impl KeyStore {
     /// # Errors
     /// `Corrupt`, `FutureVersion`, `Io`.
     pub fn uses(&self) -> Result<Vec<Use>, StoreError> {
-        match disk::read_limited(&self.dir().join(FILE_NAME), MAX_BYTES)? {
-            Some(bytes) => decode(&bytes),
-            None => Ok(Vec::new()),
-        }
+        Ok(self.known()?.uses)
     }
 
     /// The known uses of one certificate.
@@ -128,15 +148,33 @@ impl KeyStore {
         Ok(uses)
     }
 
-    fn change_uses(&self, change: impl FnOnce(&mut Vec<Use>)) -> Result<(), StoreError> {
+    /// The number of files of one certificate that were not where they were, and of which no more
+    /// is known. They may have been moved, and need it.
+    ///
+    /// # Errors
+    /// As [`Self::uses`].
+    pub fn forgotten_uses_of(&self, certificate_sha256: &[u8; 32]) -> Result<u64, StoreError> {
+        let forgotten = self.known()?.forgotten;
+        let of_this = forgotten.iter().find(|(sha256, _)| sha256 == certificate_sha256);
+        Ok(of_this.map_or(0, |&(_, files)| files))
+    }
+
+    fn known(&self) -> Result<Known, StoreError> {
+        match disk::read_limited(&self.dir().join(FILE_NAME), MAX_BYTES)? {
+            Some(bytes) => decode(&bytes),
+            None => Ok(Known::default()),
+        }
+    }
+
+    fn change_uses(&self, change: impl FnOnce(&mut Known)) -> Result<(), StoreError> {
         let _lock = WriterLock::acquire(self.dir(), lock::WAIT)?;
-        let mut uses = self.uses()?;
-        change(&mut uses);
-        disk::replace(&self.dir().join(FILE_NAME), &encode(&uses)?, &disk::go_on)
+        let mut known = self.known()?;
+        change(&mut known);
+        disk::replace(&self.dir().join(FILE_NAME), &encode(&known)?, &disk::go_on)
     }
 }
 
-fn encode(uses: &[Use]) -> Result<Vec<u8>, StoreError> {
+fn encode(known: &Known) -> Result<Vec<u8>, StoreError> {
     let entry = |known: &Use| Entry {
         certificate: hex::encode(known.sha256),
         file_id: hex::encode(known.file_id),
@@ -147,11 +185,18 @@ fn encode(uses: &[Use]) -> Result<Vec<u8>, StoreError> {
         },
         recorded_at: known.recorded_at,
     };
-    let listing = Listing { version: VERSION, uses: uses.iter().map(entry).collect() };
+    let forgotten = known.forgotten.iter();
+    let forgotten =
+        forgotten.map(|&(sha256, files)| Forgotten { certificate: hex::encode(sha256), files });
+    let listing = Listing {
+        version: VERSION,
+        uses: known.uses.iter().map(entry).collect(),
+        forgotten: forgotten.collect(),
+    };
     serde_json::to_vec_pretty(&listing).map_err(|error| corrupt(error.to_string()))
 }
 
-fn decode(bytes: &[u8]) -> Result<Vec<Use>, StoreError> {
+fn decode(bytes: &[u8]) -> Result<Known, StoreError> {
     #[derive(Deserialize)]
     struct Version {
         version: u16,
@@ -163,19 +208,31 @@ fn decode(bytes: &[u8]) -> Result<Vec<Use>, StoreError> {
     }
     let listing: Listing =
         serde_json::from_slice(bytes).map_err(|error| corrupt(error.to_string()))?;
-    listing.uses.into_iter().map(decode_entry).collect()
+    let mut known = Known::default();
+    for entry in listing.uses {
+        known.uses.push(decode_entry(entry)?);
+    }
+    for Forgotten { certificate, files } in listing.forgotten {
+        known.forgotten.push((digits(&certificate)?, files));
+    }
+    Ok(known)
 }
 
 fn decode_entry(entry: Entry) -> Result<Use, StoreError> {
     let no_hex = |error: hex::FromHexError| corrupt(error.to_string());
-    let (mut sha256, mut file_id) = ([0; 32], [0; 16]);
-    hex::decode_to_slice(&entry.certificate, &mut sha256).map_err(no_hex)?;
-    hex::decode_to_slice(&entry.file_id, &mut file_id).map_err(no_hex)?;
+    let (sha256, file_id) = (digits(&entry.certificate)?, digits(&entry.file_id)?);
     let path = match entry.path_bytes {
         Some(digits) => OsString::from_vec(hex::decode(digits).map_err(no_hex)?).into(),
         None => entry.path.into(),
     };
     Ok(Use { sha256, file_id, path, recorded_at: entry.recorded_at })
+}
+
+/// The bytes that hexadecimal digits stand for.
+fn digits<const N: usize>(text: &str) -> Result<[u8; N], StoreError> {
+    let mut bytes = [0; N];
+    hex::decode_to_slice(text, &mut bytes).map_err(|error| corrupt(error.to_string()))?;
+    Ok(bytes)
 }
 
 fn corrupt(reason: String) -> StoreError {
@@ -197,15 +254,16 @@ mod tests {
                 recorded_at: 3,
             })
             .collect();
-        assert_eq!(decode(&encode(&uses).unwrap()).unwrap(), uses);
+        let known = Known { uses, forgotten: vec![([7; 32], 8)] };
+        assert_eq!(decode(&encode(&known).unwrap()).unwrap(), known);
     }
 
     #[test]
     fn damage_and_newer_versions_are_told() {
         assert!(matches!(decode(b"{"), Err(StoreError::Corrupt { .. })));
         assert!(matches!(
-            decode(br#"{"version":2,"else":1}"#),
-            Err(StoreError::FutureVersion { found: 2, supported: 1 })
+            decode(br#"{"version":3,"else":1}"#),
+            Err(StoreError::FutureVersion { found: 3, supported: 2 })
         ));
         let short = br#"{"version":1,"uses":[
             {"certificate":"00","file_id":"00","path":"/","recorded_at":0}]}"#;

@@ -161,7 +161,7 @@ fn dropping_spares_what_is_in_use_and_what_is_active() {
 
     for selector in ["AppCert", &old.thumbprint()] {
         match store.drop_certificate(selector, false).unwrap_err() {
-            StoreError::CertificateInUse { name, files } => {
+            StoreError::CertificateInUse { name, files, .. } => {
                 assert_eq!((name.as_str(), files[0].as_path()), ("AppCert", path));
             }
             other => panic!("{other}"),

@@ -97,6 +97,44 @@ fn temporary_databases_do_not_stay_for_ever() {
     assert!(matches!(refused, StoreError::CertificateInUse { .. }), "{refused}");
 }
 
+/// The files that were moved away are forgotten; those that are still known leave the list when
+/// they are wrapped for another certificate. The ones before them still need this one.
+#[test]
+fn what_was_forgotten_keeps_its_certificate() {
+    let mut bench = Bench::new();
+    let sha256 = bench.sha256("AppCert");
+    let path = bench.dir.path().join("app.db");
+    for number in 0..11 {
+        bench.made(number, &path);
+        fs::rename(&path, bench.dir.path().join(format!("moved-{number}.db"))).unwrap();
+    }
+    assert_eq!(bench.store().uses_of(&sha256).unwrap().len(), 10);
+    assert_eq!(bench.store().forgotten_uses_of(&sha256).unwrap(), 1);
+    assert_eq!(bench.store().forgotten_uses_of(&bench.sha256("Other")).unwrap(), 0);
+    for known in bench.store().uses_of(&sha256).unwrap() {
+        bench.store().forget_use(&sha256, known.file_id).unwrap();
+    }
+    bench.store.mark_backed_up(&sha256).unwrap();
+    let refused = bench.store.drop_certificate("AppCert", false).unwrap_err();
+    let files = "AppCert still wraps the keys of 1 file(s) that were moved or deleted";
+    assert!(refused.to_string().contains(files), "{refused}");
+    bench.store.drop_certificate("AppCert", true).unwrap();
+}
+
+#[test]
+fn lists_of_both_versions_are_read() {
+    let bench = Bench::new();
+    for (version, forgotten) in [(1, 0), (4, 3)] {
+        let fixture = format!("../../tests/fixtures/{version}/keystore/uses.json");
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join(fixture);
+        fs::copy(fixture, bench.home.path().join("uses.json")).unwrap();
+        let uses = bench.store().uses().unwrap();
+        assert_eq!((uses.len(), uses[0].path.as_path()), (1, Path::new("/data/app.db")));
+        let sha256 = uses[0].sha256;
+        assert_eq!(bench.store().forgotten_uses_of(&sha256).unwrap(), forgotten);
+    }
+}
+
 #[test]
 fn what_somebody_would_miss_stays_known() {
     let bench = Bench::new();

@@ -134,7 +134,8 @@ pub(crate) fn remove(keys: &Keys, name: &str) -> Result<(), Error> {
     let in_use = |store: &KeyStore| -> Result<bool, StoreError> {
         let named = |info: &&CertificateInfo| info.name.eq_ignore_ascii_case(name);
         for info in store.certificates().iter().filter(named) {
-            if !store.uses_of(&info.sha256)?.is_empty() {
+            let sha256 = &info.sha256;
+            if !store.uses_of(sha256)?.is_empty() || store.forgotten_uses_of(sha256)? > 0 {
                 return Ok(true);
             }
         }

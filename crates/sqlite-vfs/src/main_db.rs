@@ -239,7 +239,10 @@ impl MainFile {
         self.flush()?;
         self.commits = false;
         self.base.sync(flags)?;
-        self.shared.fresh.get().map_or(Ok(()), |fresh| fresh.prepare())
+        let Some(fresh) = self.shared.fresh.get() else { return Ok(()) };
+        fresh.prepare()?;
+        // Nobody would hear of a failure later: SQLite ends a rollback by giving the lock back.
+        if self.level == ffi::LOCK_EXCLUSIVE { fresh.settle() } else { Ok(()) }
     }
 
     /// Writes the gathered pages before a commit ends its journal, whether SQLite syncs then or not

@@ -24,9 +24,17 @@ const KEPT_OF_DIRECTORY: usize = 100;
 /// Who is gone sooner was made for a purpose of the day.
 const SHORT_LIFE_S: i64 = 30 * 24 * 3600;
 
-/// Forgets what the use that was added last shows to be gone: others of its certificate.
-pub(super) fn forget_gone(uses: &mut Vec<Use>) {
-    let Some(added) = uses.last().cloned() else { return };
+/// Forgets what the use that was added last shows to be gone: others of its certificate. Returns
+/// their number.
+pub(super) fn forget_gone(uses: &mut Vec<Use>) -> u64 {
+    let before = uses.len();
+    if let Some(added) = uses.last().cloned() {
+        forget_beside(uses, &added);
+    }
+    (before - uses.len()) as u64
+}
+
+fn forget_beside(uses: &mut Vec<Use>, added: &Use) {
     let same = |known: &Use| known.sha256 == added.sha256;
     thin(uses, KEPT_OF_PATH, |known| same(known) && known.path == added.path);
     thin(uses, 1, |known| same(known) && temporary_entry_is_gone(&known.path));
