@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use tdekit_faults_sqlite::inject::{self, Report, Room};
-use tdekit_faults_sqlite::ledger::{Config, Journal, Synchronous};
+use tdekit_faults_sqlite::inject::{self, FULL, IOERR_FSYNC, Report, Room};
+use tdekit_faults_sqlite::ledger::{self, Config, Journal, Synchronous};
 use tdekit_faults_sqlite::matrix::scratch;
+use tdekit_faults_sqlite::record::{FaultKind, FaultPlan, Recorder, Role};
 use tdekit_faults_sqlite::top::Top;
 
 fn run(top: Top, journal: Journal) {
@@ -103,4 +104,47 @@ fn fresh_delete() {
 #[test]
 fn fresh_wal() {
     run(Top::Fresh, Journal::Wal);
+}
+
+/// With the journal in memory nothing but the rollback itself moves the anchor: a failure there is
+/// met again when SQLite tries again, and does not leave a database that refuses itself.
+#[test]
+fn fresh_memory_rolls_back() {
+    for (kind, code) in [(FaultKind::Write, FULL), (FaultKind::Sync, IOERR_FSYNC)] {
+        let config = Config {
+            top: Top::Fresh,
+            journal: Journal::Memory,
+            synchronous: Synchronous::Full,
+            page_size: 4096,
+            spill: true,
+            databases: 1,
+            transactions: 0,
+        };
+        let directory = scratch().unwrap();
+        let recorder = Recorder::attach(directory.path());
+        let db = config.open_for_work(directory.path()).unwrap();
+        ledger::create(&db, &config, || db.run("COMMIT")).unwrap();
+        db.run(
+            "INSERT INTO items(n, body) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 \
+             FROM n WHERE i < 200) SELECT i, zeroblob(500) FROM n",
+        )
+        .unwrap();
+        let before = ledger::digests(&db, &config).unwrap();
+        db.run("BEGIN; UPDATE items SET body = randomblob(500)").unwrap();
+        recorder.arm(FaultPlan {
+            kind,
+            role: Some(Role::Seals),
+            growing: false,
+            nth: 0,
+            code,
+            sticky: false,
+            written_percent: 0,
+        });
+        let rolled_back = db.run("ROLLBACK");
+        assert_eq!(recorder.disarm(), 1, "{kind:?}: {rolled_back:?}");
+        drop(db);
+        let other = config.open(directory.path()).unwrap();
+        ledger::check_integrity(&other, &config).unwrap();
+        assert_eq!(ledger::digests(&other, &config).unwrap(), before, "{kind:?}");
+    }
 }

@@ -84,8 +84,7 @@ fn beside_stock(journal: Journal, page_size: u32) {
     let directory = scratch().unwrap();
     let stock = run(&scene(Top::Plain, journal, page_size, directory.path()));
     let tops = [Top::Beside, Top::Tdekit, Top::Fresh];
-    // Freshness refuses the modes without a journal on disk.
-    for top in tops.into_iter().filter(|&top| top != Top::Fresh || journal != Journal::Memory) {
+    for top in tops {
         let directory = scratch().unwrap();
         let ours = run(&scene(top, journal, page_size, directory.path()));
         let (mut met, mut roles, mut failures) = (0, BTreeSet::new(), Vec::new());
