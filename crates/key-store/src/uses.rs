@@ -45,8 +45,8 @@ impl Use {
     }
 }
 
-/// What is known: uses, and by certificate the number of those that were forgotten, which may need
-/// it all the same.
+/// The content of the list: uses, and for each certificate the number of forgotten files, which
+/// may still need it.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Known {
     uses: Vec<Use>,
@@ -61,7 +61,7 @@ struct Listing {
     forgotten: Vec<Forgotten>,
 }
 
-/// How many files of a certificate were forgotten.
+/// The number of forgotten files of a certificate, in JSON.
 #[derive(Serialize, Deserialize)]
 struct Forgotten {
     certificate: String,

@@ -87,7 +87,7 @@ fn temporary_databases_do_not_stay_for_ever() {
     assert_eq!(paths.len(), 2, "{paths:?}");
     assert_eq!(paths[1], last);
     assert!(fs::metadata(bench.home.path().join("uses.json")).unwrap().len() < 1000);
-    // What was forgotten may have been moved: dropping the certificate stays refused.
+    // A forgotten file may have been moved: dropping the certificate stays refused.
     let mut file_id = [0; 16];
     file_id[..8].copy_from_slice(&1000u64.to_le_bytes());
     bench.store().forget_use(&bench.sha256("AppCert"), file_id).unwrap();

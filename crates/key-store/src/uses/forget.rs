@@ -1,8 +1,8 @@
-//! What is forgotten of files that are gone.
+//! The rules by which files that are gone are forgotten.
 //!
-//! That a file is not where it was is no proof that it is gone: it may have been moved, its volume
-//! may not be mounted, its directory not readable. So what counts on the list must not change by
-//! forgetting: a certificate that files needed stays refused to who drops it, and a database that
+//! A missing file may have been moved, its volume may not be mounted, or its directory may not be
+//! readable. So forgetting must not change the answer of a command: a certificate that files needed
+//! stays refused to whoever drops it (the list counts what was forgotten), and a database that
 //! somebody would miss stays known. Besides what our own commands decrypted, replaced or removed,
 //! only what programs make and remove by the hundred is forgotten, of each kind all but the newest.
 
@@ -21,7 +21,7 @@ const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 const KEPT_OF_PATH: usize = 10;
 /// Of the files that a directory does not have any more, so many are known.
 const KEPT_OF_DIRECTORY: usize = 100;
-/// Who is gone sooner was made for a purpose of the day.
+/// Files that disappear sooner than this count as short-lived.
 const SHORT_LIFE_S: i64 = 30 * 24 * 3600;
 
 /// Forgets what the use that was added last shows to be gone: others of its certificate. Returns
