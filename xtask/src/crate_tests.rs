@@ -193,7 +193,7 @@ mod tests {
     fn programs_are_those_of_the_packages_asked_for() {
         let built = Built::of(&["-p", "tdekit-system-use"]).unwrap();
         assert!(!built.programs.is_empty());
-        let package = root().join("tests/system-use");
+        let package = root().join("crates/bench/use");
         assert!(built.programs.iter().all(|program| program.package == package));
         assert!(built.documented);
         let listed = built.programs[0].command().arg("--list").output().unwrap();

@@ -47,7 +47,7 @@ const DEPENDENCIES: [(&str, &str); 5] = [
             r#"features = ["aws_lc_rs", "fips", "std", "tls12"] }"#
         ),
     ),
-    ("tdekit-key-crypto", r#"{ path = "crates/key-crypto", features = ["fips"] }"#),
+    ("tdekit-key-crypto", r#"{ path = "crates/key/crypto", features = ["fips"] }"#),
 ];
 
 /// Packages that the FIPS build takes older ones of, as newer ones ask for a newer aws-lc-rs, and

@@ -32,14 +32,14 @@ const FORBIDDEN_ANYWHERE: &[&str] =
 
 /// Packages that open no file and no socket (ARCHITECTURE.md).
 const PURE: &[&str] =
-    &["crates/sqlite-page/src/", "crates/backup-media/src/", "crates/wire-tds/src/"];
+    &["crates/sqlite/page/src/", "crates/backup/media/src/", "crates/wire/tds/src/"];
 const FORBIDDEN_IN_PURE: &[&str] = &["std::fs", "std::net", "std::process", "std::env", "libc::"];
 
 /// A package that defines a format, and the document that lays it down.
 const FORMATS: &[(&str, &str)] = &[
-    ("crates/key-store", "docs/format/keystore.md"),
-    ("crates/sqlite-page", "docs/format/page.md"),
-    ("crates/backup-media", "docs/format/media.md"),
+    ("crates/key/store", "docs/format/keystore.md"),
+    ("crates/sqlite/page", "docs/format/page.md"),
+    ("crates/backup/media", "docs/format/media.md"),
 ];
 
 /// Documents of the repository itself.
@@ -169,9 +169,9 @@ mod tests {
 
     #[test]
     fn pure_packages_open_nothing() {
-        assert_eq!(broken("crates/sqlite-page/src/lib.rs", "use std::fs::File;"), 1);
-        assert_eq!(broken("crates/sqlite-page/tests/a.rs", "use std::fs::File;"), 0);
-        assert_eq!(broken("crates/sqlite-vfs/src/lib.rs", "use std::fs::File;"), 0);
+        assert_eq!(broken("crates/sqlite/page/src/lib.rs", "use std::fs::File;"), 1);
+        assert_eq!(broken("crates/sqlite/page/tests/a.rs", "use std::fs::File;"), 0);
+        assert_eq!(broken("crates/sqlite/vfs/src/lib.rs", "use std::fs::File;"), 0);
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
     fn documents_of_formats_must_be() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(documents(root.path()).len(), DOCUMENTS.len());
-        std::fs::create_dir_all(root.path().join("crates/sqlite-page")).unwrap();
+        std::fs::create_dir_all(root.path().join("crates/sqlite/page")).unwrap();
         assert_eq!(documents(root.path()).len(), DOCUMENTS.len() + 1);
     }
 }

@@ -1,0 +1,68 @@
+//! Reports that tests have in common: those of one document, their summaries computed anew.
+
+use crate::index::Stage;
+use crate::model::Results;
+use crate::report::Report;
+
+const EXAMPLE: &str = include_str!("../../../../tests/fixtures/results/example.json");
+
+/// A run of all experiments.
+pub(crate) fn whole() -> Results {
+    let mut results = crate::json::from_json(EXAMPLE).unwrap();
+    crate::summarize(&mut results);
+    results
+}
+
+/// The run of one mix alone.
+pub(crate) fn example() -> Results {
+    Results { backup: None, oltp: None, messages: None, ..whole() }
+}
+
+/// Three restarts of two pairs; encrypted takes 1.1 times as long with 1.2 times the CPU, the
+/// peer 3 times the base and 2.5 times its own plain side.
+pub(crate) fn embedded() -> Report {
+    whole().embedded.unwrap()
+}
+
+/// Three blocks. Times of a block grow with its number; AES_256 takes 1.1 times as long to the disk
+/// and 1.3 times to memory, with twice the CPU and 0.02 % more bytes; the other tool takes 4 times
+/// as long as none.
+pub(crate) fn backup() -> Report {
+    whole().backup.unwrap()
+}
+
+/// Three restarts of two pairs. At 1 thread the encrypted side does 0.96 of the transactions with
+/// 1.05 times the CPU each, at 8 threads 0.99 and 1.10; the peer 0.80 and 1.25 in both.
+pub(crate) fn oltp() -> Report {
+    whole().oltp.unwrap()
+}
+
+/// Three restarts of two pairs: encrypted takes 1.1 times as long, 1.25 times the server's CPU and
+/// 20 times its context switches.
+pub(crate) fn messages() -> Report {
+    let mut report = messages_with_everything();
+    report.sides.retain(|side| side.id != "direct");
+    report.cells.retain(|cell| cell.id == "loop");
+    report.runs.retain(|run| run.cell == "loop");
+    report.idle.clear();
+    summarize(&mut report);
+    report
+}
+
+/// With a cell that SQLite does directly in half the CPU, and connections that wait.
+pub(crate) fn messages_with_everything() -> Report {
+    whole().messages.unwrap()
+}
+
+/// All of these words stand in a text.
+#[track_caller]
+pub(crate) fn holds<const N: usize>(text: &str, all: [&str; N]) {
+    for wanted in all {
+        assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
+    }
+}
+
+/// Computes the summary anew, of a run of a fixed length.
+pub(crate) fn summarize(report: &mut Report) {
+    report.summary = crate::summary::summary(report, Stage::fixed(0.95));
+}
