@@ -1,24 +1,42 @@
-# A door to `cargo xtask`, which does the work. `make bench` and `make test` are all that a fresh
-# machine needs: each installs what is missing, builds, and runs.
+# `make bench` and `make test` are all that a fresh machine needs: each installs what is missing,
+# builds, and runs. The rest is `cargo xtask`.
 
 SHELL := /bin/bash
 # Rust's and Go's own installers put their programs here, and not every shell has that yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
 
-.PHONY: help bench test check setup interop
+BUILT := $(or $(CARGO_TARGET_DIR),target)/release
+# The bench prices SQLite with these alone; servers need the plugin, and the bench's code for them.
+BENCH := -p tdekit -p tdekit-bench-run -p tdekit-sqlite-vfs
+SERVERS := -p tdekit-mariadb-plugin --features tdekit/mariadb,tdekit-bench-run/servers
+WITH_SERVERS := $(if $(findstring oltp,$(ARGS))$(findstring sql:,$(ARGS)),$(SERVERS))
+
+.PHONY: help bench build test test-all check setup interop bootstrap
 
 help:
-	@echo 'make bench   build all in release, then price encryption: a table and a report file'
-	@echo '             make bench DB=app.db does so on a database of yours, which is only read'
-	@echo 'make test    install what the tests need, and run everything'
-	@echo 'make check   format, rules, lints, documents, unit tests; every warning is an error'
+	@echo 'make bench     build the extension and the bench in release, then price encryption: a table'
+	@echo '               and a report file; make bench DB=app.db does so on a database of yours,'
+	@echo '               which is only read; ARGS="..." is passed to tdekit bench'
+	@echo 'make build     build all that is shipped in release, in target/release'
+	@echo 'make test      install what the tests need, and run the short form of all (15 minutes)'
+	@echo 'make test-all  run everything in full, packages and FIPS too (hours)'
+	@echo 'make check     format, rules, lints, documents, unit tests; every warning is an error'
 	@echo 'cargo xtask --help shows the rest'
 
-bench: bootstrap
-	@cargo xtask bench $(if $(DB),"$(DB)") $(ARGS)
+bench:
+	@xtask/bootstrap.sh bench
+	@echo 'bench: building the extension and the bench: about 3 minutes on 2 processors, once' >&2
+	cargo build --release --no-default-features $(BENCH) $(WITH_SERVERS)
+	@$(BUILT)/tdekit bench $(if $(DB),"$(DB)") $(ARGS)
+
+build: bootstrap
+	@cargo xtask build
 
 test: bootstrap
 	@cargo xtask test
+
+test-all: bootstrap
+	@cargo xtask test --all
 
 check: bootstrap
 	@cargo xtask setup --purpose build
@@ -30,6 +48,5 @@ setup: bootstrap
 interop: bootstrap
 	@cargo xtask interop
 
-.PHONY: bootstrap
 bootstrap:
 	@xtask/bootstrap.sh

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What must be there before cargo can run at all: a linker, and Rust of the version that
-# Cargo.toml names. The rest is `cargo xtask setup`.
+# Cargo.toml names; with `bench`, also the SQLite that the bench prices. The rest is
+# `cargo xtask setup`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -39,5 +40,11 @@ found="$(cargo --version | cut -d' ' -f2)"
 if [ "$(printf '%s\n' "$needed" "$found" | sort -V | head -n 1)" != "$needed" ]; then
   echo "error: Rust $needed or newer is needed; cargo here is $found" >&2
   echo "hint: rustup update stable" >&2
+  exit 1
+fi
+
+if [ "${1:-}" = bench ] && ! command -v sqlite3 >/dev/null && ! install libsqlite3-0 sqlite3; then
+  echo "error: the system's SQLite (sqlite3) is missing and cannot be installed from here" >&2
+  echo "hint: as root, apt-get install libsqlite3-0 sqlite3" >&2
   exit 1
 fi

@@ -1,6 +1,5 @@
-//! `cargo xtask attack`: the attacks on the command's verdicts, with the release build.
+//! `cargo xtask attack`: the attacks on the command's verdicts.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -8,34 +7,36 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::process::{cargo, run, shown, target_dir};
-use crate::release;
 use crate::s3_server::S3Server;
+use crate::shipped;
 use crate::tally::Tally;
 
-/// How long the short form attacks, in `cargo xtask test`.
-const SHORT: Duration = Duration::from_secs(30);
+/// How long `make test` attacks.
+pub(crate) const SHORT: Duration = Duration::from_secs(20);
+/// How long the full form attacks.
+pub(crate) const FULL: Duration = Duration::from_secs(60);
 
 /// Attacks for the given time and shows the table.
 ///
 /// # Errors
 /// When a build fails, or an attack had an outcome that it must not have.
-pub(crate) fn attack(time: &str, only: Option<&str>, built: Option<&Path>) -> Result<()> {
+pub(crate) fn attack(time: &str, only: Option<&str>) -> Result<()> {
     let seconds = seconds(time)?;
     let server = S3Server::start()?;
-    let mut command = program(seconds, built)?;
+    let mut command = program(seconds)?;
     if let Some(only) = only {
         command.args(["--only", only]);
     }
     run(command.envs(server.environment()))
 }
 
-/// The short form: each attack counts as a test.
+/// Attacks for `time`; each attack counts as a test.
 ///
 /// # Errors
 /// When the attacks cannot be made.
-pub(crate) fn short() -> Result<Tally> {
+pub(crate) fn counted(time: Duration) -> Result<Tally> {
     let server = S3Server::start()?;
-    let mut command = program(SHORT.as_secs(), None)?;
+    let mut command = program(time.as_secs())?;
     command.arg("--json").envs(server.environment());
     eprintln!("$ {}", shown(&command));
     let ended = command.stdin(Stdio::null()).output().context("start the attacks")?;
@@ -67,18 +68,12 @@ struct Row {
     examples: Vec<String>,
 }
 
-fn program(seconds: u64, built: Option<&Path>) -> Result<Command> {
-    let programs = match built {
-        Some(directory) => directory.canonicalize().context("find the built programs")?,
-        None => {
-            release::build()?;
-            target_dir().join("release")
-        }
-    };
+fn program(seconds: u64) -> Result<Command> {
     // With the workspace's features, so that nothing is compiled a second time.
     run(cargo().args(["build", "--workspace", "--bin", "tdekit-attacks"]))?;
     let mut command = Command::new(target_dir().join("debug/tdekit-attacks"));
-    command.arg("--programs").arg(programs).args(["--seconds", &seconds.to_string()]);
+    command.arg("--programs").arg(shipped::directory());
+    command.args(["--seconds", &seconds.to_string()]);
     Ok(command)
 }
 

@@ -2,10 +2,11 @@
 
 use anyhow::{Context, Result, bail};
 
-use crate::crate_tests::cargo_test;
+use crate::crate_tests::{Form, TestBuild};
+use crate::plane::workspace;
 use crate::process::{cargo, output, run};
 use crate::s3_server::S3Server;
-use crate::tidy::tidy;
+use crate::times::Times;
 
 /// Format, rules, lints and documents with every warning denied, and the tests if asked. Each step
 /// runs, whatever became of those before it: one run shows all there is to mend.
@@ -27,11 +28,7 @@ pub(crate) fn check(tests: bool) -> Result<()> {
         ("doc", run(&mut doc)),
     ];
     if tests {
-        let server = S3Server::start()
-            .inspect_err(|error| eprintln!("check: without an S3 server: {error:#}"))
-            .ok();
-        let tests = cargo_test(server.as_ref()).and_then(|tally| tally.all_passed());
-        steps.push(("test", tests));
+        steps.push(("test", tests_of_all()));
     }
     let failed: Vec<_> =
         steps.iter().filter_map(|(name, result)| result.is_err().then_some(*name)).collect();
@@ -41,4 +38,23 @@ pub(crate) fn check(tests: bool) -> Result<()> {
         }
     }
     if failed.is_empty() { Ok(()) } else { bail!("check: {} failed", failed.join(", ")) }
+}
+
+/// The rules of ARCHITECTURE.md that a compiler does not know.
+///
+/// # Errors
+/// When one is broken.
+pub(crate) fn tidy() -> Result<()> {
+    run(cargo().args(["run", "--quiet", "--package", "xtask-tidy"]))
+}
+
+fn tests_of_all() -> Result<()> {
+    let server = S3Server::start()
+        .inspect_err(|error| eprintln!("check: without an S3 server: {error:#}"))
+        .ok();
+    let packages: Vec<_> = workspace()?.iter().map(|each| each.name.to_string()).collect();
+    let mut times = Times::default();
+    let tally = TestBuild::whole()?.run(&packages, Form::Short, server.as_ref(), &mut times)?;
+    print!("{}", times.table("test programs"));
+    tally.all_passed()
 }

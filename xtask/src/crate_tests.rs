@@ -1,141 +1,193 @@
-//! The crates' own tests. Test programs run two at a time: each has stretches in which it waits for
-//! a disk, a clock or its last test.
+//! The crates' own tests: built once, run by package. Test programs run two at a time: each has
+//! stretches in which it waits for a disk, a clock or its last test.
+//!
+//! `cargo-nextest` would run a process a test. Suites that share a server or a recording among
+//! their tests would make it anew for each, and to compile nextest takes longer than the tests of
+//! a plane.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use cargo_metadata::Message;
 
-use crate::plane::Plane;
-use crate::process::{cargo, kill_tree, root, shown};
+use crate::plane::{directory_of, workspace};
+use crate::process::{cargo, kill_tree, root, shown, target_dir};
 use crate::s3_server::S3Server;
 use crate::tally::Tally;
+use crate::times::Times;
 
 /// A test that prints nothing for so long hangs: it is killed, and is a failure.
 const SILENCE_LIMIT: Duration = Duration::from_mins(10);
 /// Test programs that run side by side; each runs as many tests as there are processors.
 const LANES: usize = 2;
+/// Packages whose tests take longest: they begin first, so that no lane waits for one at the end.
+const LONGEST: [&str; 4] =
+    ["tdekit", "tdekit-faults-mariadb", "tdekit-faults-sqlite", "tdekit-bench-run"];
 
-/// Runs the tests of every package, shows their output, and counts them. Tests that need a server
-/// are skipped without one, but fail in CI.
-///
-/// # Errors
-/// When a test cannot be compiled, a program cannot be started or its output cannot be read.
-/// Failing tests are no error here.
-pub(crate) fn cargo_test(server: Option<&S3Server>) -> Result<Tally> {
-    test_of(&["--workspace"], server)
+/// How much of the tests is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Minutes for all: sampled crashes, kills, flips.
+    Short,
+    /// With the tests that the short form ignores, and `TDEKIT_FULL` for those that have more to
+    /// try, and tests in documentation.
+    Full,
 }
 
-/// Runs the tests of one plane's packages. Those that need a server pass over it.
-///
-/// # Errors
-/// As [`cargo_test`].
-pub(crate) fn cargo_test_of(plane: Plane) -> Result<Tally> {
-    let packages: Vec<_> = plane.packages().iter().flat_map(|package| ["-p", package]).collect();
-    test_of(&packages, None)
-}
-
-fn test_of(packages: &[&str], server: Option<&S3Server>) -> Result<Tally> {
-    let with_server = |command: &mut Command| {
-        if let Some(server) = server {
-            command.envs(server.environment());
-        }
-    };
-    let built = Built::of(packages)?;
-    let queue = Mutex::new(built.programs.iter());
-    let total = Mutex::new(Tally::default());
-    let lane = || -> Result<()> {
-        loop {
-            let next = queue.lock().ok().and_then(|mut queue| queue.next());
-            let Some(program) = next else { return Ok(()) };
-            let mut command = program.command();
-            with_server(&mut command);
-            // Kept, so that one program's lines stay together.
-            let mut said = format!("$ {}\n", shown(&command)).into_bytes();
-            let tally = run_counted(&mut command, SILENCE_LIMIT, &mut said)?;
-            if let Ok(mut total) = total.lock() {
-                std::io::stdout().write_all(&said)?;
-                total.add(tally);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
-        lanes.into_iter().try_for_each(|lane| match lane.join() {
-            Ok(result) => result,
-            Err(_) => bail!("a lane of tests panicked"),
-        })
-    })?;
-    let mut tally = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if built.documented {
-        let mut command = cargo();
-        command.args(["test", "--no-fail-fast", "--doc"]).args(packages);
-        with_server(&mut command);
-        eprintln!("$ {}", shown(&command));
-        tally.add(run_counted(&mut command, SILENCE_LIMIT, &mut std::io::stdout())?);
-    }
-    Ok(tally)
-}
-
-/// What `cargo test --no-run` built.
-struct Built {
+/// The workspace's programs and test programs, compiled for tests.
+pub(crate) struct TestBuild {
     programs: Vec<Program>,
-    /// Whether a library's documentation may hold tests.
-    documented: bool,
 }
 
-/// A test program, and its package's directory.
+/// A test program, and its package.
 struct Program {
     file: PathBuf,
-    package: PathBuf,
+    package: String,
+    /// The package's directory.
+    directory: PathBuf,
 }
 
-impl Built {
-    fn of(packages: &[&str]) -> Result<Self> {
+impl TestBuild {
+    /// Compiles all: libraries, programs, test programs.
+    ///
+    /// # Errors
+    /// When something does not compile.
+    pub(crate) fn whole() -> Result<Self> {
+        Self::built(&["--workspace".to_owned()])
+    }
+
+    /// Compiles some packages.
+    ///
+    /// # Errors
+    /// When something does not compile, or there is no such package.
+    pub(crate) fn of(packages: &[String]) -> Result<Self> {
+        let words: Vec<_> =
+            packages.iter().flat_map(|package| ["-p".to_owned(), package.clone()]).collect();
+        Self::built(&words)
+    }
+
+    fn built(packages: &[String]) -> Result<Self> {
         let mut build = cargo();
-        build.args(["test", "--no-run", "--quiet"]).args(packages);
+        build.args(["build", "--lib", "--bins", "--tests"]).args(packages);
         eprintln!("$ {}", shown(&build));
         build.arg("--message-format=json-render-diagnostics");
         let mut child = build.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take().context("a piped child has no standard output")?;
-        let mut built = Self { programs: Vec::new(), documented: false };
+        let names = workspace()?;
+        let mut programs = Vec::new();
         for message in Message::parse_stream(BufReader::new(stdout)) {
             let Message::CompilerArtifact(artifact) = message? else { continue };
-            built.documented |= artifact.target.doctest && is_ours(artifact.manifest_path.as_ref());
-            let package = artifact.manifest_path.parent().map(|dir| dir.as_std_path().to_owned());
+            let package = names.iter().find(|each| each.id == artifact.package_id);
             if let (Some(file), Some(package), true) =
                 (artifact.executable, package, artifact.profile.test)
             {
-                built.programs.push(Program { file: file.into(), package });
+                let directory = root().join(directory_of(package));
+                programs.push(Program {
+                    file: file.into(),
+                    package: package.name.to_string(),
+                    directory,
+                });
             }
         }
         let status = child.wait()?;
         if !status.success() {
             bail!("`{}` failed: {status}", shown(&build));
         }
-        if built.programs.is_empty() {
+        if programs.is_empty() {
             bail!("`{}` built no test program", shown(&build));
         }
-        // The order in which they are built changes from run to run.
-        built.programs.sort_by(|a, b| (&a.package, &a.file).cmp(&(&b.package, &b.file)));
-        Ok(built)
+        programs.sort_by_key(Program::turn);
+        Ok(Self { programs })
+    }
+
+    /// Where the programs and libraries lie.
+    pub(crate) fn directory(&self) -> PathBuf {
+        target_dir().join("debug")
+    }
+
+    /// Runs the tests of `packages`, shows their output, and counts them; how long each program
+    /// took goes to `times`. Tests that need a server are skipped without one, but fail in CI.
+    ///
+    /// # Errors
+    /// When a program cannot be started or its output cannot be read. Failing tests are no error
+    /// here.
+    pub(crate) fn run(
+        &self,
+        packages: &[String],
+        form: Form,
+        server: Option<&S3Server>,
+        times: &mut Times,
+    ) -> Result<Tally> {
+        let chosen = self.programs.iter().filter(|each| packages.contains(&each.package));
+        let queue = Mutex::new(chosen);
+        let total = Mutex::new((Tally::default(), times));
+        let lane = || -> Result<()> {
+            loop {
+                let next = queue.lock().ok().and_then(|mut queue| queue.next());
+                let Some(program) = next else { return Ok(()) };
+                let mut command = program.command(form, server);
+                // Kept, so that one program's lines stay together.
+                let mut said = format!("$ {}\n", shown(&command)).into_bytes();
+                let begun = Instant::now();
+                let tally = run_counted(&mut command, SILENCE_LIMIT, &mut said)?;
+                if let Ok(mut total) = total.lock() {
+                    std::io::stdout().write_all(&said)?;
+                    total.0.add(tally);
+                    total.1.add(program.name(), begun.elapsed());
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
+            lanes.into_iter().try_for_each(|lane| match lane.join() {
+                Ok(result) => result,
+                Err(_) => bail!("a lane of tests panicked"),
+            })
+        })?;
+        let (mut tally, times) =
+            total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let documented: Vec<_> = packages.iter().filter(|each| has_library(each)).collect();
+        if form == Form::Full && !documented.is_empty() {
+            let mut command = cargo();
+            command.args(["test", "--no-fail-fast", "--doc"]);
+            command.args(documented.iter().flat_map(|each| ["-p", each.as_str()]));
+            eprintln!("$ {}", shown(&command));
+            let tests = || run_counted(&mut command, SILENCE_LIMIT, &mut std::io::stdout());
+            tally.add(times.of("documentation", tests)?);
+        }
+        Ok(tally)
     }
 }
 
-fn is_ours(manifest: &Path) -> bool {
-    manifest.starts_with(root())
-}
-
 impl Program {
+    /// The order in which they run; that in which they are built changes from run to run.
+    fn turn(&self) -> (usize, String, PathBuf) {
+        let rank = LONGEST.iter().position(|name| *name == self.package);
+        (rank.unwrap_or(LONGEST.len()), self.package.clone(), self.file.clone())
+    }
+
+    /// Its package, and its name without the hash that cargo gives it.
+    fn name(&self) -> String {
+        let file = self.file.file_name().unwrap_or_default().to_string_lossy();
+        let name = file.rsplit_once('-').map_or(file.as_ref(), |(name, _)| name);
+        format!("{} {name}", self.package)
+    }
+
     /// Runs it as `cargo test` would.
-    fn command(&self) -> Command {
+    fn command(&self, form: Form, server: Option<&S3Server>) -> Command {
         let mut command = Command::new(&self.file);
-        command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);
+        command.current_dir(&self.directory).env("CARGO_MANIFEST_DIR", &self.directory);
+        if let Some(server) = server {
+            command.envs(server.environment());
+        }
+        if form == Form::Full {
+            command.arg("--include-ignored").env("TDEKIT_FULL", "1");
+        }
         command
     }
 }
@@ -185,20 +237,41 @@ fn run_counted(
     Ok(tally)
 }
 
+/// Whether a package has a library, whose documentation may hold tests.
+fn has_library(package: &str) -> bool {
+    workspace().is_ok_and(|packages| {
+        let package = packages.iter().find(|each| each.name == package);
+        package.is_some_and(|package| package.targets.iter().any(|target| target.doctest))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn programs_are_those_of_the_packages_asked_for() {
-        let built = Built::of(&["-p", "tdekit-system-use"]).unwrap();
+        let package = "tdekit-system-use".to_owned();
+        let built = TestBuild::of(std::slice::from_ref(&package)).unwrap();
         assert!(!built.programs.is_empty());
-        let package = root().join("crates/bench/use");
         assert!(built.programs.iter().all(|program| program.package == package));
-        assert!(built.documented);
-        let listed = built.programs[0].command().arg("--list").output().unwrap();
+        let first = &built.programs[0];
+        assert_eq!(first.directory, root().join("crates/bench/use"));
+        assert_eq!(first.name(), "tdekit-system-use tdekit_system_use");
+        let mut listed = first.command(Form::Short, None);
+        let listed = listed.arg("--list").output().unwrap();
         assert!(String::from_utf8_lossy(&listed.stdout).contains(": test"));
-        assert!(Built::of(&["-p", "no-such-package"]).is_err());
+        assert!(TestBuild::of(&["no-such-package".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn the_full_form_runs_what_the_short_one_ignores() {
+        let program = |form| {
+            let [file, directory] = ["a-0", "."].map(PathBuf::from);
+            Program { file, package: "a".to_owned(), directory }.command(form, None)
+        };
+        assert_eq!(program(Form::Full).get_args().count(), 1);
+        assert_eq!(program(Form::Short).get_args().count(), 0);
     }
 
     fn counted(script: &str) -> Tally {

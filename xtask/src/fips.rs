@@ -74,7 +74,7 @@ pub(crate) enum Action {
 pub(crate) fn fips(action: &Action) -> Result<()> {
     match action {
         Action::Build => build(true).map(drop),
-        Action::Test => crate::close(&test()?),
+        Action::Test => crate::tiers::close(&test()?),
         Action::Lock => lock(),
     }
 }

@@ -1,11 +1,11 @@
 //! The workspace's own commands. `make` is a door to them; see README.md.
 
 mod attack;
-mod beside;
 mod check;
 mod crate_tests;
 mod documents;
 mod fips;
+mod full;
 mod fuzz;
 mod interop;
 mod mtr;
@@ -13,22 +13,27 @@ mod mysql;
 mod package;
 mod plane;
 mod process;
-mod release;
+mod reach;
 mod room;
 mod s3_server;
 mod setup;
 mod setup_services;
+mod shipped;
 mod sqlite_suite;
+mod suite;
 mod tally;
-mod tidy;
+mod tiers;
+mod times;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, bail};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-use crate::beside::Beside;
+use crate::interop::Choice;
 use crate::plane::Plane;
 use crate::s3_server::S3Server;
 use crate::setup::Purpose;
@@ -56,16 +61,23 @@ enum Task {
     },
     /// The rules of ARCHITECTURE.md that a compiler does not know.
     Tidy,
-    /// Set up, build, and run every test: the crates' own, attacks, documents, interop programs.
+    /// Build all that is shipped in release.
+    Build,
+    /// Set up, build, and run the short form of every test, README's commands, and one real client
+    /// an interface.
     Test {
         /// Only the crates' own tests of one plane, without set-up or servers.
         plane: Option<Plane>,
+        /// Everything in its full form; what passes is recorded in .ci/full.
+        #[arg(long, conflicts_with = "plane")]
+        all: bool,
     },
-    /// Build in release and run `tdekit bench`, on the embedded default or on what is given.
-    Bench {
-        /// Passed to `tdekit bench`.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
+    /// Run in full the suites that have changed since their last full run, as far as the time of
+    /// a landing goes.
+    Land {
+        /// How many seconds the landing has taken before.
+        #[arg(long, default_value_t = 0, value_name = "SECONDS")]
+        spent: u64,
     },
     /// Run the interop programs against an encrypted database, and the packages' databases.
     Interop {
@@ -74,6 +86,9 @@ enum Task {
         /// Without encryption: checks the programs themselves.
         #[arg(long)]
         plain: bool,
+        /// Run the programs in this directory and build none.
+        #[arg(long)]
+        built: Option<PathBuf>,
     },
     /// Attack the command's verdicts: damage what stands around each part, stop commands midway.
     Attack {
@@ -142,7 +157,8 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse().task) {
+    let task = Arguments::parse().task;
+    match process::find_root().and_then(|_| run(task)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -155,19 +171,29 @@ fn run(task: Task) -> Result<()> {
     match task {
         Task::Setup { purpose } => setup::setup(purpose),
         Task::Check { no_tests } => check::check(!no_tests),
-        Task::Tidy => tidy::tidy(),
-        Task::Test { plane: None } => test(),
-        Task::Test { plane: Some(plane) } => close(&crate_tests::cargo_test_of(plane)?),
-        Task::Bench { arguments } => release::bench(&arguments),
-        Task::Interop { name, plain } => {
-            let tally = interop::interop(name.as_deref(), plain)?;
-            close(&tally)
+        Task::Tidy => check::tidy(),
+        Task::Build => {
+            setup::setup(Purpose::Build)?;
+            shipped::release().map(|built| println!("built: {}", built.display()))
+        }
+        Task::Test { all: true, .. } => tiers::all(),
+        Task::Test { plane: None, .. } => tiers::test(),
+        Task::Test { plane: Some(plane), .. } => tiers::plane(plane),
+        Task::Land { spent } => tiers::land(Duration::from_secs(spent)),
+        Task::Interop { name, plain, built } => {
+            if !plain {
+                shipped::use_built(built.as_deref())?;
+            }
+            let choice = name.as_deref().map_or(Choice::All, Choice::Named);
+            tiers::close(&interop::interop(choice, plain)?)
         }
         Task::Attack { time, only, built } => {
-            attack::attack(&time, only.as_deref(), built.as_deref())
+            shipped::use_built(built.as_deref())?;
+            attack::attack(&time, only.as_deref())
         }
         Task::Documents { name, built } => {
-            close(&documents::documents(name.as_deref(), built.as_deref())?)
+            shipped::use_built(built.as_deref())?;
+            tiers::close(&documents::documents(name.as_deref())?)
         }
         Task::S3 { command } => beside_s3(&command),
         Task::Mysql { without_keyring, command } => mysql::beside_mysql(&command, !without_keyring),
@@ -179,36 +205,8 @@ fn run(task: Task) -> Result<()> {
     }
 }
 
-fn test() -> Result<()> {
-    setup::setup(Purpose::Test)?;
-    room::for_tests()?;
-    release::build()?;
-    let server = S3Server::start()?;
-    let mut tally = crate_tests::cargo_test(Some(&server))?;
-    drop(server);
-    tally.add(attack::short()?);
-    // Commands and clients run one after the other and leave processors idle; to build does not.
-    let fips = Beside::start("fips", &["fips", "test"])?;
-    tally.add(documents::documents(None, None)?);
-    tally.add(interop::interop(None, false)?);
-    tally.add(fips.finish()?);
-    close(&tally)
-}
-
 fn beside_s3(words: &[String]) -> Result<()> {
     let server = S3Server::start()?;
     let (program, arguments) = words.split_first().context("no command")?;
     process::run(Command::new(program).args(arguments).envs(server.environment()))
-}
-
-/// Prints the failures with their causes, and the closing line.
-fn close(tally: &tally::Tally) -> Result<()> {
-    for account in &tally.accounts {
-        println!("{account}");
-    }
-    for name in &tally.failures {
-        println!("failed: {name}");
-    }
-    println!("{} passed, {} failed", tally.passed, tally.failures.len());
-    if tally.failures.is_empty() { Ok(()) } else { bail!("tests failed") }
 }

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::process::{output, root, shown, target_dir};
-use crate::release;
+use crate::shipped;
 
 /// The package's own program.
 pub(crate) const RUNNER: &str = "/usr/share/mysql/mysql-test/mariadb-test-run.pl";
@@ -143,8 +143,7 @@ fn command() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os("TDEKIT_COMMAND") {
         return Ok(named.into());
     }
-    release::build()?;
-    Ok(release::command_path())
+    Ok(shipped::release()?.join("tdekit"))
 }
 
 fn tdekit(command: &Path, home: &Path, words: &[&str]) -> Result<String> {

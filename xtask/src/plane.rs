@@ -1,15 +1,20 @@
-//! The planes of the workspace, and the packages whose tests are a plane's own.
+//! The planes of the workspace: a folder each.
 
+use cargo_metadata::{MetadataCommand, Package};
 use clap::ValueEnum;
 
-/// A column of the picture in ARCHITECTURE.md.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+use anyhow::{Context, Result};
+
+use crate::process::root;
+
+/// A column of the picture in ARCHITECTURE.md; its name is that of its folder below `crates`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum Plane {
     /// Primitives and the key store.
     Key,
-    /// The page codec, the VFS and conversions; not the fault suites.
+    /// The page codec, the VFS, conversions, and their fault suites.
     Sqlite,
-    /// The plugin and its administration; not the suites that start servers.
+    /// The plugin, its administration, private servers, and the fault suites on them.
     Mariadb,
     /// Media sets and the engine of backups.
     Backup,
@@ -17,37 +22,61 @@ pub(crate) enum Plane {
     Wire,
     /// The bench and its report.
     Bench,
-    /// The command's own tests.
+    /// The command.
     Command,
-    /// This program.
+    /// What stands beside `crates`: xtask, attacks, fuzz bodies.
     Tools,
 }
 
 impl Plane {
-    /// The packages whose tests belong to the plane.
-    pub(crate) fn packages(self) -> &'static [&'static str] {
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Key => &["tdekit-key-crypto", "tdekit-key-store", "tdekit-key-remote"],
-            Self::Sqlite => &["tdekit-sqlite-page", "tdekit-sqlite-vfs", "tdekit-sqlite-convert"],
-            Self::Mariadb => &["tdekit-mariadb-plugin", "tdekit-mariadb-admin"],
-            Self::Backup => &["tdekit-backup-media", "tdekit-backup-run"],
-            Self::Wire => &[
-                "tdekit-wire-tds",
-                "tdekit-wire-tsql",
-                "tdekit-wire-endpoint",
-                "tdekit-serve-host",
-            ],
-            Self::Bench => &[
-                "tdekit-bench-report",
-                "tdekit-bench-run",
-                "tdekit-sqlite-client",
-                "tdekit-system-use",
-                "tdekit-tds-client",
-            ],
-            Self::Command => &["tdekit"],
-            Self::Tools => &["xtask", "tdekit-attacks"],
+            Self::Key => "key",
+            Self::Sqlite => "sqlite",
+            Self::Mariadb => "mariadb",
+            Self::Backup => "backup",
+            Self::Wire => "wire",
+            Self::Bench => "bench",
+            Self::Command => "command",
+            Self::Tools => "tools",
         }
     }
+
+    /// Whether a package of `directory`, relative to the root, belongs to it.
+    pub(crate) fn holds(self, directory: &str) -> bool {
+        let mut parts = directory.split('/');
+        match parts.next() {
+            Some("crates") => parts.next() == Some(self.name()),
+            _ => self == Self::Tools,
+        }
+    }
+
+    /// The names of its packages.
+    ///
+    /// # Errors
+    /// When cargo does not list the workspace.
+    pub(crate) fn packages(self) -> Result<Vec<String>> {
+        let packages = workspace()?.into_iter();
+        let ours = packages.filter(|package| self.holds(&directory_of(package)));
+        Ok(ours.map(|package| package.name.to_string()).collect())
+    }
+}
+
+/// The packages of the workspace.
+///
+/// # Errors
+/// When cargo does not list them.
+pub(crate) fn workspace() -> Result<Vec<Package>> {
+    let metadata = MetadataCommand::new().current_dir(root()).no_deps().exec();
+    Ok(metadata.context("ask cargo for the workspace's packages")?.packages)
+}
+
+/// A package's directory, relative to the root.
+pub(crate) fn directory_of(package: &Package) -> String {
+    let manifest = package.manifest_path.as_std_path();
+    let directory = manifest.parent().unwrap_or(manifest);
+    directory.strip_prefix(root()).unwrap_or(directory).to_string_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -55,13 +84,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_plane_names_packages_that_are_there() {
-        let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec().unwrap();
-        for plane in Plane::value_variants() {
-            for name in plane.packages() {
-                let is_there = metadata.packages.iter().any(|package| package.name == *name);
-                assert!(is_there, "{plane:?}: {name}");
-            }
+    fn each_package_belongs_to_one_plane() {
+        for package in workspace().unwrap() {
+            let directory = directory_of(&package);
+            let planes = Plane::value_variants().iter().filter(|plane| plane.holds(&directory));
+            assert_eq!(planes.count(), 1, "{directory}");
         }
+    }
+
+    #[test]
+    fn a_plane_has_the_packages_of_its_folder() {
+        assert!(Plane::Sqlite.packages().unwrap().iter().any(|it| it == "tdekit-faults-sqlite"));
+        assert_eq!(Plane::Tools.packages().unwrap().iter().filter(|it| *it == "xtask").count(), 1);
     }
 }

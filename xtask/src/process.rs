@@ -3,13 +3,28 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
-/// The workspace's root directory.
+/// A file that only the workspace's root directory has.
+const OF_ROOT: &str = "xtask/Cargo.toml";
+
+/// Finds the workspace's root directory, at or above the current directory. A build that was copied
+/// with its tree works on the copy.
+///
+/// # Errors
+/// When the current directory is not within a checkout.
+pub(crate) fn find_root() -> Result<PathBuf> {
+    let here = std::env::current_dir().context("find the current directory")?;
+    let root = here.ancestors().find(|directory| directory.join(OF_ROOT).is_file());
+    root.map(Path::to_path_buf).context("run this within a checkout of tdekit")
+}
+
+/// The workspace's root directory; `main` has found it by [`find_root`].
 pub(crate) fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_path_buf()
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| find_root().unwrap_or_else(|_| PathBuf::from("."))).clone()
 }
 
 /// Cargo's target directory.

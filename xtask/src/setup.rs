@@ -19,10 +19,12 @@ use crate::setup_services::NoServices;
 pub(crate) enum Purpose {
     /// Build the workspace.
     Build,
-    /// Run the bench.
-    Bench,
-    /// Run every test.
+    /// Run `make test`.
     Test,
+    /// Run the suites that a landing may have to run in full.
+    Land,
+    /// Run every test.
+    All,
 }
 
 /// How a need's presence is found out.
@@ -62,38 +64,38 @@ const NEEDS: &[Need] = &[
     need(Purpose::Build, Probe::Program("cmake"), "cmake"),
     need(Purpose::Build, Probe::Program("pkg-config"), "pkg-config"),
     need(Purpose::Build, Probe::Program("git"), "git"),
-    need(Purpose::Bench, Probe::Library("libsqlite3.so.0"), "libsqlite3-0"),
-    need(Purpose::Bench, Probe::Program("sqlite3"), "sqlite3"),
+    need(Purpose::Test, Probe::Library("libsqlite3.so.0"), "libsqlite3-0"),
+    need(Purpose::Test, Probe::Program("sqlite3"), "sqlite3"),
     need(Purpose::Test, Probe::Program("strace"), "strace"),
-    need(Purpose::Test, Probe::Program("zsh"), "zsh"),
     need(Purpose::Test, Probe::Program("python3"), "python3"),
     need(Purpose::Test, Probe::PythonModule("pip"), "python3-pip"),
     need(Purpose::Test, Probe::Program("openssl"), "openssl"),
-    need(Purpose::Test, Probe::Program("node"), "nodejs"),
-    need(Purpose::Test, Probe::Program("npm"), "npm"),
-    need(Purpose::Test, Probe::NodeHeaders, "libnode-dev"),
-    need(Purpose::Test, Probe::Program("go"), "golang-go"),
-    need(Purpose::Test, Probe::Program("javac"), "default-jdk-headless"),
-    need(Purpose::Test, Probe::Program("mvn"), "maven"),
-    need(Purpose::Test, Probe::Program("chromium"), "chromium"),
-    need(Purpose::Test, Probe::Program("sqlitebrowser"), "sqlitebrowser"),
     need(Purpose::Test, Probe::Program("tsql"), "freetds-bin"),
     // Needed with a Go, Node or Maven of the distribution, which trust the system's store alone.
     need(Purpose::Test, Probe::File("/etc/ssl/certs/ca-certificates.crt"), "ca-certificates"),
-    need(Purpose::Test, Probe::File(PROJ_DATABASE), "proj-data"),
-    need(Purpose::Test, Probe::File(QCH_DATABASE), "qtsvg5-doc"),
     need(Purpose::Test, Probe::File("/usr/sbin/mariadbd"), "mariadb-server"),
     need(Purpose::Test, Probe::File("/usr/bin/mariadb-backup"), "mariadb-backup"),
-    need(Purpose::Test, Probe::File("/usr/lib/galera/libgalera_smm.so"), "galera-4"),
-    need(Purpose::Test, Probe::File("/usr/bin/socat"), "socat"),
-    need(Purpose::Test, Probe::Program("sysbench"), "sysbench"),
     need(Purpose::Test, Probe::Program("softhsm2-util"), "softhsm2"),
-    need(Purpose::Test, Probe::File(crate::mtr::RUNNER), "mariadb-test"),
     need(Purpose::Test, Probe::Program("dpkg-source"), "dpkg-dev"),
-    need(Purpose::Test, Probe::Program("mmdebstrap"), "mmdebstrap"),
-    need(Purpose::Test, Probe::Program("tclsh"), "tcl"),
-    need(Purpose::Test, Probe::File(crate::sqlite_suite::TCL_HEADER), "tcl-dev"),
-    need(Purpose::Test, Probe::File(crate::sqlite_suite::ZLIB_HEADER), "zlib1g-dev"),
+    need(Purpose::Test, Probe::Program("sysbench"), "sysbench"),
+    need(Purpose::Test, Probe::Program("zsh"), "zsh"),
+    need(Purpose::Land, Probe::Program("node"), "nodejs"),
+    need(Purpose::Land, Probe::Program("npm"), "npm"),
+    need(Purpose::Land, Probe::NodeHeaders, "libnode-dev"),
+    need(Purpose::Land, Probe::Program("go"), "golang-go"),
+    need(Purpose::Land, Probe::Program("javac"), "default-jdk-headless"),
+    need(Purpose::Land, Probe::Program("mvn"), "maven"),
+    need(Purpose::Land, Probe::Program("chromium"), "chromium"),
+    need(Purpose::Land, Probe::File(PROJ_DATABASE), "proj-data"),
+    need(Purpose::Land, Probe::File(QCH_DATABASE), "qtsvg5-doc"),
+    need(Purpose::Land, Probe::File("/usr/lib/galera/libgalera_smm.so"), "galera-4"),
+    need(Purpose::Land, Probe::File("/usr/bin/socat"), "socat"),
+    need(Purpose::All, Probe::Program("sqlitebrowser"), "sqlitebrowser"),
+    need(Purpose::All, Probe::File(crate::mtr::RUNNER), "mariadb-test"),
+    need(Purpose::All, Probe::Program("mmdebstrap"), "mmdebstrap"),
+    need(Purpose::All, Probe::Program("tclsh"), "tcl"),
+    need(Purpose::All, Probe::File(crate::sqlite_suite::TCL_HEADER), "tcl-dev"),
+    need(Purpose::All, Probe::File(crate::sqlite_suite::ZLIB_HEADER), "zlib1g-dev"),
 ];
 
 impl Probe {
@@ -214,7 +216,8 @@ mod tests {
     fn a_purpose_holds_the_needs_of_those_before_it() {
         let count = |purpose| NEEDS.iter().filter(|need| need.purpose <= purpose).count();
         assert!(0 < count(Purpose::Build));
-        assert!(count(Purpose::Build) < count(Purpose::Bench));
-        assert_eq!(count(Purpose::Test), NEEDS.len());
+        assert!(count(Purpose::Build) < count(Purpose::Test));
+        assert!(count(Purpose::Test) < count(Purpose::Land));
+        assert_eq!(count(Purpose::All), NEEDS.len());
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask documents`: every command of README.md and docs/*.md runs as it is written.
 //!
 //! Each document gets an empty home, an empty directory and one shell on a terminal; its commands
-//! run from top to bottom with the release build on the path. An exit code or an output that the
+//! run from top to bottom with the built programs on the path. An exit code or an output that the
 //! document does not tell of is a failure.
 
 mod parse;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{root, target_dir};
-use crate::release;
 use crate::s3_server::S3Server;
+use crate::shipped;
 use crate::tally::Tally;
 use parse::{Document, Step, parse};
 use shell::Shell;
@@ -25,22 +25,16 @@ const READY_LIMIT: Duration = Duration::from_mins(1);
 /// A server in the home directory, which ends with the shell. `mariadb_restart` begins it again.
 const MARIADB: &str = include_str!("mariadb.bash");
 
-/// Runs every document, or the one called `name`, with the release build or the programs in
-/// `built`, and counts commands.
+/// Runs every document, or the one called `name`, with the programs that [`shipped`] has, and
+/// counts commands.
 ///
 /// # Errors
-/// When there is none of that name, a document cannot be read, or the release build fails.
-pub(crate) fn documents(name: Option<&str>, built: Option<&Path>) -> Result<Tally> {
+/// When there is none of that name, or a document cannot be read.
+pub(crate) fn documents(name: Option<&str>) -> Result<Tally> {
     let paths: Vec<_> =
         paths()?.into_iter().filter(|path| name.is_none_or(|name| path.ends_with(name))).collect();
     ensure!(!paths.is_empty(), "no document is called that");
-    let programs = match built {
-        Some(directory) => directory.canonicalize().context("find the built programs")?,
-        None => {
-            release::build()?;
-            target_dir().join("release")
-        }
-    };
+    let programs = shipped::directory();
     let mut tally = Tally::default();
     for path in paths {
         let shown = path.strip_prefix(root()).unwrap_or(&path).display().to_string();

@@ -9,7 +9,7 @@ use super::programs::{install_python, source};
 use super::store::{Store, forget_tdekit};
 use super::{MARKER, empty};
 use crate::process::run;
-use crate::release::command_path;
+use crate::shipped::command_path;
 
 /// The name that the user gives, and the folder in `tests/interop/`.
 pub(super) const NAME: &str = "import";

@@ -24,7 +24,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::package::{self, Built};
 use crate::process::{output, run, target_dir};
-use crate::release;
+use crate::shipped;
 use crate::tally::Tally;
 use packages::PACKAGES;
 use programs::{PROGRAMS, Program};
@@ -49,38 +49,65 @@ const SHIPPED: [(&str, Proof); 6] = [
     ("container", package::container::prove),
 ];
 
-/// Runs every program and package, or the one called `name`, and counts.
+/// What is run of the interop programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice<'a> {
+    /// All there is.
+    All,
+    /// The one of this name.
+    Named(&'a str),
+    /// Stock clients of each language, packages' databases, media, pages, imports.
+    Clients,
+    /// Clients of SQL Server.
+    Wire,
+    /// Object mappers and tools.
+    Recipes,
+    /// The packages of the shipped programs; needs the release build, and makes it.
+    Packages,
+    /// One real client an interface: the shell, a driver that needs nothing compiled, a client of
+    /// SQL Server, the second reader of media.
+    OneEach,
+}
+
+/// What [`Choice::OneEach`] runs.
+const ONE_EACH: [&str; 4] = ["sqlite-shell", "python", tds::FREETDS, media::NAME];
+
+impl Choice<'_> {
+    /// Whether this one of `group` is run.
+    fn has(self, group: Choice<'static>, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(wanted) => wanted == name,
+            Self::OneEach => ONE_EACH.contains(&name),
+            of_group => of_group == group,
+        }
+    }
+}
+
+/// Runs what is chosen, with the programs that [`crate::shipped`] has, and counts. Without `plain`
+/// databases are encrypted.
 ///
 /// # Errors
-/// When there is none of that name, or the release build or the key store cannot be made.
-pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
-    let chosen = |each: &str| name.is_none_or(|name| name == each);
-    let programs: Vec<_> = PROGRAMS.iter().filter(|program| chosen(program.name)).collect();
-    let packages: Vec<_> = PACKAGES.iter().filter(|package| chosen(package.name)).collect();
-    let clients: Vec<_> = tds::CLIENTS.iter().filter(|client| chosen(client.name)).collect();
-    let recipes: Vec<_> = RECIPES.iter().filter(|recipes| chosen(recipes.name)).collect();
-    let media_reader = chosen(media::NAME);
-    let report_page = chosen(report_page::NAME);
-    let shipped: Vec<_> = SHIPPED.iter().filter(|(name, _)| chosen(name)).collect();
-    let imported = chosen(import::NAME);
+/// When there is none of that name, or the key store cannot be made.
+pub(crate) fn interop(choice: Choice, plain: bool) -> Result<Tally> {
+    let client = |name: &str| choice.has(Choice::Clients, name);
+    let programs: Vec<_> = PROGRAMS.iter().filter(|program| client(program.name)).collect();
+    let packages: Vec<_> = PACKAGES.iter().filter(|package| client(package.name)).collect();
+    let wire = |client: &&tds::Client| choice.has(Choice::Wire, client.name);
+    let clients: Vec<_> = tds::CLIENTS.iter().filter(wire).collect();
+    let recipes = |recipes: &&Recipes| choice.has(Choice::Recipes, recipes.name);
+    let recipes: Vec<_> = RECIPES.iter().filter(recipes).collect();
+    let shipped = |(name, _): &&(&str, Proof)| choice.has(Choice::Packages, name);
+    let shipped: Vec<_> = SHIPPED.iter().filter(shipped).collect();
+    let [media_reader, report_page, imported] =
+        [media::NAME, report_page::NAME, import::NAME].map(client);
     let none =
         programs.is_empty() && packages.is_empty() && clients.is_empty() && recipes.is_empty();
     if none && !media_reader && !report_page && shipped.is_empty() && !imported {
-        let names = PROGRAMS.iter().map(|each| each.name);
-        let names = names.chain(PACKAGES.iter().map(|each| each.name));
-        let names = names.chain(tds::CLIENTS.iter().map(|each| each.name));
-        let names = names.chain(RECIPES.iter().map(|each| each.name));
-        let names = names.chain(SHIPPED.iter().map(|(name, _)| *name));
-        let names: Vec<_> = names.chain([media::NAME, report_page::NAME, import::NAME]).collect();
-        bail!("nothing is called that; there are: {}", names.join(", "));
+        bail!("nothing is called that; there are: {}", names().join(", "));
     }
     let top = target_dir().join("interop");
-    let store = if plain {
-        None
-    } else {
-        release::build()?;
-        Some(Store::create(&top.join("store"))?)
-    };
+    let store = if plain { None } else { Some(Store::create(&top.join("store"))?) };
     let mut tally = Tally::default();
     for program in programs {
         let result = roundtrip(program, &top, store.as_ref());
@@ -113,6 +140,15 @@ pub(crate) fn interop(name: Option<&str>, plain: bool) -> Result<Tally> {
     Ok(tally)
 }
 
+fn names() -> Vec<&'static str> {
+    let names = PROGRAMS.iter().map(|each| each.name);
+    let names = names.chain(PACKAGES.iter().map(|each| each.name));
+    let names = names.chain(tds::CLIENTS.iter().map(|each| each.name));
+    let names = names.chain(RECIPES.iter().map(|each| each.name));
+    let names = names.chain(SHIPPED.iter().map(|(name, _)| *name));
+    names.chain([media::NAME, report_page::NAME, import::NAME]).collect()
+}
+
 /// Each recipe of a language, counted by itself.
 fn follow(tally: &mut Tally, recipes: &Recipes, top: &Path, store: &Store) {
     let top = top.join("recipes");
@@ -130,7 +166,8 @@ fn prove_shipped(tally: &mut Tally, chosen: &[&(&str, Proof)]) {
     if chosen.is_empty() {
         return;
     }
-    let made = match package::make(&[Built::here(target_dir().join("release"))]) {
+    let made = shipped::release().and_then(|built| package::make(&[Built::here(built)]));
+    let made = match made {
         Ok(made) => made,
         Err(error) => return count(tally, "packages", Err(error)),
     };
@@ -209,4 +246,26 @@ fn empty(directory: &Path) -> Result<()> {
             .with_context(|| format!("empty {}", directory.display()))?;
     }
     std::fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_each_names_what_there_is() {
+        for name in ONE_EACH {
+            assert!(names().contains(&name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_choice_takes_its_group_or_its_name() {
+        assert!(Choice::All.has(Choice::Wire, "tds-go"));
+        assert!(Choice::Wire.has(Choice::Wire, "tds-go"));
+        assert!(!Choice::Wire.has(Choice::Clients, "go"));
+        assert!(Choice::Named("go").has(Choice::Clients, "go"));
+        assert!(!Choice::Named("go").has(Choice::Wire, "tds-go"));
+        assert!(!Choice::OneEach.has(Choice::Clients, "go"));
+    }
 }

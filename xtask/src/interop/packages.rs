@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail};
 use super::shell::{same_content, same_text, sql, sql_through};
 use super::store::Store;
 use super::{empty, output};
-use crate::release::extension_path;
 use crate::setup::{PROJ_DATABASE, QCH_DATABASE};
+use crate::shipped::extension_path;
 
 /// A database that a package installs.
 pub(super) struct Package {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use super::store::forget_tdekit;
 use crate::process::{find_program, output, root, run, run_quietly, target_dir};
-use crate::release::preload_path;
+use crate::shipped::preload_path;
 
 /// One program that uses a database through a stock driver.
 pub(super) struct Program {

@@ -18,7 +18,7 @@ use super::shell::sql;
 use super::store::{Store, forget_tdekit};
 use super::{MARKER, empty};
 use crate::process::{captured, output, root, run_quietly, shown};
-use crate::release::preload_path;
+use crate::shipped::preload_path;
 
 /// The recipes of one language.
 pub(super) struct Recipes {

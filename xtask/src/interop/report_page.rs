@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::programs::{copy_sources, source};
 use super::store::forget_tdekit;
 use crate::process::{cargo, find_program, run, run_quietly};
-use crate::release::{command_path, extension_path};
+use crate::shipped::{command_path, extension_path};
 
 /// The name that the user gives, and the folder in `tests/interop/`.
 pub(super) const NAME: &str = "report-page";

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::{empty, output};
-use crate::release::{command_path, extension_path};
+use crate::shipped::{command_path, extension_path};
 
 const CERTIFICATE: &str = "AppCert";
 pub(super) const PASSWORD: &str = "only for the interop tests";

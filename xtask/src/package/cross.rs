@@ -11,7 +11,7 @@ use super::deb::debian_arch;
 use super::debian_root::as_root;
 use super::{Built, glibc};
 use crate::process::{find_program, output, root, run, run_quietly, target_dir};
-use crate::release::SHIPPED;
+use crate::shipped::SHIPPED;
 
 /// The least glibc that the programs run with.
 const GLIBC: (u32, u32) = (2, 28);

@@ -24,7 +24,7 @@ use self::fixture::Fixture;
 use self::run::{Outcome, Surroundings, TestFile, is_plain, run_files};
 use self::verdict::{Verdict, judge};
 use crate::process::{output, root, target_dir};
-use crate::release;
+use crate::shipped;
 
 /// A program that the tests are built with; it stands for the others of their packages.
 pub(crate) const TCL_HEADER: &str = "/usr/include/tcl/tcl.h";
@@ -164,7 +164,7 @@ fn surroundings(base: &Path, plain: bool) -> Result<Surroundings> {
     let user = other_user()?;
     let mut variables = Vec::new();
     if !plain {
-        let (extension, command) = shipped()?;
+        let (extension, command) = programs()?;
         let (home, key_file) = (base.join("home"), base.join("key"));
         let tdekit = |words: &[&str]| {
             let mut command = Command::new(&command);
@@ -190,14 +190,14 @@ fn surroundings(base: &Path, plain: bool) -> Result<Surroundings> {
 
 /// The extension and the command: what `TDEKIT_EXTENSION` and `TDEKIT_COMMAND` name, else the
 /// release build, which is made.
-fn shipped() -> Result<(PathBuf, PathBuf)> {
+fn programs() -> Result<(PathBuf, PathBuf)> {
     let named = |name| std::env::var_os(name).map(PathBuf::from);
     match (named("TDEKIT_EXTENSION"), named("TDEKIT_COMMAND")) {
         (Some(extension), Some(command)) => Ok((extension, command)),
         (extension, command) => {
-            release::build()?;
-            let extension = extension.unwrap_or_else(release::extension_path);
-            Ok((extension, command.unwrap_or_else(release::command_path)))
+            shipped::use_built(None)?;
+            let extension = extension.unwrap_or_else(shipped::extension_path);
+            Ok((extension, command.unwrap_or_else(shipped::command_path)))
         }
     }
 }

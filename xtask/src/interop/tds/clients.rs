@@ -10,7 +10,7 @@ use super::super::programs::{copy_sources, source};
 use crate::process::{cargo, run, run_quietly};
 
 /// The folder of FreeTDS, which also makes the databases for all others.
-pub(super) const FREETDS: &str = "tds-freetds";
+pub(in super::super) const FREETDS: &str = "tds-freetds";
 const PYTHON: &str = "tds-python";
 const NODE: &str = "tds-node";
 const GO: &str = "tds-go";

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-pub(super) use clients::{CLIENTS, Client};
+pub(super) use clients::{CLIENTS, Client, FREETDS};
 use server::{PASSWORD, Server};
 
 use super::MARKER;
@@ -47,7 +47,7 @@ pub(super) fn check(client: &Client, top: &Path) -> Result<()> {
 /// Makes the plain database `plain`, with the marker, and the encrypted one `app`, by T-SQL.
 fn make_databases(server: &Server) -> Result<()> {
     let mut command = clients::bounded("bash");
-    command.arg(super::programs::source(clients::FREETDS).join("databases.bash"));
+    command.arg(super::programs::source(FREETDS).join("databases.bash"));
     server.tell(&mut command, "off");
     run_kept(command.env("INTEROP_KEY_PASSWORD", PASSWORD)).context("make the databases")
 }

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 
 use super::super::store::forget_tdekit;
 use crate::process::{output, run_quietly, shown};
-use crate::release::command_path;
 use crate::s3_server::die_with_us;
+use crate::shipped::command_path;
 
 /// Of the login `sa`, and of the key store.
 pub(super) const PASSWORD: &str = "only for the interop tests 1";

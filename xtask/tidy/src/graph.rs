@@ -2,7 +2,7 @@
 
 use cargo_metadata::{DependencyKind, Package};
 
-use super::Finding;
+use crate::Finding;
 
 /// The prefix of the product's packages.
 const PREFIX: &str = "tdekit-";
@@ -202,7 +202,7 @@ fn is_crypto_library(name: &str) -> bool {
 }
 
 /// Checks every package of the workspace.
-pub(super) fn check(packages: &[Package]) -> Vec<Finding> {
+pub(crate) fn check(packages: &[Package]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in packages {
         let dependencies = package.dependencies.iter();
@@ -221,7 +221,7 @@ fn check_package<'a>(
     let line = MAY_USE.iter().find(|(name, _)| *name == package);
     if product && line.is_none() {
         findings.push(Finding::Broken(format!(
-            "package {package} has no line in the table of xtask/src/tidy/graph.rs"
+            "package {package} has no line in the table of xtask/tidy/src/graph.rs"
         )));
     }
     let allowed = line.map_or(&[][..], |(_, allowed)| allowed);

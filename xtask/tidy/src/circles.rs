@@ -14,7 +14,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
 
-use super::Finding;
+use crate::Finding;
 
 /// Files that may stand in one circle.
 const MOST_FILES: usize = 8;
@@ -29,7 +29,7 @@ type ModulePath = Vec<String>;
 ///
 /// # Errors
 /// When a file cannot be read or is no Rust.
-pub(super) fn check(package: &str, roots: &[PathBuf]) -> Result<Vec<Finding>> {
+pub(crate) fn check(package: &str, roots: &[PathBuf]) -> Result<Vec<Finding>> {
     let mut largest = Vec::new();
     for root in roots {
         let circle = Tree::read(root)?.largest_circle();
@@ -54,7 +54,9 @@ fn judge(package: &str, circle: &[String]) -> Option<Finding> {
 #[derive(Default)]
 struct Tree {
     modules: BTreeMap<ModulePath, Module>,
+    /// Relative to the directory of the crate's root file.
     files: Vec<String>,
+    directory: PathBuf,
 }
 
 /// A module, in a file of its own or within another's.
@@ -72,8 +74,8 @@ struct Module {
 
 impl Tree {
     fn read(root: &Path) -> Result<Self> {
-        let mut tree = Self::default();
         let dir = root.parent().unwrap_or(Path::new("."));
+        let mut tree = Self { directory: dir.to_path_buf(), ..Self::default() };
         tree.read_file(root, dir, Vec::new())?;
         Ok(tree)
     }
@@ -83,7 +85,7 @@ impl Tree {
         let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let parsed = syn::parse_file(&text).with_context(|| path.display().to_string())?;
         let file = self.files.len();
-        let shown = path.strip_prefix(crate::process::root()).unwrap_or(path);
+        let shown = path.strip_prefix(&self.directory).unwrap_or(path);
         self.files.push(shown.display().to_string());
         self.read_items(&parsed.items, file, dir, &at)
     }
@@ -304,10 +306,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let found = Tree::read(&dir.path().join("lib.rs")).unwrap().largest_circle();
-        let name =
-            |path: &String| Path::new(path).strip_prefix(dir.path()).unwrap().display().to_string();
-        found.iter().map(name).collect()
+        Tree::read(&dir.path().join("lib.rs")).unwrap().largest_circle()
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::Finding;
+use crate::Finding;
 
 const MAX_PROSE_CHARS: usize = 120;
 
 /// Lines of prose that are too long. Tables, fenced blocks and comments cannot be wrapped.
-pub(super) fn width(name: &str, text: &str) -> Vec<Finding> {
+pub(crate) fn width(name: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let (mut fenced, mut comment) = (false, false);
     for (at, line) in text.lines().enumerate() {
@@ -27,7 +27,7 @@ pub(super) fn width(name: &str, text: &str) -> Vec<Finding> {
 }
 
 /// Links from one document to a file that is not there.
-pub(super) fn links(root: &Path, name: &str, text: &str) -> Vec<Finding> {
+pub(crate) fn links(root: &Path, name: &str, text: &str) -> Vec<Finding> {
     let directory = root.join(name).parent().map(Path::to_path_buf).unwrap_or_default();
     let mut findings = Vec::new();
     for rest in text.split("](").skip(1) {

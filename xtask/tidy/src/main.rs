@@ -5,32 +5,40 @@ mod graph;
 mod markdown;
 mod text;
 
-use anyhow::{Context, Result, bail};
-use cargo_metadata::{MetadataCommand, Target};
+use std::process::ExitCode;
 
-use crate::process::root;
+use anyhow::{Context, Result};
+use cargo_metadata::{MetadataCommand, Target};
 
 /// A finding of a rule.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Finding {
+enum Finding {
     /// Breaks a rule: `tidy` fails.
     Broken(String),
     /// Comes near to a limit: shown, and no failure.
     Near(String),
 }
 
-/// Checks every rule, and shows all that is found.
-///
-/// # Errors
-/// When a rule is broken, or the workspace cannot be read.
-pub(crate) fn tidy() -> Result<()> {
-    let metadata = MetadataCommand::new()
-        .manifest_path(root().join("Cargo.toml"))
-        .no_deps()
-        .exec()
-        .context("cargo metadata")?;
+fn main() -> ExitCode {
+    match tidy() {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(broken) => {
+            eprintln!("error: {broken} rules are broken");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Checks every rule on the workspace of the current directory, shows all that is found, and
+/// returns how many rules are broken.
+fn tidy() -> Result<usize> {
+    let metadata = MetadataCommand::new().no_deps().exec().context("cargo metadata")?;
     let mut findings = graph::check(&metadata.packages);
-    findings.extend(text::check(&root())?);
+    findings.extend(text::check(metadata.workspace_root.as_std_path())?);
     for package in &metadata.packages {
         let is_crate = |target: &&Target| target.is_lib() || target.is_cdylib() || target.is_bin();
         let roots = package.targets.iter().filter(is_crate);
@@ -47,9 +55,8 @@ pub(crate) fn tidy() -> Result<()> {
             Finding::Near(what) => eprintln!("tidy (near a limit): {what}"),
         }
     }
-    if broken > 0 {
-        bail!("tidy: {broken} rules broken");
+    if broken == 0 {
+        eprintln!("tidy: ok ({} packages)", metadata.packages.len());
     }
-    eprintln!("tidy: ok ({} packages)", metadata.packages.len());
-    Ok(())
+    Ok(broken)
 }

@@ -1,0 +1,184 @@
+//! What is run when: `make test`, a landing, and `make test-all` (see ARCHITECTURE.md).
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::attack;
+use crate::crate_tests::{Form, TestBuild};
+use crate::documents;
+use crate::full::{FullRun, FullRuns, commit_of_tree, commits};
+use crate::interop::{Choice, interop};
+use crate::plane::{Plane, workspace};
+use crate::reach::Graph;
+use crate::room;
+use crate::s3_server::S3Server;
+use crate::setup::{Purpose, setup};
+use crate::shipped;
+use crate::suite::Suite;
+use crate::tally::Tally;
+use crate::times::Times;
+
+/// A landing begins no further suite that it does not expect to end by then.
+const LANDING_LIMIT: Duration = Duration::from_mins(40);
+/// What a suite is expected to take that has never run.
+const UNKNOWN: Duration = Duration::from_mins(5);
+
+/// A run of several parts.
+#[derive(Default)]
+struct Run {
+    tally: Tally,
+    parts: Times,
+    programs: Times,
+}
+
+/// `make test`.
+///
+/// # Errors
+/// When a part cannot be run, or a test fails.
+pub(crate) fn test() -> Result<()> {
+    let mut run = Run::default();
+    let build = run.prepare(Purpose::Test)?;
+    run.short(&build)?;
+    run.close()
+}
+
+/// `cargo xtask test PLANE`: the short form of one plane, without set-up or servers.
+///
+/// # Errors
+/// When the tests cannot be built or run, or one fails.
+pub(crate) fn plane(plane: Plane) -> Result<()> {
+    let mut run = Run::default();
+    let packages = plane.packages()?;
+    let build = run.parts.of("build", || TestBuild::of(&packages))?;
+    let tally = build.run(&packages, Form::Short, None, &mut run.programs)?;
+    run.tally.add(tally);
+    run.close()
+}
+
+/// What `.ci/run` ends with: in full what has changed since its last full run. `spent` is how long
+/// the landing has taken until now.
+///
+/// # Errors
+/// When a suite cannot be run, or a test fails.
+pub(crate) fn land(spent: Duration) -> Result<()> {
+    let begun = Instant::now();
+    let mut run = Run::default();
+    let build = run.prepare(Purpose::Land)?;
+    let mut left = Vec::new();
+    for (suite, expected) in to_land()? {
+        if spent + begun.elapsed() + expected > LANDING_LIMIT {
+            left.push(suite.name());
+            continue;
+        }
+        run.suite(suite, &build)?;
+    }
+    if !left.is_empty() {
+        println!("left for want of time, `make test-all` runs them: {}", left.join(", "));
+    }
+    run.close()
+}
+
+/// `make test-all`: everything in full, and records what passed in `.ci/full`.
+///
+/// # Errors
+/// When a part cannot be run, or a test fails.
+pub(crate) fn all() -> Result<()> {
+    let mut run = Run::default();
+    let build = run.prepare(Purpose::All)?;
+    let commit = commit_of_tree()?;
+    if commit.is_none() {
+        eprintln!("files differ from the last commit: nothing will be recorded in .ci/full");
+    }
+    let mut runs = FullRuns::read()?;
+    for suite in Suite::all() {
+        let begun = Instant::now();
+        let whole = run.suite(suite, &build)?;
+        if let Some(commit) = commit.clone().filter(|_| whole) {
+            let seconds = begun.elapsed().as_secs();
+            runs.record(suite.name(), FullRun { commit, seconds })?;
+        }
+    }
+    run.close()
+}
+
+/// The suites that a landing has to run in full, those first that have gone without for longest,
+/// with the time that each is expected to take.
+fn to_land() -> Result<Vec<(Suite, Duration)>> {
+    let (runs, graph) = (FullRuns::read()?, Graph::read()?);
+    let mut suites: Vec<_> = Suite::all().into_iter().filter(|suite| suite.lands()).collect();
+    // Those of one age begin with another at each commit, so that none is left for ever.
+    let turn = commits("HEAD") % (suites.len().max(1) as u64);
+    suites.rotate_left(usize::try_from(turn).unwrap_or(0));
+    let mut reached = Vec::new();
+    for suite in suites {
+        let last = runs.of(suite.name());
+        if suite.is_reached(&graph, last)? {
+            let age = last.map_or(u64::MAX, |run| commits(&format!("{}..HEAD", run.commit)));
+            let expected = last.map_or(UNKNOWN, |run| Duration::from_secs(run.seconds));
+            reached.push((age, suite, expected));
+        }
+    }
+    reached.sort_by_key(|(age, ..)| std::cmp::Reverse(*age));
+    let names: Vec<_> = reached.iter().map(|(_, suite, _)| suite.name()).collect();
+    println!("changed since their last full run: {}", names.join(", "));
+    Ok(reached.into_iter().map(|(_, suite, expected)| (suite, expected)).collect())
+}
+
+impl Run {
+    /// Installs what is missing and makes the one build that everything runs on.
+    fn prepare(&mut self, purpose: Purpose) -> Result<TestBuild> {
+        self.parts.of("setup", || setup(purpose))?;
+        room::for_tests()?;
+        let build = self.parts.of("build", TestBuild::whole)?;
+        shipped::use_built(Some(&build.directory()))?;
+        Ok(build)
+    }
+
+    /// The tests of each crate in their short form, attacks, README's commands, and one real
+    /// client an interface.
+    fn short(&mut self, build: &TestBuild) -> Result<()> {
+        let packages: Vec<_> = workspace()?.iter().map(|each| each.name.to_string()).collect();
+        let Self { tally, parts, programs } = self;
+        let server = S3Server::start()?;
+        let tests = || build.run(&packages, Form::Short, Some(&server), programs);
+        tally.add(parts.of("crates' tests", tests)?);
+        drop(server);
+        tally.add(parts.of("attacks", || attack::counted(attack::SHORT))?);
+        tally.add(parts.of("README", || documents::documents(Some("README.md")))?);
+        tally.add(parts.of("a client each", || interop(Choice::OneEach, false))?);
+        Ok(())
+    }
+
+    /// Runs a suite in full; tells whether all of it passed.
+    fn suite(&mut self, suite: Suite, build: &TestBuild) -> Result<bool> {
+        let Self { tally, parts, programs } = self;
+        eprintln!("in full: {}", suite.name());
+        let result =
+            parts.of(&format!("{} in full", suite.name()), || suite.run(build, programs))?;
+        let whole = result.failures.is_empty() && result.passed > 0;
+        tally.add(result);
+        Ok(whole)
+    }
+
+    /// Prints failures with their causes, how long all took, and the closing line.
+    fn close(&self) -> Result<()> {
+        print!("{}{}", self.programs.table("test programs"), self.parts.table("parts"));
+        close(&self.tally)
+    }
+}
+
+/// Prints the failures with their causes, and the closing line.
+///
+/// # Errors
+/// When there is a failure.
+pub(crate) fn close(tally: &Tally) -> Result<()> {
+    for account in &tally.accounts {
+        println!("{account}");
+    }
+    for name in &tally.failures {
+        println!("failed: {name}");
+    }
+    println!("{} passed, {} failed", tally.passed, tally.failures.len());
+    if tally.failures.is_empty() { Ok(()) } else { bail!("tests failed") }
+}
