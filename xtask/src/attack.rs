@@ -23,20 +23,21 @@ pub(crate) const FULL: Duration = Duration::from_secs(60);
 pub(crate) fn attack(time: &str, only: Option<&str>) -> Result<()> {
     let seconds = seconds(time)?;
     let server = S3Server::start()?;
-    let mut command = program(seconds)?;
+    run(cargo().args(["build", "-p", "tdekit-attacks"]))?;
+    let mut command = program(seconds);
     if let Some(only) = only {
         command.args(["--only", only]);
     }
     run(command.envs(server.environment()))
 }
 
-/// Attacks for `time`; each attack counts as a test.
+/// Attacks for `time` by the program of the test build; each attack counts as a test.
 ///
 /// # Errors
 /// When the attacks cannot be made.
 pub(crate) fn counted(time: Duration) -> Result<Tally> {
     let server = S3Server::start()?;
-    let mut command = program(time.as_secs())?;
+    let mut command = program(time.as_secs());
     command.arg("--json").envs(server.environment());
     eprintln!("$ {}", shown(&command));
     let ended = command.stdin(Stdio::null()).output().context("start the attacks")?;
@@ -68,13 +69,11 @@ struct Row {
     examples: Vec<String>,
 }
 
-fn program(seconds: u64) -> Result<Command> {
-    // With the workspace's features, so that nothing is compiled a second time.
-    run(cargo().args(["build", "--workspace", "--bin", "tdekit-attacks"]))?;
+fn program(seconds: u64) -> Command {
     let mut command = Command::new(target_dir().join("debug/tdekit-attacks"));
     command.arg("--programs").arg(shipped::directory());
     command.args(["--seconds", &seconds.to_string()]);
-    Ok(command)
+    command
 }
 
 /// Seconds of a time such as `90s`, `10m` or `1h`.

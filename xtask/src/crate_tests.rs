@@ -29,6 +29,14 @@ const LANES: usize = 2;
 const LONGEST: [&str; 4] =
     ["tdekit", "tdekit-faults-mariadb", "tdekit-faults-sqlite", "tdekit-bench-run"];
 
+/// The package whose tests run a second time with the system's SQLite: commits have been lost
+/// there that the bundled one, which is newer, kept.
+const ON_BOTH_LIBRARIES: &str = "tdekit-faults-sqlite";
+/// The variable that names a library for it, and the system's.
+const SYSTEM_LIBRARY: (&str, &str) = ("TDEKIT_FAULTS_SQLITE", "libsqlite3.so.0");
+/// What the short form runs with the system's; savepoints and statements do so by themselves.
+const SHORT_ON_SYSTEM: [&str; 2] = ["crash::tdekit_", "kill::"];
+
 /// How much of the tests is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -50,10 +58,12 @@ struct Program {
     package: String,
     /// The package's directory.
     directory: PathBuf,
+    /// With the system's SQLite.
+    on_system: bool,
 }
 
 impl TestBuild {
-    /// Compiles all: libraries, programs, test programs.
+    /// Compiles all: libraries, programs, test programs, and the examples that some of them drive.
     ///
     /// # Errors
     /// When something does not compile.
@@ -73,7 +83,7 @@ impl TestBuild {
 
     fn built(packages: &[String]) -> Result<Self> {
         let mut build = cargo();
-        build.args(["build", "--lib", "--bins", "--tests"]).args(packages);
+        build.args(["build", "--lib", "--bins", "--tests", "--examples"]).args(packages);
         eprintln!("$ {}", shown(&build));
         build.arg("--message-format=json-render-diagnostics");
         let mut child = build.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
@@ -86,12 +96,16 @@ impl TestBuild {
             if let (Some(file), Some(package), true) =
                 (artifact.executable, package, artifact.profile.test)
             {
-                let directory = root().join(directory_of(package));
-                programs.push(Program {
-                    file: file.into(),
+                let program = |on_system| Program {
+                    file: file.clone().into(),
                     package: package.name.to_string(),
-                    directory,
-                });
+                    directory: root().join(directory_of(package)),
+                    on_system,
+                };
+                programs.push(program(false));
+                if package.name == ON_BOTH_LIBRARIES && artifact.target.is_test() {
+                    programs.push(program(true));
+                }
             }
         }
         let status = child.wait()?;
@@ -166,16 +180,18 @@ impl TestBuild {
 
 impl Program {
     /// The order in which they run; that in which they are built changes from run to run.
-    fn turn(&self) -> (usize, String, PathBuf) {
+    fn turn(&self) -> (usize, bool, String, PathBuf) {
         let rank = LONGEST.iter().position(|name| *name == self.package);
-        (rank.unwrap_or(LONGEST.len()), self.package.clone(), self.file.clone())
+        let rank = rank.unwrap_or(LONGEST.len());
+        (rank, self.on_system, self.package.clone(), self.file.clone())
     }
 
     /// Its package, and its name without the hash that cargo gives it.
     fn name(&self) -> String {
         let file = self.file.file_name().unwrap_or_default().to_string_lossy();
         let name = file.rsplit_once('-').map_or(file.as_ref(), |(name, _)| name);
-        format!("{} {name}", self.package)
+        let with = if self.on_system { " with the system's SQLite" } else { "" };
+        format!("{} {name}{with}", self.package)
     }
 
     /// Runs it as `cargo test` would.
@@ -187,6 +203,13 @@ impl Program {
         }
         if form == Form::Full {
             command.arg("--include-ignored").env("TDEKIT_FULL", "1");
+        }
+        if self.on_system {
+            let (variable, library) = SYSTEM_LIBRARY;
+            command.env(variable, library);
+            if form == Form::Short {
+                command.args(SHORT_ON_SYSTEM);
+            }
         }
         command
     }
@@ -268,7 +291,8 @@ mod tests {
     fn the_full_form_runs_what_the_short_one_ignores() {
         let program = |form| {
             let [file, directory] = ["a-0", "."].map(PathBuf::from);
-            Program { file, package: "a".to_owned(), directory }.command(form, None)
+            let package = "a".to_owned();
+            Program { file, package, directory, on_system: false }.command(form, None)
         };
         assert_eq!(program(Form::Full).get_args().count(), 1);
         assert_eq!(program(Form::Short).get_args().count(), 0);

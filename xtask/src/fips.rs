@@ -87,17 +87,14 @@ pub(crate) fn test() -> Result<Tally> {
     let mut tally = Tally::default();
     let tree = tree(&root().join(OWN_LOCK))?;
     take_over(&target_dir().join("debug"), &built_dir().join("debug"))?;
+    let tests = |which: &[&str]| {
+        let mut tests = in_tree(&tree, "test");
+        let of = ["--quiet", "--package", "tdekit-key-crypto", "--features", "fips"];
+        run(tests.args(of).args(which))
+    };
     // The vectors of what the module has: Wycheproof's take long, and try the ordinary library.
-    let mut known_answers = in_tree(&tree, "test");
-    known_answers.args([
-        "--quiet",
-        "--package",
-        "tdekit-key-crypto",
-        "--features",
-        "fips",
-        "--lib",
-    ]);
-    let known_answers = run(known_answers.args(["--test", "known_answers"]));
+    let known_answers =
+        tests(&["--lib"]).and_then(|()| tests(&["--test", "it", "--", "known_answers::"]));
     let steps = [
         ("the crate of ciphers", known_answers),
         ("the programs", build(false).and_then(|built| prove(&built))),

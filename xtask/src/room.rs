@@ -11,21 +11,24 @@ use rustix::fs::statvfs;
 use crate::process::target_dir;
 
 const GIB: u64 = 1 << 30;
-/// A debug and a release build of the workspace, what the clients' packages install, and the FIPS
-/// build.
-const BUILD_BYTES: u64 = 15 * GIB;
+/// The test build of the workspace.
+const BUILD_BYTES: u64 = 6 * GIB;
+/// The release build, what the clients' packages install, and the FIPS build.
+const REST_BYTES: u64 = 9 * GIB;
 /// Databases, media sets and servers while the tests run.
 const RUN_BYTES: u64 = 4 * GIB;
 
-/// Asks for the room of a build, where none stands, and of the tests.
+/// Asks for the room of the builds, where none stand, and of the tests; `all` are those of
+/// `make test-all`.
 ///
 /// # Errors
 /// When the target directory's or the temporary directory's file system has less.
-pub(crate) fn for_tests() -> Result<()> {
+pub(crate) fn for_tests(all: bool) -> Result<()> {
     let target = target_dir();
     std::fs::create_dir_all(&target).with_context(|| format!("make {}", target.display()))?;
-    let built = target.join("debug/deps").is_dir() && target.join("release/deps").is_dir();
-    ask(&target, RUN_BYTES + if built { 0 } else { BUILD_BYTES })?;
+    let missing = |built: &str, bytes| if target.join(built).is_dir() { 0 } else { bytes };
+    let rest = if all { missing("release/deps", REST_BYTES) } else { 0 };
+    ask(&target, RUN_BYTES + missing("debug/deps", BUILD_BYTES) + rest)?;
     ask(&std::env::temp_dir(), RUN_BYTES)
 }
 

@@ -129,7 +129,7 @@ impl Run {
     /// Installs what is missing and makes the one build that everything runs on.
     fn prepare(&mut self, purpose: Purpose) -> Result<TestBuild> {
         self.parts.of("setup", || setup(purpose))?;
-        room::for_tests()?;
+        room::for_tests(purpose == Purpose::All)?;
         let build = self.parts.of("build", TestBuild::whole)?;
         shipped::use_built(Some(&build.directory()))?;
         Ok(build)

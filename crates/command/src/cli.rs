@@ -4,6 +4,8 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
+#[cfg(not(all(feature = "endpoint", feature = "mariadb")))]
+use crate::commands::absent::AbsentArgs;
 use crate::commands::agent::AgentArgs;
 use crate::commands::audit::AuditArgs;
 use crate::commands::backup::BackupArgs;
@@ -16,10 +18,12 @@ use crate::commands::history::HistoryArgs;
 use crate::commands::import::ImportArgs;
 use crate::commands::inspect::InspectArgs;
 use crate::commands::manual::{CompletionsArgs, ManPagesArgs};
+#[cfg(feature = "mariadb")]
 use crate::commands::mariadb::MariadbCommand;
 use crate::commands::restore::RestoreArgs;
 use crate::commands::rewrap::RewrapArgs;
 use crate::commands::rotate::RotateArgs;
+#[cfg(feature = "endpoint")]
 use crate::commands::serve::ServeArgs;
 use crate::commands::shell_init::ShellInitArgs;
 use crate::commands::sqlite::SqliteCommand;
@@ -97,10 +101,18 @@ pub(crate) enum Command {
     #[command(subcommand)]
     BackupKey(BackupKeyCommand),
     /// The plugin for MariaDB, its keys and its binary logs
+    #[cfg(feature = "mariadb")]
     #[command(subcommand)]
     Mariadb(MariadbCommand),
+    /// The plugin for MariaDB, which this build does not know
+    #[cfg(not(feature = "mariadb"))]
+    Mariadb(AbsentArgs),
     /// Serve databases to clients of SQL Server (TDS), and manage who may log in
+    #[cfg(feature = "endpoint")]
     Serve(Box<ServeArgs>),
+    /// Serve databases to clients of SQL Server, which this build does not
+    #[cfg(not(feature = "endpoint"))]
+    Serve(AbsentArgs),
     /// The SQLite extension
     #[command(subcommand)]
     Sqlite(SqliteCommand),

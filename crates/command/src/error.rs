@@ -7,12 +7,19 @@ use std::process::ExitCode;
 use tdekit_backup_run::RunError;
 use tdekit_key_crypto::Kind;
 use tdekit_key_store::StoreError;
+#[cfg(feature = "mariadb")]
 use tdekit_mariadb::PluginError;
+#[cfg(feature = "mariadb")]
 use tdekit_mariadb_admin::MariadbError;
 use tdekit_sqlite_convert::DatabaseError;
+#[cfg(feature = "endpoint")]
 use tdekit_wire_endpoint::EndpointError;
 
-use crate::hint::{database_hint, endpoint_hint, mariadb_hint, run_hint, store_hint};
+#[cfg(feature = "endpoint")]
+use crate::hint::endpoint_hint;
+#[cfg(feature = "mariadb")]
+use crate::hint::mariadb_hint;
+use crate::hint::{database_hint, run_hint, store_hint};
 use crate::output;
 
 /// Why a command stopped.
@@ -65,10 +72,20 @@ pub(crate) enum CommandError {
         /// Databases found.
         all: usize,
     },
+    /// A part that this build was made without.
+    #[error("this build of tdekit is without {what}")]
+    NotBuilt {
+        /// The part.
+        what: &'static str,
+        /// The cargo feature that it comes with.
+        feature: &'static str,
+    },
     /// MariaDB.
+    #[cfg(feature = "mariadb")]
     #[error(transparent)]
     Mariadb(MariadbError),
     /// The endpoint.
+    #[cfg(feature = "endpoint")]
     #[error("{}", with_cause(.0))]
     Endpoint(#[from] EndpointError),
     /// The bench is a program beside the command, and is not there.
@@ -107,6 +124,7 @@ pub(crate) enum CommandError {
 }
 
 /// An error and what caused it, in one line.
+#[cfg(feature = "endpoint")]
 fn with_cause(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),
@@ -155,10 +173,13 @@ impl CommandError {
             Self::Store(error) => error.kind(),
             Self::Database(error) => error.kind(),
             Self::Run(error) => error.kind(),
+            #[cfg(feature = "mariadb")]
             Self::Mariadb(error) => error.kind(),
+            #[cfg(feature = "endpoint")]
             Self::Endpoint(error) => error.kind(),
             Self::Findings { kind, .. } | Self::NotImported { kind, .. } => *kind,
             Self::NoBench { .. } | Self::NoExtension { .. } | Self::Nothing { .. } => Kind::Refused,
+            Self::NotBuilt { .. } => Kind::Refused,
             Self::AuditLog { .. } => Kind::Damaged,
             Self::Usage(_) => Kind::Usage,
             Self::PasswordsDiffer | Self::NoSecret { .. } => Kind::Key,
@@ -190,6 +211,7 @@ impl From<RunError> for CommandError {
     }
 }
 
+#[cfg(feature = "mariadb")]
 impl From<MariadbError> for CommandError {
     /// Errors of the key store and of the system keep their own variants.
     fn from(error: MariadbError) -> Self {
@@ -226,11 +248,16 @@ pub(crate) fn hint(error: &CommandError) -> Option<String> {
                 .to_owned(),
         ),
         CommandError::Run(error) => run_hint(error),
+        #[cfg(feature = "mariadb")]
         CommandError::Mariadb(error) => mariadb_hint(error),
+        CommandError::NotBuilt { feature, .. } => {
+            Some(format!("`make build` builds all; cargo's feature {feature} brings this part"))
+        }
         CommandError::NoBench { .. } => {
             Some("`tdekit bench` starts the program tdekit-bench; keep it beside tdekit".to_owned())
         }
         CommandError::NoSecret { ways, .. } => Some((*ways).to_owned()),
+        #[cfg(feature = "endpoint")]
         CommandError::Endpoint(error) => endpoint_hint(error).map(str::to_owned),
         CommandError::Usage(_)
         | CommandError::Findings { .. }

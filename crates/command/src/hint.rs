@@ -3,9 +3,11 @@
 
 use tdekit_backup_run::{Notice, ObjectFault, RunError};
 use tdekit_key_store::StoreError;
+#[cfg(feature = "mariadb")]
 use tdekit_mariadb_admin::MariadbError;
 use tdekit_sqlite_convert::{CutShort, DatabaseError};
 use tdekit_sqlite_page::PageError;
+#[cfg(feature = "endpoint")]
 use tdekit_wire_endpoint::EndpointError;
 
 const NO_AGENT: &str =
@@ -173,10 +175,11 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
 }
 
 /// Hints for errors of MariaDB servers.
+#[cfg(feature = "mariadb")]
 pub(crate) fn mariadb_hint(error: &MariadbError) -> Option<String> {
     let hint = match error {
         MariadbError::NoPlugin { .. } => {
-            "`make bench` builds it; put it beside the command, or name it with \
+            "`make build` builds it; put it beside the command, or name it with \
              TDEKIT_MARIADB_PLUGIN"
         }
         MariadbError::NoPluginDir => "name it with --plugin-dir; SELECT plugin_dir shows it",
@@ -330,6 +333,7 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
 }
 
 /// Hints for errors of the endpoint.
+#[cfg(feature = "endpoint")]
 pub(crate) fn endpoint_hint(error: &EndpointError) -> Option<&'static str> {
     use std::io::ErrorKind;
     Some(match error {

@@ -14,15 +14,14 @@ mod when;
 
 use std::process::ExitCode;
 
-use tdekit_wire_tds::memory::Counting;
-
 use clap::Parser;
 
 use crate::cli::Cli;
 
 /// Counts what sessions of `tdekit serve` hold.
+#[cfg(feature = "endpoint")]
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: tdekit_wire_tds::memory::Counting = tdekit_wire_tds::memory::Counting;
 
 fn main() -> ExitCode {
     harden::outlive_size_limit();

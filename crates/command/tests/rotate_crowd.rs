@@ -2,6 +2,7 @@
 //! times in a row; processes are killed at random, whatever they do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::fs;
@@ -13,10 +14,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, scope, sleep};
 use std::time::{Duration, Instant};
 
-use common::Place;
-use tdekit_faults_sqlite::crash::exhaustive;
+use crate::common::Place;
 use tdekit_faults_sqlite::crowd::{self, Acks, Work, collect};
 use tdekit_faults_sqlite::ffi::tdekit::CERTIFICATE;
+use tdekit_faults_sqlite::form::exhaustive;
 use tdekit_faults_sqlite::matrix::scratch;
 use tdekit_faults_sqlite::rng::Rng;
 use tdekit_faults_sqlite::top::Top;

@@ -12,6 +12,7 @@ mod control;
 pub mod database;
 pub mod downgrade;
 mod error;
+mod fault;
 mod feed;
 mod file;
 mod finding;
@@ -23,6 +24,7 @@ mod keys;
 pub mod labels;
 pub mod logged;
 mod media;
+#[cfg(feature = "object-stores")]
 mod object;
 mod operator;
 mod options;
@@ -34,6 +36,7 @@ pub mod rescan;
 pub mod signature;
 mod sink;
 mod snapshot;
+mod stores;
 pub mod stream;
 mod target;
 mod throttle;
@@ -46,12 +49,14 @@ pub use catalog::{
 };
 pub use control::{Progress, Run};
 pub use error::RunError;
+pub use fault::ObjectFault;
 pub use file::{FileMedia, FileSink, FileTarget};
 pub use finding::FindingReport;
 pub use info::{Finding, SetInfo, SetKind, SignatureInfo, SourceKind};
 pub use keys::{CertificateNames, Keys, Sign, UnwrapSecret, WrapSecret};
 pub use media::{Chain, Media, RestoreOutcome, SignatureCheck, VerifyReport};
-pub use object::{ObjectFault, ObjectMedia, ObjectOptions, ObjectTarget, is_object_address};
+#[cfg(feature = "object-stores")]
+pub use object::{ObjectMedia, ObjectOptions, ObjectTarget, is_object_address};
 pub use operator::{Notice, Operator};
 pub use options::{
     BackupJob, Compression, DatabaseSource, Encryption, Labels, Layout, Mode, Source, StreamSource,

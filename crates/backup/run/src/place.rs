@@ -11,7 +11,7 @@ use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader};
 
 use crate::{
     Append, AppendAt, CatalogDevice, FileMedia, FileTarget, Media, MediaSource, ObjectFault,
-    ObjectMedia, ObjectOptions, ObjectTarget, RunError, Target, is_object_address,
+    RunError, Target, stores,
 };
 
 /// The name of standard output and input.
@@ -65,13 +65,10 @@ impl Place {
     ///
     /// # Errors
     /// `Option` for an address that no store is known for, `Object` for one without credentials.
-    fn target(&self, options: &ObjectOptions) -> Result<Box<dyn Target>, RunError> {
+    fn target(&self, expected_bytes: u64) -> Result<Box<dyn Target>, RunError> {
         Ok(match self {
             Self::File(path) => Box::new(FileTarget::new(path)),
-            Self::Object(address) => {
-                known_store(address)?;
-                Box::new(ObjectTarget::new(address, options)?)
-            }
+            Self::Object(address) => stores::target(address, expected_bytes)?,
             Self::Standard => Box::new(StandardOutput),
         })
     }
@@ -83,10 +80,7 @@ impl Place {
     pub fn source(&self) -> Result<Arc<dyn MediaSource>, RunError> {
         Ok(match self {
             Self::File(path) => Arc::new(FileMedia::open(path)?),
-            Self::Object(address) => {
-                known_store(address)?;
-                Arc::new(ObjectMedia::open(address, &ObjectOptions::default())?)
-            }
+            Self::Object(address) => stores::source(address)?,
             Self::Standard => {
                 return Err(RunError::StandardInput);
             }
@@ -173,8 +167,7 @@ pub fn is_media(path: &Path) -> bool {
 /// # Errors
 /// As [`Place::source`].
 pub fn targets(places: &[Place], expected_bytes: u64) -> Result<Vec<Box<dyn Target>>, RunError> {
-    let options = ObjectOptions { expected_bytes, ..ObjectOptions::default() };
-    places.iter().map(|place| place.target(&options)).collect()
+    places.iter().map(|place| place.target(expected_bytes)).collect()
 }
 
 fn is_address(text: &str) -> bool {
@@ -182,13 +175,6 @@ fn is_address(text: &str) -> bool {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+';
         scheme.len() > 1 && scheme.bytes().all(plain) && !rest.is_empty()
     })
-}
-
-fn known_store(address: &str) -> Result<(), RunError> {
-    if is_object_address(address) {
-        return Ok(());
-    }
-    Err(RunError::Option { what: "address", reason: format!("no store is known for {address}") })
 }
 
 /// The number of a striped media set's file, from 1; 1 where it cannot be read.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "it/object_common/mod.rs"]
 mod object_common;
 
 use object_common::{TRAILER, server};

@@ -12,6 +12,16 @@ pub(crate) fn run() -> Result<(), CommandError> {
         let message = "key-service is started by tdekit itself, through pipes".to_owned();
         return Err(CommandError::Usage(message));
     }
+    answer()
+}
+
+#[cfg(feature = "key-services")]
+fn answer() -> Result<(), CommandError> {
     tdekit_key_remote::serve(&mut io::stdin().lock(), &mut io::stdout().lock())?;
     Ok(())
+}
+
+#[cfg(not(feature = "key-services"))]
+fn answer() -> Result<(), CommandError> {
+    super::absent::refuse("a client of key services", "key-services")
 }

@@ -1,5 +1,6 @@
 //! The commands, one file a plane.
 
+pub(crate) mod absent;
 pub(crate) mod agent;
 pub(crate) mod audit;
 pub(crate) mod audit_log;
@@ -18,10 +19,12 @@ pub(crate) mod key;
 pub(crate) mod key_provider;
 pub(crate) mod key_service;
 pub(crate) mod manual;
+#[cfg(feature = "mariadb")]
 pub(crate) mod mariadb;
 pub(crate) mod restore;
 pub(crate) mod rewrap;
 pub(crate) mod rotate;
+#[cfg(feature = "endpoint")]
 pub(crate) mod serve;
 pub(crate) mod shell_init;
 pub(crate) mod sqlite;
@@ -55,8 +58,14 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Inspect(args) => inspect::run(args, &cli.global),
         Command::History(args) => history::run(args, &cli.global),
         Command::BackupKey(command) => backup_key::run(command, &cli.global),
+        #[cfg(feature = "mariadb")]
         Command::Mariadb(command) => mariadb::run(command, &cli.global),
+        #[cfg(not(feature = "mariadb"))]
+        Command::Mariadb(_) => absent::refuse("`tdekit mariadb`", "mariadb"),
+        #[cfg(feature = "endpoint")]
         Command::Serve(args) => serve::run(args, &cli.global),
+        #[cfg(not(feature = "endpoint"))]
+        Command::Serve(_) => absent::refuse("`tdekit serve`", "endpoint"),
         Command::Sqlite(command) => sqlite::run(command),
         Command::ShellInit(args) => shell_init::run(args),
         Command::Completions(args) => manual::completions(args),

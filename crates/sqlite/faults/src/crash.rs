@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::disk::{Cut, Disk, Loss, State, WORD_BYTES};
 use crate::error::{Error, Result};
+use crate::form::by_form;
 use crate::ledger::{self, Config, Journal, Synchronous};
 use crate::record::{Log, Op, Recorder};
 use crate::rng::Rng;
@@ -59,24 +60,21 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// For CI: minutes for the whole matrix.
-    pub const QUICK: Self =
+    /// Half a minute for the matrix of the short form.
+    pub const SHORT: Self =
+        Self { power_seeds: 2, tears: 1, second_crash_every: 197, write_after_every: 23 };
+    /// Minutes for the whole matrix.
+    pub const FULL: Self =
         Self { power_seeds: 3, tears: 1, second_crash_every: 97, write_after_every: 11 };
     /// For a night.
     pub const EXHAUSTIVE: Self =
         Self { power_seeds: 24, tears: 6, second_crash_every: 13, write_after_every: 3 };
 
-    /// [`Effort::EXHAUSTIVE`] when `TDEKIT_EXHAUSTIVE` is set.
+    /// As the environment asks for.
     #[must_use]
     pub fn from_environment() -> Self {
-        if exhaustive() { Self::EXHAUSTIVE } else { Self::QUICK }
+        by_form(Self::SHORT, Self::FULL, Self::EXHAUSTIVE)
     }
-}
-
-/// True when `TDEKIT_EXHAUSTIVE` asks for the long form of every suite.
-#[must_use]
-pub fn exhaustive() -> bool {
-    std::env::var_os("TDEKIT_EXHAUSTIVE").is_some_and(|value| value != "0")
 }
 
 /// Which crash models a configuration has to stand.

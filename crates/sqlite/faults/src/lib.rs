@@ -19,7 +19,7 @@
 //! | random scripts against plain SQLite | [`differential`] | `differential` |
 //!
 //! Environment:
-//! - `TDEKIT_EXHAUSTIVE=1`: the long form of every suite;
+//! - `TDEKIT_FULL=1`, `TDEKIT_EXHAUSTIVE=1`: more of every suite, all of it ([`form`]);
 //! - `TDEKIT_FAULTS_SQLITE=libsqlite3.so.0`: this shared library instead of the bundled SQLite;
 //! - `TDEKIT_FAULTS_ONLY=text`: of the crash matrix the configurations whose name has the text;
 //! - `TDEKIT_FAULTS_LOG=dir`: every failure of the crash suite, in full, into a file there;
@@ -32,6 +32,7 @@ pub mod disk;
 pub mod error;
 pub mod ffi;
 pub mod flip;
+pub mod form;
 pub mod inject;
 pub mod leak;
 pub mod ledger;

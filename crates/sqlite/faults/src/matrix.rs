@@ -1,7 +1,8 @@
 //! Which configurations the crash suite runs.
 
-use crate::crash::{Effort, Model, Recording, Report, exhaustive};
+use crate::crash::{Effort, Model, Recording, Report};
 use crate::error::{Error, Result};
+use crate::form::by_form;
 use crate::ledger::{Config, Journal, Synchronous};
 use crate::top::Top;
 
@@ -9,10 +10,11 @@ const TRANSACTIONS: u32 = 8;
 const SEEDS: [u64; 1] = [7];
 const MORE_SEEDS: [u64; 3] = [7, 8, 9];
 
-/// Every configuration with `journal` that CI runs, or all with `TDEKIT_EXHAUSTIVE`.
+/// The configurations with `journal` that the form of the run takes: all in the exhaustive one.
 #[must_use]
 pub fn configs(top: Top, journal: Journal) -> Vec<Config> {
     let mut configs = Vec::new();
+    let wanted: fn(&Config) -> bool = by_form(in_short, in_full, |_| true);
     let levels = [Synchronous::Off, Synchronous::Normal, Synchronous::Full, Synchronous::Extra];
     for synchronous in levels {
         for page_size in [1024, 4096, 65536] {
@@ -26,7 +28,7 @@ pub fn configs(top: Top, journal: Journal) -> Vec<Config> {
                     databases,
                     transactions: TRANSACTIONS,
                 };
-                if exhaustive() || in_ci(&config) {
+                if wanted(&config) {
                     configs.push(config);
                 }
             }
@@ -35,8 +37,19 @@ pub fn configs(top: Top, journal: Journal) -> Vec<Config> {
     configs
 }
 
+/// One of each kind: with and without spills, one and two databases, small pages.
+fn in_short(config: &Config) -> bool {
+    let full = config.synchronous == Synchronous::Full;
+    match (config.page_size, config.databases) {
+        (4096, 1) if config.spill => full,
+        (4096, 1) => config.synchronous == Synchronous::Normal,
+        (4096, _) | (1024, 1) => full && config.spill,
+        _ => false,
+    }
+}
+
 /// Spill and level of syncing are crossed at 4 KiB; page sizes and several databases are sampled.
-fn in_ci(config: &Config) -> bool {
+fn in_full(config: &Config) -> bool {
     let full = config.synchronous == Synchronous::Full;
     match (config.page_size, config.databases) {
         (4096, 1) => {
@@ -59,7 +72,7 @@ fn in_ci(config: &Config) -> bool {
 /// Those of the harness; broken promises are in the report.
 pub fn run(configs: &[Config], effort: Effort) -> Result<Report> {
     let mut total = Report::default();
-    let seeds: &[u64] = if exhaustive() { &MORE_SEEDS } else { &SEEDS };
+    let seeds: &[u64] = by_form(&SEEDS, &SEEDS, &MORE_SEEDS);
     for config in configs {
         for seed in seeds {
             run_one(*config, *seed, effort, &mut total)?;

@@ -26,6 +26,8 @@ const NEVER_SYNCED: [u8; 12] =
     [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7, 0xff, 0xff, 0xff, 0xff];
 /// SQLite's journal ends with these where it names a super-journal (SQLite file format, 3).
 pub(crate) const SUPER_END: &[u8] = NEVER_SYNCED.split_at(8).0;
+/// How often a journal is read that others replace meanwhile, until it counts as damaged.
+const MAX_READINGS: u32 = 50;
 /// Most extents that a damaged stretch is searched past.
 const MAX_LOST_EXTENTS: u32 = 1 << 20;
 
@@ -339,22 +341,35 @@ impl JournalFile {
 
     /// Reads the file's content from another connection, which may have been killed since.
     fn load(&mut self) -> Result<(), VfsError> {
-        if self.loaded {
-            return Ok(());
+        // Who asks whether a journal is hot holds no lock that keeps writers away. What looks
+        // damaged then may be one journal that takes the place of another: it is read once more.
+        let mut readings = 0;
+        while !self.loaded {
+            let header = if self.base.size()? > 0 { self.read_header()? } else { None };
+            // Of this header's journal: a larger size may be that of the one before.
+            let size = self.base.size()?;
+            let Err(error) = header.map_or(Ok(()), |header| self.load_extents(header, size)) else {
+                self.loaded = true;
+                break;
+            };
+            self.forget();
+            readings += 1;
+            let is_another = self.base.size()? != size || self.read_header()? != header;
+            if readings == MAX_READINGS || !is_another || !matches!(error, VfsError::Journal) {
+                return Err(error);
+            }
         }
-        let size = self.base.size()?;
-        if size > 0 {
-            self.load_extents(size)?;
-        }
-        self.loaded = true;
         Ok(())
     }
 
-    fn load_extents(&mut self, size: u64) -> Result<(), VfsError> {
+    /// The header. Without one nothing was synced, and SQLite has not touched the database yet.
+    fn read_header(&mut self) -> Result<Option<JournalHeader>, VfsError> {
         let mut copies = [0; JOURNAL_HEADER_LEN];
         self.base.read(&mut copies, 0)?;
-        // Without a header nothing was synced, and SQLite has not touched the database yet.
-        let Some(header) = JournalHeader::decode(&copies) else { return Ok(()) };
+        Ok(JournalHeader::decode(&copies))
+    }
+
+    fn load_extents(&mut self, header: JournalHeader, size: u64) -> Result<(), VfsError> {
         if header.file_id != self.file_id {
             return Err(VfsError::Journal);
         }

@@ -12,9 +12,9 @@ mod address;
 mod ahead;
 mod claim;
 mod connect;
-mod fault;
 mod media;
 mod pieces;
+mod said;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -23,8 +23,9 @@ mod upload;
 use std::fmt;
 use std::time::Duration;
 
+use crate::ObjectFault;
+
 pub use address::is_object_address;
-pub use fault::ObjectFault;
 pub use media::ObjectMedia;
 pub use target::ObjectTarget;
 

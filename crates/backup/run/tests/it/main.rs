@@ -1,0 +1,14 @@
+//! The crate's integration tests, one program: a module a subject.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+mod object_common;
+
+mod crash;
+mod damage;
+mod differential;
+mod keys;
+mod live;
+mod object_backup;
+mod object_s3;
+mod round_trip;

@@ -1,0 +1,257 @@
+//! Media sets: appended sets, mirrors, stripes, differential sets, streams, overwriting.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::common::Run;
+use crate::databases::{Dir, dump, encrypt, fill, open, place};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn backup(database: &Path, media: &[&Path], more: &[&str]) -> Run {
+    place().ok(backup_args(database, media, more))
+}
+
+fn backup_args<'a>(database: &'a Path, media: &[&'a Path], more: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = vec!["backup", text(database)];
+    arguments.extend(media.iter().flat_map(|media| ["--to", text(media)]));
+    arguments.extend(more);
+    arguments
+}
+
+fn restore(media: &[&Path], to: &Path, more: &[&str]) -> Run {
+    let mut arguments = vec!["restore"];
+    arguments.extend(media.iter().map(|media| text(media)));
+    arguments.extend(["--to", text(to)]);
+    place().ok([&arguments, more].concat())
+}
+
+fn dump_of(path: &Path) -> Vec<String> {
+    dump(&open(path))
+}
+
+#[test]
+fn mirrors_are_equal_and_one_heals_the_other() {
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    fill(&path, 4000);
+    let before = dump_of(&path);
+    let (a, b) = (dir.path("a.bak"), dir.path("b.bak"));
+    for more in [&[][..], &["--append"]] {
+        backup(&path, &[&a, &b], &[&["--certificate", "AppCert"], more].concat());
+        assert_eq!(fs::read(&a).unwrap(), fs::read(&b).unwrap());
+    }
+    let mut bytes = fs::read(&a).unwrap();
+    let middle = bytes.len() / 4;
+    bytes[middle] ^= 1;
+    fs::write(&a, bytes).unwrap();
+    let told = place().run(["verify", text(&a)]);
+    assert_eq!(told.code, 4, "{told:?}");
+    assert!(told.out.contains("DAMAGED") && told.err.contains("1 of 2 set(s)"), "{told:?}");
+    place().ok(["verify", text(&a), "--position", "2"]);
+    place().fails(4, ["restore", text(&a), "--position", "1", "--to", text(&dir.path("no.db"))]);
+    assert!(!dir.path("no.db").exists());
+    let run = restore(&[&a, &b], &dir.path("r.db"), &["--position", "1"]);
+    assert!(run.err.contains("read from another"), "{run:?}");
+    assert_eq!(dump_of(&dir.path("r.db")), before);
+}
+
+#[test]
+fn stripes_need_all_their_files() {
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    fill(&path, 20_000);
+    let before = dump_of(&path);
+    let (a, b, c) = (dir.path("a.bak"), dir.path("b.bak"), dir.path("c.bak"));
+    let media: [&Path; 3] = [&a, &b, &c];
+    for more in [&[][..], &["--append"]] {
+        let all = [&["--stripe", "--certificate", "AppCert"], more].concat();
+        backup(&path, &media, &all);
+    }
+    let report = place().json(["inspect", text(&c), text(&a), text(&b), "--json"]);
+    assert_eq!(report["sets"].as_array().unwrap().len(), 2);
+    assert_eq!(report["sets"][0]["families"], 3);
+    restore(&[&c, &a, &b], &dir.path("r.db"), &["--check"]);
+    assert_eq!(dump_of(&dir.path("r.db")), before);
+    let to = dir.path("no.db");
+    let some = ["restore", text(&a), text(&c), "--to", text(&to)];
+    assert!(place().fails(1, some).contains("missing"));
+    let one = dir.path("x.bak");
+    place().fails(2, backup_args(&path, &[&one], &["--stripe"]));
+}
+
+#[test]
+fn a_differential_set_holds_what_changed() {
+    for sealed in [false, true] {
+        let dir = Dir::new();
+        let path = dir.path("app.db");
+        fill(&path, 30_000);
+        if sealed {
+            encrypt(&path, &[]);
+        }
+        let media = dir.path("app.bak");
+        let key: &[&str] = if sealed { &[] } else { &["--certificate", "AppCert"] };
+        place().fails(1, backup_args(&path, &[&media], &[&["--differential"], key].concat()));
+        backup(&path, &[&media], key);
+        let first = dump_of(&path);
+        let full = fs::metadata(&media).unwrap().len();
+        open(&path).execute_batch("UPDATE t SET a = a || '!' WHERE id < 50").unwrap();
+        let second = dump_of(&path);
+        let made = backup(&path, &[&media], &[&["--differential", "--json"], key].concat());
+        let made: serde_json::Value = serde_json::from_str(&made.out).unwrap();
+        assert_eq!((&made["type"], &made["differential_base_position"]), (&"I".into(), &1.into()));
+        assert!(made["pages_stored"].as_u64().unwrap() * 5 < made["pages"].as_u64().unwrap());
+        assert!((fs::metadata(&media).unwrap().len() - full) * 4 < full);
+        // The second one stands on the full set as well, not on the first.
+        open(&path).execute_batch("DELETE FROM t WHERE id > 20000; VACUUM").unwrap();
+        let third = dump_of(&path);
+        backup(&path, &[&media], &[&["--differential"], key].concat());
+        for (position, expected) in [("1", &first), ("2", &second), ("3", &third)] {
+            let restored = dir.path(&format!("r{position}.db"));
+            let run = restore(&[&media], &restored, &["--position", position, "--check"]);
+            let chain = if position == "1" { "from set 1" } else { "from set 1 and" };
+            assert!(run.out.contains(chain), "{run:?}");
+            assert_eq!(&dump_of(&restored), expected, "{position}");
+        }
+        // Encrypted from plain pages, a chain as well as a full set.
+        let restored = dir.path("again.db");
+        restore(&[&media], &restored, &["--certificate", "Second"]);
+        assert_eq!(dump_of(&restored), third);
+    }
+}
+
+#[test]
+fn media_are_not_overwritten_before_their_sets_expire() {
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    fill(&path, 100);
+    let media = dir.path("app.bak");
+    let sets = || {
+        let report = place().json(["inspect", text(&media), "--json"]);
+        (report["media_uuid"].clone(), report["sets"].as_array().unwrap().len())
+    };
+    backup(&path, &[&media], &["--expire", "30"]);
+    let told = place().fails(1, backup_args(&path, &[&media], &[]));
+    assert!(told.contains("--append") && told.contains("--init --replace"), "{told}");
+    backup(&path, &[&media], &["--append", "--expire", "2020-01-01", "--description", "old"]);
+    let told = place().fails(1, backup_args(&path, &[&media], &["--init"]));
+    assert!(told.contains("1 set(s) that have not expired"), "{told}");
+    let (id, count) = sets();
+    assert_eq!(count, 2);
+    backup(&path, &[&media], &["--init", "--replace", "--expire", "2020-01-01"]);
+    let (replaced, count) = sets();
+    assert!(count == 1 && id != replaced);
+    backup(&path, &[&media], &["--init"]);
+    assert_eq!(sets().1, 1);
+    assert!(sets().0 != replaced);
+    place().fails(2, backup_args(&path, &[&media, &media], &[]));
+    fs::write(dir.path("notes"), "mine").unwrap();
+    place().fails(4, backup_args(&path, &[&dir.path("notes")], &["--append"]));
+    assert_eq!(fs::read(dir.path("notes")).unwrap(), b"mine");
+}
+
+#[test]
+fn a_stream_goes_through_pipes_both_ways() {
+    let dir = Dir::new();
+    let bytes: Vec<u8> =
+        (0..3_000_000u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    let piped = |arguments: &[&str], input: &[u8]| {
+        let mut child = place()
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_vec();
+        let feed = std::thread::spawn(move || stdin.write_all(&input));
+        let output = child.wait_with_output().unwrap();
+        let _ = feed.join();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{told}");
+        output.stdout
+    };
+    let media = dir.path("shop.bak");
+    let arguments = ["backup", "--stdin", "--name", "shop", "--certificate", "AppCert", "--to"];
+    piped(&[&arguments[..], &[text(&media)]].concat(), &bytes);
+    let report = place().json(["inspect", text(&media), "--json"]);
+    assert_eq!(report["sets"][0]["database_name"], "shop");
+    assert_eq!(report["sets"][0]["is_stream"], true);
+    assert_eq!(piped(&["restore", text(&media), "--to", "-"], b""), bytes);
+    let out = dir.path("out");
+    restore(&[&media], &out, &[]);
+    assert_eq!(fs::read(&out).unwrap(), bytes);
+    place().fails(1, ["restore", text(&media), "--to", text(&out)]);
+    restore(&[&media], &out, &["--replace"]);
+    assert_eq!(dir.names(), ["out", "shop.bak"]);
+    place().fails(2, ["restore", text(&media), "--to", text(&out), "--replace", "--plain"]);
+    // A media set to standard output is what would have been in the file.
+    let made = piped(&[&arguments[..], &["-"]].concat(), b"few bytes");
+    let copy = dir.path("copy.bak");
+    fs::write(&copy, made).unwrap();
+    assert_eq!(piped(&["restore", text(&copy), "--to", "-"], b""), b"few bytes");
+    place().ok(["verify", text(&copy)]);
+    place().fails(2, ["backup", "--stdin", "--to", text(&copy)]);
+}
+
+#[test]
+fn progress_is_told_on_request_and_a_throttle_holds() {
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    fill(&path, 20_000);
+    let media = dir.path("app.bak");
+    let quiet = backup(&path, &[&media], &["--threads", "1"]);
+    assert!(quiet.err.is_empty(), "{quiet:?}");
+    let told = backup(&path, &[&media], &["--append", "--stats=25"]);
+    assert!(told.err.contains("percent processed"), "{told:?}");
+    let told = restore(&[&media], &dir.path("r.db"), &["--stats", "--throttle", "100MB"]);
+    assert!(told.err.contains("100 percent processed"), "{told:?}");
+}
+
+#[test]
+fn a_killed_backup_or_append_leaves_the_earlier_sets_whole() {
+    let dir = Dir::new();
+    let path = dir.path("app.db");
+    fill(&path, 20_000);
+    let before = dump_of(&path);
+    let (media, new) = (dir.path("app.bak"), dir.path("new.bak"));
+    backup(&path, &[&media], &["--certificate", "AppCert"]);
+    let mut killed = 0;
+    for millis in (0..12).map(|step| step * 25) {
+        let append = ["--append", "--certificate", "AppCert", "--throttle", "20MB"];
+        for (media, more) in [(&media, &append[..]), (&new, &append[1..])] {
+            let mut child = place()
+                .command(backup_args(&path, &[media], more))
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(millis));
+            let _ = child.kill();
+            killed += i32::from(child.wait().unwrap().code().is_none());
+        }
+        assert!(!new.exists() || place().run(["verify", text(&new)]).code == 0);
+        let _ = fs::remove_file(&new);
+        let run = place().run(["verify", text(&media), "--checksums-only", "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+        let findings = report["findings"].as_array().unwrap();
+        assert!(findings.iter().all(|it| it["kind"] == "unfinished_tail"), "{run:?}");
+        assert_eq!(run.code == 0, findings.is_empty(), "{run:?}");
+        assert!(report["sets"].as_array().unwrap().iter().all(|set| set["ok"] == true), "{run:?}");
+    }
+    assert!(killed > 5, "only {killed} were killed in time");
+    backup(&path, &[&media], &["--append", "--certificate", "AppCert"]);
+    place().ok(["verify", text(&media)]);
+    restore(&[&media], &dir.path("first.db"), &["--position", "1"]);
+    restore(&[&media], &dir.path("last.db"), &[]);
+    assert_eq!(dump_of(&dir.path("first.db")), before);
+    assert_eq!(dump_of(&dir.path("last.db")), before);
+    backup(&path, &[&new], &[]);
+    let left = ["app.bak", "app.db", "first.db", "last.db", "new.bak"];
+    assert_eq!(dir.names(), left);
+}

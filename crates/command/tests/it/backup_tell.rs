@@ -1,0 +1,268 @@
+//! What is told of backups: `inspect`, `verify` and `history`, as lines and as JSON.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{Place, Run};
+use crate::databases::{Dir, MARKER, encrypt, fill, place};
+use rusqlite::Connection;
+use serde_json::Value;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn backup(database: &Path, media: &Path, more: &[&str]) {
+    place().ok([&["backup", text(database), "--to", text(media)], more].concat());
+}
+
+fn sets_of(report: &Value) -> &Vec<Value> {
+    report["sets"].as_array().unwrap()
+}
+
+#[test]
+fn inspect_tells_all_that_a_header_says_without_any_key() {
+    let dir = Dir::new();
+    let (path, media) = (dir.path("app.db"), dir.path("app.bak"));
+    fill(&path, 1000);
+    let described =
+        ["--name", "nightly", "--description", "before the move", "--expire", "30", "--copy-only"];
+    backup(&path, &media, &[&["--certificate", "AppCert"], &described[..]].concat());
+    encrypt(&path, &[]);
+    let more = ["--append", "--encryption", "AEGIS_256X2", "--certificate", "Second"];
+    backup(&path, &media, &[&more[..], &["--certificate", "AppCert"]].concat());
+    let nobody = Place::empty();
+    let report = nobody.json(["inspect", text(&media), "--json"]);
+    assert_eq!(report["verified"], false);
+    assert_eq!(report["findings"].as_array().unwrap().len(), 0);
+    let [first, second] = &sets_of(&report)[..] else { panic!("{report}") };
+    let facts = [
+        ("position", 1.into()),
+        ("type", "D".into()),
+        ("name", "nightly".into()),
+        ("description", "before the move".into()),
+        ("database_name", "app.db".into()),
+        ("database_path", text(&path).into()),
+        ("key_algorithm", "AES_256".into()),
+        ("encryptor_type", "CERTIFICATE".into()),
+        ("compression_algorithm", "ZSTD".into()),
+        ("compression_level", 1.into()),
+        ("is_copy_only", true.into()),
+        ("is_source_encrypted", false.into()),
+        ("has_backup_checksums", true.into()),
+        ("page_size", 4096.into()),
+        ("damage", Value::Null),
+    ];
+    for (name, value) in facts {
+        assert_eq!(first[name], value, "{name}");
+    }
+    assert!(first["expiration_date"].is_string() && first["backup_start_date"].is_string());
+    let certificates = place().json(["cert", "list", "--json"]);
+    assert_eq!(first["encryptor_thumbprint"], certificates[0]["thumbprint"]);
+    assert_eq!(first["encryptors"][0]["certificate_name"], "AppCert");
+    assert_eq!(second["encryptors"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        (&second["is_source_encrypted"], &second["is_copy_only"]),
+        (&true.into(), &false.into())
+    );
+    assert!(second["database_guid"].is_string());
+    let run = nobody.ok(["inspect", text(&media)]);
+    for told in [
+        "unverified",
+        "nightly",
+        "AES_256 by CERTIFICATE",
+        "AEGIS_256X2",
+        "copy only",
+        "from an encrypted database",
+        "opened by certificate Second, 0x",
+        "before the move",
+        "never",
+    ] {
+        assert!(run.out.contains(told), "{told}: {run:?}");
+    }
+    let told = nobody.run(["verify", text(&media), "--json"]);
+    let report: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!((told.code, &report["sets"][0]["opened"]), (6, &false.into()), "{told:?}");
+    assert!(told.err.contains("2 of 2 set(s) are not verified"), "{told:?}");
+    nobody.ok(["verify", text(&media), "--checksums-only"]);
+    nobody.fails(4, ["inspect", text(&path)]);
+    nobody.fails(7, ["inspect", text(&dir.path("none"))]);
+}
+
+#[test]
+fn damage_and_unfinished_tails_are_told_and_earlier_sets_stay() {
+    let dir = Dir::new();
+    let (path, media) = (dir.path("app.db"), dir.path("app.bak"));
+    fill(&path, 3000);
+    backup(&path, &media, &["--certificate", "AppCert"]);
+    let one = fs::read(&media).unwrap();
+    backup(&path, &media, &["--certificate", "AppCert", "--append"]);
+    let two = fs::read(&media).unwrap();
+    // As a power cut leaves an append: some of the second set, without its trailer.
+    fs::write(&media, &two[..one.len() + (two.len() - one.len()) / 2]).unwrap();
+    let report = place().json(["inspect", text(&media), "--json"]);
+    assert_eq!(sets_of(&report).len(), 1);
+    assert_eq!(report["findings"][0]["kind"], "unfinished_tail");
+    assert!(place().ok(["inspect", text(&media)]).err.contains("never finished"));
+    // Nobody can tell it from a set that was finished and cut short.
+    let to = dir.path("r.db");
+    let restore = ["restore", text(&media), "--to", text(&to)];
+    assert!(place().fails(4, restore).contains("never finished, or was cut short"));
+    let run = place().ok([&restore[..], &["--latest-readable"]].concat());
+    assert!(run.err.contains("never finished"), "{run:?}");
+    assert_eq!(place().run(["verify", text(&media)]).code, 4);
+    // The history knows that it was finished: no append cuts it off.
+    let append =
+        ["backup", text(&path), "--to", text(&media), "--certificate", "AppCert", "--append"];
+    assert!(place().fails(4, append).contains("the backup history knows set 2"));
+    // Where nothing knows it, the next append cuts it off and says so.
+    let home = dir.path("home");
+    fs::create_dir(&home).unwrap();
+    fs::copy(place().store_file(), home.join("keystore.tdk")).unwrap();
+    let elsewhere = |words: &[&str]| {
+        let run = Run::of(&place().command(words).env("TDEKIT_HOME", &home).output().unwrap());
+        assert_eq!(run.code, 0, "{run:?}");
+        run
+    };
+    let run = elsewhere(&append);
+    assert!(run.err.contains("never finished"), "{run:?}");
+    let verified = elsewhere(&["verify", text(&media), "--json"]).out;
+    let verified: Value = serde_json::from_str(&verified).unwrap();
+    assert_eq!(sets_of(&verified).len(), 2);
+    assert!(sets_of(&verified).iter().all(|set| set["ok"] == true && set["opened"] == true));
+    // A flipped bit in the middle of the second set.
+    let mut bytes = fs::read(&media).unwrap();
+    let at = one.len() + (bytes.len() - one.len()) / 2;
+    bytes[at] ^= 0x10;
+    fs::write(&media, &bytes).unwrap();
+    for key in [&[][..], &["--checksums-only"]] {
+        let run = place().run([&["verify", text(&media), "--json"], key].concat());
+        assert_eq!(run.code, 4, "{run:?}");
+        let report: Value = serde_json::from_str(&run.out).unwrap();
+        assert_eq!(
+            (&report["sets"][0]["ok"], &report["sets"][1]["ok"]),
+            (&true.into(), &false.into())
+        );
+    }
+    let to = dir.path("no.db");
+    place().fails(4, ["restore", text(&media), "--to", text(&to)]);
+    assert!(!to.exists());
+    place().ok(["restore", text(&media), "--position", "1", "--to", text(&to)]);
+    place().fails(1, ["restore", text(&media), "--position", "7", "--to", text(&dir.path("x"))]);
+    // Of a newer version.
+    let mut newer = one.clone();
+    newer[16] = 9;
+    fs::write(&media, newer).unwrap();
+    let told = place().fails(4, ["inspect", text(&media)]);
+    assert!(told.contains("newer tdekit"), "{told}");
+}
+
+#[test]
+fn the_history_has_the_columns_of_backupset_and_is_made_anew_from_media() {
+    let mut place = Place::with_store();
+    place.set("TDEKIT_BACKUP_PASSWORD", "backup");
+    place.ok(["cert", "create", "AppCert"]);
+    let dir = Dir::new();
+    let (path, other) = (dir.path("app.db"), dir.path("other.db"));
+    fill(&path, 1000);
+    fill(&other, 100);
+    assert_eq!(place.json(["history", "--json"]), Value::Array(Vec::new()));
+    fs::create_dir(dir.path("deep")).unwrap();
+    let (a, b) = (dir.path("a.bak"), dir.path("deep/b.bak"));
+    let run = |arguments: &[&str]| -> Run { place.ok([&["backup"], arguments].concat()) };
+    let both = ["--to", text(&a), "--to", text(&b)];
+    run(&[&[text(&path), "--certificate", "AppCert"], &both[..]].concat());
+    run(&[&[text(&path), "--certificate", "AppCert", "--differential"], &both[..]].concat());
+    run(&[text(&other), "--to", text(&dir.path("o.bak")), "--compression", "lz4"]);
+    let all = place.json(["history", "--json"]);
+    assert_eq!(all.as_array().unwrap().len(), 3);
+    let of = place.json(["history", "--database", text(&path), "--json"]);
+    let [full, differential] = &of.as_array().unwrap()[..] else { panic!("{of}") };
+    assert_eq!((&full["type"], &full["key_algorithm"]), (&"D".into(), &"AES_256".into()));
+    assert_eq!(differential["type"], "I");
+    assert_eq!(differential["differential_base_guid"], full["backup_set_uuid"]);
+    let devices: Vec<_> = full["devices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|d| d["physical_device_name"].clone())
+        .collect();
+    assert_eq!(devices, [text(&a), text(&b)]);
+    assert_eq!(place.json(["history", "--database", "other.db", "--json"])[0]["type"], "D");
+    let table = place.ok(["history"]).out;
+    assert!(table.contains("differential") && table.contains("o.bak"), "{table}");
+    let db = Connection::open(place.home().join("history.db")).unwrap();
+    let columns = "SELECT backup_set_id, backup_set_uuid, media_uuid, name, description, position,
+        type, database_name, backup_start_date, backup_finish_date, expiration_date, backup_size,
+        compressed_backup_size, key_algorithm, encryptor_thumbprint, encryptor_type, is_copy_only,
+        has_backup_checksums, server_name, user_name, differential_base_guid FROM backupset";
+    assert_eq!(db.prepare(columns).unwrap().column_count(), 21);
+    drop(db);
+    // Lost, and found again in the media.
+    fs::remove_file(place.home().join("history.db")).unwrap();
+    fs::write(dir.path("deep/not.bak"), b"tdekit backup\0\0\0 and then nothing").unwrap();
+    let scanned = place.json(["history", "--scan", text(&dir.path("")), "--json"]);
+    assert_eq!(scanned["sets"], 3);
+    assert_eq!((&scanned["new"], &scanned["media_sets"]), (&3.into(), &2.into()));
+    let again = place.json(["history", "--json"]);
+    let key = |set: &Value| set["backup_set_uuid"].as_str().unwrap().to_owned();
+    let without_id = |all: &Value| {
+        let mut all = all.as_array().unwrap().clone();
+        all.sort_by_key(key);
+        all
+    };
+    assert_eq!(without_id(&again), without_id(&all));
+    assert_eq!(place.json(["history", "--scan", text(&dir.path("")), "--json"])["new"], 0);
+}
+
+#[test]
+fn a_history_that_cannot_be_written_is_a_warning() {
+    let place = Place::with_store();
+    let dir = Dir::new();
+    let (path, media) = (dir.path("app.db"), dir.path("app.bak"));
+    fill(&path, 100);
+    fs::write(place.home().join("history.db"), vec![7; 4096]).unwrap();
+    let run = place.ok(["backup", text(&path), "--to", text(&media)]);
+    assert!(run.err.contains("warning: the backup history was not written"), "{run:?}");
+    place.fails(4, ["history"]);
+    let run = place.ok(["restore", text(&media), "--to", text(&dir.path("r.db"))]);
+    assert!(run.err.contains("warning: the backup history was not written"), "{run:?}");
+}
+
+#[test]
+fn wrong_use_is_told_before_anything_is_written() {
+    let dir = Dir::new();
+    let (path, media) = (dir.path("app.db"), dir.path("app.bak"));
+    fill(&path, 10);
+    let (path, media) = (text(&path), text(&media));
+    for arguments in [
+        vec!["backup", path],
+        vec!["backup", "--to", media],
+        vec!["backup", path, "--stdin", "--name", "x", "--to", media],
+        vec!["backup", path, "--to", media, "--append", "--init"],
+        vec!["backup", path, "--to", media, "--replace"],
+        vec!["backup", path, "--to", media, "--compression", "gzip"],
+        vec!["backup", path, "--to", media, "--encryption", "ROT13"],
+        vec!["backup", path, "--to", media, "--throttle", "fast"],
+        vec!["backup", path, "--to", media, "--expire", "soon"],
+        vec!["backup", path, "--to", media, "--differential", "--copy-only"],
+        vec!["backup", path, "--to", "-", "--json"],
+        vec!["backup", path, "--to", "-", "--append"],
+        vec!["restore", media],
+        vec!["verify"],
+        vec!["backup-key", "add", media],
+    ] {
+        let run = place().run(&arguments);
+        assert_eq!(run.code, 2, "{arguments:?}: {run:?}");
+    }
+    assert_eq!(dir.names(), ["app.db"]);
+    place().fails(7, ["backup", text(&dir.path("none.db")), "--to", media]);
+    fs::write(dir.path("text"), MARKER).unwrap();
+    place().fails(4, ["backup", text(&dir.path("text")), "--to", media]);
+    let stdout = Command::new(env!("CARGO_BIN_EXE_tdekit")).args(["backup", "--help"]).output();
+    let help = String::from_utf8(stdout.unwrap().stdout).unwrap();
+    for option in ["--differential", "--throttle", "--mixed", "--sign", "TRIPLE_DES_3KEY"] {
+        assert!(help.contains(option), "{option}");
+    }
+}

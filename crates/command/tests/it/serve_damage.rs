@@ -1,0 +1,86 @@
+//! Damaged and exchanged media through T-SQL: what fails has SQL Server's number, and what stands
+//! there stays.
+
+use std::fs;
+
+use crate::media::records;
+use crate::served::{CERTIFICATE, Served, int, ok};
+
+#[test]
+fn damaged_media_are_refused_by_number() {
+    let served = Served::new();
+    let mut client = served.client_in("app");
+    ok(&mut client, "CREATE TABLE t(n int)");
+    let disk = served.place.path("app.bak");
+    let device = format!("DISK = '{}'", disk.display());
+    let sealed = format!("ENCRYPTION (ALGORITHM = AES_256, SERVER CERTIFICATE = {CERTIFICATE})");
+    for day in 1..=3 {
+        ok(&mut client, &format!("INSERT t VALUES ({day})"));
+        ok(&mut client, &format!("BACKUP DATABASE app TO {device} WITH {sealed}"));
+    }
+    // The reason; that the statement ends with 3013 is nothing new.
+    let mut error = |batch: &str| client.batch(batch).errors().first().copied();
+    let verify = |file: u32| format!("RESTORE VERIFYONLY FROM {device} WITH FILE = {file}");
+    assert_eq!(error(&verify(3)), None);
+    let whole = fs::read(&disk).unwrap();
+    // Behind each stands its signature.
+    let sets: Vec<_> = records(&whole).into_iter().step_by(2).collect();
+    assert_eq!(records(&whole).len(), 6);
+    // Cut out of the middle: the others say so.
+    fs::write(&disk, [&whole[..sets[1].start], &whole[sets[2].start..]].concat()).unwrap();
+    assert_eq!(error(&verify(1)), Some(3241));
+    assert_eq!(error(&verify(2)), Some(3203));
+    assert_eq!(error(&verify(3)), Some(3241));
+    assert_eq!(error(&verify(4)), Some(4038));
+    // The last header.
+    let mut bytes = whole.clone();
+    bytes[sets[2].start + 100] ^= 1;
+    fs::write(&disk, &bytes).unwrap();
+    assert_eq!(error(&verify(1)), Some(3241));
+    assert_eq!(error(&format!("RESTORE DATABASE again FROM {device} WITH FILE = 3")), Some(3203));
+    assert!(!served.data("again.db").exists());
+    // The set that the history knows was taken away.
+    fs::write(&disk, &whole[..sets[1].end]).unwrap();
+    assert_eq!(error(&verify(2)), Some(3241));
+}
+
+#[test]
+fn an_encrypted_database_does_not_become_plain() {
+    let served = Served::new();
+    let mut client = served.client_in("app");
+    ok(&mut client, "CREATE TABLE t(n int); INSERT t VALUES (7)");
+    let device = format!("DISK = '{}'", served.place.path("plain.bak").display());
+    ok(&mut client, &format!("BACKUP DATABASE app TO {device}"));
+    let key = format!(
+        "CREATE DATABASE ENCRYPTION KEY WITH ALGORITHM = AES_256 ENCRYPTION BY SERVER CERTIFICATE \
+         {CERTIFICATE}; ALTER DATABASE app SET ENCRYPTION ON"
+    );
+    ok(&mut client, &key);
+    crate::served::eventually("the database is encrypted", || {
+        int(&mut client, "SELECT max(encryption_state) FROM sys.dm_database_encryption_keys") == 3
+    });
+    ok(&mut client, "USE master");
+    let answer = client.batch(&format!("RESTORE DATABASE app FROM {device} WITH REPLACE"));
+    assert_eq!(answer.errors().first(), Some(&50_000), "{answer:?}");
+    ok(&mut client, "USE app");
+    assert_eq!(int(&mut client, "SELECT n FROM t"), 7);
+    assert_eq!(int(&mut client, "SELECT encryption_state FROM sys.dm_database_encryption_keys"), 3);
+    // A sealed set that nobody signed: whoever has the certificate can make one.
+    let (database, forged) = (served.place.path("forged.db"), served.place.path("forged.bak"));
+    fs::copy(served.data("app.db"), &database).unwrap();
+    let to = ["--to", forged.to_str().unwrap(), "--no-sign"];
+    served.place.ok([&["backup", database.to_str().unwrap()], &to[..]].concat());
+    ok(&mut client, "USE master");
+    let device = format!("DISK = '{}'", forged.display());
+    let answer = client.batch(&format!("RESTORE DATABASE app FROM {device} WITH REPLACE"));
+    assert_eq!(answer.errors().first(), Some(&50_000), "{answer:?}");
+    assert!(format!("{answer:?}").contains("anybody can have made"), "{answer:?}");
+    // A backup that the server made itself needs no option.
+    let own = format!("DISK = '{}'", served.place.path("own.bak").display());
+    let sealed = format!("ENCRYPTION (ALGORITHM = AES_256, SERVER CERTIFICATE = {CERTIFICATE})");
+    ok(&mut client, &format!("BACKUP DATABASE app TO {own} WITH {sealed}"));
+    ok(&mut client, "USE app; DELETE t; USE master");
+    ok(&mut client, &format!("RESTORE DATABASE app FROM {own} WITH REPLACE"));
+    ok(&mut client, "USE app");
+    assert_eq!(int(&mut client, "SELECT n FROM t"), 7);
+}

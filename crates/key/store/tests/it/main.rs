@@ -1,0 +1,13 @@
+//! The crate's integration tests, one program: a module a subject.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+mod audit;
+mod audit_fixture;
+mod damage;
+mod fixture;
+mod hierarchy;
+mod server_keys;
+mod transfer;
+mod uses;

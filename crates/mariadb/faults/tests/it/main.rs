@@ -1,0 +1,19 @@
+//! The crate's integration tests, one program: a module a subject.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod backup;
+mod bench;
+mod bench_server;
+mod cluster;
+mod crash;
+mod documents;
+mod idle;
+mod ivs;
+mod keys;
+mod leak;
+mod life;
+mod redo;
+mod replica;
+mod tamper;
+mod token;
+mod verify;

@@ -1,0 +1,160 @@
+//! Savepoints and failed statements that are rolled back after their pages were spilled.
+//!
+//! SQLite before 3.50.2 leaves checksums out of what it commits afterwards (`wal/skipped.rs` of the
+//! VFS): a crash loses it. Plain SQLite shows that the scripts meet the fault.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tdekit_faults_sqlite::ffi::api::{LIBRARY_VARIABLE, library};
+use tdekit_faults_sqlite::ffi::db::Db;
+use tdekit_faults_sqlite::form::by_form;
+use tdekit_faults_sqlite::matrix::scratch;
+use tdekit_faults_sqlite::rng::Rng;
+use tdekit_faults_sqlite::top::Top;
+use tdekit_sqlite::host::fault_of;
+
+const ROWS: usize = 200;
+const TRANSACTIONS: u64 = 8;
+
+/// What differs between the scripts: synchronous, bytes of a page, pages in the cache.
+const SETTINGS: [(&str, u32, u32); 3] =
+    [("FULL", 1024, 5), ("NORMAL", 4096, 5), ("FULL", 4096, 20)];
+
+/// A connection that writes, and the counters that its transaction leads to.
+struct Writer {
+    db: Db,
+    counters: Vec<i64>,
+}
+
+impl Writer {
+    fn open(top: Top, path: &Path, (synchronous, page_size, cache): (&str, u32, u32)) -> Self {
+        let db = top.open(path).unwrap();
+        db.rows(&format!(
+            "PRAGMA page_size={page_size}; PRAGMA journal_mode=WAL; PRAGMA cache_size={cache};
+             PRAGMA synchronous={synchronous}; PRAGMA wal_autocheckpoint=400"
+        ))
+        .unwrap();
+        Self { db, counters: Vec::new() }
+    }
+
+    fn touch(&mut self, rng: &mut Rng, most: usize) {
+        for _ in 0..rng.below(most) {
+            let row = rng.below(ROWS);
+            self.db.run(&format!("UPDATE t SET n = n + 1 WHERE id = {row}")).unwrap();
+            self.counters[row] += 1;
+        }
+    }
+
+    /// A transaction with savepoints and statements that fail; its error is that of the commit.
+    fn transact(&mut self, rng: &mut Rng, before: &[i64]) -> Result<(), String> {
+        self.counters = before.to_vec();
+        self.db.run("BEGIN IMMEDIATE").unwrap();
+        self.touch(rng, 30);
+        for _ in 0..rng.below(3) {
+            if rng.percent(30) {
+                // Fails at a late row, when the pages of the first are in the log.
+                let failing = "UPDATE t SET n = 0, u = CASE id WHEN 190 THEN 1 ELSE u END";
+                assert!(self.db.run(failing).is_err());
+            } else {
+                self.db.run("SAVEPOINT s").unwrap();
+                let kept = self.counters.clone();
+                self.touch(rng, 120);
+                if rng.percent(70) {
+                    self.db.run("ROLLBACK TO s").unwrap();
+                    self.counters = kept;
+                }
+                self.db.run("RELEASE s").unwrap();
+            }
+            self.touch(rng, 40);
+        }
+        self.db.run("COMMIT").map_err(|error| {
+            let why = self.db.text("SELECT ifnull(tdekit_last_error(), '')");
+            format!("{error} {}", why.unwrap_or_default())
+        })
+    }
+}
+
+fn counters(db: &Db) -> Vec<i64> {
+    (0..ROWS).map(|row| db.int(&format!("SELECT n FROM t WHERE id = {row}")).unwrap()).collect()
+}
+
+/// What the death of all processes leaves behind: everything but the log's index.
+fn image(top: Top, from: &Path) -> Result<Vec<i64>, String> {
+    let directory = scratch().unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name();
+        if !name.to_str().unwrap().ends_with("-shm") {
+            fs::copy(entry.path(), directory.path().join(name)).unwrap();
+        }
+    }
+    let db = top.open(&directory.path().join("a.db")).unwrap();
+    match db.text("PRAGMA integrity_check") {
+        Ok(told) if told == "ok" => Ok(counters(&db)),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+/// Two connections write in turns; returns the commits that a crash would have lost.
+fn lost_commits(top: Top, settings: (&str, u32, u32), seed: u64) -> u32 {
+    let case = format!("{top} {settings:?} seed {seed}");
+    let directory = scratch().unwrap();
+    let path = directory.path().join("a.db");
+    let mut writers = [0, 1].map(|_| Writer::open(top, &path, settings));
+    writers[0]
+        .db
+        .run(&format!(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, n INTEGER, u INTEGER UNIQUE, fill BLOB);
+             WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c LIMIT {ROWS})
+             INSERT INTO t SELECT i, 0, i, zeroblob(700) FROM c"
+        ))
+        .unwrap();
+    let (mut rng, mut lost, mut committed) = (Rng::new(seed), 0, vec![0; ROWS]);
+    for transaction in 0..TRANSACTIONS {
+        let writer = &mut writers[rng.below(2)];
+        let done = writer.transact(&mut rng, &committed);
+        done.unwrap_or_else(|error| panic!("{case}, transaction {transaction}: {error}"));
+        committed.clone_from(&writer.counters);
+        assert_eq!(counters(&writers[0].db), committed, "{case}");
+        assert_eq!(counters(&writers[1].db), committed, "{case}");
+        let found = image(top, directory.path());
+        let found = found.unwrap_or_else(|error| panic!("{case}, {transaction}: {error}"));
+        lost += u32::from(found != committed);
+    }
+    lost
+}
+
+#[test]
+fn what_is_committed_after_a_rollback_to_a_savepoint_survives_a_crash() {
+    let seeds = by_form(4, 4, 40);
+    let version = library().unwrap().version();
+    let lost = |top| {
+        let of = |settings| (0..seeds).map(|seed| lost_commits(top, settings, seed)).sum::<u32>();
+        SETTINGS.map(of).iter().sum::<u32>()
+    };
+    let (plain, encrypted, fresh) = (lost(Top::Plain), lost(Top::Tdekit), lost(Top::Fresh));
+    println!("SQLite {version}: lost {plain} plain, {encrypted} encrypted, {fresh} with freshness");
+    assert_eq!((encrypted, fresh), (0, 0));
+    assert_eq!(plain > 0, fault_of(&version).is_some(), "{version} lost {plain} plain commits");
+}
+
+/// The system's library is the one that most programs load the extension into.
+#[test]
+fn with_the_library_of_the_system() {
+    if std::env::var_os(LIBRARY_VARIABLE).is_some() {
+        return;
+    }
+    let run = Command::new(std::env::current_exe().unwrap())
+        .env(LIBRARY_VARIABLE, "libsqlite3.so.0")
+        .env_remove("TDEKIT_HOME")
+        .args(["--exact", "--nocapture"])
+        .arg("savepoint::what_is_committed_after_a_rollback_to_a_savepoint_survives_a_crash")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&run.stdout).into_owned();
+    let error = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success() && told.contains("1 passed"), "{told}\n{error}");
+    print!("{told}");
+}

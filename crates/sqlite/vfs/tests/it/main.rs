@@ -1,0 +1,22 @@
+//! The crate's integration tests, one program: a module a subject.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+mod base_vfs;
+mod basic;
+mod cut_file;
+mod deaf_shim;
+mod host_fault;
+mod journal;
+mod key_versions;
+mod keyring;
+mod new_db;
+mod page_size;
+mod refused;
+mod register;
+mod reserve;
+mod scratch;
+mod shutdown;
+mod tenants;
+mod wal;

@@ -1,0 +1,24 @@
+//! The crate's integration tests, one program: a module a subject.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+mod batches;
+mod bulk;
+mod catalog;
+mod constraints;
+mod counters;
+mod coverage;
+mod documents;
+mod done;
+mod foreign_schema;
+mod insert_exec;
+mod limits;
+mod locks;
+mod properties;
+mod results;
+mod schemas;
+mod semantics;
+mod smoke;
+mod split;
+mod types;
