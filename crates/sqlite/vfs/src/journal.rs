@@ -42,6 +42,8 @@ pub(crate) struct JournalFile {
     header: Option<JournalHeader>,
     /// Whether the file's content at opening is known.
     loaded: bool,
+    /// Header and size of the file as it was read; none once this connection writes.
+    seen: Option<(Option<JournalHeader>, u64)>,
     extents: Vec<Extent>,
     /// Which of them has each of SQLite's bytes. SQLite rewrites the record count of a header, and
     /// after a write that failed the record that it was of.
@@ -92,6 +94,7 @@ impl JournalFile {
             live,
             header: None,
             loaded: false,
+            seen: None,
             extents: Vec::new(),
             ranges: Ranges::default(),
             next_offset: 0,
@@ -114,7 +117,20 @@ impl JournalFile {
 
     /// Reads plaintext at SQLite's offset. Writes nothing: a rollback needs bytes that a full disk
     /// did not take.
+    ///
+    /// Who asks whether a journal is hot holds no lock that keeps writers away. What does not open
+    /// then may be of a journal that takes the place of another: it is read once more.
     pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
+        for _ in 1..MAX_READINGS {
+            match self.read_once(out, offset) {
+                Err(_) if self.is_replaced()? => self.forget(),
+                result => return result,
+            }
+        }
+        self.read_once(out, offset)
+    }
+
+    fn read_once(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
         self.load()?;
         out.fill(0);
         let end = offset + out.len() as u64;
@@ -197,6 +213,7 @@ impl JournalFile {
     }
 
     fn write_extents(&mut self, bytes: &[u8]) -> Result<(), VfsError> {
+        self.seen = None;
         for (i, chunk) in bytes.chunks(MAX_EXTENT_LEN).enumerate() {
             let logical = self.pending_at + (i * MAX_EXTENT_LEN) as u64;
             let mut out = std::mem::take(&mut self.scratch);
@@ -259,7 +276,7 @@ impl JournalFile {
         self.drop_pending();
         self.extents.clear();
         self.ranges.clear();
-        (self.header, self.window) = (None, None);
+        (self.header, self.window, self.seen) = (None, None, None);
         (self.next_offset, self.durable_before, self.len, self.loaded) = (0, 0, 0, false);
         self.void = false;
     }
@@ -341,25 +358,26 @@ impl JournalFile {
 
     /// Reads the file's content from another connection, which may have been killed since.
     fn load(&mut self) -> Result<(), VfsError> {
-        // Who asks whether a journal is hot holds no lock that keeps writers away. What looks
-        // damaged then may be one journal that takes the place of another: it is read once more.
-        let mut readings = 0;
-        while !self.loaded {
-            let header = if self.base.size()? > 0 { self.read_header()? } else { None };
-            // Of this header's journal: a larger size may be that of the one before.
-            let size = self.base.size()?;
-            let Err(error) = header.map_or(Ok(()), |header| self.load_extents(header, size)) else {
-                self.loaded = true;
-                break;
-            };
-            self.forget();
-            readings += 1;
-            let is_another = self.base.size()? != size || self.read_header()? != header;
-            if readings == MAX_READINGS || !is_another || !matches!(error, VfsError::Journal) {
-                return Err(error);
-            }
+        if self.loaded {
+            return Ok(());
         }
+        let header = if self.base.size()? > 0 { self.read_header()? } else { None };
+        // That of this header's journal: a larger size may be that of the one before.
+        let size = self.base.size()?;
+        // A reading before may have failed midway.
+        self.forget();
+        self.seen = Some((header, size));
+        if let Some(header) = header {
+            self.load_extents(header, size)?;
+        }
+        self.loaded = true;
         Ok(())
+    }
+
+    /// Whether the file has another journal than the one that was read, by another connection.
+    fn is_replaced(&mut self) -> Result<bool, VfsError> {
+        let Some((header, size)) = self.seen else { return Ok(false) };
+        Ok(self.base.size()? != size || self.read_header()? != header)
     }
 
     /// The header. Without one nothing was synced, and SQLite has not touched the database yet.

@@ -9,6 +9,7 @@ mod cut_file;
 mod deaf_shim;
 mod host_fault;
 mod journal;
+mod journal_replaced;
 mod key_versions;
 mod keyring;
 mod new_db;
