@@ -194,9 +194,14 @@ fn tree(lock: &Path) -> Result<PathBuf> {
 fn manifest(text: &str) -> Result<String> {
     let mut replaced = 0;
     let mut lines = String::with_capacity(text.len());
+    let mut in_dependencies = false;
     for line in text.lines() {
+        if line.starts_with('[') {
+            in_dependencies = line == "[workspace.dependencies]";
+        }
         let own = line
             .split_once(" = ")
+            .filter(|_| in_dependencies)
             .and_then(|(name, _)| DEPENDENCIES.iter().find(|(dependency, _)| *dependency == name));
         match own {
             Some((name, value)) => {
@@ -335,6 +340,8 @@ mod tests {
         let own = fs::read_to_string(root().join(MANIFEST)).unwrap();
         let changed = manifest(&own).unwrap();
         assert!(changed.contains(r#"package = "aws-lc-fips-sys""#));
+        // A profile's line of the same name stays.
+        assert!(changed.contains("\naws-lc-rs = { opt-level = 1 }\n"));
         for profile in ["dev", "release"] {
             let level = |name| format!("\n[profile.{profile}.package.{name}]\n");
             assert!(changed.contains(&level("aws-lc-fips-sys")), "{profile}");

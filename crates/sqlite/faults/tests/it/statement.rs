@@ -180,7 +180,7 @@ fn with_the_systems_library() {
     let mut tests = Command::new(std::env::current_exe().unwrap());
     tests.env(LIBRARY_VARIABLE, "libsqlite3.so.0");
     match exhaustive() {
-        true => tests.arg("statement::"),
+        true => tests.args(["statement::", "--include-ignored"]),
         false => tests
             .arg("--exact")
             .args(["delete", "wal", "random"].map(|it| format!("statement::{it}"))),
