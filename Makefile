@@ -6,10 +6,11 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
 
 BUILT := $(or $(CARGO_TARGET_DIR),target)/release
-# The bench prices SQLite with these alone; servers need the plugin, and the bench's code for them.
+# The bench prices SQLite with these alone; servers need programs of their own, and clients.
 BENCH := -p tdekit -p tdekit-bench-run -p tdekit-sqlite-vfs
-SERVERS := -p tdekit-mariadb-plugin --features tdekit/mariadb,tdekit-bench-run/servers
-WITH_SERVERS := $(if $(findstring oltp,$(ARGS))$(findstring sql:,$(ARGS)),$(SERVERS))
+MARIADB := $(if $(findstring mariadb,$(ARGS)),-p tdekit-mariadb-plugin --features tdekit/mariadb)
+TDS := $(if $(findstring messages,$(ARGS))$(findstring sql,$(ARGS)),\
+  -p tdekit-serve --features tdekit-bench-run/servers)
 
 .PHONY: help bench build test test-all check setup interop bootstrap
 
@@ -25,9 +26,9 @@ help:
 
 bench:
 	@xtask/bootstrap.sh bench
-	@echo 'bench: building the extension and the bench: about 3 minutes on 2 processors, once' >&2
-	cargo build --release --no-default-features $(BENCH) $(WITH_SERVERS)
-	@$(BUILT)/tdekit bench $(if $(DB),"$(DB)") $(ARGS)
+	@echo 'bench: building the extension and the bench, once: some 8 minutes on 2 processors' >&2
+	cargo build --release --no-default-features $(BENCH) $(MARIADB) $(TDS)
+	@$(BUILT)/tdekit bench $(if $(DB),"$(DB)") $(or $(ARGS),$(if $(DB),,--max-time 60))
 
 build: bootstrap
 	@cargo xtask build

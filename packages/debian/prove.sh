@@ -24,7 +24,7 @@ read_back() {
 
 useradd --create-home --home-dir $user nobody-else
 dpkg --install "$@" >/dev/null
-dpkg --verify tdekit tdekit-mariadb
+dpkg --verify tdekit tdekit-mariadb tdekit-serve
 
 # The command and the extension.
 tdekit --version >/dev/null
@@ -106,7 +106,7 @@ until grep -q 'listening on' /tmp/serving; do
     [ $tries -lt 200 ] || fail "the serve unit's command: $(cat /tmp/serving)"
     sleep 0.1
 done
-pkill -TERM --uid tdekit --exact tdekit
+pkill -TERM --uid tdekit --exact tdekit-serve
 wait
 ! grep -q 'ended with' /tmp/serving || fail "the serve unit's command: $(cat /tmp/serving)"
 
@@ -136,7 +136,11 @@ tdekit mariadb uninstall >/dev/null
 sums() { find $user /var/lib/tdekit /etc/tdekit -type f -exec sha256sum {} + | sort; }
 sums >/tmp/before
 [ "$(grep -c keystore.tdk /tmp/before)" -eq 3 ] || fail "three key stores: $(cat /tmp/before)"
-dpkg --purge tdekit-mariadb tdekit >/dev/null 2>&1 || fail "the packages cannot be purged"
+dpkg --remove tdekit-serve >/dev/null
+tdekit serve $user >/tmp/said 2>&1 && fail "served without the package"
+grep -q 'install the package tdekit-serve' /tmp/said || fail "no hint: $(cat /tmp/said)"
+dpkg --purge tdekit-mariadb tdekit-serve tdekit >/dev/null 2>&1 ||
+    fail "the packages cannot be purged"
 sums >/tmp/after
 cmp /tmp/before /tmp/after || fail "a removal changed keys or databases"
 left=$(find /usr /etc -name '*tdekit*' ! -path /etc/tdekit ! -path '/etc/default/tdekit-backup-app')

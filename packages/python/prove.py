@@ -31,6 +31,9 @@ def main():
 def prove(path):
     command = str(pathlib.Path(sys.executable).parent / "tdekit")
     expect(run([command, "--version"]).returncode == 0, "the command runs")
+    expect(run([command, "bench", "--help"]).returncode == 0, "the extra `bench` is installed")
+    logins = run([command, "serve", "login", "list"])
+    expect(logins.returncode == 0, f"the extra `serve` is installed: {logins}")
     plain = sqlite3.connect(path)
     plain.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT)")
     plain.executemany("INSERT INTO t VALUES(?, ?)", ((i, MARKER) for i in range(500)))

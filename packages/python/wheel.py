@@ -16,8 +16,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 LICENSES = sorted(HERE.parent.parent.glob("LICENSE-*"))
 # The earliest time that a ZIP file can hold: no build's own time is in the bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
+# Programs that the command starts, each a wheel of its own: `pip install tdekit[serve]`.
+PROGRAMS = ["bench", "serve"]
 SUMMARY = {
     "tdekit": "Encryption of SQLite databases at rest, in backups and on the wire",
+    "tdekit-serve": "Serves databases to clients of SQL Server: `tdekit serve`",
     "tdekit-bench": "Prices encryption on your own database: `tdekit bench`",
     "tdekit-autoload": "Has every program of this Python open databases that tdekit encrypted",
 }
@@ -33,17 +36,18 @@ def main(version, tag, built, loader, out):
          built / "libtdekit_sqlite.so", True),
         (f"tdekit-{version}.data/scripts/tdekit", built / "tdekit", True),
     ]
-    wheel(out, "tdekit", version, f"py3-none-{tag}", files, [])
-    bench = f"tdekit_bench-{version}.data/scripts/tdekit-bench"
     same = [f"tdekit=={version}"]
-    wheel(out, "tdekit-bench", version, f"py3-none-{tag}",
-          [(bench, built / "tdekit-bench", True)], same)
+    wheel(out, "tdekit", version, f"py3-none-{tag}", files, [], extras=PROGRAMS)
+    for program in PROGRAMS:
+        name = f"tdekit-{program}"
+        script = f"tdekit_{program}-{version}.data/scripts/{name}"
+        wheel(out, name, version, f"py3-none-{tag}", [(script, built / name, True)], same)
     pth = HERE / "tdekit_autoload/tdekit_autoload.pth"
     files = [("tdekit_autoload.pth", pth, False)]
     wheel(out, "tdekit-autoload", version, "py3-none-any", files, same)
 
 
-def wheel(out, name, version, tag, files, requires):
+def wheel(out, name, version, tag, files, requires, extras=()):
     """Writes one wheel. ``files``: name in the archive, source, and whether it is a program."""
     base = f"{name.replace('-', '_')}-{version}"
     info = f"{base}.dist-info"
@@ -51,6 +55,9 @@ def wheel(out, name, version, tag, files, requires):
     metadata = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}",
                 f"Summary: {SUMMARY[name]}", "License: Apache-2.0 OR MIT", "Requires-Python: >=3.8"]
     metadata += [f"Requires-Dist: {requirement}" for requirement in requires]
+    for extra in extras:
+        metadata += [f"Provides-Extra: {extra}",
+                     f"Requires-Dist: tdekit-{extra}=={version}; extra == '{extra}'"]
     kind = ["Wheel-Version: 1.0", "Generator: tdekit", f"Root-Is-Purelib: {pure}", f"Tag: {tag}"]
     parts = [(name_in, source.read_bytes(), program) for name_in, source, program in files]
     for license_file in LICENSES:

@@ -43,7 +43,7 @@ pub(crate) enum Form {
     /// Minutes for all: sampled crashes, kills, flips.
     Short,
     /// With the tests that the short form ignores, and `TDEKIT_FULL` for those that have more to
-    /// try, and tests in documentation.
+    /// try.
     Full,
 }
 
@@ -68,22 +68,8 @@ impl TestBuild {
     /// # Errors
     /// When something does not compile.
     pub(crate) fn whole() -> Result<Self> {
-        Self::built(&["--workspace".to_owned()])
-    }
-
-    /// Compiles some packages.
-    ///
-    /// # Errors
-    /// When something does not compile, or there is no such package.
-    pub(crate) fn of(packages: &[String]) -> Result<Self> {
-        let words: Vec<_> =
-            packages.iter().flat_map(|package| ["-p".to_owned(), package.clone()]).collect();
-        Self::built(&words)
-    }
-
-    fn built(packages: &[String]) -> Result<Self> {
         let mut build = cargo();
-        build.args(["build", "--lib", "--bins", "--tests", "--examples"]).args(packages);
+        build.args(["build", "--workspace", "--lib", "--bins", "--tests", "--examples"]);
         eprintln!("$ {}", shown(&build));
         build.arg("--message-format=json-render-diagnostics");
         let mut child = build.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
@@ -163,17 +149,7 @@ impl TestBuild {
                 Err(_) => bail!("a lane of tests panicked"),
             })
         })?;
-        let (mut tally, times) =
-            total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let documented: Vec<_> = packages.iter().filter(|each| has_library(each)).collect();
-        if form == Form::Full && !documented.is_empty() {
-            let mut command = cargo();
-            command.args(["test", "--no-fail-fast", "--doc"]);
-            command.args(documented.iter().flat_map(|each| ["-p", each.as_str()]));
-            eprintln!("$ {}", shown(&command));
-            let tests = || run_counted(&mut command, SILENCE_LIMIT, &mut std::io::stdout());
-            tally.add(times.of("documentation", tests)?);
-        }
+        let (tally, _) = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         Ok(tally)
     }
 }
@@ -260,32 +236,9 @@ fn run_counted(
     Ok(tally)
 }
 
-/// Whether a package has a library, whose documentation may hold tests.
-fn has_library(package: &str) -> bool {
-    workspace().is_ok_and(|packages| {
-        let package = packages.iter().find(|each| each.name == package);
-        package.is_some_and(|package| package.targets.iter().any(|target| target.doctest))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn programs_are_those_of_the_packages_asked_for() {
-        let package = "tdekit-system-use".to_owned();
-        let built = TestBuild::of(std::slice::from_ref(&package)).unwrap();
-        assert!(!built.programs.is_empty());
-        assert!(built.programs.iter().all(|program| program.package == package));
-        let first = &built.programs[0];
-        assert_eq!(first.directory, root().join("crates/bench/use"));
-        assert_eq!(first.name(), "tdekit-system-use tdekit_system_use");
-        let mut listed = first.command(Form::Short, None);
-        let listed = listed.arg("--list").output().unwrap();
-        assert!(String::from_utf8_lossy(&listed.stdout).contains(": test"));
-        assert!(TestBuild::of(&["no-such-package".to_owned()]).is_err());
-    }
 
     #[test]
     fn the_full_form_runs_what_the_short_one_ignores() {

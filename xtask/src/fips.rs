@@ -21,7 +21,7 @@ const LOCK: &str = "Cargo.lock";
 /// The lock file of the FIPS build, below the root.
 const OWN_LOCK: &str = "packages/fips/Cargo.lock";
 /// What the FIPS build ships. The plugin's ciphers are not approved (`docs/crypto.md`).
-const SHIPPED: [&str; 3] = ["tdekit", "tdekit-sqlite-vfs", "tdekit-sqlite-preload"];
+const SHIPPED: [&str; 4] = ["tdekit", "tdekit-serve", "tdekit-sqlite-vfs", "tdekit-sqlite-preload"];
 
 /// The dependencies that differ, by name. aws-lc-rs 1.18 and newer take AWS-LC-FIPS 4.x.
 const DEPENDENCIES: [(&str, &str); 5] = [
@@ -124,7 +124,7 @@ fn build(release: bool) -> Result<PathBuf> {
     }
     run(&mut build)?;
     let built = built_dir().join(if release { "release" } else { "debug" });
-    for program in ["tdekit", "libtdekit_sqlite.so"] {
+    for program in ["tdekit", "tdekit-serve", "libtdekit_sqlite.so"] {
         one_library(&built.join(program))?;
     }
     Ok(built)

@@ -22,7 +22,7 @@ pub(crate) enum Plane {
     Wire,
     /// The bench and its report.
     Bench,
-    /// The command.
+    /// The command, and what the programs share.
     Command,
     /// What stands beside `crates`: xtask, attacks, fuzz bodies.
     Tools,
@@ -47,7 +47,10 @@ impl Plane {
     pub(crate) fn holds(self, directory: &str) -> bool {
         let mut parts = directory.split('/');
         match parts.next() {
-            Some("crates") => parts.next() == Some(self.name()),
+            Some("crates") => match parts.next() {
+                Some("console") => self == Self::Command,
+                folder => folder == Some(self.name()),
+            },
             _ => self == Self::Tools,
         }
     }

@@ -10,9 +10,10 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::process::{cargo, run, target_dir};
 
 /// The shipped files: a package, and the file that it builds.
-pub(crate) const SHIPPED: [(&str, &str); 5] = [
+pub(crate) const SHIPPED: [(&str, &str); 6] = [
     ("tdekit", COMMAND),
     ("tdekit-bench-run", "tdekit-bench"),
+    ("tdekit-serve", "tdekit-serve"),
     ("tdekit-sqlite-vfs", EXTENSION),
     ("tdekit-sqlite-preload", PRELOAD),
     ("tdekit-mariadb-plugin", "libtdekit_mariadb.so"),

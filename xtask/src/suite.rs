@@ -16,10 +16,11 @@ use crate::tally::Tally;
 use crate::times::Times;
 
 /// Packages of all programs and libraries that documents and clients use.
-const SHIPPED: [&str; 5] = [
+const SHIPPED: [&str; 6] = [
     "tdekit",
     "tdekit-bench-run",
     "tdekit-mariadb-plugin",
+    "tdekit-serve",
     "tdekit-sqlite-preload",
     "tdekit-sqlite-vfs",
 ];
@@ -126,7 +127,9 @@ impl Suite {
                 (shipped, &["tests/interop/", "packages/", "docs/recipes.md"])
             }
             Self::Packages => (shipped, &["packages/"]),
-            Self::Fips => (vec!["tdekit".to_owned()], &["packages/fips/"]),
+            Self::Fips => {
+                (["tdekit", "tdekit-serve"].map(str::to_owned).to_vec(), &["packages/fips/"])
+            }
         })
     }
 }

@@ -43,14 +43,16 @@ pub(crate) fn test() -> Result<()> {
     run.close()
 }
 
-/// `cargo xtask test PLANE`: the short form of one plane, without set-up or servers.
+/// `cargo xtask test PLANE`: the short form of one plane, without set-up or servers. All is built,
+/// as for `make test`: packages chosen one by one would be compiled anew, with other features, and
+/// tests of a plane drive programs of others.
 ///
 /// # Errors
 /// When the tests cannot be built or run, or one fails.
 pub(crate) fn plane(plane: Plane) -> Result<()> {
     let mut run = Run::default();
     let packages = plane.packages()?;
-    let build = run.parts.of("build", || TestBuild::of(&packages))?;
+    let build = run.parts.of("build", TestBuild::whole)?;
     let tally = build.run(&packages, Form::Short, None, &mut run.programs)?;
     run.tally.add(tally);
     run.close()

@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
+use tdekit_console::GlobalArgs;
+use tdekit_console::serve::ServeArgs;
 
-#[cfg(not(all(feature = "endpoint", feature = "mariadb")))]
+#[cfg(not(feature = "mariadb"))]
 use crate::commands::absent::AbsentArgs;
 use crate::commands::agent::AgentArgs;
 use crate::commands::audit::AuditArgs;
@@ -23,14 +25,11 @@ use crate::commands::mariadb::MariadbCommand;
 use crate::commands::restore::RestoreArgs;
 use crate::commands::rewrap::RewrapArgs;
 use crate::commands::rotate::RotateArgs;
-#[cfg(feature = "endpoint")]
-use crate::commands::serve::ServeArgs;
 use crate::commands::shell_init::ShellInitArgs;
 use crate::commands::sqlite::SqliteCommand;
 use crate::commands::status::StatusArgs;
 use crate::commands::verify::VerifyArgs;
 use crate::commands::{cert::CertCommand, key::KeyCommand};
-use crate::global::GlobalArgs;
 
 const AFTER_HELP: &str = "\
 The key store is opened with the first of these that is set:
@@ -108,11 +107,7 @@ pub(crate) enum Command {
     #[cfg(not(feature = "mariadb"))]
     Mariadb(AbsentArgs),
     /// Serve databases to clients of SQL Server (TDS), and manage who may log in
-    #[cfg(feature = "endpoint")]
     Serve(Box<ServeArgs>),
-    /// Serve databases to clients of SQL Server, which this build does not
-    #[cfg(not(feature = "endpoint"))]
-    Serve(AbsentArgs),
     /// The SQLite extension
     #[command(subcommand)]
     Sqlite(SqliteCommand),

@@ -1,10 +1,12 @@
-//! The command's errors, what is printed of them, and the exit code of each.
+//! The command's errors, and what helps.
 
 use std::io;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use tdekit_backup_run::RunError;
+#[cfg(feature = "mariadb")]
+use tdekit_console::store_hint;
+use tdekit_console::{ConsoleError, Failure};
 use tdekit_key_crypto::Kind;
 use tdekit_key_store::StoreError;
 #[cfg(feature = "mariadb")]
@@ -12,34 +14,19 @@ use tdekit_mariadb::PluginError;
 #[cfg(feature = "mariadb")]
 use tdekit_mariadb_admin::MariadbError;
 use tdekit_sqlite_convert::DatabaseError;
-#[cfg(feature = "endpoint")]
-use tdekit_wire_endpoint::EndpointError;
-
-#[cfg(feature = "endpoint")]
-use crate::hint::endpoint_hint;
-#[cfg(feature = "mariadb")]
-use crate::hint::mariadb_hint;
-use crate::hint::{database_hint, run_hint, store_hint};
-use crate::output;
 
 /// Why a command stopped.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
-    /// The key store.
+    /// What any of the programs may stop by.
     #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A database file.
-    #[error(transparent)]
-    Database(DatabaseError),
+    Console(#[from] ConsoleError),
     /// There is no extension where it was looked for.
     #[error("the SQLite extension is not at {}", .path.display())]
     NoExtension {
         /// The place that was looked at first.
         path: PathBuf,
     },
-    /// The engine of backups.
-    #[error(transparent)]
-    Run(RunError),
     /// An examination has findings.
     #[error("{findings} finding(s) in {databases} database(s)")]
     Findings {
@@ -72,142 +59,96 @@ pub(crate) enum CommandError {
         /// Databases found.
         all: usize,
     },
-    /// A part that this build was made without.
-    #[error("this build of tdekit is without {what}")]
-    NotBuilt {
-        /// The part.
-        what: &'static str,
-        /// The cargo feature that it comes with.
-        feature: &'static str,
-    },
     /// MariaDB.
     #[cfg(feature = "mariadb")]
     #[error(transparent)]
     Mariadb(MariadbError),
-    /// The endpoint.
-    #[cfg(feature = "endpoint")]
-    #[error("{}", with_cause(.0))]
-    Endpoint(#[from] EndpointError),
-    /// The bench is a program beside the command, and is not there.
-    #[error("there is no bench at {}", .path.display())]
-    NoBench {
+    /// A program beside the command that carries out one of its verbs is not there.
+    #[error("there is no {program} at {}", .path.display())]
+    NoProgram {
+        /// Its name.
+        program: &'static str,
         /// Where it should be.
         path: PathBuf,
     },
-    /// Arguments that do not go together, beyond what the parser knows.
-    #[error("{0}")]
-    Usage(String),
-    /// A password was typed twice, differently.
-    #[error("the two passwords differ")]
-    PasswordsDiffer,
-    /// A password is needed and there is no terminal to ask for it.
-    #[error("there is no {what}")]
-    NoSecret {
-        /// The missing secret, such as "password for the backup".
-        what: &'static str,
-        /// The ways to give it.
-        ways: &'static str,
-    },
-    /// A file could not be read or written.
-    #[error("cannot {action} {}: {source}", .path.display())]
-    Io {
-        /// The action that failed.
-        action: &'static str,
-        /// On which file.
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// Standard output or the terminal failed.
-    #[error("cannot write the output: {0}")]
-    Output(#[from] io::Error),
-}
-
-/// An error and what caused it, in one line.
-#[cfg(feature = "endpoint")]
-fn with_cause(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
-}
-
-/// The command's exit codes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// It was refused or failed.
-    Error = 1,
-    /// It was used wrongly; the argument parser exits with this code, too.
-    Usage = 2,
-    /// A key, password or certificate is missing or wrong.
-    Key = 3,
-    /// Data is damaged, or of a newer version.
-    Damaged = 4,
-    /// Another process holds a lock or changed the data.
-    Busy = 5,
-    /// Nothing is wrong as far as was looked, and without a key not all was looked at.
-    NotVerified = 6,
-    /// Input or output failed, or the disk is full.
-    Io = 7,
-}
-
-/// Prints the error, and a hint where there is one, and gives the exit code.
-pub(crate) fn report(error: &CommandError) -> ExitCode {
-    if let CommandError::Output(source) = error
-        && source.kind() == io::ErrorKind::BrokenPipe
-    {
-        // Whoever read the output had enough of it.
-        return ExitCode::SUCCESS;
-    }
-    output::note(format_args!("error: {error}"));
-    if let Some(hint) = hint(error) {
-        output::note(format_args!("hint: {hint}"));
-    }
-    ExitCode::from(Exit::from(error.kind()) as u8)
 }
 
 impl CommandError {
-    /// The kind of the error, which decides exit codes and hints.
-    pub(crate) fn kind(&self) -> Kind {
+    /// Arguments that do not go together.
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
+        ConsoleError::Usage(text.into()).into()
+    }
+
+    /// What an action on a file at `path` failed by.
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        ConsoleError::Io { action, path: path.into(), source }.into()
+    }
+}
+
+impl Failure for CommandError {
+    fn kind(&self) -> Kind {
         match self {
-            Self::Store(error) => error.kind(),
-            Self::Database(error) => error.kind(),
-            Self::Run(error) => error.kind(),
+            Self::Console(error) => error.kind(),
             #[cfg(feature = "mariadb")]
             Self::Mariadb(error) => error.kind(),
-            #[cfg(feature = "endpoint")]
-            Self::Endpoint(error) => error.kind(),
             Self::Findings { kind, .. } | Self::NotImported { kind, .. } => *kind,
-            Self::NoBench { .. } | Self::NoExtension { .. } | Self::Nothing { .. } => Kind::Refused,
-            Self::NotBuilt { .. } => Kind::Refused,
+            Self::NoProgram { .. } | Self::NoExtension { .. } | Self::Nothing { .. } => {
+                Kind::Refused
+            }
             Self::AuditLog { .. } => Kind::Damaged,
-            Self::Usage(_) => Kind::Usage,
-            Self::PasswordsDiffer | Self::NoSecret { .. } => Kind::Key,
-            Self::Io { .. } | Self::Output(_) => Kind::Io,
         }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Console(error) => error.hint(),
+            #[cfg(feature = "mariadb")]
+            Self::Mariadb(error) => mariadb_hint(error),
+            Self::NoExtension { .. } => Some(
+                "name it with TDEKIT_EXTENSION, or install it beside the command or in \
+                 ../lib/tdekit"
+                    .to_owned(),
+            ),
+            Self::NoProgram { program, .. } => {
+                Some(format!("install the package {program}, or put the program beside tdekit"))
+            }
+            Self::Findings { .. }
+            | Self::Nothing { .. }
+            | Self::NotImported { .. }
+            | Self::AuditLog { .. } => None,
+        }
+    }
+
+    fn console(&self) -> Option<&ConsoleError> {
+        match self {
+            Self::Console(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> Self {
+        Self::Console(error.into())
     }
 }
 
 impl From<DatabaseError> for CommandError {
-    /// Errors of the key store and of the system keep their own variants.
     fn from(error: DatabaseError) -> Self {
-        match error {
-            DatabaseError::Store(error) => Self::Store(error),
-            DatabaseError::Io { action, path, source } => Self::Io { action, path, source },
-            other => Self::Database(other),
-        }
+        Self::Console(error.into())
     }
 }
 
 impl From<RunError> for CommandError {
-    /// Errors of the key store and of the system keep their own variants.
     fn from(error: RunError) -> Self {
-        match error {
-            RunError::Store(error) => Self::Store(error),
-            RunError::DatabaseFile(error) => error.into(),
-            RunError::Io { action, path, source } => Self::Io { action, path, source },
-            other => Self::Run(other),
-        }
+        Self::Console(error.into())
+    }
+}
+
+impl From<io::Error> for CommandError {
+    /// Standard output or the terminal failed.
+    fn from(error: io::Error) -> Self {
+        Self::Console(error.into())
     }
 }
 
@@ -216,56 +157,56 @@ impl From<MariadbError> for CommandError {
     /// Errors of the key store and of the system keep their own variants.
     fn from(error: MariadbError) -> Self {
         match error {
-            MariadbError::Store(error) => Self::Store(error),
-            MariadbError::Io { action, path, source } => Self::Io { action, path, source },
-            MariadbError::Plugin(PluginError::Io(source)) => Self::Output(source),
+            MariadbError::Store(error) => error.into(),
+            MariadbError::Io { action, path, source } => Self::io(action, path, source),
+            MariadbError::Plugin(PluginError::Io(source)) => source.into(),
             other => Self::Mariadb(other),
         }
     }
 }
 
-impl From<Kind> for Exit {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Refused => Self::Error,
-            Kind::Usage => Self::Usage,
-            Kind::Key => Self::Key,
-            Kind::Damaged => Self::Damaged,
-            Kind::Busy => Self::Busy,
-            Kind::NotVerified => Self::NotVerified,
-            Kind::Io => Self::Io,
+/// Hints for errors of MariaDB servers.
+#[cfg(feature = "mariadb")]
+fn mariadb_hint(error: &MariadbError) -> Option<String> {
+    let hint = match error {
+        MariadbError::NoPlugin { .. } => {
+            "`make build` builds it; put it beside the command, or name it with \
+             TDEKIT_MARIADB_PLUGIN"
         }
-    }
-}
-
-/// The remedy, where there is one.
-pub(crate) fn hint(error: &CommandError) -> Option<String> {
-    match error {
-        CommandError::Store(error) => store_hint(error),
-        CommandError::Database(error) => database_hint(error),
-        CommandError::NoExtension { .. } => Some(
-            "name it with TDEKIT_EXTENSION, or install it beside the command or in ../lib/tdekit"
-                .to_owned(),
-        ),
-        CommandError::Run(error) => run_hint(error),
-        #[cfg(feature = "mariadb")]
-        CommandError::Mariadb(error) => mariadb_hint(error),
-        CommandError::NotBuilt { feature, .. } => {
-            Some(format!("`make build` builds all; cargo's feature {feature} brings this part"))
+        MariadbError::NoPluginDir => "name it with --plugin-dir; SELECT plugin_dir shows it",
+        MariadbError::NoOptionDir => "name a file that the server reads with --option-file",
+        MariadbError::ForeignFile { .. } => "name another file with --option-file",
+        MariadbError::Behind { .. } => {
+            "the server goes on; `tdekit mariadb verify` shows the versions in use, and \
+             `tdekit mariadb rotate --existing` waits again"
         }
-        CommandError::NoBench { .. } => {
-            Some("`tdekit bench` starts the program tdekit-bench; keep it beside tdekit".to_owned())
+        MariadbError::NoData { .. } | MariadbError::OtherHost { .. } => {
+            "name the data directory with --datadir, or a server with --socket and --user"
         }
-        CommandError::NoSecret { ways, .. } => Some((*ways).to_owned()),
-        #[cfg(feature = "endpoint")]
-        CommandError::Endpoint(error) => endpoint_hint(error).map(str::to_owned),
-        CommandError::Usage(_)
-        | CommandError::Findings { .. }
-        | CommandError::Nothing { .. }
-        | CommandError::NotImported { .. }
-        | CommandError::AuditLog { .. }
-        | CommandError::PasswordsDiffer
-        | CommandError::Io { .. }
-        | CommandError::Output(_) => None,
-    }
+        MariadbError::Findings { .. } => {
+            "docs/mariadb.md tells under \"Verify\" what each means and what to do"
+        }
+        MariadbError::Program { .. } => "install MariaDB's client and server programs",
+        MariadbError::Server(_) => {
+            "--socket, --host, --user or --defaults-file tell how the server is reached"
+        }
+        MariadbError::StillEncrypted(_) => "decrypt the tables first, or use --force",
+        MariadbError::RotateAge(_) => "lower it for the rotation: SET GLOBAL",
+        MariadbError::NotSeen { .. } => {
+            "does the server use this key store (SELECT tdekit_key_store), and can it read \
+             the file? Its error log says more"
+        }
+        MariadbError::Stalled { .. } => {
+            "SHOW GLOBAL STATUS LIKE 'innodb_encryption%' and the server's error log say more; \
+             the server goes on by itself"
+        }
+        MariadbError::NoServerKeys => "`tdekit mariadb install` or `tdekit mariadb key create`",
+        MariadbError::Store(error) => return store_hint(error),
+        MariadbError::NoUser(_)
+        | MariadbError::UnwritablePath { .. }
+        | MariadbError::Io { .. }
+        | MariadbError::Answer { .. }
+        | MariadbError::Plugin(_) => return None,
+    };
+    Some(hint.to_owned())
 }

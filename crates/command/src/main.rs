@@ -4,12 +4,7 @@ mod backup;
 mod cli;
 mod commands;
 mod error;
-mod global;
-mod harden;
-mod hint;
-mod output;
 mod progress;
-mod session;
 mod when;
 
 use std::process::ExitCode;
@@ -17,11 +12,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::Cli;
-
-/// Counts what sessions of `tdekit serve` hold.
-#[cfg(feature = "endpoint")]
-#[global_allocator]
-static ALLOCATOR: tdekit_wire_tds::memory::Counting = tdekit_wire_tds::memory::Counting;
+use tdekit_console::{harden, report};
 
 fn main() -> ExitCode {
     harden::outlive_size_limit();
@@ -30,6 +21,6 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     match commands::run(&cli) {
         Ok(code) => code,
-        Err(error) => error::report(&error),
+        Err(error) => report(&error),
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::programs::{copy_sources, source};
 use super::store::forget_tdekit;
 use crate::process::{cargo, find_program, run, run_quietly};
-use crate::shipped::{command_path, extension_path};
+use crate::shipped::{self, command_path, extension_path};
 
 /// The name that the user gives, and the folder in `tests/interop/`.
 pub(super) const NAME: &str = "report-page";
@@ -74,9 +74,18 @@ fn render(results: &Path, pages: &Path) -> Result<(PathBuf, PathBuf)> {
     let name = results.file_stem().context("a run without a name")?;
     let page = pages.join(name).with_extension("html");
     let document = page.with_extension("json");
-    let mut command = cargo();
-    command.args(["run", "--quiet", "--package", "tdekit-bench-report", "--example", "render"]);
-    run_quietly(command.arg("--").arg(results).arg(&page).arg(&document))?;
+    // The tests' build has it; beside programs of a release it is built now.
+    let built = shipped::directory().join("examples/render");
+    let mut command = match built.is_file() {
+        true => Command::new(built),
+        false => {
+            let mut command = cargo();
+            let example = ["--package", "tdekit-bench-report", "--example", "render", "--"];
+            command.args(["run", "--quiet"]).args(example);
+            command
+        }
+    };
+    run_quietly(command.arg(results).arg(&page).arg(&document))?;
     Ok((page, document))
 }
 

@@ -1,4 +1,4 @@
-//! The Debian packages: `tdekit` and `tdekit-mariadb`.
+//! The Debian packages: `tdekit`, `tdekit-serve` and `tdekit-mariadb`.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -40,6 +40,9 @@ pub(super) fn make(built: &Built, speaker: &Path, to: &Path) -> Result<()> {
     stage.manuals()?;
     stage.completions()?;
     stage.finish(to)?;
+    let stage = Stage::begin("tdekit-serve", built, speaker)?;
+    stage.program("tdekit-serve", &format!("{LIBRARIES}/tdekit-serve"))?;
+    stage.finish(to)?;
     let stage = Stage::begin("tdekit-mariadb", built, speaker)?;
     stage.program("libtdekit_mariadb.so", &format!("{PLUGIN_DIR}/tdekit.so"))?;
     // By this name the command finds the plugin.
@@ -58,7 +61,7 @@ pub(crate) fn prove(packages: &Path) -> Result<()> {
     let ending = format!("_{}.deb", debian_arch(std::env::consts::ARCH)?);
     let found: Vec<_> =
         names(packages)?.into_iter().filter(|name| name.ends_with(&ending)).collect();
-    ensure!(found.len() == 2, "two packages *{ending} are to be proved, not {found:?}");
+    ensure!(found.len() == 3, "three packages *{ending} are to be proved, not {found:?}");
     let place = Root::fresh("debian", &BESIDE)?;
     for name in &found {
         place.add(&packages.join(name), "packages")?;
@@ -313,7 +316,7 @@ mod tests {
 
     #[test]
     fn control_files_hold_what_is_filled_in() {
-        for name in ["tdekit", "tdekit-mariadb"] {
+        for name in ["tdekit", "tdekit-mariadb", "tdekit-serve"] {
             let path = root().join("packages/debian").join(name).join("DEBIAN/control");
             let control = fs::read_to_string(path).unwrap();
             for mark in ["@VERSION@", "@ARCHITECTURE@", "@SIZE@", "@LIBRARIES@"] {

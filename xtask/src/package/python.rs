@@ -1,4 +1,4 @@
-//! The Python packages: `tdekit`, `tdekit-bench`, `tdekit-autoload`.
+//! The Python packages: `tdekit`, `tdekit-bench`, `tdekit-serve`, `tdekit-autoload`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const MOST_BYTES: u64 = 12_000_000;
 /// # Errors
 /// When a program is missing, or a wheel cannot be built or is too large.
 pub(super) fn make(built: &Built, to: &Path) -> Result<()> {
-    let programs = ["tdekit", "tdekit-bench", "libtdekit_sqlite.so"];
+    let programs = ["tdekit", "tdekit-bench", "tdekit-serve", "libtdekit_sqlite.so"];
     let programs = programs.map(|name| built.dir.join(name));
     let (major, minor) = glibc::needed(&programs.each_ref().map(PathBuf::as_path))?;
     let tag = format!("manylinux_{major}_{minor}_{}", built.arch);
@@ -49,7 +49,7 @@ pub(super) fn prove_emulated(packages: &Path, emulated: &Emulated) -> Result<()>
     let mut install = emulated.command(&inside);
     install.env("PYTHONPATH", pip).args(["-m", "pip", "install", "--quiet"]);
     install.args(["--disable-pip-version-check", "--no-index", "--find-links"]).arg(packages);
-    run(install.args(["tdekit-autoload", "tdekit-bench"]))?;
+    run(install.args(["tdekit-autoload", "tdekit[bench,serve]"]))?;
     run(emulated.command(&inside).arg(root().join("packages/python/prove.py")))
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn prove(packages: &Path) -> Result<()> {
         let mut install = Command::new("python3");
         install.args(["-m", "pip", "--python"]).arg(&inside).args(["install", "--quiet"]);
         install.args(["--disable-pip-version-check", "--no-index", "--find-links"]).arg(packages);
-        run(install.args(["tdekit-autoload", "tdekit-bench"]))?;
+        run(install.args(["tdekit-autoload", "tdekit[bench,serve]"]))?;
         run(Command::new(&inside).arg(root().join("packages/python/prove.py")))?;
     }
     Ok(())

@@ -14,8 +14,14 @@ use serde_json::{Value, json};
 use crate::process::root;
 
 /// The packages that are shipped, as programs, libraries or crates.
-const SHIPPED: [&str; 5] =
-    ["tdekit", "tdekit-bench-run", "tdekit-sqlite", "tdekit-sqlite-vfs", "tdekit-mariadb-plugin"];
+const SHIPPED: [&str; 6] = [
+    "tdekit",
+    "tdekit-bench-run",
+    "tdekit-serve",
+    "tdekit-sqlite",
+    "tdekit-sqlite-vfs",
+    "tdekit-mariadb-plugin",
+];
 const NAME: &str = concat!("tdekit-", env!("CARGO_PKG_VERSION"), ".cdx.json");
 
 #[derive(Deserialize)]

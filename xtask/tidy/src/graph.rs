@@ -98,13 +98,38 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-sqlite-client",
         ],
     ),
-    // the command
+    // the programs for people; the command knows nothing of the wire
     (
-        "tdekit",
+        "tdekit-console",
         &[
             "tdekit-key-crypto",
             "tdekit-key-store",
             "tdekit-key-remote",
+            "tdekit-sqlite-page",
+            "tdekit-sqlite-convert",
+            "tdekit-backup-run",
+        ],
+    ),
+    (
+        "tdekit-serve",
+        &[
+            "tdekit-console",
+            "tdekit-key-crypto",
+            "tdekit-key-store",
+            "tdekit-wire-tds",
+            "tdekit-wire-tsql",
+            "tdekit-wire-endpoint",
+            "tdekit-serve-host",
+            "tdekit-backup-media",
+            "tdekit-tds-client",
+        ],
+    ),
+    (
+        "tdekit",
+        &[
+            "tdekit-console",
+            "tdekit-key-crypto",
+            "tdekit-key-store",
             "tdekit-sqlite-page",
             "tdekit-sqlite-vfs",
             "tdekit-sqlite-convert",
@@ -112,11 +137,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-mariadb-admin",
             "tdekit-backup-media",
             "tdekit-backup-run",
-            "tdekit-wire-tds",
-            "tdekit-wire-tsql",
-            "tdekit-wire-endpoint",
-            "tdekit-serve-host",
-            "tdekit-tds-client",
             "tdekit-faults-sqlite",
         ],
     ),

@@ -60,7 +60,7 @@ pub fn latest_readable<'a>(
         };
         passed_over.push(PassedOver {
             position: set.position,
-            backup_set_uuid: set.set_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            backup_set_uuid: hex::encode(set.set_id),
             reason,
         });
     }

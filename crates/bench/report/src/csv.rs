@@ -1,6 +1,6 @@
 //! Tables for spreadsheets and statistics programs (RFC 4180).
 
-use std::fmt::Write;
+use csv::{Terminator, WriterBuilder};
 
 use crate::figures::HEADLINE;
 use crate::metric::Metric;
@@ -100,21 +100,16 @@ fn known_or_empty(value: Option<impl ToString>) -> String {
 }
 
 fn line<T: AsRef<str>>(fields: &[T]) -> String {
-    let mut line = String::new();
-    for (index, field) in fields.iter().enumerate() {
+    let field = |field: &T| {
         let field = field.as_ref();
-        let comma = if index == 0 { "" } else { "," };
         // A formula is text to a spreadsheet only behind an apostrophe.
-        let formula = field.starts_with(['=', '+', '@', '\t', '\r']);
-        let mark = if formula { "'" } else { "" };
-        if formula || field.contains([',', '"', '\n', '\r']) {
-            let _never_fails = write!(line, "{comma}\"{mark}{}\"", field.replace('"', "\"\""));
-        } else {
-            let _never_fails = write!(line, "{comma}{field}");
-        }
-    }
-    line.push_str("\r\n");
-    line
+        let mark = if field.starts_with(['=', '+', '@', '\t', '\r']) { "'" } else { "" };
+        format!("{mark}{field}")
+    };
+    let mut writer = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
+    // Into memory, which never fails; the fields are UTF-8, and so is the line.
+    let _never_fails = writer.write_record(fields.iter().map(field));
+    writer.into_inner().ok().and_then(|line| String::from_utf8(line).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -125,7 +120,7 @@ mod tests {
     #[test]
     fn fields_are_quoted_where_they_must_be() {
         assert_eq!(line(&["a", "b c", "1"]), "a,b c,1\r\n");
-        assert_eq!(line(&["a,b", "say \"x\"", "=1+1"]), "\"a,b\",\"say \"\"x\"\"\",\"'=1+1\"\r\n");
+        assert_eq!(line(&["a,b", "say \"x\"", "=1+1"]), "\"a,b\",\"say \"\"x\"\"\",'=1+1\r\n");
     }
 
     #[test]

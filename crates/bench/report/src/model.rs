@@ -12,15 +12,10 @@ use crate::report::{Facts, Report};
 /// shape would misread the newer one.
 pub const SCHEMA: &str = "tdekit-bench/4";
 
-/// Older shapes that are read too. 1 lacks [`Results::backup`]; 2 lacks latencies, headlines,
-/// noise, warm-up, the driver's share, switches and instructions; up to 3 no experiment was a
-/// [`Report`].
-pub(crate) const OLDER_SCHEMAS: &[&str] = &["tdekit-bench/1", "tdekit-bench/2", "tdekit-bench/3"];
-
 /// A whole run: how it was made, every measured block, and the summary.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// [`SCHEMA`], or an older one in a document that was read.
+    /// [`SCHEMA`].
     pub schema: String,
     /// The program that measured.
     pub tool: Tool,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use percent_encoding::percent_decode_str;
 use zeroize::Zeroizing;
 
 use crate::error::{BenchError, Result};
@@ -140,21 +141,16 @@ pub(crate) fn without_password(word: String) -> String {
 /// Undoes percent-encoding (RFC 3986, 2.1). The text may hold no control character: it goes into
 /// option files and messages.
 pub(crate) fn decode(text: &str) -> Result<String, String> {
-    let wrong = || "a `%` needs two hexadecimal digits behind it".to_owned();
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-        let (high, low) = digit().zip(digit()).ok_or_else(wrong)?;
-        bytes.push(u8::try_from(high * 16 + low).map_err(|_| wrong())?);
+    let digits = |part: &str| {
+        part.get(..2).is_some_and(|two| two.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    };
+    // The library leaves a `%` without digits as it is.
+    if !text.split('%').skip(1).all(digits) {
+        return Err("a `%` needs two hexadecimal digits behind it".to_owned());
     }
-    let text = String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())?;
+    let text = percent_decode_str(text).decode_utf8().map_err(|_| "not UTF-8".to_owned())?;
     let control = text.chars().any(char::is_control);
-    if control { Err("holds a control character".to_owned()) } else { Ok(text) }
+    if control { Err("holds a control character".to_owned()) } else { Ok(text.into_owned()) }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod args;
 mod beside;
 mod configure;
+#[cfg(feature = "servers")]
 mod mssql_script;
 mod peers;
 mod write;
@@ -15,12 +16,15 @@ use clap::Parser;
 use crate::driver;
 use crate::error::{BenchError, Result};
 use crate::interrupt;
+#[cfg(feature = "servers")]
 use crate::mssql;
 use crate::oltp;
 use crate::tools::Tools;
 use crate::worker;
 use args::{BenchArgs, BenchCommand};
 use configure::configure;
+#[doc(hidden)]
+#[cfg(feature = "servers")]
 #[doc(hidden)]
 pub use mssql_script::{script_output, script_record};
 use write::{Files, Reports};
@@ -103,7 +107,9 @@ fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome> {
             let files = Files::new(json.as_deref(), html.as_deref(), "comparison");
             return beside::compare_files((old, new), &files);
         }
+        #[cfg(feature = "servers")]
         Some(BenchCommand::MssqlScript(script)) => return mssql_script::script(script),
+        #[cfg(feature = "servers")]
         Some(BenchCommand::Import { file, json, csv, csv_blocks, html }) => {
             let files = run_files(json.as_deref(), html.as_deref());
             let reports = Reports { files, csv: csv.clone(), csv_blocks: csv_blocks.clone() };
@@ -116,8 +122,13 @@ fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome> {
     }
     let config = configure(args)?;
     if args.server.dry_run {
-        let on_sql_server = config.oltp.sql_server().is_some();
-        let dry_run = if on_sql_server { mssql::dry_run } else { oltp::dry_run };
+        #[cfg(feature = "servers")]
+        let dry_run = match config.oltp.sql_server() {
+            Some(_) => mssql::dry_run,
+            None => oltp::dry_run,
+        };
+        #[cfg(not(feature = "servers"))]
+        let dry_run = oltp::dry_run;
         print!("{}", dry_run(&config));
         return Ok(Outcome::Complete);
     }
@@ -176,6 +187,7 @@ pub(crate) mod tests {
         configure(&parse(words))
     }
 
+    #[cfg(feature = "servers")]
     pub(crate) fn config_of_script(words: &[String]) -> Result<Config> {
         mssql_script::planned(words)
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use tdekit_bench_report::JsonError;
 use tdekit_private_mariadb::ServerError;
+#[cfg(feature = "servers")]
 use tdekit_tds_client::TdsError;
 
 /// What comes of most things here.
@@ -101,7 +102,12 @@ pub(crate) enum BenchError {
     /// Something of a run's names is on the server already.
     #[error("{name} is there already on the server, and is not this run's")]
     NameTaken { name: String },
+    /// An experiment that this build was made without.
+    #[cfg(not(feature = "servers"))]
+    #[error("this build of the bench is without {what}")]
+    NotBuilt { what: &'static str },
     /// A connection to a SQL Server could not be made, or ended badly.
+    #[cfg(feature = "servers")]
     #[error(transparent)]
     Tds(TdsError),
     /// A MySQL server refused, or the client library on the way to it.
@@ -116,6 +122,7 @@ pub(crate) enum BenchError {
 }
 
 /// The remedy for an error of SQL Server's.
+#[cfg(feature = "servers")]
 fn of_number(number: i32) -> Option<&'static str> {
     match number {
         18456 => Some(
@@ -136,6 +143,7 @@ fn of_number(number: i32) -> Option<&'static str> {
 }
 
 /// The remedy for a server's full disk.
+#[cfg(feature = "servers")]
 const FULL: &str = "the server has too little room: fewer --rows make smaller databases";
 /// The remedy where a name of the run's is there already.
 const TAKEN: &str = "a run that was killed left it, or another one is going on; tdekit bench \
@@ -172,6 +180,7 @@ fn of_mysql(number: u32) -> Option<&'static str> {
     }
 }
 
+#[cfg(feature = "servers")]
 impl From<TdsError> for BenchError {
     fn from(error: TdsError) -> Self {
         match error {
@@ -209,6 +218,7 @@ impl BenchError {
                 said("--control changes a bench of this user that runs in another terminal")
             }
             Self::SeveralRuns { .. } => said("--run PROCESS chooses one"),
+            #[cfg(feature = "servers")]
             Self::Tds(error) if error.is_distrust() => said(
                 "--tls-ca FILE names who vouches for the server (of tdekit serve its own \
                  certificate, which it names when it makes it), --trust accepts any certificate",
@@ -227,15 +237,20 @@ impl BenchError {
                  had made",
             ),
             // A device of a backup: ERROR_DISK_FULL.
+            #[cfg(feature = "servers")]
             Self::Tds(TdsError::ServerSaid { number: 3201 | 3202, text, .. })
                 if text.contains("error 112(") =>
             {
                 said(FULL)
             }
+            #[cfg(feature = "servers")]
             Self::Tds(TdsError::ServerSaid { number, .. }) => of_number(*number).map(str::to_owned),
+            #[cfg(feature = "servers")]
+            Self::Tds(_) => None,
+            #[cfg(not(feature = "servers"))]
+            Self::NotBuilt { .. } => said("`make build` builds all of it"),
             Self::MySql { number, .. } => of_mysql(*number).map(str::to_owned),
-            Self::Tds(_)
-            | Self::Refused { .. }
+            Self::Refused { .. }
             | Self::Stopped
             | Self::Document { .. }
             | Self::File { .. }

@@ -6,6 +6,11 @@
 //!
 //! The program `tdekit-bench` is [`main`].
 
+// What the experiments on SQL Server alone use.
+#![cfg_attr(not(feature = "servers"), allow(dead_code, unused_imports))]
+
+#[cfg(not(feature = "servers"))]
+mod absent;
 mod address;
 mod backup;
 mod cli;
@@ -23,7 +28,9 @@ mod job;
 mod key_store;
 mod latency;
 mod measure;
+#[cfg(feature = "servers")]
 mod messages;
+#[cfg(feature = "servers")]
 mod mssql;
 mod noise;
 mod numbers;
@@ -41,6 +48,10 @@ mod subject;
 mod tools;
 mod worker;
 
+#[cfg(not(feature = "servers"))]
+use absent::{messages, mssql};
+
 pub use cli::main;
+#[cfg(feature = "servers")]
 #[doc(hidden)]
 pub use cli::{script_output, script_record};

@@ -9,12 +9,22 @@ use zeroize::Zeroizing;
 use crate::address::{Password, Protocol, ServerUrl};
 use crate::error::{BenchError, Result};
 use crate::numbers::size;
-use tdekit_tds_client::Trust;
 
 /// May hold the password for the server.
 pub(crate) const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
 /// Programs with MariaDB's or MySQL's client library take a password from here.
 pub(crate) const CLIENT_PASSWORD_VARIABLE: &str = "MYSQL_PWD";
+
+/// Whose certificate is accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// One that the system's roots vouch for.
+    System,
+    /// One that a certificate in this PEM file vouches for, or that is in it.
+    File(PathBuf),
+    /// Any, also a self-signed one: the connection is encrypted, and to whom is not known.
+    Anyone,
+}
 
 /// Room on a server, of a run there or of a script.
 #[derive(Debug, Clone, Args)]

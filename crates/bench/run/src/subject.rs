@@ -1,10 +1,10 @@
 //! The databases of a run: a copy of the user's, or a generated one. The original is only read.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tdekit_bench_report::Subject;
+use tdekit_sqlite_client::file_uri;
 
 use crate::error::{BenchError, Result};
 use crate::interrupt;
@@ -80,15 +80,7 @@ fn copy_open(
 }
 
 fn open_to_read(source: &Path, immutable: bool) -> rusqlite::Result<Connection> {
-    let mut uri = String::from("file:");
-    for byte in source.as_os_str().as_bytes() {
-        if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
-            uri.push(char::from(*byte));
-        } else {
-            uri.push_str(&format!("%{byte:02x}"));
-        }
-    }
-    uri.push_str("?mode=ro");
+    let mut uri = file_uri(source) + "?mode=ro";
     if immutable {
         uri.push_str("&immutable=1");
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use tdekit_backup_run::Keys;
+use tdekit_console::GlobalArgs;
+use tdekit_console::session::{self, Ask};
 use tdekit_key_store::{CertificateBackup, read_certificate_file};
 
 use crate::commands::cert::read_pem;
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::session::{self, Ask};
 
 /// Arguments that name a key besides the key store's.
 #[derive(Debug, Args)]
@@ -43,8 +43,8 @@ impl KeyArgs {
     pub(crate) fn refuse_unused(&self, why: &str) -> Result<(), CommandError> {
         match (&self.pkcs12, &self.certificate_file) {
             (None, None) => Ok(()),
-            (Some(_), _) => Err(CommandError::Usage(format!("--pkcs12 opens nothing: {why}"))),
-            _ => Err(CommandError::Usage(format!("--certificate-file opens nothing: {why}"))),
+            (Some(_), _) => Err(CommandError::usage(format!("--pkcs12 opens nothing: {why}"))),
+            _ => Err(CommandError::usage(format!("--certificate-file opens nothing: {why}"))),
         }
     }
 
@@ -64,7 +64,7 @@ impl KeyArgs {
     /// The keys in the files; `Secret` when there is no password for them.
     pub(crate) fn files_key(&self, global: &GlobalArgs) -> Result<Option<Keys>, CommandError> {
         let file = self.backup_password_file.as_deref();
-        let password = || session::backup_password(file, Ask::Existing);
+        let password = || Ok(session::backup_password(file, Ask::Existing)?);
         let backup = match (&self.certificate_file, &self.pkcs12) {
             (Some(certificate), _) => {
                 let key = self.private_key.as_deref().or(global.key_file.as_deref());

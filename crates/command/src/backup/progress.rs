@@ -51,7 +51,7 @@ impl Reporter {
         if let Some(lines) = &self.lines {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(line) = lines.line(progress, self.begun.elapsed()) {
-                self.bar.suspend(|| crate::output::note(&line));
+                self.bar.suspend(|| tdekit_console::output::note(&line));
             }
         }
     }

@@ -7,10 +7,10 @@ use tdekit_backup_run::{
     CatalogDevice, CatalogSet, Compression, Finding, FindingReport, Media, SetInfo, SetKind,
     SourceKind,
 };
+use tdekit_console::output;
 use tdekit_key_store::KeyStore;
 
 use crate::error::CommandError;
-use crate::output;
 
 /// A media set.
 #[derive(Debug, Serialize)]
@@ -48,7 +48,7 @@ impl MediaReport {
         let Opened { media, devices } = opened;
         let set = |info| SetReport::of(info, media, devices, store);
         Self {
-            media_uuid: media.id().iter().map(|byte| format!("{byte:02x}")).collect(),
+            media_uuid: hex::encode(media.id()),
             verified: false,
             devices: devices.clone(),
             findings: media.findings().iter().map(FindingReport::of).collect(),

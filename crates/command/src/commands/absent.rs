@@ -1,14 +1,11 @@
-//! Parts that a build may leave out: each is refused by its name, never taken for something else.
-#![cfg_attr(
-    all(feature = "endpoint", feature = "key-services", feature = "mariadb"),
-    allow(dead_code)
-)]
+//! A part that this build leaves out: it is refused by its name, never taken for something else.
 
 use std::ffi::OsString;
 
 use clap::Args;
 
 use crate::error::CommandError;
+use tdekit_console::ConsoleError;
 
 /// Arguments of a verb that this build does not have: anything.
 #[derive(Debug, Args)]
@@ -24,5 +21,5 @@ pub(crate) struct AbsentArgs {
 /// # Errors
 /// `NotBuilt`, always.
 pub(crate) fn refuse(what: &'static str, feature: &'static str) -> Result<(), CommandError> {
-    Err(CommandError::NotBuilt { what, feature })
+    Err(ConsoleError::NotBuilt { what, feature }.into())
 }

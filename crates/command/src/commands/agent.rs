@@ -17,12 +17,12 @@ use clap::Args;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use rustix::stdio::dup2_stdout;
 use tdekit_backup_run::Operator as _;
+use tdekit_console::session::{Ask, on_terminal, open_store, prompt};
+use tdekit_console::{GlobalArgs, output};
 use tdekit_key_store::{AGENT_VARIABLE, AgentKey, AgentQuestion, StoreError, Unlock};
 
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::session::{Ask, on_terminal, open_store, prompt};
-use crate::{output, when};
+use crate::when;
 
 /// How often the end of the command is looked for.
 const POLL: Duration = Duration::from_millis(20);
@@ -122,7 +122,7 @@ fn is_of_this_user(stream: &UnixStream) -> bool {
 /// Starts the command, with the agent in the place of a password in its environment.
 fn start(command: &[OsString], socket: &Path) -> Result<Child, CommandError> {
     let Some((program, arguments)) = command.split_first() else {
-        return Err(CommandError::Usage("no command".to_owned()));
+        return Err(CommandError::usage("no command"));
     };
     std::process::Command::new(program)
         .args(arguments)
@@ -153,7 +153,7 @@ fn for_shell(path: &Path) -> String {
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CommandError {
     let path = path.to_owned();
-    move |source| CommandError::Io { action, path, source }
+    move |source| CommandError::io(action, path, source)
 }
 
 fn other(error: ctrlc::Error) -> io::Error {

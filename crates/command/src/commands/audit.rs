@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
 use tdekit_key_store::iso8601;
 use tdekit_sqlite_convert::{Audited, Policy, Search, audit, databases_in};
@@ -11,9 +12,7 @@ use tdekit_sqlite_convert::{Audited, Policy, Search, audit, databases_in};
 use crate::commands::audit_log::{self, AuditCommand};
 use crate::commands::status::lazy_store;
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
 use crate::when::parse_age;
-use crate::{output, session};
 
 /// Arguments of `audit`.
 #[derive(Debug, Args)]

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_store::{AuditKey, AuditRecord, AuditReport};
 use tdekit_sqlite_convert::{header_of, read_area};
 
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::{output, session};
 
 /// The verbs of `tdekit audit`.
 #[derive(Debug, Subcommand)]
@@ -65,7 +64,7 @@ impl Wanted {
             wanted.paths.push(path.as_ref().unwrap_or(name).to_string_lossy().into_owned());
             let area = File::open(name).and_then(|file| read_area(&file));
             let header = area.ok().and_then(|area| header_of(name, &area).ok());
-            wanted.ids.extend(header.map(|header| hex(&header.file_id)));
+            wanted.ids.extend(header.map(|header| hex::encode(header.file_id)));
         }
         wanted
     }
@@ -73,10 +72,6 @@ impl Wanted {
     fn has(&self, entry: &AuditRecord) -> bool {
         self.paths.is_empty() || self.paths.contains(&entry.name) || self.ids.contains(&entry.id)
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn log(args: &LogArgs, global: &GlobalArgs) -> Result<(), CommandError> {
@@ -140,9 +135,11 @@ fn print(args: &LogArgs, report: &AuditReport, shown: &[&AuditRecord]) -> Result
     }
     let entries = report.entries.len();
     match (args.verify && report.kept, report.faults.is_empty()) {
-        (true, true) => output::line(format_args!("{entries} entries, whole and untampered.")),
+        (true, true) => Ok(output::line(format_args!("{entries} entries, whole and untampered."))?),
         (true, false) => Ok(()),
-        (false, _) => output::line(format_args!("{entries} entries, not verified (--verify).")),
+        (false, _) => {
+            Ok(output::line(format_args!("{entries} entries, not verified (--verify)."))?)
+        }
     }
 }
 

@@ -26,6 +26,7 @@ use tdekit_backup_run::{
     BackupJob, BackupOutcome, CertificateNames, Compression, Encryption, Labels, Layout, Mode,
     RunError, SetKind, Sign, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
 };
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{BackupPolicy, KeyStore, Unlocked};
 
@@ -33,9 +34,7 @@ use crate::backup::progress::{Reporter, rate, run as steer};
 use crate::backup::report::{SetReport, compression_of, ratio, size, warn_findings};
 use crate::backup::value::{parse_bytes, parse_compression, parse_encryption, parse_expire};
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
 use crate::progress::heed_signals;
-use crate::{output, session};
 
 /// The name of standard output.
 const STANDARD: &str = "-";
@@ -194,7 +193,7 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
 impl BackupArgs {
     /// Rules that the parser cannot check.
     fn check(&self, places: &[Place]) -> Result<(), CommandError> {
-        let usage = |told: &str| Err(CommandError::Usage(told.to_owned()));
+        let usage = |told: &str| Err(CommandError::usage(told));
         if places.contains(&Place::Standard) {
             if places.len() > 1 || self.append || self.init || self.differential {
                 return usage("--to - makes one new media set, and nothing beside it");
@@ -380,12 +379,12 @@ impl BackupArgs {
         let Opened { media, devices } = opened;
         if self.json {
             let store = chosen.map(|(_, store)| store);
-            return output::json(&Made {
+            return Ok(output::json(&Made {
                 set: SetReport::of(media.set(Some(outcome.position))?, media, devices, store),
                 differential_base_position: outcome.base_position,
                 pages_stored: outcome.pages_stored,
                 elapsed_s: elapsed.as_secs_f64(),
-            });
+            })?);
         }
         output::line(summary(outcome, elapsed, self.compression, chosen))?;
         for device in devices {

@@ -9,12 +9,11 @@ use tdekit_backup_run::history;
 use tdekit_backup_run::place::{Place, open, targets};
 use tdekit_backup_run::uses::note_uses;
 use tdekit_backup_run::{CertificateNames, SetInfo, add_recipients};
+use tdekit_console::{GlobalArgs, output};
 use tdekit_key_store::CertificateInfo;
 
 use crate::backup::keys::KeyArgs;
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::output;
 
 /// The verbs of `tdekit backup-key`.
 #[derive(Debug, Subcommand)]
@@ -67,7 +66,7 @@ fn add(args: &AddArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     };
     if !sets.iter().any(|set| set.algorithm.is_some()) {
         let told = "nothing there is encrypted: any certificate would do";
-        return Err(CommandError::Usage(told.to_owned()));
+        return Err(CommandError::usage(told));
     }
     let wrapping = Wrapping::open(&args.keys.for_store(global))?;
     let store = wrapping.store();
@@ -104,7 +103,7 @@ fn add(args: &AddArgs, global: &GlobalArgs) -> Result<(), CommandError> {
 
 fn tell(args: &AddArgs, done: &[Added]) -> Result<(), CommandError> {
     if args.json {
-        return output::json(&done);
+        return Ok(output::json(&done)?);
     }
     for Added { position, added } in done {
         match added.is_empty() {

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use tdekit_backup_run::place::is_media;
+use tdekit_console::session::{self, Ask};
+use tdekit_console::{GlobalArgs, output};
 use tdekit_key_store::{
     CertificateBackup, CertificateInfo, NewCertificate, RsaBits, SecretBytes, Unlocked, Use,
     iso8601, read_certificate_file, thumbprint, write_new,
@@ -15,9 +17,6 @@ use tdekit_key_store::{
 use tdekit_sqlite_convert::{Unwatched, rewrap};
 
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::output;
-use crate::session::{self, Ask};
 use crate::when::parse_expiry;
 
 /// The verbs of `tdekit cert`.
@@ -219,10 +218,10 @@ fn print_left(left: &[(&Use, CommandError)], backups: &[Use]) -> Result<(), Comm
     }
     match missing.len() + gone.len() {
         0 => Ok(()),
-        count => output::line(format_args!(
+        count => Ok(output::line(format_args!(
             "{count} file(s) that older generations open are not where they were: \
              `tdekit cert list --json` names them."
-        )),
+        ))?),
     }
 }
 
@@ -269,10 +268,12 @@ fn list(args: &ListArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let listed: Vec<_> =
         store.certificates().iter().map(|info| Certificate::of(info, &uses)).collect();
     if args.json {
-        return output::json(&listed);
+        return Ok(output::json(&listed)?);
     }
     if listed.is_empty() {
-        return output::line("There are no certificates; `tdekit cert create NAME` makes one.");
+        return Ok(output::line(
+            "There are no certificates; `tdekit cert create NAME` makes one.",
+        )?);
     }
     let header = [
         "NAME",
@@ -301,7 +302,7 @@ fn list(args: &ListArgs, global: &GlobalArgs) -> Result<(), CommandError> {
             listed.used_by.len().to_string(),
         ]
     };
-    output::table(&header, listed.iter().map(row).collect())
+    Ok(output::table(&header, listed.iter().map(row).collect())?)
 }
 
 fn backup(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {
@@ -320,7 +321,7 @@ fn backup(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {
             written.write(file, &store.export_pkcs12(&args.certificate, &password)?)?;
             CertificateBackup::from_pkcs12(&read_certificate_file(file)?, file, &password)?;
         }
-        _ => return Err(CommandError::Usage("give --out and --key-out, or --pkcs12".to_owned())),
+        _ => return Err(CommandError::usage("give --out and --key-out, or --pkcs12")),
     }
     store.mark_backed_up(&info.sha256)?;
     output::line(format_args!("Backed up certificate {} ({})", info.name, info.thumbprint()))?;
@@ -332,16 +333,16 @@ fn backup(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {
 
 fn restore(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let file = args.backup_password_file.as_deref();
-    let password = || session::backup_password(file, Ask::Existing);
+    let password = || Ok(session::backup_password(file, Ask::Existing)?);
     let backup = match (&args.input, &args.pkcs12) {
         (Some(input), None) => read_pem(input, args.key_in.as_deref(), password)?,
         (None, Some(path)) => {
             CertificateBackup::from_pkcs12(&read_certificate_file(path)?, path, &password()?)?
         }
-        _ => return Err(CommandError::Usage("give --in or --pkcs12".to_owned())),
+        _ => return Err(CommandError::usage("give --in or --pkcs12")),
     };
     let name = args.name.as_ref().or(backup.friendly_name.as_ref()).ok_or_else(|| {
-        CommandError::Usage("the backup has no name for the certificate: give one".to_owned())
+        CommandError::usage("the backup has no name for the certificate: give one")
     })?;
     let mut store = session::open_unlocked_store(global)?;
     let info = store.import_certificate(name, &backup)?;
@@ -433,7 +434,7 @@ impl KnownUse {
     fn of(known: &Use) -> Self {
         Self {
             path: known.path.clone(),
-            file_id: known.file_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            file_id: hex::encode(known.file_id),
             recorded_at: iso8601(known.recorded_at),
         }
     }
@@ -468,7 +469,7 @@ fn print_facts(info: &CertificateInfo) -> Result<(), CommandError> {
     output::line(format_args!("  Thumbprint  {}", info.thumbprint()))?;
     output::line(format_args!("  SHA-256     {}", thumbprint(&info.sha256)))?;
     output::line(format_args!("  Key         RSA, {} bits", info.key_bits))?;
-    output::line(format_args!("  Expires     {}", iso8601(info.not_after)))
+    Ok(output::line(format_args!("  Expires     {}", iso8601(info.not_after)))?)
 }
 
 /// Reads a certificate and its key from PEM files; asks for the password only if it takes one.

@@ -7,9 +7,8 @@ use clap::Args;
 
 use crate::commands::encrypt::warn_unchecked;
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
 use crate::progress::{Shown, StopAfter, heed_signals};
-use crate::{output, session};
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_sqlite_convert::{Form, Options, convert, forget_freshness, freshness};
 
 /// Arguments of `decrypt`.

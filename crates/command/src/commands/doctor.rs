@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
 use tdekit_sqlite_convert::{
     DatabaseError, Examination, FileKind, Finding, Search, Store, databases_in, examine,
@@ -11,9 +12,7 @@ use tdekit_sqlite_convert::{
 
 use crate::commands::status::lazy_store;
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
 use crate::progress::{Shown, heed_signals};
-use crate::{output, session};
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
@@ -133,7 +132,7 @@ fn print(listed: &Listed) -> Result<(), CommandError> {
     match listed {
         Listed::Failed { path, error, .. } => {
             output::line(path.display())?;
-            return output::line(format_args!("  unreadable: {error}"));
+            return Ok(output::line(format_args!("  unreadable: {error}"))?);
         }
         Listed::Examined(found) => {
             output::line(found.status.path.display())?;
@@ -153,7 +152,7 @@ fn print(listed: &Listed) -> Result<(), CommandError> {
         output::line(format_args!("  {}: {}", finding.what, finding.message))?;
     }
     match listed.findings().is_empty() {
-        true => output::line("  Nothing is wrong."),
+        true => Ok(output::line("  Nothing is wrong.")?),
         false => Ok(()),
     }
 }

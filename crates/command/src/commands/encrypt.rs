@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, StoreError};
 use tdekit_sqlite_convert::{
@@ -15,9 +16,7 @@ use tdekit_sqlite_page::PageSize;
 
 use crate::commands::freshness;
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
 use crate::progress::{Shown, StopAfter, heed_signals};
-use crate::{output, session};
 
 /// The suffix of a kept original's name.
 const KEEP_SUFFIX: &str = ".plain";
@@ -110,11 +109,11 @@ fn tell_encrypted(
     certificates: &[CertificateInfo],
 ) -> Result<(), CommandError> {
     let names: Vec<_> = certificates.iter().map(|info| info.name.as_str()).collect();
-    output::line(format_args!(
+    Ok(output::line(format_args!(
         "Encrypted {} with {algorithm}, certificate {}",
         path.display(),
         names.join(", ")
-    ))
+    ))?)
 }
 
 fn warn_unsettled(not_synced: Option<&DatabaseError>, not_recorded: Option<StoreError>) {

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_sqlite_convert::{Change, Freshness, change_freshness, check_freshness, freshness};
 
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
 use crate::progress::{Shown, StopAfter, heed_signals};
-use crate::{output, session};
 
 /// The commands of `freshness`.
 #[derive(Debug, Subcommand)]
@@ -77,14 +76,14 @@ fn change(args: &FreshnessArgs, to: Change, global: &GlobalArgs) -> Result<(), C
 pub(crate) fn say(found: &Freshness, to: Change, changed: bool) -> Result<(), CommandError> {
     let path = found.path.display();
     match (to, changed) {
-        (Change::On, true) => output::line(format_args!(
+        (Change::On, true) => Ok(output::line(format_args!(
             "Freshness is on: {path}\n  Its anchor is {}",
             found.anchor.display()
-        )),
-        (Change::On, false) => output::line(format_args!("Freshness was on: {path}")),
-        (Change::Off, true) => output::line(format_args!("Freshness is off: {path}")),
-        (Change::Off, false) => output::line(format_args!("Freshness was off: {path}")),
-        (Change::Accept, _) => output::line(format_args!("Accepted as it is: {path}")),
+        ))?),
+        (Change::On, false) => Ok(output::line(format_args!("Freshness was on: {path}"))?),
+        (Change::Off, true) => Ok(output::line(format_args!("Freshness is off: {path}"))?),
+        (Change::Off, false) => Ok(output::line(format_args!("Freshness was off: {path}"))?),
+        (Change::Accept, _) => Ok(output::line(format_args!("Accepted as it is: {path}"))?),
     }
 }
 
@@ -108,11 +107,11 @@ fn status(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     checked?;
     let path = found.path.display();
     match (found.on, found.moves) {
-        (true, Some(moves)) => output::line(format_args!(
+        (true, Some(moves)) => Ok(output::line(format_args!(
             "{path}: freshness on, in its last state\n  Its anchor is {}, moved {moves} times",
             found.anchor.display()
-        )),
-        (true, None) => output::line(format_args!("{path}: freshness on")),
-        (false, _) => output::line(format_args!("{path}: freshness off")),
+        ))?),
+        (true, None) => Ok(output::line(format_args!("{path}: freshness on"))?),
+        (false, _) => Ok(output::line(format_args!("{path}: freshness off"))?),
     }
 }

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use tdekit_backup_run::rescan::{self, Unreadable};
 use tdekit_backup_run::{Catalog, CatalogFilter, CatalogSet, Finding};
+use tdekit_console::{GlobalArgs, output, session};
 
 use crate::backup::report::{ratio, size, warn_findings};
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
 use crate::progress::{Shown, heed_signals};
-use crate::{output, session};
 
 /// Arguments of `history`.
 #[derive(Debug, Args)]
@@ -45,10 +44,10 @@ fn list(args: &HistoryArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         None => Vec::new(),
     };
     if args.json {
-        return output::json(&sets);
+        return Ok(output::json(&sets)?);
     }
     if sets.is_empty() {
-        return output::line("There are no backups in the history.");
+        return Ok(output::line("There are no backups in the history.")?);
     }
     let header = [
         "DATABASE",
@@ -63,7 +62,7 @@ fn list(args: &HistoryArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         "POSITION",
         "MEDIA",
     ];
-    output::table(&header, sets.iter().map(row).collect())
+    Ok(output::table(&header, sets.iter().map(row).collect())?)
 }
 
 fn row(set: &CatalogSet) -> Vec<String> {
@@ -101,17 +100,17 @@ fn scan(args: &HistoryArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     };
     let found = rescan::scan(&mut catalog, &args.scan, &Shown::default(), &mut tell)?;
     if args.json {
-        return output::json(&found);
+        return Ok(output::json(&found)?);
     }
     for Unreadable { path, error } in &found.unreadable {
         output::warning(format_args!("{}: {error}", path.display()));
     }
-    output::line(format_args!(
+    Ok(output::line(format_args!(
         "{} set(s) in {} media set(s) ({} file(s)); {} new in {}",
         found.sets,
         found.media_sets,
         found.files,
         found.new,
         catalog.path().display()
-    ))
+    ))?)
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use tdekit_console::{ConsoleError, Failure as _, GlobalArgs, output, session};
 use tdekit_key_crypto::{Algorithm, Kind};
 use tdekit_key_store::{StoreError, Unlocked};
 use tdekit_sqlite_convert::{
@@ -16,9 +17,7 @@ use tdekit_sqlite_convert::{
 
 use crate::commands::encrypt::{page_algorithms, warn_unchecked};
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
 use crate::progress::{Shown, heed_signals};
-use crate::{output, session};
 
 /// Arguments of `import`.
 #[derive(Debug, Args)]
@@ -129,7 +128,7 @@ pub(crate) fn run(args: &ImportArgs, global: &GlobalArgs) -> Result<(), CommandE
     let outcome = match args.old.is_dir() {
         true => work.directory(),
         false => work.database((&args.old, &args.to)).and_then(|report| match args.json {
-            true => output::json(&Report { old: None, ..report }),
+            true => Ok(output::json(&Report { old: None, ..report })?),
             false => Ok(()),
         }),
     };
@@ -155,7 +154,7 @@ impl Work<'_> {
         let (how, shown) = ((&self.form, &options), Shown::default());
         let done = import((old, new), &self.foreign, how, &self.unlocked, &shown)?;
         let Form::Encrypted { certificates, algorithm } = &self.form else {
-            return Err(CommandError::Usage("an import encrypts".to_owned()));
+            return Err(CommandError::usage("an import encrypts"));
         };
         let report = Report {
             old: Some(old.to_owned()),
@@ -200,14 +199,15 @@ impl Work<'_> {
         for path in &found {
             let place = new.join(path.strip_prefix(old).unwrap_or(path));
             let above = place.parent().unwrap_or(new);
-            let made = std::fs::create_dir_all(above).map_err(|source| CommandError::Io {
-                action: "make the directory",
-                path: above.to_owned(),
-                source,
-            });
+            let made = std::fs::create_dir_all(above)
+                .map_err(|source| CommandError::io("make the directory", above, source));
             match made.and_then(|()| self.database((path, &place))) {
                 Ok(report) => imported.push(report),
-                Err(error @ CommandError::Database(DatabaseError::Interrupted)) => {
+                Err(
+                    error @ CommandError::Console(ConsoleError::Database(
+                        DatabaseError::Interrupted,
+                    )),
+                ) => {
                     return Err(error);
                 }
                 Err(error) => {
@@ -262,7 +262,7 @@ fn settings(args: &ImportArgs) -> Result<Vec<Setting>, CommandError> {
     };
     if let Some(cipher) = &args.cipher {
         if matches!(args.from, From::Sqlcipher) {
-            return Err(CommandError::Usage("--cipher is for --from sqlite3mc".to_owned()));
+            return Err(CommandError::usage("--cipher is for --from sqlite3mc"));
         }
         named.push(("cipher", cipher.clone()));
     }
@@ -275,7 +275,7 @@ fn settings(args: &ImportArgs) -> Result<Vec<Setting>, CommandError> {
     let mut settings = Vec::new();
     for (name, value) in named {
         let setting = Setting::new(name, &value);
-        settings.push(setting.ok_or_else(|| CommandError::Usage(format!("{value}: no name")))?);
+        settings.push(setting.ok_or_else(|| CommandError::usage(format!("{value}: no name")))?);
     }
     settings.extend(args.pragma.iter().cloned());
     Ok(settings)

@@ -6,13 +6,12 @@ use clap::Args;
 use tdekit_backup_run::labels::now_ms;
 use tdekit_backup_run::place::{Place, open};
 use tdekit_backup_run::{SetInfo, date_of_ms};
+use tdekit_console::{GlobalArgs, output, session};
 
 use crate::backup::report::{
     MediaReport, SetReport, compression_of, kind_of, print_keys, ratio, size, warn_findings,
 };
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::{output, session};
 
 /// Arguments of `inspect`.
 #[derive(Debug, Args)]
@@ -32,7 +31,7 @@ pub(crate) fn run(args: &InspectArgs, global: &GlobalArgs) -> Result<(), Command
     let store = session::open_store(global).ok();
     let report = MediaReport::of(&opened, store.as_ref());
     if args.json {
-        return output::json(&report);
+        return Ok(output::json(&report)?);
     }
     let sets = opened.media.sets();
     output::line(format_args!(

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use tdekit_console::session::{self, Ask};
+use tdekit_console::{ConsoleError, GlobalArgs, output};
 use tdekit_key_store::{
     KeyStore, MAX_FILE_BYTES, PasswordParams, Protector, ProtectorKind, Restored, StoreError,
     Unlock, generate_key_file, iso8601, password_cost, read_limited, restore, service_key,
@@ -13,9 +15,6 @@ use tdekit_key_store::{
 
 use super::key_provider::{self, ProviderCommand};
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::output;
-use crate::session::{self, Ask};
 
 /// The verbs of `tdekit key`.
 #[derive(Debug, Subcommand)]
@@ -143,7 +142,7 @@ fn init(args: &InitArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     // Not for the parser to say, which does not see what stands before the verb.
     if args.generate_key_file && global.key_file.is_none() {
         let message = "--generate-key-file: --key-file FILE must name the file".to_owned();
-        return Err(CommandError::Usage(message));
+        return Err(CommandError::usage(message));
     }
     match KeyStore::open(&dir) {
         Err(StoreError::Missing { .. }) => {}
@@ -155,7 +154,7 @@ fn init(args: &InitArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let store = keep_if_ok(made, KeyStore::create(&dir, &secret, cost))?;
     output::line(format_args!("Made the key store {}", store.store().path().display()))?;
     output::line(format_args!("It is opened with {}.", shown(&secret)))?;
-    output::line("Next: tdekit cert create NAME, then tdekit key backup --out FILE")
+    Ok(output::line("Next: tdekit cert create NAME, then tdekit key backup --out FILE")?)
 }
 
 fn rotate(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
@@ -172,10 +171,11 @@ fn rotate(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
             Some(Unlock::Password(session::prompt("New password of the key store", Ask::New)?))
         }
         None => {
-            return Err(CommandError::NoSecret {
+            return Err(ConsoleError::NoSecret {
                 what: "new password",
                 ways: "give it with --new-password-file or --new-key-file, or on a terminal",
-            });
+            }
+            .into());
         }
     };
     let cost = args.new.cost.over(current_cost(store.store()))?;
@@ -193,7 +193,7 @@ fn rotate(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         ))?;
         output::line("Make a new backup with `tdekit key backup`: older ones are of the old key.")?;
     }
-    output::line(format_args!("The key store is opened with {}.", shown(secret)))
+    Ok(output::line(format_args!("The key store is opened with {}.", shown(secret)))?)
 }
 
 fn backup(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {
@@ -213,11 +213,11 @@ fn backup(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         }
     };
     store.mark_all_backed_up(opened.store())?;
-    output::line(format_args!(
+    Ok(output::line(format_args!(
         "Backed up the master key and {} certificates to {}",
         opened.store().certificates().len(),
         args.out.display()
-    ))
+    ))?)
 }
 
 fn restore_backup(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), CommandError> {
@@ -260,8 +260,8 @@ fn restore_backup(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), Command
         output::line(format_args!("The one that was there is {}", aside.display()))?;
     }
     match &new_secret {
-        Some(secret) => output::line(format_args!("It is opened with {}.", shown(secret))),
-        None => output::line("It is opened with the password of the backup."),
+        Some(secret) => Ok(output::line(format_args!("It is opened with {}.", shown(secret)))?),
+        None => Ok(output::line("It is opened with the password of the backup.")?),
     }
 }
 
@@ -319,7 +319,7 @@ fn status(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let store = unlocked.as_ref().map_or(&store, |unlocked| unlocked.store());
     let status = Status::of(store, args.verify);
     if args.json {
-        return output::json(&status);
+        return Ok(output::json(&status)?);
     }
     output::line(format_args!("Key store     {}", status.path.display()))?;
     output::line(format_args!("Identifier    {}", status.store_id))?;
@@ -348,12 +348,12 @@ impl Status {
         Self {
             path: store.path(),
             format_version: file.format_version(),
-            store_id: hex(&file.store_id),
+            store_id: hex::encode(file.store_id),
             sequence: file.sequence,
             written_at: iso8601(file.written_at),
             verified,
             master_key: MasterKeyStatus {
-                id: hex(&file.master_key.id),
+                id: hex::encode(file.master_key.id),
                 created_at: iso8601(file.master_key.created_at),
                 opened_with: file.master_key.protectors.iter().map(ProtectorStatus::of).collect(),
             },
@@ -378,7 +378,7 @@ impl ProtectorStatus {
             passes: cost.passes(),
             lanes: cost.lanes(),
         });
-        let (id, created_at) = (hex(&protector.id), iso8601(protector.created_at));
+        let (id, created_at) = (hex::encode(protector.id), iso8601(protector.created_at));
         let (token, key) = token_key(protector).map(|named| (named.token, named.key)).unzip();
         let (address, key) = match service_key(protector) {
             Some(named) => (named.address, Some(named.key)),
@@ -420,7 +420,7 @@ impl CostArgs {
         };
         let passes = self.argon2_passes.unwrap_or(otherwise.passes());
         let cost = PasswordParams::new(memory_kib, passes, otherwise.lanes())
-            .map_err(|error| CommandError::Usage(error.to_string()))?;
+            .map_err(|error| CommandError::usage(error.to_string()))?;
         let given = self.argon2_memory.is_some() || self.argon2_passes.is_some();
         if given && (memory_kib < ADVISED.0 || passes < ADVISED.1) {
             output::warning("a password is quick to guess at this cost of Argon2id");
@@ -468,11 +468,7 @@ pub(super) fn keep_if_ok<T>(
 fn read_backup(path: &Path) -> Result<Vec<u8>, CommandError> {
     match read_limited(path, MAX_FILE_BYTES)? {
         Some(bytes) => Ok(bytes),
-        None => Err(CommandError::Io {
-            action: "open",
-            path: path.to_owned(),
-            source: std::io::ErrorKind::NotFound.into(),
-        }),
+        None => Err(CommandError::io("open", path, std::io::ErrorKind::NotFound.into())),
     }
 }
 
@@ -496,8 +492,4 @@ pub(super) fn shown(secret: &Unlock) -> String {
         Unlock::Agent(socket) => format!("the agent at {}", socket.display()),
         Unlock::Token(_) | Unlock::Provider(_) => secret.kind().to_string(),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

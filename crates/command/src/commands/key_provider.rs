@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use tdekit_console::session::{self, Ask};
+use tdekit_console::{ConsoleError, GlobalArgs, output};
 use tdekit_key_store::{
     AwsKmsKey, CONFIG_FILE_NAME, KeyService, PasswordParams, Pin, Protector, ServiceAccess,
     TokenAccess, TokenKey, Unlock, VaultKey, generate_token_key,
@@ -10,9 +12,6 @@ use tdekit_key_store::{
 
 use super::key::{CostArgs, ProtectorStatus, generated, keep_if_ok, shown};
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::output;
-use crate::session::{self, Ask};
 
 /// The verbs of `tdekit key provider`.
 #[derive(Debug, Subcommand)]
@@ -175,10 +174,11 @@ fn add_password(args: &PasswordArgs, global: &GlobalArgs) -> Result<(), CommandE
             Unlock::Password(session::prompt("New password of the key store", Ask::New)?)
         }
         None => {
-            return Err(CommandError::NoSecret {
+            return Err(ConsoleError::NoSecret {
                 what: "new password",
                 ways: "give it with --new-password-file, or on a terminal",
-            });
+            }
+            .into());
         }
     };
     tell_added(&store.add_protector(&secret, cost)?, &secret)
@@ -208,11 +208,11 @@ fn add_pkcs11(args: &Pkcs11Args, global: &GlobalArgs) -> Result<(), CommandError
     let secret = Unlock::Token(access);
     tell_added(&store.add_protector(&secret, PasswordParams::default())?, &secret)?;
     let config = store.store().dir().join(CONFIG_FILE_NAME);
-    output::line(format_args!(
+    Ok(output::line(format_args!(
         "To have it open the key store, set TDEKIT_PKCS11_MODULE and TDEKIT_PKCS11_PIN_FILE, or \
          pkcs11_module and pkcs11_pin_file under [unlock] in {}.",
         config.display()
-    ))
+    ))?)
 }
 
 fn add_vault(args: &VaultArgs, global: &GlobalArgs) -> Result<(), CommandError> {
@@ -248,10 +248,10 @@ fn add_service(
     let mut store = session::open_unlocked_store(global)?;
     let secret = Unlock::Service(ServiceAccess { service, program: None, timeout_s: None });
     tell_added(&store.add_protector(&secret, PasswordParams::default())?, &secret)?;
-    output::line(format_args!(
+    Ok(output::line(format_args!(
         "To have it open the key store, set {variables}, or the table {table} in {}.",
         store.store().dir().join(CONFIG_FILE_NAME).display()
-    ))
+    ))?)
 }
 
 fn absolute(path: Option<&PathBuf>) -> Result<Option<PathBuf>, CommandError> {
@@ -268,17 +268,17 @@ fn rewrap(args: &RewrapArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let renewed = store.renew_protector(&args.id, &secret)?;
     let renewed = ProtectorStatus::of(&renewed);
     output::line(format_args!("Wrapped the master key anew (provider {}).", renewed.id))?;
-    output::line(
+    Ok(output::line(
         "Older copies and backups of the key store still open with what was wrapped before.",
-    )
+    )?)
 }
 
 fn tell_added(added: &Protector, secret: &Unlock) -> Result<(), CommandError> {
     let id = ProtectorStatus::of(added).id;
-    output::line(format_args!(
+    Ok(output::line(format_args!(
         "The key store is opened with {} too (provider {id}).",
         shown(secret)
-    ))
+    ))?)
 }
 
 fn list(args: &ListArgs, global: &GlobalArgs) -> Result<(), CommandError> {
@@ -286,7 +286,7 @@ fn list(args: &ListArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let protectors = &store.file().master_key.protectors;
     let providers: Vec<_> = protectors.iter().map(ProtectorStatus::of).collect();
     if args.json {
-        return output::json(&providers);
+        return Ok(output::json(&providers)?);
     }
     for provider in &providers {
         output::line(format_args!("{}  {provider}", provider.id))?;
@@ -298,8 +298,8 @@ fn remove(args: &RemoveArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let mut store = session::open_unlocked_store(global)?;
     let removed = ProtectorStatus::of(&store.remove_protector(&args.id)?);
     output::line(format_args!("Removed {} ({removed}).", removed.id))?;
-    output::line(
+    Ok(output::line(
         "Older copies and backups of the key store still open with it: after a leak, run \
          `tdekit key rotate`.",
-    )
+    )?)
 }

@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 use crate::cli::Cli;
 use crate::error::CommandError;
-use crate::output;
+use tdekit_console::output;
 
 const NAME: &str = "tdekit";
 
@@ -41,13 +41,12 @@ pub(crate) struct ManPagesArgs {
 /// Prints the completions.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), CommandError> {
     let script = script_for(args.shell);
-    output::line(String::from_utf8_lossy(&script).trim_end())
+    Ok(output::line(String::from_utf8_lossy(&script).trim_end())?)
 }
 
 /// Writes one page a command, `tdekit-KEY-INIT.1`, and `tdekit.1`.
 pub(crate) fn man_pages(args: &ManPagesArgs) -> Result<(), CommandError> {
-    let failed =
-        |action| move |source| CommandError::Io { action, path: args.directory.clone(), source };
+    let failed = |action| move |source| CommandError::io(action, &args.directory, source);
     fs::create_dir_all(&args.directory).map_err(failed("make"))?;
     let command = Cli::command().name(NAME);
     clap_mangen::generate_to(command, &args.directory).map_err(failed("write pages to"))

@@ -1,12 +1,12 @@
 //! The commands, one file a plane.
 
+#[cfg(not(feature = "mariadb"))]
 pub(crate) mod absent;
 pub(crate) mod agent;
 pub(crate) mod audit;
 pub(crate) mod audit_log;
 pub(crate) mod backup;
 pub(crate) mod backup_key;
-pub(crate) mod bench;
 pub(crate) mod cert;
 pub(crate) mod decrypt;
 pub(crate) mod doctor;
@@ -17,15 +17,13 @@ pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod key;
 pub(crate) mod key_provider;
-pub(crate) mod key_service;
 pub(crate) mod manual;
 #[cfg(feature = "mariadb")]
 pub(crate) mod mariadb;
+pub(crate) mod program;
 pub(crate) mod restore;
 pub(crate) mod rewrap;
 pub(crate) mod rotate;
-#[cfg(feature = "endpoint")]
-pub(crate) mod serve;
 pub(crate) mod shell_init;
 pub(crate) mod sqlite;
 pub(crate) mod status;
@@ -39,7 +37,8 @@ use crate::error::CommandError;
 /// Runs the command.
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
     match &cli.command {
-        Command::Bench { arguments } => match bench::run(arguments)? {},
+        Command::Bench { arguments } => match program::bench(arguments)? {},
+        Command::Serve(_) => match program::serve()? {},
         Command::Agent(args) => return agent::run(args, &cli.global),
         Command::Key(command) => key::run(command, &cli.global),
         Command::Cert(command) => cert::run(command, &cli.global),
@@ -62,15 +61,11 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Mariadb(command) => mariadb::run(command, &cli.global),
         #[cfg(not(feature = "mariadb"))]
         Command::Mariadb(_) => absent::refuse("`tdekit mariadb`", "mariadb"),
-        #[cfg(feature = "endpoint")]
-        Command::Serve(args) => serve::run(args, &cli.global),
-        #[cfg(not(feature = "endpoint"))]
-        Command::Serve(_) => absent::refuse("`tdekit serve`", "endpoint"),
         Command::Sqlite(command) => sqlite::run(command),
         Command::ShellInit(args) => shell_init::run(args),
         Command::Completions(args) => manual::completions(args),
         Command::ManPages(args) => manual::man_pages(args),
-        Command::KeyService => key_service::run(),
+        Command::KeyService => tdekit_console::key_service::run().map_err(Into::into),
     }?;
     Ok(ExitCode::SUCCESS)
 }

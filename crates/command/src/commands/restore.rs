@@ -22,6 +22,7 @@ use tdekit_backup_run::{
     CatalogUse, Chain, FindingReport, Keys, Media, Recipient, RestoreOutcome, Run, RunError,
     SetInfo, SourceKind, UnwrapSecret,
 };
+use tdekit_console::{ConsoleError, GlobalArgs, output, session};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{StoreError, Unlocked};
 use tdekit_sqlite::keyring;
@@ -33,9 +34,7 @@ use crate::backup::report::{kind_of, size, warn_reports};
 use crate::backup::value::parse_bytes;
 use crate::commands::encrypt::page_algorithms;
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
 use crate::progress::{Shown, heed_signals};
-use crate::{output, session};
 
 /// The name of standard output.
 const STANDARD: &str = "-";
@@ -292,7 +291,7 @@ impl Work<'_> {
         if args.plain || args.check || !args.certificate.is_empty() {
             let told = "the set holds a stream of bytes: --plain, --certificate and --check are of \
                         databases";
-            return Err(CommandError::Usage(told.to_owned()));
+            return Err(CommandError::usage(told));
         }
         let reporter = Reporter::new("restore", args.stats);
         let report = |progress| reporter.at(progress);
@@ -338,7 +337,7 @@ impl Work<'_> {
     fn database(&mut self, places: &[Place]) -> Result<(), CommandError> {
         if self.to_standard() {
             let told = "a database is restored to a file, not to standard output";
-            return Err(CommandError::Usage(told.to_owned()));
+            return Err(CommandError::usage(told));
         }
         let path = self.destination(places)?;
         let (form, unlocked) = self.form(&path)?;
@@ -390,12 +389,12 @@ impl Work<'_> {
             Some(Keys::Store(unlocked)) => Arc::clone(unlocked),
             _ => match session::open_unlocked_store(&args.keys.for_store(self.global)) {
                 Ok(unlocked) => Arc::new(unlocked),
-                Err(CommandError::Store(StoreError::Missing { .. }))
+                Err(ConsoleError::Store(StoreError::Missing { .. }))
                     if args.certificate.is_empty() =>
                 {
                     return Err(RunError::NoCertificate { path: path.to_owned() }.into());
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             },
         };
         keyring::set_unlocked(Arc::clone(&unlocked));
@@ -426,8 +425,8 @@ impl Work<'_> {
             ),
         };
         if self.args.json {
-            let hex = |id: [u8; 16]| id.iter().map(|byte| format!("{byte:02x}")).collect();
-            return output::json(&Restored {
+            let hex = |id: [u8; 16]| hex::encode(id);
+            return Ok(output::json(&Restored {
                 path: Some(path.to_owned()),
                 media_uuid: hex(self.opened.media.id()),
                 positions: outcome.positions.clone(),
@@ -441,7 +440,7 @@ impl Work<'_> {
                 elapsed_s,
                 findings: self.findings.clone(),
                 passed_over: self.passed_over.clone(),
-            });
+            })?);
         }
         let positions: Vec<_> = outcome.positions.iter().map(u32::to_string).collect();
         let sealed = match algorithm {

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use clap::Args;
 
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
 use crate::progress::{Shown, StopAfter};
-use crate::{output, session};
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_sqlite_convert::{find_certificates, rewrap};
 
 /// Arguments of `rewrap`.

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
 
 use crate::commands::encrypt::page_algorithms;
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
 use crate::progress::{Shown, StopAfter, heed_signals};
-use crate::{output, session};
 use tdekit_sqlite_convert::{Progress, Rotation, State, pause, progress, resume, rotate};
 
 /// Arguments of `rotate`.
@@ -85,7 +84,7 @@ fn show(args: &RotateArgs) -> Result<(), CommandError> {
         }
         found.push(one);
     }
-    if args.json { output::json(&found) } else { Ok(()) }
+    if args.json { Ok(output::json(&found)?) } else { Ok(()) }
 }
 
 fn print(one: &Progress) -> Result<(), CommandError> {
@@ -94,9 +93,9 @@ fn print(one: &Progress) -> Result<(), CommandError> {
         State::None => {
             let version = one.key_version;
             let algorithm = one.algorithm;
-            return output::line(format_args!(
+            return Ok(output::line(format_args!(
                 "  no key changes; key version {version}, {algorithm}"
-            ));
+            ))?);
         }
         State::Running => "running",
         State::Waiting => "begun; nobody seals pages now",

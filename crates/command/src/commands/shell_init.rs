@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::commands::sqlite::extension;
 use crate::error::CommandError;
-use crate::output;
+use tdekit_console::output;
 
 const BASH: &str = include_str!("../../../../tests/interop/sqlite-shell/tdekit.bash");
 const PYTHON: &str = include_str!("../../../../tests/interop/python/tdekit.py");
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &ShellInitArgs) -> Result<(), CommandError> {
         Host::Go => (GO_USE, GO.to_owned()),
         Host::Java => (JAVA_USE, JAVA.to_owned()),
     };
-    output::line(format_args!("{about}{}", text.trim_end()))
+    Ok(output::line(format_args!("{about}{}", text.trim_end()))?)
 }
 
 fn sqliterc() -> Result<String, CommandError> {

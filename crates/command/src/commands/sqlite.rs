@@ -7,7 +7,7 @@ use std::{env, fs};
 use clap::Subcommand;
 
 use crate::error::CommandError;
-use crate::output;
+use tdekit_console::output;
 
 const LIBRARY: &str = "tdekit_sqlite";
 const VARIABLE: &str = "TDEKIT_EXTENSION";
@@ -22,7 +22,7 @@ pub(crate) enum SqliteCommand {
 /// Runs a verb.
 pub(crate) fn run(command: &SqliteCommand) -> Result<(), CommandError> {
     match command {
-        SqliteCommand::Path => output::line(extension()?.display()),
+        SqliteCommand::Path => Ok(output::line(extension()?.display())?),
     }
 }
 

@@ -7,8 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::{output, session};
+use tdekit_console::{ConsoleError, GlobalArgs, output, session};
 use tdekit_key_store::Unlocked;
 use tdekit_sqlite_convert::{Certificate, Encryption, Lazy, Status, Store, status};
 
@@ -66,9 +65,9 @@ pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandE
 /// The key store of the command, read and opened by `open` when that is first needed.
 pub(crate) fn lazy_store(
     global: &GlobalArgs,
-    open: fn(&GlobalArgs) -> Result<Unlocked, CommandError>,
+    open: fn(&GlobalArgs) -> Result<Unlocked, ConsoleError>,
 ) -> Store<'_> {
-    let said = |error: CommandError| error.to_string();
+    let said = |error: ConsoleError| error.to_string();
     Store {
         store: Lazy::new(Box::new(move || session::open_store(global).map_err(said))),
         unlocked: Lazy::new(Box::new(move || open(global).map(Arc::new).map_err(said))),
@@ -80,13 +79,13 @@ fn print(listed: &Listed<'_>) -> Result<(), CommandError> {
         Listed::Told(status) => print_status(status),
         Listed::Failed { path, error } => {
             output::line(path.display())?;
-            output::line(format_args!("  {error}"))
+            Ok(output::line(format_args!("  {error}"))?)
         }
     }
 }
 
 fn print_status(status: &Status) -> Result<(), CommandError> {
-    let fact = |name: &str, value: &str| output::line(format_args!("  {name:<14}{value}"));
+    let fact = |name: &str, value: &str| Ok(output::line(format_args!("  {name:<14}{value}"))?);
     output::line(status.path.display())?;
     let (number, name) = (status.encryption_state, status.encryption_state_desc);
     fact("State", &format!("{number} {name}"))?;
@@ -113,7 +112,7 @@ fn print_status(status: &Status) -> Result<(), CommandError> {
     };
     fact("Library", &format!("{}, {fips}", library.version))?;
     match status.sqlite.as_ref().and_then(|sqlite| Some((sqlite.library, sqlite.fault.as_ref()?))) {
-        Some((library, fault)) => fact("SQLite", &format!("{library}: {fault}")),
+        Some((library, fault)) => Ok(fact("SQLite", &format!("{library}: {fault}"))?),
         None => Ok(()),
     }
 }

@@ -11,6 +11,7 @@ use tdekit_backup_run::signature::{Signature, refuse_unsigned};
 use tdekit_backup_run::{
     CatalogUse, FindingReport, Keys, RunError, SetInfo, UnwrapSecret, VerifyReport, date_of_ms,
 };
+use tdekit_console::{ConsoleError, GlobalArgs, output, session};
 use tdekit_key_store::{BackupPolicy, KeyStore, StoreError};
 
 use crate::backup::keys::KeyArgs;
@@ -18,9 +19,7 @@ use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::{kind_of, size, warn_reports};
 use crate::backup::value::parse_bytes;
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
 use crate::progress::heed_signals;
-use crate::{output, session};
 
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
@@ -97,7 +96,7 @@ impl VerifiedSet {
     }
 
     fn print_damages(&self) -> Result<(), CommandError> {
-        self.damages.iter().try_for_each(|damage| output::line(format_args!("  {damage}")))
+        Ok(self.damages.iter().try_for_each(|damage| output::line(format_args!("  {damage}")))?)
     }
 }
 
@@ -143,7 +142,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     let refused = args.refusal((&places, &findings, &policy), &chosen, &sets);
     if args.json {
         output::json(&Verified {
-            media_uuid: media.id().iter().map(|byte| format!("{byte:02x}")).collect(),
+            media_uuid: hex::encode(media.id()),
             verdict: verdict(&findings, &sets),
             findings,
             sets,
@@ -168,11 +167,11 @@ impl VerifyArgs {
         }
         let missing = match self.keys.open(global) {
             Ok(keys) => return Ok(Some(keys)),
-            Err(CommandError::Store(
+            Err(CommandError::Console(ConsoleError::Store(
                 error @ (StoreError::Missing { .. }
                 | StoreError::NoHome
                 | StoreError::NoProvider { .. }),
-            )) if !self.keys.has_files() => error,
+            ))) if !self.keys.has_files() => error,
             Err(error) => return Err(error),
         };
         output::warning(format_args!("only structure and checksums are checked: {missing}"));
@@ -210,7 +209,7 @@ impl VerifyArgs {
         let signed = signatures.iter().all(|signature| signature.valid == Some(true));
         Ok(VerifiedSet {
             position: set.position,
-            backup_set_uuid: Some(set.set_id.iter().map(|byte| format!("{byte:02x}")).collect()),
+            backup_set_uuid: Some(hex::encode(set.set_id)),
             ok: damages.is_empty() && signed,
             opened,
             blocks,

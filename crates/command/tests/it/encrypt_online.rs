@@ -276,12 +276,14 @@ fn change(n: i64) -> String {
         1 => format!("REPLACE INTO t(a, u, big) VALUES ({n}, {row}, 'replaced')"),
         2 => format!("DELETE FROM t WHERE rowid BETWEEN {row} AND {row} + 20"),
         3 => format!("INSERT INTO t(a, u, big) VALUES ({n}, -{n}, zeroblob({row} * 5))"),
-        4 => format!("UPDATE t SET u = -u - 1000000 WHERE rowid > {row} AND rowid < {row} + 90"),
+        4 => format!(
+            "UPDATE OR IGNORE t SET u = -u - 1000000 WHERE rowid > {row} AND rowid < {row} + 90"
+        ),
         5 => format!("INSERT INTO w VALUES ('k{n}', {n}, zeroblob({row}))"),
         6 => format!("DELETE FROM w WHERE v < {n} - 60 AND k <> 'fixed'"),
         7 => format!("INSERT INTO f VALUES ('word{n} common text {row}')"),
         8 => format!("DELETE FROM f WHERE rowid = {n} / 3; INSERT INTO auto(x) VALUES ('fixed')"),
-        9 => format!("UPDATE t SET rowid = rowid + 100000 WHERE rowid = {row}"),
+        9 => format!("UPDATE OR IGNORE t SET rowid = rowid + 100000 WHERE rowid = {row}"),
         _ => format!("PRAGMA user_version = {n}; INSERT INTO hid VALUES ({n}, {n}, 'z')"),
     }
 }

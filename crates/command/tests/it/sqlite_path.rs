@@ -49,6 +49,37 @@ fn the_extension_is_found_where_it_was_put() {
     assert_eq!(run(&command, Some(&named)).out, format!("{}\n", named.display()));
 }
 
+/// `bench` and `serve` are programs of their own: which one is missing is said, and the words of a
+/// verb are checked without it.
+#[test]
+fn a_missing_program_is_named() {
+    let dir = Dir::new();
+    let command = installed(&dir);
+    let said = |words: &[&str]| {
+        let words = Command::new(&command).args(words).env_clear().output().unwrap();
+        Run::of(&words)
+    };
+    for (words, program) in [
+        (&["serve", "."][..], "tdekit-serve"),
+        (&["serve", "login", "list"], "tdekit-serve"),
+        (&["bench", "--quick"], "tdekit-bench"),
+    ] {
+        let missing = said(words);
+        assert!(missing.code == 1 && missing.out.is_empty(), "{missing:?}");
+        assert!(missing.err.contains(&format!("there is no {program} at ")), "{missing:?}");
+        assert!(missing.err.contains(&format!("install the package {program}")), "{missing:?}");
+    }
+    assert_eq!(said(&["serve", ".", "--encrypt", "perhaps"]).code, 2);
+    assert!(said(&["serve", "--help"]).out.contains("--memory-mib"));
+    // It gets the whole command line, the key store's options in front of the verb too.
+    let script = "#!/bin/sh\nprintf '<%s>' \"$@\"\n";
+    fs::write(dir.path("bin/tdekit-serve"), script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(dir.path("bin/tdekit-serve"), mode).unwrap();
+    let words = ["--store", "a b", "serve", "--listen", "127.0.0.1:1", "."];
+    assert_eq!(said(&words).out, "<--store><a b><serve><--listen><127.0.0.1:1><.>");
+}
+
 #[test]
 fn what_is_printed_is_what_the_interoperability_tests_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -44,6 +44,12 @@ pub enum CryptoError {
         /// The algorithm or function.
         what: &'static str,
     },
+    /// This build was made without it.
+    #[error("this build of tdekit is without {what}")]
+    NotBuilt {
+        /// The format.
+        what: &'static str,
+    },
     /// A FIPS build runs with a library that is no FIPS module.
     #[error("this is a FIPS build of tdekit, and its library is no FIPS module")]
     NoFipsModule,
@@ -163,6 +169,7 @@ impl CryptoError {
             | Self::Length { .. }
             | Self::BufferMismatch { .. }
             | Self::NotApproved { .. }
+            | Self::NotBuilt { .. }
             | Self::NoFipsModule
             | Self::NotForPages(_)
             | Self::UnknownAlgorithm(_)

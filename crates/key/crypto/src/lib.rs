@@ -22,6 +22,7 @@ mod memory;
 pub mod nonce;
 pub mod online;
 pub mod password;
+#[cfg(feature = "certificate-files")]
 mod pbes2;
 pub mod pem;
 pub mod pkcs12;

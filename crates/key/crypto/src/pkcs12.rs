@@ -1,20 +1,20 @@
 //! PKCS#12 files (RFC 7292): a certificate and its private key under one password.
+//!
+//! A build without the feature `certificate-files` refuses them: it has no library that knows the
+//! format.
 
-use p12_keystore::error::Error;
-use p12_keystore::{
-    Certificate, EncryptionAlgorithm, KeyStore, KeyStoreEntry, MacAlgorithm, Pkcs12Archive,
-    PrivateKey, PrivateKeyChain,
-};
+#[cfg(feature = "certificate-files")]
+mod archive;
 
+#[cfg(feature = "certificate-files")]
+use archive::{read, write};
+
+use crate::CryptoError;
 use crate::fips::not_approved;
 use crate::rsa::RsaPrivateKey;
-use crate::{CryptoError, sha1_thumbprint};
 
 /// Longest PKCS#12 file that is read, in bytes.
 pub const MAX_PKCS12_LEN: usize = 1024 * 1024;
-
-/// Rounds of the key derivations in files that we write.
-const ROUNDS: u32 = 600_000;
 
 /// The parts of a PKCS#12 file that we read.
 #[derive(Debug, Default)]
@@ -31,7 +31,8 @@ pub struct Pkcs12Content {
 /// HMAC-SHA-256, which OpenSSL 1.1, Java 8u301 and Windows Server 2019 (and later) open.
 ///
 /// # Errors
-/// [`CryptoError::Library`] when the certificate or key is refused; [`CryptoError::Memory`].
+/// [`CryptoError::Library`] when the certificate or key is refused; [`CryptoError::Memory`];
+/// [`CryptoError::NotApproved`] and [`CryptoError::NotBuilt`].
 pub fn encode(
     friendly_name: &str,
     certificate: &[u8],
@@ -39,24 +40,7 @@ pub fn encode(
     password: &str,
 ) -> Result<Vec<u8>, CryptoError> {
     not_approved("PKCS#12")?;
-    let failed = |_| CryptoError::Library { operation: "write a PKCS#12 file" };
-    let local_key_id = sha1_thumbprint(certificate);
-    let pkcs8 = key.to_pkcs8()?;
-    let chain = PrivateKeyChain::new(
-        local_key_id.as_slice(),
-        PrivateKey::from_der(pkcs8.expose()).map_err(failed)?,
-        [Certificate::from_der(certificate).map_err(failed)?],
-    );
-    let mut store = KeyStore::new();
-    store.add_entry(friendly_name, KeyStoreEntry::PrivateKeyChain(chain));
-    store
-        .writer(password)
-        .encryption_algorithm(EncryptionAlgorithm::PbeWithHmacSha256AndAes256)
-        .encryption_iterations(ROUNDS)
-        .mac_algorithm(MacAlgorithm::HmacSha256)
-        .mac_iterations(ROUNDS)
-        .write()
-        .map_err(failed)
+    write(friendly_name, certificate, key, password)
 }
 
 /// Reads a PKCS#12 file: PBES2, or the older 3DES and RC2 schemes that Windows and SQL Server
@@ -64,26 +48,24 @@ pub fn encode(
 /// 1 GiB).
 ///
 /// # Errors
-/// [`CryptoError::Authentication`] for a wrong password; [`CryptoError::Malformed`].
+/// [`CryptoError::Authentication`] for a wrong password; [`CryptoError::Malformed`];
+/// [`CryptoError::NotApproved`] and [`CryptoError::NotBuilt`].
 pub fn decode(bytes: &[u8], password: &str) -> Result<Pkcs12Content, CryptoError> {
     not_approved("PKCS#12")?;
     if bytes.len() > MAX_PKCS12_LEN {
         return Err(malformed("it is longer than 1 MiB".to_owned()));
     }
-    let archive = Pkcs12Archive::from_pkcs12(bytes, password).map_err(|error| match error {
-        Error::MacError(_) | Error::UnpadError => CryptoError::Authentication,
-        other => malformed(other.to_string()),
-    })?;
-    let mut content = Pkcs12Content::default();
-    for bag in archive.keys {
-        content.keys.push(RsaPrivateKey::from_pkcs8(bag.key.as_der())?);
-        content.friendly_name = content.friendly_name.or(bag.friendly_name);
-    }
-    content.certificates.extend(archive.certs.iter().map(|bag| bag.cert.as_der().to_vec()));
-    if content.certificates.is_empty() && content.keys.is_empty() {
-        return Err(malformed("it has neither a certificate nor a private key".to_owned()));
-    }
-    Ok(content)
+    read(bytes, password)
+}
+
+#[cfg(not(feature = "certificate-files"))]
+fn write(_: &str, _: &[u8], _: &RsaPrivateKey, _: &str) -> Result<Vec<u8>, CryptoError> {
+    Err(CryptoError::NotBuilt { what: "PKCS#12" })
+}
+
+#[cfg(not(feature = "certificate-files"))]
+fn read(_: &[u8], _: &str) -> Result<Pkcs12Content, CryptoError> {
+    Err(CryptoError::NotBuilt { what: "PKCS#12" })
 }
 
 fn malformed(reason: String) -> CryptoError {
@@ -91,7 +73,7 @@ fn malformed(reason: String) -> CryptoError {
 }
 
 #[cfg(test)]
-#[cfg(not(feature = "fips"))]
+#[cfg(all(feature = "certificate-files", not(feature = "fips")))]
 mod tests {
     use super::*;
     use crate::rsa::RsaBits;

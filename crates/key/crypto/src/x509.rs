@@ -97,7 +97,7 @@ pub fn parse(der: &[u8]) -> Result<CertificateFacts, CryptoError> {
             .iter_common_name()
             .find_map(|name| name.as_str().ok().map(str::to_owned)),
         issuer: certificate.issuer().to_string(),
-        serial: certificate.raw_serial().iter().map(|byte| format!("{byte:02X}")).collect(),
+        serial: hex::encode_upper(certificate.raw_serial()),
         not_before: certificate.validity().not_before.timestamp(),
         not_after: certificate.validity().not_after.timestamp(),
         public_key: RsaPublicKey::from_spki(certificate.public_key().raw)?,

@@ -115,7 +115,7 @@ impl Rig {
                     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/fixtures/1/mariadb");
                 copy_tree(&fixture.join("store"), &rig.path("home")).unwrap();
                 let key = std::fs::read(fixture.join("key")).unwrap();
-                let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+                let key = hex::encode(key);
                 rig.environment = vec![
                     ("TDEKIT_HOME".into(), rig.path("home").into()),
                     ("TDEKIT_KEY".into(), key.into()),

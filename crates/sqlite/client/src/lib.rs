@@ -10,6 +10,7 @@ mod connection;
 mod idle;
 mod image;
 mod statement;
+mod uri;
 mod weaken;
 
 pub use api::{Api, ExtensionEntry, LibraryError};
@@ -17,6 +18,7 @@ pub use connection::{BUSY_WAIT, CacheCounts, Connection, Library, SqliteError, r
 pub use idle::control_code;
 pub use image::Image;
 pub use statement::{Bound, Row, Statement, Value};
+pub use uri::file_uri;
 pub use weaken::weaken_undefined;
 
 /// Whether a text ends with a complete statement, by the library linked into this program.

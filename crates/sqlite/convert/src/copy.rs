@@ -8,9 +8,10 @@ use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 
 use crate::error::DatabaseError;
-use crate::source::{Source, file_uri};
+use crate::source::Source;
 use crate::target::Target;
 use crate::watch::{Phase, Watch, go_on, interruptible};
+use tdekit_sqlite_client::file_uri;
 
 /// Most functions that a schema may name and we do not have.
 const MAX_UNKNOWN_FUNCTIONS: usize = 1000;

@@ -14,10 +14,11 @@ use crate::copy::stand_in_for_collations;
 use crate::error::{DatabaseError, io_error};
 use crate::ffi::{last_vfs_error, register};
 use crate::inspect::{FileKind, read_area};
-use crate::source::{file_uri, pragma, refuse_odd_sides};
+use crate::source::{pragma, refuse_odd_sides};
 use crate::status::{Encryption, Status, Store, status};
 use crate::versions::pages_by_key_version;
 use crate::watch::{Phase, Watch, go_on, interruptible};
+use tdekit_sqlite_client::file_uri;
 
 /// Pages that are named one by one.
 const MOST_NAMED: u64 = 20;

@@ -28,10 +28,11 @@ use crate::ffi::{open_image, register};
 use crate::foreign::{Foreign, refused};
 use crate::inspect::{FileKind, read_area};
 use crate::logged::log_target;
-use crate::source::{Source, check_alone, database_path, file_uri, open_file};
+use crate::source::{Source, check_alone, database_path, open_file};
 use crate::target::{SIDE_SUFFIXES, Target, sync_directory, with_suffix};
 use crate::verify::{stored_columns, tables};
 use crate::watch::{Phase, Watch, go_on};
+use tdekit_sqlite_client::file_uri;
 
 /// Where a database's header has the versions that tell whether its journal is a log.
 const VERSIONS: Range<usize> = 18..20;

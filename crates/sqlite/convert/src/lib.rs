@@ -61,13 +61,12 @@ pub use pause::{
 };
 pub use rewrap::{Rewrapped, rewrap};
 pub use rotate::{Rotated, Rotation, rotate};
-pub use source::{
-    Hold, Source, check_alone, database_path, file_uri, open_file, pragma, refuse_odd_sides,
-};
+pub use source::{Hold, Source, check_alone, database_path, open_file, pragma, refuse_odd_sides};
 pub use status::{Certificate, Encryption, Lazy, Status, Store, key_change_percent, status};
 pub use step::Step;
 pub use system::SystemSqlite;
 pub use target::{
     SIDE_SUFFIXES, Target, made, remove_side_files, spoil_unlinked, sync_directory, with_suffix,
 };
+pub use tdekit_sqlite_client::file_uri;
 pub use watch::{CancelledBy, Phase, Unwatched, Watch, go_on, interruptible};

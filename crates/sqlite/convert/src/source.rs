@@ -17,6 +17,7 @@ use crate::ffi::register;
 use crate::holders::holders_of;
 use crate::inspect::{FileKind, read_area};
 use crate::target::{is_still, with_suffix};
+use tdekit_sqlite_client::file_uri;
 
 /// How long another connection's transaction is waited for.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
@@ -207,20 +208,6 @@ pub fn open_file(path: &Path) -> Result<File, DatabaseError> {
     file.or_else(|_| File::open(path)).map_err(io_error("open", path))
 }
 
-/// The URI of a file, for SQLite, with every byte quoted that could mean something else.
-pub fn file_uri(path: &Path) -> String {
-    let mut uri = "file:".to_owned();
-    for &byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                uri.push(char::from(byte));
-            }
-            _ => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri
-}
-
 /// The value of a pragma of the main database.
 pub fn pragma<T: rusqlite::types::FromSql>(db: &Connection, name: &str) -> rusqlite::Result<T> {
     db.pragma_query_value(Some("main"), name, |row| row.get(0))
@@ -279,12 +266,6 @@ fn is_no_file_name(name: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn uris_quote_what_sqlite_would_take_apart() {
-        let path = Path::new("/a b/c?d#e%f&g=h/ü.db");
-        assert_eq!(file_uri(path), "file:/a%20b/c%3Fd%23e%25f%26g%3Dh/%C3%BC.db");
-    }
 
     #[test]
     fn names_that_are_no_files_are_refused() {

@@ -263,7 +263,7 @@ fn describe(
         key_versions: header.deks.iter().map(|entry| entry.version).collect(),
         encryptor_type: "CERTIFICATE",
         certificates: wrapped.iter().map(|w| Certificate::of(w, known(w))).collect(),
-        file_id: header.file_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+        file_id: hex::encode(header.file_id),
         format_version: header.format_version(),
         freshness: header.freshness,
         intact_header_slots: slots,

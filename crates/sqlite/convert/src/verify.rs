@@ -8,9 +8,10 @@ use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, PageCodec, PageSize};
 
 use crate::copy::{stand_in_for_collations, unknown_names};
 use crate::error::{DatabaseError, io_error};
-use crate::source::{Source, file_uri, pragma};
+use crate::source::{Source, pragma};
 use crate::target::Target;
 use crate::watch::{Phase, Watch, go_on, interruptible};
+use tdekit_sqlite_client::file_uri;
 
 /// Bytes read at a time.
 const CHUNK_LEN: usize = 1 << 20;

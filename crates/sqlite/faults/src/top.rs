@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
+use tdekit_sqlite_client::file_uri;
+
 use crate::error::Result;
 use crate::ffi::db::Db;
 use crate::ffi::{crash_vfs, tdekit};
@@ -38,13 +40,7 @@ impl Top {
     /// URI of `path`, with `parameters` such as `immutable=1&mode=ro`.
     #[must_use]
     pub fn uri(self, path: &Path, parameters: &str) -> String {
-        let mut uri = String::from("file:");
-        for c in path.to_string_lossy().chars() {
-            match c {
-                '%' | '?' | '#' => uri.push_str(&format!("%{:02x}", u32::from(c))),
-                c => uri.push(c),
-            }
-        }
+        let mut uri = file_uri(path);
         if !parameters.is_empty() {
             uri.push('?');
             uri.push_str(parameters);

@@ -50,7 +50,7 @@ pub fn anchor_name(anchors: Option<&Path>, file_id: &[u8; 16]) -> Result<PathBuf
         Some(directory) => directory.to_owned(),
         None => anchors_of(&*Keyring::of(None)?)?,
     };
-    let name: String = file_id.iter().map(|b| format!("{b:02x}")).collect();
+    let name = hex::encode(file_id);
     Ok(directory.join(name + ".anchor"))
 }
 

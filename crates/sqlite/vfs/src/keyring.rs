@@ -132,7 +132,7 @@ pub fn recipients_of(header: &Header) -> Vec<String> {
         .recipients
         .iter()
         .filter_map(|bytes| WrappedDek::decode(bytes).ok())
-        .map(|(wrapped, _)| wrapped.sha256.iter().map(|b| format!("{b:02x}")).collect())
+        .map(|(wrapped, _)| hex::encode(wrapped.sha256))
         .collect()
 }
 

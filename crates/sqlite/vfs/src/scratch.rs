@@ -87,7 +87,7 @@ impl Scratch {
             Sealer { key: place.sealing_key()?, nonces: NonceSource::new(), sealed: Vec::new() };
         let mut id = [0; 16];
         random_bytes(&mut id).map_err(crypto)?;
-        let id = id.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let id = hex::encode(id);
         file.write_all_at(&MAGIC, 0).map_err(VfsError::File)?;
         with_open(|open| open.insert(id.clone(), Arc::clone(&place)));
         Ok(Self { id, file, place, sealer: Mutex::new(sealer) })

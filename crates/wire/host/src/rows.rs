@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use hex::FromHex;
 use tdekit_wire_tds::{Length, SqlType, Value};
 use tdekit_wire_tsql::Rows;
 
@@ -94,21 +95,13 @@ pub(crate) fn guid(id: [u8; 16]) -> Value<'static> {
 
 /// [`guid`] of hexadecimal digits; NULL for others.
 pub(crate) fn guid_of(digits: &str) -> Value<'static> {
-    bytes_of(digits).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok()).map_or(Value::Null, guid)
+    <[u8; 16]>::from_hex(digits).map_or(Value::Null, guid)
 }
 
 /// A thumbprint such as `0xA1B2`; NULL for what is none.
 pub(crate) fn thumbprint(digits: &str) -> Value<'static> {
-    let bytes = bytes_of(digits.trim_start_matches("0x"));
+    let bytes = hex::decode(digits.trim_start_matches("0x")).ok();
     bytes.map_or(Value::Null, |bytes| Value::Binary(Cow::Owned(bytes)))
-}
-
-fn bytes_of(digits: &str) -> Option<Vec<u8>> {
-    if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
-        return None;
-    }
-    let pairs = (0..digits.len()).step_by(2).map(|at| digits.get(at..at + 2).unwrap_or_default());
-    pairs.map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
 }
 
 /// Cuts text to its column, as names of other systems may be longer than SQL Server's.

@@ -233,10 +233,8 @@ impl Lexer<'_> {
         if digits.len() % 2 == 1 {
             digits.insert(0, '0');
         }
-        let bytes = (0..digits.len() / 2)
-            .map(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap_or(0))
-            .collect();
-        Ok(Tok::Hex(bytes))
+        // They are digits, and even in number.
+        Ok(Tok::Hex(hex::decode(digits).unwrap_or_default()))
     }
 
     fn number(&mut self) -> Tok {
@@ -288,7 +286,7 @@ mod tests {
             }
             Tok::Money(text) => format!("${text}"),
             Tok::Hex(bytes) => {
-                let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                let digits = hex::encode(bytes);
                 format!("0x{digits}")
             }
             Tok::Op(text) => (*text).to_owned(),

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
+use tdekit_sqlite_convert::file_uri;
 
 pub use row::{CatalogDevice, CatalogEncryptor, CatalogSet, date_of_ms};
 
@@ -313,11 +314,11 @@ impl Catalog {
         present: &[SetInfo],
     ) -> rusqlite::Result<Vec<CatalogSet>> {
         let last_date = present.iter().map(|set| set.finished_ms).max().map(date_of_ms);
-        let present: HashSet<String> = present.iter().map(|set| row::hex(&set.set_id)).collect();
+        let present: HashSet<String> = present.iter().map(|set| hex::encode(set.set_id)).collect();
         let mut list = self.db.prepare(
             "SELECT * FROM backupset WHERE media_uuid = ?1 ORDER BY backup_finish_date, position",
         )?;
-        let rows = list.query_map([row::hex(media_id)], |row| {
+        let rows = list.query_map([hex::encode(media_id)], |row| {
             Ok((row.get::<_, i64>("backup_set_id")?, CatalogSet::read(row)?))
         })?;
         let (there, lacking): (Vec<_>, Vec<_>) = rows
@@ -425,21 +426,6 @@ fn is_cut_short(error: &rusqlite::Error) -> bool {
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(rusqlite::Error) -> RunError + use<> {
     let path = path.to_path_buf();
     move |source| RunError::Database { action, path, source }
-}
-
-/// The URI of a file, with every byte quoted that could mean something else.
-fn file_uri(path: &Path) -> String {
-    use std::os::unix::ffi::OsStrExt;
-    let mut uri = "file:".to_owned();
-    for &byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                uri.push(char::from(byte));
-            }
-            _ => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri
 }
 
 #[cfg(test)]

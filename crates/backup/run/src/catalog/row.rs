@@ -6,11 +6,6 @@ use tdekit_key_store::{iso8601, thumbprint};
 
 use crate::{Compression, SetInfo, SetKind, SourceKind};
 
-/// Digits of an id in hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Milliseconds since 1970 as ISO 8601 in UTC, such as `2036-11-21T00:00:00.000Z`.
 #[must_use]
 pub fn date_of_ms(ms: i64) -> String {
@@ -124,8 +119,8 @@ impl CatalogSet {
             })
             .collect();
         Self {
-            backup_set_uuid: hex(&info.set_id),
-            media_uuid: hex(media_id),
+            backup_set_uuid: hex::encode(info.set_id),
+            media_uuid: hex::encode(media_id),
             name: info.name.clone(),
             description: info.description.clone(),
             position: info.position,
@@ -136,7 +131,7 @@ impl CatalogSet {
             .to_owned(),
             database_name: info.database_name.clone(),
             database_path: info.path.clone(),
-            database_guid: (info.database_id != [0; 16]).then(|| hex(&info.database_id)),
+            database_guid: (info.database_id != [0; 16]).then(|| hex::encode(info.database_id)),
             server_name: info.host.clone(),
             user_name: info.user.clone(),
             software_name: info.program.clone(),
@@ -160,7 +155,7 @@ impl CatalogSet {
             has_backup_checksums: true,
             page_size: info.page_size,
             pages: info.pages,
-            differential_base_guid: info.base.map(|base| hex(&base)),
+            differential_base_guid: info.base.map(hex::encode),
             encryptors,
             devices: devices.to_vec(),
         }

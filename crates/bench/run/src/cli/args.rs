@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+#[cfg(feature = "servers")]
 use super::mssql_script::ScriptArgs;
 use super::peers::PeersCommand;
 use crate::backup::BackupPlan;
@@ -112,9 +113,11 @@ pub(super) enum BenchCommand {
     /// Other encrypting libraries: what is there, and how to get them.
     #[command(subcommand)]
     Peers(PeersCommand),
+    #[cfg(feature = "servers")]
     /// The operations experiment as a T-SQL script, for whoever may not run a program against a SQL
     /// Server. `bench import` reads what it prints.
     MssqlScript(ScriptArgs),
+    #[cfg(feature = "servers")]
     /// The page and the figures of a script that `bench mssql-script` made, from its output.
     Import {
         /// What sqlcmd or another client wrote while it ran the script.

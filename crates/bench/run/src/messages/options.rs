@@ -6,12 +6,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use zeroize::Zeroizing;
 
-use super::tds::{DEFAULT_PACKET_BYTES, Login, Mode, Trust};
+use super::tds::{DEFAULT_PACKET_BYTES, Login, Mode};
 use crate::address::ServerUrl;
 use crate::config::{Given, MAX_TIME_S, each_once};
 use crate::error::{BenchError, Result};
 use crate::interrupt;
-use crate::server_options::{PASSWORD_VARIABLE, ServerOptions};
+use crate::server_options::{PASSWORD_VARIABLE, ServerOptions, Trust};
 
 /// Rows of the table that is selected from: with `--quick`, and usually.
 const POINT_ROWS: (u32, u32) = (16_384, 131_072);
@@ -179,7 +179,7 @@ impl MessagesPlan {
             user: url.user.clone(),
             password: password.clone(),
             database: url.database.clone(),
-            trust: self.trust.clone(),
+            trust: (&self.trust).into(),
             packet_bytes: self.packet_bytes,
             stopped: interrupt::requested,
         })

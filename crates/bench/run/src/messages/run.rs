@@ -218,7 +218,7 @@ impl Measuring<'_> {
             user: LOGIN.to_owned(),
             password: self.home.map(|home| home.password.clone()).unwrap_or_default(),
             database: String::new(),
-            trust: self.plan.trust.clone(),
+            trust: (&self.plan.trust).into(),
             packet_bytes: self.plan.packet_bytes,
             stopped: interrupt::requested,
         };

@@ -6,13 +6,12 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tdekit_private_mariadb::Programs;
-use tdekit_tds_client::Trust;
 
 use crate::address::{Protocol, ServerUrl};
 use crate::config::{Given, each_once};
 use crate::error::{BenchError, NO_MYSQL, Result};
 use crate::peers::Peer;
-use crate::server_options::ServerOptions;
+use crate::server_options::{ServerOptions, Trust};
 
 /// Threads of the source are 1, 8, 16, 32, 64, 128, 256; the default keeps the run short.
 const THREADS: [u32; 3] = [1, 8, 32];

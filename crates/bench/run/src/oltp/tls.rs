@@ -7,12 +7,11 @@
 
 use std::path::Path;
 
-use tdekit_tds_client::Trust;
-
 use super::client::Client;
 use crate::address::ServerUrl;
 use crate::error::{BenchError, Result};
 use crate::private;
+use crate::server_options::Trust;
 
 /// The authorities, in the directory that the clients run in.
 const AUTHORITIES: &str = "ca.pem";

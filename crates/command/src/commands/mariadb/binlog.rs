@@ -5,12 +5,11 @@ use std::io::{self, BufReader, BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::Args;
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_mariadb::{Keyring, binlog};
 use tdekit_mariadb_admin::{MariadbError, decrypt_to_file};
 
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::{output, session};
 
 /// Arguments of `mariadb binlog`.
 #[derive(Debug, Args)]
@@ -26,11 +25,8 @@ pub(crate) struct BinlogArgs {
 pub(crate) fn run(args: &BinlogArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let store = session::open_unlocked_store(global)?;
     let keyring = Keyring::of(store).map_err(MariadbError::from)?;
-    let input = File::open(&args.file).map_err(|source| CommandError::Io {
-        action: "open",
-        path: args.file.clone(),
-        source,
-    })?;
+    let input =
+        File::open(&args.file).map_err(|source| CommandError::io("open", &args.file, source))?;
     let mut input = BufReader::new(input);
     let Some(path) = &args.output else {
         let mut out = BufWriter::new(io::stdout().lock());
@@ -44,5 +40,5 @@ pub(crate) fn run(args: &BinlogArgs, global: &GlobalArgs) -> Result<(), CommandE
         Some(version) => format!("decrypted, from version {version} of key 1"),
         None => "which was plain already".to_owned(),
     };
-    output::line(format_args!("{}: {} events, {how}", path.display(), summary.events))
+    Ok(output::line(format_args!("{}: {} events, {how}", path.display(), summary.events))?)
 }

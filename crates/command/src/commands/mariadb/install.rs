@@ -5,13 +5,12 @@ use std::path::PathBuf;
 use std::{env, fs};
 
 use clap::{Args, ValueEnum};
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_mariadb_admin::{Done, Installation, MariadbError, Options, Tables};
 
 use super::connection::ConnectionArgs;
 use crate::commands::sqlite::find_beside;
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::{output, session};
 
 const LIBRARY: &str = "tdekit_mariadb";
 const VARIABLE: &str = "TDEKIT_MARIADB_PLUGIN";
@@ -93,10 +92,10 @@ pub(crate) fn install(args: &InstallArgs, global: &GlobalArgs) -> Result<(), Com
         told = std::mem::replace(&mut told, Ok(())).and_then(|()| tell(&done, &args.certificate));
     })?;
     told?;
-    output::line(
+    Ok(output::line(
         "Restart the server; SHOW PLUGINS then lists tdekit. Back up the key store and its \
          certificate: without them nothing that is encrypted from now on can be read.",
-    )
+    )?)
 }
 
 /// Takes the plugin away.
@@ -113,20 +112,22 @@ pub(crate) fn uninstall(args: &UninstallArgs) -> Result<(), CommandError> {
         told = std::mem::replace(&mut told, Ok(())).and_then(|()| tell(&done, ""));
     })?;
     told?;
-    output::line(
+    Ok(output::line(
         "The keys stay in the key store. Tables, logs and backups that are encrypted cannot be \
          read without the plugin.",
-    )
+    )?)
 }
 
 fn tell(done: &Done, certificate: &str) -> Result<(), CommandError> {
     match done {
-        Done::KeyMade(id) => output::line(format_args!("Made key {id}, wrapped by {certificate}.")),
+        Done::KeyMade(id) => {
+            Ok(output::line(format_args!("Made key {id}, wrapped by {certificate}."))?)
+        }
         Done::KeysThere => Ok(()),
-        Done::StoreGiven { dir, user } => output::line(format_args!(
+        Done::StoreGiven { dir, user } => Ok(output::line(format_args!(
             "Made the key store {} the property of {user}.",
             dir.display()
-        )),
+        ))?),
         Done::NoUser => {
             output::warning(
                 "there is no user mysql; --server-user names the one that the server runs as, \
@@ -135,17 +136,19 @@ fn tell(done: &Done, certificate: &str) -> Result<(), CommandError> {
             Ok(())
         }
         Done::PluginCopied(path) => {
-            output::line(format_args!("Copied the plugin to {}.", path.display()))
+            Ok(output::line(format_args!("Copied the plugin to {}.", path.display()))?)
         }
         Done::PluginOfPackage(path) => {
-            output::line(format_args!("{} belongs to the system's package.", path.display()))
+            Ok(output::line(format_args!("{} belongs to the system's package.", path.display()))?)
         }
         Done::OptionsWritten { path, text } => {
             output::line(format_args!("Wrote {}:\n", path.display()))?;
-            output::line(text)
+            Ok(output::line(text)?)
         }
-        Done::Removed(path) => output::line(format_args!("Removed {}.", path.display())),
-        Done::WasNotThere(path) => output::line(format_args!("{} was not there.", path.display())),
+        Done::Removed(path) => Ok(output::line(format_args!("Removed {}.", path.display()))?),
+        Done::WasNotThere(path) => {
+            Ok(output::line(format_args!("{} was not there.", path.display()))?)
+        }
     }
 }
 

@@ -1,11 +1,10 @@
 //! `tdekit mariadb key`: the numbered keys, made and wrapped anew.
 
 use clap::{Args, Subcommand};
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_mariadb_admin::{FIRST_FREE_ID, certificate_or_signer, existing_keys};
 
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::{output, session};
 
 /// The verbs of `tdekit mariadb key`.
 #[derive(Debug, Subcommand)]
@@ -54,9 +53,9 @@ fn create(args: &KeyCreateArgs, global: &GlobalArgs) -> Result<(), CommandError>
         "Made version 1 of key {id}, wrapped by certificate {certificate}."
     ))?;
     if id < FIRST_FREE_ID {
-        return output::line("Numbers below 10 are the server's own: tables take others.");
+        return Ok(output::line("Numbers below 10 are the server's own: tables take others.")?);
     }
-    output::line(format_args!("A server that runs has it in a second: ENCRYPTION_KEY_ID={id}"))
+    Ok(output::line(format_args!("A server that runs has it in a second: ENCRYPTION_KEY_ID={id}"))?)
 }
 
 /// Wraps all keys by one certificate.
@@ -66,5 +65,8 @@ fn rewrap(args: &KeyRewrapArgs, global: &GlobalArgs) -> Result<(), CommandError>
     let keys = store.rewrap_server_keys(&args.certificate)?;
     output::warn_of_certificate(store.store(), store.store().find(&args.certificate)?);
     let versions: usize = keys.ids().map(|id| keys.versions(id).len()).sum();
-    output::line(format_args!("Wrapped {versions} versions by certificate {}.", args.certificate))
+    Ok(output::line(format_args!(
+        "Wrapped {versions} versions by certificate {}.",
+        args.certificate
+    ))?)
 }

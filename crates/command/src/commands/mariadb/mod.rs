@@ -11,12 +11,12 @@ mod verify;
 use clap::Subcommand;
 
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
 use binlog::BinlogArgs;
 use install::{InstallArgs, UninstallArgs};
 use keys::KeyCommand;
 use rotate::RotateArgs;
 use status::StatusArgs;
+use tdekit_console::GlobalArgs;
 use verify::VerifyFilesArgs;
 
 /// The verbs of `tdekit mariadb`.

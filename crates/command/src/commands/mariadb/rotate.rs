@@ -2,12 +2,11 @@
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_mariadb_admin::{Outcome, Progress, Rotate, Rotated, Untold, rotate};
 
 use super::connection::ConnectionArgs;
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::{output, session};
 
 const TEMPLATE: &str = "re-encrypted {bar:24} {pos}/{len} tablespaces  {msg}";
 
@@ -65,7 +64,7 @@ pub(crate) fn run(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandE
     let connection = args.connection.connection();
     let client = connection.client();
     if args.existing && client.is_none() {
-        return Err(CommandError::Usage("--existing needs a server: name one by --socket".into()));
+        return Err(CommandError::usage("--existing needs a server: name one by --socket"));
     }
     let wanted = Rotate {
         key_ids: args.key_id.clone(),
@@ -93,7 +92,7 @@ pub(crate) fn run(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandE
     let outcome = rotate(&store, client.as_ref(), &wanted, &mut made, progress)?;
     told?;
     if args.json {
-        return output::json(&outcome);
+        return Ok(output::json(&outcome)?);
     }
     match (outcome.re_encrypted, outcome.not_rotating, client.is_some()) {
         (true, ..) => tell_done(&outcome),
@@ -101,12 +100,12 @@ pub(crate) fn run(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandE
             output::warning(why);
             Ok(())
         }
-        (false, None, true) => output::line("The server encrypts its pages anew from now on."),
-        (false, None, false) => output::line(
+        (false, None, true) => Ok(output::line("The server encrypts its pages anew from now on.")?),
+        (false, None, false) => Ok(output::line(
             "No server was named: one that runs uses the new version in a second for what it \
              writes. Its other pages follow when its threads wake; --socket and --user have them \
              do it now.",
-        ),
+        )?),
     }
 }
 
@@ -121,15 +120,15 @@ fn tell(keys: &[Rotated], age: u32) -> Result<(), CommandError> {
             age + 1
         ))?;
     }
-    output::line("Old versions stay: logs and backups need them.")
+    Ok(output::line("Old versions stay: logs and backups need them.")?)
 }
 
 fn tell_done(outcome: &Outcome) -> Result<(), CommandError> {
     if !outcome.files_checked {
-        return output::line(
+        return Ok(output::line(
             "The server says that every page is under a new version. Its files cannot be read from \
              here, so they were not looked at.",
-        );
+        )?);
     }
     if outcome.clear_pages > 0 {
         output::warning(format_args!(
@@ -139,11 +138,11 @@ fn tell_done(outcome: &Outcome) -> Result<(), CommandError> {
         ));
     }
     match outcome.oldest_version {
-        None => output::line("Every encrypted page is under a new version."),
-        Some(oldest) => output::line(format_args!(
+        None => Ok(output::line("Every encrypted page is under a new version.")?),
+        Some(oldest) => Ok(output::line(format_args!(
             "Every encrypted page in use is under a new version. {} pages that are in no use keep \
              older ones, from version {oldest} on, until the server uses them again.",
             outcome.unused_pages
-        )),
+        ))?),
     }
 }

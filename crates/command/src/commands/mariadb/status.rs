@@ -1,12 +1,11 @@
 //! `tdekit mariadb status`.
 
 use clap::Args;
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_mariadb_admin::{SpacesStatus, Status, status};
 
 use super::connection::ConnectionArgs;
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::{output, session};
 
 /// Arguments of `mariadb status`.
 #[derive(Debug, Args)]
@@ -25,7 +24,7 @@ pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandE
     let status = status(&store, connection.client().as_ref())?;
     warn_of_counter_mode(&status);
     match args.json {
-        true => output::json(&status),
+        true => Ok(output::json(&status)?),
         false => print(status),
     }
 }
@@ -53,10 +52,10 @@ fn print(status: Status) -> Result<(), CommandError> {
             .map(ToString::to_string)
             .to_vec()
     });
-    output::table(
+    Ok(output::table(
         &["key", "tablespaces", "oldest version", "latest version", "being rotated"],
         rows.collect(),
-    )
+    )?)
 }
 
 /// Logs under keys from before the online cipher show more than they should.

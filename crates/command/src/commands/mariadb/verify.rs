@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_mariadb::Keyring;
 use tdekit_mariadb_admin::{MariadbError, Places, Progress, Report, Verify, verify};
 
 use super::connection::ConnectionArgs;
 use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::{output, session};
 
 const TEMPLATE: &str = "verify {bar:24} {percent:>3} %  {pos} of {len} pages  {eta} left";
 /// Findings of one file that are printed; `--json` has more.
@@ -148,12 +147,12 @@ fn tell(report: &Report) -> Result<(), CommandError> {
     }
     let (pages, files) = (report.pages_checked, report.tablespaces.len());
     match report.findings {
-        0 => output::line(format_args!(
+        0 => Ok(output::line(format_args!(
             "{pages} pages of {files} tablespaces and tables were checked: \
              nothing is wrong in them."
-        )),
-        findings => output::line(format_args!(
+        ))?),
+        findings => Ok(output::line(format_args!(
             "{pages} pages of {files} tablespaces and tables were checked: {findings} findings."
-        )),
+        ))?),
     }
 }

@@ -63,7 +63,7 @@ impl Place {
 
     /// The command in the place's directory, with its variables and no others of ours.
     pub fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tdekit"));
+        let mut command = Command::new(tdekit());
         command
             .args(args)
             .current_dir(self.dir.path())
@@ -115,6 +115,11 @@ impl Run {
             err: String::from_utf8(output.stderr.clone()).unwrap(),
         }
     }
+}
+
+/// The command: of the same build as this test program, which lies in `target/PROFILE/deps`.
+pub fn tdekit() -> PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("tdekit")
 }
 
 /// Runs OpenSSL's command.

@@ -57,9 +57,7 @@ fn every_change_has_its_entry_and_no_secret_is_in_the_log() {
     store.rotate_certificate(&new_certificate("A")).unwrap();
     let added = store.add_protector(&password("hidden-words"), cheap()).unwrap();
     let mut store = open(dir.path());
-    store
-        .remove_protector(&added.id.iter().map(|b| format!("{b:02x}")).collect::<String>())
-        .unwrap();
+    store.remove_protector(&hex::encode(added.id)).unwrap();
     store.rotate_master_key(&key(1), cheap()).unwrap();
     store.drop_certificate("A", true).unwrap();
     store.backup(&password("hidden-words"), cheap()).unwrap();

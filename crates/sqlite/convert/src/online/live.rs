@@ -12,9 +12,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::error::{DatabaseError, io_error};
 use crate::ffi::{keep_openers_out, register};
 use crate::holders::strangers_of;
-use crate::source::{file_uri, open_file, pragma, refuse_other_names};
+use crate::source::{open_file, pragma, refuse_other_names};
 use crate::target::{is_still, with_suffix};
 use crate::watch::{Watch, go_on};
+use tdekit_sqlite_client::file_uri;
 
 /// How long a moment without writers, or without anybody, is waited for.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);

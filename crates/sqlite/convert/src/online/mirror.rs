@@ -16,9 +16,9 @@ use tdekit_sqlite::scratch::Scratch;
 
 use super::fingerprint::Fingerprints;
 use crate::error::{DatabaseError, io_error};
-use crate::source::file_uri;
 use crate::target::Target;
 use crate::watch::{Phase, Watch, go_on};
+use tdekit_sqlite_client::file_uri;
 
 /// Bytes that are read at once.
 const CHUNK_LEN: usize = 1 << 20;

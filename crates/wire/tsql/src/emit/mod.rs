@@ -311,7 +311,7 @@ pub(crate) fn literal(value: &Value<'_>, ty: SqlType) -> Result<String> {
             format!("'{}'", text.replace('\'', "''"))
         }
         Stored::Blob(bytes) => {
-            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let digits = hex::encode(bytes);
             format!("x'{digits}'")
         }
     })

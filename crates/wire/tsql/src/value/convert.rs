@@ -337,10 +337,6 @@ pub(crate) fn guid_text(guid: &[u8; 16]) -> String {
     out
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
-}
-
 fn to_text(value: &Value<'_>, from: SqlType, to: SqlType, style: i64) -> Result<Val> {
     let (full, cut) = match value {
         Value::Text(text) => return fit_text(text, from, to),
@@ -369,8 +365,8 @@ fn to_text(value: &Value<'_>, from: SqlType, to: SqlType, style: i64) -> Result<
         }
         Value::Binary(bytes) => {
             let text = match style {
-                1 => format!("0x{}", hex(bytes)),
-                2 => hex(bytes),
+                1 => format!("0x{}", hex::encode_upper(bytes)),
+                2 => hex::encode_upper(bytes),
                 _ if is_national(to) => {
                     let units: Vec<u16> = bytes
                         .chunks(2)
@@ -442,14 +438,7 @@ fn to_binary(value: &Value<'_>, from: SqlType, to: SqlType, style: i64) -> Resul
         Value::Binary(bytes) => (bytes.to_vec(), false),
         Value::Text(found) if style == 1 || style == 2 => {
             let digits = if style == 1 { found.strip_prefix("0x").unwrap_or("?") } else { found };
-            let ok = digits.len() % 2 == 0 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-            if !ok {
-                return Err(converting(from, to));
-            }
-            let bytes = (0..digits.len() / 2)
-                .map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap_or(0))
-                .collect();
-            (bytes, false)
+            (hex::decode(digits).map_err(|_| converting(from, to))?, false)
         }
         Value::Text(found) if is_national(from) => {
             (found.encode_utf16().flat_map(u16::to_le_bytes).collect(), false)

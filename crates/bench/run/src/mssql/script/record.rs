@@ -8,6 +8,8 @@
 //! [`PRIME`] and times its place, modulo [`PRIME`]: a digit that is changed changes it. Fields are
 //! percent-encoded (RFC 3986, 2.1), so clients may break a line anywhere and pad it with blanks.
 
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
 /// Version of the records and of their order. It rises when a reader of this one would misread
 /// them.
 pub(super) const VERSION: u64 = 1;
@@ -171,17 +173,12 @@ fn weight(part: &str) -> u64 {
     }
 }
 
+/// What a field does not hold as it is, beside what is not ASCII.
+const QUOTED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'|').add(b'\'');
+
 /// Percent-encoded, as a field holds it.
 pub(super) fn encoded(text: &str) -> String {
-    let mut found = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_graphic() && !b"%|'".contains(&byte) {
-            found.push(char::from(byte));
-        } else {
-            found.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    found
+    utf8_percent_encode(text, QUOTED).to_string()
 }
 
 pub(super) fn decoded(text: &str) -> Option<String> {

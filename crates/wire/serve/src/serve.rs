@@ -3,11 +3,13 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 
-use clap::{Args, Subcommand, ValueEnum};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tdekit_console::serve::{AddArgs, Encrypt, LoginCommand, ServeArgs, ServeCommand};
+use tdekit_console::session::{self, Ask};
+use tdekit_console::{ConsoleError, GlobalArgs, output};
 use tdekit_key_store::{SecretBytes, StoreError, read_password_file};
 use tdekit_serve_host::ServeHost;
 use tdekit_wire_endpoint::{
@@ -17,10 +19,7 @@ use tdekit_wire_endpoint::{
 use tdekit_wire_tds::{Engine, memory};
 use tdekit_wire_tsql::TsqlEngine;
 
-use crate::error::CommandError;
-use crate::global::GlobalArgs;
-use crate::output;
-use crate::session::{self, Ask};
+use crate::error::ServeError;
 
 /// Directory of the endpoint's own files, below that of the key store.
 const OWN_DIR: &str = "serve";
@@ -29,97 +28,8 @@ const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
 /// Descriptors that all connections may take: sockets, and the files of databases.
 const FILES_OF_ALL: u64 = 65_536;
 
-/// Arguments of `serve`.
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub(crate) struct ServeArgs {
-    #[command(subcommand)]
-    command: Option<ServeCommand>,
-    /// Directory whose databases are served, or one database
-    #[arg(required = true, value_name = "DIR|FILE")]
-    path: Option<PathBuf>,
-    /// Address to listen on
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:1433")]
-    listen: SocketAddr,
-    /// How much of the connection is encrypted
-    #[arg(long, value_enum, default_value_t = Encrypt::On)]
-    encrypt: Encrypt,
-    /// TLS certificate and its chain, PEM [default: one made on the first start]
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// Private key of --tls-cert, PEM, not encrypted
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
-    /// Memory that all sessions together may hold, in MiB [default: a quarter of the machine's]
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(64..))]
-    memory_mib: Option<u32>,
-    /// Memory that a session may hold, in MiB [default: a quarter of --memory-mib]
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(16..))]
-    session_memory_mib: Option<u32>,
-}
-
-/// How much of the connection is encrypted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Encrypt {
-    /// Nothing, not even passwords
-    Off,
-    /// As the client asks; passwords at least, where it can
-    On,
-    /// All: clients that cannot are refused
-    Required,
-    /// All, with TLS before anything else (TDS 8.0)
-    Strict,
-}
-
-impl Encrypt {
-    fn mode(self) -> Mode {
-        match self {
-            Self::Off => Mode::Off,
-            Self::On => Mode::On,
-            Self::Required => Mode::Required,
-            Self::Strict => Mode::Strict,
-        }
-    }
-}
-
-/// The verbs beside serving.
-#[derive(Debug, Subcommand)]
-enum ServeCommand {
-    /// Manage the logins
-    #[command(subcommand)]
-    Login(LoginCommand),
-}
-
-/// The verbs of `serve login`.
-#[derive(Debug, Subcommand)]
-enum LoginCommand {
-    /// Add a login, or set the password of one
-    Add(AddArgs),
-    /// List the logins
-    List {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Remove a login
-    Remove {
-        /// Its name
-        name: String,
-    },
-}
-
-/// Arguments of `serve login add`.
-#[derive(Debug, Args)]
-struct AddArgs {
-    /// Its name
-    name: String,
-    /// Take the password from this file [default: $TDEKIT_LOGIN_PASSWORD, else a prompt]
-    #[arg(long, value_name = "FILE")]
-    login_password_file: Option<PathBuf>,
-}
-
 /// Runs the command.
-pub(crate) fn run(args: &ServeArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+pub(crate) fn run(args: &ServeArgs, global: &GlobalArgs) -> Result<(), ServeError> {
     let dir = session::store_dir(global)?.join(OWN_DIR);
     match (&args.command, &args.path) {
         (Some(ServeCommand::Login(command)), _) => {
@@ -129,26 +39,28 @@ pub(crate) fn run(args: &ServeArgs, global: &GlobalArgs) -> Result<(), CommandEr
             login(command, &dir)
         }
         (None, Some(path)) => run_endpoint(args, path, &dir, global),
-        (None, None) => Err(CommandError::Usage("name a directory or a database".to_owned())),
+        (None, None) => Err(ServeError::usage("name a directory or a database")),
     }
 }
 
-fn login(command: &LoginCommand, dir: &Path) -> Result<(), CommandError> {
+fn login(command: &LoginCommand, dir: &Path) -> Result<(), ServeError> {
     let mut logins = Logins::open(&dir.join(LOGINS_FILE))?;
     match command {
         LoginCommand::Add(args) => {
             let password = login_password(args)?;
             let text = std::str::from_utf8(password.expose())
-                .map_err(|_| CommandError::Usage("the password is not UTF-8".to_owned()))?;
+                .map_err(|_| ServeError::usage("the password is not UTF-8"))?;
             Ok(logins.set(&args.name, text)?)
         }
-        LoginCommand::List { json: true } => output::json(&logins.names()),
-        LoginCommand::List { json: false } => logins.names().into_iter().try_for_each(output::line),
+        LoginCommand::List { json: true } => Ok(output::json(&logins.names())?),
+        LoginCommand::List { json: false } => {
+            Ok(logins.names().into_iter().try_for_each(output::line)?)
+        }
         LoginCommand::Remove { name } => Ok(logins.remove(name)?),
     }
 }
 
-fn login_password(args: &AddArgs) -> Result<SecretBytes, CommandError> {
+fn login_password(args: &AddArgs) -> Result<SecretBytes, ConsoleError> {
     if let Some(file) = &args.login_password_file {
         return Ok(read_password_file(file)?);
     }
@@ -159,7 +71,7 @@ fn login_password(args: &AddArgs) -> Result<SecretBytes, CommandError> {
     if session::on_terminal() {
         return session::prompt(&format!("New password of {}", args.name), Ask::New);
     }
-    Err(CommandError::NoSecret {
+    Err(ConsoleError::NoSecret {
         what: "password for the login",
         ways: "give it with --login-password-file or TDEKIT_LOGIN_PASSWORD, or on a terminal",
     })
@@ -170,11 +82,11 @@ fn run_endpoint(
     path: &Path,
     dir: &Path,
     global: &GlobalArgs,
-) -> Result<(), CommandError> {
+) -> Result<(), ServeError> {
     let logins = dir.join(LOGINS_FILE);
     if Logins::open(&logins)?.names().is_empty() {
         let text = "there is no login: make one with `tdekit serve login add sa`";
-        return Err(CommandError::Usage(text.to_owned()));
+        return Err(ServeError::usage(text));
     }
     fs::metadata(path).map_err(|source| EndpointError::File {
         action: "serve",
@@ -186,7 +98,7 @@ fn run_endpoint(
     let (engine, host) = engine(path, global, sessions.clone())?;
     let config = Config {
         listen: args.listen,
-        mode: args.encrypt.mode(),
+        mode: mode(args.encrypt),
         identity: identity(args, dir)?,
         logins,
         limits: Limits::within(raise_file_limit()),
@@ -198,7 +110,7 @@ fn run_endpoint(
     });
     if let Err(error) = handler {
         let text = format!("signals cannot be waited for: {error}");
-        return Err(CommandError::Usage(text));
+        return Err(ServeError::usage(text));
     }
     let endpoint = Endpoint::start(config, engine, sessions)?;
     if args.encrypt == Encrypt::Off && !args.listen.ip().is_loopback() {
@@ -218,8 +130,9 @@ fn engine(
     path: &Path,
     global: &GlobalArgs,
     sessions: Sessions,
-) -> Result<(Arc<dyn Engine>, Arc<ServeHost>), CommandError> {
-    let host = Arc::new(ServeHost::new(path, Arc::new(global.clone()), sessions)?);
+) -> Result<(Arc<dyn Engine>, Arc<ServeHost>), ServeError> {
+    let host = ServeHost::new(path, Arc::new(global.clone()), sessions);
+    let host = Arc::new(host.map_err(ConsoleError::from)?);
     if host.is_locked() {
         output::warning(
             "the key store is locked: encrypted databases open once a client has run OPEN MASTER \
@@ -234,9 +147,9 @@ fn engine(
 }
 
 /// Sets the memory limits of sessions. Must precede the first use of SQLite.
-fn limit_memory(args: &ServeArgs) -> Result<(), CommandError> {
+fn limit_memory(args: &ServeArgs) -> Result<(), ServeError> {
     tdekit_wire_tsql::count_sqlite_memory().map_err(|error| {
-        CommandError::Usage(format!("SQLite's memory cannot be counted: {error}"))
+        ServeError::usage(format!("SQLite's memory cannot be counted: {error}"))
     })?;
     let all = args.memory_mib.map_or_else(|| machine_bytes() / 4, |mib| u64::from(mib) << 20);
     let session = args.session_memory_mib.map_or(all / 4, |mib| u64::from(mib) << 20);
@@ -253,7 +166,16 @@ fn machine_bytes() -> u64 {
     group.map_or(machine, |group: u64| group.min(machine))
 }
 
-fn identity(args: &ServeArgs, dir: &Path) -> Result<Option<IdentityFiles>, CommandError> {
+fn mode(encrypt: Encrypt) -> Mode {
+    match encrypt {
+        Encrypt::Off => Mode::Off,
+        Encrypt::On => Mode::On,
+        Encrypt::Required => Mode::Required,
+        Encrypt::Strict => Mode::Strict,
+    }
+}
+
+fn identity(args: &ServeArgs, dir: &Path) -> Result<Option<IdentityFiles>, ServeError> {
     if args.encrypt == Encrypt::Off {
         return Ok(None);
     }

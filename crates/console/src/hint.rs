@@ -3,18 +3,14 @@
 
 use tdekit_backup_run::{Notice, ObjectFault, RunError};
 use tdekit_key_store::StoreError;
-#[cfg(feature = "mariadb")]
-use tdekit_mariadb_admin::MariadbError;
 use tdekit_sqlite_convert::{CutShort, DatabaseError};
 use tdekit_sqlite_page::PageError;
-#[cfg(feature = "endpoint")]
-use tdekit_wire_endpoint::EndpointError;
 
 const NO_AGENT: &str =
     "`tdekit agent` starts one; unset TDEKIT_AGENT_SOCK to give the password itself";
 
 /// Hints for errors of the key store.
-pub(crate) fn store_hint(error: &StoreError) -> Option<String> {
+pub fn store_hint(error: &StoreError) -> Option<String> {
     let hint = match error {
         StoreError::NoHome => "name the directory with --store or TDEKIT_HOME",
         StoreError::Missing { .. } => {
@@ -174,52 +170,6 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
     Some(hint.to_owned())
 }
 
-/// Hints for errors of MariaDB servers.
-#[cfg(feature = "mariadb")]
-pub(crate) fn mariadb_hint(error: &MariadbError) -> Option<String> {
-    let hint = match error {
-        MariadbError::NoPlugin { .. } => {
-            "`make build` builds it; put it beside the command, or name it with \
-             TDEKIT_MARIADB_PLUGIN"
-        }
-        MariadbError::NoPluginDir => "name it with --plugin-dir; SELECT plugin_dir shows it",
-        MariadbError::NoOptionDir => "name a file that the server reads with --option-file",
-        MariadbError::ForeignFile { .. } => "name another file with --option-file",
-        MariadbError::Behind { .. } => {
-            "the server goes on; `tdekit mariadb verify` shows the versions in use, and \
-             `tdekit mariadb rotate --existing` waits again"
-        }
-        MariadbError::NoData { .. } | MariadbError::OtherHost { .. } => {
-            "name the data directory with --datadir, or a server with --socket and --user"
-        }
-        MariadbError::Findings { .. } => {
-            "docs/mariadb.md tells under \"Verify\" what each means and what to do"
-        }
-        MariadbError::Program { .. } => "install MariaDB's client and server programs",
-        MariadbError::Server(_) => {
-            "--socket, --host, --user or --defaults-file tell how the server is reached"
-        }
-        MariadbError::StillEncrypted(_) => "decrypt the tables first, or use --force",
-        MariadbError::RotateAge(_) => "lower it for the rotation: SET GLOBAL",
-        MariadbError::NotSeen { .. } => {
-            "does the server use this key store (SELECT tdekit_key_store), and can it read \
-             the file? Its error log says more"
-        }
-        MariadbError::Stalled { .. } => {
-            "SHOW GLOBAL STATUS LIKE 'innodb_encryption%' and the server's error log say more; \
-             the server goes on by itself"
-        }
-        MariadbError::NoServerKeys => "`tdekit mariadb install` or `tdekit mariadb key create`",
-        MariadbError::Store(error) => return store_hint(error),
-        MariadbError::NoUser(_)
-        | MariadbError::UnwritablePath { .. }
-        | MariadbError::Io { .. }
-        | MariadbError::Answer { .. }
-        | MariadbError::Plugin(_) => return None,
-    };
-    Some(hint.to_owned())
-}
-
 /// Hints for errors of the backup engine.
 // One line an error: a table, complete by the compiler.
 #[allow(clippy::too_many_lines)]
@@ -330,36 +280,6 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         | RunError::Crypto(_) => return None,
     };
     Some(hint.to_owned())
-}
-
-/// Hints for errors of the endpoint.
-#[cfg(feature = "endpoint")]
-pub(crate) fn endpoint_hint(error: &EndpointError) -> Option<&'static str> {
-    use std::io::ErrorKind;
-    Some(match error {
-        EndpointError::Listen { source, .. } => match source.kind() {
-            ErrorKind::AddrInUse => {
-                "another program listens there, perhaps another tdekit serve: stop it, or name \
-                 another port with --listen"
-            }
-            ErrorKind::AddrNotAvailable => "name an address of this machine with --listen",
-            ErrorKind::PermissionDenied => "ports below 1024 need rights: name another one",
-            _ => return None,
-        },
-        EndpointError::File { action: "serve", source, .. }
-            if source.kind() == ErrorKind::NotFound =>
-        {
-            "make the directory first, or name a database that is there"
-        }
-        EndpointError::Identity { .. } => {
-            "--tls-cert takes a chain in PEM, the server's certificate first; --tls-key its \
-             private key in PEM, not encrypted"
-        }
-        EndpointError::Logins { .. } => {
-            "move the file away and make the logins again with `tdekit serve login add`"
-        }
-        _ => return None,
-    })
 }
 
 /// Hints for notices of the backup engine.

@@ -34,7 +34,7 @@ fn statements_about_keys_and_backups_are_in_the_log() {
         let log = served.place.json(["audit", "log", "--verify", "--json", "--database", path]);
         assert_eq!(log["faults"], serde_json::json!([]));
         let one = |entry: &Value| {
-            assert!(entry["program"].as_str().unwrap().ends_with("tdekit"));
+            assert!(entry["program"].as_str().unwrap().ends_with("tdekit-serve"));
             let key = &entry["key"];
             let certificate = key["certificates"][0]["name"].as_str().unwrap();
             let word = |value: &Value| value.as_str().unwrap().to_owned();

@@ -13,16 +13,16 @@ use serde::Serialize;
 use tdekit_backup_run::Notice;
 use tdekit_key_store::{CertificateInfo, KeyStore, SecretBytes, Use, expires_soon};
 
-use crate::error::CommandError;
+use crate::error::ConsoleError;
 use crate::hint::notice_hint;
 
 /// Prints a line on standard output.
-pub(crate) fn line(text: impl Display) -> Result<(), CommandError> {
+pub fn line(text: impl Display) -> Result<(), ConsoleError> {
     Ok(writeln!(io::stdout().lock(), "{}", printable(&text.to_string()))?)
 }
 
 /// Prints a line on standard error.
-pub(crate) fn note(text: impl Display) {
+pub fn note(text: impl Display) {
     eprintln!("{}", printable(&text.to_string()));
 }
 
@@ -47,14 +47,14 @@ fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
 }
 
 /// Prints a value as JSON.
-pub(crate) fn json(value: &impl Serialize) -> Result<(), CommandError> {
+pub fn json(value: &impl Serialize) -> Result<(), ConsoleError> {
     let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
     // JSON lets DEL and the controls behind it stand in a string as they are.
     line(escaped(&text, |c| format!("\\u{:04x}", u32::from(c))))
 }
 
 /// Prints a table with a header.
-pub(crate) fn table(header: &[&str], rows: Vec<Vec<String>>) -> Result<(), CommandError> {
+pub fn table(header: &[&str], rows: Vec<Vec<String>>) -> Result<(), ConsoleError> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header.to_vec());
@@ -66,12 +66,12 @@ pub(crate) fn table(header: &[&str], rows: Vec<Vec<String>>) -> Result<(), Comma
 }
 
 /// Prints a warning on standard error.
-pub(crate) fn warning(text: impl Display) {
+pub fn warning(text: impl Display) {
     note(format_args!("warning: {text}"));
 }
 
 /// Prints what an engine tells as a warning on standard error, and a hint where there is one.
-pub(crate) fn notice(notice: &Notice<'_>) {
+pub fn notice(notice: &Notice<'_>) {
     warning(notice);
     if let Some(hint) = notice_hint(notice) {
         note(format_args!("hint: {hint}"));
@@ -79,7 +79,7 @@ pub(crate) fn notice(notice: &Notice<'_>) {
 }
 
 /// Warns of what may go wrong with a certificate that is used: it is in no backup, it expires soon.
-pub(crate) fn warn_of_certificate(store: &KeyStore, info: &CertificateInfo) {
+pub fn warn_of_certificate(store: &KeyStore, info: &CertificateInfo) {
     warn_not_backed_up(store, info);
     if info.active {
         warn_expiring(&info.name, info.not_after);
@@ -125,14 +125,14 @@ fn tell_uses(uses: &[Use]) {
 }
 
 /// Warns of a certificate that makes no new backups and wraps no new keys soon.
-pub(crate) fn warn_expiring(name: &str, not_after: i64) {
+pub fn warn_expiring(name: &str, not_after: i64) {
     if let Some(days) = expires_soon(not_after) {
         notice(&Notice::Expires { name, days, not_after });
     }
 }
 
 /// Warns of a password that is quick to guess.
-pub(crate) fn warn_short_password(password: &SecretBytes) {
+pub fn warn_short_password(password: &SecretBytes) {
     const SHORT: usize = 8;
     let characters = std::str::from_utf8(password.expose()).map(|text| text.chars().count());
     let length = characters.unwrap_or(password.expose().len());

@@ -11,16 +11,16 @@ use crate::output;
 
 /// Arguments that every command takes.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct GlobalArgs {
+pub struct GlobalArgs {
     /// Directory of the key store [default: $TDEKIT_HOME, else ~/.local/share/tdekit]
     #[arg(long, global = true, value_name = "DIR")]
-    pub(crate) store: Option<PathBuf>,
+    pub store: Option<PathBuf>,
     /// Open the key store with the password in this file
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "key_file")]
-    pub(crate) password_file: Option<PathBuf>,
+    pub password_file: Option<PathBuf>,
     /// Open the key store with the key in this file
     #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) key_file: Option<PathBuf>,
+    pub key_file: Option<PathBuf>,
 }
 
 impl Operator for GlobalArgs {

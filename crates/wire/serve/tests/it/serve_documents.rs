@@ -10,12 +10,12 @@ use tdekit_wire_tds::answer::Token;
 use tdekit_wire_tds::packet::PacketKind;
 use tdekit_wire_tds::request::encode_batch;
 
-const KEYS: &str = include_str!("../../../wire/tsql/tests/scripts/b-keys.sql");
-const KEY_BACKUPS: &str = include_str!("../../../wire/tsql/tests/scripts/b-key-backups.sql");
-const BACKUPS: &str = include_str!("../../../wire/tsql/tests/scripts/b-backups.sql");
-const HISTORY: &str = include_str!("../../../wire/tsql/tests/scripts/b-history.sql");
-const MESSAGES: &str = include_str!("../../../wire/tsql/tests/scripts/d-messages.sql");
-const SAMPLING: &str = include_str!("../../../wire/tsql/tests/scripts/d-sampling.sql");
+const KEYS: &str = include_str!("../../../tsql/tests/scripts/b-keys.sql");
+const KEY_BACKUPS: &str = include_str!("../../../tsql/tests/scripts/b-key-backups.sql");
+const BACKUPS: &str = include_str!("../../../tsql/tests/scripts/b-backups.sql");
+const HISTORY: &str = include_str!("../../../tsql/tests/scripts/b-history.sql");
+const MESSAGES: &str = include_str!("../../../tsql/tests/scripts/d-messages.sql");
+const SAMPLING: &str = include_str!("../../../tsql/tests/scripts/d-sampling.sql");
 
 fn columns(answer: &Answer) -> Vec<Vec<String>> {
     let names = |token: &Token| match token {

@@ -13,7 +13,7 @@ const PASSWORD: &str = "Only-4-this-test";
 fn place() -> Place {
     let mut place = Place::empty();
     // Not loaded by this experiment.
-    place.set("TDEKIT_EXTENSION", env!("CARGO_BIN_EXE_tdekit"));
+    place.set("TDEKIT_EXTENSION", crate::common::tdekit().to_str().unwrap());
     fs::create_dir(place.path("work")).unwrap();
     place
 }
@@ -153,7 +153,7 @@ fn a_server_that_is_there_is_priced_too() {
     let run = place.ok(words);
     let found = messages(&place);
     assert_eq!(found["facts"]["target"], target.as_str());
-    assert_eq!(found["facts"]["server_process"], "tdekit");
+    assert_eq!(found["facts"]["server_process"], "tdekit-serve");
     // Its databases are not the bench's to open, so nothing is called directly.
     assert!(found["sides"].as_array().unwrap().iter().all(|side| side["role"] != "reference"));
     assert_eq!(runs(&found).len(), 2 * 3 * 2, "{}", run.out);

@@ -2,7 +2,7 @@
 #![allow(dead_code, unused_imports)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../../../wire/endpoint/tests/it/common/client.rs"]
+#[path = "../../../../endpoint/tests/it/common/client.rs"]
 pub(crate) mod client;
 
 use std::fs::{self, File};

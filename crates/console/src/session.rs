@@ -12,41 +12,43 @@ use tdekit_key_store::{
 };
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::error::CommandError;
+use crate::error::ConsoleError;
 use crate::global::GlobalArgs;
 use crate::output;
 
 /// Whether a password is to be set, and so is asked for twice, or exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub enum Ask {
+    /// It exists.
     Existing,
+    /// It is to be set.
     New,
 }
 
 /// The directory of the key store.
-pub(crate) fn store_dir(global: &GlobalArgs) -> Result<PathBuf, CommandError> {
+pub fn store_dir(global: &GlobalArgs) -> Result<PathBuf, ConsoleError> {
     Ok(global.access().dir()?)
 }
 
 /// As [`store_dir`], for a command that keeps something there beside keys.
-pub(crate) fn kept_dir(global: &GlobalArgs) -> Result<PathBuf, CommandError> {
+pub fn kept_dir(global: &GlobalArgs) -> Result<PathBuf, ConsoleError> {
     Ok(global.access().kept_dir()?)
 }
 
 /// Reads the key store; needs no secret.
-pub(crate) fn open_store(global: &GlobalArgs) -> Result<KeyStore, CommandError> {
+pub fn open_store(global: &GlobalArgs) -> Result<KeyStore, ConsoleError> {
     let operator: &dyn Operator = global;
     Ok(operator.open_store()?)
 }
 
 /// Reads the key store and opens its master key with what the arguments, the environment, the
 /// configuration file or the user at the terminal give, in this order.
-pub(crate) fn open_unlocked_store(global: &GlobalArgs) -> Result<Unlocked, CommandError> {
+pub fn open_unlocked_store(global: &GlobalArgs) -> Result<Unlocked, ConsoleError> {
     Ok(open_with_secret(global)?.0)
 }
 
 /// As [`open_unlocked_store`], with the secret that opened it.
-pub(crate) fn open_with_secret(global: &GlobalArgs) -> Result<(Unlocked, Unlock), CommandError> {
+pub fn open_with_secret(global: &GlobalArgs) -> Result<(Unlocked, Unlock), ConsoleError> {
     let store = open_store(global)?;
     let accepts = store.accepts();
     let secret = match store.choose(global.access().secrets()?) {
@@ -60,10 +62,7 @@ pub(crate) fn open_with_secret(global: &GlobalArgs) -> Result<(Unlocked, Unlock)
 }
 
 /// The secret of one kind that the environment or the configuration file gives.
-pub(crate) fn configured_secret(
-    store: &KeyStore,
-    kind: ProtectorKind,
-) -> Result<Unlock, CommandError> {
+pub fn configured_secret(store: &KeyStore, kind: ProtectorKind) -> Result<Unlock, ConsoleError> {
     let secrets = unlocks_from_environment(store.dir())?;
     match secrets.into_iter().find(|secret| secret.kind() == kind) {
         Some(secret) => ready(store, secret),
@@ -73,7 +72,7 @@ pub(crate) fn configured_secret(
 
 /// Completes a token's access: its PIN may have to be asked for, and what is sealed anew goes
 /// under the key that opens the store.
-fn ready(store: &KeyStore, secret: Unlock) -> Result<Unlock, CommandError> {
+fn ready(store: &KeyStore, secret: Unlock) -> Result<Unlock, ConsoleError> {
     let Unlock::Token(mut access) = secret else { return Ok(secret) };
     if access.pin.is_none() {
         access.pin = Some(token_pin()?);
@@ -83,12 +82,12 @@ fn ready(store: &KeyStore, secret: Unlock) -> Result<Unlock, CommandError> {
 }
 
 /// As [`open_unlocked_store`], but asks for nothing.
-pub(crate) fn open_unlocked_store_unasked(global: &GlobalArgs) -> Result<Unlocked, CommandError> {
+pub fn open_unlocked_store_unasked(global: &GlobalArgs) -> Result<Unlocked, ConsoleError> {
     Ok(global.access().unlock(&open_store(global)?)?)
 }
 
 /// The secret that shall open a store that is made now.
-pub(crate) fn secret_to_set(global: &GlobalArgs) -> Result<Unlock, CommandError> {
+pub fn secret_to_set(global: &GlobalArgs) -> Result<Unlock, ConsoleError> {
     let secrets = global.access().secrets()?;
     let has_token = secrets.iter().any(|secret| matches!(secret, Unlock::Token(_)));
     // An agent only opens, and a token's key has a name that nothing configures.
@@ -101,7 +100,7 @@ pub(crate) fn secret_to_set(global: &GlobalArgs) -> Result<Unlock, CommandError>
         None if on_terminal() => {
             Ok(Unlock::Password(prompt("New password of the key store", Ask::New)?))
         }
-        None => Err(CommandError::NoSecret {
+        None => Err(ConsoleError::NoSecret {
             what: "password or key for the new key store",
             ways: match has_token {
                 true => {
@@ -115,7 +114,7 @@ pub(crate) fn secret_to_set(global: &GlobalArgs) -> Result<Unlock, CommandError>
 }
 
 /// Warns of a password that is to be set and is quick to guess.
-pub(crate) fn warn_weak(secret: &Unlock) -> Result<(), CommandError> {
+pub fn warn_weak(secret: &Unlock) -> Result<(), ConsoleError> {
     match secret {
         Unlock::Password(password) => output::warn_short_password(password),
         // A pipe gives its password once.
@@ -128,8 +127,8 @@ pub(crate) fn warn_weak(secret: &Unlock) -> Result<(), CommandError> {
 }
 
 /// The password of a backup, from its file, `TDEKIT_BACKUP_PASSWORD` or the terminal.
-pub(crate) fn backup_password(file: Option<&Path>, ask: Ask) -> Result<SecretBytes, CommandError> {
-    let missing = CommandError::NoSecret {
+pub fn backup_password(file: Option<&Path>, ask: Ask) -> Result<SecretBytes, ConsoleError> {
+    let missing = ConsoleError::NoSecret {
         what: "password for the backup",
         ways: "give it with --backup-password-file or TDEKIT_BACKUP_PASSWORD, or on a terminal",
     };
@@ -138,8 +137,8 @@ pub(crate) fn backup_password(file: Option<&Path>, ask: Ask) -> Result<SecretByt
 
 /// The key of a database that another program encrypted, from its file, `TDEKIT_OLD_KEY` or the
 /// terminal.
-pub(crate) fn old_key(file: Option<&Path>) -> Result<SecretBytes, CommandError> {
-    let missing = CommandError::NoSecret {
+pub fn old_key(file: Option<&Path>) -> Result<SecretBytes, ConsoleError> {
+    let missing = ConsoleError::NoSecret {
         what: "key of the old database",
         ways: "give it with --old-key-file or TDEKIT_OLD_KEY, or on a terminal",
     };
@@ -151,8 +150,8 @@ fn given_secret(
     variable: &str,
     question: &str,
     ask: Ask,
-    missing: CommandError,
-) -> Result<SecretBytes, CommandError> {
+    missing: ConsoleError,
+) -> Result<SecretBytes, ConsoleError> {
     let warned = |password: SecretBytes| {
         if ask == Ask::New {
             output::warn_short_password(&password);
@@ -174,7 +173,7 @@ fn given_secret(
 
 /// The PIN of a token, from `TDEKIT_PKCS11_PIN`, the file that `TDEKIT_PKCS11_PIN_FILE` names, or
 /// the terminal.
-pub(crate) fn token_pin() -> Result<Pin, CommandError> {
+pub fn token_pin() -> Result<Pin, ConsoleError> {
     let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
     if let Some(pin) = variable("TDEKIT_PKCS11_PIN") {
         return Ok(Pin::Given(secret(pin.into_vec())?));
@@ -185,25 +184,25 @@ pub(crate) fn token_pin() -> Result<Pin, CommandError> {
     if on_terminal() {
         return Ok(Pin::Given(prompt("PIN of the token", Ask::Existing)?));
     }
-    Err(CommandError::NoSecret {
+    Err(ConsoleError::NoSecret {
         what: "PIN of the token",
         ways: "give it with TDEKIT_PKCS11_PIN_FILE or TDEKIT_PKCS11_PIN, or on a terminal",
     })
 }
 
 /// Whether somebody can be asked.
-pub(crate) fn on_terminal() -> bool {
+pub fn on_terminal() -> bool {
     io::stdin().is_terminal()
 }
 
 /// Asks for a password on the terminal, without showing it.
-pub(crate) fn prompt(text: &str, ask: Ask) -> Result<SecretBytes, CommandError> {
+pub fn prompt(text: &str, ask: Ask) -> Result<SecretBytes, ConsoleError> {
     let password = rpassword::prompt_password(format!("{text}: "))?;
     let password = Zeroizing::new(password);
     if ask == Ask::New {
         let again = Zeroizing::new(rpassword::prompt_password("Once more: ")?);
         if *password != *again {
-            return Err(CommandError::PasswordsDiffer);
+            return Err(ConsoleError::PasswordsDiffer);
         }
     }
     let password = secret(password.as_bytes().to_vec())?;
@@ -213,7 +212,7 @@ pub(crate) fn prompt(text: &str, ask: Ask) -> Result<SecretBytes, CommandError> 
     Ok(password)
 }
 
-fn secret(mut bytes: Vec<u8>) -> Result<SecretBytes, CommandError> {
+fn secret(mut bytes: Vec<u8>) -> Result<SecretBytes, ConsoleError> {
     let secret = SecretBytes::from_slice(&bytes).map_err(StoreError::Crypto);
     bytes.zeroize();
     Ok(secret?)

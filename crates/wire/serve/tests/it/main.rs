@@ -1,0 +1,21 @@
+//! The endpoint as users start it, and what the bench does with it.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "../../../../command/tests/it/common/mod.rs"]
+mod common;
+#[path = "../../../../command/tests/it/media/mod.rs"]
+mod media;
+mod served;
+
+mod bench_messages;
+mod bench_mssql;
+mod bench_script;
+mod serve;
+mod serve_audit;
+mod serve_command;
+mod serve_crash;
+mod serve_damage;
+mod serve_documents;
+mod serve_exclusive;
+mod serve_memory;
+mod serve_rotate;
