@@ -1,4 +1,6 @@
-//! The Debian packages: `tdekit`, `tdekit-serve` and `tdekit-mariadb`.
+//! The Debian packages: `tdekit`, `tdekit-serve` and `tdekit-mariadb`. `cargo deb` makes one of one
+//! crate: these hold programs of several, which were built for an older C library and for two
+//! processors, and manuals and completions that the command itself prints.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,6 +1,7 @@
 //! The bill of materials: every crate that is compiled into what is shipped, as CycloneDX 1.6
 //! (<https://cyclonedx.org/docs/1.6/json/>). It holds no time and no serial number, so that the
-//! same lock file gives the same bytes.
+//! same lock file gives the same bytes. `cargo cyclonedx` writes a bill beside each manifest, or
+//! one a binary: one of all that is shipped would have to be merged from those of six packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

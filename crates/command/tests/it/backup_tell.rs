@@ -266,3 +266,34 @@ fn wrong_use_is_told_before_anything_is_written() {
         assert!(help.contains(option), "{option}");
     }
 }
+
+/// A value that was read from a file often ends in a line feed, on which the client panics.
+#[test]
+fn a_variable_that_ends_in_a_line_feed_is_no_crash() {
+    let dir = Dir::new();
+    let token = dir.path("token");
+    fs::write(&token, "secret\n").unwrap();
+    let token = text(&token).to_owned();
+    for (name, value, said) in [
+        ("AWS_SESSION_TOKEN", "token\n", "cannot be reached"),
+        ("AWS_SECRET_ACCESS_KEY", "secret\r\n", "cannot be reached"),
+        ("AWS_REGION", "eu-west-1\n", "cannot be reached"),
+        ("AWS_ENDPOINT_URL", "http://127.0.0.1:1\n", "cannot be reached"),
+        ("AWS_SESSION_TOKEN", "to\nken", "AWS_SESSION_TOKEN has a control character"),
+        ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", &token, "ends in a line feed"),
+    ] {
+        let mut place = Place::empty();
+        for (usual, value) in [
+            ("AWS_ACCESS_KEY_ID", "id"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
+            ("AWS_ENDPOINT_URL", "http://127.0.0.1:1"),
+            ("AWS_ALLOW_HTTP", "true"),
+        ] {
+            place.set(usual, value);
+        }
+        place.set(name, value);
+        let run = place.run(["inspect", "s3://bucket/app.bak"]);
+        assert!(run.code != 0 && run.code != 101, "{name}: {run:?}");
+        assert!(run.err.contains("error: ") && run.err.contains(said), "{name}: {run:?}");
+    }
+}

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::Run;
+use crate::common::{Run, install, tdekit};
 use crate::databases::{
     Dir, SmallDisk, create, dump, encrypt, encrypt_args, encrypt_fails, fails, fill, insert,
     is_encrypted, is_plain, ok, open, place,
@@ -289,7 +289,7 @@ fn a_directory_that_cannot_be_written() {
     fill(&path, 100);
     // The command and its store where user nobody reaches them.
     let (command, home) = (dir.path("tdekit"), dir.path("home"));
-    fs::copy(env!("CARGO_BIN_EXE_tdekit"), &command).unwrap();
+    install(&tdekit(), &command);
     fs::create_dir(&home).unwrap();
     fs::copy(place().store_file(), home.join("keystore.tdk")).unwrap();
     let nobody = Some(65_534);

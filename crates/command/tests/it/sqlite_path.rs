@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::{Place, Run};
+use crate::common::{Place, Run, install, tdekit};
 use crate::databases::{Dir, create, encrypt, fill, one, open, place};
 use crate::shell::with_store;
 
@@ -13,7 +13,7 @@ use crate::shell::with_store;
 fn installed(dir: &Dir) -> PathBuf {
     fs::create_dir(dir.path("bin")).unwrap();
     let command = dir.path("bin/tdekit");
-    fs::copy(env!("CARGO_BIN_EXE_tdekit"), &command).unwrap();
+    install(&tdekit(), &command);
     command
 }
 
@@ -73,9 +73,10 @@ fn a_missing_program_is_named() {
     assert!(said(&["serve", "--help"]).out.contains("--memory-mib"));
     // It gets the whole command line, the key store's options in front of the verb too.
     let script = "#!/bin/sh\nprintf '<%s>' \"$@\"\n";
-    fs::write(dir.path("bin/tdekit-serve"), script).unwrap();
+    fs::write(dir.path("script"), script).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(dir.path("bin/tdekit-serve"), mode).unwrap();
+    fs::set_permissions(dir.path("script"), mode).unwrap();
+    install(&dir.path("script"), &dir.path("bin/tdekit-serve"));
     let words = ["--store", "a b", "serve", "--listen", "127.0.0.1:1", "."];
     assert_eq!(said(&words).out, "<--store><a b><serve><--listen><127.0.0.1:1><.>");
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use object_store::RetryConfig;
 use object_store::aws::{AmazonS3Builder, AwsCredential};
-use tdekit_key_store::{AwsKmsKey, read_limited};
+use tdekit_key_store::{AwsKmsKey, read_limited, trimmed_variables};
 use zeroize::Zeroizing;
 
 use crate::error::RemoteError;
@@ -47,7 +47,16 @@ async fn from_environment(region: &str) -> Result<AwsCredential, RemoteError> {
         RemoteError::Credentials { reason }
     };
     let retry = RetryConfig { max_retries: 1, ..RetryConfig::default() };
-    let builder = AmazonS3Builder::from_env().with_retry(retry);
+    let trimmed = trimmed_variables("AWS_").map_err(|name| RemoteError::Credentials {
+        reason: format!("{name} has a control character in its value"),
+    })?;
+    let mut builder = AmazonS3Builder::from_env().with_retry(retry);
+    for (name, value) in trimmed {
+        // The client passes over variables that it does not know.
+        if let Ok(key) = name.to_ascii_lowercase().parse() {
+            builder = builder.with_config(key, value);
+        }
+    }
     let store = builder.with_bucket_name("none").with_region(region).build().map_err(fault)?;
     let found = store.credentials().get_credential().await.map_err(fault)?;
     Ok(AwsCredential {

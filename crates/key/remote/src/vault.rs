@@ -209,7 +209,10 @@ fn token(key: &VaultKey) -> Result<Zeroizing<String>, RemoteError> {
     };
     let token = match (&key.token_file, env::var("VAULT_TOKEN")) {
         (Some(path), _) => from_file(path)?,
-        (None, Ok(token)) if !token.is_empty() => Zeroizing::new(token),
+        (None, Ok(token)) if !token.trim().is_empty() => {
+            let token = Zeroizing::new(token);
+            Zeroizing::new(token.trim().to_owned())
+        }
         _ => match env::home_dir().map(|home| home.join(".vault-token")) {
             Some(path) if path.is_file() => from_file(&path)?,
             _ => {

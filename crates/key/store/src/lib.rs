@@ -25,6 +25,7 @@ mod tests;
 mod transfer;
 mod unlocked;
 mod uses;
+mod variables;
 mod workplace;
 mod wrapped;
 
@@ -62,5 +63,6 @@ pub use tdekit_key_crypto::rsa::RsaBits;
 pub use transfer::{CertificateBackup, PemBackup, read_certificate_file};
 pub use unlocked::Unlocked;
 pub use uses::Use;
+pub use variables::{as_header, trimmed_variables};
 pub use workplace::{Workplace, is_workplace};
 pub use wrapped::{MAX_BLOB_BYTES, WrapMechanism, WrappedDek, thumbprint};

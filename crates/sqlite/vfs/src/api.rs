@@ -189,6 +189,20 @@ impl Api {
         Some(unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
     }
 
+    /// `sqlite3_uri_key`: the name of the parameter at `index` of a main file's URI, from 0.
+    ///
+    /// # Safety
+    /// `name` is what SQLite passed to `xOpen` for a main database.
+    pub(crate) unsafe fn uri_key(self, name: *const c_char, index: c_int) -> Option<String> {
+        let key =
+            call!(self, slot::URI_KEY, fn(*const c_char, c_int) -> *const c_char, name, index)?;
+        if key.is_null() {
+            return None;
+        }
+        // SAFETY: the name is terminated and lives as long as the file name.
+        Some(unsafe { CStr::from_ptr(key) }.to_string_lossy().into_owned())
+    }
+
     /// `sqlite3_auto_extension`.
     pub(crate) fn auto_extension(self, entry: EntryPoint) -> c_int {
         call!(self, slot::AUTO_EXTENSION, fn(EntryPoint) -> c_int, entry).unwrap_or(ffi::ERROR)

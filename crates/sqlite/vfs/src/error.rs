@@ -153,6 +153,30 @@ pub enum VfsError {
     /// Freshness was switched on or off since the connection opened the database.
     #[error("freshness was switched on or off meanwhile: open the database again")]
     FreshnessSwitched,
+    /// A parameter of the URI that begins as ours do and is none of them.
+    #[error("the URI's parameter {name} is not known: {nearest} is the nearest that is")]
+    UnknownParameter {
+        /// Its name.
+        name: String,
+        /// The known one that is most like it.
+        nearest: &'static str,
+    },
+    /// A parameter of the URI, or a variable, without a value.
+    #[error("{name} has no value")]
+    NoValue {
+        /// The parameter or variable.
+        name: String,
+    },
+    /// A URI that its driver took for the name of a file.
+    #[error(
+        "{} is the name of a new file and holds a URI: the driver takes it for a name, and the \
+         database would be plain (open it with SQLITE_OPEN_URI, or set TDEKIT_ENCRYPT_NEW)",
+        path.display()
+    )]
+    UriAsName {
+        /// The file that is not made.
+        path: std::path::PathBuf,
+    },
     /// A name given for a new database is not usable.
     #[error("{what} is not usable: {value}")]
     Setting {
@@ -185,7 +209,11 @@ impl VfsError {
             | Self::NoAnchor { .. }
             | Self::OlderHeader { .. } => Kind::Damaged,
             Self::Base(_) | Self::JournalGone | Self::File(_) => Kind::Io,
-            Self::Setting { .. } | Self::NoCertificate => Kind::Usage,
+            Self::Setting { .. }
+            | Self::UnknownParameter { .. }
+            | Self::NoValue { .. }
+            | Self::UriAsName { .. }
+            | Self::NoCertificate => Kind::Usage,
             Self::JournalName
             | Self::Unguarded
             | Self::NoLock
@@ -229,7 +257,12 @@ impl VfsError {
             Self::Unfinished => ffi::NOTADB,
             Self::NoLock => ffi::IOERR_WRITE,
             Self::NoCertificate => ffi::IOERR_AUTH,
-            Self::Setting { .. } | Self::JournalName | Self::Unguarded => ffi::CANTOPEN,
+            Self::Setting { .. }
+            | Self::UnknownParameter { .. }
+            | Self::NoValue { .. }
+            | Self::UriAsName { .. }
+            | Self::JournalName
+            | Self::Unguarded => ffi::CANTOPEN,
             Self::File(_) => ffi::IOERR_WRITE,
             Self::HostTooOld(_) => ffi::ERROR,
         }

@@ -191,6 +191,7 @@ pub(crate) mod slot {
     pub(crate) const LOG: usize = 167;
     pub(crate) const URI_PARAMETER: usize = 189;
     pub(crate) const AUTO_EXTENSION: usize = 192;
+    pub(crate) const URI_KEY: usize = 245;
     pub(crate) const FILENAME_JOURNAL: usize = 247;
     pub(crate) const FILENAME_WAL: usize = 248;
     pub(crate) const DB_NAME: usize = 264;

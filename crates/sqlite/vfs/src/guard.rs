@@ -17,6 +17,7 @@ use crate::ffi::{self, File, Vfs};
 use crate::file::report;
 use crate::new_db::Request;
 use crate::passage;
+use crate::uri;
 
 type Open = unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int;
 
@@ -98,7 +99,8 @@ unsafe fn would_be_plain(api: Api, name: *const c_char, flags: c_int) -> bool {
         return false;
     }
     // SAFETY: this function's own contract.
-    let encrypt = matches!(unsafe { Request::read(api, name) }, Ok(Request::Encrypt(_)) | Err(_));
+    let asked = unsafe { uri::check(api, name, flags).and_then(|()| Request::read(api, name)) };
+    let encrypt = matches!(asked, Ok(Request::Encrypt(_) | Request::Unusable(_)) | Err(_));
     // SAFETY: as above; the name is terminated.
     let path = unsafe { CStr::from_ptr(name) }.to_bytes();
     let path = Path::new(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path));

@@ -40,6 +40,7 @@ mod shared;
 mod side;
 mod sigbus;
 mod temp;
+mod uri;
 mod vfs;
 mod wal;
 

@@ -25,6 +25,8 @@ use crate::shared::Shared;
 
 /// Environment variable that names the certificates of every new database.
 const ENCRYPT_NEW: &str = "TDEKIT_ENCRYPT_NEW";
+/// Environment variable that names their algorithm.
+const ALGORITHM: &str = "TDEKIT_ENCRYPT_NEW_ALGORITHM";
 /// How SQLite names the schema that `VACUUM INTO` writes: `vacuum_db`, since 3.48 with a random
 /// number in place of `db`.
 const VACUUM_SCHEMA: &str = "vacuum_";
@@ -44,6 +46,8 @@ pub(crate) enum Request {
     Plain,
     /// Go on with a header that another connection wrote before it could write a page.
     Begun(Rc<OpenedHeader>),
+    /// The variable has no value that could be a certificate's name: no new database is made.
+    Unusable(&'static str),
     /// Nothing: plain, unless it is the target of `VACUUM INTO` from an encrypted database.
     Unsaid,
 }
@@ -80,14 +84,18 @@ impl Request {
             None => {}
         }
         let named = parameter(c"tdekit_certificate");
-        let Some(certificates) = named.or_else(|| variable(ENCRYPT_NEW)) else {
-            return Ok(Self::Unsaid);
-        };
-        let algorithm = match parameter(c"tdekit_algorithm")
-            .or_else(|| variable("TDEKIT_ENCRYPT_NEW_ALGORITHM"))
-        {
-            None => Algorithm::Aes256,
-            Some(name) => match name.parse::<Algorithm>() {
+        let certificates =
+            match named.map_or_else(|| variable(ENCRYPT_NEW), |named| Ok(Some(named))) {
+                Ok(Some(certificates)) => certificates,
+                Ok(None) => return Ok(Self::Unsaid),
+                Err(variable) => return Ok(Self::Unusable(variable)),
+            };
+        let named = parameter(c"tdekit_algorithm");
+        let named = named.map_or_else(|| variable(ALGORITHM), |named| Ok(Some(named)));
+        let algorithm = match named {
+            Err(variable) => return Ok(Self::Unusable(variable)),
+            Ok(None) => Algorithm::Aes256,
+            Ok(Some(name)) => match name.parse::<Algorithm>() {
                 Ok(algorithm) if algorithm.seals_pages() => algorithm,
                 _ => return Err(VfsError::Setting { what: "tdekit_algorithm", value: name }),
             },
@@ -106,11 +114,16 @@ impl Request {
 
 /// Whether the environment has every new database encrypted.
 pub(crate) fn is_asked_for_all() -> bool {
-    variable(ENCRYPT_NEW).is_some()
+    !matches!(variable(ENCRYPT_NEW), Ok(None))
 }
 
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
+/// The value of a variable; its name where it is set to nothing, or to what is no text.
+fn variable(name: &'static str) -> Result<Option<String>, &'static str> {
+    match std::env::var(name) {
+        Ok(value) if !value.trim().is_empty() => Ok(Some(value)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Ok(_) | Err(std::env::VarError::NotUnicode(_)) => Err(name),
+    }
 }
 
 impl NewFile {
@@ -221,7 +234,9 @@ impl NewFile {
                 }
                 Some(opened)
             }
-            Request::Unsaid if self.unfinished => return Err(VfsError::Unfinished),
+            Request::Unsaid | Request::Unusable(_) if self.unfinished => {
+                return Err(VfsError::Unfinished);
+            }
             // Who names a key store does not mean a plain database.
             Request::Unsaid if self.ring.tenant().is_some() => return Err(VfsError::NoCertificate),
             Request::Plain if self.unfinished => {
@@ -229,7 +244,7 @@ impl NewFile {
                 None
             }
             Request::Begun(opened) => Some(OpenedHeader::clone(opened)),
-            Request::Plain | Request::Unsaid => None,
+            Request::Plain | Request::Unsaid | Request::Unusable(_) => None,
         };
         let allowed = matches!(self.request, Request::Plain);
         let base = self.base.take().ok_or(VfsError::Base(ffi::IOERR))?;
@@ -250,7 +265,7 @@ impl NewFile {
     pub(crate) fn settle_unlocked(&mut self) -> Result<Kind, VfsError> {
         match self.request {
             Request::Encrypt(_) | Request::Begun(_) => Err(VfsError::NoLock),
-            Request::Plain | Request::Unsaid => self.settle(ffi::LOCK_NONE),
+            Request::Plain | Request::Unsaid | Request::Unusable(_) => self.settle(ffi::LOCK_NONE),
         }
     }
 
@@ -302,6 +317,9 @@ pub(crate) fn open_main(
     api: Api,
 ) -> Result<Kind, VfsError> {
     if base.size()? == 0 {
+        if let Request::Unusable(variable) = request {
+            return Err(VfsError::NoValue { name: format!("the variable {variable}") });
+        }
         return Ok(Kind::New(NewFile::new(base, ring, request, api)));
     }
     existing(base, &ring, &request, api, ffi::LOCK_NONE)

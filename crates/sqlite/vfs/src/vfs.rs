@@ -30,6 +30,7 @@ use crate::passage;
 use crate::plain::PlainFile;
 use crate::scratch::{self, ScratchFile};
 use crate::temp::TempFile;
+use crate::uri;
 use crate::wal::WalFile;
 
 const NAME: &CStr = c"tdekit";
@@ -140,6 +141,12 @@ unsafe extern "C" fn open(
     let host = unsafe { host(vfs) };
     // SAFETY: SQLite passes `os_file_len` bytes of memory; null methods mean "not open".
     unsafe { (*file).methods = std::ptr::null() };
+    // SAFETY: the arguments are SQLite's own.
+    match catch_unwind(AssertUnwindSafe(|| unsafe { uri::check(host.api, name, flags) })) {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return report(host.api, &error, false, None),
+        Err(_) => return ffi::CANTOPEN,
+    }
     // SAFETY: the VFS below finds its own length of memory behind our part.
     let below: *mut File = unsafe { file.cast::<TdeFile>().add(1).cast() };
     // SAFETY: as above.

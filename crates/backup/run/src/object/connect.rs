@@ -1,5 +1,6 @@
 //! The client of a store, from an address and the environment.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +15,7 @@ use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::list::PaginatedListStore;
 use object_store::multipart::MultipartStore;
 use object_store::{ClientConfigKey, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
+use tdekit_key_store::{as_header, read_limited, trimmed_variables};
 
 use super::address::{Address, Scheme};
 use super::{ObjectFault, ObjectOptions};
@@ -55,8 +57,9 @@ pub(super) fn connect(
         Scheme::S3 => {
             refuse_plain_http(options)?;
             let only_new = Arc::new(AtomicBool::new(false));
+            check_token_file()?;
             let mut builder = AmazonS3Builder::from_env();
-            for (key, value) in settings(options, AmazonS3ConfigKey::Client)? {
+            for (key, value) in settings(options, "AWS_", AmazonS3ConfigKey::Client)? {
                 builder = builder.with_config(key, value);
             }
             let builder = builder
@@ -70,7 +73,7 @@ pub(super) fn connect(
         }
         Scheme::Gcs => {
             let mut builder = GoogleCloudStorageBuilder::from_env();
-            for (key, value) in settings(options, GoogleConfigKey::Client)? {
+            for (key, value) in settings(options, "GOOGLE_", GoogleConfigKey::Client)? {
                 builder = builder.with_config(key, value);
             }
             let builder = builder.with_retry(retry).with_bucket_name(&address.bucket);
@@ -78,7 +81,7 @@ pub(super) fn connect(
         }
         Scheme::Azure => {
             let mut builder = MicrosoftAzureBuilder::from_env();
-            for (key, value) in settings(options, AzureConfigKey::Client)? {
+            for (key, value) in settings(options, "AZURE_", AzureConfigKey::Client)? {
                 builder = builder.with_config(key, value);
             }
             let builder = builder.with_retry(retry).with_container_name(&address.bucket);
@@ -87,19 +90,45 @@ pub(super) fn connect(
     }
 }
 
-/// Settings beside the environment: our limits, and the caller's variables.
+/// Settings beside the environment, whose variables begin with `start`: our limits, variables
+/// without what their values end in, and the caller's variables.
 fn settings<K: FromStr>(
     options: &ObjectOptions,
+    start: &str,
     client: impl Fn(ClientConfigKey) -> K,
 ) -> Result<Vec<(K, String)>, ObjectFault> {
+    let unusable = |name: &str| ObjectFault::Configuration {
+        reason: format!("{name} has a control character in its value"),
+    };
     let limits = CLIENT.map(|(key, value)| (client(key), value.to_owned()));
+    let trimmed = trimmed_variables(start).map_err(|name| unusable(&name))?;
+    // The client passes over variables that it does not know.
+    let trimmed = trimmed
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_ascii_lowercase().parse().ok()?, value)));
     let variables = options.variables.iter().map(|(name, value)| {
         let key = name.to_ascii_lowercase().parse().map_err(|_| ObjectFault::Configuration {
             reason: format!("{name} is no variable of this store"),
         })?;
-        Ok((key, value.clone()))
+        let value = as_header(value).ok_or_else(|| unusable(name))?;
+        Ok((key, value.to_owned()))
     });
-    limits.into_iter().map(Ok).chain(variables).collect()
+    limits.into_iter().chain(trimmed).map(Ok).chain(variables).collect()
+}
+
+/// Refuses a container's token file with what no header can hold: the client reads it by itself.
+fn check_token_file() -> Result<(), ObjectFault> {
+    const VARIABLE: &str = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE";
+    const MAX_BYTES: u64 = 256 << 10;
+    let Some(path) = std::env::var_os(VARIABLE).map(PathBuf::from) else { return Ok(()) };
+    // What cannot be read is the client's to tell.
+    let Ok(Some(token)) = read_limited(&path, MAX_BYTES) else { return Ok(()) };
+    if token.iter().any(u8::is_ascii_control) {
+        let name = path.display();
+        let reason = format!("{name} ({VARIABLE}) ends in a line feed, or has control characters");
+        return Err(ObjectFault::Configuration { reason });
+    }
+    Ok(())
 }
 
 impl Connection {
@@ -119,7 +148,8 @@ fn endpoint(options: &ObjectOptions) -> Option<String> {
 
 fn variable(options: &ObjectOptions, name: &str) -> Option<String> {
     let given = options.variables.iter().find(|(given, _)| given == name);
-    given.map(|(_, value)| value.clone()).or_else(|| std::env::var(name).ok())
+    let value = given.map(|(_, value)| value.clone()).or_else(|| std::env::var(name).ok());
+    value.map(|value| value.trim().to_owned())
 }
 
 /// The client refuses an `http://` endpoint late and without saying what to do about it.

@@ -122,6 +122,12 @@ pub fn tdekit() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("tdekit")
 }
 
+/// Copies a program, by a process of its own: what another thread forks meanwhile would inherit a
+/// descriptor that writes it, and a program that is open for writing cannot be started.
+pub fn install(program: &Path, to: &Path) {
+    assert!(Command::new("cp").args([program, to]).status().unwrap().success());
+}
+
 /// Runs OpenSSL's command.
 pub fn openssl(dir: &Path, args: &[&str]) -> String {
     let output = Command::new("openssl").args(args).current_dir(dir).output().unwrap();

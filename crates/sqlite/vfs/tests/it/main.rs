@@ -20,4 +20,5 @@ mod reserve;
 mod scratch;
 mod shutdown;
 mod tenants;
+mod uri;
 mod wal;

@@ -1,0 +1,114 @@
+//! Parameters of a main file's URI (<https://www.sqlite.org/uri.html>). Those that begin with
+//! `tdekit` are ours: one that is misspelt or has no value would leave a database plain that was to
+//! be encrypted, so it is refused before there is a file.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::VfsError;
+use crate::api::Api;
+use crate::ffi;
+use crate::scratch::PARAMETER;
+
+/// What our parameters begin with.
+const OURS: &str = "tdekit";
+/// Those that are known; the last one is for our own connections.
+const KNOWN: [&CStr; 7] = [
+    c"tdekit",
+    c"tdekit_algorithm",
+    c"tdekit_anchors",
+    c"tdekit_certificate",
+    c"tdekit_freshness",
+    c"tdekit_home",
+    PARAMETER,
+];
+
+/// Refuses parameters that are ours by their beginning and not known, or without a value; and a
+/// new file whose name is a URI of ours, which a driver has not parsed.
+///
+/// # Safety
+/// `name` and `flags` are what SQLite passed to `xOpen`.
+pub(crate) unsafe fn check(api: Api, name: *const c_char, flags: c_int) -> Result<(), VfsError> {
+    if flags & ffi::OPEN_MAIN_DB == 0 || name.is_null() {
+        return Ok(());
+    }
+    for index in 0.. {
+        // SAFETY: this function's own contract.
+        let Some(key) = (unsafe { api.uri_key(name, index) }) else { break };
+        if !is_ours(&key) {
+            continue;
+        }
+        let Some(known) = KNOWN.into_iter().find(|known| known.to_bytes() == key.as_bytes()) else {
+            return Err(VfsError::UnknownParameter { nearest: nearest(&key), name: key });
+        };
+        // SAFETY: as above. The first of several counts, as for SQLite.
+        if unsafe { api.uri_parameter(name, known) }.is_none_or(|value| value.is_empty()) {
+            return Err(VfsError::NoValue { name: format!("the URI's parameter {key}") });
+        }
+    }
+    // SAFETY: as above; the name is terminated.
+    let path = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes()));
+    let is_new = || std::fs::metadata(path).map_or(true, |found| found.len() == 0);
+    match is_uri(path) && is_new() {
+        true => Err(VfsError::UriAsName { path: path.to_owned() }),
+        false => Ok(()),
+    }
+}
+
+fn is_ours(key: &str) -> bool {
+    key.get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS))
+}
+
+fn nearest(key: &str) -> &'static str {
+    let key = key.to_ascii_lowercase();
+    let public = KNOWN.into_iter().filter(|known| *known != PARAMETER);
+    let names = public.filter_map(|known| known.to_str().ok());
+    // What begins alike counts most: names are cut short more often than they are misspelt.
+    let likeness = |known: &str| strsim::jaro_winkler(known, &key);
+    names.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).unwrap_or(OURS)
+}
+
+/// Whether a path, made absolute from what a driver gave, ends in a URI with a parameter of ours.
+fn is_uri(path: &Path) -> bool {
+    let path = path.to_string_lossy();
+    let Some((_, behind)) = path.split_once("/file:") else { return false };
+    let parameters = behind.split_once('?').map_or("", |(_, parameters)| parameters);
+    parameters.split('&').any(is_ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_told() {
+        for (key, wanted) in [
+            ("tdekit_cert", "tdekit_certificate"),
+            ("tdekit_certificates", "tdekit_certificate"),
+            ("TDEKIT_CERTIFICATE", "tdekit_certificate"),
+            ("tdekit_freshnes", "tdekit_freshness"),
+            ("tdekit-algorithm", "tdekit_algorithm"),
+            ("tdekitt", "tdekit"),
+        ] {
+            assert!(is_ours(key));
+            assert_eq!(nearest(key), wanted, "{key}");
+        }
+        assert!(!is_ours("vfs") && !is_ours("tde") && !is_ours("\u{fc}dekit"));
+    }
+
+    #[test]
+    fn a_uri_in_a_name_is_seen() {
+        for (path, wanted) in [
+            ("/a/file:x.db?tdekit_certificate=AppCert", true),
+            ("/a/file:/b/x.db?mode=rwc&tdekit_home=/h", true),
+            ("/a/file:x.db?mode=ro", false),
+            ("/a/x.db?tdekit=plain", false),
+            ("/a/profile:x?tdekit", false),
+            ("/a/file:x.db", false),
+        ] {
+            assert_eq!(is_uri(Path::new(path)), wanted, "{path}");
+        }
+    }
+}
