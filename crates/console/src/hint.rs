@@ -104,6 +104,9 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
             "`tdekit import` takes what SQLCipher or SQLite3 Multiple Ciphers encrypted; another \
              program's must be decrypted with that first"
         }
+        DatabaseError::Lost { .. } => {
+            "put a backup in its place: `tdekit history` lists them, `tdekit restore` takes one"
+        }
         DatabaseError::AlreadyEncrypted { .. } => {
             "`tdekit status` shows how; `tdekit rewrap` changes its certificates"
         }
@@ -204,7 +207,27 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         RunError::KeyNeeded { .. } => {
             "--certificate-file and --key-file, or --pkcs12, name a key that is in no key store"
         }
-        RunError::NoSet { .. } => "`tdekit inspect` shows what there is",
+        RunError::NoSet { .. } | RunError::NoSuchDatabase { .. } => {
+            "`tdekit inspect` shows what there is"
+        }
+        RunError::SeveralDatabases { .. } => {
+            "--database NAME takes the newest set of one; --position takes a set by its number"
+        }
+        RunError::OtherDatabase { database, .. } => {
+            return Some(format!("--database '{database}' puts it there all the same"));
+        }
+        RunError::NoStoreYet { name, .. } => {
+            return Some(format!(
+                "set TDEKIT_PASSWORD, or another way that `tdekit --help` lists, and run this \
+                 again; or `tdekit key init`, then `tdekit cert restore {name}` with the \
+                 certificate's files, then this without them; --plain restores it in the clear"
+            ));
+        }
+        RunError::NoStoreHere { .. } => {
+            "--pkcs12 FILE, or --certificate-file and --key-file, restores with a certificate's \
+             backup and makes a key store; or bring the key store back with `tdekit key restore`, \
+             then run this again"
+        }
         RunError::MissingFamily { .. } => "name all files that it was striped over",
         RunError::NoBase { .. } => {
             "make a full set in the same media set first; copy-only sets do not count"

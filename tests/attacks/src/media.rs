@@ -285,8 +285,9 @@ pub(crate) fn downgrade(place: &Place) -> Result<Attack<'_>> {
     Ok(Attack::new("a plain media set over an encrypted database", move |rng| {
         place.lay(&[("kept.db", &encrypted)], &[])?;
         let more: &[&str] = if rng.bool() { &["--json"] } else { &[] };
-        let to = ["restore", "plain.bak", "--to", "kept.db", "--replace"];
-        let ended = place.tdekit(&[&to, more].concat())?;
+        let replace = ["--replace", "--database", "plain.db"];
+        let to = [&["restore", "plain.bak", "--to", "kept.db"][..], &replace].concat();
+        let ended = place.tdekit(&[&to[..], more].concat())?;
         let is_kept = place.bytes("kept.db").context("the database")? == encrypted
             && place.rows("kept.db", true)?.as_ref() == Some(&rows);
         Ok(if ended.is_ok() || !is_kept {

@@ -121,6 +121,32 @@ pub enum RunError {
         /// How many sets there are.
         sets: u32,
     },
+    /// Nothing says which database is meant.
+    #[error("{media} holds sets of several databases: {}", .databases.join(", "))]
+    SeveralDatabases {
+        /// The media.
+        media: String,
+        /// Names; paths where databases have one name.
+        databases: Vec<String>,
+    },
+    /// There is no set of such a database.
+    #[error("{media} holds no set of database {database}, or not at that position")]
+    NoSuchDatabase {
+        /// The media.
+        media: String,
+        /// The name that was given.
+        database: String,
+    },
+    /// The file to be replaced is another database than the set's.
+    #[error("{} is not the database of set {position}, which is of {database}", .path.display())]
+    OtherDatabase {
+        /// The file.
+        path: PathBuf,
+        /// The set.
+        position: u32,
+        /// The database of the set.
+        database: String,
+    },
     /// It cannot be told which set was the last to be finished.
     #[error("{media}: its newest set cannot be told: {reason}")]
     NewestUnknown {
@@ -273,6 +299,29 @@ pub enum RunError {
     NoCertificate {
         /// The database to be.
         path: PathBuf,
+    },
+    /// An encrypted database would be restored where there is no key store, and nothing to open a
+    /// new one with.
+    #[error("{} was encrypted, and to encrypt it again for certificate {name} ({thumbprint}) a key \
+             store is made, which needs a password or key", .path.display())]
+    NoStoreYet {
+        /// The database to be.
+        path: PathBuf,
+        /// Name of the certificate.
+        name: String,
+        /// Its thumbprint.
+        thumbprint: String,
+    },
+    /// A set is encrypted, and there is no key store here.
+    #[error(
+        "set {position} is encrypted for {}, and there is no key store here",
+        .certificates.join(", ")
+    )]
+    NoStoreHere {
+        /// The set.
+        position: u32,
+        /// Names and thumbprints of the certificates that open it.
+        certificates: Vec<String>,
     },
     /// Sets do not hold what was written.
     #[error("{damaged} of {sets} set(s) of {media} are damaged")]
@@ -458,6 +507,9 @@ impl RunError {
             Self::Locked { .. } | Self::SourceChanged { .. } => Kind::Busy,
             Self::Exists { .. }
             | Self::NoSet { .. }
+            | Self::SeveralDatabases { .. }
+            | Self::NoSuchDatabase { .. }
+            | Self::OtherDatabase { .. }
             | Self::MissingFamily { .. }
             | Self::TargetsDiffer { .. }
             | Self::NoBase { .. }
@@ -487,9 +539,11 @@ impl RunError {
             | Self::LacksNewest { .. }
             | Self::CutsFinished { .. }
             | Self::NothingReadable { .. } => Kind::Damaged,
-            Self::KeyNeeded { .. } | Self::NoCertificate { .. } | Self::NotSigned { .. } => {
-                Kind::Key
-            }
+            Self::KeyNeeded { .. }
+            | Self::NoCertificate { .. }
+            | Self::NoStoreYet { .. }
+            | Self::NoStoreHere { .. }
+            | Self::NotSigned { .. } => Kind::Key,
             Self::NotVerified { .. } => Kind::NotVerified,
             Self::OtherMedia { .. }
             | Self::WrongSource { .. }

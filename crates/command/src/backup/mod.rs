@@ -1,6 +1,7 @@
 //! Shared parts of the commands on backups: arguments, progress, output.
 
 pub(crate) mod keys;
+pub(crate) mod new_store;
 pub(crate) mod progress;
 pub(crate) mod report;
 pub(crate) mod value;

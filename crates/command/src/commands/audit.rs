@@ -7,7 +7,7 @@ use serde::Serialize;
 use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
 use tdekit_key_store::iso8601;
-use tdekit_sqlite_convert::{Audited, Policy, Search, audit, databases_in};
+use tdekit_sqlite_convert::{Audited, Policy, Search, audit, databases_in, lost_in};
 
 use crate::commands::audit_log::{self, AuditCommand};
 use crate::commands::status::lazy_store;
@@ -55,11 +55,13 @@ pub(crate) fn run(args: &AuditArgs, global: &GlobalArgs) -> Result<(), CommandEr
             continue;
         }
         let Search { found, unread } = databases_in(name);
-        if found.is_empty() && unread.is_empty() {
+        let lost = lost_in(name, &store);
+        if found.is_empty() && unread.is_empty() && lost.is_empty() {
             let reason = format!("{} holds no database that tdekit knows", name.display());
             return Err(CommandError::Nothing { reason });
         }
         audited.extend(found.iter().map(|(path, _)| audit(path, &store, policy)));
+        audited.extend(lost.iter().map(|path| audit(path, &store, policy)));
         audited.extend(unread.into_iter().map(|(path, error)| Audited::unread(path, &error)));
     }
     let breached = audited.iter().filter(|one| !one.breaches.is_empty()).count();

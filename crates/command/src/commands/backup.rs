@@ -29,10 +29,12 @@ use tdekit_backup_run::{
 use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{BackupPolicy, KeyStore, Unlocked};
+use tdekit_sqlite_convert::refuse_lost;
 
 use crate::backup::progress::{Reporter, rate, run as steer};
 use crate::backup::report::{SetReport, compression_of, ratio, size, warn_findings};
 use crate::backup::value::{parse_bytes, parse_compression, parse_encryption, parse_expire};
+use crate::commands::status::known_in;
 use crate::error::CommandError;
 use crate::progress::heed_signals;
 
@@ -126,6 +128,7 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
     let database = match &args.database {
         Some(name) => {
             let (path, area) = look(name)?;
+            refuse_lost(&path, &area, known_in(global).contains(&path))?;
             let unlock = || session::open_unlocked_store(global).map(Arc::new);
             Some(open_database(path, &area, unlock)?)
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
 use tdekit_sqlite_convert::{
-    DatabaseError, Examination, FileKind, Finding, Search, Store, databases_in, examine,
+    DatabaseError, Examination, FileKind, Finding, Search, Store, databases_in, examine, lost_in,
 };
 
 use crate::commands::status::lazy_store;
@@ -42,7 +42,7 @@ enum Listed {
 pub(crate) fn run(args: &DoctorArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     heed_signals();
     let store = lazy_store(global, session::open_unlocked_store);
-    let Wanted { paths, plain, unread } = wanted(&args.database);
+    let Wanted { paths, plain, unread } = wanted(&args.database, &store);
     let mut listed = Vec::new();
     let examined = paths.into_iter().map(|path| one(path, &store));
     let unread = unread.into_iter().map(|(path, error)| Ok(Listed::failed(path, &error)));
@@ -75,7 +75,8 @@ pub(crate) fn run(args: &DoctorArgs, global: &GlobalArgs) -> Result<(), CommandE
 /// What is to be examined.
 #[derive(Default)]
 struct Wanted {
-    /// The databases named, and the encrypted ones of directories.
+    /// The databases named, and the encrypted ones of directories: those that are there, and what
+    /// is left of those that the key store knows.
     paths: Vec<PathBuf>,
     /// How many databases of directories are plain.
     plain: usize,
@@ -84,7 +85,7 @@ struct Wanted {
     unread: Vec<(PathBuf, DatabaseError)>,
 }
 
-fn wanted(names: &[PathBuf]) -> Wanted {
+fn wanted(names: &[PathBuf], store: &Store<'_>) -> Wanted {
     let mut wanted = Wanted::default();
     for name in names {
         if !name.is_dir() {
@@ -93,6 +94,7 @@ fn wanted(names: &[PathBuf]) -> Wanted {
         }
         let Search { found, unread } = databases_in(name);
         wanted.unread.extend(unread);
+        wanted.paths.extend(lost_in(name, store));
         for (path, kind) in found {
             match kind {
                 FileKind::Encrypted => wanted.paths.push(path),
@@ -116,7 +118,7 @@ fn one(path: PathBuf, store: &Store<'_>) -> Result<Listed, CommandError> {
 impl Listed {
     fn failed(path: PathBuf, error: &DatabaseError) -> Self {
         let told = error.to_string();
-        let finding = Finding { what: "unreadable", kind: error.kind(), message: told.clone() };
+        let finding = Finding { what: error.what(), kind: error.kind(), message: told.clone() };
         Self::Failed { path, error: told, findings: vec![finding] }
     }
 
@@ -130,9 +132,12 @@ impl Listed {
 
 fn print(listed: &Listed) -> Result<(), CommandError> {
     match listed {
-        Listed::Failed { path, error, .. } => {
+        Listed::Failed { path, error, findings } => {
             output::line(path.display())?;
-            return Ok(output::line(format_args!("  unreadable: {error}"))?);
+            return Ok(output::line(format_args!(
+                "  {}: {error}",
+                findings.first().map_or("unreadable", |one| one.what)
+            ))?);
         }
         Listed::Examined(found) => {
             output::line(found.status.path.display())?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
-use tdekit_backup_run::choose::{self, PassedOver};
+use tdekit_backup_run::choose::{self, Choice, PassedOver};
 use tdekit_backup_run::database::publish::destination;
 use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
@@ -24,11 +24,12 @@ use tdekit_backup_run::{
 };
 use tdekit_console::{ConsoleError, GlobalArgs, output, session};
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::{StoreError, Unlocked};
+use tdekit_key_store::{StoreError, Unlocked, thumbprint};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_convert::{Form, find_certificates};
 
 use crate::backup::keys::KeyArgs;
+use crate::backup::new_store::store_for;
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::{kind_of, size, warn_reports};
 use crate::backup::value::parse_bytes;
@@ -49,6 +50,10 @@ pub(crate) struct RestoreArgs {
     /// newest that was ever finished there]
     #[arg(long, value_name = "NUMBER")]
     position: Option<u32>,
+    /// Restore the newest set of this database, by its name or path in the media set; its place may
+    /// be another database's file then
+    #[arg(long, value_name = "NAME")]
+    database: Option<String>,
     /// Restore the newest set that can still be read whole, and name those that are passed over
     #[arg(long, conflicts_with = "position")]
     latest_readable: bool,
@@ -108,6 +113,8 @@ struct Restored {
     /// Of the sets that were used.
     positions: Vec<u32>,
     backup_set_uuid: String,
+    /// The database of the set, or the stream's name.
+    database_name: String,
     bytes: u64,
     page_size: u32,
     pages: u64,
@@ -132,7 +139,7 @@ pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), Command
     warn_reports(&findings);
     let named = match args.latest_readable {
         true => None,
-        false => Some(choose::named_or_newest(media, args.position, &findings)?),
+        false => Some(choose::named_or_newest(media, args.choice(), &findings)?),
     };
     let keys = args.open_keys(global, media, named)?;
     let unwrap = keys.as_ref().map(|keys| keys as &dyn UnwrapSecret);
@@ -157,6 +164,10 @@ pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), Command
 }
 
 impl RestoreArgs {
+    fn choice(&self) -> Choice<'_> {
+        Choice { position: self.position, database: self.database.as_deref() }
+    }
+
     /// The key, where the set or its base is encrypted; of all sets where none is named.
     fn open_keys(
         &self,
@@ -169,8 +180,11 @@ impl RestoreArgs {
             named.is_none_or(uses)
         };
         let mut wanted = media.sets().iter().filter(is_wanted);
-        if wanted.any(|set| set.algorithm.is_some()) {
-            return Ok(Some(self.keys.open(global)?));
+        if let Some(sealed) = wanted.find(|set| set.algorithm.is_some()) {
+            return match self.keys.open(global) {
+                Ok(keys) => Ok(Some(keys)),
+                Err(error) => Err(without_store(error, sealed)),
+            };
         }
         self.keys.refuse_unused("the set is not encrypted")?;
         Ok(None)
@@ -184,13 +198,25 @@ impl RestoreArgs {
         let reporter = Reporter::new("verify", None);
         let report = |progress| reporter.at(progress);
         let steered = steer(self.threads, self.throttle, &report);
-        let found = choose::latest_readable(media, keys, &steered);
+        let found = choose::latest_readable(media, self.choice(), keys, &steered);
         reporter.end();
         let (chain, passed_over) = found?;
         for PassedOver { position, reason, .. } in &passed_over {
             output::warning(format_args!("set {position} is passed over: {reason}"));
         }
         Ok((chain, passed_over))
+    }
+}
+
+/// Where there is no key store, the certificates that would open the set.
+fn without_store(error: CommandError, set: &SetInfo) -> CommandError {
+    match error {
+        CommandError::Console(ConsoleError::Store(StoreError::Missing { .. })) => {
+            let told = |it: &Recipient| format!("{} ({})", it.name, thumbprint(&it.wrapped.sha256));
+            let certificates = set.recipients.iter().map(told).collect();
+            RunError::NoStoreHere { position: set.position, certificates }.into()
+        }
+        error => error,
     }
 }
 
@@ -340,6 +366,7 @@ impl Work<'_> {
             return Err(CommandError::usage(told));
         }
         let path = self.destination(places)?;
+        choose::refuse_other_database(&path, self.set, self.args.choice())?;
         let (form, unlocked) = self.form(&path)?;
         self.refuse_downgrade(&path, &form, unlocked.as_deref())?;
         let wanted = Wanted {
@@ -387,6 +414,10 @@ impl Work<'_> {
         }
         let unlocked = match &self.keys {
             Some(Keys::Store(unlocked)) => Arc::clone(unlocked),
+            Some(Keys::Certificate(backup)) if args.certificate.is_empty() => {
+                let global = args.keys.for_store(self.global);
+                Arc::new(store_for(backup, self.set, path, &global)?)
+            }
             _ => match session::open_unlocked_store(&args.keys.for_store(self.global)) {
                 Ok(unlocked) => Arc::new(unlocked),
                 Err(ConsoleError::Store(StoreError::Missing { .. }))
@@ -431,6 +462,7 @@ impl Work<'_> {
                 media_uuid: hex(self.opened.media.id()),
                 positions: outcome.positions.clone(),
                 backup_set_uuid: hex(self.set.set_id),
+                database_name: self.set.database_name.clone(),
                 bytes: outcome.bytes,
                 page_size: outcome.page_size,
                 pages: outcome.pages,
@@ -450,10 +482,11 @@ impl Work<'_> {
             None => "not encrypted".to_owned(),
         };
         output::line(format_args!(
-            "Restored {} from set {} ({}): {}, {elapsed_s:.1} s, {sealed}",
+            "Restored {} from set {}, {}, of {}: {}, {elapsed_s:.1} s, {sealed}",
             path.display(),
             positions.join(" and "),
             kind_of(self.set),
+            self.set.database_name,
             size(outcome.bytes),
         ))?;
         if outcome.healed_blocks > 0 {

@@ -1,5 +1,6 @@
 //! `tdekit status`: whether and how databases are encrypted.
 
+use std::cell::LazyCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +10,9 @@ use serde::Serialize;
 use crate::error::CommandError;
 use tdekit_console::{ConsoleError, GlobalArgs, output, session};
 use tdekit_key_store::Unlocked;
-use tdekit_sqlite_convert::{Certificate, Encryption, Lazy, Status, Store, status};
+use tdekit_sqlite_convert::{
+    Certificate, Encryption, Known, Lazy, Status, Store, known_of, status,
+};
 
 /// Arguments of `status`.
 #[derive(Debug, Args)]
@@ -71,7 +74,14 @@ pub(crate) fn lazy_store(
     Store {
         store: Lazy::new(Box::new(move || session::open_store(global).map_err(said))),
         unlocked: Lazy::new(Box::new(move || open(global).map(Arc::new).map_err(said))),
+        known: LazyCell::new(Box::new(move || known_in(global))),
     }
+}
+
+/// The encrypted files that the key store knows; nothing where there is none.
+pub(crate) fn known_in(global: &GlobalArgs) -> Known {
+    let uses = session::open_store(global).ok().and_then(|store| store.uses().ok());
+    known_of(uses.unwrap_or_default())
 }
 
 fn print(listed: &Listed<'_>) -> Result<(), CommandError> {

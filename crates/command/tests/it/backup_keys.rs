@@ -44,7 +44,7 @@ fn a_set_opens_elsewhere_with_its_certificates_files_only() {
     assert!(told.contains("key store"), "{told}");
     away.ok([&restore[..], &["--certificate-file", text(&c), "--key-file", text(&k)]].concat());
     assert_eq!(rows(&to), 500);
-    let again = [&restore[..], &["--replace"]].concat();
+    let again = [&restore[..], &["--replace", "--database", "app.db"]].concat();
     let p12 = place().path("Second.p12");
     away.ok([&again[..], &["--pkcs12", text(&p12)]].concat());
     // A key that openssl took out of its password needs none.
@@ -65,37 +65,62 @@ fn a_set_opens_elsewhere_with_its_certificates_files_only() {
     let wrong = [&again[..], &["--pkcs12", text(&other)]].concat();
     let told = away.fails(3, wrong);
     assert!(told.contains("0x"), "{told}");
-    away.fails(3, [&restore[..], &["--certificate-file", text(&c)], &["--replace"]].concat());
+    away.fails(3, [&again[..], &["--certificate-file", text(&c)]].concat());
     away.set("TDEKIT_BACKUP_PASSWORD", "wrong");
     away.fails(3, [&again[..], &["--pkcs12", text(&p12)]].concat());
     assert_eq!(rows(&to), 500);
 }
 
 #[test]
-fn an_encrypted_database_elsewhere_needs_a_word() {
+fn one_command_restores_an_encrypted_database_on_a_new_machine() {
     let dir = Dir::new();
     let (path, media) = (dir.path("app.db"), dir.path("app.bak"));
     fill(&path, 200);
     encrypt(&path, &[]);
     backup(&path, &media, &[]);
-    let away = elsewhere();
     let p12 = place().path("AppCert.p12");
+    let mut away = elsewhere();
     let to = away.path("r.db");
-    let restore = ["restore", text(&media), "--to", text(&to), "--pkcs12", text(&p12)];
+    let restore = ["restore", text(&media), "--to", text(&to)];
+    // Nothing is given: it says what would open the set.
     let told = away.fails(3, restore);
-    assert!(told.contains("--certificate NAME") && told.contains("--plain"), "{told}");
-    assert!(!to.exists());
-    away.ok([&restore[..], &["--plain"]].concat());
-    assert!(is_plain(&to) && rows(&to) == 200);
-    // With a store of another certificate there, by its name.
+    assert!(told.contains("AppCert (0x") && told.contains("--pkcs12 FILE"), "{told}");
+    // Nothing opens the key store that would be made.
+    let with_key = [&restore[..], &["--pkcs12", text(&p12)]].concat();
+    let told = away.fails(3, &with_key);
+    for part in ["AppCert (0x", "TDEKIT_PASSWORD", "tdekit cert restore AppCert", "--plain"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!to.exists() && !away.store_file().exists());
+    let plain = away.path("plain.db");
+    let in_the_clear = ["restore", text(&media), "--to", text(&plain), "--pkcs12", text(&p12)];
+    away.ok([&in_the_clear[..], &["--plain"]].concat());
+    assert!(is_plain(&plain) && rows(&plain) == 200 && !away.store_file().exists());
+    // One command ends with a database that opens, encrypted by the certificate that was given.
+    away.set("TDEKIT_PASSWORD", "of the new machine");
+    let run = away.ok(&with_key);
+    assert!(run.err.contains("Made the key store") && run.err.contains("AppCert (0x"), "{run:?}");
+    assert!(is_encrypted(&to) && away.store_file().exists());
+    // The key store that is there now is used, and needs no files.
+    let second = away.path("second.db");
+    away.ok(["restore", text(&media), "--to", text(&second)]);
+    for restored in [&to, &second] {
+        away.ok(["decrypt", text(restored)]);
+        assert_eq!(rows(restored), 200);
+    }
+    // A key store of another certificate gets this one too, or is used by name.
     let mut other = Place::with_store();
     other.set("TDEKIT_BACKUP_PASSWORD", "backup");
     other.ok(["cert", "create", "Here"]);
     let to = other.path("r.db");
     let restore = ["restore", text(&media), "--to", text(&to), "--pkcs12", text(&p12)];
-    other.fails(3, restore);
     let run = other.ok([&restore[..], &["--certificate", "Here"]].concat());
     assert!(run.err.contains("certificate Here used for encrypting"), "{run:?}");
+    assert!(is_encrypted(&to));
+    let told = other.fails(1, [&restore[..], &["--replace"]].concat());
+    assert!(told.contains("--database 'app.db'"), "{told}");
+    let run = other.ok([&restore[..], &["--replace", "--database", "app.db"]].concat());
+    assert!(run.err.contains("Restored certificate AppCert"), "{run:?}");
     assert!(is_encrypted(&to));
     other.ok(["decrypt", text(&to)]);
     assert_eq!(rows(&to), 200);

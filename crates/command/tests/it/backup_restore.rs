@@ -270,3 +270,77 @@ fn what_writes_on_is_backed_up_as_it_was_at_one_moment() {
     assert_eq!(one::<i64>(&open(&restored), of), 0);
     assert!(one::<i64>(&open(&restored), "SELECT count(*) FROM pair") >= 4000);
 }
+
+/// A default never chooses between databases, and a set goes in the place of its own database.
+#[test]
+fn a_set_of_another_database_is_taken_by_name_only() {
+    let dir = Dir::new();
+    let (shop, hr, media) = (dir.path("shop.db"), dir.path("hr.db"), dir.path("all.bak"));
+    fill(&shop, 100);
+    fill(&hr, 30);
+    backup(&shop, &media, &[]);
+    backup(&hr, &media, &["--append"]);
+    let before = dump_of(&shop);
+    for more in [&[][..], &["--latest-readable"], &["--replace"]] {
+        let told = restore_fails(1, &media, &dir.path("x.db"), more);
+        assert!(told.contains("several databases: shop.db, hr.db"), "{told}");
+        assert!(told.contains("--database NAME"), "{told}");
+    }
+    // By position it is chosen, and still not put in another's place.
+    let told = restore_fails(1, &media, &shop, &["--position", "2", "--replace"]);
+    assert!(told.contains("is not the database of set 2, which is of hr.db"), "{told}");
+    assert_eq!(dump_of(&shop), before);
+    restore_fails(1, &media, &shop, &["--position", "2", "--database", "shop.db", "--replace"]);
+    let told = restore_fails(1, &media, &dir.path("x.db"), &["--database", "sales.db"]);
+    assert!(told.contains("no set of database sales.db"), "{told}");
+    assert_eq!(dump_of(&shop), before);
+    // The newest of one, though a set of another stands behind it.
+    open(&shop).execute_batch("DELETE FROM t").unwrap();
+    let run = restore(&media, &shop, &["--database", "shop.db", "--replace"]);
+    assert!(run.out.contains("from set 1, full, of shop.db"), "{run:?}");
+    assert_eq!(dump_of(&shop), before);
+    let by_path = ["--database", text(&hr), "--latest-readable"];
+    restore(&media, &dir.path("x.db"), &by_path);
+    assert_eq!(dump_of(&dir.path("x.db")), dump_of(&hr));
+    // A set that cannot be read may be a newer one of it.
+    let mut bytes = fs::read(&media).unwrap();
+    backup(&shop, &media, &["--append"]);
+    backup(&hr, &media, &["--append"]);
+    let whole = fs::read(&media).unwrap();
+    assert!(whole.starts_with(&bytes));
+    let at = bytes.len() + 40;
+    bytes.clone_from(&whole);
+    bytes[at] ^= 1;
+    fs::write(&media, &bytes).unwrap();
+    let y = dir.path("y.db");
+    restore_fails(4, &media, &y, &["--database", "shop.db"]);
+    assert!(!y.exists());
+    restore(&media, &y, &["--database", "shop.db", "--latest-readable"]);
+    assert_eq!(dump_of(&y), before);
+}
+
+/// Two directories may each have a database of one name.
+#[test]
+fn databases_of_one_name_are_told_apart_by_path_and_file_id() {
+    let dir = Dir::new();
+    let media = dir.path("all.bak");
+    let [a, b] = ["a", "b"].map(|tenant| {
+        fs::create_dir(dir.path(tenant)).unwrap();
+        dir.path(tenant).join("app.db")
+    });
+    for (at, path) in [&a, &b].into_iter().enumerate() {
+        fill(path, 10 + u32::try_from(at).unwrap());
+        encrypt(path, &[]);
+        backup(path, &media, if at == 0 { &[] } else { &["--append"] });
+    }
+    let told = restore_fails(1, &media, &dir.path("x.db"), &["--database", "app.db"]);
+    assert!(told.contains(text(&a)) && told.contains(text(&b)), "{told}");
+    let told = restore_fails(1, &media, &a, &["--position", "2", "--replace"]);
+    assert!(told.contains("is not the database of set 2"), "{told}");
+    restore(&media, &dir.path("x.db"), &["--database", text(&b)]);
+    // A database that was moved is the one that it was.
+    fs::create_dir(dir.path("c")).unwrap();
+    let moved = dir.path("c").join("moved.db");
+    fs::rename(&b, &moved).unwrap();
+    restore(&media, &moved, &["--position", "2", "--replace"]);
+}

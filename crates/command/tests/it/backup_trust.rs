@@ -352,7 +352,7 @@ fn what_others_put_beside_backups_and_keys_is_not_written_through() {
     place().ok(backup(&path, &media, &[]));
     place().ok(backup(&path, &media, &["--append"]));
     for form in [&[][..], &["--certificate", "AppCert"], &["--replace", "--plain"]] {
-        let args = ["restore", text(&media), "--to", text(&restored)];
+        let args = ["restore", text(&media), "--database", "app.db", "--to", text(&restored)];
         if !form.contains(&"--replace") {
             let _ = fs::remove_file(&restored);
         }
@@ -397,7 +397,8 @@ fn what_anybody_can_have_made_takes_no_encrypted_database_s_place() {
     // What others make with our certificate: unsigned, and signed by one of their own.
     theirs.ok(["cert", "restore", "AppCert", "--in", text(&c)]);
     theirs.ok(["cert", "create", "Evil"]);
-    let evil = dir.path("evil.db");
+    fs::create_dir(dir.path("evil")).unwrap();
+    let evil = dir.path("evil/app.db");
     fill(&evil, 3);
     let (unsigned, foreign) = (dir.path("unsigned.bak"), dir.path("foreign.bak"));
     let run = theirs.ok(backup(&evil, &unsigned, &["--certificate", "AppCert"]));

@@ -110,7 +110,7 @@ fn each_fault_is_named_and_weighed() {
     assert_eq!(findings(&path).0, 4);
     fs::write(&path, b"some text that is no database").unwrap();
     let (code, found, _) = findings(&path);
-    assert_eq!((code, found), (4, vec![named("unreadable", "damaged")]));
+    assert_eq!((code, found), (4, vec![named("lost", "damaged")]));
     fs::write(&path, &whole).unwrap();
     assert_eq!(findings(&path).0, 0);
 }
@@ -252,4 +252,54 @@ fn names_that_are_no_utf8_are_in_the_json() {
             serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{command}: {run:?}"));
         assert!(told.to_string().contains("x\u{fffd}.db"), "{command}: {told}");
     }
+}
+
+/// A verdict on an estate begins with what is known to belong to it.
+#[test]
+fn what_the_key_store_knows_and_is_not_there_is_a_finding() {
+    let dir = Dir::new();
+    let names = ["emptied.db", "cut.db", "overwritten.db", "gone.db", "whole.db"];
+    for name in names {
+        fill(&dir.path(name), 200);
+        encrypt(&dir.path(name), &[]);
+    }
+    // The key store knows media sets too.
+    let (whole, set) = (dir.path("whole.db"), dir.path("whole.bak"));
+    place().ok([Path::new("backup"), &whole, Path::new("--to"), &set]);
+    assert_eq!(doctor(&[&dir.path("")]).code, 0);
+    fs::write(dir.path("emptied.db"), "").unwrap();
+    let cut = fs::OpenOptions::new().write(true).open(dir.path("cut.db")).unwrap();
+    cut.set_len(HEADER_AREA as u64).unwrap();
+    let mut bytes = fs::read(dir.path("overwritten.db")).unwrap();
+    bytes[..HEADER_AREA].fill(7);
+    fs::write(dir.path("overwritten.db"), bytes).unwrap();
+    fs::remove_file(dir.path("gone.db")).unwrap();
+    let problems = [
+        ("emptied.db", "is empty, and the key store knows"),
+        ("cut.db", "ends behind its header"),
+        ("overwritten.db", "is not a database, and the key store knows"),
+        ("gone.db", "is gone, and the key store knows"),
+    ];
+    // By the directory.
+    for command in ["doctor", "audit"] {
+        let run = place().run([Path::new(command), &dir.path("")]);
+        assert_eq!(run.code, if command == "doctor" { 4 } else { 1 }, "{run:?}");
+        for (name, problem) in problems.iter().filter(|(name, _)| *name != "gone.db") {
+            assert!(run.out.contains(name) && run.out.contains(problem), "{name}: {run:?}");
+        }
+        assert!(!run.out.contains("whole.bak"), "{run:?}");
+    }
+    // By name; and a backup is not made of what is left.
+    for (name, problem) in problems {
+        let path = dir.path(name);
+        let run = doctor(&[&path]);
+        assert!(run.code == 4 && run.out.contains(problem), "{run:?}");
+        let run = place().run([Path::new("audit"), &path]);
+        assert!(run.code == 1 && run.out.contains(problem), "{run:?}");
+        let media = dir.path("x.bak");
+        let run = place().run([Path::new("backup"), &path, Path::new("--to"), &media]);
+        assert_eq!(run.code, if name == "gone.db" { 7 } else { 4 }, "{run:?}");
+        assert!(!media.exists(), "{name}");
+    }
+    assert_eq!(doctor(&[&dir.path("whole.db")]).code, 0);
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use tdekit_key_store::{iso8601, now_seconds};
 
 use crate::error::DatabaseError;
+use crate::known::problem;
 use crate::status::{Encryption, Status, Store, status};
 
 const DAY_S: i64 = 24 * 3600;
@@ -36,7 +37,7 @@ pub struct Audited {
 /// A rule that a database breaks.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Breach {
-    /// Its name, for programs: `plain`, `unreadable`, `header`, `key-age`, `key-change`,
+    /// Its name, for programs: `plain`, `lost`, `unreadable`, `header`, `key-age`, `key-change`,
     /// `certificate-unknown`, `certificate-expired`, `certificate-not-backed-up`.
     pub what: &'static str,
     /// The same in words.
@@ -52,7 +53,12 @@ pub fn audit(name: &Path, store: &Store<'_>, policy: Policy) -> Audited {
     };
     let path = name.to_owned();
     let mut found = Audited { path, status: None, key_age_days: None, breaches: Vec::new() };
+    let problem = problem(&told, store);
+    if let Some(problem) = problem {
+        found.breach("lost", format!("the file {problem}"));
+    }
     match &told.encryption {
+        None if problem.is_some() => {}
         None => found.breach("plain", "it is not encrypted".to_owned()),
         Some(encryption) => found.judge(encryption, policy, now_seconds()),
     }
@@ -65,7 +71,7 @@ impl Audited {
     #[must_use]
     pub fn unread(path: PathBuf, error: &DatabaseError) -> Self {
         let mut found = Self { path, status: None, key_age_days: None, breaches: Vec::new() };
-        found.breach("unreadable", error.to_string());
+        found.breach(error.what(), error.to_string());
         found
     }
 

@@ -32,6 +32,14 @@ pub enum DatabaseError {
         /// The file.
         path: PathBuf,
     },
+    /// What is left of an encrypted database.
+    #[error("{} {problem}", .path.display())]
+    Lost {
+        /// The file, or where it was.
+        path: PathBuf,
+        /// The fault in words.
+        problem: &'static str,
+    },
     /// There is nothing to encrypt.
     #[error("{} is encrypted already", .path.display())]
     AlreadyEncrypted {
@@ -323,7 +331,9 @@ impl DatabaseError {
             | Self::NoKeyChange { .. }
             | Self::OtherKeyChange { .. }
             | Self::Interrupted => Kind::Refused,
-            Self::NotADatabase { .. } | Self::Verification { .. } => Kind::Damaged,
+            Self::NotADatabase { .. } | Self::Lost { .. } | Self::Verification { .. } => {
+                Kind::Damaged
+            }
             Self::InUse { .. }
             | Self::WithoutExtension { .. }
             | Self::Converting { .. }
@@ -340,6 +350,15 @@ impl DatabaseError {
             Self::Freshness { source, .. } => source.kind(),
             Self::Sqlite { source, .. } => sqlite_kind(source),
             Self::Store(source) => source.kind(),
+        }
+    }
+
+    /// The name, for programs, of the finding that a database of which this is said is.
+    #[must_use]
+    pub fn what(&self) -> &'static str {
+        match self {
+            Self::Lost { .. } => "lost",
+            _ => "unreadable",
         }
     }
 

@@ -14,6 +14,7 @@ use crate::copy::stand_in_for_collations;
 use crate::error::{DatabaseError, io_error};
 use crate::ffi::{last_vfs_error, register};
 use crate::inspect::{FileKind, read_area};
+use crate::known::problem;
 use crate::source::{pragma, refuse_odd_sides};
 use crate::status::{Encryption, Status, Store, status};
 use crate::versions::pages_by_key_version;
@@ -44,7 +45,8 @@ pub struct Examination {
 /// A fault, or a risk that somebody should know of.
 #[derive(Debug, Serialize)]
 pub struct Finding {
-    /// Its name, for programs: `page`, `structure`, `header`, `key`, `certificate`, `unreadable`.
+    /// Its name, for programs: `page`, `structure`, `header`, `key`, `certificate`, `lost`,
+    /// `unreadable`.
     pub what: &'static str,
     /// Its weight: damage, a key that does not open, input or output, or a risk
     /// ([`Kind::Refused`]).
@@ -81,6 +83,9 @@ pub fn examine(
         damaged_pages: 0,
         pages_by_key_version: BTreeMap::new(),
     };
+    if let Some(problem) = problem(&found.status, store) {
+        found.add("lost", Kind::Damaged, format!("the file {problem}"));
+    }
     let opens = found.status.encryption.as_ref().is_none_or(|encryption| encryption.key_opens);
     if opens {
         if let Ok(unlocked) = &*store.unlocked {

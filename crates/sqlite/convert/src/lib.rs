@@ -20,6 +20,7 @@ mod holders;
 mod import;
 mod inspect;
 mod keep;
+mod known;
 mod logged;
 mod online;
 mod origin;
@@ -52,6 +53,7 @@ pub use freshness::{
 pub use holders::Holder;
 pub use import::{Imported, import, importable_in};
 pub use inspect::{FileKind, certificates_of, header_of, open_header, read_area, wrapped_of};
+pub use known::{Known, known_of, lost_in, refuse_lost};
 pub use logged::audited_target;
 pub use online::{Online, encrypt_online};
 pub use origin::Origin;

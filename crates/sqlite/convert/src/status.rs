@@ -17,6 +17,7 @@ use tdekit_sqlite_page::{Header, PageCodec, PageSize, SLOT_COUNT, SLOT_LEN};
 
 use crate::error::{DatabaseError, io_error};
 use crate::inspect::{FileKind, header_of, open_header, read_area, serving_slots, wrapped_of};
+use crate::known::{Known, lost};
 use crate::source::database_path;
 use crate::system::SystemSqlite;
 use crate::target::with_suffix;
@@ -142,6 +143,8 @@ pub struct Store<'a> {
     pub store: Lazy<'a, KeyStore>,
     /// The store with its master key open, or why it does not open.
     pub unlocked: Lazy<'a, Arc<Unlocked>>,
+    /// The encrypted files that the store knows; none where it cannot be read.
+    pub known: LazyCell<Known, Box<dyn FnOnce() -> Known + 'a>>,
 }
 
 /// A value that is made on first use, or the reason why it cannot be, in words.
@@ -150,8 +153,13 @@ pub type Lazy<'a, T> = LazyCell<Result<T, String>, Box<dyn FnOnce() -> Result<T,
 /// Reads the state of the database `name`. Takes no lock and changes nothing.
 ///
 /// # Errors
-/// `NotAFile`, `NotADatabase`, `Header` when neither slot is intact, `Io`.
+/// `Lost` for one that the store knows and that is no more; `NotAFile`, `NotADatabase`, `Header`
+/// when neither slot is intact, `Io`.
 pub fn status(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
+    facts(name, store).map_err(|error| lost(name, error, store))
+}
+
+fn facts(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
     let path = database_path(name)?;
     let file = fs::File::open(&path).map_err(io_error("open", &path))?;
     let area = read_area(&file).map_err(io_error("read", &path))?;

@@ -10,7 +10,7 @@ use tdekit_key_store::{CertificateInfo, KeyStore, StoreError, Unlocked, iso8601,
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_convert::{
     DatabaseError, FileKind, certificates_of, database_path, file_uri, io_error, open_header,
-    read_area, refuse_odd_sides, register,
+    read_area, refuse_lost, refuse_odd_sides, register,
 };
 
 use crate::inherit::Inherited;
@@ -109,7 +109,7 @@ pub fn look(name: &Path) -> Result<(PathBuf, Vec<u8>), RunError> {
 /// `unlock` gives.
 ///
 /// # Errors
-/// `NotADatabase`, those of the key store and of SQLite.
+/// `NotADatabase`, `Lost`, those of the key store and of SQLite.
 pub fn open<E: From<RunError>>(
     path: PathBuf,
     area: &[u8],
@@ -118,6 +118,7 @@ pub fn open<E: From<RunError>>(
     let failed = |error: DatabaseError| E::from(error.into());
     register().map_err(DatabaseError::sqlite("prepare to open", &path, None)).map_err(failed)?;
     refuse_odd_sides(&path).map_err(failed)?;
+    refuse_lost(&path, area, false).map_err(failed)?;
     let (mut unlocked, mut encrypted, mut key_version) = (None, None, None);
     match FileKind::of(area) {
         FileKind::Plain | FileKind::Empty => {}

@@ -1,0 +1,105 @@
+//! Encrypted databases that are not there as they were: emptied, cut behind their header,
+//! overwritten, or gone. A search for databases finds none of them, and the key store knows them.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use tdekit_key_store::{SERVER_KEYS_FILE_NAME, Use};
+use tdekit_sqlite_page::HEADER_AREA_LEN;
+
+use crate::error::DatabaseError;
+use crate::inspect::{FileKind, read_area};
+use crate::status::{Status, Store};
+use crate::target::with_suffix;
+
+const EMPTY: &str = "is empty, and the key store knows an encrypted file there";
+const CUT: &str = "ends behind its header: none of its pages is there";
+const GONE: &str = "is gone, and the key store knows an encrypted file there";
+const OVERWRITTEN: &str = "is not a database, and the key store knows an encrypted file there";
+
+/// With what each of our binary files begins.
+const OUR_MAGIC: &[u8] = b"tdekit ";
+
+/// The paths of encrypted files that a key store knows: databases, media sets, keys of servers.
+pub type Known = BTreeSet<PathBuf>;
+
+/// Makes it of what the store says.
+#[must_use]
+pub fn known_of(uses: Vec<Use>) -> Known {
+    uses.into_iter().map(|each| each.path).collect()
+}
+
+/// Files in and below `directory` that the store knows as encrypted, and that are neither databases
+/// nor other files of ours any more. What is gone is not among them: media sets of backups are
+/// known too, and are moved away every day.
+#[must_use]
+pub fn lost_in(directory: &Path, store: &Store<'_>) -> Vec<PathBuf> {
+    let Ok(directory) = fs::canonicalize(directory) else { return Vec::new() };
+    let below = store.known.iter().filter(|path| path.starts_with(&directory));
+    below.filter(|path| is_overwritten(path)).cloned().collect()
+}
+
+/// Fails for what is left of an encrypted database at `path`, whose file begins with `area`.
+/// `is_known` is whether the key store knows one there.
+///
+/// # Errors
+/// `Lost`.
+pub fn refuse_lost(path: &Path, area: &[u8], is_known: bool) -> Result<(), DatabaseError> {
+    let has_log = fs::metadata(with_suffix(path, "-wal")).is_ok_and(|log| log.len() > 0);
+    let len = fs::metadata(path).map_or(0, |file| file.len());
+    problem_of(FileKind::of(area), (len, has_log), is_known)
+        .map_or(Ok(()), |problem| Err(DatabaseError::Lost { path: path.to_owned(), problem }))
+}
+
+/// What is wrong with a database of which the facts are known, in words.
+pub(crate) fn problem(status: &Status, store: &Store<'_>) -> Option<&'static str> {
+    let has_log = status.wal_bytes.is_some_and(|bytes| bytes > 0);
+    let (kind, is_known) = match (&status.encryption, status.page_size) {
+        (Some(_), _) => (FileKind::Encrypted, true),
+        (None, None) => (FileKind::Empty, store.known.contains(&status.path)),
+        (None, Some(_)) => (FileKind::Plain, false),
+    };
+    problem_of(kind, (status.size_bytes, has_log), is_known)
+}
+
+/// The error of what cannot be opened as a database: it says so where an encrypted one was known.
+pub(crate) fn lost(name: &Path, error: DatabaseError, store: &Store<'_>) -> DatabaseError {
+    let problem = match &error {
+        DatabaseError::NotADatabase { .. } => OVERWRITTEN,
+        DatabaseError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => GONE,
+        _ => return error,
+    };
+    let Some(path) = resolved(name).filter(|path| store.known.contains(path)) else {
+        return error;
+    };
+    DatabaseError::Lost { path, problem }
+}
+
+fn problem_of(kind: FileKind, (len, has_log): (u64, bool), is_known: bool) -> Option<&'static str> {
+    match kind {
+        FileKind::Empty if is_known => Some(EMPTY),
+        FileKind::Other if is_known => Some(OVERWRITTEN),
+        FileKind::Encrypted if len <= HEADER_AREA_LEN && !has_log => Some(CUT),
+        _ => None,
+    }
+}
+
+/// The resolved path of a file that need not be there.
+fn resolved(name: &Path) -> Option<PathBuf> {
+    if let Ok(path) = fs::canonicalize(name) {
+        return Some(path);
+    }
+    let parent = name.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(fs::canonicalize(parent).ok()?.join(name.file_name()?))
+}
+
+/// Whether a file is there that is neither a database nor begins as a file of ours.
+fn is_overwritten(path: &Path) -> bool {
+    let Ok(area) = File::open(path).and_then(|file| read_area(&file)) else { return false };
+    match FileKind::of(&area) {
+        FileKind::Empty => true,
+        FileKind::Other => !area.starts_with(OUR_MAGIC) && !path.ends_with(SERVER_KEYS_FILE_NAME),
+        FileKind::Plain | FileKind::Encrypted => false,
+    }
+}
