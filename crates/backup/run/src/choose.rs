@@ -19,7 +19,7 @@ pub struct PassedOver {
     pub reason: String,
 }
 
-/// What the user said of the set.
+/// The set that the user asks for: by position, by database, by both or by neither.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Choice<'a> {
     /// Its place in the media set.
@@ -60,7 +60,7 @@ pub fn named_or_newest<'a>(
 }
 
 /// The last set that the choice allows; `last` is the newest of all. Sets behind the one that is
-/// taken are of other databases: each of them has to be there to say so.
+/// taken have to be of other databases: one that cannot be read may be of this one.
 fn newest_allowed<'a>(
     media: &'a Media,
     choice: Choice<'_>,

@@ -121,7 +121,7 @@ pub enum RunError {
         /// How many sets there are.
         sets: u32,
     },
-    /// Nothing says which database is meant.
+    /// The media set holds several databases, and none was named.
     #[error("{media} holds sets of several databases: {}", .databases.join(", "))]
     SeveralDatabases {
         /// The media.
@@ -129,7 +129,7 @@ pub enum RunError {
         /// Names; paths where databases have one name.
         databases: Vec<String>,
     },
-    /// There is no set of such a database.
+    /// The media set has no set of the database that was named.
     #[error("{media} holds no set of database {database}, or not at that position")]
     NoSuchDatabase {
         /// The media.

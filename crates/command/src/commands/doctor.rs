@@ -118,7 +118,8 @@ fn one(path: PathBuf, store: &Store<'_>) -> Result<Listed, CommandError> {
 impl Listed {
     fn failed(path: PathBuf, error: &DatabaseError) -> Self {
         let told = error.to_string();
-        let finding = Finding { what: error.what(), kind: error.kind(), message: told.clone() };
+        let finding =
+            Finding { what: error.finding_name(), kind: error.kind(), message: told.clone() };
         Self::Failed { path, error: told, findings: vec![finding] }
     }
 

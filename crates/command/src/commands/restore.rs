@@ -208,12 +208,13 @@ impl RestoreArgs {
     }
 }
 
-/// Where there is no key store, the certificates that would open the set.
+/// Names the certificates that would open the set, if the error is that there is no key store.
 fn without_store(error: CommandError, set: &SetInfo) -> CommandError {
     match error {
         CommandError::Console(ConsoleError::Store(StoreError::Missing { .. })) => {
-            let told = |it: &Recipient| format!("{} ({})", it.name, thumbprint(&it.wrapped.sha256));
-            let certificates = set.recipients.iter().map(told).collect();
+            let named =
+                |it: &Recipient| format!("{} ({})", it.name, thumbprint(&it.wrapped.sha256));
+            let certificates = set.recipients.iter().map(named).collect();
             RunError::NoStoreHere { position: set.position, certificates }.into()
         }
         error => error,

@@ -71,7 +71,7 @@ impl Audited {
     #[must_use]
     pub fn unread(path: PathBuf, error: &DatabaseError) -> Self {
         let mut found = Self { path, status: None, key_age_days: None, breaches: Vec::new() };
-        found.breach(error.what(), error.to_string());
+        found.breach(error.finding_name(), error.to_string());
         found
     }
 

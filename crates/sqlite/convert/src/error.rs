@@ -353,9 +353,9 @@ impl DatabaseError {
         }
     }
 
-    /// The name, for programs, of the finding that a database of which this is said is.
+    /// The name, for programs, of the finding that this error becomes.
     #[must_use]
-    pub fn what(&self) -> &'static str {
+    pub fn finding_name(&self) -> &'static str {
         match self {
             Self::Lost { .. } => "lost",
             _ => "unreadable",

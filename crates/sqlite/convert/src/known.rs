@@ -18,21 +18,21 @@ const CUT: &str = "ends behind its header: none of its pages is there";
 const GONE: &str = "is gone, and the key store knows an encrypted file there";
 const OVERWRITTEN: &str = "is not a database, and the key store knows an encrypted file there";
 
-/// With what each of our binary files begins.
+/// The first bytes of each of our binary files.
 const OUR_MAGIC: &[u8] = b"tdekit ";
 
 /// The paths of encrypted files that a key store knows: databases, media sets, keys of servers.
 pub type Known = BTreeSet<PathBuf>;
 
-/// Makes it of what the store says.
+/// The paths of a key store's uses.
 #[must_use]
 pub fn known_of(uses: Vec<Use>) -> Known {
     uses.into_iter().map(|each| each.path).collect()
 }
 
 /// Files in and below `directory` that the store knows as encrypted, and that are neither databases
-/// nor other files of ours any more. What is gone is not among them: media sets of backups are
-/// known too, and are moved away every day.
+/// nor other files of ours. Files that are gone are not among them: the store knows media sets of
+/// backups too, and these are moved away every day.
 #[must_use]
 pub fn lost_in(directory: &Path, store: &Store<'_>) -> Vec<PathBuf> {
     let Ok(directory) = fs::canonicalize(directory) else { return Vec::new() };
@@ -40,7 +40,7 @@ pub fn lost_in(directory: &Path, store: &Store<'_>) -> Vec<PathBuf> {
     below.filter(|path| is_overwritten(path)).cloned().collect()
 }
 
-/// Fails for what is left of an encrypted database at `path`, whose file begins with `area`.
+/// Fails if only a remnant of an encrypted database is at `path`, whose file begins with `area`.
 /// `is_known` is whether the key store knows one there.
 ///
 /// # Errors
@@ -52,7 +52,7 @@ pub fn refuse_lost(path: &Path, area: &[u8], is_known: bool) -> Result<(), Datab
         .map_or(Ok(()), |problem| Err(DatabaseError::Lost { path: path.to_owned(), problem }))
 }
 
-/// What is wrong with a database of which the facts are known, in words.
+/// The fault of a file whose facts show a remnant of an encrypted database, in words.
 pub(crate) fn problem(status: &Status, store: &Store<'_>) -> Option<&'static str> {
     let has_log = status.wal_bytes.is_some_and(|bytes| bytes > 0);
     let (kind, is_known) = match (&status.encryption, status.page_size) {
@@ -63,7 +63,7 @@ pub(crate) fn problem(status: &Status, store: &Store<'_>) -> Option<&'static str
     problem_of(kind, (status.size_bytes, has_log), is_known)
 }
 
-/// The error of what cannot be opened as a database: it says so where an encrypted one was known.
+/// The error `Lost` in place of `error`, if the key store knows an encrypted file at `name`.
 pub(crate) fn lost(name: &Path, error: DatabaseError, store: &Store<'_>) -> DatabaseError {
     let problem = match &error {
         DatabaseError::NotADatabase { .. } => OVERWRITTEN,

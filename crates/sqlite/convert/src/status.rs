@@ -153,8 +153,8 @@ pub type Lazy<'a, T> = LazyCell<Result<T, String>, Box<dyn FnOnce() -> Result<T,
 /// Reads the state of the database `name`. Takes no lock and changes nothing.
 ///
 /// # Errors
-/// `Lost` for one that the store knows and that is no more; `NotAFile`, `NotADatabase`, `Header`
-/// when neither slot is intact, `Io`.
+/// `Lost` if the store knows the file and it is gone or overwritten; `NotAFile`, `NotADatabase`,
+/// `Header` when neither slot is intact, `Io`.
 pub fn status(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
     facts(name, store).map_err(|error| lost(name, error, store))
 }
