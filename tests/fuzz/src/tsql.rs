@@ -52,6 +52,11 @@ impl Sink for Nowhere {
     fn cancel_flag(&self) -> std::sync::Arc<std::sync::atomic::AtomicBool> {
         std::sync::Arc::default()
     }
+
+    fn waiting(&self, wait: &mut dyn FnMut()) -> bool {
+        wait();
+        true
+    }
 }
 
 fn session() -> Box<dyn Session> {

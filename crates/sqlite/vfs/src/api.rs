@@ -156,6 +156,40 @@ impl Api {
         Some(unsafe { CStr::from_ptr(name) }.to_owned())
     }
 
+    /// Whether a statement of `db` runs, or has not been run to its end.
+    pub(crate) fn runs_statement(self, db: *mut Sqlite3) -> bool {
+        let next = |statement: *mut c_void| {
+            let f = slot::NEXT_STMT;
+            call!(self, f, fn(*mut Sqlite3, *mut c_void) -> *mut c_void, db, statement)
+                .filter(|next| !next.is_null())
+        };
+        let busy = |statement: &*mut c_void| {
+            call!(self, slot::STMT_BUSY, fn(*mut c_void) -> c_int, *statement).unwrap_or(1) != 0
+        };
+        std::iter::successors(next(std::ptr::null_mut()), |at| next(*at)).any(|at| busy(&at))
+    }
+
+    /// Whether the connection that `db` points to runs nothing and is in no transaction, and no
+    /// other thread uses it. `db` is what SQLite passed with `FCNTL_PDB` for a file that is open
+    /// until this returns, or null.
+    pub(crate) fn is_at_rest(self, db: *mut *mut Sqlite3) -> bool {
+        // SAFETY: SQLite keeps the place as long as the file is open.
+        let Some(db) = (unsafe { db.as_ref() }).copied().filter(|db| !db.is_null()) else {
+            return false;
+        };
+        let mutex = call!(self, slot::DB_MUTEX, fn(*mut Sqlite3) -> *mut c_void, db);
+        let mutex = mutex.unwrap_or(std::ptr::null_mut());
+        // It is this thread's already where it is in a call of the connection.
+        let taken = call!(self, slot::MUTEX_TRY, fn(*mut c_void) -> c_int, mutex);
+        if taken != Some(ffi::OK) {
+            return false;
+        }
+        let autocommit = call!(self, slot::GET_AUTOCOMMIT, fn(*mut Sqlite3) -> c_int, db);
+        let rests = autocommit.is_some_and(|on| on != 0) && !self.runs_statement(db);
+        call!(self, slot::MUTEX_LEAVE, fn(*mut c_void), mutex);
+        rests
+    }
+
     /// Where SQLite keeps the names of the journal and the WAL of a main database.
     ///
     /// # Safety

@@ -44,6 +44,8 @@ pub(crate) const OPEN_SUPER_JOURNAL: c_int = 0x4000;
 pub(crate) const OPEN_WAL: c_int = 0x80000;
 
 pub(crate) const ACCESS_EXISTS: c_int = 0;
+/// SQLite's own VFS takes an empty file for none with [`ACCESS_EXISTS`], not with this.
+pub(crate) const ACCESS_READWRITE: c_int = 1;
 
 pub(crate) const LOCK_NONE: c_int = 0;
 pub(crate) const LOCK_SHARED: c_int = 1;
@@ -52,6 +54,7 @@ pub(crate) const LOCK_EXCLUSIVE: c_int = 4;
 
 pub(crate) const SHM_UNLOCK: c_int = 1;
 pub(crate) const SHM_LOCK: c_int = 2;
+pub(crate) const SHM_SHARED: c_int = 4;
 pub(crate) const SHM_EXCLUSIVE: c_int = 8;
 /// The slot of the WAL index's locks that a writer holds (SQLite's WAL format, 2.3.1).
 pub(crate) const WAL_WRITE_LOCK: c_int = 0;
@@ -178,17 +181,23 @@ pub(crate) const API_ENTRIES: usize = 266;
 /// Positions in `sqlite3_api_routines`.
 pub(crate) mod slot {
     pub(crate) const FREE: usize = 58;
+    pub(crate) const GET_AUTOCOMMIT: usize = 60;
     pub(crate) const LIBVERSION: usize = 66;
     pub(crate) const LIBVERSION_NUMBER: usize = 67;
     pub(crate) const MPRINTF: usize = 69;
     pub(crate) const RESULT_NULL: usize = 84;
     pub(crate) const RESULT_TEXT: usize = 85;
     pub(crate) const FILE_CONTROL: usize = 127;
+    pub(crate) const MUTEX_LEAVE: usize = 133;
+    pub(crate) const MUTEX_TRY: usize = 134;
     pub(crate) const VFS_FIND: usize = 141;
     pub(crate) const VFS_REGISTER: usize = 142;
     pub(crate) const CONTEXT_DB_HANDLE: usize = 149;
+    pub(crate) const NEXT_STMT: usize = 152;
     pub(crate) const CREATE_FUNCTION_V2: usize = 162;
+    pub(crate) const DB_MUTEX: usize = 164;
     pub(crate) const LOG: usize = 167;
+    pub(crate) const STMT_BUSY: usize = 184;
     pub(crate) const URI_PARAMETER: usize = 189;
     pub(crate) const AUTO_EXTENSION: usize = 192;
     pub(crate) const URI_KEY: usize = 245;

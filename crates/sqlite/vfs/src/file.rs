@@ -15,6 +15,7 @@ use crate::functions::remember;
 use crate::kind::Kind;
 use crate::opened;
 use crate::plain::device_characteristics;
+use crate::reading;
 use crate::shared::Shared;
 
 /// Our file. SQLite allocates it together with the memory behind it, where the VFS below keeps
@@ -183,7 +184,19 @@ unsafe fn with_state(
     match catch_unwind(AssertUnwindSafe(act)) {
         Ok(Ok(code)) => code,
         Ok(Err(VfsError::Base(code))) => code,
-        Ok(Err(error)) => report(api, &error, write, db),
+        Ok(Err(error)) => {
+            // SAFETY: this function's own contract.
+            if let Some(state) = unsafe { state_of(file) } {
+                state.origin.refuse();
+            }
+            let code = report(api, &error, write, db);
+            // A program that copies may never have had the target's connection: `.backup` of the
+            // shell makes one of its own.
+            if let Some(source) = db.and_then(|db| reading::copied_by(api, db)) {
+                remember(Some(source), &format!("tdekit: {error}"));
+            }
+            code
+        }
         Err(_) => ffi::IOERR,
     }
 }
@@ -208,14 +221,20 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
     opened::remove(file);
     let ours: *mut TdeFile = file.cast();
     // SAFETY: SQLite closes a file that we opened, once; the state came from `Box::into_raw`.
-    let state = unsafe {
+    let mut state = unsafe {
         let state = std::mem::replace(&mut (*ours).state, std::ptr::null_mut());
         if state.is_null() {
             return ffi::OK;
         }
         Box::from_raw(state)
     };
-    match catch_unwind(AssertUnwindSafe(|| drop(state))) {
+    let end = || {
+        let State { kind, origin, .. } = &mut *state;
+        // A file that stays is no harm.
+        let _stays = kind.base(|base| origin.remove_refused(base));
+        drop(state);
+    };
+    match catch_unwind(AssertUnwindSafe(end)) {
         Ok(()) => ffi::OK,
         Err(_) => ffi::IOERR,
     }
@@ -287,7 +306,12 @@ unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
     let act = |state: &mut State| {
         match &mut state.kind {
             Kind::Plain(_) => follow::lock(file, state, level)?,
-            Kind::Main(main) => main.lock(level)?,
+            Kind::Main(main) => {
+                main.lock(level)?;
+                if level == ffi::LOCK_SHARED {
+                    reading::begin(file, state.db, main.shared.live.file());
+                }
+            }
             Kind::New(new) => {
                 if let Some(decided) = new.lock(file, level)? {
                     opened::decided(file, matches!(decided, Kind::Main(_)));
@@ -306,7 +330,11 @@ unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
 
 unsafe extern "C" fn unlock(file: *mut File, level: c_int) -> c_int {
     // SAFETY: SQLite calls methods on our open file.
-    unsafe { with(file, true, |kind| kind.unlock(level).map(|()| ffi::OK)) }
+    let code = unsafe { with(file, true, |kind| kind.unlock(level).map(|()| ffi::OK)) };
+    if level == ffi::LOCK_NONE {
+        reading::end(file);
+    }
+    code
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut File, out: *mut c_int) -> c_int {
@@ -405,9 +433,22 @@ unsafe extern "C" fn shm_map(
     unsafe { with_state(file, false, act) }
 }
 
+/// A reader of the log takes and gives back one of its index's shared locks by these.
+const READ_LOCK: c_int = ffi::SHM_LOCK | ffi::SHM_SHARED;
+const READ_UNLOCK: c_int = ffi::SHM_UNLOCK | ffi::SHM_SHARED;
+
 unsafe extern "C" fn shm_lock(file: *mut File, offset: c_int, n: c_int, flags: c_int) -> c_int {
     let act = |state: &mut State| match &mut state.kind {
-        Kind::Main(main) => main.shm_lock(offset, n, flags),
+        Kind::Main(main) => {
+            let code = main.shm_lock(offset, n, flags)?;
+            match flags {
+                _ if code != ffi::OK => {}
+                READ_LOCK => reading::begin(file, state.db, main.shared.live.file()),
+                READ_UNLOCK => reading::end(file),
+                _ => {}
+            }
+            Ok(code)
+        }
         Kind::Plain(_) => follow::shm_lock(file, state, (offset, n, flags)),
         other => other.base(|base| base.shm_lock(offset, n, flags)),
     };

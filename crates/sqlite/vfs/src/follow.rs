@@ -16,6 +16,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::rc::Rc;
 use std::sync::{Arc, Once};
 
+use tdekit_sqlite_page::HEADER_AREA_LEN;
+
 use crate::VfsError;
 use crate::api::Api;
 use crate::base::BaseFile;
@@ -27,6 +29,7 @@ use crate::new_db::{Request, existing};
 use crate::opened;
 use crate::passage;
 use crate::plain::PlainFile;
+use crate::reading::{self, Source};
 use crate::vfs::{keyring_of, kind_of};
 
 /// What only a file that is made or owned by the call that opens it has.
@@ -48,6 +51,9 @@ pub(crate) struct Origin {
     held: u32,
     /// Whether SQLite has not looked since whether the file was changed.
     fresh: bool,
+    /// Opening it made the file, and then something was refused.
+    is_made: bool,
+    is_refused: bool,
     /// The file as it was before; its mapping is SQLite's.
     before: Option<BaseFile>,
     /// Where the VFS below keeps the file that was opened later. Goes after the file.
@@ -55,7 +61,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    pub(crate) fn new(below: *mut Vfs, name: *const c_char, flags: c_int) -> Self {
+    pub(crate) fn new(below: *mut Vfs, name: *const c_char, flags: c_int, is_made: bool) -> Self {
         Self {
             below,
             name,
@@ -64,9 +70,36 @@ impl Origin {
             region_len: 0,
             held: 0,
             fresh: false,
+            is_made,
+            is_refused: false,
             before: None,
             memory: Vec::new(),
         }
+    }
+
+    /// Something that the connection wanted of the file was refused.
+    pub(crate) fn refuse(&mut self) {
+        self.is_refused = true;
+    }
+
+    /// Before the file is closed: deletes it where opening it made it, something was refused, it
+    /// has no page, and nobody else uses it. A program that copies would take it for a copy.
+    pub(crate) fn remove_refused(&self, base: &mut BaseFile) -> Result<(), VfsError> {
+        if !(self.is_made && self.is_refused) || base.size()? > HEADER_AREA_LEN {
+            return Ok(());
+        }
+        for level in [ffi::LOCK_SHARED, ffi::LOCK_RESERVED, ffi::LOCK_EXCLUSIVE] {
+            base.lock(level)?;
+        }
+        // SAFETY: the VFS below is registered.
+        let delete = unsafe { (*self.below).delete };
+        if let Some(delete) = delete
+            && base.size()? <= HEADER_AREA_LEN
+        {
+            // SAFETY: SQLite's name lives until the file is closed.
+            unsafe { delete(self.below, self.name, 0) };
+        }
+        Ok(())
     }
 
     /// Notes a region of the log's index that SQLite got.
@@ -179,6 +212,19 @@ fn is_replaced(base: &mut BaseFile) -> bool {
 pub(crate) fn lock(file: *mut File, state: &mut State, level: c_int) -> Result<(), VfsError> {
     let Kind::Plain(plain) = &mut state.kind else { return Ok(()) };
     plain.base.lock(level)?;
+    if level == ffi::LOCK_SHARED {
+        reading::begin_plain(file);
+    }
+    if level == ffi::LOCK_RESERVED && !plain.may_reserve() {
+        match reading::source(state.api, file, state.db) {
+            Source::Encrypted(_) => {
+                plain.base.unlock(ffi::LOCK_SHARED)?;
+                return Err(VfsError::PlainTarget);
+            }
+            Source::Unknown => plain.doubt(),
+            Source::Other => {}
+        }
+    }
     if level == ffi::LOCK_SHARED && is_replaced(&mut plain.base) {
         match follow_main(file, state, level) {
             Ok(_) => {}
@@ -199,6 +245,9 @@ pub(crate) fn shm_lock(
 ) -> Result<c_int, VfsError> {
     let Kind::Plain(plain) = &mut state.kind else { return Ok(ffi::IOERR) };
     let code = plain.base.shm_lock(slot, n, flags);
+    if flags == ffi::SHM_LOCK | ffi::SHM_SHARED {
+        reading::begin_plain(file);
+    }
     let mask = ((1_u32 << n.clamp(0, 8)) - 1) << slot.clamp(0, 8);
     if code != ffi::OK || flags & ffi::SHM_UNLOCK != 0 {
         if code == ffi::OK {

@@ -142,6 +142,11 @@ impl OpenFile {
         &self.ring
     }
 
+    /// Its header, as this process read it last.
+    pub(crate) fn header(&self) -> Header {
+        self.latest().0.clone()
+    }
+
     fn latest(&self) -> MutexGuard<'_, (Header, FileKeys)> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }

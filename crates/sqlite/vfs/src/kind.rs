@@ -134,6 +134,7 @@ impl Kind {
     pub(crate) fn unlock(&mut self, level: c_int) -> Result<(), VfsError> {
         match self {
             Self::Main(main) => main.unlock(level),
+            Self::Plain(plain) => plain.unlock(level),
             other => other.base(|base| base.unlock(level))?,
         }
     }

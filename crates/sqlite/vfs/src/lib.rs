@@ -33,6 +33,7 @@ mod opened;
 mod passage;
 mod plain;
 mod ranges;
+mod reading;
 mod reserve;
 mod resize;
 pub mod scratch;

@@ -52,6 +52,11 @@ impl LiveKeys {
         *self.file.borrow_mut() = file;
     }
 
+    /// What the process knows of the file.
+    pub(crate) fn file(&self) -> &Arc<OpenFile> {
+        &self.opened
+    }
+
     /// The keyring that the keys are of.
     pub(crate) fn ring(&self) -> &Arc<Keyring> {
         self.opened.ring()

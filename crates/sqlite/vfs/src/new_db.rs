@@ -17,10 +17,11 @@ use crate::ffi::{self, File, Sqlite3};
 use crate::file::shared_of;
 use crate::fresh::{Fresh, Place};
 use crate::freshness::{is_suspended, refuse_anchored};
-use crate::keyring::{Keyring, NewDatabase, OpenedHeader, recipients_of};
+use crate::keyring::{Keyring, NewDatabase, OpenFile, OpenedHeader, recipients_of};
 use crate::kind::Kind;
 use crate::main_db::MainFile;
 use crate::plain::PlainFile;
+use crate::reading::{self, Source};
 use crate::shared::Shared;
 
 /// Environment variable that names the certificates of every new database.
@@ -48,7 +49,8 @@ pub(crate) enum Request {
     Begun(Rc<OpenedHeader>),
     /// The variable has no value that could be a certificate's name: no new database is made.
     Unusable(&'static str),
-    /// Nothing: plain, unless it is the target of `VACUUM INTO` from an encrypted database.
+    /// Nothing: plain, unless it becomes a copy of an encrypted database, by `VACUUM INTO` or a
+    /// backup.
     Unsaid,
 }
 
@@ -187,7 +189,14 @@ impl NewFile {
             self.decide(this);
             return Ok(None);
         }
-        self.settle(level).map(Some)
+        let doubtful = self.follow_backup(this);
+        let mut kind = self.settle(level)?;
+        if let Kind::Plain(plain) = &mut kind
+            && doubtful
+        {
+            plain.doubt();
+        }
+        Ok(Some(kind))
     }
 
     /// Fails where the anchor of a database without pages has some: they were cut off.
@@ -284,20 +293,41 @@ impl NewFile {
             // SAFETY: SQLite owns the file of an open schema.
             let source = unsafe { shared_of(self.api.file_of(db, c"main")) };
             if let Some(source) = source {
-                if self.ring.tenant().is_none() {
-                    self.ring = source.live.ring().clone();
-                }
-                self.request = Request::Encrypt(NewDatabase {
-                    certificates: recipients_of(&source.live.header()),
-                    algorithm: source.live.header().algorithm,
-                    freshness: false,
-                });
+                self.copy(source.live.file());
             }
         }
         if self.will_be_encrypted() {
             let reserve = c_int::try_from(RESERVE_LEN).unwrap_or(0);
             self.api.file_control_int(db, &schema, ffi::FCNTL_RESERVE_BYTES, reserve);
         }
+    }
+
+    /// Decides for a target of the backup API: whoever else writes does so for a statement of its
+    /// connection. The pages bring their reserved bytes along. True where they may be of an
+    /// encrypted database all the same.
+    fn follow_backup(&mut self, this: *mut File) -> bool {
+        if !matches!(self.request, Request::Unsaid) {
+            return false;
+        }
+        match reading::source(self.api, this, self.db) {
+            Source::Encrypted(source) => self.copy(&source),
+            Source::Unknown => return true,
+            Source::Other => {}
+        }
+        false
+    }
+
+    /// It is to be encrypted as `source` is.
+    fn copy(&mut self, source: &OpenFile) {
+        if self.ring.tenant().is_none() {
+            self.ring = source.ring().clone();
+        }
+        let header = source.header();
+        self.request = Request::Encrypt(NewDatabase {
+            certificates: recipients_of(&header),
+            algorithm: header.algorithm,
+            freshness: false,
+        });
     }
 
     fn schema_of(&self, db: *mut Sqlite3, this: *mut File) -> Option<CString> {

@@ -57,6 +57,12 @@ pub(crate) fn remove(file: *mut File) {
     entries().retain(|entry| entry.file != file as usize);
 }
 
+/// Whether `is` holds of a file that is open, and that cannot be closed meanwhile.
+pub(crate) fn while_open(file: *mut File, is: impl FnOnce() -> bool) -> bool {
+    let entries = entries();
+    entries.iter().any(|entry| entry.file == file as usize) && is()
+}
+
 /// Our main file that a journal or log opened under `name` belongs to; null if it is not ours. A
 /// name that the pager made is recognised by its address. Any other is recognised by its text, as
 /// long as only one connection can have made it.

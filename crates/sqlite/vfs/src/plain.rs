@@ -20,6 +20,8 @@ pub(crate) struct PlainFile {
     kind: Kind,
     /// Whether page 1 may declare 48 reserved bytes: it did already, or the user allowed it.
     may_reserve: bool,
+    /// Of a main file: pages that are written before page 1 may be of an encrypted database.
+    is_doubtful: bool,
     /// Of a main file: whether it has become another one. Its journal and log learn from this.
     left: Option<Rc<Cell<bool>>>,
 }
@@ -40,15 +42,16 @@ impl PlainFile {
         let read = base.read(&mut header, 0);
         let reserved = matches!(read, Ok(Read::Full)) && usize::from(header[20]) == RESERVE_LEN;
         let may_reserve = allowed || reserved || is_allowed_by_environment();
-        Self { base, kind: Kind::Main, may_reserve, left: None }
+        Self { base, kind: Kind::Main, may_reserve, is_doubtful: false, left: None }
     }
 
     pub(crate) fn wal(base: BaseFile, may_reserve: bool) -> Self {
-        Self { base, kind: Kind::Wal { page_one_next: false }, may_reserve, left: None }
+        let kind = Kind::Wal { page_one_next: false };
+        Self { base, kind, may_reserve, is_doubtful: false, left: None }
     }
 
     pub(crate) fn other(base: BaseFile) -> Self {
-        Self { base, kind: Kind::Other, may_reserve: true, left: None }
+        Self { base, kind: Kind::Other, may_reserve: true, is_doubtful: false, left: None }
     }
 
     /// The journal or log of the main file that told by `left` when it becomes another.
@@ -78,6 +81,17 @@ impl PlainFile {
         self.may_reserve
     }
 
+    /// Of a main file: what is written next may be a copy of an encrypted database.
+    pub(crate) fn doubt(&mut self) {
+        self.is_doubtful = !self.may_reserve;
+    }
+
+    /// Gives back a lock.
+    pub(crate) fn unlock(&mut self, level: c_int) -> Result<(), VfsError> {
+        self.is_doubtful &= level >= ffi::LOCK_RESERVED;
+        self.base.unlock(level)
+    }
+
     /// Writes, unless page 1 of an encrypted database is about to become plain.
     pub(crate) fn write(&mut self, data: &[u8], offset: u64) -> Result<(), VfsError> {
         let page_one = match &mut self.kind {
@@ -94,6 +108,10 @@ impl PlainFile {
         if page_one && !self.may_reserve && data.len() >= 512 && reserved == RESERVE_LEN {
             return Err(VfsError::PlainTarget);
         }
+        if self.is_doubtful && !page_one {
+            return Err(VfsError::PlainTarget);
+        }
+        self.is_doubtful = false;
         self.base.write(data, offset)
     }
 }

@@ -147,6 +147,8 @@ unsafe extern "C" fn open(
         Ok(Err(error)) => return report(host.api, &error, false, None),
         Err(_) => return ffi::CANTOPEN,
     }
+    // SAFETY: the name is SQLite's.
+    let is_made = unsafe { is_to_be_made(host, name, flags) };
     // SAFETY: the VFS below finds its own length of memory behind our part.
     let below: *mut File = unsafe { file.cast::<TdeFile>().add(1).cast() };
     // SAFETY: as above.
@@ -187,7 +189,7 @@ unsafe extern "C" fn open(
                 // SAFETY: the name is SQLite's.
                 unsafe { opened::add(host.api, name, file, matches!(kind, Kind::Main(_))) };
             }
-            let origin = Origin::new(host.below, name, flags);
+            let origin = Origin::new(host.below, name, flags, is_made);
             // SAFETY: `file` is the memory of this call.
             unsafe { install(file, State { kind, api: host.api, db, origin }) };
             ffi::OK
@@ -195,6 +197,25 @@ unsafe extern "C" fn open(
         Ok(Err(error)) => report(host.api, &error, false, None),
         Err(_) => ffi::CANTOPEN,
     }
+}
+
+/// Whether opening the main file `name` makes it.
+///
+/// # Safety
+/// `name` and `flags` are what SQLite passed to `xOpen`.
+unsafe fn is_to_be_made(host: &Host, name: *const c_char, flags: c_int) -> bool {
+    const MADE: c_int = ffi::OPEN_MAIN_DB | ffi::OPEN_CREATE;
+    let mut exists = 1;
+    // SAFETY: the VFS below is registered.
+    let access = unsafe { (*host.below).access };
+    if flags & MADE == MADE
+        && !name.is_null()
+        && let Some(f) = access
+    {
+        // SAFETY: the name is SQLite's; the answer goes to its place.
+        unsafe { f(host.below, name, ffi::ACCESS_READWRITE, &raw mut exists) };
+    }
+    exists == 0
 }
 
 /// The keys that the main file `name` is opened with: of the key store that its URI names, or of

@@ -1,8 +1,9 @@
 //! The answer to a request: tokens are gathered and go out many packets at a time.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use tdekit_wire_tds::messages::SessionError;
@@ -15,6 +16,7 @@ use tdekit_wire_tds::{Column, Command, DoneKind, EnvChange, Flow, Message, Sink,
 
 use crate::channel::Channel;
 use crate::error::Ended;
+use crate::pool::while_waiting;
 
 /// The server's name in messages.
 pub(crate) const SERVER: &str = "tdekit";
@@ -26,12 +28,43 @@ pub(crate) const STALL: Duration = Duration::from_secs(600);
 const FATAL_CLASS: u8 = 20;
 
 /// Messages of others to a request that runs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Signals {
     /// The client cancels, or is gone.
-    pub(crate) cancel: Arc<AtomicBool>,
-    /// The gathered output has waited long enough.
-    pub(crate) flush: AtomicBool,
+    cancel: Arc<AtomicBool>,
+    /// The thread that runs it, which may wait.
+    thread: Mutex<Option<Thread>>,
+    /// The ticker's clock.
+    clock: Arc<AtomicU64>,
+}
+
+impl Signals {
+    pub(crate) fn new(clock: Arc<AtomicU64>) -> Signals {
+        Signals { cancel: Arc::default(), thread: Mutex::default(), clock }
+    }
+
+    /// A request begins in this thread.
+    pub(crate) fn begin(&self) {
+        *lock(&self.thread) = Some(thread::current());
+        self.cancel.store(false, Ordering::Release);
+    }
+
+    /// It has ended.
+    pub(crate) fn end(&self) {
+        *lock(&self.thread) = None;
+    }
+
+    /// Cancels the request that runs, and wakes it if it waits.
+    pub(crate) fn cancel(&self) {
+        self.cancel.store(true, Ordering::Release);
+        if let Some(thread) = &*lock(&self.thread) {
+            thread.unpark();
+        }
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Acquire)
+    }
 }
 
 /// The settings shared by all answers of a connection.
@@ -73,6 +106,8 @@ struct Gathered {
     framed: Vec<u8>,
     /// Where the last token begins if it is a DONE: it is held back, since it may be the last.
     last_done: Option<usize>,
+    /// When tokens were last sent, by the clock.
+    sent_ticks: u64,
     ended: Option<Ended>,
 }
 
@@ -100,6 +135,7 @@ impl Answer {
                 tokens: Vec::new(),
                 framed: Vec::new(),
                 last_done: None,
+                sent_ticks: signals.clock.load(Ordering::Relaxed),
                 ended: None,
             }),
             signals: Arc::clone(signals),
@@ -209,7 +245,7 @@ impl Answer {
     }
 
     fn is_cancelled(&self) -> bool {
-        self.signals.cancel.load(Ordering::Acquire)
+        self.signals.is_cancelled()
     }
 
     /// Sends a short answer that ends with a final DONE already.
@@ -221,12 +257,11 @@ impl Answer {
         let out = self.out.get_mut();
         if out.tokens.len() >= GATHER_BYTES {
             out.send_full();
-        } else if self.signals.flush.load(Ordering::Relaxed) {
-            self.signals.flush.store(false, Ordering::Relaxed);
-            out.send_held();
+        } else {
+            out.send_late();
         }
         let out = self.out.get_mut();
-        if out.ended.is_some() || self.fatal || self.signals.cancel.load(Ordering::Relaxed) {
+        if out.ended.is_some() || self.fatal || self.is_cancelled() {
             Flow::Stop
         } else {
             Flow::Continue
@@ -255,11 +290,19 @@ impl Gathered {
         self.drop_sent(sent);
     }
 
+    /// Sends tokens that have waited for more than a tick.
+    fn send_late(&mut self) {
+        if self.signals.clock.load(Ordering::Relaxed) > self.sent_ticks + 1 {
+            self.send_held();
+        }
+    }
+
     /// Sends all but a DONE that may be the last.
     fn send_held(&mut self) {
         let most = self.last_done.unwrap_or(self.tokens.len());
         let ready = self.tokens.get(..most).unwrap_or_default();
         if ready.is_empty() {
+            self.sent_ticks = self.signals.clock.load(Ordering::Relaxed);
             return;
         }
         self.framed.clear();
@@ -286,12 +329,13 @@ impl Gathered {
     }
 
     fn write(&mut self) {
+        self.sent_ticks = self.signals.clock.load(Ordering::Relaxed);
         if self.ended.is_none() && !self.framed.is_empty() {
             let mut channel = lock(&self.channel);
             self.ended = channel.send(&self.framed, STALL).err();
             // Who writes all the time leaves the ticker no time to listen.
             if channel.has_attention() {
-                self.signals.cancel.store(true, Ordering::Release);
+                self.signals.cancel();
             }
         }
     }
@@ -384,15 +428,17 @@ impl Sink for Answer {
     }
 
     fn cancelled(&self) -> bool {
-        if self.signals.flush.swap(false, Ordering::Relaxed)
-            && let Ok(mut out) = self.out.try_borrow_mut()
-        {
-            out.send_held();
+        if let Ok(mut out) = self.out.try_borrow_mut() {
+            out.send_late();
         }
-        self.signals.cancel.load(Ordering::Relaxed)
+        self.is_cancelled()
     }
 
     fn cancel_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.signals.cancel)
+    }
+
+    fn waiting(&self, wait: &mut dyn FnMut()) -> bool {
+        while_waiting(wait).is_some()
     }
 }

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ServerConnection;
+use tdekit_wire_tds::Stall;
 use tdekit_wire_tds::packet::{HEADER_BYTES, PacketKind};
 
 use crate::error::Ended;
+use crate::pool::while_waiting;
 use crate::sessions::Traffic;
 
 /// Bytes read from the socket at once.
@@ -36,18 +38,42 @@ pub(crate) struct Channel {
     login_only: bool,
     closed: bool,
     traffic: Arc<Traffic>,
+    stall: Stall,
 }
 
 impl Channel {
     pub(crate) fn new(stream: Arc<TcpStream>) -> Self {
         let (sealed, incoming) = (Vec::new(), Vec::new());
-        let traffic = Arc::default();
-        Channel { stream, tls: None, sealed, incoming, login_only: false, closed: false, traffic }
+        Channel {
+            stream,
+            tls: None,
+            sealed,
+            incoming,
+            login_only: false,
+            closed: false,
+            traffic: Arc::default(),
+            stall: Stall::default(),
+        }
     }
 
     /// The socket's traffic so far.
     pub(crate) fn traffic(&self) -> &Arc<Traffic> {
         &self.traffic
+    }
+
+    /// Whether the client reads.
+    pub(crate) fn stall(&self) -> Stall {
+        self.stall.clone()
+    }
+
+    /// Its socket.
+    pub(crate) fn stream(&self) -> Arc<TcpStream> {
+        Arc::clone(&self.stream)
+    }
+
+    /// Whether so much waits to be looked at that no more is read.
+    pub(crate) fn is_full(&self) -> bool {
+        self.incoming.len() >= MOST_WAITING_BYTES
     }
 
     /// Whether the client has closed its side.
@@ -106,7 +132,7 @@ impl Channel {
     /// A broken socket, or bytes that are no TLS.
     pub(crate) fn fill(&mut self) -> Result<(), Ended> {
         let mut bytes = [0; READ_BYTES];
-        while !self.closed && self.incoming.len() < MOST_WAITING_BYTES {
+        while !self.closed && !self.is_full() {
             match (&*self.stream).read(&mut bytes) {
                 Ok(0) => self.closed = true,
                 Ok(length) => {
@@ -233,7 +259,7 @@ impl Channel {
                     if since.elapsed() >= stall {
                         return Err(io::Error::from(ErrorKind::TimedOut).into());
                     }
-                    self.wait_for_room()?;
+                    self.wait_for_room(since)?;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -243,10 +269,18 @@ impl Channel {
 
     /// Waits until the client takes more, and reads from it meanwhile: it may cancel instead of
     /// reading.
-    fn wait_for_room(&mut self) -> Result<(), Ended> {
-        let listen = !self.closed && self.incoming.len() < MOST_WAITING_BYTES;
+    fn wait_for_room(&mut self, since: Instant) -> Result<(), Ended> {
+        self.stall.set(Some(since));
+        let waited = self.wait_for_reader();
+        self.stall.set(None);
+        waited
+    }
+
+    fn wait_for_reader(&mut self) -> Result<(), Ended> {
+        let listen = !self.closed && !self.is_full();
         let flags = if listen { PollFlags::IN | PollFlags::OUT } else { PollFlags::OUT };
-        let seen = wait(&self.stream, flags, Duration::from_secs(1))?;
+        let seen = while_waiting(|| wait(&self.stream, flags, Duration::from_secs(1)))
+            .ok_or(Ended::Refused("too many clients do not read"))??;
         if listen && seen.contains(PollFlags::IN) {
             self.fill()?;
             if self.closed {

@@ -1,7 +1,6 @@
 //! A connection: its state, and one step after another.
 
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -102,11 +101,12 @@ impl Connection {
         spid: u16,
     ) -> Connection {
         let stream = Arc::new(stream);
+        let signals = Arc::new(Signals::new(shared.ticker.clock()));
         Connection {
             shared,
             channel: Arc::new(Mutex::new(Channel::new(Arc::clone(&stream)))),
             stream,
-            signals: Arc::default(),
+            signals,
             phase: Phase::First,
             assembler: Assembler::new(MAX_LOGIN_BYTES),
             client,
@@ -232,7 +232,7 @@ impl Connection {
 
     /// Whether the request that has just run was cancelled; takes the Attention out then.
     pub(crate) fn take_attention(&mut self) -> Result<bool, Ended> {
-        if !self.signals.cancel.load(Ordering::Acquire) {
+        if !self.signals.is_cancelled() {
             return Ok(false);
         }
         let mut channel = lock(&self.channel);

@@ -388,6 +388,10 @@ impl Sink for Collected<'_> {
     fn cancel_flag(&self) -> Arc<AtomicBool> {
         self.answer.cancel_flag()
     }
+
+    fn waiting(&self, wait: &mut dyn FnMut()) -> bool {
+        self.answer.waiting(wait)
+    }
 }
 
 #[cfg(test)]

@@ -104,12 +104,12 @@ impl Connection {
                 return self.refuse(&[SessionError::LoginsUnreadable {}.message(), failed()]);
             }
         };
-        let (tls_protocol, tls_cipher_suite, traffic) = {
+        let (tls_protocol, tls_cipher_suite, traffic, stall) = {
             let channel = lock(&self.channel);
             let tls = channel.tls();
             let protocol = tls.and_then(|tls| protocol_name(tls.protocol_version()?));
             let suite = tls.and_then(|tls| suite_name(tls.negotiated_cipher_suite()?.suite()));
-            (protocol, suite, Arc::clone(channel.traffic()))
+            (protocol, suite, Arc::clone(channel.traffic()), channel.stall())
         };
         let encrypted = tls_protocol.is_some();
         let most = if encrypted { MAX_TLS_PACKET_BYTES } else { MAX_PACKET_BYTES };
@@ -123,6 +123,7 @@ impl Connection {
             address: self.client.ip().to_string(),
             tls_protocol,
             tls_cipher_suite,
+            stall,
         };
         let session = match self.shared.engine.open(&caller) {
             Ok(session) => session,
@@ -142,6 +143,8 @@ impl Connection {
             packet_bytes,
             connected: self.connected,
             traffic,
+            stream: Arc::clone(&self.stream),
+            signals: Arc::clone(&self.signals),
         };
         self.session = Some(self.shared.sessions.add(about, session, &self.account));
         self.welcome(login, packet_bytes)?;

@@ -1,16 +1,40 @@
 //! Threads that take one piece of work after the other, as many as are needed up to a bound.
+//!
+//! A thread whose work waits, for a lock or for a client, says so by [`while_waiting`] and does not
+//! count against the bound meanwhile: the work that it waits for may be in the queue. Afterwards it
+//! goes on at once, since others may wait for what it has; threads beyond the bound then end with
+//! their work.
+//!
+//! The usual bound is a few threads a processor. With more, a thread that is woken with a lock
+//! waits behind all of them for a processor, and everybody else for the lock. Work that takes long
+//! does not count against this bound, so that short work never waits for it.
 
-use std::collections::VecDeque;
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
-use std::time::Duration;
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
 use crate::answer::lock;
 
 /// A thread that has had no work for so long ends.
 const IDLE: Duration = Duration::from_secs(10);
+
+/// Work that takes longer does not count against the usual bound.
+const LONG: Duration = Duration::from_millis(50);
+
+/// Bounds of a pool's threads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Of those whose work is short.
+    pub(crate) usual: usize,
+    /// Of those that work at all.
+    pub(crate) working: usize,
+    /// Of those whose work waits.
+    pub(crate) waiting: usize,
+}
 
 /// A pool for work of type `T`.
 pub(crate) struct Pool<T> {
@@ -21,30 +45,44 @@ struct Inner<T> {
     queue: Mutex<Queue<T>>,
     wake: Condvar,
     name: &'static str,
-    most_threads: usize,
+    bounds: Bounds,
     work: Box<dyn Fn(T) + Send + Sync>,
 }
 
 struct Queue<T> {
-    waiting: Lanes<T>,
+    items: Lanes<T>,
     threads: usize,
     idle: usize,
+    /// Threads whose work waits. While there are any, there is another one that does not.
+    waiting: usize,
+    /// Threads that may work at the moment.
+    allowed: usize,
+    /// When each work began that goes on and does not wait.
+    begun: HashMap<ThreadId, Instant>,
     stopped: bool,
 }
 
 impl<T: Send + 'static> Pool<T> {
     pub(crate) fn new(
         name: &'static str,
-        most_threads: usize,
+        bounds: Bounds,
         work: impl Fn(T) + Send + Sync + 'static,
     ) -> Self {
-        let queue = Queue { waiting: Lanes::default(), threads: 0, idle: 0, stopped: false };
+        let queue = Queue {
+            items: Lanes::default(),
+            threads: 0,
+            idle: 0,
+            waiting: 0,
+            allowed: bounds.usual.max(1),
+            begun: HashMap::new(),
+            stopped: false,
+        };
         Pool {
             inner: Arc::new(Inner {
                 queue: Mutex::new(queue),
                 wake: Condvar::new(),
                 name,
-                most_threads: most_threads.max(1),
+                bounds,
                 work: Box::new(work),
             }),
         }
@@ -61,34 +99,38 @@ impl<T: Send + 'static> Pool<T> {
         if queue.stopped {
             return;
         }
-        queue.waiting.push(address, item);
-        if queue.idle >= queue.waiting.len() {
+        queue.items.push(address, item);
+        if queue.idle >= queue.items.len() {
             drop(queue);
             self.inner.wake.notify_one();
-            return;
-        }
-        if queue.threads < self.inner.most_threads {
-            queue.threads += 1;
-            drop(queue);
-            let inner = Arc::clone(&self.inner);
-            let name = self.inner.name.to_owned();
-            let spawned = thread::Builder::new().name(name).spawn(move || inner.run());
-            if spawned.is_err() {
-                // The work stays in the queue for the threads that there are.
-                lock(&self.inner.queue).threads -= 1;
-            }
+        } else if queue.active() < queue.allowed {
+            // If it fails, the work stays in the queue for the threads that there are.
+            self.inner.spawn(&mut queue);
         }
     }
 
     /// Whether work waits for a thread.
     pub(crate) fn is_busy(&self) -> bool {
         let queue = lock(&self.inner.queue);
-        !queue.waiting.is_empty() && queue.threads >= self.inner.most_threads
+        !queue.items.is_empty() && queue.active() >= queue.allowed
+    }
+
+    /// Lets others work beside those that have worked for long. To be called every few
+    /// hundredths of a second while the pool is busy.
+    pub(crate) fn relieve(&self) {
+        let Bounds { usual, working, .. } = self.inner.bounds;
+        let mut queue = lock(&self.inner.queue);
+        let long = queue.begun.values().filter(|begun| begun.elapsed() >= LONG).count();
+        queue.allowed = (usual + long).min(working).max(1);
+        let wanted = queue.items.len().min(queue.allowed.saturating_sub(queue.active()));
+        for _ in queue.idle..wanted {
+            self.inner.spawn(&mut queue);
+        }
     }
 
     /// Removes waiting items that are not wanted any more.
     pub(crate) fn extract_if(&self, unwanted: impl FnMut(&mut T) -> bool) -> Vec<T> {
-        lock(&self.inner.queue).waiting.extract_if(unwanted)
+        lock(&self.inner.queue).items.extract_if(unwanted)
     }
 
     /// Takes no more work and drops the waiting items.
@@ -96,10 +138,80 @@ impl<T: Send + 'static> Pool<T> {
         let waiting = {
             let mut queue = lock(&self.inner.queue);
             queue.stopped = true;
-            std::mem::take(&mut queue.waiting)
+            std::mem::take(&mut queue.items)
         };
         self.inner.wake.notify_all();
         drop(waiting);
+    }
+}
+
+/// Runs `wait`, in which the work of this thread blocks. None, with nothing run, when so many
+/// wait that no thread would be left for the rest.
+pub(crate) fn while_waiting<R>(wait: impl FnOnce() -> R) -> Option<R> {
+    // A wait within a wait, and one outside of a pool, change nothing.
+    let Some(pool) = POOL.with_borrow_mut(Option::take) else { return Some(wait()) };
+    if !pool.begin_wait() {
+        POOL.set(Some(pool));
+        return None;
+    }
+    let _ends = Waiting(Some(pool));
+    Some(wait())
+}
+
+thread_local! {
+    /// The pool that this thread is one of.
+    static POOL: RefCell<Option<Arc<dyn Waits>>> = const { RefCell::new(None) };
+}
+
+trait Waits {
+    fn begin_wait(&self) -> bool;
+    fn end_wait(&self);
+}
+
+/// The work of a thread waits as long as this lives.
+struct Waiting(Option<Arc<dyn Waits>>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(pool) = &self.0 {
+            pool.end_wait();
+        }
+        POOL.set(self.0.take());
+    }
+}
+
+impl<T: Send + 'static> Waits for SharedInner<T> {
+    fn begin_wait(&self) -> bool {
+        let mut queue = lock(&self.0.queue);
+        if queue.waiting >= self.0.bounds.waiting.max(1) {
+            return false;
+        }
+        queue.waiting += 1;
+        queue.begun.remove(&thread::current().id());
+        let room = queue.active() < queue.allowed && queue.idle == 0;
+        let wanted = queue.active() == 0 || !queue.items.is_empty() && room;
+        if wanted && !self.0.spawn(&mut queue) && queue.active() == 0 {
+            queue.waiting -= 1;
+            queue.begun.insert(thread::current().id(), Instant::now());
+            return false;
+        }
+        true
+    }
+
+    fn end_wait(&self) {
+        let mut queue = lock(&self.0.queue);
+        queue.waiting -= 1;
+        queue.begun.insert(thread::current().id(), Instant::now());
+    }
+}
+
+/// The pool as its threads have it.
+struct SharedInner<T>(Arc<Inner<T>>);
+
+impl<T> Queue<T> {
+    /// Threads that do not wait.
+    fn active(&self) -> usize {
+        self.threads - self.waiting
     }
 }
 
@@ -159,15 +271,33 @@ impl<T> Lanes<T> {
     }
 }
 
-impl<T> Inner<T> {
+impl<T: Send + 'static> Inner<T> {
+    /// Starts one more thread, if the system has one.
+    fn spawn(self: &Arc<Self>, queue: &mut Queue<T>) -> bool {
+        let inner = Arc::clone(self);
+        let spawned = thread::Builder::new().name(self.name.to_owned()).spawn(move || {
+            POOL.set(Some(Arc::new(SharedInner(Arc::clone(&inner)))));
+            inner.run();
+        });
+        queue.threads += usize::from(spawned.is_ok());
+        spawned.is_ok()
+    }
+
     fn run(&self) {
+        let own = thread::current().id();
         let mut queue = lock(&self.queue);
         loop {
-            if let Some(item) = queue.waiting.pop() {
+            if queue.active() > queue.allowed {
+                // Work that waited has come back.
+                break;
+            }
+            if let Some(item) = queue.items.pop() {
+                queue.begun.insert(own, Instant::now());
                 drop(queue);
                 // A fault in one piece of work ends that piece, not the thread.
                 let _fault = catch_unwind(AssertUnwindSafe(|| (self.work)(item)));
                 queue = lock(&self.queue);
+                queue.begun.remove(&own);
                 continue;
             }
             if queue.stopped {
@@ -180,7 +310,8 @@ impl<T> Inner<T> {
             };
             queue = woken;
             queue.idle -= 1;
-            if timeout.timed_out() && queue.waiting.is_empty() {
+            let is_last = queue.waiting > 0 && queue.active() == 1;
+            if timeout.timed_out() && queue.items.is_empty() && !is_last {
                 break;
             }
         }
@@ -191,6 +322,77 @@ impl<T> Inner<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Work that waits until it is let go, or that lets one such go.
+    enum Work {
+        Wait,
+        LetGo,
+    }
+
+    #[test]
+    fn who_waits_keeps_no_place_from_who_is_waited_for() {
+        let (begin, begun) = std::sync::mpsc::channel();
+        let gate = Arc::new((Mutex::new(0), Condvar::new()));
+        let own = Arc::clone(&gate);
+        let pool =
+            Pool::new(
+                "test",
+                Bounds { usual: 1, working: 1, waiting: 3 },
+                move |work| match work {
+                    Work::Wait => {
+                        let waited = while_waiting(|| {
+                            begin.send(true).unwrap();
+                            let mut open = lock(&own.0);
+                            while *open == 0 {
+                                open = own.1.wait(open).unwrap();
+                            }
+                            *open -= 1;
+                        });
+                        begin.send(waited.is_some()).unwrap();
+                    }
+                    Work::LetGo => {
+                        *lock(&own.0) += 1;
+                        own.1.notify_one();
+                    }
+                },
+            );
+        let next = || begun.recv_timeout(Duration::from_secs(20)).unwrap();
+        for _ in 0..3 {
+            pool.submit(Work::Wait);
+            assert!(next(), "three may wait at a time");
+        }
+        pool.submit(Work::Wait);
+        assert!(!next(), "the fourth is refused and blocks nobody");
+        for _ in 0..3 {
+            pool.submit(Work::LetGo);
+            assert!(next());
+        }
+        let queue = lock(&pool.inner.queue);
+        assert_eq!(queue.waiting, 0);
+    }
+
+    #[test]
+    fn work_that_takes_long_holds_up_no_other() {
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let ends = Mutex::new(ends);
+        let (say, said) = std::sync::mpsc::channel();
+        let pool = Pool::new("test", Bounds { usual: 1, working: 2, waiting: 1 }, move |long| {
+            say.send(long).unwrap();
+            if long {
+                let _ended = lock(&ends).recv();
+            }
+        });
+        let next = || said.recv_timeout(Duration::from_secs(20)).unwrap();
+        pool.submit(true);
+        assert!(next());
+        pool.submit(false);
+        pool.relieve();
+        assert!(pool.is_busy(), "not long yet");
+        thread::sleep(LONG);
+        pool.relieve();
+        assert!(!next());
+        drop(end);
+    }
 
     #[test]
     fn addresses_take_turns_and_each_keeps_its_order() {

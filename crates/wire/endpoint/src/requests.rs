@@ -1,7 +1,6 @@
 //! Requests of a client that has logged in.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tdekit_wire_tds::messages::SessionError;
@@ -129,22 +128,21 @@ impl Connection {
         &mut self,
         run: impl FnOnce(&mut Connection, &mut Answer),
     ) -> Result<Step, Ended> {
-        self.signals.cancel.store(false, Ordering::Release);
-        self.signals.flush.store(false, Ordering::Release);
+        self.signals.begin();
         let mut answer = Answer::new(&self.channel, &self.signals, self.form);
         let watched = self.shared.ticker.watch(&self.channel, &self.signals);
         let fault = catch_unwind(AssertUnwindSafe(|| run(self, &mut answer))).is_err();
         self.awake_since = Some(Instant::now());
+        self.signals.end();
         drop(watched);
         if fault {
             let _stop = answer.message(&SessionError::Fault {}.message());
         }
         // A client that is gone cancels too, and has nothing to be told.
-        if self.signals.cancel.load(Ordering::Acquire) && !self.take_attention()? {
+        if self.signals.is_cancelled() && !self.take_attention()? {
             return Ok(Step::Close);
         }
         let goes_on = answer.finish();
-        self.signals.cancel.store(false, Ordering::Release);
         Ok(if goes_on? { Step::Answered } else { Step::Close })
     }
 

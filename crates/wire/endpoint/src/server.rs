@@ -21,7 +21,7 @@ use crate::config::{Config, Mode};
 use crate::connection::{Connection, Shared, Step};
 use crate::error::EndpointError;
 use crate::guard::Guard;
-use crate::pool::Pool;
+use crate::pool::{Bounds, Pool};
 use crate::sessions::Sessions;
 use crate::spids::Spids;
 use crate::ticker::Ticker;
@@ -34,6 +34,10 @@ const FIRST_CONNECTION: u64 = 2;
 const SWEEP: Duration = Duration::from_millis(500);
 /// A worker waits so long for the client's next request before it gives the connection back.
 const LINGER: Duration = Duration::from_millis(20);
+/// How often a busy pool is looked at for work that takes long.
+const RELIEF: Duration = Duration::from_millis(20);
+/// Threads for requests that take no longer than usual.
+const WORKERS_A_PROCESSOR: usize = 4;
 /// Threads that check logins: each takes 64 MiB for it.
 const LOGIN_THREADS: usize = 2;
 /// A client that does not answer is given up after these: a dead host, a cut cable.
@@ -207,6 +211,10 @@ impl Drop for Entry {
     }
 }
 
+fn processors() -> usize {
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 fn is_unwanted(connection: &Connection) -> bool {
     connection.is_late() || connection.gives_up_login()
 }
@@ -215,7 +223,14 @@ impl Hub {
     fn new(shared: Arc<Shared>, config: &Config) -> rustix::io::Result<Arc<Hub>> {
         let poller = epoll::create(CreateFlags::CLOEXEC)?;
         let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let workers = config.limits.workers;
+        let limits = &config.limits;
+        let bounds = Bounds {
+            usual: limits.workers.min(WORKERS_A_PROCESSOR * processors()),
+            working: limits.workers,
+            waiting: limits.awake,
+        };
+        let logins =
+            Bounds { usual: LOGIN_THREADS, working: LOGIN_THREADS, waiting: limits.logging_in };
         Ok(Arc::new_cyclic(|hub: &Weak<Hub>| {
             let (work, check) = (hub.clone(), hub.clone());
             Hub {
@@ -223,12 +238,12 @@ impl Hub {
                 poller,
                 waker,
                 parked: Mutex::default(),
-                workers: Pool::new("tds-worker", workers, move |entry| {
+                workers: Pool::new("tds-worker", bounds, move |entry| {
                     if let Some(hub) = work.upgrade() {
                         hub.work(entry);
                     }
                 }),
-                checkers: Pool::new("tds-login", LOGIN_THREADS, move |entry| {
+                checkers: Pool::new("tds-login", logins, move |entry| {
                     if let Some(hub) = check.upgrade() {
                         hub.check(entry);
                     }
@@ -247,11 +262,13 @@ impl Hub {
         let mut next_id = FIRST_CONNECTION;
         let mut swept = Instant::now();
         let mut events = Vec::with_capacity(256);
-        let sweep = Timespec { tv_sec: 0, tv_nsec: SWEEP.subsec_nanos().into() };
+        let mut relieved = Instant::now();
         while !self.stopping.load(Ordering::Acquire) {
             events.clear();
             let buffer = rustix::buffer::spare_capacity(&mut events);
-            if let Err(error) = epoll::wait(&self.poller, buffer, Some(&sweep))
+            let most = if self.workers.is_busy() { RELIEF } else { SWEEP };
+            let most = Timespec { tv_sec: 0, tv_nsec: most.subsec_nanos().into() };
+            if let Err(error) = epoll::wait(&self.poller, buffer, Some(&most))
                 && error != rustix::io::Errno::INTR
             {
                 return;
@@ -268,6 +285,10 @@ impl Hub {
                         }
                     }
                 }
+            }
+            if relieved.elapsed() >= RELIEF {
+                relieved = Instant::now();
+                self.workers.relieve();
             }
             if swept.elapsed() >= SWEEP {
                 swept = Instant::now();
@@ -389,6 +410,10 @@ impl Hub {
             if self.stopping.load(Ordering::Acquire) {
                 return;
             }
+            if entry.connection.is_ready() && !std::mem::replace(&mut entry.awake, true) {
+                // A request may wait for long, with its databases' files open.
+                self.awake.fetch_add(1, Ordering::Relaxed);
+            }
             let step = entry.connection.advance();
             if entry.logging_in && entry.connection.is_ready() {
                 entry.logging_in = false;
@@ -429,6 +454,9 @@ impl Hub {
     /// Counts a session that has had a request, and puts it to rest if too many are awake.
     fn count_awake(&self, entry: &mut Entry) {
         if entry.connection.awake_since.is_none() {
+            if std::mem::take(&mut entry.awake) {
+                self.awake.fetch_sub(1, Ordering::Relaxed);
+            }
             return;
         }
         if !std::mem::replace(&mut entry.awake, true) {

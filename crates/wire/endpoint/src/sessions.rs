@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tdekit_wire_tds::memory::Account;
 use tdekit_wire_tds::{Caller, Session};
 
-use crate::answer::lock;
+use crate::answer::{Signals, lock};
 
 /// The sessions of an endpoint, for callers that list them or want a database for themselves.
 /// Clones share the list.
@@ -76,6 +76,16 @@ impl Sessions {
         }
     }
 
+    /// Cancels what a session runs, and ends its connection. False where there is no such session.
+    pub fn kill(&self, spid: u16) -> bool {
+        let held = lock(&self.list).get(&spid).and_then(Weak::upgrade);
+        let Some(held) = held else { return false };
+        held.about.signals.cancel();
+        // It may be closed already.
+        let _gone = held.about.stream.shutdown(std::net::Shutdown::Both);
+        true
+    }
+
     pub(crate) fn add(
         &self,
         about: About,
@@ -103,6 +113,8 @@ pub(crate) struct About {
     pub(crate) packet_bytes: u16,
     pub(crate) connected: SystemTime,
     pub(crate) traffic: Arc<Traffic>,
+    pub(crate) stream: Arc<TcpStream>,
+    pub(crate) signals: Arc<Signals>,
 }
 
 /// A session in the list, as long as its connection has it.
@@ -117,7 +129,7 @@ pub(crate) struct Held {
 
 impl Held {
     fn facts(&self) -> ConnectionFacts {
-        let About { caller, client, server, tds_version, packet_bytes, connected, traffic } =
+        let About { caller, client, server, tds_version, packet_bytes, connected, traffic, .. } =
             &self.about;
         ConnectionFacts {
             caller: caller.clone(),

@@ -116,6 +116,10 @@ impl Host for ServeHost {
         self.databases.all()
     }
 
+    fn kill(&self, spid: u16) -> Result<bool> {
+        Ok(self.sessions.kill(spid))
+    }
+
     fn opening(&self, database: &str) -> Result<Box<dyn Any>> {
         self.databases.opening(database)
     }

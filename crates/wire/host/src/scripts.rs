@@ -91,6 +91,11 @@ impl Sink for Heard {
     fn cancel_flag(&self) -> Arc<AtomicBool> {
         Arc::default()
     }
+
+    fn waiting(&self, wait: &mut dyn FnMut()) -> bool {
+        wait();
+        true
+    }
 }
 
 fn client(served: &Served) -> Box<dyn Session> {

@@ -26,7 +26,7 @@ mod value_write;
 pub use error::Error;
 pub use sink::{
     Caller, Command, Description, DoneKind, Engine, EnvChange, Flow, Isolation, Session, Sink,
-    Transaction,
+    Stall, Transaction,
 };
 pub use type_info::put_type_info;
 pub use types::{

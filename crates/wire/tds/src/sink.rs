@@ -1,8 +1,9 @@
 //! How an interpreter hands its results out, and how it is called: the seam between the protocol
 //! and T-SQL.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use crate::types::{Column, Message, Parameter, SqlType, Value};
 
@@ -108,7 +109,37 @@ pub trait Sink {
     /// The flag that [`Sink::cancelled`] reads, for callbacks that run beside the sink: true from
     /// the moment in which the client cancels until the request's end.
     fn cancel_flag(&self) -> Arc<AtomicBool>;
+    /// Runs `wait`, in which the session blocks until others are done or a time is over. It counts
+    /// as at rest meanwhile, so that its place is another's. `wait` parks its thread, which is
+    /// unparked when the client cancels. False, with nothing run, when too many wait already.
+    fn waiting(&self, wait: &mut dyn FnMut()) -> bool;
 }
+
+/// Since when a client has not read what is sent to it: its connection writes it, and views of the
+/// sessions read it. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Stall(Arc<Mutex<Option<Instant>>>);
+
+impl Stall {
+    /// The client stops reading, or has read again.
+    pub fn set(&self, since: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    /// Since when it has not read; none where it reads.
+    #[must_use]
+    pub fn since(&self) -> Option<Instant> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PartialEq for Stall {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Stall {}
 
 /// Who connects, and where to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -132,6 +163,8 @@ pub struct Caller {
     pub tls_protocol: Option<&'static str>,
     /// Its cipher suite, such as `TLS_AES_256_GCM_SHA384`.
     pub tls_cipher_suite: Option<&'static str>,
+    /// Whether it reads.
+    pub stall: Stall,
 }
 
 /// A request of the transaction manager.

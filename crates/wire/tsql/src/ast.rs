@@ -516,6 +516,8 @@ pub(crate) enum Action {
     },
     Security(Security),
     Checkpoint,
+    /// KILL, and the session.
+    Kill(i64),
     /// ALTER INDEX .. REBUILD, of one index or of all.
     Rebuild {
         index: Option<String>,

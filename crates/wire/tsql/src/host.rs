@@ -306,6 +306,16 @@ pub trait Host: Send + Sync {
         not_here("DROP DATABASE")
     }
 
+    /// `KILL`: cancels the session's request, if one runs, and ends its connection. False where
+    /// there is no such session.
+    ///
+    /// # Errors
+    /// Where sessions cannot be ended by others.
+    fn kill(&self, spid: u16) -> Result<bool> {
+        let _ = spid;
+        not_here("KILL")
+    }
+
     /// `ALTER DATABASE`.
     ///
     /// # Errors

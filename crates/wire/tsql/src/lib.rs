@@ -13,6 +13,7 @@ mod lex;
 mod name;
 mod parse;
 mod run;
+mod sqlite_compile;
 mod sqlite_memory;
 mod sqlite_pages;
 mod value;

@@ -5,6 +5,7 @@ mod support;
 
 mod base_vfs;
 mod basic;
+mod copies;
 mod cut_file;
 mod deaf_shim;
 mod host_fault;

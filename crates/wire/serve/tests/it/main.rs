@@ -14,6 +14,7 @@ mod serve;
 mod serve_audit;
 mod serve_command;
 mod serve_crash;
+mod serve_crowd;
 mod serve_damage;
 mod serve_documents;
 mod serve_exclusive;

@@ -310,6 +310,15 @@ table! {
     BadDateParts {} = 289, 16, 1, Statement,
         "Cannot construct data type date, some of the arguments have values which are not valid.";
     LockTimeout {} = 1222, 16, 51, Statement, "Lock request time out period exceeded.";
+    Crowded {} = 1204, 19, 4, Statement,
+        "The instance of the SQL Server Database Engine cannot obtain a LOCK resource at this \
+        time. Rerun your statement when there are fewer active users. Ask the database \
+        administrator to check the lock and memory configuration for this instance, or to check \
+        for long-running transactions.";
+    KillsItself {} = 6104, 16, 1, Statement, "Cannot use KILL to kill your own process.";
+    NoSuchProcess { spid: i64 } =
+        6106, 16, 2, Statement, "Process ID {spid} is not an active process ID.";
+    NoSessionNumber { spid: i64 } = 6101, 16, 1, Statement, "Session ID {spid} is not valid.";
     MisplacedInto {} = 196, 15, 1, Statement,
         "SELECT INTO must be the first query in a statement containing a UNION, INTERSECT or \
         EXCEPT operator.";

@@ -16,6 +16,7 @@ use crate::host::Rows;
 use crate::name::quote;
 use crate::run::activity::Activities;
 use crate::run::db::{Db, failure};
+use crate::run::holder::Locks;
 use crate::run::tallies::Tallies;
 use crate::value::storage;
 
@@ -104,7 +105,7 @@ pub(crate) fn fill(
     views: &[String],
     db: &mut Db,
     caller: &Caller,
-    (activities, tallies): (&Activities, &Tallies),
+    (activities, locks, tallies): (&Activities, &Locks, &Tallies),
 ) -> Result<()> {
     let mut known: HashMap<String, Facts> = HashMap::new();
     for view in views {
@@ -122,7 +123,7 @@ pub(crate) fn fill(
                     Source::Server(rows) => rows(&Server {
                         databases: db.host.databases()?,
                         caller,
-                        sessions: activities.list(),
+                        sessions: activities.list(locks),
                         tallies: tallies.clone(),
                     }),
                     Source::Facts(rows) => {

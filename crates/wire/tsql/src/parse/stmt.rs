@@ -107,6 +107,10 @@ impl Parser<'_> {
             "BEGIN" => self.begin(),
             "BREAK" => self.alone(Kind::Break),
             "CONTINUE" => self.alone(Kind::Continue),
+            "KILL" => {
+                self.advance();
+                Ok(Kind::Act(Action::Kill(self.integer()?)))
+            }
             "CHECKPOINT" => self.alone(Kind::Act(Action::Checkpoint)),
             "RETURN" => {
                 self.advance();
@@ -152,7 +156,6 @@ impl Parser<'_> {
                 | "DENY"
                 | "REVOKE"
                 | "GOTO"
-                | "KILL"
                 | "BULK"
                 | "RECONFIGURE"
                 | "SHUTDOWN"

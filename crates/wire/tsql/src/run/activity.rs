@@ -7,6 +7,8 @@ use std::time::Instant;
 
 use tdekit_wire_tds::Caller;
 
+use super::holder::Locks;
+use super::locks::Seen;
 use super::meter::{Live, Used, thread_cpu_ns};
 use crate::value::datetime::{self, Moment};
 
@@ -25,6 +27,10 @@ pub(crate) struct Activity {
     pub(crate) command: String,
     /// The request that runs.
     pub(crate) request: Option<Request>,
+    /// When the WAITFOR that it is in began.
+    delayed: Option<Instant>,
+    /// What it waits for: in lists.
+    pub(crate) wait: Option<Seen>,
     live: Arc<Live>,
 }
 
@@ -128,6 +134,8 @@ impl Activities {
             trancount: 0,
             command: String::new(),
             request: None,
+            delayed: None,
+            wait: None,
             live,
         };
         let mut known = self.known();
@@ -137,9 +145,17 @@ impl Activities {
         Place { all: self.clone(), number }
     }
 
-    /// Copies of all of them.
-    pub(crate) fn list(&self) -> Vec<Activity> {
-        self.known().sessions.values().cloned().collect()
+    /// Copies of all of them, with what they wait for.
+    pub(crate) fn list(&self, locks: &Locks) -> Vec<Activity> {
+        let waits = locks.waits();
+        let mut list: Vec<Activity> = self.known().sessions.values().cloned().collect();
+        for own in &mut list {
+            let alone = |wait_type| move |since| Seen { wait_type, since, blocker: None };
+            let stalled = own.caller.stall.since().map(alone("ASYNC_NETWORK_IO"));
+            let delayed = own.delayed.map(alone("WAITFOR"));
+            own.wait = waits.get(&own.caller.spid).copied().or(stalled).or(delayed);
+        }
+        list
     }
 }
 
@@ -165,6 +181,11 @@ impl Place {
             activity.request = Some(request);
         });
         begun
+    }
+
+    /// A WAITFOR begins, or ends.
+    pub(crate) fn delay(&self, since: Option<Instant>) {
+        self.change(|activity| activity.delayed = since);
     }
 
     pub(crate) fn end(&self) {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tdekit_wire_tds::{Length, SqlType};
 
-use super::locks::{Mode, Outcome, Owner, Resource};
+use super::holder::Outcome;
+use super::locks::{Mode, Owner, Resource};
 use super::messages;
 use crate::error::{Error, Result};
 use crate::run::called::{Called, Given};
@@ -119,15 +120,13 @@ impl Run<'_> {
             return arguments.bad();
         }
         let limit = u64::try_from(limit_ms).ok().map(Duration::from_millis);
-        let held = self.held();
-        let sink = &*self.sink;
-        let cancelled = || sink.cancelled();
-        let outcome = self.s.locks.acquire((&resource, mode, owner), limit, held, &cancelled);
+        let outcome = self.s.locks.acquire((&resource, mode, owner), limit, self.sink);
         let (signal, status) = match outcome {
             Outcome::Granted { waited } => (Signal::Next, i32::from(waited)),
             Outcome::TimedOut => (Signal::Next, -1),
             Outcome::Cancelled => (Signal::Stop, -2),
             Outcome::Deadlock => (Signal::Next, -3),
+            Outcome::Crowded => return Err(Error::Crowded {}),
         };
         Ok(Called { signal, status, outputs: Vec::new() })
     }

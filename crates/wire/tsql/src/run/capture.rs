@@ -63,6 +63,10 @@ impl Sink for Capture<'_> {
     fn cancel_flag(&self) -> Arc<AtomicBool> {
         self.around.cancel_flag()
     }
+
+    fn waiting(&self, wait: &mut dyn FnMut()) -> bool {
+        self.around.waiting(wait)
+    }
 }
 
 impl Run<'_> {

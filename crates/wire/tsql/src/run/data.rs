@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::run::state::{Frame, Signal};
 use crate::run::target::Target;
 use crate::run::work::Run;
+use crate::sqlite_compile::prepare;
 use crate::value::{Val, affordable, bulk_bytes, storage};
 
 /// The work done for each row.
@@ -253,7 +254,8 @@ impl Run<'_> {
             self.s.show();
             let activities = self.s.place.all().clone();
             let caller = self.s.caller.clone();
-            let known = (&activities, &self.s.tallies.clone());
+            let locks = self.s.locks.all().clone();
+            let known = (&activities, &locks, &self.s.tallies.clone());
             crate::catalog::system::fill(&plan.system, &mut self.s.db, &caller, known)?;
         }
         self.look_up(plan.looks_up.as_ref(), frame)?;
@@ -274,7 +276,8 @@ impl Run<'_> {
             Ok(()) => failure(&kernels, &error, &database),
             Err(moved) => moved,
         };
-        let mut statement = connection.prepare_cached(&plan.text(&params)).map_err(failed)?;
+        let text = plan.text(&params);
+        let mut statement = prepare(connection, &text).map_err(failed)?;
         // bounds of ranges that were left out
         params.truncate(statement.parameter_count());
         let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(failed)?;

@@ -9,6 +9,7 @@ use super::compile::{Code, Op, Step};
 use super::messages;
 use crate::ast::{Action, SetValue};
 use crate::error::{Ends, Error, Result};
+use crate::run::holder::LOOK;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 use crate::value::{Val, convert, datetime};
@@ -373,11 +374,23 @@ impl Run<'_> {
         }
         self.sink.flush();
         let start = Instant::now();
-        while let Some(left) = wait.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) {
-            if self.sink.cancelled() {
-                return Ok(Signal::Stop);
+        let sink = &*self.sink;
+        self.s.place.delay(Some(start));
+        let waited = sink.waiting(&mut || {
+            while let Some(left) = wait.checked_sub(start.elapsed()).filter(|left| !left.is_zero())
+            {
+                if sink.cancelled() {
+                    return;
+                }
+                std::thread::park_timeout(left.min(LOOK));
             }
-            std::thread::sleep(left.min(Duration::from_millis(20)));
+        });
+        self.s.place.delay(None);
+        if !waited {
+            return Err(Error::Crowded {});
+        }
+        if self.sink.cancelled() {
+            return Ok(Signal::Stop);
         }
         Ok(self.done(frame))
     }

@@ -5,7 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::bind::Plan;
 use crate::error::{Error, Result};
-use crate::run::work::Run;
+use crate::run::holder::Outcome;
+use crate::run::work::{Inner, Run};
+
+/// Time between two tries to get a lock that another process has.
+const BUSY: Duration = Duration::from_millis(5);
 
 impl Run<'_> {
     /// Whether READPAST may stand in a statement: only where rows are read that are committed.
@@ -77,12 +81,12 @@ impl Run<'_> {
                 self.s.db.schema(&current)?;
             }
             let open = self.s.db.open();
-            return self.patiently(open, nowait, |run| run.run_sql("BEGIN IMMEDIATE"));
+            return self.in_turn(open, nowait, |run| run.run_sql("BEGIN IMMEDIATE"));
         }
         for schema in schemas.iter().filter(|schema| *schema != "temp") {
             if !self.s.db.writes(schema) {
                 let wanted = vec![schema.clone()];
-                self.patiently(wanted, nowait, |run| run.upgrade(schema))?;
+                self.in_turn(wanted, nowait, |run| run.upgrade(schema))?;
             }
         }
         Ok(())
@@ -102,41 +106,75 @@ impl Run<'_> {
         connection.pragma_update(Some(schema), "user_version", number).map_err(fail)
     }
 
-    /// Tries until nobody is in the way, the time is over, the client cancels, or those who hold
-    /// the lock turn out to wait for this session.
-    fn patiently(
+    /// Takes the write locks of databases when it is this session's turn, then SQLite's by
+    /// `attempt`.
+    fn in_turn(
         &mut self,
         wanted: Vec<String>,
         nowait: bool,
+        attempt: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let limit_ms = if nowait { 0 } else { self.s.state.options.lock_timeout_ms };
+        let limit = u64::try_from(limit_ms).ok().map(Duration::from_millis);
+        let start = Instant::now();
+        let result = match self.s.locks.acquire_writes(wanted, limit, self.sink) {
+            Outcome::Granted { .. } => self.patiently(start, limit, attempt),
+            Outcome::TimedOut | Outcome::Cancelled => Err(Error::LockTimeout {}),
+            Outcome::Deadlock => Err(Error::Deadlock { spid: self.s.caller.spid }),
+            Outcome::Crowded => Err(Error::Crowded {}),
+        };
+        if result.is_err() {
+            self.settle();
+        }
+        result
+    }
+
+    /// Tries until no other process and no maintenance of the database is in the way, the time is
+    /// over, or the client cancels.
+    fn patiently(
+        &mut self,
+        start: Instant,
+        limit: Option<Duration>,
         mut attempt: impl FnMut(&mut Self) -> Result<()>,
     ) -> Result<()> {
-        let start = Instant::now();
-        let limit = if nowait { 0 } else { self.s.state.options.lock_timeout_ms };
-        let mut wait = None;
         loop {
             let error = match attempt(self) {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
-            let waited = i64::try_from(start.elapsed().as_millis()).unwrap_or(i64::MAX);
-            let over = limit >= 0 && waited >= limit;
+            let over = limit.is_some_and(|limit| start.elapsed() >= limit);
             if !matches!(error, Error::LockTimeout {}) || over || self.sink.cancelled() {
                 return Err(error);
             }
-            if wait.is_none() {
-                wait = self.s.locks.wait(wanted.clone(), self.held());
-                if wait.is_none() {
-                    return Err(Error::Deadlock { spid: self.s.caller.spid });
-                }
+            if !self.sink.waiting(&mut || std::thread::park_timeout(BUSY)) {
+                return Err(Error::Crowded {});
             }
-            std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Databases whose write locks the session has.
-    pub(crate) fn held(&self) -> Vec<String> {
-        let mut open = self.s.db.open();
-        open.retain(|schema| self.s.db.writes(schema));
-        open
+    /// KILL.
+    pub(crate) fn kill(&mut self, spid: i64) -> Result<()> {
+        let number = u16::try_from(spid).ok().filter(|number| *number > 0);
+        let number = number.ok_or(Error::NoSessionNumber { spid })?;
+        if number == self.s.caller.spid {
+            return Err(Error::KillsItself {});
+        }
+        match self.s.db.host.kill(number)? {
+            true => Ok(()),
+            false => Err(Error::NoSuchProcess { spid }),
+        }
+    }
+
+    /// Gives back the write locks that SQLite does not hold any more.
+    pub(crate) fn settle(&mut self) {
+        self.s.settle();
+    }
+}
+
+impl Inner {
+    /// As [`Run::settle`].
+    pub(super) fn settle(&mut self) {
+        let db = &self.db;
+        self.locks.release_writes(&|schema| db.writes(schema));
     }
 }

@@ -1,16 +1,14 @@
-//! Who holds and who waits: application locks (`sp_getapplock`), and the databases' write locks,
-//! which SQLite keeps, for as long as a session waits for one. A wait that would never end is
-//! found before it begins.
+//! Who holds and who waits: application locks (`sp_getapplock`), and the databases' write locks. A
+//! session takes a database's write lock here before it takes SQLite's, so that sessions get it in
+//! the order in which they asked, each woken when its turn comes; SQLite's own lock is then a
+//! matter between processes. A wait that would never end is found before it begins.
 //!
 //! Modes and their compatibility are SQL Server's (Transaction Locking and Row Versioning Guide,
 //! lock compatibility).
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// How often somebody who waits looks whether the client has cancelled.
-const LOOK: Duration = Duration::from_millis(20);
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::thread::Thread;
+use std::time::Instant;
 
 /// A mode of an application lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +31,17 @@ impl Mode {
             "exclusive" => Mode::Exclusive,
             _ => return None,
         })
+    }
+
+    /// As `wait_type` names it.
+    fn wait_type(self) -> &'static str {
+        match self {
+            Mode::IntentShared => "LCK_M_IS",
+            Mode::Shared => "LCK_M_S",
+            Mode::Update => "LCK_M_U",
+            Mode::IntentExclusive => "LCK_M_IX",
+            Mode::Exclusive => "LCK_M_X",
+        }
     }
 
     fn goes_with(self, other: Mode) -> bool {
@@ -63,15 +72,6 @@ pub(crate) struct Resource {
     pub(crate) name: String,
 }
 
-/// The outcome of asking for an application lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Granted { waited: bool },
-    TimedOut,
-    Cancelled,
-    Deadlock,
-}
-
 /// One session's hold on a resource: the modes of all its calls, and how many they were.
 #[derive(Debug)]
 struct Grant {
@@ -81,32 +81,176 @@ struct Grant {
     calls: u32,
 }
 
-#[derive(Debug)]
-enum Wanted {
-    Application(Resource, Mode),
+/// A lock that a session asks for: an application's, or all of these databases' at once.
+#[derive(Debug, Clone)]
+pub(super) enum Wanted {
+    Application(Resource, Mode, Owner),
     Databases(Vec<String>),
 }
 
-/// A session that waits; the lower the ticket, the earlier it came.
+/// A session that waits.
 #[derive(Debug)]
 struct Waiting {
     session: u64,
     wanted: Wanted,
-    /// Databases whose write locks it has.
-    holds: Vec<String>,
+    thread: Thread,
+    since: Instant,
 }
 
+/// A wait as others see it: sessions by their numbers for clients.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) wait_type: &'static str,
+    pub(crate) since: Instant,
+    /// Who holds the lock or is to have it before; none where another process holds it.
+    pub(crate) blocker: Option<u16>,
+}
+
+/// All locks and waits of an engine's sessions, which have numbers of the engine's own.
 #[derive(Debug, Default)]
-struct Known {
+pub(super) struct Known {
     sessions: u64,
+    spids: HashMap<u64, u16>,
     tickets: u64,
     grants: HashMap<Resource, Vec<Grant>>,
+    writers: HashMap<String, u64>,
+    /// By tickets: the lower, the earlier it came.
     waiting: BTreeMap<u64, Waiting>,
+    ticket_of: HashMap<u64, u64>,
 }
 
 impl Known {
-    /// Sessions whose grants, or whose earlier wish, stand against this one.
-    fn before(&self, ticket: u64, session: u64, resource: &Resource, mode: Mode) -> Vec<u64> {
+    pub(super) fn enter(&mut self, spid: u16) -> u64 {
+        self.sessions += 1;
+        self.spids.insert(self.sessions, spid);
+        self.sessions
+    }
+
+    pub(super) fn leave(&mut self, session: u64) {
+        self.spids.remove(&session);
+    }
+
+    /// Gives a session the lock that it wants, unless others stand against it.
+    pub(super) fn take(&mut self, session: u64, wanted: &Wanted) -> bool {
+        let ticket = self.ticket_of.get(&session).copied();
+        if !self.before(ticket, session, wanted).is_empty() {
+            return false;
+        }
+        match wanted {
+            Wanted::Application(resource, mode, owner) => {
+                self.grant(session, *owner, resource, *mode);
+            }
+            Wanted::Databases(wanted) => {
+                self.writers.extend(wanted.iter().map(|name| (name.clone(), session)));
+            }
+        }
+        true
+    }
+
+    /// Enters a session among those that wait. False where it would wait, over others, for itself.
+    pub(super) fn wait(&mut self, session: u64, wanted: Wanted, thread: Thread) -> bool {
+        self.tickets += 1;
+        let since = Instant::now();
+        self.waiting.insert(self.tickets, Waiting { session, wanted, thread, since });
+        self.ticket_of.insert(session, self.tickets);
+        let circular = self.holds_any(session) && self.is_circular(session);
+        if circular {
+            self.end_wait(session);
+        }
+        !circular
+    }
+
+    /// A session waits no longer; who may come in its place is woken.
+    pub(super) fn end_wait(&mut self, session: u64) {
+        let Some(ticket) = self.ticket_of.remove(&session) else { return };
+        match self.waiting.remove(&ticket).map(|own| own.wanted) {
+            Some(Wanted::Databases(names)) => self.wake_writers(&names),
+            Some(Wanted::Application(..)) => self.wake_applications(),
+            None => {}
+        }
+    }
+
+    /// Gives an application lock back, once for each time it was taken. False if it is not held.
+    pub(super) fn release(&mut self, session: u64, resource: &Resource, owner: Owner) -> bool {
+        let Some(grants) = self.grants.get_mut(resource) else { return false };
+        let own = |grant: &Grant| grant.session == session && grant.owner == owner;
+        let Some(at) = grants.iter().position(own) else { return false };
+        grants[at].calls -= 1;
+        if grants[at].calls == 0 {
+            grants.swap_remove(at);
+        }
+        if grants.is_empty() {
+            self.grants.remove(resource);
+        }
+        self.wake_applications();
+        true
+    }
+
+    /// Gives back the application locks that end with the transaction, or all.
+    pub(super) fn release_all(&mut self, session: u64, owner: Option<Owner>) {
+        if self.grants.is_empty() {
+            return;
+        }
+        self.grants.retain(|_, grants| {
+            grants.retain(|grant| {
+                grant.session != session || owner.is_some_and(|owner| grant.owner != owner)
+            });
+            !grants.is_empty()
+        });
+        self.wake_applications();
+    }
+
+    /// Gives back the write locks of databases that `kept` does not want; gives those that stay.
+    pub(super) fn release_writes(
+        &mut self,
+        session: u64,
+        held: &[String],
+        kept: &dyn Fn(&str) -> bool,
+    ) -> Vec<String> {
+        let (stay, go): (Vec<_>, Vec<_>) = held.iter().cloned().partition(|name| kept(name));
+        for name in &go {
+            if self.writers.get(name) == Some(&session) {
+                self.writers.remove(name);
+            }
+        }
+        self.wake_writers(&go);
+        stay
+    }
+
+    /// The waits of all sessions, by the sessions' numbers for clients.
+    pub(super) fn waits(&self) -> HashMap<u16, Seen> {
+        let spid_of = |session: &u64| self.spids.get(session).copied();
+        let seen = |(ticket, own): (&u64, &Waiting)| {
+            let before = self.before(Some(*ticket), own.session, &own.wanted);
+            let wait_type = match &own.wanted {
+                Wanted::Application(_, mode, _) => mode.wait_type(),
+                Wanted::Databases(_) => Mode::Exclusive.wait_type(),
+            };
+            let blocker = before.first().and_then(spid_of);
+            Some((spid_of(&own.session)?, Seen { wait_type, since: own.since, blocker }))
+        };
+        self.waiting.iter().filter_map(seen).collect()
+    }
+
+    /// Sessions whose locks, or whose earlier wishes, stand against this one: those that hold it
+    /// come first. Who has no ticket came last.
+    fn before(&self, ticket: Option<u64>, session: u64, wanted: &Wanted) -> Vec<u64> {
+        let ticket = ticket.unwrap_or(u64::MAX);
+        match wanted {
+            Wanted::Application(resource, mode, _) => {
+                self.before_application(ticket, session, resource, *mode)
+            }
+            Wanted::Databases(wanted) => self.before_writes(ticket, session, wanted),
+        }
+    }
+
+    fn before_application(
+        &self,
+        ticket: u64,
+        session: u64,
+        resource: &Resource,
+        mode: Mode,
+    ) -> Vec<u64> {
         let grants = self.grants.get(resource).map_or(&[][..], Vec::as_slice);
         let against = |grant: &&Grant| {
             grant.session != session && grant.modes.iter().any(|held| !held.goes_with(mode))
@@ -116,7 +260,7 @@ impl Known {
         // who holds it already need not queue for more
         if !grants.iter().any(|grant| grant.session == session) {
             for (_, other) in self.waiting.range(..ticket) {
-                if let Wanted::Application(wanted, earlier) = &other.wanted
+                if let Wanted::Application(wanted, earlier, _) = &other.wanted
                     && wanted == resource
                     && !earlier.goes_with(mode)
                 {
@@ -127,37 +271,46 @@ impl Known {
         found
     }
 
-    /// Sessions that this one waits for.
-    fn blockers(&self, ticket: u64, waiting: &Waiting) -> Vec<u64> {
-        match &waiting.wanted {
-            Wanted::Application(resource, mode) => {
-                self.before(ticket, waiting.session, resource, *mode)
-            }
-            Wanted::Databases(wanted) => self
-                .waiting
-                .values()
-                .filter(|other| other.session != waiting.session)
-                .filter(|other| other.holds.iter().any(|held| wanted.contains(held)))
-                .map(|other| other.session)
-                .collect(),
+    /// Of those who came earlier only the last one for each database: the others are before him.
+    fn before_writes(&self, ticket: u64, session: u64, wanted: &[String]) -> Vec<u64> {
+        let held = wanted.iter().filter_map(|name| self.writers.get(name));
+        let mut found: Vec<u64> = held.filter(|holder| **holder != session).copied().collect();
+        // who may be waited for does not queue behind those who wait
+        if self.writers.values().any(|holder| *holder == session) {
+            return found;
         }
+        let mut open: Vec<&String> = wanted.iter().collect();
+        for (_, other) in self.waiting.range(..ticket).rev() {
+            if open.is_empty() {
+                break;
+            }
+            let Wanted::Databases(theirs) = &other.wanted else { continue };
+            let before = open.len();
+            open.retain(|name| !theirs.contains(name));
+            if open.len() < before {
+                found.push(other.session);
+            }
+        }
+        found
+    }
+
+    fn holds_any(&self, session: u64) -> bool {
+        self.writers.values().any(|holder| *holder == session)
+            || self.grants.values().flatten().any(|grant| grant.session == session)
     }
 
     /// Whether a session waits, over others who wait, for itself.
-    fn circular(&self, session: u64) -> bool {
-        let mut seen = vec![session];
+    fn is_circular(&self, session: u64) -> bool {
+        let mut seen = HashSet::from([session]);
         let mut next = vec![session];
         while let Some(at) = next.pop() {
-            let Some((ticket, waiting)) = self.waiting.iter().find(|(_, one)| one.session == at)
-            else {
-                continue;
-            };
-            for blocker in self.blockers(*ticket, waiting) {
+            let Some(ticket) = self.ticket_of.get(&at) else { continue };
+            let Some(waiting) = self.waiting.get(ticket) else { continue };
+            for blocker in self.before(Some(*ticket), at, &waiting.wanted) {
                 if blocker == session {
                     return true;
                 }
-                if !seen.contains(&blocker) {
-                    seen.push(blocker);
+                if seen.insert(blocker) {
                     next.push(blocker);
                 }
             }
@@ -165,10 +318,31 @@ impl Known {
         false
     }
 
-    fn wait(&mut self, waiting: Waiting) -> u64 {
-        self.tickets += 1;
-        self.waiting.insert(self.tickets, waiting);
-        self.tickets
+    /// Wakes who waits for these databases and has nobody before.
+    fn wake_writers(&self, freed: &[String]) {
+        let free = |name: &&String| !self.writers.contains_key(*name);
+        let mut open: Vec<&String> = freed.iter().filter(free).collect();
+        for (ticket, other) in &self.waiting {
+            if open.is_empty() {
+                return;
+            }
+            let Wanted::Databases(theirs) = &other.wanted else { continue };
+            if !theirs.iter().any(|name| freed.contains(name)) {
+                continue;
+            }
+            if self.before_writes(*ticket, other.session, theirs).is_empty() {
+                other.thread.unpark();
+                open.retain(|name| !theirs.contains(name));
+            }
+        }
+    }
+
+    fn wake_applications(&self) {
+        for other in self.waiting.values() {
+            if matches!(other.wanted, Wanted::Application(..)) {
+                other.thread.unpark();
+            }
+        }
     }
 
     fn grant(&mut self, session: u64, owner: Owner, resource: &Resource, mode: Mode) {
@@ -183,138 +357,5 @@ impl Known {
             }
             None => grants.push(Grant { session, owner, modes: vec![mode], calls: 1 }),
         }
-    }
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    known: Mutex<Known>,
-    changed: Condvar,
-}
-
-/// The locks of an engine's sessions.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Locks(Arc<Shared>);
-
-/// A session's part in them; its locks are released with it.
-#[derive(Debug)]
-pub(crate) struct Holder {
-    all: Locks,
-    session: u64,
-}
-
-/// A session's wait for databases, which others see while it lives.
-#[derive(Debug)]
-pub(crate) struct Wait {
-    all: Locks,
-    ticket: u64,
-}
-
-impl Locks {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn enter(&self) -> Holder {
-        let mut known = self.known();
-        known.sessions += 1;
-        Holder { all: self.clone(), session: known.sessions }
-    }
-}
-
-impl Holder {
-    /// Takes an application lock, waiting as long as `limit` says (None for ever). `holds` are
-    /// the databases whose write locks the session has.
-    pub(crate) fn acquire(
-        &self,
-        (resource, mode, owner): (&Resource, Mode, Owner),
-        limit: Option<Duration>,
-        holds: Vec<String>,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Outcome {
-        let start = Instant::now();
-        let mut known = self.all.known();
-        let wanted = Wanted::Application(resource.clone(), mode);
-        let ticket = known.wait(Waiting { session: self.session, wanted, holds });
-        let mut waited = false;
-        let outcome = loop {
-            if known.before(ticket, self.session, resource, mode).is_empty() {
-                known.grant(self.session, owner, resource, mode);
-                break Outcome::Granted { waited };
-            }
-            if cancelled() {
-                break Outcome::Cancelled;
-            }
-            if limit.is_some_and(|limit| start.elapsed() >= limit) {
-                break Outcome::TimedOut;
-            }
-            if !waited && known.circular(self.session) {
-                break Outcome::Deadlock;
-            }
-            waited = true;
-            let left = limit.map_or(LOOK, |limit| limit.saturating_sub(start.elapsed()).min(LOOK));
-            let woken = self.all.0.changed.wait_timeout(known, left);
-            known = woken.unwrap_or_else(PoisonError::into_inner).0;
-        };
-        known.waiting.remove(&ticket);
-        self.all.0.changed.notify_all();
-        outcome
-    }
-
-    /// Gives an application lock back, once for each time it was taken. False if it is not held.
-    pub(crate) fn release(&self, resource: &Resource, owner: Owner) -> bool {
-        let mut known = self.all.known();
-        let Some(grants) = known.grants.get_mut(resource) else { return false };
-        let own = |grant: &Grant| grant.session == self.session && grant.owner == owner;
-        let Some(at) = grants.iter().position(own) else { return false };
-        grants[at].calls -= 1;
-        if grants[at].calls == 0 {
-            grants.swap_remove(at);
-        }
-        if grants.is_empty() {
-            known.grants.remove(resource);
-        }
-        self.all.0.changed.notify_all();
-        true
-    }
-
-    /// Releases the locks that end with the transaction, or all.
-    pub(crate) fn release_all(&self, owner: Option<Owner>) {
-        let mut known = self.all.known();
-        if known.grants.is_empty() {
-            return;
-        }
-        known.grants.retain(|_, grants| {
-            grants.retain(|grant| {
-                grant.session != self.session || owner.is_some_and(|owner| grant.owner != owner)
-            });
-            !grants.is_empty()
-        });
-        self.all.0.changed.notify_all();
-    }
-
-    /// Says that the session waits for databases while it holds others. None where those who hold
-    /// them wait for this session in turn.
-    pub(crate) fn wait(&self, wanted: Vec<String>, holds: Vec<String>) -> Option<Wait> {
-        let mut known = self.all.known();
-        let wanted = Wanted::Databases(wanted);
-        let ticket = known.wait(Waiting { session: self.session, wanted, holds });
-        if known.circular(self.session) {
-            known.waiting.remove(&ticket);
-            return None;
-        }
-        Some(Wait { all: self.all.clone(), ticket })
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        self.release_all(None);
-    }
-}
-
-impl Drop for Wait {
-    fn drop(&mut self) {
-        self.all.known().waiting.remove(&self.ticket);
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod db;
 pub(crate) mod ddl;
 pub(crate) mod describe;
 pub(crate) mod exec;
+pub(crate) mod holder;
 pub(crate) mod integers;
 pub(crate) mod locking;
 pub(crate) mod locks;
@@ -116,6 +117,7 @@ impl Run<'_> {
                     command = Command::DROP_TABLE;
                 }
             }
+            Action::Kill(spid) => self.kill(*spid)?,
             Action::Checkpoint => self.checkpoint()?,
             Action::Rebuild { index, table } => self.rebuild(index.as_deref(), table)?,
         }

@@ -12,7 +12,8 @@ use tdekit_wire_tds::{
 use super::activity::Activities;
 use super::calls::Calls;
 use super::db::Db;
-use super::locks::{Locks, Owner};
+use super::holder::Locks;
+use super::locks::Owner;
 use super::meter::{Meter, Used};
 use super::options::Options;
 use super::tallies::{Origin, Tallies};
@@ -85,7 +86,7 @@ impl TsqlEngine {
             meter,
             tallies: self.tallies.clone(),
             used: Used::default(),
-            locks: self.locks.enter(),
+            locks: self.locks.enter(caller.spid),
         })
     }
 }
@@ -183,6 +184,7 @@ impl Inner {
             // SQLite's memory for it goes with the connection, unless that holds needed state
             self.rest();
         }
+        self.settle();
         let db = &self.db;
         self.meter.begin(|| db.pages());
         self.show();

@@ -30,4 +30,9 @@ impl Sink for Silent {
     fn cancel_flag(&self) -> Arc<std::sync::atomic::AtomicBool> {
         Arc::default()
     }
+
+    fn waiting(&self, wait: &mut dyn FnMut()) -> bool {
+        wait();
+        true
+    }
 }

@@ -35,11 +35,16 @@ impl Run<'_> {
     pub(super) fn run_sql(&mut self, sql: &str) -> Result<()> {
         let kernels = self.s.db.kernels.clone();
         let database = self.s.state.database.clone();
-        self.s
+        let result = self
+            .s
             .db
             .connection()?
             .execute_batch(sql)
-            .map_err(|error| failure(&kernels, &error, &database))
+            .map_err(|error| failure(&kernels, &error, &database));
+        if !self.in_sqlite() {
+            self.settle();
+        }
+        result
     }
 
     pub(crate) fn implicit(&mut self) {

@@ -7,7 +7,7 @@ use tdekit_wire_tds::{Caller, Sink};
 
 use super::activity::Place;
 use super::db::Db;
-use super::locks::Holder;
+use super::holder::Holder;
 use super::meter::{Meter, Used};
 use super::state::State;
 use super::tallies::Tallies;

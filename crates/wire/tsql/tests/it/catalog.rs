@@ -370,7 +370,7 @@ fn other_sessions_are_seen_at_work() {
         rows(&mut *b, "WAITFOR DELAY '00:00:02'");
     });
     let asked = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE command = 'WAITFOR' AND status = \
-        'running' AND total_elapsed_time >= 0 AND cpu_time < 2000";
+        'suspended' AND wait_type = 'WAITFOR' AND total_elapsed_time >= 0 AND cpu_time < 2000";
     let started = std::time::Instant::now();
     while rows(&mut *a, asked) != "1" && started.elapsed().as_secs() < 20 {
         std::thread::yield_now();

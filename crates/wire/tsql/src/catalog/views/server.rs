@@ -9,6 +9,7 @@ use super::{
 use crate::catalog::model::Facts;
 use crate::catalog::model::{FIXED, schema_id};
 use crate::run::activity::Activity;
+use crate::run::locks::Seen;
 use crate::value::datetime;
 
 pub(crate) const VIEWS: &[View] = &[
@@ -32,6 +33,11 @@ pub(crate) const VIEWS: &[View] = &[
     },
     View { name: "sys.dm_exec_sessions", columns: SESSIONS, source: Source::Server(sessions) },
     View { name: "sys.dm_exec_requests", columns: REQUESTS, source: Source::Server(requests) },
+    View {
+        name: "sys.dm_os_waiting_tasks",
+        columns: WAITING_TASKS,
+        source: Source::Server(waiting_tasks),
+    },
     View { name: "sys.system_views", columns: NAMES, source: Source::Server(|_| system_views()) },
 ];
 
@@ -299,6 +305,8 @@ fn sessions(server: &Server<'_>) -> Vec<Row> {
     server.sessions.iter().map(row).collect()
 }
 
+const ADDRESS: SqlType = SqlType::VarBinary(Length::Of(8));
+
 const REQUESTS: Columns = &[
     ("session_id", SMALL),
     ("request_id", INT),
@@ -332,14 +340,14 @@ fn requests(server: &Server<'_>) -> Vec<Row> {
                 int(own.caller.spid),
                 int(0),
                 moment(own.started),
-                text("running"),
+                text(if own.wait.is_some() { "suspended" } else { "running" }),
                 text(own.command.clone()),
                 database_id(server, &own.database),
                 int(1),
-                int(0),
-                Value::Null,
-                int(0),
-                text("SOS_SCHEDULER_YIELD"),
+                int(own.wait.and_then(|wait| wait.blocker).unwrap_or(0)),
+                own.wait.map_or(Value::Null, |wait| text(wait.wait_type)),
+                own.wait.map_or(int(0), |wait| waited(&wait)),
+                text(own.wait.map_or("SOS_SCHEDULER_YIELD", |wait| wait.wait_type)),
                 int(own.trancount),
                 Value::Float(0.0),
                 milliseconds(used.cpu_ns),
@@ -353,6 +361,44 @@ fn requests(server: &Server<'_>) -> Vec<Row> {
             ]
         })
         .collect()
+}
+
+fn waited(wait: &Seen) -> crate::value::Val {
+    milliseconds(u64::try_from(wait.since.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
+const WAITING_TASKS: Columns = &[
+    ("waiting_task_address", ADDRESS),
+    ("session_id", SMALL),
+    ("exec_context_id", INT),
+    ("wait_duration_ms", BIG),
+    ("wait_type", DESC),
+    ("resource_address", ADDRESS),
+    ("blocking_task_address", ADDRESS),
+    ("blocking_session_id", SMALL),
+    ("blocking_exec_context_id", INT),
+    ("resource_description", SqlType::NVarChar(Length::Of(3072))),
+];
+
+fn waiting_tasks(server: &Server<'_>) -> Vec<Row> {
+    let row = |own: &Activity| {
+        let wait = own.wait.as_ref()?;
+        let blocker = wait.blocker.map_or(Value::Null, int);
+        let none = Value::Null;
+        Some(vec![
+            none.clone(),
+            int(own.caller.spid),
+            int(0),
+            waited(wait),
+            text(wait.wait_type),
+            none.clone(),
+            none.clone(),
+            blocker,
+            none.clone(),
+            none,
+        ])
+    };
+    server.sessions.iter().filter_map(row).collect()
 }
 
 const NAMES: Columns = &[

@@ -235,6 +235,11 @@ impl Sink for Log {
     fn cancel_flag(&self) -> Arc<AtomicBool> {
         self.cancel.clone()
     }
+
+    fn waiting(&self, wait: &mut dyn FnMut()) -> bool {
+        wait();
+        true
+    }
 }
 
 /// A server of its own in a temporary directory.
