@@ -13,7 +13,6 @@ mod lex;
 mod name;
 mod parse;
 mod run;
-mod sqlite_compile;
 mod sqlite_memory;
 mod sqlite_pages;
 mod value;

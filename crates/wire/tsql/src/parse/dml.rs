@@ -68,7 +68,7 @@ impl Parser<'_> {
         let source = if self.eat_words(&["DEFAULT", "VALUES"]) {
             Source::Defaults
         } else if self.eat("VALUES") {
-            let rows = self.commas(|parser| parser.list(Self::value_or_default))?;
+            let rows = self.rows(Self::value_or_default)?;
             if rows.len() > MAX_INSERTED {
                 return Err(Error::TooManyRows {});
             }

@@ -152,10 +152,13 @@ impl Parser<'_> {
                 return Ok(Expr::InQuery(Box::new(left), Box::new(query), negated));
             }
             let mut tallest = height;
-            let items = self.commas(|parser| {
-                let item = parser.expression()?;
-                tallest = tallest.max(parser.height);
-                Ok(item)
+            let items = self.uncounted(|parser| {
+                parser.commas(|parser| {
+                    let item = parser.expression()?;
+                    parser.constants = 0;
+                    tallest = tallest.max(parser.height);
+                    Ok(item)
+                })
             })?;
             self.expect_op(")")?;
             self.grow(tallest)?;
@@ -229,6 +232,7 @@ impl Parser<'_> {
         };
         self.height = 1;
         if let Some(literal) = literal {
+            self.constant()?;
             self.advance();
             return Ok(literal);
         }

@@ -18,6 +18,10 @@ const MAX_NESTING: u32 = 60;
 /// The tallest tree that an expression may make.
 const MAX_HEIGHT: u32 = 200;
 
+/// How many constants and variables a statement may have, lists of IN and VALUES apart. SQLite
+/// compares each of them with all others when it compiles, and notices no cancel meanwhile.
+const MAX_CONSTANTS: u32 = 16_000;
+
 /// Words that are no names unless quoted.
 const RESERVED: &[&str] = &[
     "ADD",
@@ -191,6 +195,8 @@ pub(crate) struct Parser<'a> {
     nesting: u32,
     /// The height of the expression parsed last.
     height: u32,
+    /// Constants and variables of the statement so far.
+    constants: u32,
 }
 
 /// Parses a batch.
@@ -230,7 +236,7 @@ pub(crate) fn parse_name(text: &str) -> Result<Name> {
 impl<'a> Parser<'a> {
     fn new(text: &'a str, quoted_identifiers: bool) -> std::result::Result<Self, At> {
         let tokens = lex(text, quoted_identifiers)?;
-        Ok(Parser { text, tokens, at: 0, nesting: 0, height: 0 })
+        Ok(Parser { text, tokens, at: 0, nesting: 0, height: 0, constants: 0 })
     }
 
     fn place(&self, error: Error) -> At {
@@ -443,6 +449,30 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
+    /// Counts a constant or a variable.
+    fn constant(&mut self) -> Result<()> {
+        self.constants += 1;
+        if self.constants > MAX_CONSTANTS { Err(Error::TooComplex {}) } else { Ok(()) }
+    }
+
+    /// Rows of VALUES.
+    fn rows<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<Vec<T>>> {
+        self.uncounted(|parser| {
+            parser.commas(|parser| {
+                parser.constants = 0;
+                parser.list(&mut item)
+            })
+        })
+    }
+
+    /// Parses what has constants that do not count for the statement around it.
+    fn uncounted<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let before = std::mem::take(&mut self.constants);
+        let result = inner(self);
+        self.constants = before;
+        result
+    }
+
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.nesting >= MAX_NESTING {
             return Err(Error::NestedTooDeep {});
@@ -471,6 +501,15 @@ mod tests {
         assert_eq!(parse(&long, true).unwrap_err().error.code().0, 191);
         let many = format!("SELECT 1 WHERE 1=1{}", " OR 1=2".repeat(5000));
         parse(&many, true).unwrap();
+        for (text, code) in [
+            (format!("SELECT 1 WHERE 1=1{}", " OR 1=2".repeat(8000)), Some(8631)),
+            (format!("SELECT CASE 0{} END", " WHEN 1 THEN @v".repeat(8000)), Some(8631)),
+            (format!("SELECT 1 WHERE 1 IN (1{})", ",2".repeat(50_000)), None),
+            (format!("SELECT 1 WHERE 1=1{};", " OR 1=2".repeat(5000)).repeat(3), None),
+        ] {
+            let found = parse(&text, true).err().map(|at| at.error.code().0);
+            assert_eq!(found, code, "{}", &text[..40]);
+        }
         let blocks = format!("{}SELECT 1 {}", "BEGIN ".repeat(500), "END ".repeat(500));
         assert_eq!(parse(&blocks, true).unwrap_err().error.code().0, 191);
         let unary = format!("SELECT {}1", "- ".repeat(500));

@@ -409,7 +409,7 @@ impl Parser<'_> {
 
     fn parenthesised_table(&mut self) -> Result<TableRef> {
         if self.eat("VALUES") {
-            let rows = self.commas(|parser| parser.list(Self::expression))?;
+            let rows = self.rows(Self::expression)?;
             self.expect_op(")")?;
             let (alias, columns) = self.derived_alias()?;
             if rows.iter().any(|row| row.len() != columns.len()) {

@@ -75,7 +75,7 @@ impl Parser<'_> {
 
     pub(crate) fn statement(&mut self) -> Result<Stmt> {
         let (line, start) = (self.line(), self.token().start);
-        let kind = self.nested(Self::statement_kind)?;
+        let kind = self.uncounted(|parser| parser.nested(Self::statement_kind))?;
         let span = (start, self.behind());
         while self.eat_op(";") {}
         Ok(Stmt { line, span, kind })

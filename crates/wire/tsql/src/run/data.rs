@@ -19,7 +19,6 @@ use crate::error::{Error, Result};
 use crate::run::state::{Frame, Signal};
 use crate::run::target::Target;
 use crate::run::work::Run;
-use crate::sqlite_compile::prepare;
 use crate::value::{Val, affordable, bulk_bytes, storage};
 
 /// The work done for each row.
@@ -276,8 +275,7 @@ impl Run<'_> {
             Ok(()) => failure(&kernels, &error, &database),
             Err(moved) => moved,
         };
-        let text = plan.text(&params);
-        let mut statement = prepare(connection, &text).map_err(failed)?;
+        let mut statement = connection.prepare_cached(&plan.text(&params)).map_err(failed)?;
         // bounds of ranges that were left out
         params.truncate(statement.parameter_count());
         let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(failed)?;
