@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, TransactionState};
 
@@ -20,6 +21,10 @@ use crate::run::meter::Pages;
 use crate::run::renew::Seen;
 use crate::sqlite_pages::pages;
 use crate::value::storage;
+
+/// How long a statement waits for who has a database's file for himself: the last session that
+/// closes it copies its log.
+const BUSY: Duration = Duration::from_secs(5);
 
 /// Statements that a connection keeps prepared.
 const PREPARED: usize = 64;
@@ -124,13 +129,19 @@ impl Db {
                 flag.load(Ordering::Acquire)
             };
             connection.progress_handler(4096, Some(stop)).map_err(internal)?;
-            connection.busy_timeout(std::time::Duration::from_millis(100)).map_err(internal)?;
+            connection.busy_timeout(BUSY).map_err(internal)?;
             connection
                 .execute_batch("PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;")
                 .map_err(internal)?;
             self.connection = Some(connection);
         }
         self.connection.as_ref().ok_or(Error::Internal { detail: "no connection".to_owned() })
+    }
+
+    /// How long SQLite itself waits for others, until this is called again: [`BUSY`] unless told.
+    pub(crate) fn set_patience(&mut self, patience: Option<Duration>) -> Result<()> {
+        let internal = |error: rusqlite::Error| Error::Internal { detail: error.to_string() };
+        self.connection()?.busy_timeout(patience.unwrap_or(BUSY)).map_err(internal)
     }
 
     #[cfg(test)]

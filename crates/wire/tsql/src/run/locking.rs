@@ -118,7 +118,13 @@ impl Run<'_> {
         let limit = u64::try_from(limit_ms).ok().map(Duration::from_millis);
         let start = Instant::now();
         let result = match self.s.locks.acquire_writes(wanted, limit, self.sink) {
-            Outcome::Granted { .. } => self.patiently(start, limit, attempt),
+            Outcome::Granted { .. } => {
+                // the wait is ours, since a client may cancel it
+                self.s.db.set_patience(Some(Duration::ZERO))?;
+                let result = self.patiently(start, limit, attempt);
+                self.s.db.set_patience(None)?;
+                result
+            }
             Outcome::TimedOut | Outcome::Cancelled => Err(Error::LockTimeout {}),
             Outcome::Deadlock => Err(Error::Deadlock { spid: self.s.caller.spid }),
             Outcome::Crowded => Err(Error::Crowded {}),
