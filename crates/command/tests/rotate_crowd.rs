@@ -1,4 +1,4 @@
-//! Eight processes read, write, checkpoint, vacuum and back up a database whose key changes three
+//! Eight processes read, write, checkpoint, vacuum and back up a database whose key changes several
 //! times in a row; processes are killed at random, whatever they do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::common::Place;
 use tdekit_faults_sqlite::crowd::{self, Acks, Work, collect};
 use tdekit_faults_sqlite::ffi::tdekit::CERTIFICATE;
-use tdekit_faults_sqlite::form::exhaustive;
+use tdekit_faults_sqlite::form::by_form;
 use tdekit_faults_sqlite::matrix::scratch;
 use tdekit_faults_sqlite::rng::Rng;
 use tdekit_faults_sqlite::top::Top;
@@ -137,10 +137,11 @@ impl Crowd {
         output
     }
 
-    /// Changes the key three times, and more often until the time is over.
+    /// Changes the key twice, or three times where there is more time, and more often until the
+    /// time is over.
     fn rotate(&self, until: Instant, rng: &mut Rng) -> u32 {
         let (path, mut done, mut begun) = (self.path(), 0, false);
-        while done < 3 || begun || Instant::now() < until {
+        while done < by_form(2, 3, 3) || begun || Instant::now() < until {
             let args = [&["rotate", path.to_str().unwrap()], ROTATIONS[done as usize % 3]].concat();
             let killed = rng.percent(60).then(|| Duration::from_millis(rng.below(1500) as u64));
             let output = self.command(&args, killed);
@@ -246,7 +247,7 @@ fn said(output: &Output) -> String {
 fn rotations_under_a_crowd(journal: &'static str) {
     let crowd = Crowd::new(journal);
     let begun = Instant::now();
-    let until = begun + Duration::from_secs(if exhaustive() { 600 } else { 8 });
+    let until = begun + Duration::from_secs(by_form(4, 8, 600));
     // What runs still: it must come down when a thread panics, too.
     let rotating = AtomicU32::new(1);
     struct Less<'a>(&'a AtomicU32);

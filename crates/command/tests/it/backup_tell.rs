@@ -1,8 +1,12 @@
 //! What is told of backups: `inspect`, `verify` and `history`, as lines and as JSON.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{Place, Run};
 use crate::databases::{Dir, MARKER, encrypt, fill, place};
@@ -267,6 +271,28 @@ fn wrong_use_is_told_before_anything_is_written() {
     }
 }
 
+/// A store that refuses whatever it is asked; its address, and the number of requests.
+fn refusing_store() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut lines = BufReader::new(stream.unwrap());
+            let mut line = String::new();
+            while lines.read_line(&mut line).unwrap_or(0) > 2 {
+                line.clear();
+            }
+            count.fetch_add(1, Ordering::SeqCst);
+            let refused =
+                b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            let _gone = lines.into_inner().write_all(refused);
+        }
+    });
+    (format!("http://{address}"), asked)
+}
+
 /// A value that was read from a file often ends in a line feed, on which the client panics.
 #[test]
 fn a_variable_that_ends_in_a_line_feed_is_no_crash() {
@@ -274,26 +300,32 @@ fn a_variable_that_ends_in_a_line_feed_is_no_crash() {
     let token = dir.path("token");
     fs::write(&token, "secret\n").unwrap();
     let token = text(&token).to_owned();
+    let (url, asked) = refusing_store();
+    let url_line = format!("{url}\n");
     for (name, value, said) in [
-        ("AWS_SESSION_TOKEN", "token\n", "cannot be reached"),
-        ("AWS_SECRET_ACCESS_KEY", "secret\r\n", "cannot be reached"),
-        ("AWS_REGION", "eu-west-1\n", "cannot be reached"),
-        ("AWS_ENDPOINT_URL", "http://127.0.0.1:1\n", "cannot be reached"),
-        ("AWS_SESSION_TOKEN", "to\nken", "AWS_SESSION_TOKEN has a control character"),
-        ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", &token, "ends in a line feed"),
+        ("AWS_SESSION_TOKEN", "token\n", None),
+        ("AWS_SECRET_ACCESS_KEY", "secret\r\n", None),
+        ("AWS_REGION", "eu-west-1\n", None),
+        ("AWS_ENDPOINT_URL", &*url_line, None),
+        ("AWS_SESSION_TOKEN", "to\nken", Some("AWS_SESSION_TOKEN has a control character")),
+        ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", &token, Some("ends in a line feed")),
     ] {
         let mut place = Place::empty();
         for (usual, value) in [
             ("AWS_ACCESS_KEY_ID", "id"),
             ("AWS_SECRET_ACCESS_KEY", "secret"),
-            ("AWS_ENDPOINT_URL", "http://127.0.0.1:1"),
+            ("AWS_ENDPOINT_URL", &url),
             ("AWS_ALLOW_HTTP", "true"),
         ] {
             place.set(usual, value);
         }
         place.set(name, value);
+        asked.store(0, Ordering::SeqCst);
         let run = place.run(["inspect", "s3://bucket/app.bak"]);
         assert!(run.code != 0 && run.code != 101, "{name}: {run:?}");
-        assert!(run.err.contains("error: ") && run.err.contains(said), "{name}: {run:?}");
+        assert!(run.err.contains("error: "), "{name}: {run:?}");
+        assert!(said.is_none_or(|said| run.err.contains(said)), "{name}: {run:?}");
+        // What was trimmed went to the store, what was refused did not.
+        assert_eq!(asked.load(Ordering::SeqCst) > 0, said.is_none(), "{name}: {run:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tdekit_faults_sqlite::differential::survive;
 use tdekit_faults_sqlite::ffi::api::LIBRARY_VARIABLE;
-use tdekit_faults_sqlite::form::{by_form, exhaustive};
+use tdekit_faults_sqlite::form::{Form, by_form, exhaustive};
 use tdekit_faults_sqlite::inject::{FULL, IOERR_FSYNC, IOERR_READ, IOERR_TRUNCATE};
 use tdekit_faults_sqlite::ledger::{Config, Journal, Synchronous};
 use tdekit_faults_sqlite::matrix::scratch;
@@ -179,12 +179,12 @@ fn with_the_systems_library() {
     }
     let mut tests = Command::new(std::env::current_exe().unwrap());
     tests.env(LIBRARY_VARIABLE, "libsqlite3.so.0");
-    match exhaustive() {
-        true => tests.args(["statement::", "--include-ignored"]),
-        false => tests
-            .arg("--exact")
-            .args(["delete", "wal", "random"].map(|it| format!("statement::{it}"))),
+    let chosen: &[&str] = match Form::of_environment() {
+        Form::Short => &["--exact", "statement::wal", "statement::random"],
+        Form::Full => &["--exact", "statement::delete", "statement::wal", "statement::random"],
+        Form::Exhaustive => &["statement::", "--include-ignored"],
     };
+    tests.args(chosen);
     let done = tests.args(["--nocapture", "--test-threads=1"]).output().unwrap();
     let said = String::from_utf8_lossy(&done.stdout);
     println!("{said}{}", String::from_utf8_lossy(&done.stderr));
