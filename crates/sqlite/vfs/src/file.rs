@@ -231,7 +231,7 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
     let end = || {
         let State { kind, origin, .. } = &mut *state;
         // A file that stays is no harm.
-        let _stays = kind.base(|base| origin.remove_refused(base));
+        let _stays = origin.remove_refused(kind);
         drop(state);
     };
     match catch_unwind(AssertUnwindSafe(end)) {

@@ -12,7 +12,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::rc::Rc;
 use std::sync::{Arc, Once};
 
@@ -83,23 +83,47 @@ impl Origin {
     }
 
     /// Before the file is closed: deletes it where opening it made it, something was refused, it
-    /// has no page, and nobody else uses it. A program that copies would take it for a copy.
-    pub(crate) fn remove_refused(&self, base: &mut BaseFile) -> Result<(), VfsError> {
-        if !(self.is_made && self.is_refused) || base.size()? > HEADER_AREA_LEN {
+    /// never had a page, and nobody else uses it. A program that copies would take it for a copy.
+    pub(crate) fn remove_refused(&self, kind: &mut Kind) -> Result<(), VfsError> {
+        let is_empty = |kind: &mut Kind| match kind {
+            Kind::Main(main) => main.is_empty(),
+            Kind::New(new) => Ok(new.base()?.size()? <= HEADER_AREA_LEN),
+            other => Ok(other.size()? == 0),
+        };
+        // A log or a journal may have all that the file is to get.
+        if !(self.is_made && self.is_refused) || !is_empty(kind)? || self.has_side_file() {
             return Ok(());
         }
         for level in [ffi::LOCK_SHARED, ffi::LOCK_RESERVED, ffi::LOCK_EXCLUSIVE] {
-            base.lock(level)?;
+            kind.base(|base| base.lock(level))??;
         }
         // SAFETY: the VFS below is registered.
         let delete = unsafe { (*self.below).delete };
         if let Some(delete) = delete
-            && base.size()? <= HEADER_AREA_LEN
+            && is_empty(kind)?
+            && !self.has_side_file()
         {
             // SAFETY: SQLite's name lives until the file is closed.
             unsafe { delete(self.below, self.name, 0) };
         }
         Ok(())
+    }
+
+    /// Whether a journal or a log lies beside the file; true where that cannot be seen.
+    fn has_side_file(&self) -> bool {
+        // SAFETY: SQLite's name lives until the file is closed; the VFS below is registered.
+        let (name, access) = unsafe { (CStr::from_ptr(self.name), (*self.below).access) };
+        let Some(access) = access else { return true };
+        ["-journal", "-wal"].iter().any(|suffix| {
+            let side = [name.to_bytes(), suffix.as_bytes()].concat();
+            let Ok(side) = CString::new(side) else { return true };
+            let mut exists = 1;
+            // SAFETY: the name is terminated; the answer goes to its place.
+            unsafe {
+                access(self.below, side.as_ptr(), ffi::ACCESS_READWRITE, &raw mut exists);
+            }
+            exists != 0
+        })
     }
 
     /// Notes a region of the log's index that SQLite got.

@@ -135,10 +135,39 @@ fn a_backup_into_a_plain_file_is_refused_before_its_first_page() {
         assert_eq!(fs::read(&path).unwrap(), before);
     }
     assert_eq!(one::<u32>(&to, "SELECT x FROM kept"), 7);
+    // The connection that was refused made the file, which is small, and has rows in it.
+    drop(to);
+    assert_eq!(fs::read(&path).unwrap(), before);
     // Where plain is meant, it is a copy.
     let allowed = format!("file:{}?tdekit=plain", path.display());
     copy(&from, &mut Connection::open(allowed).unwrap(), i32::MAX).unwrap();
     assert!(is_in_the_clear(&path));
+}
+
+/// What a refused connection leaves behind is deleted only where nothing is in it or beside it.
+#[test]
+fn no_file_with_rows_is_deleted() {
+    let dir = TempDir::new().unwrap();
+    let from = create(&dir.path().join("from.db"));
+    fill(&from, 10);
+    for encrypted in [false, true] {
+        let path = dir.path().join(format!("{encrypted}.db"));
+        let mut to = if encrypted { create(&path) } else { open(&path).unwrap() };
+        // The rows are in the log, and stay there while somebody else has the file open.
+        let _: String = one(&to, "PRAGMA journal_mode=WAL");
+        to.execute_batch("CREATE TABLE kept(x); INSERT INTO kept VALUES(7)").unwrap();
+        let other = open(&path).unwrap();
+        assert_eq!(one::<u32>(&other, "SELECT x FROM kept"), 7);
+        // Refused in a plain file; in an encrypted one, pages without room for seals are.
+        let plain = open(&dir.path().join("plain.db")).unwrap();
+        plain.execute_batch("CREATE TABLE IF NOT EXISTS p(x)").unwrap();
+        let source = if encrypted { &plain } else { &from };
+        assert!(copy(source, &mut to, i32::MAX).is_err(), "{encrypted}");
+        drop(to);
+        assert!(path.exists());
+        drop(other);
+        assert_eq!(one::<u32>(&open(&path).unwrap(), "SELECT x FROM kept"), 7);
+    }
 }
 
 /// Copies of others stay what they were, whatever else is open and being read.
