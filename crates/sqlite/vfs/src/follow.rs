@@ -91,7 +91,8 @@ impl Origin {
             other => Ok(other.size()? == 0),
         };
         // A log or a journal may have all that the file is to get.
-        if !(self.is_made && self.is_refused) || !is_empty(kind)? || self.has_side_file() {
+        let is_left = self.is_made && self.is_refused && is_empty(kind)?;
+        if !is_left || self.has_side_file() {
             return Ok(());
         }
         for level in [ffi::LOCK_SHARED, ffi::LOCK_RESERVED, ffi::LOCK_EXCLUSIVE] {

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -290,21 +290,38 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits for bytes, at most `most`; tells whether there are any.
-    pub(crate) fn readable_within(stream: &TcpStream, most: Duration) -> io::Result<bool> {
-        Ok(!wait(stream, PollFlags::IN, most)?.is_empty())
+    /// Waits for bytes, at most `most` and until `called` is readable; tells whether there are any
+    /// and nothing was read from `called`, which is an eventfd.
+    pub(crate) fn readable_within(
+        stream: &TcpStream,
+        called: BorrowedFd<'_>,
+        most: Duration,
+    ) -> io::Result<bool> {
+        let mut fds =
+            [stream.as_fd(), called].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        match poll(&mut fds, Some(&timespec(most))) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(false),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [stream, call] = fds.map(|fd| !fd.revents().is_empty());
+        let was_called = call && rustix::io::read(called, &mut [0; 8]).is_ok();
+        Ok(stream && !was_called)
     }
 }
 
 fn wait(stream: &TcpStream, flags: PollFlags, most: Duration) -> io::Result<PollFlags> {
     let mut fds = [PollFd::from_borrowed_fd(stream.as_fd(), flags)];
-    let most = Timespec {
-        tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: most.subsec_nanos().into(),
-    };
-    match poll(&mut fds, Some(&most)) {
+    match poll(&mut fds, Some(&timespec(most))) {
         Ok(0) | Err(rustix::io::Errno::INTR) => Ok(PollFlags::empty()),
         Ok(_) => Ok(fds.first().map_or(PollFlags::empty(), PollFd::revents)),
         Err(error) => Err(error.into()),
+    }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
     }
 }

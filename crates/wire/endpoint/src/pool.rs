@@ -12,10 +12,13 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
 
 use crate::answer::lock;
 
@@ -46,6 +49,8 @@ struct Inner<T> {
     wake: Condvar,
     name: &'static str,
     bounds: Bounds,
+    /// Calls a thread that lingers.
+    call: OwnedFd,
     work: Box<dyn Fn(T) + Send + Sync>,
 }
 
@@ -55,6 +60,8 @@ struct Queue<T> {
     idle: usize,
     /// Threads whose work waits. While there are any, there is another one that does not.
     waiting: usize,
+    /// Threads that wait for more of the same work.
+    lingering: usize,
     /// Threads that may work at the moment.
     allowed: usize,
     /// When each work began that goes on and does not wait.
@@ -62,10 +69,16 @@ struct Queue<T> {
     stopped: bool,
 }
 
+/// What a pool calls its threads by, each call one of them.
+pub(crate) fn call() -> rustix::io::Result<OwnedFd> {
+    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE)
+}
+
 impl<T: Send + 'static> Pool<T> {
     pub(crate) fn new(
         name: &'static str,
         bounds: Bounds,
+        call: OwnedFd,
         work: impl Fn(T) + Send + Sync + 'static,
     ) -> Self {
         let queue = Queue {
@@ -73,6 +86,7 @@ impl<T: Send + 'static> Pool<T> {
             threads: 0,
             idle: 0,
             waiting: 0,
+            lingering: 0,
             allowed: bounds.usual.max(1),
             begun: HashMap::new(),
             stopped: false,
@@ -83,6 +97,7 @@ impl<T: Send + 'static> Pool<T> {
                 wake: Condvar::new(),
                 name,
                 bounds,
+                call,
                 work: Box::new(work),
             }),
         }
@@ -106,6 +121,10 @@ impl<T: Send + 'static> Pool<T> {
         } else if queue.active() < queue.allowed {
             // If it fails, the work stays in the queue for the threads that there are.
             self.inner.spawn(&mut queue);
+        } else if queue.lingering > 0 {
+            drop(queue);
+            // One for each call; a call too many ends somebody's lingering early.
+            let _called = rustix::io::write(&self.inner.call, &1_u64.to_ne_bytes());
         }
     }
 
@@ -113,6 +132,15 @@ impl<T: Send + 'static> Pool<T> {
     pub(crate) fn is_busy(&self) -> bool {
         let queue = lock(&self.inner.queue);
         !queue.items.is_empty() && queue.active() >= queue.allowed
+    }
+
+    /// Runs `wait`, in which a thread waits for more of the same work. The descriptor that it gets
+    /// becomes readable when other work wants the thread.
+    pub(crate) fn linger<R>(&self, wait: impl FnOnce(BorrowedFd<'_>) -> R) -> R {
+        lock(&self.inner.queue).lingering += 1;
+        let result = wait(self.inner.call.as_fd());
+        lock(&self.inner.queue).lingering -= 1;
+        result
     }
 
     /// Lets others work beside those that have worked for long. To be called every few
@@ -323,6 +351,36 @@ impl<T: Send + 'static> Inner<T> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn who_lingers_is_called() {
+        let (say, said) = std::sync::mpsc::channel();
+        let pool = Arc::new_cyclic(|pool: &std::sync::Weak<Pool<bool>>| {
+            let own = pool.clone();
+            let bounds = Bounds { usual: 1, working: 1, waiting: 1 };
+            Pool::new("test", bounds, call().unwrap(), move |lingers| {
+                let Some(pool) = own.upgrade() else { return };
+                say.send(lingers).unwrap();
+                if lingers {
+                    let mut word = [0; 8];
+                    let called = |call: BorrowedFd<'_>| {
+                        while rustix::io::read(call, &mut word).is_err() {
+                            thread::yield_now();
+                        }
+                    };
+                    pool.linger(called);
+                }
+            })
+        });
+        let next = || said.recv_timeout(Duration::from_secs(20)).unwrap();
+        pool.submit(true);
+        assert!(next());
+        while lock(&pool.inner.queue).lingering == 0 {
+            thread::yield_now();
+        }
+        pool.submit(false);
+        assert!(!next());
+    }
+
     /// Work that waits until it is let go, or that lets one such go.
     enum Work {
         Wait,
@@ -334,28 +392,28 @@ mod tests {
         let (begin, begun) = std::sync::mpsc::channel();
         let gate = Arc::new((Mutex::new(0), Condvar::new()));
         let own = Arc::clone(&gate);
-        let pool =
-            Pool::new(
-                "test",
-                Bounds { usual: 1, working: 1, waiting: 3 },
-                move |work| match work {
-                    Work::Wait => {
-                        let waited = while_waiting(|| {
-                            begin.send(true).unwrap();
-                            let mut open = lock(&own.0);
-                            while *open == 0 {
-                                open = own.1.wait(open).unwrap();
-                            }
-                            *open -= 1;
-                        });
-                        begin.send(waited.is_some()).unwrap();
-                    }
-                    Work::LetGo => {
-                        *lock(&own.0) += 1;
-                        own.1.notify_one();
-                    }
-                },
-            );
+        let pool = Pool::new(
+            "test",
+            Bounds { usual: 1, working: 1, waiting: 3 },
+            call().unwrap(),
+            move |work| match work {
+                Work::Wait => {
+                    let waited = while_waiting(|| {
+                        begin.send(true).unwrap();
+                        let mut open = lock(&own.0);
+                        while *open == 0 {
+                            open = own.1.wait(open).unwrap();
+                        }
+                        *open -= 1;
+                    });
+                    begin.send(waited.is_some()).unwrap();
+                }
+                Work::LetGo => {
+                    *lock(&own.0) += 1;
+                    own.1.notify_one();
+                }
+            },
+        );
         let next = || begun.recv_timeout(Duration::from_secs(20)).unwrap();
         for _ in 0..3 {
             pool.submit(Work::Wait);
@@ -376,12 +434,17 @@ mod tests {
         let (end, ends) = std::sync::mpsc::channel::<()>();
         let ends = Mutex::new(ends);
         let (say, said) = std::sync::mpsc::channel();
-        let pool = Pool::new("test", Bounds { usual: 1, working: 2, waiting: 1 }, move |long| {
-            say.send(long).unwrap();
-            if long {
-                let _ended = lock(&ends).recv();
-            }
-        });
+        let pool = Pool::new(
+            "test",
+            Bounds { usual: 1, working: 2, waiting: 1 },
+            call().unwrap(),
+            move |long| {
+                say.send(long).unwrap();
+                if long {
+                    let _ended = lock(&ends).recv();
+                }
+            },
+        );
         let next = || said.recv_timeout(Duration::from_secs(20)).unwrap();
         pool.submit(true);
         assert!(next());

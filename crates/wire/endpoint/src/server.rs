@@ -21,7 +21,7 @@ use crate::config::{Config, Mode};
 use crate::connection::{Connection, Shared, Step};
 use crate::error::EndpointError;
 use crate::guard::Guard;
-use crate::pool::{Bounds, Pool};
+use crate::pool::{Bounds, Pool, call};
 use crate::sessions::Sessions;
 use crate::spids::Spids;
 use crate::ticker::Ticker;
@@ -231,6 +231,7 @@ impl Hub {
         };
         let logins =
             Bounds { usual: LOGIN_THREADS, working: LOGIN_THREADS, waiting: limits.logging_in };
+        let (for_workers, for_logins) = (call()?, call()?);
         Ok(Arc::new_cyclic(|hub: &Weak<Hub>| {
             let (work, check) = (hub.clone(), hub.clone());
             Hub {
@@ -238,12 +239,12 @@ impl Hub {
                 poller,
                 waker,
                 parked: Mutex::default(),
-                workers: Pool::new("tds-worker", bounds, move |entry| {
+                workers: Pool::new("tds-worker", bounds, for_workers, move |entry| {
                     if let Some(hub) = work.upgrade() {
                         hub.work(entry);
                     }
                 }),
-                checkers: Pool::new("tds-login", logins, move |entry| {
+                checkers: Pool::new("tds-login", logins, for_logins, move |entry| {
                     if let Some(hub) = check.upgrade() {
                         hub.check(entry);
                     }
@@ -420,7 +421,8 @@ impl Hub {
                 self.logging_in.fetch_sub(1, Ordering::Relaxed);
             }
             if step == Step::Answered && !self.workers.is_busy() {
-                match Channel::readable_within(&entry.connection.stream, LINGER) {
+                let stream = &entry.connection.stream;
+                match self.workers.linger(|call| Channel::readable_within(stream, call, LINGER)) {
                     Ok(true) => continue,
                     Ok(false) => {}
                     Err(_) => return,

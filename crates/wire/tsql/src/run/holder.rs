@@ -123,10 +123,10 @@ impl Holder {
         }
         // nothing that the client may see waits with the session
         sink.flush();
+        let _ends = Waits(self);
         let mut outcome = Outcome::Crowded;
         let sink = &*sink;
         sink.waiting(&mut || outcome = self.wait(wanted, start, limit, sink));
-        self.all.known().end_wait(self.session);
         outcome
     }
 
@@ -150,6 +150,15 @@ impl Holder {
             }
             thread::park_timeout(left.min(LOOK));
         }
+    }
+}
+
+/// A session is among those that wait as long as this lives.
+struct Waits<'a>(&'a Holder);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.all.known().end_wait(self.0.session);
     }
 }
 
