@@ -325,7 +325,7 @@ fn a_variable_that_ends_in_a_line_feed_is_no_crash() {
         assert!(run.code != 0 && run.code != 101, "{name}: {run:?}");
         assert!(run.err.contains("error: "), "{name}: {run:?}");
         assert!(said.is_none_or(|said| run.err.contains(said)), "{name}: {run:?}");
-        // What was trimmed went to the store, what was refused did not.
+        // A trimmed value goes to the store, a refused one does not.
         assert_eq!(asked.load(Ordering::SeqCst) > 0, said.is_none(), "{name}: {run:?}");
     }
 }

@@ -52,7 +52,7 @@ impl LiveKeys {
         *self.file.borrow_mut() = file;
     }
 
-    /// What the process knows of the file.
+    /// The process's knowledge of the file.
     pub(crate) fn file(&self) -> &Arc<OpenFile> {
         &self.opened
     }

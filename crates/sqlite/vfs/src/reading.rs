@@ -1,6 +1,6 @@
 //! The encrypted database that a backup on this thread copies.
 //!
-//! SQLite tells a VFS nothing of a backup's source. But `sqlite3_backup_step` begins to read it
+//! SQLite names no backup's source to a VFS. But `sqlite3_backup_step` begins to read it
 //! right before it locks its target, in one thread, and it alone reads for no statement and in no
 //! transaction of the source's connection.
 #![allow(unsafe_code)]
@@ -80,8 +80,8 @@ pub(crate) fn end(file: *mut File) {
     });
 }
 
-/// What a connection copies that begins to write to its main file `file`: `target` is SQLite's own
-/// pointer to it.
+/// The source of the connection that begins to write to its main file `file`: `target` is SQLite's
+/// own pointer to that connection.
 pub(crate) fn source(api: Api, file: *mut File, target: *mut *mut Sqlite3) -> Source {
     let found = LAST.try_with(|last| {
         let last = last.borrow();

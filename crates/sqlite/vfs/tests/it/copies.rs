@@ -98,9 +98,9 @@ fn where_the_source_is_not_known_nothing_is_left_and_the_reason_is_told() {
         assert!(!is_in_the_clear(&path));
         drop(to);
         assert!(!path.exists(), "an empty file would pass for a copy");
-        // A program that never had the target's connection is told, too.
+        // A program that never had the target's connection can read it, too.
         assert!(why(&from).contains("VACUUM INTO"), "{}", why(&from));
-        // What was there before stays.
+        // A file that was there before stays.
         fs::write(&path, b"").unwrap();
         assert!(copy(&from, &mut open(&path).unwrap(), i32::MAX).is_err());
         assert!(path.exists());
