@@ -290,8 +290,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits for bytes, at most `most` and until `called` is readable; tells whether there are any
-    /// and nothing was read from `called`, which is an eventfd.
+    /// Waits for bytes, but no longer than `most`, and not once the eventfd `called` is readable.
+    /// True if bytes came and nobody called; a call is taken.
     pub(crate) fn readable_within(
         stream: &TcpStream,
         called: BorrowedFd<'_>,

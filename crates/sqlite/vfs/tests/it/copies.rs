@@ -138,13 +138,13 @@ fn a_backup_into_a_plain_file_is_refused_before_its_first_page() {
     // The connection that was refused made the file, which is small, and has rows in it.
     drop(to);
     assert_eq!(fs::read(&path).unwrap(), before);
-    // Where plain is meant, it is a copy.
+    // With `tdekit=plain` the copy is made.
     let allowed = format!("file:{}?tdekit=plain", path.display());
     copy(&from, &mut Connection::open(allowed).unwrap(), i32::MAX).unwrap();
     assert!(is_in_the_clear(&path));
 }
 
-/// What a refused connection leaves behind is deleted only where nothing is in it or beside it.
+/// The file of a refused connection is deleted only if it is empty and has no log or journal.
 #[test]
 fn no_file_with_rows_is_deleted() {
     let dir = TempDir::new().unwrap();
@@ -209,8 +209,8 @@ fn other_ways_to_a_file() {
     // VACUUM INTO follows its source.
     from.execute("VACUUM INTO ?1", [path("vacuum.db").to_str().unwrap()]).unwrap();
     assert!(is_encrypted(&path("vacuum.db")));
-    // What SQL writes elsewhere is a decision of who opens the file: `.clone`, `.recover` and
-    // sqlite3_rsync do that, and ATTACH.
+    // Rows that SQL writes to an attached file are as plain as that file is. `.clone`, `.recover`
+    // and sqlite3_rsync write by SQL, too.
     from.execute("ATTACH ?1 AS other", [path("attached.db").to_str().unwrap()]).unwrap();
     from.execute_batch("CREATE TABLE other.t AS SELECT * FROM main.t").unwrap();
     assert!(is_in_the_clear(&path("attached.db")));
@@ -255,12 +255,12 @@ fn the_shells_ways_to_a_file() {
         assert_eq!(shell(&[format!(".open {}", to.display()), count]), "100\n", "{command}");
     }
     let to = path("refused");
-    let told = shell(&[
+    let output = shell(&[
         open_from,
         "BEGIN;".to_owned(),
         "SELECT 1 FROM t LIMIT 1;".to_owned(),
         format!(".backup {}", to.display()),
         "SELECT tdekit_last_error();".to_owned(),
     ]);
-    assert!(told.contains("VACUUM INTO") && !to.exists(), "{told}");
+    assert!(output.contains("VACUUM INTO") && !to.exists(), "{output}");
 }

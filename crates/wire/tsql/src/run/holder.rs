@@ -109,20 +109,18 @@ impl Holder {
 
     fn get(&self, wanted: &Wanted, limit: Option<Duration>, sink: &mut dyn Sink) -> Outcome {
         let start = Instant::now();
-        {
-            let mut known = self.all.known();
-            if known.take(self.session, wanted) {
-                return Outcome::Granted { waited: false };
-            }
-            if limit.is_some_and(|limit| limit.is_zero()) {
-                return Outcome::TimedOut;
-            }
-            if !known.wait(self.session, wanted.clone(), thread::current()) {
-                return Outcome::Deadlock;
-            }
+        if self.all.known().take(self.session, wanted) {
+            return Outcome::Granted { waited: false };
         }
-        // nothing that the client may see waits with the session
+        if limit.is_some_and(|limit| limit.is_zero()) {
+            return Outcome::TimedOut;
+        }
+        // nothing that the client may see waits with the session; before it has a place in the
+        // queue, since the client may not read
         sink.flush();
+        if !self.all.known().wait(self.session, wanted.clone(), thread::current()) {
+            return Outcome::Deadlock;
+        }
         let _ends = Waits(self);
         let mut outcome = Outcome::Crowded;
         let sink = &*sink;
