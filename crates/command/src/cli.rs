@@ -1,8 +1,10 @@
 //! The command line. Each plane's own arguments stand beside its code.
 
+use std::env;
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
+use clap::builder::{OsStr, Resettable};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tdekit_console::GlobalArgs;
 use tdekit_console::serve::ServeArgs;
 
@@ -128,6 +130,22 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
+}
+
+/// Parses the command line, or ends the process with its help or error.
+pub(crate) fn parse() -> Cli {
+    let matches = without_empty(Cli::command()).get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// Has a variable that is set and empty count as unset.
+fn without_empty(command: clap::Command) -> clap::Command {
+    let is_empty = |name: &std::ffi::OsStr| env::var_os(name).is_some_and(|it| it.is_empty());
+    let unset = |argument: clap::Arg| match argument.get_env().is_some_and(is_empty) {
+        true => argument.env(Resettable::<OsStr>::Reset),
+        false => argument,
+    };
+    command.mut_args(unset).mut_subcommands(without_empty)
 }
 
 #[cfg(test)]

@@ -9,16 +9,13 @@ mod when;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::cli::Cli;
 use tdekit_console::{harden, report};
 
 fn main() -> ExitCode {
     harden::outlive_size_limit();
     harden::no_core_dumps();
     tdekit_key_store::ask_services_by_this_program();
-    let cli = Cli::parse();
+    let cli = cli::parse();
     match commands::run(&cli) {
         Ok(code) => code,
         Err(error) => report(&error),

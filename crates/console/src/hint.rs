@@ -23,6 +23,9 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
             "if it is lost, `tdekit key restore` sets a new one from a backup of the master key"
         }
         StoreError::Agent { .. } => NO_AGENT,
+        StoreError::AgentOnlyOpens => {
+            "give it with TDEKIT_PASSWORD_FILE, --password-file or --key-file, or on a terminal"
+        }
         StoreError::NoProvider { .. } | StoreError::ProviderMismatch { .. } => {
             "`tdekit --help` lists the ways to give a password or key"
         }
@@ -118,6 +121,13 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
         DatabaseError::NotOnline { .. } => "stop what uses it, then encrypt it without --online",
         DatabaseError::Converting { .. } => "try again when it is done",
         DatabaseError::HardLinked { .. } => "remove the other names first",
+        DatabaseError::NoLogIndex { .. } => {
+            "copy it, with its -wal where there is one, to a directory where you may write"
+        }
+        DatabaseError::NoStoreHere { .. } => {
+            "`tdekit key restore` brings the key store back from its backup; or `tdekit key init`, \
+             then `tdekit cert restore NAME` with the certificate's files"
+        }
         DatabaseError::HotJournal { .. } => {
             "SQLite rolls it back when a program that may write opens the database: start the \
              application, or run `PRAGMA user_version` in a shell with the extension"
@@ -266,6 +276,17 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         RunError::PlainSet { .. } => {
             "where you know who made it, restore takes it with --allow-unauthenticated"
         }
+        RunError::SideFile { .. } => "give it another name",
+        RunError::NotReplaced { .. } => {
+            "give another name, or --force with --replace, which replaces whatever stands there"
+        }
+        RunError::CorruptSource { .. } => {
+            "`tdekit doctor` names all faults; --no-check backs it up all the same"
+        }
+        RunError::NotCompared { .. } => {
+            "move history.db away; `tdekit history --scan DIRECTORY` makes it anew"
+        }
+        RunError::ScanUnsound { .. } => "`tdekit verify` tells of each what is wrong",
         RunError::NotVerified { .. } => {
             "--certificate-file or --pkcs12 names a key that is in no key store; \
              --checksums-only asks for no more"

@@ -44,14 +44,28 @@ pub fn open_store(global: &GlobalArgs) -> Result<KeyStore, ConsoleError> {
 /// Reads the key store and opens its master key with what the arguments, the environment, the
 /// configuration file or the user at the terminal give, in this order.
 pub fn open_unlocked_store(global: &GlobalArgs) -> Result<Unlocked, ConsoleError> {
-    Ok(open_with_secret(global)?.0)
+    Ok(open_by_one_of(global, global.access().secrets()?)?.0)
 }
 
-/// As [`open_unlocked_store`], with the secret that opened it.
+/// As [`open_unlocked_store`], for what changes or adds what opens the store: an agent does not
+/// serve. With the secret that opened it.
 pub fn open_with_secret(global: &GlobalArgs) -> Result<(Unlocked, Unlock), ConsoleError> {
+    let mut secrets = global.access().secrets()?;
+    let given = secrets.len();
+    secrets.retain(|secret| !matches!(secret, Unlock::Agent(_)));
+    match secrets.is_empty() && given > 0 && !on_terminal() {
+        true => Err(StoreError::AgentOnlyOpens.into()),
+        false => open_by_one_of(global, secrets),
+    }
+}
+
+fn open_by_one_of(
+    global: &GlobalArgs,
+    secrets: Vec<Unlock>,
+) -> Result<(Unlocked, Unlock), ConsoleError> {
     let store = open_store(global)?;
     let accepts = store.accepts();
-    let secret = match store.choose(global.access().secrets()?) {
+    let secret = match store.choose(secrets) {
         Some(secret) => ready(&store, secret)?,
         None if accepts.contains(&ProtectorKind::Password) && on_terminal() => {
             Unlock::Password(prompt("Password of the key store", Ask::Existing)?)

@@ -205,6 +205,9 @@ fn readable<'a>(
             let first = report.damages.into_iter().next();
             return Ok(Err(first.unwrap_or_else(|| "a block cannot be read".to_owned())));
         }
+        if let Some(problem) = report.signatures.iter().find_map(|signature| signature.problem) {
+            return Ok(Err(format!("a signature: {problem}")));
+        }
     }
     Ok(Ok(chain))
 }

@@ -71,7 +71,9 @@ pub enum RunError {
         media: String,
     },
     /// It was written by a newer program.
-    #[error("{media} has format version {version}; this program reads version 1")]
+    #[error(
+        "{media} has format version {version}, which is newer than those that this program reads"
+    )]
     FutureVersion {
         /// The media.
         media: String,
@@ -412,6 +414,33 @@ pub enum RunError {
         /// How many were checked.
         sets: usize,
     },
+    /// SQLite's quick_check found the database that was read to be corrupt.
+    #[error("{} is corrupt: {problem}; nothing was backed up", .path.display())]
+    CorruptSource {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite found first.
+        problem: String,
+    },
+    /// All that stands there is whole, and the history could not be asked whether it is all.
+    #[error("{media}: {finding}")]
+    NotCompared {
+        /// Name of the media set.
+        media: String,
+        /// The finding.
+        finding: String,
+    },
+    /// Media sets that a scan met are damaged, or could not be read.
+    #[error(
+        "not all was recorded, or what was recorded is not whole: {unreadable} file(s) cannot be \
+             read, and media sets have {findings} finding(s)"
+    )]
+    ScanUnsound {
+        /// Files and directories that could not be read.
+        unreadable: usize,
+        /// Findings in those that could.
+        findings: usize,
+    },
     /// A signature that is there does not hold.
     #[error("a signature on set {position} does not hold: it was changed after it was signed")]
     WrongSignature {
@@ -431,6 +460,21 @@ pub enum RunError {
     WasEncrypted {
         /// The media.
         media: String,
+    },
+    /// The name is one that SQLite takes for its own, beside a database.
+    #[error("{} has the name of a journal or log of a database beside it, which SQLite deletes",
+        .path.display())]
+    SideFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// What stands at the place of a restored file is not for it to replace.
+    #[error("{} is {what}: nothing was replaced", .path.display())]
+    NotReplaced {
+        /// The file.
+        path: PathBuf,
+        /// What it is, in words.
+        what: &'static str,
     },
     /// A restored file would take the place of its own backup.
     #[error("{} is the backup itself", .path.display())]
@@ -520,6 +564,8 @@ impl RunError {
             | Self::NotExpired { .. }
             | Self::WasEncrypted { .. }
             | Self::OntoMedia { .. }
+            | Self::SideFile { .. }
+            | Self::NotReplaced { .. }
             | Self::Downgrade { .. }
             | Self::Unauthenticated { .. }
             | Self::WouldBeRefused { .. }
@@ -544,7 +590,8 @@ impl RunError {
             | Self::NoStoreYet { .. }
             | Self::NoStoreHere { .. }
             | Self::NotSigned { .. } => Kind::Key,
-            Self::NotVerified { .. } => Kind::NotVerified,
+            Self::NotVerified { .. } | Self::NotCompared { .. } => Kind::NotVerified,
+            Self::ScanUnsound { .. } | Self::CorruptSource { .. } => Kind::Damaged,
             Self::OtherMedia { .. }
             | Self::WrongSource { .. }
             | Self::Option { .. }

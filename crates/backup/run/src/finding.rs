@@ -4,7 +4,9 @@ use serde::Serialize;
 
 use crate::history;
 use crate::operator::Operator;
-use crate::{CatalogSet, Finding, Media};
+use crate::{CatalogSet, Finding, Media, RunError};
+
+const NOT_COMPARED: &str = "history_not_read";
 
 /// A finding of a reader.
 #[derive(Debug, Clone, Serialize)]
@@ -92,8 +94,27 @@ impl FindingReport {
     /// All findings of a media set: of its files, and of the comparison with the history.
     #[must_use]
     pub fn all(operator: &dyn Operator, media: &Media) -> Vec<Self> {
-        let newer = history::newer(operator, media);
-        media.findings().iter().map(Self::of).chain(newer.iter().map(Self::newer)).collect()
+        let mut findings: Vec<Self> = media.findings().iter().map(Self::of).collect();
+        match history::newer(operator, media) {
+            Ok(newer) => findings.extend(newer.iter().map(Self::newer)),
+            Err(error) => findings.push(Self::not_compared(&error)),
+        }
+        findings
+    }
+
+    /// The history cannot be read: a set that was removed from the end does not show.
+    fn not_compared(error: &RunError) -> Self {
+        let message = format!(
+            "the backup history cannot be read, so nothing shows whether newer sets were removed: \
+             {error}"
+        );
+        Self { kind: NOT_COMPARED, message }
+    }
+
+    /// Whether it says that something was not looked at, and not that it is wrong.
+    #[must_use]
+    pub fn is_not_compared(&self) -> bool {
+        self.kind == NOT_COMPARED
     }
 
     /// Whether it says that the history knows a newer set.

@@ -24,17 +24,16 @@ pub fn record(
 }
 
 /// The sets that the history knows of this media set, newer than all that stand there. Where there
-/// is no history, it knows none; one that cannot be read is a warning.
-pub fn newer(operator: &dyn Operator, media: &Media) -> Vec<CatalogSet> {
-    let Ok(dir) = operator.access().dir() else { return Vec::new() };
-    let known = Catalog::open_existing(&dir).and_then(|catalog| match catalog {
+/// is no history, it knows none.
+///
+/// # Errors
+/// Those of reading the history.
+pub fn newer(operator: &dyn Operator, media: &Media) -> Result<Vec<CatalogSet>, RunError> {
+    let Ok(dir) = operator.access().dir() else { return Ok(Vec::new()) };
+    match Catalog::open_existing(&dir)? {
         Some(catalog) => catalog.newer_than(&media.id(), media.sets()),
         None => Ok(Vec::new()),
-    });
-    known.unwrap_or_else(|error| {
-        operator.tell(&Notice::NotCompared { error: &error });
-        Vec::new()
-    })
+    }
 }
 
 /// Fails where an append would cut off what the history knows as a finished set: bytes behind the
@@ -56,7 +55,11 @@ pub fn refuse_cut(operator: &dyn Operator, places: &[Place]) -> Result<(), RunEr
         _ => None,
     });
     let Some(media) = tail else { return Ok(()) };
-    match newer(operator, &opened.media).first() {
+    let known = newer(operator, &opened.media).unwrap_or_else(|error| {
+        operator.tell(&Notice::NotCompared { error: &error });
+        Vec::new()
+    });
+    match known.first() {
         Some(known) => {
             let (position, finished) = (known.position, known.backup_finish_date.clone());
             Err(RunError::CutsFinished { media, position, finished })

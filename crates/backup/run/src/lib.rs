@@ -42,7 +42,7 @@ mod target;
 mod throttle;
 pub mod uses;
 
-pub use backup::{BackupOutcome, Signable, add_recipients, backup, sign};
+pub use backup::{BackupOutcome, Checked, Signable, add_recipients, backup, sign};
 pub use catalog::{
     CATALOG_FILE_NAME, Catalog, CatalogDevice, CatalogEncryptor, CatalogFilter, CatalogSet,
     CatalogUse, date_of_ms,

@@ -121,6 +121,8 @@ pub struct BackupJob<'a> {
     pub copy_only: bool,
     /// Whether a full set gets the page map that a differential one needs.
     pub page_map: bool,
+    /// Whether SQLite's quick_check of what was read must find nothing before the set counts.
+    pub check: bool,
     /// Compression.
     pub compression: Compression,
     /// Encryption; `None` writes plaintext.
@@ -151,6 +153,7 @@ impl<'a> BackupJob<'a> {
             differential: false,
             copy_only: false,
             page_map: true,
+            check: true,
             compression: Compression::Zstd { level: 1 },
             encryption: None,
             base_keys: None,

@@ -10,7 +10,7 @@ use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader};
 use tdekit_sqlite_convert::{Watch, go_on};
 
 use crate::place::{Opened, Place, open};
-use crate::{Catalog, CatalogSet, Finding, RunError};
+use crate::{Catalog, CatalogSet, Finding, FindingReport, RunError};
 
 /// The result of a scan.
 #[derive(Debug, Default, Serialize)]
@@ -23,6 +23,8 @@ pub struct Scanned {
     pub sets: usize,
     /// Sets that the history did not have.
     pub new: usize,
+    /// What is wrong with the media sets.
+    pub findings: Vec<FindingReport>,
     /// Files that could not be read as media sets, and why.
     pub unreadable: Vec<Unreadable>,
 }
@@ -58,6 +60,7 @@ pub fn scan(
         found.media_sets += 1;
         for Opened { media, devices } in open_group(&paths, &mut found) {
             tell(media.findings());
+            found.findings.extend(media.findings().iter().map(FindingReport::of));
             for set in media.sets() {
                 let row = CatalogSet::of(set, &media.id(), &devices);
                 found.sets += 1;
@@ -105,6 +108,18 @@ impl Search<'_> {
 }
 
 impl Scanned {
+    /// Fails where a file could not be read, or a media set has a finding.
+    ///
+    /// # Errors
+    /// `ScanUnsound`.
+    pub fn refuse_unsound(&self) -> Result<(), RunError> {
+        let (unreadable, findings) = (self.unreadable.len(), self.findings.len());
+        match unreadable + findings {
+            0 => Ok(()),
+            _ => Err(RunError::ScanUnsound { unreadable, findings }),
+        }
+    }
+
     fn note(&mut self, path: &Path, error: &dyn std::error::Error) {
         self.unreadable.push(Unreadable { path: path.to_owned(), error: error.to_string() });
     }

@@ -183,6 +183,24 @@ pub fn require_signed(
     Ok(())
 }
 
+/// Fails where a set of a chain has a signature that does not hold. Each signature names its
+/// certificate, so all can be checked; every block is read for that, as by [`require_signed`]. A
+/// chain without a signature is not read.
+///
+/// # Errors
+/// `WrongSignature`; `MirrorsDiffer`; those of reading.
+pub fn refuse_wrong(chain: &mut Chain<'_>, run: &Run<'_>) -> Result<(), RunError> {
+    if chain.sets().all(|set| set.signatures.is_empty()) {
+        return Ok(());
+    }
+    let checked = checked(chain, None, run)?;
+    let wrong = |signatures: &[Signature]| signatures.iter().any(|each| each.valid != Some(true));
+    match checked.iter().find(|(_, signatures)| wrong(signatures)) {
+        Some((set, _)) => Err(RunError::WrongSignature { position: set.position }),
+        None => Ok(()),
+    }
+}
+
 /// Whether each set of a chain is signed by a certificate whose private key is in the key store,
 /// which is open, so that nobody else can have put it there. Where the sets say so, every block is
 /// read, as by [`require_signed`].

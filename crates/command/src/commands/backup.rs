@@ -23,8 +23,8 @@ use tdekit_backup_run::place::{Opened, Place, is_missing, open, targets};
 use tdekit_backup_run::signature::Signer;
 use tdekit_backup_run::uses::{forget_uses, note_uses, uses_of};
 use tdekit_backup_run::{
-    BackupJob, BackupOutcome, CertificateNames, Compression, Encryption, Labels, Layout, Mode,
-    RunError, SetKind, Sign, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
+    BackupJob, BackupOutcome, CertificateNames, Checked, Compression, Encryption, Labels, Layout,
+    Mode, RunError, SetKind, Sign, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
 };
 use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Algorithm;
@@ -107,6 +107,9 @@ pub(crate) struct BackupArgs {
     /// --allow-unauthenticated
     #[arg(long, conflicts_with = "sign")]
     no_sign: bool,
+    /// Back up a database without SQLite's quick_check of what was read
+    #[arg(long, conflicts_with = "stdin")]
+    no_check: bool,
     /// Allow plain and encrypted sets in one media set; anyone who has the file can read the plain
     /// ones
     #[arg(long)]
@@ -166,6 +169,7 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
         mode,
         differential: args.differential,
         copy_only: args.copy_only,
+        check: !args.no_check,
         compression: args.compression,
         encryption: chosen.as_ref().zip(recipients.as_ref()).map(|((chosen, _), recipients)| {
             Encryption { algorithm: chosen.algorithm, recipients }
@@ -359,6 +363,9 @@ impl BackupArgs {
         chosen: Option<(&Chosen, &KeyStore)>,
     ) -> Result<(), CommandError> {
         warn_findings(&outcome.findings);
+        if let Checked::Failed(reason) = &outcome.checked {
+            output::warning(format_args!("SQLite's quick_check could not be run: {reason}"));
+        }
         if places.contains(&Place::Standard) {
             output::note(summary(outcome, elapsed, self.compression, chosen));
         } else {
@@ -386,6 +393,7 @@ impl BackupArgs {
                 set: SetReport::of(media.set(Some(outcome.position))?, media, devices, store),
                 differential_base_position: outcome.base_position,
                 pages_stored: outcome.pages_stored,
+                checked: matches!(outcome.checked, Checked::Sound),
                 elapsed_s: elapsed.as_secs_f64(),
             })?);
         }
@@ -418,6 +426,8 @@ struct Made {
     differential_base_position: Option<u32>,
     /// Pages that the set holds.
     pages_stored: u64,
+    /// SQLite's quick_check found nothing.
+    checked: bool,
     elapsed_s: f64,
 }
 
@@ -439,9 +449,13 @@ fn summary(
             format!("{}, certificate {}", chosen.algorithm, names.join(", "))
         }
     };
+    let checked = match outcome.checked {
+        Checked::Sound => ", quick_check ok",
+        Checked::NotAsked | Checked::Failed(_) => "",
+    };
     format!(
         "Backed up {kind} at position {}: {} in {} (ratio {}, {}), {:.1} s, {:.1} MB/s, \
-         {sealed}",
+         {sealed}{checked}",
         outcome.position,
         size(outcome.source_bytes),
         size(outcome.media_bytes),

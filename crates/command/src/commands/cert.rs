@@ -351,6 +351,9 @@ fn restore(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), CommandError> 
     if !info.has_private_key {
         output::warning("the private key was not in the backup: it can wrap, and never unwrap");
     }
+    if backup.unchecked {
+        output::warning("the certificate did not sign itself: its signature was not checked");
+    }
     Ok(())
 }
 

@@ -1,14 +1,14 @@
 //! `tdekit decrypt`: makes an encrypted database a plain one.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
 
 use crate::commands::encrypt::warn_unchecked;
+use crate::commands::open_store_for;
 use crate::error::CommandError;
 use crate::progress::{Shown, StopAfter, heed_signals};
-use tdekit_console::{GlobalArgs, output, session};
+use tdekit_console::{GlobalArgs, output};
 use tdekit_sqlite_convert::{Form, Options, convert, forget_freshness, freshness};
 
 /// Arguments of `decrypt`.
@@ -25,7 +25,7 @@ pub(crate) struct DecryptArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &DecryptArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let unlocked = Arc::new(session::open_unlocked_store(global)?);
+    let unlocked = open_store_for(&args.database, global)?;
     let options = Options { verify: args.verify, ..Options::default() };
     heed_signals();
     let shown = Shown::stopping_after(args.stop_after);

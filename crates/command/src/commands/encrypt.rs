@@ -1,5 +1,6 @@
 //! `tdekit encrypt`: makes a plain database an encrypted one.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,8 +10,8 @@ use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, StoreError};
 use tdekit_sqlite_convert::{
-    Change, DatabaseError, Form, Options, Unknown, change_freshness, convert, encrypt_online,
-    find_certificates,
+    Change, DatabaseError, FileKind, Form, Options, Unknown, change_freshness, convert,
+    encrypt_online, find_certificates, read_area,
 };
 use tdekit_sqlite_page::PageSize;
 
@@ -56,6 +57,9 @@ pub(crate) struct EncryptArgs {
 /// Runs the command.
 pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let algorithm = args.algorithm.parse::<Algorithm>().map_err(StoreError::Crypto)?;
+    if !args.online {
+        refuse_encrypted(&args.database)?;
+    }
     let unlocked = Arc::new(session::open_unlocked_store(global)?);
     let certificates = find_certificates(&unlocked, &args.certificate)?;
     let keep = args.keep_plain.as_ref().map(|path| match path {
@@ -101,6 +105,15 @@ pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), Command
         freshness::say(&found, Change::On, changed)?;
     }
     Ok(())
+}
+
+/// Says that there is nothing to do before a password is asked for.
+fn refuse_encrypted(database: &Path) -> Result<(), CommandError> {
+    let area = File::open(database).and_then(|file| read_area(&file));
+    match area.is_ok_and(|area| FileKind::of(&area) == FileKind::Encrypted) {
+        true => Err(DatabaseError::AlreadyEncrypted { path: database.to_owned() }.into()),
+        false => Ok(()),
+    }
 }
 
 fn tell_encrypted(

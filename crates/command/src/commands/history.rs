@@ -100,17 +100,19 @@ fn scan(args: &HistoryArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     };
     let found = rescan::scan(&mut catalog, &args.scan, &Shown::default(), &mut tell)?;
     if args.json {
-        return Ok(output::json(&found)?);
+        output::json(&found)?;
+        return Ok(found.refuse_unsound()?);
     }
     for Unreadable { path, error } in &found.unreadable {
         output::warning(format_args!("{}: {error}", path.display()));
     }
-    Ok(output::line(format_args!(
+    output::line(format_args!(
         "{} set(s) in {} media set(s) ({} file(s)); {} new in {}",
         found.sets,
         found.media_sets,
         found.files,
         found.new,
         catalog.path().display()
-    ))?)
+    ))?;
+    Ok(found.refuse_unsound()?)
 }

@@ -197,7 +197,7 @@ fn rotate(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
 }
 
 fn backup(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let mut store = session::open_unlocked_store(global)?;
+    let (mut store, _) = session::open_with_secret(global)?;
     let password = session::backup_password(args.backup_password_file.as_deref(), Ask::New)?;
     let secret = Unlock::Password(password);
     let bytes = store.backup(&secret, args.cost.over(PasswordParams::default())?)?;

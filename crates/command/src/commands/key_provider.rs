@@ -163,7 +163,7 @@ pub(crate) fn run(command: &ProviderCommand, global: &GlobalArgs) -> Result<(), 
 
 fn add_password(args: &PasswordArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let cost = args.cost.over(PasswordParams::default())?;
-    let mut store = session::open_unlocked_store(global)?;
+    let (mut store, _) = session::open_with_secret(global)?;
     let secret = match &args.new_password_file {
         Some(path) => {
             let secret = Unlock::PasswordFile(path.clone());
@@ -185,7 +185,7 @@ fn add_password(args: &PasswordArgs, global: &GlobalArgs) -> Result<(), CommandE
 }
 
 fn add_key_file(args: &KeyFileArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let mut store = session::open_unlocked_store(global)?;
+    let (mut store, _) = session::open_with_secret(global)?;
     let made = generated(Some(args.file.as_path()).filter(|_| args.generate))?;
     let secret = Unlock::KeyFile(args.file.clone());
     let added = store.add_protector(&secret, PasswordParams::default());
@@ -193,7 +193,7 @@ fn add_key_file(args: &KeyFileArgs, global: &GlobalArgs) -> Result<(), CommandEr
 }
 
 fn add_pkcs11(args: &Pkcs11Args, global: &GlobalArgs) -> Result<(), CommandError> {
-    let mut store = session::open_unlocked_store(global)?;
+    let (mut store, _) = session::open_with_secret(global)?;
     let module = std::path::absolute(&args.module)?;
     let pin = match &args.pin_file {
         Some(path) => Pin::File(std::path::absolute(path)?),
@@ -245,7 +245,7 @@ fn add_service(
     table: &str,
     global: &GlobalArgs,
 ) -> Result<(), CommandError> {
-    let mut store = session::open_unlocked_store(global)?;
+    let (mut store, _) = session::open_with_secret(global)?;
     let secret = Unlock::Service(ServiceAccess { service, program: None, timeout_s: None });
     tell_added(&store.add_protector(&secret, PasswordParams::default())?, &secret)?;
     Ok(output::line(format_args!(
@@ -295,7 +295,7 @@ fn list(args: &ListArgs, global: &GlobalArgs) -> Result<(), CommandError> {
 }
 
 fn remove(args: &RemoveArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let mut store = session::open_unlocked_store(global)?;
+    let (mut store, _) = session::open_with_secret(global)?;
     let removed = ProtectorStatus::of(&store.remove_protector(&args.id)?);
     output::line(format_args!("Removed {} ({removed}).", removed.id))?;
     Ok(output::line(

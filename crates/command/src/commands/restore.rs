@@ -9,14 +9,14 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 use tdekit_backup_run::choose::{self, Choice, PassedOver};
-use tdekit_backup_run::database::publish::destination;
+use tdekit_backup_run::database::publish::{Over, destination};
 use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
 use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::certificates_for;
 use tdekit_backup_run::logged::{key_of, log_restored_stream};
 use tdekit_backup_run::place::{Opened, Place, open};
-use tdekit_backup_run::signature::{is_our_own, require_signed};
+use tdekit_backup_run::signature::{is_our_own, refuse_wrong, require_signed};
 use tdekit_backup_run::stream::StreamFile;
 use tdekit_backup_run::{
     CatalogUse, Chain, FindingReport, Keys, Media, Recipient, RestoreOutcome, Run, RunError,
@@ -63,14 +63,17 @@ pub(crate) struct RestoreArgs {
     /// Replace the file that is there
     #[arg(long)]
     replace: bool,
+    /// Replace what is there even where it is not a database
+    #[arg(long, requires = "replace")]
+    force: bool,
     #[command(flatten)]
     keys: KeyArgs,
     /// Restore the backup of an encrypted database in the clear, or a plain database over an
     /// encrypted one
     #[arg(long, conflicts_with = "certificate")]
     plain: bool,
-    /// Restore sets without a signature that you trust over an encrypted database, and sets that
-    /// `require` under `[backup]` in config.toml refuses
+    /// Restore sets without a signature that you trust over an encrypted database, sets that
+    /// `require` under `[backup]` in config.toml refuses, and sets whose signature does not hold
     #[arg(long, conflicts_with = "signed_by")]
     allow_unauthenticated: bool,
     /// Encrypt the restored database for this certificate, by name or thumbprint; may be given
@@ -273,7 +276,9 @@ impl Work<'_> {
         downgrade::refuse_plain(&policy, &self.chain.sets().collect::<Vec<_>>())?;
         match self.args.signed_by.as_ref().or(policy.signed_by.as_ref()) {
             Some(certificate) => self.check_signatures(certificate),
-            None => Ok(()),
+            // Those that --latest-readable chose were checked.
+            None if self.args.latest_readable => Ok(()),
+            None => Ok(self.read_once(refuse_wrong)?),
         }
     }
 
@@ -306,7 +311,13 @@ impl Work<'_> {
 
     /// Resolves the name, and makes sure that it is not that of the backup.
     fn destination(&self, places: &[Place]) -> Result<PathBuf, CommandError> {
-        let path = destination(&self.args.to, self.args.replace)?;
+        let over = match (self.args.replace, self.args.force, self.set.source) {
+            (false, ..) => Over::Nothing,
+            (true, true, _) => Over::Anything,
+            (true, false, SourceKind::Database) => Over::Database,
+            (true, false, SourceKind::Stream) => Over::File,
+        };
+        let path = destination(&self.args.to, over)?;
         match places.iter().any(|place| place.is_file(&path)) {
             true => Err(RunError::OntoMedia { path }.into()),
             false => Ok(path),
@@ -367,7 +378,9 @@ impl Work<'_> {
             return Err(CommandError::usage(told));
         }
         let path = self.destination(places)?;
-        choose::refuse_other_database(&path, self.set, self.args.choice())?;
+        if !self.args.force {
+            choose::refuse_other_database(&path, self.set, self.args.choice())?;
+        }
         let (form, unlocked) = self.form(&path)?;
         self.refuse_downgrade(&path, &form, unlocked.as_deref())?;
         let wanted = Wanted {

@@ -1,13 +1,13 @@
 //! `tdekit rewrap`: has other certificates open an encrypted database.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
 
+use crate::commands::open_store_for;
 use crate::error::CommandError;
 use crate::progress::{Shown, StopAfter};
-use tdekit_console::{GlobalArgs, output, session};
+use tdekit_console::{GlobalArgs, output};
 use tdekit_sqlite_convert::{find_certificates, rewrap};
 
 /// Arguments of `rewrap`.
@@ -26,7 +26,8 @@ pub(crate) struct RewrapArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &RewrapArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let unlocked = Arc::new(session::open_unlocked_store(global)?);
+    let Some(first) = args.database.first() else { return Ok(()) };
+    let unlocked = open_store_for(first, global)?;
     let certificates = find_certificates(&unlocked, &args.certificate)?;
     let shown = Shown::stopping_after(args.stop_after);
     for database in &args.database {

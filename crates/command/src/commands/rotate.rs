@@ -1,15 +1,15 @@
 //! `tdekit rotate`: gives an encrypted database a new key, under its readers and writers.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use tdekit_console::{GlobalArgs, output, session};
+use tdekit_console::{GlobalArgs, output};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
 
 use crate::commands::encrypt::page_algorithms;
+use crate::commands::open_store_for;
 use crate::error::CommandError;
 use crate::progress::{Shown, StopAfter, heed_signals};
 use tdekit_sqlite_convert::{Progress, Rotation, State, pause, progress, resume, rotate};
@@ -56,7 +56,8 @@ pub(crate) fn run(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandE
     let algorithm = args.algorithm.as_deref().map(str::parse::<Algorithm>).transpose();
     let algorithm = algorithm.map_err(StoreError::Crypto)?;
     let how = Rotation { algorithm, file: None };
-    let unlocked = Arc::new(session::open_unlocked_store(global)?);
+    let Some(first) = args.database.first() else { return Ok(()) };
+    let unlocked = open_store_for(first, global)?;
     let shown = Shown::stopping_after(args.stop_after);
     for database in &args.database {
         if args.resume && !resume(database)? {

@@ -55,11 +55,18 @@ pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandE
     if args.json {
         output::json(&listed)?;
     } else {
+        // The first failure is the command's error.
+        let first = listed.iter().position(|listed| matches!(listed, Listed::Failed { .. }));
+        let mut told = false;
         for (index, listed) in listed.iter().enumerate() {
-            if index > 0 {
+            if Some(index) == first {
+                continue;
+            }
+            if told {
                 output::line("")?;
             }
             print(listed)?;
+            told = true;
         }
     }
     errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))

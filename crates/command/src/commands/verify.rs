@@ -27,7 +27,7 @@ pub(crate) struct VerifyArgs {
     /// The media set: its file or address, any of its mirrors, all of its stripes
     #[arg(required = true)]
     media: Vec<OsString>,
-    /// The set to verify [default: all]
+    /// The set to verify; a differential one with the full one that it stands on [default: all]
     #[arg(long, value_name = "NUMBER")]
     position: Option<u32>,
     #[command(flatten)]
@@ -54,7 +54,8 @@ pub(crate) struct VerifyArgs {
 #[derive(Serialize)]
 struct Verified {
     media_uuid: String,
-    /// `whole`, `damaged` (with findings, too) or `not_verified` (there was no key).
+    /// `whole`, `damaged` (with findings, too) or `not_verified` (there was no key, or the history
+    /// could not be read).
     verdict: &'static str,
     /// Faults beside the sets: any of these makes the media set damaged.
     findings: Vec<FindingReport>,
@@ -108,7 +109,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     let media = &opened.media;
     let (mut chosen, mut sets): (Vec<&SetInfo>, _) = (Vec::new(), Vec::new());
     match args.position.map(|position| (position, media.set(Some(position)))) {
-        Some((_, Ok(set))) => chosen.push(set),
+        Some((_, Ok(set))) => chosen.extend(media.with_base(set)),
         // It stands there, and its header cannot be read.
         Some((position, Err(error @ RunError::Damaged { .. }))) => {
             sets.push(VerifiedSet::unreadable(position, &error));
@@ -231,8 +232,9 @@ impl VerifyArgs {
         if damaged > 0 {
             return Err(RunError::DamagedSets { media, damaged, sets: sets.len() }.into());
         }
-        if let Some(first) = findings.first() {
-            let (first, findings) = (first.message.clone(), findings.len());
+        let wrong: Vec<_> = findings.iter().filter(|each| !each.is_not_compared()).collect();
+        if let Some(first) = wrong.first() {
+            let (first, findings) = (first.message.clone(), wrong.len());
             return Err(RunError::Unsound { media, findings, first }.into());
         }
         let wrong = |set: &&VerifiedSet| set.signatures.iter().any(|each| each.valid != Some(true));
@@ -249,15 +251,21 @@ impl VerifyArgs {
         if closed > 0 && !self.checksums_only {
             return Err(RunError::NotVerified { closed, sets: sets.len() }.into());
         }
+        if let Some(finding) = findings.first() {
+            let finding = finding.message.clone();
+            return Err(RunError::NotCompared { media, finding }.into());
+        }
         Ok(())
     }
 }
 
 /// The verdict on all that was checked. A set that is damaged or wrongly signed is not ok.
 fn verdict(findings: &[FindingReport], sets: &[VerifiedSet]) -> &'static str {
-    if !findings.is_empty() || sets.iter().any(|set| !set.ok) {
+    let (unknown, wrong): (Vec<_>, Vec<_>) =
+        findings.iter().partition(|finding| finding.is_not_compared());
+    if !wrong.is_empty() || sets.iter().any(|set| !set.ok) {
         "damaged"
-    } else if sets.iter().any(|set| !set.opened) {
+    } else if !unknown.is_empty() || sets.iter().any(|set| !set.opened) {
         "not_verified"
     } else {
         "whole"

@@ -1,5 +1,6 @@
 //! `agent`: processes that open the key store without its password.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -98,11 +99,37 @@ fn an_agent_knows_its_own_store_only() {
     // Another password has another salt.
     let new = place.secret_file("new", b"another\n");
     let words = ["key", "provider", "add", "password", "--new-password-file"];
-    place.ok(words.iter().chain(&[new.to_str().unwrap()]));
+    let words = words.map(str::to_owned).into_iter().chain([new.display().to_string()]);
+    let given = ["--password-file".to_owned(), password.display().to_string()];
+    place.ok(given.into_iter().chain(words));
     place.ok(["cert", "create", "Newer"]);
     drop(agent);
     let refused = place.fails(3, ["cert", "create", "Newest"]);
     assert!(refused.contains("the agent at "), "{refused}");
+}
+
+#[test]
+fn an_agent_changes_nothing_that_opens_the_store() {
+    let (mut place, password) = place();
+    let agent = Agent::start(&place, &["--password-file", password.to_str().unwrap()]);
+    with(&mut place, &agent);
+    let new = place.secret_file("new", b"another\n");
+    let (before, new) = (fs::read(place.store_file()).unwrap(), new.to_str().unwrap());
+    for words in [
+        &["key", "provider", "add", "key-file", "new.key", "--generate"][..],
+        &["key", "provider", "add", "password", "--new-password-file", new],
+        &["key", "provider", "remove", "0000"],
+        &["key", "rotate", "--new-password-file", new],
+        &["key", "rotate", "--password-only", "--new-password-file", new],
+        &["key", "rotate"],
+        &["key", "backup", "--out", "copy.tdk", "--backup-password-file", new],
+    ] {
+        let refused = place.fails(3, words);
+        assert!(refused.contains("an agent only opens"), "{words:?} {refused}");
+        assert_eq!(fs::read(place.store_file()).unwrap(), before, "{words:?}");
+    }
+    assert!(!place.path("new.key").exists() && !place.path("copy.tdk").exists());
+    place.ok(["cert", "create", "New"]);
 }
 
 #[test]

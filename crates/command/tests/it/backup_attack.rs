@@ -6,9 +6,9 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use crate::common::{Place, Run};
+use crate::common::{Place, Run, tdekit};
 use crate::databases::{Dir, create, fill};
 use crate::media::{records, scan};
 use serde_json::Value;
@@ -456,10 +456,148 @@ fn a_signature_holds_for_what_is_restored_and_not_for_its_mirror() {
         let told = stores.known.fails(4, &restore);
         assert!(told.contains("mirrors hold different blocks"), "{told}");
         assert!(!to.exists());
+        // Nobody asked for a signature; one that is there is checked all the same.
+        let unasked = ["restore", text(mirror), "--to", text(&to)];
+        let told = stores.known.fails(4, unasked);
+        assert!(told.contains("does not hold"), "{told}");
+        assert!(!to.exists());
+        let newest = [&unasked[..], &["--latest-readable"]].concat();
+        assert!(stores.known.run(newest).code != 0 && !to.exists());
         fs::write(mirror, &whole).unwrap();
     }
     stores.known.ok(&restore);
     assert!(fs::read(&to).unwrap() == content);
+}
+
+#[test]
+fn a_differential_set_is_verified_with_its_base() {
+    let (dir, stores) = (Dir::new(), Stores::new());
+    let (database, media) = (dir.path("app.db"), dir.path("app.bak"));
+    fill(&database, 2000);
+    let to = ["--append", "--to", text(&media), "--certificate", "AppCert"];
+    stores.backup(&database, &to);
+    stores.backup(&database, &[&to[..], &["--differential"]].concat());
+    let verify = ["verify", text(&media), "--position", "2"];
+    let run = stores.known.ok(verify);
+    assert!(run.out.contains("Set 1 (full") && run.out.contains("Set 2 (differential"), "{run:?}");
+    let whole = fs::read(&media).unwrap();
+    let base = records(&whole)[0].clone();
+    let mut damaged = whole.clone();
+    damaged[base.start + base.len() / 2] ^= 1;
+    fs::write(&media, &damaged).unwrap();
+    let run = stores.known.run([&verify[..], &["--json"]].concat());
+    assert_eq!(run.code, 4, "{run:?}");
+    let told: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((&told["verdict"], &told["sets"][1]["ok"]), (&"damaged".into(), &true.into()));
+    let to = dir.path("new.db");
+    stores.known.fails(4, ["restore", text(&media), "--position", "2", "--to", text(&to)]);
+}
+
+#[test]
+fn a_history_that_cannot_be_read_is_not_taken_for_none() {
+    let (dir, stores) = (Dir::new(), Stores::new());
+    let (database, media) = (dir.path("app.db"), dir.path("app.bak"));
+    fill(&database, 20);
+    stores.backup(&database, &["--append", "--to", text(&media)]);
+    let one = fs::read(&media).unwrap();
+    stores.backup(&database, &["--append", "--to", text(&media)]);
+    fs::write(&media, &one).unwrap();
+    assert_eq!(stores.known.run(["verify", text(&media)]).code, 4);
+    let history = stores.known.home().join("history.db");
+    for content in [&b"not a database, but long enough to be read"[..], &one] {
+        fs::write(&history, content).unwrap();
+        let run = stores.known.run(["verify", text(&media), "--json"]);
+        assert_eq!(run.code, 6, "{run:?}");
+        let told: Value = serde_json::from_str(&run.out).unwrap();
+        assert_eq!(told["verdict"], "not_verified");
+        assert_eq!(told["findings"][0]["kind"], "history_not_read");
+    }
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_of_ours_is_waited_for_by_nobody() {
+    let (dir, stores) = (Dir::new(), Stores::new());
+    let (database, media) = (dir.path("app.db"), dir.path("app.bak"));
+    fill(&database, 20);
+    stores.backup(&database, &["--to", text(&media)]);
+    for (name, words) in [
+        ("history.db", &["verify", text(&media)][..]),
+        ("history.db", &["history"]),
+        ("history.db", &["restore", text(&media), "--to", text(&dir.path("new.db"))]),
+        ("keystore.tdk", &["key", "status"]),
+        ("keystore.tdk", &["cert", "list"]),
+        ("config.toml", &["cert", "create", "New"]),
+        ("uses.json", &["cert", "list"]),
+    ] {
+        let path = stores.known.home().join(name);
+        let before = fs::read(&path).ok();
+        let _ = fs::remove_file(&path);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let ended = Command::new("timeout")
+            .arg("20")
+            .arg(tdekit())
+            .args(words)
+            .env("TDEKIT_HOME", stores.known.home())
+            .env("TDEKIT_PASSWORD", "secret")
+            .output();
+        let run = Run::of(&ended.unwrap());
+        assert_ne!(run.code, 124, "{name} {words:?} hangs");
+        let told = format!("{}{}", run.out, run.err);
+        let restored = words[0] == "restore" && run.err.contains("warning");
+        assert!((run.code != 0 || restored) && told.contains("not an ordinary file"), "{run:?}");
+        fs::remove_file(&path).unwrap();
+        if let Some(before) = before {
+            fs::write(&path, before).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_corrupt_database_is_not_backed_up_unless_asked_for() {
+    let (dir, stores) = (Dir::new(), Stores::new());
+    let (database, media) = (dir.path("app.db"), dir.path("app.bak"));
+    fill(&database, 900);
+    let mut bytes = fs::read(&database).unwrap();
+    let at = bytes.len() - 4096;
+    bytes[at..at + 8].fill(0xff);
+    fs::write(&database, &bytes).unwrap();
+    let words = ["backup", text(&database), "--to", text(&media), "--no-sign"];
+    let told = stores.known.fails(4, words);
+    assert!(told.contains("is corrupt"), "{told}");
+    assert!(!media.exists());
+    let run = stores.known.ok([&words[..], &["--no-check"]].concat());
+    assert!(!run.out.contains("quick_check"), "{run:?}");
+    let (sound, other) = (dir.path("sound.db"), dir.path("sound.bak"));
+    fill(&sound, 900);
+    let run = stores.known.ok(["backup", text(&sound), "--to", text(&other), "--no-sign"]);
+    assert!(run.out.contains("quick_check ok"), "{run:?}");
+}
+
+#[test]
+fn only_databases_are_replaced_and_no_side_file_is_a_target() {
+    let (dir, stores) = (Dir::new(), Stores::new());
+    let (database, media) = (dir.path("app.db"), dir.path("app.bak"));
+    fill(&database, 20);
+    stores.backup(&database, &["--to", text(&media)]);
+    let (notes, other) = (dir.path("notes.txt"), dir.path("other.bak"));
+    fs::write(&notes, "mine").unwrap();
+    fs::copy(&media, &other).unwrap();
+    let home = stores.known.home();
+    stores.known.ok(["history"]);
+    for path in [notes.clone(), other, home.join("keystore.tdk"), home.join("history.db")] {
+        let before = fs::read(&path).unwrap();
+        let restore = ["restore", text(&media), "--replace", "--to", text(&path)];
+        let told = stores.known.fails(1, restore);
+        assert!(told.contains("nothing was replaced"), "{told}");
+        assert!(fs::read(&path).unwrap() == before, "{}", path.display());
+    }
+    for suffix in ["-journal", "-wal", "-shm"] {
+        let side = format!("{}{suffix}", text(&database));
+        stores.known.fails(1, ["backup", text(&database), "--to", &side]);
+        stores.known.fails(1, ["restore", text(&media), "--to", &side]);
+        assert!(!Path::new(&side).exists());
+    }
+    stores.known.ok(["restore", text(&media), "--replace", "--force", "--to", text(&notes)]);
 }
 
 #[test]

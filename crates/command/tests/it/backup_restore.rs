@@ -229,7 +229,9 @@ fn nothing_is_overwritten_unless_asked_for_and_never_while_it_is_in_use() {
     restore(&media, &dir.path("new.db"), &["--replace"]);
     assert_eq!(dump_of(&dir.path("new.db")), before);
     fs::write(&path, "no database at all").unwrap();
-    restore(&media, &path, &["--replace"]);
+    let told = restore_fails(1, &media, &path, &["--replace"]);
+    assert!(told.contains("is not a database") && told.contains("--force"), "{told}");
+    restore(&media, &path, &["--replace", "--force"]);
     assert_eq!(dump_of(&path), before);
 }
 

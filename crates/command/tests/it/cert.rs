@@ -103,6 +103,31 @@ fn a_backup_is_opened_by_openssl_and_restored_elsewhere() {
 }
 
 #[test]
+fn a_changed_certificate_is_not_restored() {
+    let place = Place::with_store();
+    place.ok(["cert", "create", "AppCert"]);
+    place.ok(["cert", "backup", "AppCert", "--out", "c.pem", "--key-out", "k.pem"]);
+    let dir = place.path("");
+    openssl(&dir, &["x509", "-in", "c.pem", "-outform", "DER", "-out", "c.der"]);
+    let der = fs::read(place.path("c.der")).unwrap();
+    let elsewhere = Place::with_store();
+    fs::copy(place.path("k.pem"), elsewhere.path("k.pem")).unwrap();
+    let restore = ["cert", "restore", "AppCert", "--in", "c.pem", "--key-in", "k.pem"];
+    let end = der.windows(2).rposition(|pair| pair == [0x17, 0x0d]).unwrap();
+    // The year in which it ends, its serial number, its signature.
+    for at in [end + 3, 16, der.len() - 9] {
+        let mut changed = der.clone();
+        changed[at] ^= 1;
+        fs::write(elsewhere.path("c.der"), &changed).unwrap();
+        let words = ["x509", "-inform", "DER", "-in", "c.der", "-out", "c.pem"];
+        openssl(&elsewhere.path(""), &words);
+        assert!(elsewhere.fails(4, restore).contains("its own signature"), "{at}");
+    }
+    fs::copy(place.path("c.pem"), elsewhere.path("c.pem")).unwrap();
+    elsewhere.ok(restore);
+}
+
+#[test]
 fn a_backup_overwrites_nothing_and_leaves_nothing_half_done() {
     let place = Place::with_store();
     place.ok(["cert", "create", "AppCert"]);

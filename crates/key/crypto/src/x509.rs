@@ -2,7 +2,11 @@
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeyPair;
-use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA256};
+use aws_lc_rs::signature::{
+    KeyPair as _, RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY, RSA_PKCS1_2048_8192_SHA256,
+    RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, RSA_PKCS1_SHA256, UnparsedPublicKey,
+    VerificationAlgorithm,
+};
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, IsCa, KeyUsagePurpose, PKCS_RSA_SHA256,
     PublicKeyData, SerialNumber, SignatureAlgorithm, SigningKey,
@@ -104,6 +108,49 @@ pub fn parse(der: &[u8]) -> Result<CertificateFacts, CryptoError> {
     })
 }
 
+/// Whether a certificate's signature is its own key's, which shows whether a self-signed one was
+/// changed (RFC 5280, section 4.1.1.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnSignature {
+    /// It is.
+    Holds,
+    /// It is not, and the certificate says that it signed itself, or contradicts itself.
+    Wrong,
+    /// Another certificate's key made it, or it is of an algorithm that is not offered.
+    Unchecked,
+}
+
+/// Checks a certificate's signature by its own key: RSASSA-PKCS1-v1_5 with SHA-256, SHA-384 or
+/// SHA-512, or with SHA-1, by which SQL Server signs its own.
+///
+/// # Errors
+/// As [`parse`].
+pub fn own_signature(der: &[u8]) -> Result<OwnSignature, CryptoError> {
+    let facts = parse(der)?;
+    let (_, certificate) =
+        X509Certificate::from_der(der).map_err(|error| malformed(error.to_string()))?;
+    if certificate.signature_algorithm != certificate.tbs_certificate.signature {
+        return Ok(OwnSignature::Wrong);
+    }
+    if facts.issuer != facts.subject {
+        return Ok(OwnSignature::Unchecked);
+    }
+    let algorithm: &dyn VerificationAlgorithm =
+        match certificate.signature_algorithm.algorithm.to_id_string().as_str() {
+            "1.2.840.113549.1.1.5" => &RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
+            "1.2.840.113549.1.1.11" => &RSA_PKCS1_2048_8192_SHA256,
+            "1.2.840.113549.1.1.12" => &RSA_PKCS1_2048_8192_SHA384,
+            "1.2.840.113549.1.1.13" => &RSA_PKCS1_2048_8192_SHA512,
+            _ => return Ok(OwnSignature::Unchecked),
+        };
+    let key = UnparsedPublicKey::new(algorithm, facts.public_key.spki());
+    let signed = certificate.tbs_certificate.as_ref();
+    Ok(match key.verify(signed, &certificate.signature_value.data) {
+        Ok(()) => OwnSignature::Holds,
+        Err(_) => OwnSignature::Wrong,
+    })
+}
+
 fn moment(seconds: i64) -> Result<OffsetDateTime, CryptoError> {
     OffsetDateTime::from_unix_timestamp(seconds)
         .map_err(|_| malformed("its validity is out of range".to_owned()))
@@ -138,8 +185,6 @@ impl SigningKey for Signer {
 
 #[cfg(test)]
 mod tests {
-    use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
-
     use super::*;
     use crate::rsa::RsaBits;
 
@@ -177,6 +222,26 @@ mod tests {
         assert!(self_signed(&key, &"x".repeat(65), 0, DAY).is_err());
         assert!(self_signed(&key, &"ü".repeat(64), 0, DAY).is_ok());
         assert!(self_signed(&key, "x", 0, i64::MAX).is_err());
+    }
+
+    #[test]
+    fn a_changed_byte_of_a_self_signed_certificate_shows() {
+        let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
+        let der = self_signed(&key, "AppCert", 0, DAY).unwrap();
+        assert_eq!(own_signature(&der).unwrap(), OwnSignature::Holds);
+        let (mut wrong, mut unchecked) = (0, 0);
+        for at in 0..der.len() {
+            let mut changed = der.clone();
+            changed[at] ^= 1;
+            match own_signature(&changed) {
+                Ok(OwnSignature::Holds) => panic!("byte {at}"),
+                Ok(OwnSignature::Wrong) => wrong += 1,
+                Ok(OwnSignature::Unchecked) => unchecked += 1,
+                Err(_) => {}
+            }
+        }
+        // Only its names, one of which was changed, have it taken for an authority's.
+        assert!(wrong > 500 && unchecked <= 2 * "CN=AppCert".len(), "{wrong} {unchecked}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use object_store::RetryConfig;
 use object_store::aws::{AmazonS3Builder, AwsCredential};
-use tdekit_key_store::{AwsKmsKey, read_limited, trimmed_variables};
+use tdekit_key_store::{AwsKmsKey, read_private_file, trimmed_variables};
 use zeroize::Zeroizing;
 
 use crate::error::RemoteError;
@@ -68,7 +68,8 @@ async fn from_environment(region: &str) -> Result<AwsCredential, RemoteError> {
 
 fn from_file(path: &Path, profile: &str) -> Result<Option<AwsCredential>, RemoteError> {
     let fault = |reason: String| RemoteError::File { path: path.to_owned(), reason };
-    let bytes = read_limited(path, MAX_FILE_BYTES).map_err(|error| fault(error.to_string()))?;
+    let bytes =
+        read_private_file(path, MAX_FILE_BYTES).map_err(|error| fault(error.to_string()))?;
     let Some(bytes) = bytes.map(Zeroizing::new) else { return Ok(None) };
     let text = std::str::from_utf8(&bytes).map_err(|_| fault("is no text".to_owned()))?;
     Ok(profile_of(text, profile))

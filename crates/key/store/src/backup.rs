@@ -45,8 +45,9 @@ impl Unlocked {
     /// [`Unlocked::mark_all_backed_up`]; in the file itself they are marked so.
     ///
     /// # Errors
-    /// `BadSecret`, `InsecureFile`, `Crypto`, and those of [`Unlocked::log`].
+    /// `AgentOnlyOpens`, `BadSecret`, `InsecureFile`, `Crypto`, and those of [`Unlocked::log`].
     pub fn backup(&self, secret: &Unlock, cost: PasswordParams) -> Result<Vec<u8>, StoreError> {
+        self.refuse_agent()?;
         self.log(&[audit::master_key(AuditAction::Exported, self.store().file())])?;
         let mut file = self.store().file().clone();
         file.master_key.protectors = vec![self.protector(secret, cost)?];
@@ -102,7 +103,7 @@ pub fn restore(
     disk::create_dir(dir)?;
     let _lock = WriterLock::acquire(dir, lock::WAIT)?;
     let path = dir.join(STORE_FILE_NAME);
-    let there = disk::read_limited(&path, MAX_FILE_BYTES)?;
+    let there = disk::read_ordinary(&path, MAX_FILE_BYTES)?;
     let same = there.as_ref().and_then(|bytes| same_master_key(dir, bytes, &backup));
     let (done, mut file) = match (&there, same) {
         (None, _) => (Restored::Installed, backup.store().file().clone()),

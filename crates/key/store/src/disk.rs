@@ -121,22 +121,29 @@ pub fn read_limited(path: &Path, max: u64) -> Result<Option<Vec<u8>>, StoreError
     }
 }
 
-/// As [`read_limited`], of an ordinary file: a pipe under its name is not waited for.
+/// Opens a file that tdekit made, to read: an ordinary one. A pipe in its place is not waited for.
+///
+/// # Errors
+/// Those of opening, and for anything else than an ordinary file.
+pub fn open_ordinary(path: &Path) -> io::Result<File> {
+    let nonblock = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is not an ordinary file")),
+    }
+}
+
+/// As [`read_limited`], of a file that tdekit made: see [`open_ordinary`].
 ///
 /// # Errors
 /// As there, and for anything else than an ordinary file.
-pub(crate) fn read_ordinary(path: &Path, max: u64) -> Result<Option<Vec<u8>>, StoreError> {
-    let nonblock = OFlags::NONBLOCK.bits().cast_signed();
-    let file = match OpenOptions::new().read(true).custom_flags(nonblock).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(StoreError::io("open", path)(error)),
-    };
-    if !file.metadata().map_err(StoreError::io("examine", path))?.is_file() {
-        let other = io::Error::other("it is not an ordinary file");
-        return Err(StoreError::io("use", path)(other));
+pub fn read_ordinary(path: &Path, max: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    match open_ordinary(path) {
+        Ok(file) => read_opened(file, path, max).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::io("open", path)(error)),
     }
-    read_opened(file, path, max).map(Some)
 }
 
 fn read_opened(file: File, path: &Path, max: u64) -> Result<Vec<u8>, StoreError> {

@@ -57,6 +57,9 @@ pub enum StoreError {
         /// What is wrong, in words.
         reason: String,
     },
+    /// An agent's answer opened the store, and what opens it was to be changed or added.
+    #[error("an agent only opens the key store; this needs the password or key itself")]
+    AgentOnlyOpens,
     /// A password or key cannot be used as it is.
     #[error("{origin}: {reason}")]
     BadSecret {
@@ -299,6 +302,7 @@ impl StoreError {
             | Self::WrongKey { .. }
             | Self::NoProvider { .. }
             | Self::Agent { .. }
+            | Self::AgentOnlyOpens
             | Self::ProviderMismatch { .. }
             | Self::BadSecret { .. }
             | Self::Service { .. }

@@ -37,7 +37,7 @@ pub use audit::{
 pub use backup::{RestoreOutcome, Restored, restore};
 pub use certificate::CertificateInfo;
 pub use clock::{expires_soon, iso8601, now_seconds};
-pub use disk::{read_limited, replace_with_mode, write_new};
+pub use disk::{open_ordinary, read_limited, read_ordinary, replace_with_mode, write_new};
 pub use error::StoreError;
 pub use file::{
     AuditAnchor, AuditMark, CertificateRecord, FORMAT_VERSION, MAGIC, MAX_FILE_BYTES,
@@ -48,9 +48,9 @@ pub use provider::{
     AGENT_VARIABLE, AgentKey, AgentQuestion, AwsKmsKey, BackupPolicy, Binding, CONFIG_FILE_NAME,
     KeyService, MIN_KEY_BYTES, Pin, Provider, ServiceAccess, ServiceAnswer, ServiceKeyName,
     ServiceOperation, ServiceRequest, TokenAccess, TokenKey, Unlock, VaultKey,
-    ask_services_by_this_program, backup_policy, generate_key_file, generate_token_key,
-    password_cost, read_key_file, read_password_file, service_key, token_key,
-    unlocks_from_configuration, unlocks_from_environment,
+    ask_services_by_this_program, backup_policy, check_code_file, generate_key_file,
+    generate_token_key, password_cost, read_key_file, read_password_file, read_private_file,
+    service_key, token_key, unlocks_from_configuration, unlocks_from_environment,
 };
 pub use server_keys::{
     FIRST_DERIVATION, NEWEST_DERIVATION, SERVER_KEY_LEN, SERVER_KEYS_FILE_NAME, ServerKeyVersion,

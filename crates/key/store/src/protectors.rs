@@ -26,8 +26,8 @@ impl Unlocked {
     /// `cost` is that of guessing a password.
     ///
     /// # Errors
-    /// `InvalidValue` when the store has 16 protectors; `BadSecret`, `InsecureFile`, `Locked`,
-    /// `MasterKeyChanged`, `Io`.
+    /// `AgentOnlyOpens`; `InvalidValue` when the store has 16 protectors; `BadSecret`,
+    /// `InsecureFile`, `Locked`, `MasterKeyChanged`, `Io`.
     pub fn add_protector(
         &mut self,
         secret: &Unlock,
@@ -54,6 +54,7 @@ impl Unlocked {
     /// `InvalidValue` for the last protector, for the one that opened the store, and for digits
     /// that name none or several; `Locked`, `MasterKeyChanged`, `Io`.
     pub fn remove_protector(&mut self, id: &str) -> Result<Protector, StoreError> {
+        self.refuse_agent()?;
         let opened_by = self.opened_by();
         self.update(|file, _| {
             let protectors = &mut file.master_key.protectors;

@@ -116,7 +116,7 @@ impl KeyStore {
     /// # Errors
     /// `Corrupt`, `FutureVersion`, `CertificateMissing` when the signer is not in the store, `Io`.
     pub fn server_keys(&self) -> Result<Option<ServerKeys>, StoreError> {
-        match disk::read_limited(&self.server_keys_path(), MAX_BYTES)? {
+        match disk::read_ordinary(&self.server_keys_path(), MAX_BYTES)? {
             Some(bytes) => self.decode_server_keys(&bytes).map(Some),
             None => Ok(None),
         }

@@ -39,7 +39,9 @@ pub fn default_dir() -> Result<PathBuf, StoreError> {
     }
     // The XDG base directory specification has relative paths ignored.
     let data = variable("XDG_DATA_HOME").filter(|dir| dir.is_absolute());
-    let data = data.or_else(|| Some(env::home_dir()?.join(".local/share")));
+    // A service's home is often one that is not there, and is not to be made.
+    let home = || env::home_dir().filter(|home| home.is_dir());
+    let data = data.or_else(|| Some(home()?.join(".local/share")));
     data.map(|data| data.join("tdekit")).ok_or(StoreError::NoHome)
 }
 
@@ -61,7 +63,7 @@ impl KeyStore {
     /// `Missing`, `Corrupt`, `FutureVersion`, `Io`.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let path = dir.join(STORE_FILE_NAME);
-        match disk::read_limited(&path, MAX_FILE_BYTES)? {
+        match disk::read_ordinary(&path, MAX_FILE_BYTES)? {
             Some(bytes) => Self::from_bytes(dir, bytes),
             None => Err(StoreError::Missing { path }),
         }
@@ -255,7 +257,9 @@ impl KeyStore {
         let (master_key, protector) = opened.map_err(|error| self.name_others(error, offered))?;
         let keys = StoreKeys::derive(&master_key, &self.file.store_id, &self.file.master_key.id)?;
         keys.verify(&self.bytes)?;
-        Ok(Unlocked::new(self.clone(), master_key, keys).with_opened_by(protector))
+        Ok(Unlocked::new(self.clone(), master_key, keys)
+            .with_opened_by(protector)
+            .with_agent(matches!(source, Unlock::Agent(_))))
     }
 
     /// The secret of `secrets` that is to open the store: the first of a kind that it accepts. Else

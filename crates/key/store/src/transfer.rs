@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tdekit_key_crypto::pem::{self, PemKey};
 use tdekit_key_crypto::rsa::RsaPrivateKey;
+use tdekit_key_crypto::x509::OwnSignature;
 use tdekit_key_crypto::{CryptoError, SecretBytes, pkcs12, sha1_thumbprint, sha256, x509};
 
 use crate::audit::{self, AuditAction};
@@ -45,6 +46,9 @@ pub struct CertificateBackup {
     key: Option<RsaPrivateKey>,
     /// The name that the backup suggests.
     pub friendly_name: Option<String>,
+    /// Whether somebody else signed the certificate, or by an algorithm that is not offered: then
+    /// nothing shows whether it was changed.
+    pub unchecked: bool,
 }
 
 impl CertificateBackup {
@@ -150,7 +154,16 @@ impl CertificateBackup {
             let fits =
                 key.as_ref().is_none_or(|key| key.public_key().spki() == facts.public_key.spki());
             if fits {
-                return Ok(Self { der, key, friendly_name });
+                // A changed byte of a self-signed one shows nowhere else.
+                let unchecked = match x509::own_signature(&der) {
+                    Ok(OwnSignature::Holds) => false,
+                    Ok(OwnSignature::Unchecked) => true,
+                    Ok(OwnSignature::Wrong) => {
+                        return Err(bad(origin, "its own signature does not hold: it was changed"));
+                    }
+                    Err(error) => return Err(backup_error(error, origin)),
+                };
+                return Ok(Self { der, key, friendly_name, unchecked });
             }
             first.get_or_insert(der);
         }

@@ -31,6 +31,8 @@ pub struct Unlocked {
     on_step: StepHook,
     /// The protector that opened the master key.
     opened_by: Option<[u8; 16]>,
+    /// Whether an agent opened it, which may not change what opens it.
+    by_agent: bool,
     /// Whether openings of databases are logged, once that is known.
     logs_openings: OnceLock<bool>,
 }
@@ -40,7 +42,8 @@ impl Unlocked {
         let private_keys = Mutex::new(HashMap::new());
         let on_step = Box::new(disk::go_on);
         let logs_openings = OnceLock::new();
-        Self { store, master_key, keys, private_keys, on_step, opened_by: None, logs_openings }
+        let (opened_by, by_agent) = (None, false);
+        Self { store, master_key, keys, private_keys, on_step, opened_by, by_agent, logs_openings }
     }
 
     /// With what the store's configuration, which was read, says of openings.
@@ -65,6 +68,19 @@ impl Unlocked {
     pub(crate) fn with_opened_by(mut self, protector: [u8; 16]) -> Self {
         self.opened_by = Some(protector);
         self
+    }
+
+    pub(crate) fn with_agent(mut self, agent: bool) -> Self {
+        self.by_agent = agent;
+        self
+    }
+
+    /// Fails where an agent opened the store, for what makes another secret open it.
+    pub(crate) fn refuse_agent(&self) -> Result<(), StoreError> {
+        match self.by_agent {
+            true => Err(StoreError::AgentOnlyOpens),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn opened_by(&self) -> Option<[u8; 16]> {
@@ -174,13 +190,14 @@ impl Unlocked {
     /// `secret` opens the store. Wrapped keys and certificates do not change.
     ///
     /// # Errors
-    /// `SeveralProtectors` when another secret opens the store as well; `BadSecret`,
-    /// `InsecureFile`, `Locked`, `MasterKeyChanged`, `Corrupt`, `Io`.
+    /// `AgentOnlyOpens`; `SeveralProtectors` when another secret opens the store as well;
+    /// `BadSecret`, `InsecureFile`, `Locked`, `MasterKeyChanged`, `Corrupt`, `Io`.
     pub fn rotate_master_key(
         &mut self,
         secret: &Unlock,
         cost: PasswordParams,
     ) -> Result<(), StoreError> {
+        self.refuse_agent()?;
         let store_id = self.store.file().store_id;
         refuse_several(self.store.file())?;
         let master_key = SecretBytes::random(MASTER_KEY_LEN)?;
@@ -290,6 +307,7 @@ impl Unlocked {
         secret: &Unlock,
         cost: PasswordParams,
     ) -> Result<Protector, StoreError> {
+        self.refuse_agent()?;
         let file = self.store.file();
         new_protector(&self.master_key, file.store_id, file.master_key.id, secret, cost)
     }

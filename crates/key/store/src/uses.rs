@@ -160,7 +160,7 @@ impl KeyStore {
     }
 
     fn known(&self) -> Result<Known, StoreError> {
-        match disk::read_limited(&self.dir().join(FILE_NAME), MAX_BYTES)? {
+        match disk::read_ordinary(&self.dir().join(FILE_NAME), MAX_BYTES)? {
             Some(bytes) => decode(&bytes),
             None => Ok(Known::default()),
         }

@@ -60,7 +60,10 @@ pub(crate) fn unknown_names() -> Unknown {
 ///
 /// The copy takes an index over in the order of the original's, entry by entry, and asks the
 /// collation only whether the next entry belongs behind those that are there. It does.
-pub(crate) fn stand_in_for_collations(db: &Connection) -> rusqlite::Result<()> {
+///
+/// # Errors
+/// Those of SQLite.
+pub fn stand_in_for_collations(db: &Connection) -> rusqlite::Result<()> {
     db.collation_needed(|db, name| {
         STOOD_IN.with_borrow_mut(|unknown| unknown.collations.push(name.to_owned()));
         db.create_collation(name, |_, _| Ordering::Less)

@@ -14,6 +14,7 @@ use unit_prefix::NumberPrefix;
 use crate::ffi::last_vfs_error;
 use crate::holders::Holder;
 use crate::origin::Origin;
+use crate::target::with_suffix;
 
 /// An error of a database file.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +119,22 @@ pub enum DatabaseError {
     HotJournal {
         /// The database.
         path: PathBuf,
+    },
+    /// A database in WAL mode, where SQLite cannot make the file that it shares the log's index by.
+    #[error("{} is in WAL mode, and nothing can be written beside it: SQLite reads it only where \
+             it can make {}-shm", .path.display(), .path.display())]
+    NoLogIndex {
+        /// The database.
+        path: PathBuf,
+    },
+    /// An encrypted database where there is no key store.
+    #[error("{} is encrypted for {}, and there is no key store here", .path.display(),
+        .certificates.join(", "))]
+    NoStoreHere {
+        /// The database.
+        path: PathBuf,
+        /// Names, where the header has them, and thumbprints of the certificates that open it.
+        certificates: Vec<String>,
     },
     /// A file exists at the place of the new one.
     #[error("{} exists{reason}", .path.display())]
@@ -323,6 +340,7 @@ impl DatabaseError {
             | Self::HardLinked { .. }
             | Self::ReadOnly { .. }
             | Self::HotJournal { .. }
+            | Self::NoLogIndex { .. }
             | Self::Occupied { .. }
             | Self::Collation { .. }
             | Self::NotOnline { .. }
@@ -344,7 +362,7 @@ impl DatabaseError {
             | Self::KeyChangeBegun { why: CutShort::Full, .. }
             | Self::Metadata { .. }
             | Self::Io { .. } => Kind::Io,
-            Self::OldKey { .. } => Kind::Key,
+            Self::OldKey { .. } | Self::NoStoreHere { .. } => Kind::Key,
             Self::Foreign { code, .. } => foreign_kind(*code),
             Self::Header { source, .. } => source.kind(),
             Self::Freshness { source, .. } => source.kind(),
@@ -381,6 +399,7 @@ impl DatabaseError {
                 }
                 Some(ErrorCode::ReadOnly) => Self::ReadOnly { path },
                 Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
+                Some(ErrorCode::CannotOpen) if lacks_log_index(&path) => Self::NoLogIndex { path },
                 code => {
                     let below = matches!(
                         code,
@@ -396,6 +415,15 @@ impl DatabaseError {
             }
         }
     }
+}
+
+/// Whether a file is there that SQLite reads and beside which it can write nothing.
+fn lacks_log_index(path: &Path) -> bool {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let writable = rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).is_ok();
+    let has_index = with_suffix(path, "-shm").exists();
+    !writable && !has_index && std::fs::File::open(path).is_ok()
 }
 
 /// A failed call of the operating system on a file.

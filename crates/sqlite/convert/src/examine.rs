@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 use serde::{Serialize, Serializer};
 use tdekit_key_crypto::Kind;
 use tdekit_sqlite::keyring;
-use tdekit_sqlite_page::PageSize;
+use tdekit_sqlite_page::{HEADER_AREA_LEN, PageSize};
 
 use crate::copy::stand_in_for_collations;
 use crate::error::{DatabaseError, io_error};
@@ -17,6 +18,7 @@ use crate::inspect::{FileKind, read_area};
 use crate::known::problem;
 use crate::source::{pragma, refuse_odd_sides};
 use crate::status::{Encryption, Status, Store, status};
+use crate::target::with_suffix;
 use crate::versions::pages_by_key_version;
 use crate::watch::{Phase, Watch, go_on, interruptible};
 use tdekit_sqlite_client::file_uri;
@@ -258,7 +260,39 @@ fn read_pages(found: &mut Examination, watch: &dyn Watch) -> Result<(), Database
         found.add("page", Kind::Damaged, format!("{more} more pages do not open"));
     }
     if found.damaged_pages == 0 {
+        check_length(&db, count, found)?;
         check_structure(&db, found, watch)?;
+    }
+    Ok(())
+}
+
+/// Looks for bytes behind the last page. While a log or a journal is there, the file may be longer
+/// than the database; zeros are room that an application had SQLite take in advance.
+fn check_length(db: &Connection, count: u32, found: &mut Examination) -> Result<(), DatabaseError> {
+    let path = found.status.path.clone();
+    let has = |suffix| fs::metadata(with_suffix(&path, suffix)).is_ok_and(|side| side.len() > 0);
+    if has("-wal") || has("-journal") {
+        return Ok(());
+    }
+    let size: u32 = pragma(db, "page_size").map_err(DatabaseError::sqlite("read", &path, None))?;
+    let area = if found.status.encryption.is_some() { HEADER_AREA_LEN } else { 0 };
+    let end = area + u64::from(count) * u64::from(size);
+    let file = File::open(&path).map_err(io_error("open", &path))?;
+    let len = file.metadata().map_err(io_error("examine", &path))?.len();
+    let (mut at, mut chunk) = (end, vec![0; 64 << 10]);
+    while at < len {
+        let read = file.read_at(&mut chunk, at).map_err(io_error("read", &path))?;
+        let bytes = chunk.get(..read).unwrap_or_default();
+        if bytes.iter().any(|byte| *byte != 0) {
+            let extra = len - end;
+            let message = format!("{extra} bytes stand behind the last page, and are not SQLite's");
+            found.add("length", Kind::Damaged, message);
+            return Ok(());
+        }
+        if read == 0 {
+            return Ok(());
+        }
+        at += read as u64;
     }
     Ok(())
 }

@@ -1,17 +1,17 @@
 //! Switches freshness of a database on and off, and anchors it anew.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tdekit_key_store::Unlocked;
+use tdekit_key_store::{Unlocked, open_ordinary};
 use tdekit_sqlite::freshness::{anchor_name, list_names, make_directory, suspend};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_page::fresh::{
-    ANCHOR_SLOT_LEN, ListAnchor, ListMark, LogAnchor, LogMark, Tag, encode_anchor, encode_snapshot,
-    snapshot_digest, tag_of,
+    ANCHOR_LEN, ANCHOR_SLOT_LEN, ListAnchor, ListMark, LogAnchor, LogMark, Tag, encode_anchor,
+    encode_snapshot, snapshot_digest, tag_of,
 };
 use tdekit_sqlite_page::page::seal_of;
 use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, Header, PageCodec, PageError, PageSize};
@@ -105,7 +105,8 @@ pub fn freshness(name: &Path, unlocked: &Arc<Unlocked>) -> Result<Freshness, Dat
     let path = database_path(name)?;
     let (_, header, _) = check(&path, &open_file(&path)?, unlocked)?;
     let anchor = anchor_name(None, &header.file_id).map_err(vfs(&path))?;
-    let list = fs::read(&anchor).ok().and_then(|bytes| ListAnchor::decode(&bytes, &header.file_id));
+    let list =
+        read_anchor(&anchor).ok().and_then(|bytes| ListAnchor::decode(&bytes, &header.file_id));
     let moves = list.map(|list| list.sequence);
     let switching = list.is_some_and(|list| list.switching);
     Ok(Freshness { path, on: header.freshness, anchor, moves, switching })
@@ -176,7 +177,7 @@ fn anchor_anew(
     let snapshot = encode_snapshot(&header.file_id, &tags).map_err(bad)?;
     let anchor = anchor_name(None, &header.file_id).map_err(vfs(path))?;
     let before =
-        fs::read(&anchor).ok().and_then(|bytes| ListAnchor::decode(&bytes, &header.file_id));
+        read_anchor(&anchor).ok().and_then(|bytes| ListAnchor::decode(&bytes, &header.file_id));
     make_directory(&anchor).map_err(vfs(path))?;
     let new = usize::from(before.is_some_and(|list| list.file == 0));
     let lists = list_names(path);
@@ -208,7 +209,8 @@ fn anchor_anew(
 fn empty_anchored_log(path: &Path, unlocked: &Arc<Unlocked>) -> Result<(), DatabaseError> {
     let (_, header, _) = check(path, &open_file(path)?, unlocked)?;
     let anchor = anchor_name(None, &header.file_id).map_err(vfs(path))?;
-    let log = fs::read(anchor).ok().and_then(|bytes| LogAnchor::decode(&bytes, &header.file_id));
+    let log =
+        read_anchor(&anchor).ok().and_then(|bytes| LogAnchor::decode(&bytes, &header.file_id));
     let journal = fs::metadata(with_suffix(path, "-journal")).is_ok_and(|it| it.len() > 0);
     if header.freshness && !journal && log.is_some_and(|log| log.mark.frames > 0) {
         drop(Source::open(path, Hold::Everyone));
@@ -223,7 +225,7 @@ fn take_over(
     before: ListAnchor,
     snapshot: &[u8],
 ) -> Result<ListAnchor, DatabaseError> {
-    let bytes = fs::read(anchor).map_err(io_error("read", anchor))?;
+    let bytes = read_anchor(anchor).map_err(io_error("read", anchor))?;
     let sequence = LogAnchor::decode(&bytes, file_id).map_or(0, |log| log.sequence);
     let log = LogAnchor { sequence: sequence.wrapping_add(1), mark: LogMark::default() };
     write_slot(anchor, log.encode(file_id))?;
@@ -241,9 +243,16 @@ fn take_over(
     Ok(list)
 }
 
+/// The bytes of an anchor, which must be an ordinary file.
+fn read_anchor(anchor: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_ordinary(anchor)?.take(ANCHOR_LEN as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Has the anchor fit a header of either kind.
 fn allow_switching(anchor: &Path, file_id: &[u8; 16]) -> Result<(), DatabaseError> {
-    let bytes = fs::read(anchor).map_err(io_error("read", anchor))?;
+    let bytes = read_anchor(anchor).map_err(io_error("read", anchor))?;
     let Some(mut list) = ListAnchor::decode(&bytes, file_id) else { return Ok(()) };
     list.switching = true;
     write_anchor(anchor, file_id, &mut list)

@@ -5,11 +5,9 @@
 //! fills a page that it cannot read with zeros when it gives a whole database; so at last every
 //! row that the library reads by itself is compared with the copy's.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +27,7 @@ use crate::foreign::{Foreign, refused};
 use crate::inspect::{FileKind, read_area};
 use crate::logged::log_target;
 use crate::source::{Source, check_alone, database_path, open_file};
-use crate::target::{SIDE_SUFFIXES, Target, sync_directory, with_suffix};
+use crate::target::{SIDE_SUFFIXES, Target, is_side, sync_directory, with_suffix};
 use crate::verify::{stored_columns, tables};
 use crate::watch::{Phase, Watch, go_on};
 use tdekit_sqlite_client::file_uri;
@@ -135,14 +133,6 @@ pub fn importable_in(
         }
     }
     Ok((found, others))
-}
-
-/// Whether it has the name of a journal or log of a database beside it.
-fn is_side(path: &Path) -> bool {
-    let name = path.as_os_str().as_bytes();
-    let database = |suffix: &&str| name.strip_suffix(suffix.as_bytes());
-    let mut databases = SIDE_SUFFIXES.iter().filter_map(database);
-    databases.any(|name| Path::new(OsStr::from_bytes(name)).is_file())
 }
 
 /// The resolved path of a file that does not exist, nor a journal of its name.

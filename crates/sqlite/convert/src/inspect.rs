@@ -68,6 +68,19 @@ pub fn header_of(path: &Path, area: &[u8]) -> Result<Header, DatabaseError> {
     read_slots(area).map_err(|source| DatabaseError::Header { path: path.to_owned(), source })
 }
 
+/// Names the certificates that would open an encrypted database, where the error is that there is
+/// no key store; else gives nothing.
+pub fn without_store(path: &Path, error: &StoreError) -> Option<DatabaseError> {
+    let StoreError::Missing { .. } = error else { return None };
+    let area = File::open(path).and_then(|file| read_area(&file)).ok()?;
+    let header = header_of(path, &area).ok()?;
+    let recipients = header.deks.iter().flat_map(|entry| wrapped_of(&entry.recipients).ok());
+    let mut certificates: Vec<_> =
+        recipients.flatten().map(|each| format!("certificate {}", each.thumbprint())).collect();
+    certificates.dedup();
+    Some(DatabaseError::NoStoreHere { path: path.to_owned(), certificates })
+}
+
 /// Unwraps the keys of a file and checks the header's MAC with them. Where the slot with the
 /// highest sequence does not authenticate, the other one serves.
 pub fn open_header(

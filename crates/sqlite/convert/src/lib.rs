@@ -42,7 +42,7 @@ pub use at_work::is_key_changing;
 pub use audit::{Audited, Breach, Policy, audit};
 pub use certificates::find_certificates;
 pub use convert::{Converted, Form, Options, convert, copy_encrypted};
-pub use copy::Unknown;
+pub use copy::{Unknown, stand_in_for_collations};
 pub use error::{CutShort, DatabaseError, io_error, sqlite_kind};
 pub use examine::{Examination, Finding, Search, databases_in, examine};
 pub use ffi::register;
@@ -52,7 +52,9 @@ pub use freshness::{
 };
 pub use holders::Holder;
 pub use import::{Imported, import, importable_in};
-pub use inspect::{FileKind, certificates_of, header_of, open_header, read_area, wrapped_of};
+pub use inspect::{
+    FileKind, certificates_of, header_of, open_header, read_area, without_store, wrapped_of,
+};
 pub use known::{Known, known_of, lost_in, refuse_lost};
 pub use logged::audited_target;
 pub use online::{Online, encrypt_online};
@@ -68,7 +70,8 @@ pub use status::{Certificate, Encryption, Lazy, Status, Store, key_change_percen
 pub use step::Step;
 pub use system::SystemSqlite;
 pub use target::{
-    SIDE_SUFFIXES, Target, made, remove_side_files, spoil_unlinked, sync_directory, with_suffix,
+    SIDE_SUFFIXES, Target, is_side, made, remove_side_files, spoil_unlinked, sync_directory,
+    with_suffix,
 };
 pub use tdekit_sqlite_client::file_uri;
 pub use watch::{CancelledBy, Phase, Unwatched, Watch, go_on, interruptible};

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
+use tdekit_key_store::open_ordinary;
 use tdekit_sqlite_page::Header;
 
 use crate::error::{DatabaseError, io_error};
@@ -259,7 +260,7 @@ fn read(path: &Path) -> Option<Said> {
     }
     let mut text = String::new();
     let opened =
-        File::open(&note).and_then(|file| file.take(LONGEST as u64).read_to_string(&mut text));
+        open_ordinary(&note).and_then(|file| file.take(LONGEST as u64).read_to_string(&mut text));
     Some(match (opened, text.trim_end()) {
         (Err(error), _) if error.kind() == io::ErrorKind::NotFound => return None,
         (Err(_), _) => Said::Other,

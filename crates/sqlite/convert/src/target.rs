@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
@@ -126,6 +127,16 @@ pub fn made(error: StoreError) -> DatabaseError {
         StoreError::Io { action, path, source } => io_error(action, &path)(source),
         other => other.into(),
     }
+}
+
+/// Whether it has the name of a journal or log of a database beside it: SQLite takes such a file
+/// for its own, and deletes it.
+#[must_use]
+pub fn is_side(path: &Path) -> bool {
+    let name = path.as_os_str().as_bytes();
+    let database = |suffix: &&str| name.strip_suffix(suffix.as_bytes());
+    let mut databases = SIDE_SUFFIXES.iter().filter_map(database);
+    databases.any(|name| Path::new(OsStr::from_bytes(name)).is_file())
 }
 
 /// The path with `suffix` behind its name.

@@ -6,7 +6,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tdekit_sqlite_page::fresh::ListAnchor;
+use tdekit_key_store::read_ordinary;
+use tdekit_sqlite_page::fresh::{ANCHOR_LEN, ListAnchor};
 
 use crate::VfsError;
 use crate::keyring::Keyring;
@@ -64,7 +65,7 @@ pub(crate) fn anchors_of(ring: &Keyring) -> Result<PathBuf, VfsError> {
 pub(crate) fn refuse_anchored(anchors: Option<&Path>, file_id: &[u8; 16]) -> Result<(), VfsError> {
     // Without a store there is no anchor either.
     let Ok(path) = anchor_name(anchors, file_id) else { return Ok(()) };
-    let Ok(bytes) = std::fs::read(&path) else { return Ok(()) };
+    let Ok(Some(bytes)) = read_ordinary(&path, ANCHOR_LEN as u64) else { return Ok(()) };
     match ListAnchor::decode(&bytes, file_id) {
         Some(list) if !list.switching => Err(VfsError::OlderHeader { path }),
         _ => Ok(()),

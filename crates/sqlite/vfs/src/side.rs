@@ -1,7 +1,9 @@
 //! Files beside a database that SQLite does not know of, opened through the VFS below.
 #![allow(unsafe_code)]
 
+use std::ffi::OsStr;
 use std::ops::{Deref, DerefMut};
+use std::os::unix::ffi::OsStrExt;
 
 use crate::VfsError;
 use crate::base::BaseFile;
@@ -28,6 +30,11 @@ impl SideFile {
     /// # Errors
     /// SQLite's result code, `CANTOPEN` where there is none.
     pub(crate) fn open(below: *mut Vfs, path: &[u8], create: bool) -> Result<Self, VfsError> {
+        // The VFS below would wait for whoever reads a pipe of that name.
+        let named = std::fs::metadata(OsStr::from_bytes(path));
+        if named.is_ok_and(|found| !found.is_file()) {
+            return Err(VfsError::Base(ffi::CANTOPEN));
+        }
         // SAFETY: the VFS that ours stands on is registered for ever.
         let Some(vfs) = (unsafe { below.as_ref() }) else {
             return Err(VfsError::Base(ffi::CANTOPEN));

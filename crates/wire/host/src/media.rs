@@ -189,22 +189,24 @@ pub(crate) fn verify(
 ) -> Result<(), Error> {
     let (_, opened) = media(databases, wanted)?;
     let set = set_of(&opened.media, wanted)?;
-    let unlocked = match set.algorithm.is_some() {
+    let sets: Vec<_> = opened.media.with_base(set).collect();
+    let unlocked = match sets.iter().any(|set| set.algorithm.is_some()) {
         true => Some(keys.open().map_err(|failure| fault::of_store(&failure))?),
         false => None,
     };
-    let position = Some(set.position);
-    let checked = steer(wanted.stats_percent, out, |run| {
-        let keys = unlocked.as_deref().map(|keys| keys as &dyn UnwrapSecret);
-        opened.media.verify(position, keys, run)
-    });
-    let report = checked.map_err(|failure| fault::of_run(&failure))?;
-    if let Some(damage) = report.damages.first() {
-        return Err(ServerError::DamagedSet { damage: damage.clone() }.into());
-    }
-    if let Some(problem) = report.signatures.iter().find_map(|signature| signature.problem) {
-        let damage = format!("A signature: {problem}.");
-        return Err(ServerError::DamagedSet { damage }.into());
+    for each in sets {
+        let checked = steer(wanted.stats_percent, out, |run| {
+            let keys = unlocked.as_deref().map(|keys| keys as &dyn UnwrapSecret);
+            opened.media.verify(Some(each.position), keys, run)
+        });
+        let report = checked.map_err(|failure| fault::of_run(&failure))?;
+        if let Some(damage) = report.damages.first() {
+            return Err(ServerError::DamagedSet { damage: damage.clone() }.into());
+        }
+        if let Some(problem) = report.signatures.iter().find_map(|signature| signature.problem) {
+            let damage = format!("A signature: {problem}.");
+            return Err(ServerError::DamagedSet { damage }.into());
+        }
     }
     if let Some(finding) = FindingReport::all(keys.operator(), &opened.media).first() {
         let device = opened.media.names().join(", ");

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tdekit_backup_run::FindingReport;
-use tdekit_backup_run::database::publish::destination;
+use tdekit_backup_run::database::publish::{Over, destination};
 use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
 use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::certificates_for;
 use tdekit_backup_run::logged::key_of;
 use tdekit_backup_run::place::{Opened, Place, open};
-use tdekit_backup_run::signature::{is_our_own, require_signed};
+use tdekit_backup_run::signature::{is_our_own, refuse_wrong, require_signed};
 use tdekit_backup_run::{CatalogUse, Chain, Media, RunError, SetInfo, SourceKind, UnwrapSecret};
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::{CertificateInfo, Unlocked};
+use tdekit_key_store::{CertificateInfo, StoreError, Unlocked};
 use tdekit_sqlite_convert::{CancelledBy, DatabaseError, Form, Watch, find_certificates};
 use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tsql::{Error, Progress, Restore};
@@ -157,7 +157,8 @@ impl Work<'_> {
         watch: &dyn Watch,
         run: &tdekit_backup_run::Run<'_>,
     ) -> Result<Done, RunError> {
-        let path = destination(path, replace)?;
+        let over = if replace { Over::Database } else { Over::Nothing };
+        let path = destination(path, over)?;
         if self.places.iter().any(|place| place.is_file(&path)) {
             return Err(RunError::OntoMedia { path });
         }
@@ -209,6 +210,8 @@ impl Work<'_> {
             let store = operator.open_store().ok();
             require_signed(chain, certificate, store.as_ref(), run)?;
             consent.signed = true;
+        } else {
+            refuse_wrong(chain, run)?;
         }
         downgrade::refuse(path, form, consent, || match unlocked {
             Some(unlocked) => is_our_own(chain, unlocked, run),
@@ -228,7 +231,12 @@ impl Work<'_> {
         let selectors = certificates_for(self.set, unlocked.store());
         if selectors.is_empty() {
             let path = path.to_owned();
-            return Err(RunError::NoCertificate { path });
+            let wanted: Vec<_> =
+                self.set.recipients.iter().map(|each| each.wrapped.thumbprint()).collect();
+            return Err(match wanted.is_empty() {
+                true => RunError::NoCertificate { path },
+                false => StoreError::CertificateMissing { wanted }.into(),
+            });
         }
         let certificates = find_certificates(unlocked, &selectors)?;
         Ok(Form::Encrypted { certificates, algorithm: Algorithm::Aes256 })

@@ -125,8 +125,8 @@ pub fn put_no_columns(out: &mut Vec<u8>) {
 }
 
 fn column_flags(column: &Column) -> u16 {
-    // Whether it can be updated is not known.
-    let mut flags = 0x08;
+    // usUpdateable of MS-TDS, 2.2.7.4: 0 is read-only, 2 is not known.
+    let mut flags = if column.identity { 0 } else { 0x08 };
     if column.nullable {
         flags |= 0x01;
     }

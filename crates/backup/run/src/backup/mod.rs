@@ -65,6 +65,8 @@ pub struct BackupOutcome {
     /// Whether the set's signature was published with it; else [`sign`] is due where there is
     /// something to sign.
     pub signed: bool,
+    /// Whether SQLite's quick_check looked at the database, and found nothing.
+    pub checked: Checked,
     /// Findings at the targets: an unfinished tail that was cut off, damaged records.
     pub findings: Vec<Finding>,
 }
@@ -78,6 +80,18 @@ pub struct Signable {
     pub hash: ContentHash,
     /// SHA-256 over the hashes of all its blocks.
     pub content_sha256: [u8; 32],
+}
+
+/// The outcome of SQLite's quick_check of a database that was backed up.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Checked {
+    /// It found nothing.
+    Sound,
+    /// It was not asked for, or the source is a stream.
+    #[default]
+    NotAsked,
+    /// It could not be run, for this reason: the database needs what only its application has.
+    Failed(String),
 }
 
 /// Bytes of a full data block, before compression.
@@ -149,7 +163,8 @@ pub fn backup(
     };
     let record = Record::begin(&mut plan, header, secret.as_ref(), job.signer)?;
     drop(secret);
-    let body = record.write(source, base.as_ref(), map_key, (run, job.before_publish))?;
+    let last = write::Last { check: job.check, before_publish: job.before_publish };
+    let body = record.write(source, base.as_ref(), map_key, (run, last))?;
     let (kind, base) = (if base.is_some() { SetKind::Differential } else { SetKind::Full }, base);
     Ok(BackupOutcome {
         media_id: plan.media_id,
@@ -170,6 +185,7 @@ pub fn backup(
         finished_ms: body.finished_ms,
         signable: body.signable,
         signed: body.signed,
+        checked: body.checked,
         findings: plan.findings,
     })
 }

@@ -10,7 +10,7 @@ use tdekit_key_crypto::{SecretBytes, random_bytes};
 use super::plan::Plan;
 use super::publish::{Unpublished, publish, settle};
 use super::record::signature_record;
-use super::{Opened, Signable, now_ms};
+use super::{Checked, Opened, Signable, now_ms};
 use crate::error::At;
 use crate::feed::{BaseMap, ChangedFeed, FullFeed, StreamFeed};
 use crate::media::base::OpenBase;
@@ -37,6 +37,14 @@ pub(super) struct Record<'a> {
     hash: Option<ContentHash>,
 }
 
+/// What is done before a set counts.
+#[derive(Clone, Copy)]
+pub(super) struct Last<'a> {
+    /// SQLite's quick_check.
+    pub(super) check: bool,
+    pub(super) before_publish: BeforePublish<'a>,
+}
+
 /// The result of writing.
 pub(super) struct Body {
     pub(super) set_id: Id,
@@ -50,6 +58,7 @@ pub(super) struct Body {
     pub(super) finished_ms: i64,
     /// For each family, where the set is to be signed.
     pub(super) signable: Vec<Signable>,
+    pub(super) checked: Checked,
     pub(super) signed: bool,
 }
 
@@ -95,7 +104,7 @@ impl<'r> Record<'r> {
         source: Opened,
         base: Option<&OpenBase<'_>>,
         map_key: Option<SecretBytes>,
-        (run, before_publish): (&Run<'_>, BeforePublish<'_>),
+        (run, last): (&Run<'_>, Last<'_>),
     ) -> Result<Body, RunError> {
         let (meter, fate) = (Meter::new(run, source.bytes()), Fate::default());
         let families = u16::try_from(self.outputs.len()).unwrap_or(u16::MAX);
@@ -129,7 +138,7 @@ impl<'r> Record<'r> {
         };
         let map_key = map_key.filter(|_| self.header.has_page_map);
         let metadata = metadata(snapshot.as_deref(), map_key);
-        let mut body = self.finish(&metadata, snapshot.as_deref(), (run, before_publish))?;
+        let mut body = self.finish(&metadata, snapshot.as_deref(), (run, last))?;
         (body.pages_stored, body.source_bytes) = (pages_stored, source_bytes);
         Ok(body)
     }
@@ -166,7 +175,7 @@ impl<'r> Record<'r> {
         self,
         metadata: &Metadata,
         snapshot: Option<&Snapshot>,
-        (run, before_publish): (&Run<'_>, BeforePublish<'_>),
+        (run, last): (&Run<'_>, Last<'_>),
     ) -> Result<Body, RunError> {
         let at = self.at();
         let finished_ms = now_ms();
@@ -185,6 +194,7 @@ impl<'r> Record<'r> {
             media_bytes: self.header_bytes,
             finished_ms,
             signable: Vec::new(),
+            checked: Checked::default(),
             signed: false,
         };
         let mut written: Vec<Written> = Vec::new();
@@ -224,6 +234,9 @@ impl<'r> Record<'r> {
             unpublished.push(Unpublished { copies: family.copies, trailer, behind: Vec::new() });
         }
         if let Some(snapshot) = snapshot {
+            if last.check {
+                body.checked = snapshot.check_structure(run)?;
+            }
             snapshot.check()?;
         }
         run.check()?;
@@ -236,7 +249,7 @@ impl<'r> Record<'r> {
             only.behind = signature_record(&place, *signable, signer, at)?;
             body.signed = true;
         }
-        before_publish.map_or(Ok(()), |ask| ask())?;
+        last.before_publish.map_or(Ok(()), |ask| ask())?;
         publish(unpublished)?;
         Ok(body)
     }

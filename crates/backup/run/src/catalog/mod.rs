@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
+use tdekit_key_store::open_ordinary;
 use tdekit_sqlite_convert::file_uri;
 
 pub use row::{CatalogDevice, CatalogEncryptor, CatalogSet, date_of_ms};
@@ -103,6 +104,12 @@ pub enum CatalogUse {
     Stream,
     /// It was verified with the key.
     Verified,
+}
+
+/// Whether a file that begins so is a history: SQLite's header has its `application_id` at 68.
+pub(crate) fn is_history(head: &[u8]) -> bool {
+    let id = head.get(68..).and_then(|bytes| bytes.first_chunk());
+    id.is_some_and(|id| i64::from(u32::from_be_bytes(*id)) == APPLICATION_ID)
 }
 
 /// Fails for what somebody else may have put there: a link, a pipe, another user's file.
@@ -363,6 +370,8 @@ impl Catalog {
     fn connect(path: PathBuf, flags: OpenFlags) -> Result<Self, RunError> {
         let flags = flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let failed = || failed("open", &path);
+        // SQLite waits for whoever writes to a pipe.
+        open_ordinary(&path).map_err(RunError::io("use", &path))?;
         // Plain, whatever the environment says of new databases: it holds what the headers of the
         // media tell anyone.
         let uri = format!("{}?tdekit=plain", file_uri(&path));

@@ -1,34 +1,63 @@
 //! Giving a restored file its name, in place of what stood there if that may go.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use tdekit_key_crypto::Kind;
+use tdekit_key_store::{CONFIG_FILE_NAME, SERVER_KEYS_FILE_NAME, STORE_FILE_NAME};
 use tdekit_sqlite_convert::{
     DatabaseError, FileKind, Hold, SIDE_SUFFIXES, Source, Target, Watch, check_alone,
-    database_path, go_on, io_error, open_file, read_area, remove_side_files, spoil_unlinked,
-    sync_directory, with_suffix,
+    database_path, go_on, io_error, is_side, open_file, read_area, remove_side_files,
+    spoil_unlinked, sync_directory, with_suffix,
 };
 use tdekit_sqlite_page::HEADER_AREA_LEN;
 
 use crate::RunError;
+use crate::catalog::is_history;
+use crate::place::is_media;
+
+/// Files of a key store's directory; the history is known by its header.
+const OWN_FILES: [&str; 5] =
+    [STORE_FILE_NAME, CONFIG_FILE_NAME, SERVER_KEYS_FILE_NAME, "audit.log", "uses.json"];
 
 /// Why a name is not free, where `--replace` would help.
 const REPLACE: &str = "; --replace puts the restored one in its place";
+
+/// What a restored file may replace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// Nothing.
+    Nothing,
+    /// A database that is not tdekit's own.
+    Database,
+    /// Any file, as a stream may be anything, but media sets and the files of a key store.
+    File,
+    /// Whatever stands there.
+    Anything,
+}
 
 /// Resolves the name of what is to be restored, and looks whether it is free or may be replaced,
 /// before any work.
 ///
 /// # Errors
-/// `NotAFile`, `Occupied` without `replace`, `InUse`, `Io`.
-pub fn destination(name: &Path, replace: bool) -> Result<PathBuf, RunError> {
+/// `NotAFile`, `Occupied` for `Over::Nothing`, `NotReplaced`, `SideFile`, `InUse`, `Io`.
+pub fn destination(name: &Path, over: Over) -> Result<PathBuf, RunError> {
+    if is_side(name) {
+        return Err(RunError::SideFile { path: name.to_owned() });
+    }
+    let replace = over != Over::Nothing;
     if fs::symlink_metadata(name).is_ok() {
         let path = database_path(name)?;
         if !replace {
             return Err(DatabaseError::Occupied { path, reason: REPLACE }.into());
         }
-        check_alone(&path, &open_file(&path)?)?;
-        return Ok(path);
+        let file = open_file(&path)?;
+        check_alone(&path, &file)?;
+        return match reason_to_keep(&path, &file, over).map_err(io_error("read", &path))? {
+            Some(what) => Err(RunError::NotReplaced { path, what }),
+            None => Ok(path),
+        };
     }
     let parent = match name.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -48,6 +77,26 @@ pub fn destination(name: &Path, replace: bool) -> Result<PathBuf, RunError> {
         }
     }
     Ok(path)
+}
+
+/// What stands there, if it is not for a restore to replace.
+fn reason_to_keep(path: &Path, file: &File, over: Over) -> io::Result<Option<&'static str>> {
+    if over == Over::Anything {
+        return Ok(None);
+    }
+    let own = path.file_name().is_some_and(|name| OWN_FILES.iter().any(|own| name == *own));
+    if own && path.with_file_name(STORE_FILE_NAME).is_file() {
+        return Ok(Some("a file of a key store"));
+    }
+    if is_media(path) {
+        return Ok(Some("a backup media set"));
+    }
+    let area = read_area(file)?;
+    Ok(match (over, FileKind::of(&area)) {
+        (Over::Database, FileKind::Other) => Some("not a database"),
+        (_, FileKind::Plain) if is_history(&area) => Some("a backup history"),
+        _ => None,
+    })
 }
 
 /// Gives the finished `target` the name `path`. Tells why that may not be on disk yet.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tdekit_backup_media::{TRAILER_LEN, prepared_trailer};
+use tdekit_sqlite_convert::is_side;
 
 use super::beside::Beside;
 use super::media::FileMedia;
@@ -60,6 +61,9 @@ impl Target for FileTarget {
     }
 
     fn open(&mut self) -> Result<Option<Arc<dyn MediaSource>>, RunError> {
+        if is_side(&self.path) {
+            return Err(RunError::SideFile { path: self.path.clone() });
+        }
         match fs::metadata(&self.path) {
             Ok(metadata) if metadata.is_file() => {
                 // Replacing a link would leave the file that it names as it is.

@@ -166,6 +166,14 @@ impl Media {
         Err(RunError::NoSet { position, sets })
     }
 
+    /// What restoring a set reads: the base that a differential set names, where it is there, then
+    /// the set.
+    pub fn with_base<'a>(&'a self, set: &'a SetInfo) -> impl Iterator<Item = &'a SetInfo> {
+        let is_base =
+            |info: &&SetInfo| Some(info.set_id) == set.base && info.ordinal != set.ordinal;
+        self.sets.iter().find(is_base).into_iter().chain([set])
+    }
+
     /// Checks a set: with keys (or for a plain set) every block of every mirror is opened, without
     /// keys structure and checksums are checked. Signatures are checked, too.
     ///

@@ -120,7 +120,8 @@ fn settings<K: FromStr>(
 fn check_token_file() -> Result<(), ObjectFault> {
     const VARIABLE: &str = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE";
     const MAX_BYTES: u64 = 256 << 10;
-    let Some(path) = std::env::var_os(VARIABLE).map(PathBuf::from) else { return Ok(()) };
+    let named = std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
+    let Some(path) = named.map(PathBuf::from) else { return Ok(()) };
     // What cannot be read is the client's to tell.
     let Ok(Some(token)) = read_limited(&path, MAX_BYTES) else { return Ok(()) };
     if token.iter().any(u8::is_ascii_control) {
@@ -148,7 +149,9 @@ fn endpoint(options: &ObjectOptions) -> Option<String> {
 
 fn variable(options: &ObjectOptions, name: &str) -> Option<String> {
     let given = options.variables.iter().find(|(given, _)| given == name);
-    let value = given.map(|(_, value)| value.clone()).or_else(|| std::env::var(name).ok());
+    let value = given
+        .map(|(_, value)| value.clone())
+        .or_else(|| std::env::var(name).ok().filter(|value| !value.is_empty()));
     value.map(|value| value.trim().to_owned())
 }
 

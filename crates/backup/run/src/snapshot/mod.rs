@@ -13,21 +13,25 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, ErrorCode, Row};
 use tdekit_backup_media::Id;
+use tdekit_sqlite_convert::stand_in_for_collations;
 
 use self::direct::{By, Direct};
 use self::ffi::MainFile;
-use crate::RunError;
 use crate::options::DatabaseSource;
+use crate::{Checked, Run, RunError};
 
 /// How long to wait for a writer that holds the database outside WAL mode.
 const BUSY: Duration = Duration::from_secs(10);
 /// Pages that the connection keeps: each is read once.
 const CACHE_PAGES: i64 = 16;
+/// How often a check looks whether it was cancelled.
+const CANCEL_WAIT: Duration = Duration::from_millis(100);
 /// Offset of the bytes that SQLite locks; the page that holds them is never used.
 const LOCK_BYTES: u64 = 0x4000_0000;
 /// Most table names that are told.
@@ -250,6 +254,42 @@ impl Snapshot {
         Ok(())
     }
 
+    /// SQLite's quick_check of what is read here. What it needs and only the database's
+    /// application has, such as a module of a virtual table, keeps it from being run.
+    ///
+    /// # Errors
+    /// `CorruptSource`; `Cancelled`.
+    pub(crate) fn check_structure(&self, run: &Run<'_>) -> Result<Checked, RunError> {
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let stop = connection.get_interrupt_handle();
+        let done = AtomicBool::new(false);
+        let found = std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    if run.check().is_err() {
+                        stop.interrupt();
+                    }
+                    std::thread::park_timeout(CANCEL_WAIT);
+                }
+            });
+            let found = stand_in_for_collations(&connection).and_then(|()| {
+                let sql = "PRAGMA main.quick_check(1)";
+                connection.query_row(sql, [], |row| row.get::<_, String>(0))
+            });
+            done.store(true, Ordering::Relaxed);
+            watcher.thread().unpark();
+            found
+        });
+        run.check()?;
+        let corrupt = |problem| RunError::CorruptSource { path: self.path.clone(), problem };
+        match found {
+            Ok(found) if found == "ok" => Ok(Checked::Sound),
+            Ok(found) => Err(corrupt(found)),
+            Err(error) if is_corrupt(&error) => Err(corrupt(error.to_string())),
+            Err(error) => Ok(Checked::Failed(error.to_string())),
+        }
+    }
+
     fn look(&self) -> Result<Seen, RunError> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         match Seen::of(&self.path, &mut connection, self.encrypted_file_id.is_some()) {
@@ -272,6 +312,11 @@ impl Snapshot {
     fn changed(&self, reason: &str) -> RunError {
         RunError::SourceChanged { path: self.path.clone(), reason: reason.to_owned() }
     }
+}
+
+fn is_corrupt(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
 fn blank(first: u32, pages: &mut [u8], page_len: usize, zeroed: usize) {

@@ -1,9 +1,10 @@
 //! Which pages a write-ahead log may hold (<https://www.sqlite.org/walformat.html>).
 
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use tdekit_key_store::open_ordinary;
 
 const HEADER_LEN: usize = 32;
 const FRAME_HEADER_LEN: u64 = 24;
@@ -17,7 +18,7 @@ const MAX_FRAMES: u64 = 4 << 20;
 ///
 /// The caller holds a read transaction, so that frames of its snapshot stand still.
 pub(super) fn page_numbers(wal: &Path, page_size: u32) -> io::Result<Option<Vec<u32>>> {
-    let file = match File::open(wal) {
+    let file = match open_ordinary(wal) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(Vec::new())),
         Err(error) => return Err(error),

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tdekit_key_crypto::SecretBytes;
 use tdekit_key_crypto::password::PasswordParams;
@@ -97,14 +97,14 @@ impl AgentQuestion {
     /// # Errors
     /// Where the other side asks something else, goes away or is silent for seconds.
     pub fn read(stream: &mut UnixStream) -> io::Result<Self> {
-        stream.set_read_timeout(Some(WAIT))?;
+        let end = Instant::now() + WAIT;
         stream.set_write_timeout(Some(WAIT))?;
         let (mut magic, mut params) = ([0; MAGIC.len()], [0; PARAMS_LEN]);
-        stream.read_exact(&mut magic)?;
+        read_until(stream, &mut magic, end)?;
         if magic != *MAGIC {
             return Err(io::Error::from(io::ErrorKind::InvalidData));
         }
-        stream.read_exact(&mut params)?;
+        read_until(stream, &mut params, end)?;
         Ok(Self(params))
     }
 }
@@ -131,19 +131,38 @@ impl Agent<'_> {
         let mut hash = SecretBytes::new_zeroed(HASH_LEN)?;
         let mut ask = || -> io::Result<bool> {
             let mut stream = UnixStream::connect(self.socket)?;
-            stream.set_read_timeout(Some(WAIT))?;
+            let end = Instant::now() + WAIT;
             stream.set_write_timeout(Some(WAIT))?;
             stream.write_all(&[MAGIC.as_slice(), &params].concat())?;
             let mut known = [0];
-            stream.read_exact(&mut known)?;
+            read_until(&mut stream, &mut known, end)?;
             if known[0] != KNOWN {
                 return Ok(false);
             }
-            stream.read_exact(hash.expose_mut())?;
+            read_until(&mut stream, hash.expose_mut(), end)?;
             Ok(true)
         };
         ask().map(|known| known.then_some(hash)).map_err(|error| self.failed(error))
     }
+}
+
+/// Fills `out` before `end`, however slowly the other side sends.
+fn read_until(stream: &mut UnixStream, out: &mut [u8], end: Instant) -> io::Result<()> {
+    let mut filled = 0;
+    while let Some(rest) = out.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(rest) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Whether the agent at `socket` opens the store.
@@ -193,6 +212,20 @@ mod tests {
         let mut answer = Vec::new();
         let _ = client.read_to_end(&mut answer);
         (answered, answer)
+    }
+
+    #[test]
+    fn who_drips_bytes_is_not_waited_for() {
+        let (mut client, mut agent) = UnixStream::pair().unwrap();
+        let end = Instant::now() + Duration::from_millis(200);
+        let dripping = std::thread::spawn(move || {
+            while client.write_all(&[0]).is_ok() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        assert!(read_until(&mut agent, &mut [0; 1000], end).is_err());
+        drop(agent);
+        dripping.join().unwrap();
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +12,7 @@ use tdekit_key_crypto::SecretBytes;
 use super::agent::{self, AGENT_VARIABLE};
 use super::secret_file::check_not_changeable;
 use super::{AwsKmsKey, KeyService, Pin, ServiceAccess, TokenAccess, Unlock, VaultKey};
+use crate::disk::open_ordinary;
 use crate::error::StoreError;
 
 /// Name of the configuration file in a store's directory.
@@ -276,7 +276,7 @@ fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<Vec<Unlock>,
 }
 
 fn read_config(path: &Path) -> Result<Config, StoreError> {
-    let file = match File::open(path) {
+    let file = match open_ordinary(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Config::default()),
         Err(error) => return Err(StoreError::io("open", path)(error)),

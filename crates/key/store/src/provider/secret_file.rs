@@ -1,12 +1,13 @@
 //! Files that hold a secret: read only when nobody else can read or change them.
 
-use std::fs::{File, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use tdekit_key_crypto::SecretBytes;
 
+use crate::disk::read_limited;
 use crate::error::StoreError;
 
 /// Most bytes of a password or key file.
@@ -68,7 +69,52 @@ fn check_private(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
     if mode & readable != 0 {
         return Err(insecure("read"));
     }
-    check_not_changeable(path, metadata)
+    check_not_changeable(path, metadata)?;
+    check_place(path)
+}
+
+/// Refuses a library whose code is to run here, where others could change it or put another one in
+/// its place.
+///
+/// # Errors
+/// `InsecureFile`, `Io`.
+pub fn check_code_file(path: &Path) -> Result<(), StoreError> {
+    let metadata = fs::metadata(path).map_err(StoreError::io("open", path))?;
+    check_not_changeable(path, &metadata)?;
+    check_place(path)
+}
+
+/// Reads a file of at most `max` bytes that holds a secret beside other things; `None` where there
+/// is none.
+///
+/// # Errors
+/// `InsecureFile` when others can read or change it; `Io`, also for a longer one.
+pub fn read_private_file(path: &Path, max: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => check_private(path, &metadata)?,
+        _ => {}
+    }
+    read_limited(path, max)
+}
+
+/// Refuses a place where others could put another file: a directory above the file, as it is named
+/// and as it is, or a link on the way. In a directory with the sticky bit, such as `/tmp`, only who
+/// owns a name replaces it.
+fn check_place(path: &Path) -> Result<(), StoreError> {
+    let named = std::path::absolute(path).map_err(StoreError::io("find", path))?;
+    let real = fs::canonicalize(path).map_err(StoreError::io("open", path))?;
+    let me = rustix::process::geteuid().as_raw();
+    let foreign = |facts: &Metadata| me != 0 && facts.uid() != me && facts.uid() != 0;
+    for place in named.ancestors().chain(real.ancestors()) {
+        let facts = fs::symlink_metadata(place).map_err(StoreError::io("examine", place))?;
+        let mode = facts.permissions().mode() & 0o7777;
+        let open = facts.is_dir() && mode & 0o022 != 0 && mode & 0o1000 == 0;
+        if open || foreign(&facts) {
+            let path = place.to_owned();
+            return Err(StoreError::InsecureFile { path, mode, threat: "change" });
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a file that others could change.
@@ -88,7 +134,6 @@ fn bad(path: &Path, reason: &'static str) -> StoreError {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::path::PathBuf;
 
     use super::*;
@@ -130,6 +175,29 @@ mod tests {
         }
         for mode in [0o600, 0o400] {
             assert!(read_key_file(&file(dir.path(), b"secret", mode)).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_place_where_others_could_put_another_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (open, inner) = (dir.path().join("open"), dir.path().join("open/inner"));
+        fs::create_dir_all(&inner).unwrap();
+        let secret = file(&inner, b"secret", 0o600);
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&secret, &link).unwrap();
+        for (mode, refused) in [(0o755, false), (0o777, true), (0o775, true), (0o1777, false)] {
+            fs::set_permissions(&open, fs::Permissions::from_mode(mode)).unwrap();
+            for path in [&secret, &link] {
+                for found in [
+                    read_key_file(path).map(drop),
+                    check_code_file(path),
+                    read_private_file(path, 100).map(drop),
+                ] {
+                    let insecure = matches!(found, Err(StoreError::InsecureFile { .. }));
+                    assert_eq!(insecure, refused, "{mode:o} {found:?}");
+                }
+            }
         }
     }
 

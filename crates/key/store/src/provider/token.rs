@@ -5,14 +5,13 @@
 //! the wrapped secret. Where the module is comes from the environment or the configuration, never
 //! from the store file: the module is code that runs in this process.
 
-use std::fs;
 use std::path::PathBuf;
 
 use tdekit_key_crypto::SecretBytes;
 use tdekit_key_crypto::token::{Token, TokenWrap};
 
 use super::Provider;
-use super::secret_file::{check_not_changeable, read_password_file};
+use super::secret_file::{check_code_file, read_password_file};
 use crate::bytes::{Reader, put_short};
 use crate::derive::{Binding, open_master_key, seal_master_key};
 use crate::error::StoreError;
@@ -81,8 +80,7 @@ impl<'a> TokenProvider<'a> {
     pub(super) fn new(access: &'a TokenAccess) -> Result<Self, StoreError> {
         let module = &access.module;
         // Loading it is running it.
-        let metadata = fs::metadata(module).map_err(StoreError::io("open", module))?;
-        check_not_changeable(module, &metadata)?;
+        check_code_file(module)?;
         let origin = || module.display().to_string();
         let pin = match &access.pin {
             Some(Pin::Given(pin)) => pin.try_clone()?,

@@ -434,8 +434,8 @@ table! {
         "Cannot drop schema '{name}' because it is being referenced by object '{object}'.";
     NotAStatement {} = 214, 16, 2, Statement,
         "Procedure expects parameter '@statement' of type 'ntext/nchar/nvarchar'.";
-    WithinTransaction {} = 226, 16, 6, Statement,
-        "This statement is not allowed within a multi-statement transaction.";
+    WithinTransaction { statement: &'static str } = 226, 16, 6, Statement,
+        "{statement} statement not allowed within multi-statement transaction.";
     SystemCatalog {} = 259, 16, 1, Statement,
         "Ad hoc updates to system catalogs are not allowed.";
     ConstantOrder {} = 408, 16, 1, Statement,

@@ -101,6 +101,8 @@ impl Calls<'_> {
             "@@DATEFIRST" => int(self.state.options.datefirst),
             "@@ERROR" => int(self.state.error),
             "@@CONNECTIONS" | "@@CPU_BUSY" | "@@CURSOR_ROWS" | "@@FETCH_STATUS" => int(0),
+            // No column has this type here: the value with which a database begins.
+            "@@DBTS" => Value::Binary(2000_u64.to_be_bytes().to_vec().into()),
             "@@IDENTITY" => number(self.state.identity),
             "@@LANGID" => int(0),
             "@@LANGUAGE" => text("us_english"),

@@ -42,7 +42,7 @@ mod tests;
 use tdekit_wire_tds::Command;
 
 use crate::ast::{Action, ObjectKind};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use compile::{Op, Step};
 use state::{Frame, Signal};
 use work::Run;
@@ -83,6 +83,7 @@ impl Run<'_> {
 
     fn act(&mut self, action: &Action, frame: &mut Frame) -> Result<Signal> {
         let mut command = Command::OTHER;
+        self.refuse_within(action)?;
         match action {
             Action::Tran(op, name) => return self.tran(op, name.as_ref(), frame),
             Action::Use(name) => return self.use_database(name, frame),
@@ -122,5 +123,18 @@ impl Run<'_> {
             Action::Rebuild { index, table } => self.rebuild(index.as_deref(), table)?,
         }
         Ok(self.finished(frame, command))
+    }
+
+    /// A database is made and removed at once: no ROLLBACK takes that back.
+    fn refuse_within(&self, action: &Action) -> Result<()> {
+        let statement = match action {
+            Action::CreateDatabase(_) => "CREATE DATABASE",
+            Action::Drop { kind: ObjectKind::Database, .. } => "DROP DATABASE",
+            _ => return Ok(()),
+        };
+        match self.s.state.transaction.is_open_outside() || self.in_sqlite() {
+            true => Err(Error::WithinTransaction { statement }),
+            false => Ok(()),
+        }
     }
 }

@@ -172,8 +172,13 @@ impl Run<'_> {
             Some(Value::Text(text)) => Some(text.to_string()),
             _ => None,
         };
-        let Some(text) = text_of(0) else {
-            return Err(Error::NotAStatement {});
+        let is_national = |ty: &SqlType| matches!(ty, SqlType::NVarChar(_) | SqlType::NChar(_));
+        let text = match given.first() {
+            Some(Given { ty, value: Some(Value::Null), .. }) if is_national(ty) => String::new(),
+            Some(Given { ty, value: Some(Value::Text(text)), .. }) if is_national(ty) => {
+                text.to_string()
+            }
+            _ => return Err(Error::NotAStatement {}),
         };
         let declarations = text_of(1).unwrap_or_default();
         let rest = given.get(2..).unwrap_or_default();

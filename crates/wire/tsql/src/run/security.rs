@@ -112,7 +112,10 @@ impl Run<'_> {
                 return unsupported(&format!("{name} ON"));
             }
             ("NUMERIC_ROUNDABORT" | "ARITHIGNORE" | "CURSOR_CLOSE_ON_COMMIT", SetValue::On)
-            | ("ANSI_NULLS" | "CONCAT_NULL_YIELDS_NULL", SetValue::Off) => {
+            | (
+                "ANSI_NULLS" | "ANSI_PADDING" | "ANSI_WARNINGS" | "CONCAT_NULL_YIELDS_NULL",
+                SetValue::Off,
+            ) => {
                 // each of them would change results
                 return unsupported(&format!("{name} {}", if on { "ON" } else { "OFF" }));
             }
@@ -246,7 +249,12 @@ impl Run<'_> {
         );
         let outside = self.s.state.transaction.is_open_outside();
         if changes_file && (outside || self.in_sqlite()) {
-            return Err(Error::WithinTransaction {});
+            let statement = match security {
+                Security::Restore(_) => "RESTORE DATABASE",
+                Security::AlterEncryptionKey(_) => "ALTER DATABASE ENCRYPTION KEY",
+                _ => "ALTER DATABASE",
+            };
+            return Err(Error::WithinTransaction { statement });
         }
         let mut rows = None;
         match security {

@@ -495,6 +495,12 @@ fn to_temporal(
                 2 | 11 | 102 | 111 => Order::Ymd,
                 _ => order,
             };
+            // Their fraction has three digits; more are for the newer types.
+            if matches!(to, SqlType::DateTime | SqlType::SmallDateTime)
+                && dateparse::fraction_digits(text) > 3
+            {
+                return Err(Error::BadDateTime {});
+            }
             dateparse::parse(text, order).ok_or(Error::BadDateTime {})?
         }
         Value::Bit(_)

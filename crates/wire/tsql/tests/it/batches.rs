@@ -32,6 +32,21 @@ const BATCHES: &[(&str, &str)] = &[
         Conversion failed when converting the varchar value 'x' to data type int.",
     ),
     ("EXEC('SELECT 3')", "3"),
+    ("DECLARE @s nvarchar(max) EXEC sp_executesql @s SELECT 1", "1"),
+    (
+        "EXEC sp_executesql 'SELECT 3'",
+        "! 214/16/2 line 1: Procedure expects parameter '@statement' of type \
+        'ntext/nchar/nvarchar'.",
+    ),
+    (
+        "SELECT CAST('2020-01-01 12:00:00.1234567' AS datetime)",
+        "! 241/16/1 line 1: Conversion failed when converting date and/or time from character \
+        string.",
+    ),
+    (
+        "SELECT CAST(CAST('2020-01-01 12:00:00.1234567' AS datetime2) AS varchar(40))",
+        "'2020-01-01 12:00:00.1234567'",
+    ),
     (
         "CREATE TABLE #n (a int) IF 1 = 1 BEGIN SET NOEXEC ON INSERT #n VALUES (1) PRINT 'x' END \
         SELECT * FROM nowhere EXEC nothere WHILE 1 = 1 SELECT 1 SET NOEXEC, NOCOUNT OFF \

@@ -54,7 +54,8 @@ fn every_scalar_function_is_bound() {
     for name in coverage().functions {
         if name.starts_with("@@") {
             let found = rows(&mut *session, &format!("SELECT {name}"));
-            assert!(!found.starts_with('!'), "{name}: {found}");
+            let is_null = found.contains("NULL") && name != "@@IDENTITY";
+            assert!(!found.starts_with('!') && !is_null, "{name}: {found}");
             continue;
         }
         // no argument is right for all: what counts is that the name is known
